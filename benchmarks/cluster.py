@@ -12,7 +12,7 @@ from typing import Final
 
 from config.embedded import ray_head
 from config.embedded.children import Child
-from rollouts.control.services.ray_cluster import leave_ray
+from rollouts.control.services.ray_cluster import disconnect_from_ray
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 START_SECONDS: Final = 120.0
@@ -48,7 +48,7 @@ def running_cluster(*, cpus: int) -> Iterator[None]:
         ray.init(address=address, log_to_driver=False, configure_logging=False)
         yield
     finally:
-        leave_ray()
+        disconnect_from_ray()
         head.stop()
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -52,7 +52,7 @@ class SinkWorker:
             settings, deliver=self._deliver, has_room=lambda: True, monitor=monitor
         )
         self.collector.set_orders(epoch=1, policy_step=0, begins_fragments=True)
-        self.collector.forget_the_old()
+        self.collector.drop_stale_steps()
         self.collector.grant(ROOM)
         self._loader = WeightsLoader(events, announce_ready=lambda: None)
         self._loader.offer(WeightsRecord(epoch=1, step=0, tensors=weights))

@@ -3,10 +3,13 @@
 from celery import shared_task
 from django.utils import timezone
 
-from buffer.archive.jobs import work_on_archives
-from buffer.batches.services.lease_expiry import quarantine_poison, return_lapsed_batches
-from buffer.capture.services import forget_captures
-from buffer.ingest.services.idempotency import forget_old_keys, forget_old_pushes
+from buffer.archive.jobs import run_archive_jobs
+from buffer.batches.services.lease_expiry import (
+    quarantine_repeated_expiries,
+    return_expired_batches,
+)
+from buffer.capture.services import delete_old_captures
+from buffer.ingest.services.idempotency import delete_old_keys, delete_old_pushes
 from buffer.inspect.services import digests
 from buffer.items.services import audits
 from buffer.payloads.services.cleanup import drop_other_epochs, settle_ended_runs
@@ -17,23 +20,23 @@ from buffer.payloads.services.segments import turn_segment
 __all__ = [
     "audit_ledgers",
     "digest_groups",
-    "reclaim_lapsed_leases",
+    "reclaim_expired_leases",
+    "run_archive_jobs",
     "turn_segments",
-    "work_on_archives",
 ]
 
 
-@shared_task(name="buffer.jobs.reclaim_lapsed_leases")
-def reclaim_lapsed_leases() -> dict[str, int]:
+@shared_task(name="buffer.jobs.reclaim_expired_leases")
+def reclaim_expired_leases() -> dict[str, int]:
     """Return expired leases to their queues, and drop items that will not be trained on."""
     now = timezone.now()
     return {
-        "returned": return_lapsed_batches(),
-        "quarantined": quarantine_poison(now=now),
+        "returned": return_expired_batches(),
+        "quarantined": quarantine_repeated_expiries(now=now),
         "dropped": settle_ended_runs(now=now) + drop_other_epochs() + drop_expired(),
-        "forgotten": forget_old_keys(now=now)
-        + forget_old_pushes(now=now)
-        + forget_captures(now=now),
+        "forgotten": delete_old_keys(now=now)
+        + delete_old_pushes(now=now)
+        + delete_old_captures(now=now),
     }
 
 

@@ -54,7 +54,7 @@ class PpoSettings:
     max_gradient_norm: float = 0.5
 
 
-def tower(sizes: list[int], outputs: int, gain: float) -> nn.Sequential:
+def tanh_mlp(sizes: list[int], outputs: int, gain: float) -> nn.Sequential:
     """Return a tanh MLP with orthogonal weights; `gain` scales its last layer."""
     layers: list[nn.Module] = []
     for index, (inputs, units) in enumerate(zip(sizes, [*sizes[1:], outputs], strict=True)):
@@ -71,8 +71,8 @@ class MlpPolicy(nn.Module):
 
     def __init__(self, observation_size: int, actions: int, hidden_sizes: list[int]) -> None:
         super().__init__()
-        self.policy_net = tower([observation_size, *hidden_sizes], actions, 0.01)
-        self.value_net = tower([observation_size, *hidden_sizes], 1, 1.0)
+        self.policy_net = tanh_mlp([observation_size, *hidden_sizes], actions, 0.01)
+        self.value_net = tanh_mlp([observation_size, *hidden_sizes], 1, 1.0)
 
     def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
         """Return normalized logits ``[…, actions]`` and values ``[…]`` for obs ``[…, size]``."""

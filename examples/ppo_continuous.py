@@ -52,7 +52,7 @@ class PpoSettings:
     max_gradient_norm: float = 0.5
 
 
-def tower(sizes: list[int], gain: float) -> nn.Sequential:
+def tanh_mlp(sizes: list[int], gain: float) -> nn.Sequential:
     """Return a tanh MLP with orthogonal weights; `gain` scales its last layer."""
     layers: list[nn.Module] = []
     for inputs, units in pairwise(sizes):
@@ -94,8 +94,8 @@ class GaussianPolicy(nn.Module):
 
     def __init__(self, observation_size: int, action_size: int, hidden_sizes: list[int]) -> None:
         super().__init__()
-        self.policy_net = tower([observation_size, *hidden_sizes, action_size], 0.01)
-        self.value_net = tower([observation_size, *hidden_sizes, 1], 1.0)
+        self.policy_net = tanh_mlp([observation_size, *hidden_sizes, action_size], 0.01)
+        self.value_net = tanh_mlp([observation_size, *hidden_sizes, 1], 1.0)
         self.log_std = nn.Parameter(torch.zeros(action_size))
         self.obs_scale = Scale(observation_size)
         self.value_scale = Scale(1)

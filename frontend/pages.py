@@ -27,14 +27,14 @@ def index(request: HttpRequest, **_place: str) -> HttpResponse:
     """
     page = Path(settings.FRONTEND_DIST) / "index.html"
     try:
-        response = HttpResponse(_told_of_session(page.read_bytes(), request))
+        response = HttpResponse(_mark_session(page.read_bytes(), request))
     except FileNotFoundError:
         response = render(request, "frontend/not_built.html", {"page": page}, status=503)
     response["Content-Security-Policy"] = CONTENT_SECURITY_POLICY
     return response
 
 
-def _told_of_session(page: bytes, request: HttpRequest) -> bytes:
+def _mark_session(page: bytes, request: HttpRequest) -> bytes:
     """Mark the page for a browser with a session cookie, which scripts cannot read.
 
     Its scripts then request the page's data without checking the session first.

@@ -28,41 +28,41 @@ def _register_live_parts() -> None:
     from rollouts.curriculum.queries import token_text
     from rollouts.curriculum.queries.lessons import curriculum_part
     from rollouts.diagnosis.queries import run_summaries
-    from rollouts.diagnosis.queries.pipelines import verdict_of
+    from rollouts.diagnosis.queries.pipelines import diagnosis_of
     from rollouts.diagnosis.queries.run_summaries import rate_for_lists, staleness_for_lists
-    from rollouts.diagnosis.schemas import PipelineVerdict
+    from rollouts.diagnosis.schemas import PipelineDiagnosis
     from rollouts.episodes.queries.episode_windows import episode_series
     from rollouts.metrics.queries.metrics import metric_part
     from runs.lifecycle.services import changes
     from runs.search.queries import run_table
     from web.live.announcements import announce
-    from web.live.parts import register_outlook, register_part, register_series
+    from web.live.parts import register_part, register_run_activity, register_series
 
     def fleet_part(run_id: int) -> FleetState:
         return fleet_state(run_id, now=timezone.now())
 
-    def verdict_part(run_id: int) -> PipelineVerdict:
-        return verdict_of(run_id, now=timezone.now())
+    def diagnosis_part(run_id: int) -> PipelineDiagnosis:
+        return diagnosis_of(run_id, now=timezone.now())
 
-    def verdict_changed(run_id: int) -> None:
+    def diagnosis_changed(run_id: int) -> None:
         announce(run_id, "verdict")
 
-    def fleet_outlooks(run_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
-        return run_summaries.fleet_outlooks(run_ids, now=timezone.now())
+    def fleet_activity(run_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
+        return run_summaries.fleet_activity(run_ids, now=timezone.now())
 
-    def figure_outlooks(run_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
-        return run_summaries.figure_outlooks(run_ids, now=timezone.now())
+    def ingest_activity(run_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
+        return run_summaries.ingest_activity(run_ids, now=timezone.now())
 
     register_part("fleet", fleet_part)
     # Read with the other parts every two seconds, and at once when the run's status changes.
-    register_part("verdict", verdict_part)
-    changes.subscribe(verdict_changed)
+    register_part("verdict", diagnosis_part)
+    changes.subscribe(diagnosis_changed)
     register_part("curriculum", curriculum_part)
     register_part("weights", weights_part)
     register_series("episodes", episode_series)
     register_part("metrics", metric_part)
-    register_outlook(fleet_outlooks)
-    register_outlook(figure_outlooks)
+    register_run_activity(fleet_activity)
+    register_run_activity(ingest_activity)
     run_table.add_sort("rate", rate_for_lists)
     run_table.add_sort("staleness", staleness_for_lists)
     buffer_token_text.read_tokens_with(token_text.token_pieces)
@@ -78,7 +78,7 @@ def _register_conditions() -> None:
     conditions.register({AlertKind.WORKERS_DOWN}, seen.fleets_short_of_workers)
     conditions.register({AlertKind.LESSON_STALLED}, seen.stalled_lessons)
     conditions.register({AlertKind.LESSON_REGRESSED}, seen.regressed_lessons)
-    conditions.register({AlertKind.RULE}, rules.broken_rules)
+    conditions.register({AlertKind.RULE}, rules.rule_breaches)
 
 
 def _register_checks() -> None:

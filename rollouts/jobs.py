@@ -10,7 +10,7 @@ from kombu.exceptions import OperationalError
 
 from rollouts.control.queries.fleets import has_launched, runs_to_reconcile
 from rollouts.control.services import orphans, recordings
-from rollouts.control.services.cluster_status import note_cluster
+from rollouts.control.services.cluster_status import record_cluster_nodes
 from rollouts.control.services.ray_cluster import ClusterUnreachable, RayCluster
 from rollouts.control.services.reconciliation import reconcile
 from rollouts.curriculum.services import outcome_retention
@@ -52,9 +52,9 @@ def measure_runs() -> int:
 
 
 @shared_task(ignore_result=True)
-def forget_outcomes() -> int:
+def delete_old_outcomes() -> int:
     """Delete old outcomes of lesson tasks; return their number."""
-    return outcome_retention.forget_outcomes(now=timezone.now())
+    return outcome_retention.delete_old_outcomes(now=timezone.now())
 
 
 @shared_task(ignore_result=True)
@@ -83,11 +83,11 @@ def end_orphans() -> list[str]:
 
 
 @shared_task(ignore_result=True)
-def look_at_cluster() -> None:
+def record_cluster() -> None:
     """Store the cluster's nodes for the cluster page."""
     if not settings.RAY_ADDRESS or not has_launched():
         return  # do not call a cluster that may not exist
-    note_cluster(cluster=_cluster(), address=settings.RAY_ADDRESS, now=timezone.now())
+    record_cluster_nodes(cluster=_cluster(), address=settings.RAY_ADDRESS, now=timezone.now())
 
 
 def _cluster() -> RayCluster:
@@ -99,11 +99,11 @@ def _cluster() -> RayCluster:
 
 
 @shared_task(ignore_result=True)
-def look_at_cluster_now() -> None:
+def record_cluster_now() -> None:
     """Store the cluster's nodes for a waiting user, even if no fleet was ever launched."""
     if not settings.RAY_ADDRESS:
         return
-    note_cluster(
+    record_cluster_nodes(
         cluster=_cluster(),
         address=settings.RAY_ADDRESS,
         unless_newer_than_seconds=FRESH_SECONDS,
@@ -118,7 +118,7 @@ def ask_for_nodes() -> None:
         OperationalError: If the broker is unreachable.
     """
     with current_app.connection_for_write(transport_options=IN_A_HURRY) as broker:
-        look_at_cluster_now.apply_async(retry=False, expires=FRESH_SECONDS, connection=broker)
+        record_cluster_now.apply_async(retry=False, expires=FRESH_SECONDS, connection=broker)
 
 
 def nudge(run_id: int) -> bool:

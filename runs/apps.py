@@ -28,10 +28,10 @@ class RunsConfig(AppConfig):
         from runs.deployment.schemas.deployment import Notice
         from runs.deployment.services.global_topics import ALERTS, AUDIT
         from runs.lifecycle.queries.runs import event_series, run_part
-        from runs.search.queries.live_runs import active_deck_runs, resting_deck_runs
+        from runs.search.queries.live_runs import active_run_rows, inactive_run_rows
         from web.http import openapi  # noqa: F401 registers itself with the schema
         from web.live.parts import (
-            register_deck_part,
+            register_global_part,
             register_own_part,
             register_part,
             register_series,
@@ -42,8 +42,8 @@ class RunsConfig(AppConfig):
         )
         register_part("run", run_part)
         register_series("events", event_series)
-        register_deck_part("active", active_deck_runs)
-        register_deck_part("resting", resting_deck_runs)
+        register_global_part("active", active_run_rows)
+        register_global_part("resting", inactive_run_rows)
 
         def alerts_part() -> AlertSummary:
             return alerts.alert_summary(now=timezone.now())
@@ -52,12 +52,12 @@ class RunsConfig(AppConfig):
             del username  # the notice is the same for all users
             return deck.notice(now=timezone.now())
 
-        register_deck_part("alerts", alerts_part, topic=ALERTS)
-        register_deck_part("audit", audit_reader.read, topic=AUDIT)
+        register_global_part("alerts", alerts_part, topic=ALERTS)
+        register_global_part("audit", audit_reader.read, topic=AUDIT)
         register_own_part("session", session_part)
         register_own_part("notice", notice_part)
         conditions.register({AlertKind.RUN_FAILED}, seen.failed_runs)
-        conditions.register({AlertKind.RUN_NOT_STARTING}, seen.runs_that_do_not_start)
+        conditions.register({AlertKind.RUN_NOT_STARTING}, seen.runs_not_starting)
         conditions.register({AlertKind.LEDGER_UNBALANCED}, seen.unbalanced_ledgers)
         conditions.register({AlertKind.PUSHES_REFUSED}, refusing_runs)
 

@@ -28,13 +28,13 @@ from runs.deployment.schemas.live import (
     Unsubscribe,
     Visible,
 )
-from runs.deployment.services.global_topics import DECK_TOPICS, key_of, rule_of, told_as
+from runs.deployment.services.global_topics import DECK_TOPICS, frame_topic, key_of, rule_of
 from runs.deployment.services.hub import Hub, hub
 from runs.deployment.services.topics import CONTROL_PREFIX, RUN_PREFIX
 from runs.lifecycle.queries.runs import RunNotFound, readable_run, run_named
 from web import outages
 from web.live.outgoing import Socket
-from web.live.shared_reads import SharedLooks
+from web.live.shared_reads import SharedReads
 from web.rules.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
 
 logger = logging.getLogger(__name__)
@@ -103,7 +103,7 @@ def caller_of(credential: Credential) -> Caller | None:
     return caller_of_session(key) if key else None
 
 
-Callers = SharedLooks[Credential, Caller | None]
+Callers = SharedReads[Credential, Caller | None]
 _callers: "WeakKeyDictionary[asyncio.AbstractEventLoop, Callers]" = WeakKeyDictionary()
 
 
@@ -112,7 +112,7 @@ def _callers_here() -> Callers:
     loop = asyncio.get_running_loop()
     if loop not in _callers:
         look = database_sync_to_async(caller_of)
-        _callers[loop] = SharedLooks(look, seconds=RIGHTS_SHARED_SECONDS)
+        _callers[loop] = SharedReads(look, seconds=RIGHTS_SHARED_SECONDS)
     return _callers[loop]
 
 
@@ -157,7 +157,9 @@ class SocketConsumer(AsyncWebsocketConsumer):
             return
         self.credential, self.caller, self.hub = credential, caller, hub()
         loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(act()) for act in (self._send_frames, self._keep_beating)]
+        self._tasks = [
+            loop.create_task(act()) for act in (self._send_frames, self._send_heartbeats)
+        ]
         await self.entered()
 
     async def entered(self) -> None:
@@ -172,7 +174,7 @@ class SocketConsumer(AsyncWebsocketConsumer):
             # The client disconnected during a frame.
             logger.debug("socket closed while sending: %s", error)
 
-    async def _keep_beating(self) -> None:
+    async def _send_heartbeats(self) -> None:
         try:
             while True:
                 await asyncio.sleep(BEAT_SECONDS)
@@ -197,7 +199,7 @@ class SocketConsumer(AsyncWebsocketConsumer):
         if self.beats:
             # With no frames in transit the page must have all of these, which reveals lost frames.
             sequences = self.page.sequences if self.page.frames.empty() else {}
-            sent = {told_as(topic): number for topic, number in sequences.items()}
+            sent = {frame_topic(topic): number for topic, number in sequences.items()}
             await self._say(BeatFrame(at=datetime.now(UTC), sequences=sent))
 
     async def _say(self, frame: PageFrame) -> None:

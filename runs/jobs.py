@@ -9,31 +9,31 @@ from runs.alerts.services import alert_retention, conditions
 from runs.deployment.services import heartbeats, samples
 
 __all__ = [
-    "forget_alerts",
-    "forget_login_attempts",
-    "forget_silent_parts",
+    "delete_old_alerts",
+    "delete_old_login_attempts",
+    "delete_silent_processes",
+    "record_size_sample",
     "send_webhooks",
-    "take_deck_sample",
     "watch_conditions",
 ]
 
 
-@shared_task(name="runs.jobs.forget_silent_parts")
-def forget_silent_parts() -> int:
+@shared_task(name="runs.jobs.delete_silent_processes")
+def delete_silent_processes() -> int:
     """Delete processes without a heartbeat for an hour; return their number."""
-    return heartbeats.forget_silent_parts(now=timezone.now())
+    return heartbeats.delete_silent_processes(now=timezone.now())
 
 
-@shared_task(name="runs.jobs.forget_login_attempts")
-def forget_login_attempts() -> int:
+@shared_task(name="runs.jobs.delete_old_login_attempts")
+def delete_old_login_attempts() -> int:
     """Delete expired counters of password attempts; return their number."""
-    return login_attempts.forget_attempts(now=timezone.now())
+    return login_attempts.delete_old_attempts(now=timezone.now())
 
 
-@shared_task(name="runs.jobs.take_deck_sample")
-def take_deck_sample() -> None:
+@shared_task(name="runs.jobs.record_size_sample")
+def record_size_sample() -> None:
     """Sample the size of the deployment, for the disk forecast."""
-    samples.take_deck_sample(now=timezone.now())
+    samples.record_size_sample(now=timezone.now())
 
 
 @shared_task(name="runs.jobs.watch_conditions")
@@ -42,7 +42,7 @@ def watch_conditions() -> int:
     return conditions.watch(now=timezone.now())
 
 
-@shared_task(name="runs.jobs.forget_alerts")
-def forget_alerts() -> int:
+@shared_task(name="runs.jobs.delete_old_alerts")
+def delete_old_alerts() -> int:
     """Delete alerts cleared before the retention period; return their number."""
-    return alert_retention.forget_alerts(now=timezone.now())
+    return alert_retention.delete_old_alerts(now=timezone.now())

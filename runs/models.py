@@ -4,8 +4,8 @@ from runs.access.models.logins import LoginCount
 from runs.access.models.tokens import ApiToken, TokenIssuer
 from runs.alerts.models.alert_rules import AlertRule, AlertSilence
 from runs.alerts.models.alerts import Alert, AlertDelivery
-from runs.deployment.models.deployment import DeckNotice, DeckSample
-from runs.deployment.models.parts import PART_KINDS, DeckPart
+from runs.deployment.models.deployment import ServerNotice, SizeSample
+from runs.deployment.models.parts import PART_KINDS, ProcessHeartbeat
 from runs.events.models import RunEvent
 from runs.lifecycle.models.notes import RunNote
 from runs.lifecycle.models.runs import (
@@ -18,7 +18,7 @@ from runs.lifecycle.models.runs import (
     Trainer,
 )
 from runs.saved.models import SavedObject
-from runs.weights.models import WEIGHTS_ORDERS, WeightsOrder
+from runs.weights.models import WEIGHTS_ORDERS, WeightsCommand
 
 __all__ = [
     "PART_KINDS",
@@ -29,19 +29,19 @@ __all__ = [
     "AlertRule",
     "AlertSilence",
     "ApiToken",
-    "DeckNotice",
-    "DeckPart",
-    "DeckSample",
     "Environment",
     "LoginCount",
     "PolicyVersion",
+    "ProcessHeartbeat",
     "Run",
     "RunEvent",
     "RunKind",
     "RunNote",
     "RunQuerySet",
     "SavedObject",
+    "ServerNotice",
+    "SizeSample",
     "TokenIssuer",
     "Trainer",
-    "WeightsOrder",
+    "WeightsCommand",
 ]

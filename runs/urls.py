@@ -36,15 +36,15 @@ from runs.lifecycle.rules.lifecycle import RunVerb
 from runs.search.api import (
     FilterValuesView,
     FilterView,
-    OutlooksView,
     RunActionsView,
+    RunActivityView,
     RunsCsvView,
     RunsView,
     TagsView,
 )
 from runs.weights.api.weights import CurrentWeightsView, WeightsFileView, WeightsView
 from runs.weights.api.weights_commands import (
-    WeightsOrdersView,
+    WeightsCommandsView,
     WeightsPinView,
     WeightsSyncView,
     WeightsUnpinView,
@@ -100,7 +100,7 @@ urlpatterns = [
     path("run-filter", FilterView.as_view()),
     path("run-filter/values", FilterValuesView.as_view()),
     path("runs.csv", RunsCsvView.as_view()),
-    path("run-outlooks", OutlooksView.as_view()),
+    path("run-outlooks", RunActivityView.as_view()),
     path("run-actions", RunActionsView.as_view()),
     path("runs/<slug:run>", RunView.as_view()),
     *(path(f"runs/<slug:run>/{verb}", ask_view(verb).as_view()) for verb in RunVerb),
@@ -114,7 +114,7 @@ urlpatterns = [
     path("runs/<slug:run>/trainers", TrainersView.as_view()),
     path("runs/<slug:run>/weights", WeightsView.as_view()),
     path("runs/<slug:run>/weights/current", CurrentWeightsView.as_view()),
-    path("runs/<slug:run>/weights/orders", WeightsOrdersView.as_view()),
+    path("runs/<slug:run>/weights/orders", WeightsCommandsView.as_view()),
     path("runs/<slug:run>/weights/pin", WeightsPinView.as_view()),
     path("runs/<slug:run>/weights/unpin", WeightsUnpinView.as_view()),
     path("runs/<slug:run>/weights/sync", WeightsSyncView.as_view()),

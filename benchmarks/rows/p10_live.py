@@ -95,7 +95,7 @@ class _Changes:
         self.sent: dict[str, float] = {}
         self._deck = deck
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._go_on)
+        self._thread = threading.Thread(target=self._sample_next_turns)
 
     def __enter__(self) -> "_Changes":
         self._thread.start()
@@ -106,7 +106,7 @@ class _Changes:
         self._thread.join()
         self._join(LAST)
 
-    def _go_on(self) -> None:
+    def _sample_next_turns(self) -> None:
         for number in itertools.count():
             name = f"change-{number}"
             self.sent[name] = time.monotonic()

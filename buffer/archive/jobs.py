@@ -13,17 +13,17 @@ logger = logging.getLogger(__name__)
 
 
 # One archive may take minutes; jobs queued in the meantime wait for the next run of the task.
-@shared_task(name="buffer.jobs.work_on_archives", soft_time_limit=3600, time_limit=3660)
-def work_on_archives() -> int:
+@shared_task(name="buffer.jobs.run_archive_jobs", soft_time_limit=3600, time_limit=3660)
+def run_archive_jobs() -> int:
     """Run queued archive jobs and delete expired archive files."""
-    done = archive_jobs.work_on_archives(clock=timezone.now)
+    done = archive_jobs.run_archive_jobs(clock=timezone.now)
     expire_archives(now=timezone.now())
     return done
 
 
-def nudge_archives() -> None:
-    """Trigger `work_on_archives` now; if this fails, the periodic schedule runs it."""
+def start_archive_jobs() -> None:
+    """Trigger `run_archive_jobs` now; if this fails, the periodic schedule runs it."""
     try:
-        work_on_archives.apply_async(retry=False, expires=30)
+        run_archive_jobs.apply_async(retry=False, expires=30)
     except (OperationalError, OSError) as error:
         logger.warning("cannot trigger the archive task, waiting for its schedule: %s", error)

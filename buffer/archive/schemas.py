@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 from web.rules.pages import Page
 
 
-class AskArchive(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CreateArchive(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Served and dropped items to archive; an omitted field selects all."""
 
     states: Annotated[list[Literal["served", "dropped"]], Meta(max_length=2)] = []
@@ -17,7 +17,7 @@ class AskArchive(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     env_ids: Annotated[list[int], Meta(max_length=1024)] | None = None
 
 
-class AskRestoration(AskArchive, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RestoreArchive(CreateArchive, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An archive to restore, and a selection of its items."""
 
     archive: Annotated[int, Meta(ge=1, le=2**63 - 1)]

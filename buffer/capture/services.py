@@ -184,7 +184,7 @@ def assembled(session: CaptureSession) -> Assembled:
     return _assembled(session, 0.0).assembled
 
 
-def forget_captures(*, now: datetime) -> int:
+def delete_old_captures(*, now: datetime) -> int:
     """Expire unscored sessions and delete old calls; return the number of expired sessions.
 
     Groups keep the tokens of scored sessions.

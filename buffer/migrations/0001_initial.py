@@ -110,7 +110,7 @@ class Migration(migrations.Migration):
                 ('sending_since', models.DateTimeField(blank=True, null=True)),
                 ('delivered_at', models.DateTimeField(blank=True, null=True)),
                 ('settled_at', models.DateTimeField(blank=True, help_text='Confirmed or dropped.', null=True)),
-                ('lapses', models.PositiveSmallIntegerField(default=0, help_text='Expired leases.')),
+                ('lease_expiries', models.PositiveSmallIntegerField(default=0, help_text='Expired leases.')),
                 ('items', models.PositiveIntegerField()),
                 ('sequences', models.PositiveIntegerField()),
                 ('size_bytes', models.PositiveBigIntegerField()),

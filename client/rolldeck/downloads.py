@@ -94,7 +94,7 @@ def _further(connection: Connection, path: str, kept: bytearray, have: int, *, t
         headers |= {"Range": f"bytes={have}-", "If-Range": tag}
     try:
         with connection.opened(path, headers) as answer:
-            have = have if _goes_on(answer, have) else 0
+            have = have if _continues_at(answer, have) else 0
             for chunk in answer.iter_raw():
                 if have + len(chunk) > len(kept):
                     raise InvalidMessage(f"{path} is longer than the {len(kept)} bytes announced")
@@ -109,7 +109,7 @@ def _further(connection: Connection, path: str, kept: bytearray, have: int, *, t
     return have
 
 
-def _goes_on(answer: httpx.Response, have: int) -> bool:
+def _continues_at(answer: httpx.Response, have: int) -> bool:
     """Return whether the response begins at byte `have`, as requested."""
     span = answer.headers.get("Content-Range", "")
     return answer.status_code == 206 and span.startswith(f"bytes {have}-")

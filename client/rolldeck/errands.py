@@ -76,7 +76,7 @@ class RecordingOrder(Struct, frozen=True, kw_only=True):
     """Null for any working slot."""
 
 
-class Filmed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RecordedEpisode(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The frames of a recording, as video or text."""
 
     media_type: Literal["video/webm", "text/plain"]
@@ -106,5 +106,5 @@ class RecordingUpdate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     outcome: Literal["", "terminated", "truncated"] = ""
     policy_step: Annotated[int, Meta(ge=-2, le=2**31 - 1)] = -2
     """Policy version at the end of the episode."""
-    filmed: Filmed | None = None
+    filmed: RecordedEpisode | None = None
     content: Annotated[bytes, Meta(max_length=MOST_RECORDED_BYTES)] = b""

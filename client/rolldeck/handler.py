@@ -152,15 +152,15 @@ class RolloutHandler(Closing):
             off_policy_tolerance=self.pace.off_policy_tolerance,
             resume_fraction=self.pace.resume_fraction,
         )
-        looked_at = time.monotonic()
+        examined = time.monotonic()
         while not self._stopping.is_set():
             if self.state is HandlerState.RUNNING:
                 self.send(produce())
             else:
                 self._stopping.wait(self.pace.poll_seconds)
-            due = time.monotonic() - looked_at >= self.pace.poll_seconds
+            due = time.monotonic() - examined >= self.pace.poll_seconds
             if due or self.state is HandlerState.PAUSED:
-                looked_at = time.monotonic()
+                examined = time.monotonic()
                 self._decide(rule, self.status())
         self.disconnect()
 

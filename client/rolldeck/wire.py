@@ -249,7 +249,7 @@ class FleetControl(Struct, frozen=True, kw_only=True):
     """Pending log requests; each stays until it is answered or has expired."""
     num_workers: int = 0
     """Wanted number of workers; 0 for the configured number."""
-    weights_order: int = 0
+    weights_command: int = 0
     """Rises when a person pins or unpins a version, or requests a weight sync."""
     recordings: list[RecordingOrder] = []
     """Pending recordings; each stays until it is ready or has failed."""
@@ -344,7 +344,7 @@ class FleetReport(Struct, frozen=True, kw_only=True):
     """Rises with every report of an incarnation; repeated reports are ignored."""
     state: Literal["starting", "running", "paused", "draining", "drained", "stopped", "failed"]
     reason: Note = ""
-    for_good: bool = False
+    is_final: bool = False
     """Whether the failure is permanent: any fleet of this configuration would fail."""
     node_id: Annotated[str, Meta(max_length=64)] = ""
     """Ray's id of the manager's node; empty without a cluster."""

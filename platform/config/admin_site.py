@@ -28,7 +28,7 @@ _GROUPS: Final = (
             ("Notes", "edit_note", "runs.runnote"),
             ("Saved objects", "bookmark", "runs.savedobject"),
             ("Tokens", "key", "runs.apitoken"),
-            ("Processes", "dns", "runs.deckpart"),
+            ("Processes", "dns", "runs.processheartbeat"),
         ),
     ),
     (

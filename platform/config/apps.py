@@ -13,7 +13,7 @@ class ProjectConfig(AppConfig):
         from config import binding  # noqa: F401 registers a check
         from config.cluster.reading import cluster_admin_part, cluster_part
         from runs.deployment.services.global_topics import CLUSTER, CLUSTER_ADMIN
-        from web.live.parts import register_deck_part
+        from web.live.parts import register_global_part
 
-        register_deck_part("cluster", cluster_part, topic=CLUSTER)
-        register_deck_part("cluster", cluster_admin_part, topic=CLUSTER_ADMIN)
+        register_global_part("cluster", cluster_part, topic=CLUSTER)
+        register_global_part("cluster", cluster_admin_part, topic=CLUSTER_ADMIN)

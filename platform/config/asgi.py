@@ -9,7 +9,7 @@ from channels.sessions import CookieMiddleware
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings.base")
 django.setup(set_prefix=False)
 
-from buffer.items.api.delivery import Deliveries  # noqa: E402
+from buffer.items.api.delivery import ResponseDelivery  # noqa: E402
 from config.binding import refuse_dangers  # noqa: E402
 from config.body_limits import BodyLimits  # noqa: E402 Django's applications load first
 from config.compression import CompressedAnswers  # noqa: E402
@@ -24,7 +24,7 @@ refuse_dangers()
 machines = Machines(PackedHandler())
 application = ProtocolTypeRouter(
     {
-        "http": StaticFiles(traced(Deliveries(CompressedAnswers(BodyLimits(machines))))),
+        "http": StaticFiles(traced(ResponseDelivery(CompressedAnswers(BodyLimits(machines))))),
         # Consumers look up the session's user. A lookup here would repeat the query, and an outage
         # would end the handshake without a close code.
         "websocket": SocketOrigins(CookieMiddleware(URLRouter(websocket_urlpatterns))),

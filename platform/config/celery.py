@@ -39,7 +39,7 @@ app.autodiscover_tasks(related_name="jobs")
 
 
 @worker_process_init.connect
-def die_with_the_worker(**_: Any) -> None:
+def die_with_worker(**_: Any) -> None:
     """End a pool process with its worker, even a killed one; jobs may end at any point."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
@@ -52,7 +52,7 @@ def let_jobs_be_traced(**_: Any) -> None:
 
 
 @worker_ready.connect
-def prove_that_the_worker_lives(sender: Any, **_: Any) -> None:
+def start_worker_heartbeat(sender: Any, **_: Any) -> None:
     """Start the worker's heartbeats, with its queues and its concurrency."""
     from config import pulse  # Django's applications load first
 
@@ -62,7 +62,7 @@ def prove_that_the_worker_lives(sender: Any, **_: Any) -> None:
 
 
 @beat_init.connect
-def prove_that_the_clock_ticks(**_: Any) -> None:
+def start_scheduler_heartbeat(**_: Any) -> None:
     """Start the heartbeats of the process that starts the periodic jobs."""
     from config import pulse
 

@@ -57,7 +57,7 @@ class BoundedHttp(HttpToolsProtocol):
         self._head_bytes = 0
         self._in_head = True
         self._is_websocket = False
-        self._patience: asyncio.TimerHandle | None = None
+        self._wait_limit: asyncio.TimerHandle | None = None
         self._receipts = AnswerReceipts(self.loop)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -151,7 +151,7 @@ class BoundedHttp(HttpToolsProtocol):
     def _wait_for_more(self) -> None:
         """Restart the header timeout after blank lines, which cancel uvicorn's own timeout."""
         is_idle = self.cycle is None or self.cycle.response_complete
-        unwatched = self._patience is None and self.timeout_keep_alive_task is None
+        unwatched = self._wait_limit is None and self.timeout_keep_alive_task is None
         is_open = not (self._is_websocket or self.transport.is_closing())
         if is_idle and unwatched and is_open:
             self._wait_for_head()
@@ -159,12 +159,12 @@ class BoundedHttp(HttpToolsProtocol):
     def _wait_for_head(self) -> None:
         self._stop_waiting()
         seconds = settings.ROLLDECK_MAX_HEADER_SECONDS
-        self._patience = self.loop.call_later(seconds, self._give_up)
+        self._wait_limit = self.loop.call_later(seconds, self._give_up)
 
     def _stop_waiting(self) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
+        if self._wait_limit is not None:
+            self._wait_limit.cancel()
+            self._wait_limit = None
 
     def _give_up(self) -> None:
         if not self.transport.is_closing():

@@ -66,12 +66,15 @@ def _licences() -> Licences:
     own = _found(OURS)
     return Licences(
         own=UNKNOWN if own is None else _licence(own),
-        results=[*_of_server(), *_of_dashboard(settings.FRONTEND_DIST / "licences.json")],
+        results=[
+            *_server_packages(),
+            *_dashboard_packages(settings.FRONTEND_DIST / "licences.json"),
+        ],
         next=None,
     )
 
 
-def _of_server() -> list[Licensed]:
+def _server_packages() -> list[Licensed]:
     """Return all direct and indirect dependencies that are installed."""
     ours = _found(OURS)
     extras: set[str] = set()
@@ -104,7 +107,7 @@ def _needs(found: Distribution, *, extras: Set[str]) -> Iterator[tuple[str, froz
             yield _plain(asked[1]), frozenset(name.strip() for name in more if name.strip())
 
 
-def _of_dashboard(path: Path) -> list[Licensed]:
+def _dashboard_packages(path: Path) -> list[Licensed]:
     """Return the packages built into the dashboard; empty if it was not built."""
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))

@@ -44,10 +44,10 @@ def topic_shapes() -> dict[str, TopicShape]:
         parts=parts.shapes(parts.part_readers()), series=parts.shapes(parts.series_readers())
     )
     of_the_deck = {
-        topic: TopicShape(parts=parts.shapes(parts.deck_readers(topic)), series={})
-        for topic in parts.deck_topics()
+        topic: TopicShape(parts=parts.shapes(parts.global_readers(topic)), series={})
+        for topic in parts.topic_names()
     }
-    of_people = TopicShape(parts=parts.shapes(parts.own_readers()), series={})
+    of_people = TopicShape(parts=parts.shapes(parts.person_readers()), series={})
     return {RUN: of_runs, ME: of_people, **of_the_deck}
 
 

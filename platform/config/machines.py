@@ -62,7 +62,7 @@ class Machines:
         self._others = others
         self._handler = _Handler()
         self._threads = ThreadPoolExecutor(
-            THREADS, thread_name_prefix="machines", initializer=_leave_the_pool
+            THREADS, thread_name_prefix="machines", initializer=_use_own_connection
         )
         self._turns: Turns | None = None
 
@@ -110,7 +110,7 @@ class Machines:
             while True:
                 left = waiting.until - time.monotonic()
                 if not await client.wait_for(place.turn, left):
-                    if client.has_left:
+                    if client.has_disconnected:
                         return None
                     break
                 place.turn.clear()
@@ -166,7 +166,7 @@ class _Client:
         self._leaving: asyncio.Task[Any] | None = None
 
     @property
-    def has_left(self) -> bool:
+    def has_disconnected(self) -> bool:
         """Whether the server has reported a disconnect."""
         return self._leaving is not None and self._leaving.done()
 
@@ -178,7 +178,7 @@ class _Client:
 
     async def wait_for(self, turn: asyncio.Event, seconds: float) -> bool:
         """Return True at the turn, False after the timeout or a disconnect."""
-        if turn.is_set() and not self.has_left:
+        if turn.is_set() and not self.has_disconnected:
             return True
         waiting = asyncio.ensure_future(turn.wait())
         await asyncio.wait(
@@ -187,7 +187,7 @@ class _Client:
             return_when=asyncio.FIRST_COMPLETED,
         )
         waiting.cancel()
-        return turn.is_set() and not self.has_left
+        return turn.is_set() and not self.has_disconnected
 
     def forget(self) -> None:
         """Stop watching."""
@@ -220,7 +220,7 @@ async def _read(receive: Receive) -> bytes | None:
             return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-def _leave_the_pool() -> None:
+def _use_own_connection() -> None:
     """Give this thread its own connection, outside of the pool that pages and jobs share.
 
     A pool exhausted by pages then delays no push. If the server is down, connecting fails at once,
@@ -318,4 +318,4 @@ async def _send_but_last_byte(answer: NotedAnswer, send: Send, client: _Client) 
     await send({"type": "http.response.body", "body": b"", "more_body": True})
     for _ in range(LOOP_TURNS):
         await asyncio.sleep(0)
-    return not client.has_left
+    return not client.has_disconnected

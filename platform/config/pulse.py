@@ -18,7 +18,7 @@ from django.db import DatabaseError, connection
 from django.utils import timezone
 
 from config.versions import own_version
-from runs.deployment.services.heartbeats import forget_dead_parts, record_heartbeat
+from runs.deployment.services.heartbeats import delete_dead_processes, record_heartbeat
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ def begin(
             connection is then closed after each heartbeat.
     """
     pulse = _Pulse(kind, name or f"{socket.gethostname()}:{os.getpid()}", tell, forks=forks)
-    threading.Thread(target=pulse.beat_for_ever, name="rolldeck-pulse", daemon=True).start()
+    threading.Thread(target=pulse.send_heartbeats, name="rolldeck-pulse", daemon=True).start()
 
 
 class _Pulse:
@@ -54,7 +54,7 @@ class _Pulse:
         self._started_at = timezone.now()
         self._is_first = True
 
-    def beat_for_ever(self) -> None:
+    def send_heartbeats(self) -> None:
         """Send heartbeats without end; after a database error, retry at the next interval."""
         while True:
             try:
@@ -70,7 +70,7 @@ class _Pulse:
     def _beat(self) -> None:
         if self._is_first:
             # Removes the processes of the server before its restart.
-            forget_dead_parts(host=self._host, is_alive=is_alive)
+            delete_dead_processes(host=self._host, is_alive=is_alive)
             self._is_first = False
         record_heartbeat(
             kind=self._kind,

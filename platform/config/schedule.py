@@ -25,27 +25,27 @@ SCHEDULE: Final[dict[str, dict[str, Any]]] = {
         "options": {"expires": 10.0},
     },
     "forget outcomes": {
-        "task": "rollouts.jobs.forget_outcomes",
+        "task": "rollouts.jobs.delete_old_outcomes",
         "schedule": 600.0,
         "options": {"expires": 600.0},
     },
     "forget silent parts": {
-        "task": "runs.jobs.forget_silent_parts",
+        "task": "runs.jobs.delete_silent_processes",
         "schedule": 600.0,
         "options": {"expires": 600.0},
     },
     "forget login attempts": {
-        "task": "runs.jobs.forget_login_attempts",
+        "task": "runs.jobs.delete_old_login_attempts",
         "schedule": 600.0,
         "options": {"expires": 600.0},
     },
     "look at the cluster": {
-        "task": "rollouts.jobs.look_at_cluster",
+        "task": "rollouts.jobs.record_cluster",
         "schedule": 60.0,
         "options": {"expires": 60.0},
     },
     "take a sample of the deck": {
-        "task": "runs.jobs.take_deck_sample",
+        "task": "runs.jobs.record_size_sample",
         "schedule": 60.0,
         "options": {"expires": 60.0},
     },
@@ -60,7 +60,7 @@ SCHEDULE: Final[dict[str, dict[str, Any]]] = {
         "options": {"expires": 5.0},
     },
     "forget alerts": {
-        "task": "runs.jobs.forget_alerts",
+        "task": "runs.jobs.delete_old_alerts",
         "schedule": 3600.0,
         "options": {"expires": 3600.0},
     },
@@ -70,7 +70,7 @@ SCHEDULE: Final[dict[str, dict[str, Any]]] = {
         "options": {"expires": 60.0},
     },
     "reclaim lapsed leases": {
-        "task": "buffer.jobs.reclaim_lapsed_leases",
+        "task": "buffer.jobs.reclaim_expired_leases",
         "schedule": 5.0,
         "options": {"expires": 5.0},
     },
@@ -85,7 +85,7 @@ SCHEDULE: Final[dict[str, dict[str, Any]]] = {
         "options": {"expires": 10.0},
     },
     "work on archives": {
-        "task": "buffer.jobs.work_on_archives",
+        "task": "buffer.jobs.run_archive_jobs",
         "schedule": 15.0,
         "options": {"expires": 15.0},
     },

@@ -5,8 +5,8 @@ from django.urls import include, path
 from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerSplitView
 
 from config import admin_login, error_codes, health
-from config.cluster.kept import KeptView
-from config.cluster.view import ClusterView, DeckView
+from config.cluster.kept import RetentionView
+from config.cluster.view import ClusterView, ServerView
 from config.licences import LicencesView
 from config.root import root
 from runs.access.api.permissions import Anyone
@@ -30,9 +30,9 @@ urlpatterns = [
     path("admin/password_change/", admin_login.change_password),
     path("admin/", admin.site.urls),
     path("api/cluster", ClusterView.as_view()),
-    path("api/deck", DeckView.as_view()),
+    path("api/deck", ServerView.as_view()),
     path("api/deck/licences", LicencesView.as_view()),
-    path("api/deck/kept", KeptView.as_view()),
+    path("api/deck/kept", RetentionView.as_view()),
     path("api/", include("runs.urls")),
     path("api/", include("buffer.urls")),
     path("api/", include("rollouts.urls")),

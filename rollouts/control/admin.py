@@ -82,10 +82,10 @@ class FleetAdmin(ReadOnlyAdmin):
     dashboard = "/runs/{run}/fleet"
     list_select_related = ("run",)
     ordering = ("-observed_at", "-id")
-    readonly_fields = ("belongings",)
+    readonly_fields = ("related_links",)
 
     @admin.display(description="related")
-    def belongings(self, fleet: Fleet) -> SafeString:
+    def related_links(self, fleet: Fleet) -> SafeString:
         """Return links to the workers of the fleet, and to related rows of its run."""
         workers = links_to_lists(FleetWorker, WorkerAttempt, fleet__id__exact=fleet.pk)
         return SafeString(
@@ -107,10 +107,10 @@ class FleetWorkerAdmin(ReadOnlyAdmin):
     run_lookup = "fleet__run"
     run_link = linked("run", run_lookup)
     dashboard = "/runs/{run}/fleet?worker={row.index}"
-    readonly_fields = ("belongings",)
+    readonly_fields = ("related_links",)
 
     @admin.display(description="related")
-    def belongings(self, worker: FleetWorker) -> SafeString:
+    def related_links(self, worker: FleetWorker) -> SafeString:
         """Return a link to the worker's slots."""
         return links_to_lists(EnvSlot, worker__id__exact=worker.pk)
 

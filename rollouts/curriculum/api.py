@@ -43,7 +43,7 @@ from rollouts.curriculum.schemas import (
 )
 from rollouts.curriculum.services.evaluation_requests import request_evaluations
 from rollouts.curriculum.services.evaluations import renew_evaluation
-from rollouts.curriculum.services.lesson_outcomes import take_outcome
+from rollouts.curriculum.services.lesson_outcomes import count_outcome
 from rollouts.curriculum.services.lesson_steering import steer_lesson
 from rollouts.curriculum.services.lesson_tasks import next_lesson_task
 from runs.access.api.identity import identity_of
@@ -117,7 +117,7 @@ class LessonOutcomesView(APIView):
         A repeated report is counted once. Returns the lessons that changed state.
         """
         outcome = bodies.read(request, LessonOutcome)
-        receipt = take_outcome(
+        receipt = count_outcome(
             run_id=run_id_named(run), lesson=lesson, outcome=outcome, now=timezone.now()
         )
         return bodies.answer(receipt)

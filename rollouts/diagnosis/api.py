@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from rollouts.diagnosis.queries.pipelines import pipeline_of, verdicts
-from rollouts.diagnosis.schemas import Pipeline, VerdictList
+from rollouts.diagnosis.schemas import DiagnosisList, Pipeline
 from runs.access.api.permissions import Readers
 from runs.lifecycle.queries.runs import readable_run
 from web.http import bodies
@@ -19,7 +19,7 @@ RUNS_AT_MOST: Final = 12
 """Maximum number of runs, as many as a page shows; each diagnosis takes several queries."""
 
 
-class VerdictsView(APIView):
+class DiagnosesView(APIView):
     """Diagnoses of several runs."""
 
     permission_classes = [Readers]
@@ -31,7 +31,7 @@ class VerdictsView(APIView):
                 "ids", listed(12), required=True, description="Comma-separated run ids."
             ),
         ],
-        responses={200: VerdictList},
+        responses={200: DiagnosisList},
         tags=["fleet"],
     )
     def get(self, request: Request) -> HttpResponse:
@@ -45,7 +45,7 @@ class VerdictsView(APIView):
         ):
             raise bodies.InvalidBody("ids", f"must be 1 to {RUNS_AT_MOST} comma-separated ids")
         found = verdicts([int(word) for word in words], now=timezone.now())
-        return bodies.answer(VerdictList(results=found))
+        return bodies.answer(DiagnosisList(results=found))
 
 
 class PipelineView(APIView):

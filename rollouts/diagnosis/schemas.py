@@ -27,7 +27,7 @@ class PipelineStage(Struct, frozen=True, kw_only=True):
     """Time that an item, or a batch, spends in the stage; for the queue by Little's law."""
 
 
-class PipelineVerdict(Struct, frozen=True, kw_only=True):
+class PipelineDiagnosis(Struct, frozen=True, kw_only=True):
     """The bottleneck of a run."""
 
     sentence: str
@@ -43,9 +43,9 @@ class PipelineVerdict(Struct, frozen=True, kw_only=True):
 class BatchTimes(Struct, frozen=True, kw_only=True):
     """Timings of the batches of the last minute; null if none reached the stage."""
 
-    under_way: StageTiming | None
+    in_transit: StageTiming | None
     """From the lease of a batch to its last byte at the trainer."""
-    in_hand: StageTiming | None
+    with_trainer: StageTiming | None
     """From the last byte to the acknowledgement."""
 
 
@@ -57,7 +57,7 @@ class Pipeline(Struct, frozen=True, kw_only=True):
     """Running workers that have reported within seconds."""
     stages: list[PipelineStage]
     """In the order of the data flow; for an outside run only those visible to the server."""
-    verdict: PipelineVerdict
+    verdict: PipelineDiagnosis
     batches: BatchTimes
     arriving: float | None
     """Items per second into the queue."""
@@ -74,7 +74,7 @@ class Pipeline(Struct, frozen=True, kw_only=True):
     """Mean share of the workers' time by stage or wait."""
 
 
-class VerdictList(Struct, frozen=True, kw_only=True):
+class DiagnosisList(Struct, frozen=True, kw_only=True):
     """Diagnosis of each run, by run id."""
 
-    results: dict[int, PipelineVerdict]
+    results: dict[int, PipelineDiagnosis]

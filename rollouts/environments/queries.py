@@ -168,15 +168,15 @@ def known_environments(
         page: The requested page; a position is a name and a kind.
         now: End of the interval for rates.
     """
-    found, looked_at = _page(asked, after=page.after, limit=page.limit + 1)
+    found, examined = _page(asked, after=page.after, limit=page.limit + 1)
     rows, cursor = page.cut(found, lambda row: (row.name, row.kind))
     figures = _figures(rows, now=now)
     denials = _denials([row.name for row in rows])
     return KnownEnvironments(
         results=[_known(row, each, denials) for row, each in zip(rows, figures, strict=True)],
         next=cursor,
-        looked_at_runs=min(looked_at, RUNS_AT_MOST),
-        has_older_runs=looked_at > RUNS_AT_MOST,
+        examined_runs=min(examined, RUNS_AT_MOST),
+        has_older_runs=examined > RUNS_AT_MOST,
         runs_each=RUNS_EACH,
         groups_each=GROUPS_EACH,
         windows_each=WINDOWS_EACH,
@@ -338,7 +338,7 @@ def _known(row: _Row, found: Figures, denials: Mapping[str, EnvironmentDenial]) 
         per_hour=found.per_hour,
         reward_mean=found.reward_mean,
         zero_variance_share=found.zero_variance_share,
-        looked_at=found.looked_at,
+        examined=found.examined,
         denied=None if row.kind == "outside" else denials.get(row.name),
     )
 

@@ -107,7 +107,7 @@ class Migration(migrations.Migration):
                 ('heard_at', models.DateTimeField(blank=True, help_text='Last report of any of its managers.', null=True)),
                 ('sequence', models.BigIntegerField(default=-1, help_text='Last report of this incarnation that was counted.')),
                 ('reason', models.TextField(blank=True, help_text='Why the observed state differs from the desired one.')),
-                ('for_good', models.BooleanField(default=False, help_text='It failed, and another fleet of the run would fail alike.')),
+                ('is_final', models.BooleanField(default=False, help_text='It failed, and another fleet of the run would fail alike.')),
                 ('node_id', models.CharField(blank=True, db_default='', default='', help_text="Ray's id of the node where its manager is.", max_length=64)),
                 ('env_steps_total', models.PositiveBigIntegerField(default=0, help_text='Env steps of the run, over every worker that ever was.')),
                 ('recent_returns', django.contrib.postgres.fields.ArrayField(base_field=models.FloatField(), blank=True, default=list, help_text='Last training returns.', size=None)),

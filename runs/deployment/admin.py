@@ -1,11 +1,11 @@
 """Admin of size samples, the announcement and processes."""
 
-from runs.deployment.models.deployment import DeckNotice, DeckSample
-from runs.deployment.models.parts import DeckPart
+from runs.deployment.models.deployment import ServerNotice, SizeSample
+from runs.deployment.models.parts import ProcessHeartbeat
 from web.admin.read_only import register_read_only
 
 register_read_only(
-    DeckSample,
+    SizeSample,
     columns="at database_bytes wal_bytes disk_free_bytes disk_total_bytes",
     filters=("at",),
     run_lookup="",
@@ -13,7 +13,7 @@ register_read_only(
     may_grow=True,
 )
 register_read_only(
-    DeckNotice,
+    ServerNotice,
     columns="text until set_by set_at reason",
     filters=("until",),
     search_fields=("text", "set_by"),
@@ -23,8 +23,8 @@ register_read_only(
     dashboard="/cluster",
 )
 register_read_only(
-    DeckPart,
-    columns="kind name proven_at started_at version problem",
+    ProcessHeartbeat,
+    columns="kind name confirmed_at started_at version problem",
     filters=("kind",),
     search_fields=("name", "host"),
     search_help="A part of a name or a host",

@@ -10,7 +10,7 @@ from rest_framework.views import APIView
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Known, Operators
 from runs.deployment import queries
-from runs.deployment.schemas.deployment import NoticeAnswer, NoticeWanted
+from runs.deployment.schemas.deployment import NoticeAnswer, SetNotice
 from runs.deployment.services.notices import clear_notice, set_notice
 from web.http import bodies
 from web.http.openapi import REASON
@@ -35,7 +35,7 @@ class NoticeView(APIView):
 
     @extend_schema(
         operation_id="notice_set",
-        request=NoticeWanted,
+        request=SetNotice,
         responses={200: NoticeAnswer},
         tags=["server"],
     )
@@ -44,7 +44,7 @@ class NoticeView(APIView):
 
         Replaces the current one.
         """
-        wanted, now = bodies.read(request, NoticeWanted), timezone.now()
+        wanted, now = bodies.read(request, SetNotice), timezone.now()
         if wanted.until is not None and wanted.until <= now:
             raise bodies.InvalidBody("until", "must be in the future")
         set_notice(wanted=wanted, actor=identity_of(request), now=now)

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from runs.deployment.models.deployment import DeckNotice, DeckSample
+from runs.deployment.models.deployment import ServerNotice, SizeSample
 from runs.deployment.schemas.deployment import DiskForecast, Growth, Notice
 from runs.lifecycle.rules.forecast import forecast
 
@@ -16,7 +16,7 @@ Series = list[tuple[float, float]]
 
 def notice(*, now: datetime) -> Notice | None:
     """Return the current notice, or None."""
-    found = DeckNotice.objects.first()
+    found = ServerNotice.objects.first()
     if found is None or (found.until is not None and found.until <= now):
         return None
     return Notice(**{name: getattr(found, name) for name in Notice.__struct_fields__})
@@ -29,7 +29,7 @@ def growth(*, keep_free_bytes: int, now: datetime) -> Growth:
         keep_free_bytes: Free space below which pushes are refused.
         now: Present time.
     """
-    found = DeckSample.objects.filter(at__gt=now - LOOKED_BACK, at__lte=now).order_by("at")
+    found = SizeSample.objects.filter(at__gt=now - LOOKED_BACK, at__lte=now).order_by("at")
     rows = list(found.values_list("at", "database_bytes", "wal_bytes", "disk_free_bytes"))
     database, wal, free = (_series(rows, column) for column in (1, 2, 3))
     disk = asdict(forecast(free, floor=keep_free_bytes))
@@ -40,8 +40,8 @@ def growth(*, keep_free_bytes: int, now: datetime) -> Growth:
         database_bytes_per_hour=forecast(database, floor=-1).per_hour,
         wal_bytes_per_hour=forecast(wal, floor=-1).per_hour,
         disk=DiskForecast(**disk, at=None if not left else now + timedelta(seconds=left)),
-        database_bytes=_thinned(database),
-        disk_free_bytes=_thinned(free),
+        database_bytes=_downsampled(database),
+        disk_free_bytes=_downsampled(free),
     )
 
 
@@ -50,7 +50,7 @@ def _series(rows: Sequence[tuple[Any, ...]], column: int) -> Series:
     return [(row[0].timestamp(), float(row[column])) for row in rows if row[column] is not None]
 
 
-def _thinned(series: Series) -> list[int]:
+def _downsampled(series: Series) -> list[int]:
     step = max(1, -(-len(series) // SHOWN))
     # Counted from the end, so that the newest value is included.
     return [int(amount) for _, amount in series[::-1][::step]][::-1]

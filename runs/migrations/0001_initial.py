@@ -38,7 +38,7 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
-            name='DeckSample',
+            name='SizeSample',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('at', models.DateTimeField(unique=True)),
@@ -57,7 +57,7 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
-            name='DeckNotice',
+            name='ServerNotice',
             fields=[
                 ('id', models.PositiveSmallIntegerField(default=1, primary_key=True, serialize=False)),
                 ('text', models.CharField(max_length=300)),
@@ -67,11 +67,11 @@ class Migration(migrations.Migration):
                 ('set_at', models.DateTimeField()),
             ],
             options={
-                'constraints': [models.CheckConstraint(condition=models.Q(('id', 1)), name='deck_notice_is_one')],
+                'constraints': [models.CheckConstraint(condition=models.Q(('id', 1)), name='server_notice_is_one')],
             },
         ),
         migrations.CreateModel(
-            name='DeckPart',
+            name='ProcessHeartbeat',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('kind', models.CharField(choices=[('web', 'web'), ('worker', 'worker'), ('clock', 'clock'), ('ray', 'ray')], max_length=8)),
@@ -79,13 +79,13 @@ class Migration(migrations.Migration):
                 ('host', models.CharField(blank=True, max_length=255)),
                 ('pid', models.PositiveBigIntegerField(blank=True, null=True)),
                 ('started_at', models.DateTimeField()),
-                ('proven_at', models.DateTimeField(help_text='Time of the last heartbeat.')),
+                ('confirmed_at', models.DateTimeField(help_text='Time of the last heartbeat.')),
                 ('version', models.CharField(blank=True, max_length=40)),
                 ('details', models.JSONField(blank=True, default=dict)),
                 ('problem', models.TextField(blank=True, help_text='Problem found by the last check.')),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('kind', 'name'), name='deck_part_is_one'), models.CheckConstraint(condition=models.Q(('kind__in', ('web', 'worker', 'clock', 'ray'))), name='deck_part_kind_is_known')],
+                'constraints': [models.UniqueConstraint(fields=('kind', 'name'), name='process_heartbeat_is_one'), models.CheckConstraint(condition=models.Q(('kind__in', ('web', 'worker', 'clock', 'ray'))), name='process_heartbeat_kind_is_known')],
             },
         ),
         migrations.CreateModel(
@@ -305,7 +305,7 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
-            name='WeightsOrder',
+            name='WeightsCommand',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('number', models.PositiveIntegerField(help_text='Number within the run, from 1.')),
@@ -316,7 +316,7 @@ class Migration(migrations.Migration):
                 ('actor', models.CharField(max_length=200)),
                 ('reason', models.TextField(blank=True)),
                 ('at', models.DateTimeField()),
-                ('run', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='weights_orders', to='runs.run')),
+                ('run', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='weights_commands', to='runs.run')),
             ],
         ),
         migrations.CreateModel(
@@ -472,15 +472,15 @@ class Migration(migrations.Migration):
             constraint=models.CheckConstraint(condition=models.Q(('step__gte', -1)), name='policy_version_is_real'),
         ),
         migrations.AddConstraint(
-            model_name='weightsorder',
+            model_name='weightscommand',
             constraint=models.UniqueConstraint(fields=('run', 'number'), name='weights_order_is_one'),
         ),
         migrations.AddConstraint(
-            model_name='weightsorder',
+            model_name='weightscommand',
             constraint=models.CheckConstraint(condition=models.Q(('kind__in', ('pin', 'unpin', 'sync'))), name='weights_order_kind_is_known'),
         ),
         migrations.AddConstraint(
-            model_name='weightsorder',
+            model_name='weightscommand',
             constraint=models.CheckConstraint(condition=models.Q(models.Q(('kind', 'pin'), _negated=True), ('pinned_step__isnull', False), _connector='OR'), name='weights_order_pin_names_a_version'),
         ),
         # Numbers the frames of live pages over all processes.

@@ -23,13 +23,13 @@ from runs.lifecycle.schemas.runs import (
 from runs.lifecycle.services.archiving import set_tags
 from runs.lifecycle.services.lifecycle import create_and_start
 from runs.search.queries import run_filters, run_table
-from runs.search.queries.live_runs import run_outlooks
+from runs.search.queries.live_runs import run_activity
 from runs.search.schemas import (
     ActedOn,
     ActedOnRuns,
     ActOnRuns,
-    OutlookList,
     QualifierList,
+    RunActivityList,
     RunList,
     SetTags,
     ValueList,
@@ -116,19 +116,19 @@ class RunsCsvView(APIView):
         )
 
 
-class OutlooksView(APIView):
+class RunActivityView(APIView):
     """Summaries of runs."""
 
     permission_classes = [Readers]
 
     @extend_schema(
-        operation_id="run_outlooks",
+        operation_id="run_activity",
         parameters=[
             OpenApiParameter(
                 "ids", listed(200), required=True, description="Ids of runs, comma-separated."
             )
         ],
-        responses={200: OutlookList},
+        responses={200: RunActivityList},
         tags=["runs"],
     )
     def get(self, request: Request) -> HttpResponse:
@@ -141,7 +141,7 @@ class OutlooksView(APIView):
             word.isascii() and word.isdigit() and len(word) < 19 for word in words
         ):
             raise InvalidBody("ids", f"must be 1 to {OUTLOOKS_AT_MOST} comma-separated ids")
-        return answer(OutlookList(results=run_outlooks([int(word) for word in words])))
+        return answer(RunActivityList(results=run_activity([int(word) for word in words])))
 
 
 class TagsView(APIView):

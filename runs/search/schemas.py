@@ -50,7 +50,7 @@ class ValueList(Page[ValueRow], frozen=True, kw_only=True):
     """Values, the most used first."""
 
 
-class Outlook(Struct, frozen=True, kw_only=True):
+class RunActivity(Struct, frozen=True, kw_only=True):
     """Recent activity of a run, shown in lists."""
 
     queued: int | None = None
@@ -72,10 +72,10 @@ class Outlook(Struct, frozen=True, kw_only=True):
     """Time at which these two were measured."""
 
 
-class OutlookList(Struct, frozen=True, kw_only=True):
+class RunActivityList(Struct, frozen=True, kw_only=True):
     """Run summaries by run id."""
 
-    results: dict[int, Outlook]
+    results: dict[int, RunActivity]
 
 
 class SetTags(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -118,7 +118,7 @@ class ActedOnRuns(Struct, frozen=True, kw_only=True):
     """Number of runs still to be processed."""
 
 
-class DeckRun(RunRow, frozen=True, kw_only=True):
+class LiveRunRow(RunRow, frozen=True, kw_only=True):
     """A run in the live list, with its summary while it is active."""
 
     queued: int | UnsetType | None = UNSET

@@ -1,7 +1,7 @@
 """Admin of policy versions and weights commands."""
 
 from runs.lifecycle.models.runs import PolicyVersion
-from runs.weights.models import WeightsOrder
+from runs.weights.models import WeightsCommand
 from web.admin.read_only import RUN_FILTER, register_read_only
 
 register_read_only(
@@ -13,7 +13,7 @@ register_read_only(
     dashboard="/runs/{run}/weights",
 )
 register_read_only(
-    WeightsOrder,
+    WeightsCommand,
     columns="at run_link number kind pinned_step actor reason",
     filters=("kind", RUN_FILTER),
     dashboard="/runs/{run}/weights",

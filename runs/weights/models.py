@@ -10,14 +10,14 @@ from runs.lifecycle.models.runs import Run
 WEIGHTS_ORDERS: Final = ("pin", "unpin", "sync")
 
 
-class WeightsOrder(models.Model):
+class WeightsCommand(models.Model):
     """A command to a run's workers about weights. Rows are immutable; the newest is in effect.
 
     Each row is complete: it has the version that workers keep, or null for the newest.
     """
 
     run = models.ForeignKey(
-        Run, on_delete=models.CASCADE, db_index=False, related_name="weights_orders"
+        Run, on_delete=models.CASCADE, db_index=False, related_name="weights_commands"
     )
     number = models.PositiveIntegerField(help_text="Number within the run, from 1.")
     kind = models.CharField(max_length=8, choices=[(kind, kind) for kind in WEIGHTS_ORDERS])

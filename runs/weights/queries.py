@@ -3,19 +3,19 @@
 from typing import Final
 
 from runs.lifecycle.models.runs import Run
-from runs.weights.models import WeightsOrder
-from runs.weights.schemas import WeightsOrderRow, WeightsOrders
+from runs.weights.models import WeightsCommand
+from runs.weights.schemas import WeightsCommandRow, WeightsCommands
 from web.rules.pages import PageRequest
 
 ORDERS_AT_MOST: Final = 200
 
 
-def newest_order(run_id: int) -> WeightsOrder | None:
+def newest_order(run_id: int) -> WeightsCommand | None:
     """Return the command in effect, or None without commands."""
-    return WeightsOrder.objects.filter(run_id=run_id).order_by("-number").first()
+    return WeightsCommand.objects.filter(run_id=run_id).order_by("-number").first()
 
 
-def pinned_step(run: Run, order: WeightsOrder | None) -> int | None:
+def pinned_step(run: Run, order: WeightsCommand | None) -> int | None:
     """Return the version that workers keep in the current epoch; None for the newest.
 
     Args:
@@ -27,20 +27,20 @@ def pinned_step(run: Run, order: WeightsOrder | None) -> int | None:
     return order.pinned_step
 
 
-def acting_step(run: Run, order: WeightsOrder | None) -> int:
+def acting_step(run: Run, order: WeightsCommand | None) -> int:
     """Return the version that workers should use: the pinned or the newest one."""
     kept = pinned_step(run, order)
     return run.policy_step if kept is None else kept
 
 
-def weights_orders(run: Run, page: PageRequest[int]) -> WeightsOrders:
+def weights_commands(run: Run, page: PageRequest[int]) -> WeightsCommands:
     """Return the current weights settings of a run, and a page of commands, newest first."""
-    found = WeightsOrder.objects.filter(run=run).order_by("-number")
+    found = WeightsCommand.objects.filter(run=run).order_by("-number")
     if page.after is not None:
         found = found.filter(number__lt=page.after)
     rows, cursor = page.cut(found[: page.limit + 1], lambda order: order.number)
     newest = newest_order(run.pk) if page.after is not None else next(iter(rows), None)
-    return WeightsOrders(
+    return WeightsCommands(
         number=newest.number if newest else 0,
         pinned_step=pinned_step(run, newest),
         acting_step=acting_step(run, newest),
@@ -50,7 +50,7 @@ def weights_orders(run: Run, page: PageRequest[int]) -> WeightsOrders:
     )
 
 
-def _row(order: WeightsOrder) -> WeightsOrderRow:
-    return WeightsOrderRow(
-        **{name: getattr(order, name) for name in WeightsOrderRow.__struct_fields__}
+def _row(order: WeightsCommand) -> WeightsCommandRow:
+    return WeightsCommandRow(
+        **{name: getattr(order, name) for name in WeightsCommandRow.__struct_fields__}
     )

@@ -23,7 +23,7 @@ class WeightsRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     reason: Reason = ""
 
 
-class WeightsOrderRow(Struct, frozen=True, kw_only=True):
+class WeightsCommandRow(Struct, frozen=True, kw_only=True):
     """A command about the weights of a run."""
 
     number: int
@@ -38,7 +38,7 @@ class WeightsOrderRow(Struct, frozen=True, kw_only=True):
     at: datetime
 
 
-class WeightsOrders(Page[WeightsOrderRow], frozen=True, kw_only=True):
+class WeightsCommands(Page[WeightsCommandRow], frozen=True, kw_only=True):
     """Current weights settings of a run, and the commands about them, newest first."""
 
     number: int

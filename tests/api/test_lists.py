@@ -25,7 +25,7 @@ from runs.alerts.models.alerts import Alert
 from runs.lifecycle.models.runs import PolicyVersion, Run
 from runs.lifecycle.services.events import record_event
 from runs.lifecycle.services.registry import register_environment
-from runs.weights.models import WeightsOrder
+from runs.weights.models import WeightsCommand
 from tests.factories import NOON, make_run, make_user
 from tests.run_objects import _made as made
 
@@ -197,7 +197,9 @@ ADD: Final[dict[str, Adder]] = {
     f"{RUN}/weights/deliveries": lambda run, n: made(
         WeightsDelivery, fleet=fleet_of(run), epoch=1, step=n // 2, worker=n % 2
     ),
-    f"{RUN}/weights/orders": lambda run, n: made(WeightsOrder, run=run, kind="sync", number=n + 1),
+    f"{RUN}/weights/orders": lambda run, n: made(
+        WeightsCommand, run=run, kind="sync", number=n + 1
+    ),
 }
 QUERY: Final = {"/api/api-calls": {"client": "token:9"}}
 

@@ -46,12 +46,12 @@ def _said(text: str) -> bool:
 
 def test_there_is_one_field_of_the_api_for_what_holds_a_run_up() -> None:
     from rollouts.control.schemas.fleets import FleetState, WorkerState
-    from rollouts.diagnosis.schemas import Pipeline, VerdictList
-    from runs.search.schemas import Outlook
+    from rollouts.diagnosis.schemas import DiagnosisList, Pipeline
+    from runs.search.schemas import RunActivity
 
     told = {
         shape.__name__
-        for shape in (FleetState, WorkerState, Outlook, Pipeline, VerdictList)
+        for shape in (FleetState, WorkerState, RunActivity, Pipeline, DiagnosisList)
         if {"verdict", "bottleneck"} & set(shape.__struct_fields__)
     }
 

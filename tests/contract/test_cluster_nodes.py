@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from config.cluster.messages import RayNode
-from rollouts.control.services.ray_cluster import Cluster, RayCluster, leave_ray
+from rollouts.control.services.ray_cluster import Cluster, RayCluster, disconnect_from_ray
 from tests.fake_cluster import FakeCluster
 from tests.ray_nodes import RayNodes, ray_nodes
 
@@ -59,7 +59,7 @@ class RayWorld:
             )
             assert ray.get(seat.remote().is_taken.remote(), timeout=60)
         finally:
-            leave_ray()
+            disconnect_from_ray()
 
     def kill(self, name: str) -> None:
         self.nodes.nodes[name].kill_raylet()

@@ -14,7 +14,7 @@ from rolldeck import safetensors, weights_directory
 from rolldeck.http import Connection
 from rolldeck.trainer import Trainer
 from rolldeck.wire import InvalidMessage, WeightsManifest
-from rollouts.control.services.ray_cluster import leave_ray
+from rollouts.control.services.ray_cluster import disconnect_from_ray
 from rollouts.fleet.process.settings import FleetSettings
 from rollouts.fleet.spool.platform_api import PlatformApi
 from rollouts.fleet.weights.records import Version, WeightsRecord, WeightsSource, WeightsUnavailable
@@ -118,7 +118,7 @@ def over_the_cluster(head: RayHead) -> Iterator[Way]:
 
     ray.init(address=head.address, log_to_driver=False, configure_logging=False)
     yield OverTheCluster()
-    leave_ray()
+    disconnect_from_ray()
 
 
 def filled(step: int) -> dict[str, Any]:

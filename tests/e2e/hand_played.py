@@ -14,7 +14,7 @@ from typing import Any, Final
 import httpx
 import msgspec
 
-from rolldeck.errands import RECORDING_TYPE, Filmed, LogLines, LogRequest, RecordingUpdate
+from rolldeck.errands import RECORDING_TYPE, LogLines, LogRequest, RecordedEpisode, RecordingUpdate
 from rolldeck.wire import (
     EpisodeWindow,
     FleetControl,
@@ -123,7 +123,7 @@ class HandPlayedFleet:
     def film(self, recording: str, content: str, **fields: Any) -> None:
         """Deliver an episode as text, as a worker does."""
         frames = content.count("\f") + 1
-        filmed = Filmed(media_type="text/plain", frames=frames, frames_per_second=30.0)
+        filmed = RecordedEpisode(media_type="text/plain", frames=frames, frames_per_second=30.0)
         given: dict[str, Any] = {"total_return": 9.5, "length": frames, "outcome": "terminated"}
         self.update(recording, "ready", filmed=filmed, content=content.encode(), **given | fields)
 

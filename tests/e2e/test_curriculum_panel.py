@@ -38,7 +38,7 @@ SEED = """
 from django.db import transaction
 from django.utils import timezone
 from rolldeck.lessons import LessonOutcome, Sample, TaskRequest
-from rollouts.curriculum.services.lesson_outcomes import take_outcome
+from rollouts.curriculum.services.lesson_outcomes import count_outcome
 from rollouts.curriculum.services.lesson_tasks import next_lesson_task
 from runs.access.services.tokens import mint_token
 from runs.lifecycle.services.lifecycle import create
@@ -55,7 +55,7 @@ def tell(lesson, successes, step, mode="train", **fields):
     key = f"{lesson}-{mode}-{step}-{fields.pop('turn', 0)}"
     outcome = LessonOutcome(key=key, worker="w0@1", mode=mode, epoch=1, policy_step=step,
                             rewards=rewards, successes=successes, **fields)
-    take_outcome(run_id=run.pk, lesson=lesson, outcome=outcome, now=now)
+    count_outcome(run_id=run.pk, lesson=lesson, outcome=outcome, now=now)
 
 def evaluate(step, counts):
     Run.objects.filter(pk=run.pk).update(status="running", epoch=1, policy_step=step)

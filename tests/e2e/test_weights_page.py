@@ -45,7 +45,7 @@ def test_a_version_is_kept_and_let_go_of_and_workers_are_seen_to_follow(
         assert fleet.control is not None
         fleet.acts_with(1, order=1)
         expect(held).to_contain_text("2 of 2 workers use version 1 under order 1")
-        assert (fleet.control.policy_step, fleet.control.weights_order) == (1, 1)
+        assert (fleet.control.policy_step, fleet.control.weights_command) == (1, 1)
 
         held.get_by_role("button", name="Follow newest…").click()
         page.get_by_role("button", name="Follow newest", exact=True).click()

@@ -11,7 +11,7 @@ import pytest
 from django.db import connection
 from schemathesis.pytest.plugin import SchemathesisFunction
 
-from buffer.archive.services.archive_jobs import work_on_archives
+from buffer.archive.services.archive_jobs import run_archive_jobs
 from runs.lifecycle.models.runs import Run
 from tests.buffer_factories import ENVIRONMENT, REGISTRATION, group
 from tests.database import delete_rows
@@ -90,7 +90,7 @@ def _populated(web: WebProcess) -> Platform:
 def _archived(http: httpx.Client) -> int:
     """Create an archive and return its id once it is written."""
     asked = _post(http, "/api/runs/leased/archives", {})
-    assert work_on_archives(clock=lambda: datetime.now(UTC)) == 1
+    assert run_archive_jobs(clock=lambda: datetime.now(UTC)) == 1
     return int(asked["id"])
 
 

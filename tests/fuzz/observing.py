@@ -8,7 +8,7 @@ from django.db import connection
 
 # Tables that change without requests: unanswered pushes, sessions, open segments, heartbeats, and
 # calls, which a thread records later.
-RESTLESS = {"unansweredpush", "session", "segment", "deckpart"}
+RESTLESS = {"unansweredpush", "session", "segment", "processheartbeat"}
 
 
 def tables() -> list[str]:

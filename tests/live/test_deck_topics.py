@@ -12,8 +12,8 @@ from django.contrib.sessions.models import Session as BrowserSession
 from config.cluster.messages import Cluster
 from rollouts.control.services.machine_cordons import cordon_machine
 from runs.access.schemas import AuditNews
-from runs.deployment.schemas.deployment import NoticeWanted
-from runs.deployment.services import global_topics as deck_topics
+from runs.deployment.schemas.deployment import SetNotice
+from runs.deployment.services import global_topics as topic_names
 from runs.deployment.services.global_topics import AUDIT, CLUSTER, CLUSTER_ADMIN
 from runs.deployment.services.heartbeats import record_heartbeat
 from runs.deployment.services.notices import clear_notice, set_notice
@@ -23,7 +23,7 @@ from tests.factories import NOON, make_run
 from tests.fake_cluster import node_row
 from tests.live_sockets import Page, cookie_of, headers_of, in_database, opened
 from web.live import parts
-from web.live.parts import register_deck_part
+from web.live.parts import register_global_part
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -49,23 +49,23 @@ async def note(text: str, *, run_id: int | None = None, actor: str = "user:ada")
 @pytest.fixture
 def looks() -> Any:
     """Count the reads of the cluster, without performing them."""
-    real = parts.deck_readers(CLUSTER)["cluster"]
+    real = parts.global_readers(CLUSTER)["cluster"]
     count = {"looks": 0}
 
     def look() -> dict[str, int]:
         count["looks"] += 1
         return dict(count)
 
-    register_deck_part("cluster", look, topic=CLUSTER)
+    register_global_part("cluster", look, topic=CLUSTER)
     yield count
-    register_deck_part("cluster", real, topic=CLUSTER)
+    register_global_part("cluster", real, topic=CLUSTER)
 
 
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the poll interval of the cluster, so that the tests need not wait."""
-    rule = deck_topics.DeckTopicRule(frame_seconds=0.1, look_seconds=0.2, is_seen_only=True)
-    monkeypatch.setitem(deck_topics.DECK_TOPICS, CLUSTER, rule)
+    rule = topic_names.GlobalTopicRule(frame_seconds=0.1, look_seconds=0.2, is_seen_only=True)
+    monkeypatch.setitem(topic_names.DECK_TOPICS, CLUSTER, rule)
 
 
 async def test_the_audit_tells_what_people_change_at_once() -> None:
@@ -215,7 +215,7 @@ async def test_a_notice_reaches_everybody_at_once_even_hidden_pages() -> None:
         await page.say(type="visible", visible=False)
 
         began = time.monotonic()
-        wanted = NoticeWanted(text="down at noon", reason="", until=None)
+        wanted = SetNotice(text="down at noon", reason="", until=None)
         await in_database(set_notice)(wanted=wanted, actor="user:ada", now=NOON)
 
         assert (await page.hear("delta"))["parts"]["notice"]["text"] == "down at noon"

@@ -10,13 +10,13 @@ import pytest
 from django.core.management import call_command
 
 from config.live_protocol import MESSAGES, TopicShape, topic_shapes
-from runs.deployment.schemas.deployment import NoticeWanted
+from runs.deployment.schemas.deployment import SetNotice
 from runs.deployment.schemas.live import ControlFrame, DeltaFrame, PageFrame, SnapshotFrame
-from runs.deployment.services.global_topics import DECK_TOPICS, told_as
+from runs.deployment.services.global_topics import DECK_TOPICS, frame_topic
 from runs.deployment.services.notices import set_notice
 from runs.deployment.services.topics import CONTROL_PREFIX, Change, topic_named
 from runs.lifecycle.models.runs import Run
-from runs.search.schemas import DeckRun, Outlook, RunRow
+from runs.search.schemas import LiveRunRow, RunActivity, RunRow
 from tests.factories import NOON, make_user
 
 pytestmark = pytest.mark.django_db
@@ -48,7 +48,7 @@ def read(frame: str) -> tuple[SnapshotFrame | DeltaFrame, dict[str, Any], dict[s
 
 
 def tell_everybody() -> None:
-    wanted = NoticeWanted(text="the disk is changed at noon", reason="it is old", until=None)
+    wanted = SetNotice(text="the disk is changed at noon", reason="it is old", until=None)
     set_notice(wanted=wanted, actor="user:ada", now=NOON)
 
 
@@ -73,7 +73,7 @@ def test_every_topic_of_a_deck_with_everything_in_it_is_as_the_protocol_says() -
 
         kind = name.partition(":")[0]
         told = (snapshot.topic, snapshot.at, set(parts))
-        assert told == (told_as(name), NOON, set(shape_of(name).parts))
+        assert told == (frame_topic(name), NOON, set(shape_of(name).parts))
         assert isinstance(delta, DeltaFrame)
         assert (delta.previous, delta.sequence) == (7, snapshot.sequence)
         assert changed == [parts, {name: found for name, found in rows.items() if found}]
@@ -110,9 +110,9 @@ def test_every_reader_says_what_it_reads() -> None:
 
 
 def test_a_run_of_the_live_list_has_the_whole_outlook() -> None:
-    added = set(DeckRun.__struct_fields__) - set(RunRow.__struct_fields__)
+    added = set(LiveRunRow.__struct_fields__) - set(RunRow.__struct_fields__)
 
-    assert added == set(Outlook.__struct_fields__)
+    assert added == set(RunActivity.__struct_fields__)
 
 
 def test_a_frame_is_as_new_as_the_newest_of_its_parts_and_no_newer_than_itself() -> None:

@@ -11,7 +11,7 @@ import psutil
 
 from rolldeck.errands import MachineOrder
 from rolldeck.wire import FleetReport, WorkerReport
-from rollouts.control.services.ray_cluster import leave_ray
+from rollouts.control.services.ray_cluster import disconnect_from_ray
 from rollouts.fleet.process.settings import FleetSettings
 from runs.config.rules import run_config
 from tests import waiting
@@ -45,7 +45,7 @@ def connected(address: str, **options: Any) -> Iterator[None]:
     try:
         yield
     finally:
-        leave_ray()
+        disconnect_from_ray()
 
 
 @dataclass

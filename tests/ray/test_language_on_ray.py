@@ -11,7 +11,7 @@ sys.path.append(str(ROOT / "tests" / "unit" / "rollouts" / "fleet"))
 
 from small_platform import served  # noqa: E402 path set above
 
-from rollouts.control.services.ray_cluster import leave_ray  # noqa: E402
+from rollouts.control.services.ray_cluster import disconnect_from_ray  # noqa: E402
 from rollouts.fleet.process.settings import FleetSettings  # noqa: E402
 from runs.config.rules import run_config  # noqa: E402
 from tests.ray.fleets import eventually  # noqa: E402
@@ -70,7 +70,7 @@ def test_actors_sample_groups_with_the_weights_of_the_trainer(
             eventually(lambda: any(group.policy_step == 1 for group in platform.groups), 180.0)
             kill(namespace=namespace, name="words")
     finally:
-        leave_ray()
+        disconnect_from_ray()
 
     pids = {worker.pid for worker in platform.reports[-1].workers}
     assert len(pids) == 2

@@ -17,7 +17,7 @@ import threading
 import ray
 from ray._private.worker import global_worker
 
-from rollouts.control.services.ray_cluster import leave_ray
+from rollouts.control.services.ray_cluster import disconnect_from_ray
 
 
 class Knot:
@@ -60,7 +60,7 @@ def visit(head: RayHead, leave: str) -> str:
 
 
 def test_what_another_thread_frees_when_ray_is_left_ends_nothing(ray_head: RayHead) -> None:
-    assert "left" in visit(ray_head, "leave_ray()")
+    assert "left" in visit(ray_head, "disconnect_from_ray()")
 
 
 def test_ray_alone_would_end_the_process(ray_head: RayHead) -> None:

@@ -164,10 +164,10 @@ def test_workers_leave_a_cordoned_machine_and_nothing_is_lost_or_doubled(
         order = MachineOrder(node=north, host="north", reason="its fan is loud")
         fleet.platform.machines = [order]
 
-        def has_left() -> bool:
+        def has_disconnected() -> bool:
             return fleet.runs() and north not in {worker.node_id for worker in fleet.workers}
 
-        seconds = eventually(has_left)
+        seconds = eventually(has_disconnected)
         now = {worker.incarnation for worker in fleet.workers}
         assert now & set(before) == set(before) - leaving
         told = fleet.platform.messages("worker_leaves_machine")

@@ -153,20 +153,20 @@ def test_processes_of_environments_know_nothing_of_ray(deck: Deck, spies: Path) 
 def test_no_process_of_ray_holds_a_secret(deck: Deck, spies: Path) -> None:
     seen(spies, "in-processes", processes=2)
     seen(spies, "in-workers", processes=1)
-    secrets, found, looked_at = secrets_of(deck), {}, []
+    secrets, found, examined = secrets_of(deck), {}, []
     for pid in fleets_processes(deck):
         try:
             variables = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace")
             line = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
         except OSError:  # the process has ended
             continue
-        looked_at.append(line)
+        examined.append(line)
         if names := leaked(variables, secrets):
             found[line[:80]] = names
 
     assert found == {}
     for part in ("gcs_server", "raylet", "ray::Manager", "ray::", "env_process"):
-        assert any(part in line for line in looked_at), (part, looked_at)
+        assert any(part in line for line in examined), (part, examined)
 
 
 def address_of(text: str) -> Any:

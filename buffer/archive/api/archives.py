@@ -45,7 +45,7 @@ def _shown(job: ArchiveJob) -> schemas.ArchiveRow:
     return schemas.ArchiveRow(**fields, source=job.source_id, has_file=has_file)
 
 
-def _wanted(said: schemas.AskArchive | schemas.AskRestoration) -> Window:
+def _wanted(said: schemas.CreateArchive | schemas.RestoreArchive) -> Window:
     return window(states=said.states, steps=said.steps, env_ids=said.env_ids)
 
 
@@ -75,7 +75,7 @@ class ArchivesView(APIView):
 
     @extend_schema(
         operation_id="archives_create",
-        request=schemas.AskArchive,
+        request=schemas.CreateArchive,
         responses={202: schemas.ArchiveRow, **problems(429)},
         tags=["archives"],
     )
@@ -84,14 +84,14 @@ class ArchivesView(APIView):
 
         The Parquet file is written in the background.
         """
-        said = read(request, schemas.AskArchive)
+        said = read(request, schemas.CreateArchive)
         job = ask_for_archive(
             run=run_named(run),
             window=_wanted(said),
             asked_by=identity_of(request),
             now=timezone.now(),
         )
-        jobs.nudge_archives()
+        jobs.start_archive_jobs()
         return answer(_shown(job), status=202)
 
 
@@ -102,7 +102,7 @@ class RestorationsView(APIView):
 
     @extend_schema(
         operation_id="restorations_create",
-        request=schemas.AskRestoration,
+        request=schemas.RestoreArchive,
         responses={202: schemas.ArchiveRow, **problems(409, 429)},
         tags=["archives"],
     )
@@ -111,7 +111,7 @@ class RestorationsView(APIView):
 
         Queues the items of an archive in this run, in the background.
         """
-        said = read(request, schemas.AskRestoration)
+        said = read(request, schemas.RestoreArchive)
         # Rights on this run do not include the run that the archive was written from.
         source = run_of_archive(said.archive)
         if source is None or not rights.may_operate(caller_of(request), run=source):
@@ -123,7 +123,7 @@ class RestorationsView(APIView):
             asked_by=identity_of(request),
             now=timezone.now(),
         )
-        jobs.nudge_archives()
+        jobs.start_archive_jobs()
         return answer(_shown(job), status=202)
 
 

@@ -175,7 +175,7 @@ def _path(job: ArchiveJob) -> Path:
     return Path(settings.ROLLDECK_VAR) / "archives" / f"{job.pk}.parquet"
 
 
-def work_on_archives(*, clock: Callable[[], datetime]) -> int:
+def run_archive_jobs(*, clock: Callable[[], datetime]) -> int:
     """Run all pending jobs in order; return the number of jobs run."""
     done = 0
     with _alone() as is_alone:

@@ -18,7 +18,7 @@ from buffer.ingest.schemas.scored_data import ScoredData
 from buffer.ingest.services.arrivals import Receipt
 from buffer.ingest.services.delivered_answers import deliveries
 from buffer.ingest.services.groups import accept_groups
-from buffer.ingest.services.idempotency import Claim, ImplicitKey, PushKey, once, once_without_key
+from buffer.ingest.services.idempotency import Claim, ImplicitKey, PushKey, once, run_without_key
 from buffer.ingest.services.push_context import (
     PushContext,
     UnknownEnvironment,
@@ -75,9 +75,7 @@ class PushView(CountsRefusals, AtroposView):
             else:
                 keyless = ImplicitKey.of(run_id=run.pk, identity=identity, body=body)
                 claim = Claim(keyless, now=now)
-                result = once_without_key(
-                    claim=claim, push=partial(push, claim), kind=list[Receipt]
-                )
+                result = run_without_key(claim=claim, push=partial(push, claim), kind=list[Receipt])
                 delivery.on_sent = partial(deliveries.note_sent, keyless.key, result.row_id)
                 delivery.on_read = partial(deliveries.note, keyless.key, result.row_id)
         except UnknownEnvironment as error:

@@ -24,10 +24,10 @@ from buffer.batches.rules.batch_bytes import example_answer, stock_answer
 from buffer.batches.services.corruption import BatchCorrupt, contents_of
 from buffer.batches.services.leases import (
     Lease,
-    forget_deliveries,
+    delete_old_deliveries,
     lease_for_atropos,
-    note_cut,
-    note_delivered,
+    record_delivered,
+    record_interrupted,
 )
 from buffer.batches.services.pacing import status_of_environment
 from buffer.ingest.schemas.bodies import (
@@ -51,7 +51,7 @@ from runs.lifecycle.services.registry import (
     register_trainer,
     reset_run,
 )
-from runs.lifecycle.services.waiting_environments import note_waiting_environment
+from runs.lifecycle.services.waiting_environments import record_waiting_environment
 
 LATEST_WHEN_EMPTY: Final = (
     b'{"tokens":[],"masks":[],"scores":[],"advantages":[],"ref_logprobs":[],'
@@ -96,7 +96,7 @@ class RegisterView(AtroposView):
             registration=RunRegistration(**msgspec.structs.asdict(said)),
             now=timezone.now(),
         )
-        forget_deliveries(run_id=found.pk, identity=identity)
+        delete_old_deliveries(run_id=found.pk, identity=identity)
         return json_response(messages.RegisteredTrainer(uuid=trainer.uuid))
 
 
@@ -117,7 +117,7 @@ class RegisterEnvView(AtroposView):
         said = decode(request.body, RegisterEnv, limits=limits())
         found = self.find_run()
         if found.trainer_started_at is None:
-            note_waiting_environment(run_id=found.pk, name=said.desired_name, now=timezone.now())
+            record_waiting_environment(run_id=found.pk, name=said.desired_name, now=timezone.now())
             return json_response(messages.RegisteredEnvironment(status="wait for trainer to start"))
         environment = register_environment(
             run_id=found.pk, **msgspec.structs.asdict(said), now=timezone.now()
@@ -267,7 +267,7 @@ class StatusEnvView(AtroposView):
         )
 
 
-def _take_whole(run_id: int, identity: str) -> tuple[Lease, list[StoredContent]] | None:
+def _lease_intact(run_id: int, identity: str) -> tuple[Lease, list[StoredContent]] | None:
     """Lease and read the next batch whose bytes pass their checksums; None if none is ready."""
     while True:
         now = timezone.now()
@@ -295,7 +295,7 @@ class BatchView(AtroposView):
         if found.batch_size is None:
             message = "Trainer not registered. Call /register first."
             return json_response({"status": "error", "message": message, "batch": []})
-        taken = _take_whole(found.pk, identity_of(request))
+        taken = _lease_intact(found.pk, identity_of(request))
         if taken is None:
             return json_response({"batch": None})
         lease, items = taken
@@ -303,8 +303,8 @@ class BatchView(AtroposView):
         return NotedAnswer(
             stock_answer(items),
             content_type="application/json",
-            on_sent=partial(note_delivered, batch_id=batch_id, fence=fence),
-            on_cut=partial(note_cut, batch_id=batch_id, fence=fence),
+            on_sent=partial(record_delivered, batch_id=batch_id, fence=fence),
+            on_cut=partial(record_interrupted, batch_id=batch_id, fence=fence),
         )
 
 

@@ -51,18 +51,18 @@ class BatchAdmin(ReadOnlyAdmin):
     """Batches and their leases; actions release or discard quarantined and expired ones."""
 
     list_display = (
-        *("ordinal", "run_link", "kind", "state", "trainer", "fence", "lapses", "items"),
+        *("ordinal", "run_link", "kind", "state", "trainer", "fence", "lease_expiries", "items"),
         *("sequences", "leased_at", "lease_expires_at", "settled_at"),
     )
     list_filter = ("kind", "state", RUN_FILTER)
     list_select_related = ("run", "trainer")
     ordering = ("-run", "-ordinal")  # newest runs first; an index has this order
-    readonly_fields = ("belongings",)
+    readonly_fields = ("related_links",)
     dashboard = "/runs/{run}/queue?batch={row.pk}"
     actions = ("release", "discard")
 
     @admin.display(description="related rows")
-    def belongings(self, batch: Batch) -> SafeString:
+    def related_links(self, batch: Batch) -> SafeString:
         """Return links to the batch's items, run and trainer."""
         model = TrajectoryGroup if batch.kind == ItemKind.GROUPS else FragmentChunk
         items = BatchUse if batch.sampler else model

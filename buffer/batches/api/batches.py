@@ -25,7 +25,14 @@ from buffer.batches.rules.batch_bytes import GroupForm, groups_as, json_answer, 
 from buffer.batches.rules.shards import Share, shard
 from buffer.batches.schemas import batches as messages
 from buffer.batches.services.corruption import BatchCorrupt, contents_of
-from buffer.batches.services.leases import Lease, confirm, held_after, held_by, note_delivered, take
+from buffer.batches.services.leases import (
+    Lease,
+    confirm,
+    held_after,
+    held_by,
+    record_delivered,
+    take,
+)
 from buffer.items.api.callers import AnyAccept
 from buffer.items.models.items import Batch
 from buffer.items.rules.batches import BatchNotFound
@@ -101,7 +108,7 @@ def _handed_over(request: Request, lease: Lease, share: Share) -> NotedAnswer:
     return NotedAnswer(
         parts,
         content_type=content_type,
-        on_sent=partial(note_delivered, batch_id=batch_id, fence=fence),
+        on_sent=partial(record_delivered, batch_id=batch_id, fence=fence),
         # An unacknowledged batch is delivered again: nothing to undo.
         on_cut=lambda: None,
     )
@@ -137,12 +144,12 @@ def group_form(accept: str) -> GroupForm:
     return GroupForm.JSON
 
 
-def _patience(run: Run, seconds: float) -> float:
+def _wait_limit(run: Run, seconds: float) -> float:
     """Return the wait in seconds; 0 for ended runs, which receive no more items."""
     return 0.0 if run.status in TERMINAL else seconds
 
 
-def _none_yet(run: Run) -> HttpResponse:
+def _no_batch_response(run: Run) -> HttpResponse:
     queued = queue_depth(run.pk).queued_sequences
     told = {"Rolldeck-Queued": str(queued), "Rolldeck-Run-Status": run.status}
     return HttpResponse(status=204, headers=told)
@@ -178,9 +185,9 @@ class LeasingView(WaitingView):
 
         return self.wait(
             WaitQueue(run_id=run.pk, wanted=("batch", count), parts=frozenset({"queue"})),
-            seconds=_patience(run, seconds),
+            seconds=_wait_limit(run, seconds),
             look=look,
-            last=lambda: _none_yet(run),
+            last=lambda: _no_batch_response(run),
         )
 
 
@@ -226,9 +233,9 @@ class NextBatchView(LeasingView):
                 wanted=("shard", identity, share, wanted.after),
                 parts=frozenset({"queue"}),
             ),
-            seconds=_patience(run, wanted.wait_seconds),
+            seconds=_wait_limit(run, wanted.wait_seconds),
             look=look,
-            last=lambda: _none_yet(run),
+            last=lambda: _no_batch_response(run),
         )
 
 

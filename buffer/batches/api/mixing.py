@@ -70,7 +70,7 @@ class PreviewView(APIView):
         fields: dict[str, Any] = asdict(seen) | asdict(seen.groups)
         del fields["groups"]
         fields["reason"] = seen.reason or None
-        fields["comes_again"] = str(seen.comes_again) if seen.comes_again else None
+        fields["retried_batch"] = str(seen.retried_batch) if seen.retried_batch else None
         return answer(
             messages.PreviewAnswer(
                 batch_size=found.batch_size, padding=seen.groups.padding, **fields

@@ -51,14 +51,14 @@ class QueueView(APIView):
         return answer(msgspec.convert(fields, queue_answers.QueueAnswer))
 
 
-class ArrivalsView(APIView):
+class PushRatesView(APIView):
     """Push rates of environments."""
 
     permission_classes = [Readers]
 
     @extend_schema(
         operation_id="arrivals_list",
-        responses={200: queue_answers.ArrivalList},
+        responses={200: queue_answers.PushRateList},
         tags=["batches"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
@@ -67,7 +67,7 @@ class ArrivalsView(APIView):
         Pushes within the last minute, by environment; environments without pushes are omitted.
         """
         found = arrivals_of(readable_run(run), now=timezone.now())
-        return answer(queue_answers.ArrivalList(results=found, next=None))
+        return answer(queue_answers.PushRateList(results=found, next=None))
 
 
 class BatchItemsView(APIView):

@@ -7,7 +7,7 @@ from typing import Any, Final
 from django.db import connection
 
 from buffer.batches.queries.rates import ITEMS_AT_MOST, RATES_WINDOW
-from buffer.batches.schemas.queues import EnvironmentArrivals
+from buffer.batches.schemas.queues import EnvironmentPushRate
 from runs.lifecycle.models.runs import Run
 
 # Rows with bytes and rows without (dropped on arrival) each have an index, newest first.
@@ -31,7 +31,7 @@ _FRAGMENTS: Final = _NEWEST.format(
 )
 
 
-def arrivals_of(run: Run, *, now: datetime) -> list[EnvironmentArrivals]:
+def arrivals_of(run: Run, *, now: datetime) -> list[EnvironmentPushRate]:
     """Return the push rates of the environments that pushed within the last minute.
 
     With more than :data:`ITEMS_AT_MOST` arrivals, rates cover the shorter time of the newest.
@@ -49,7 +49,7 @@ def arrivals_of(run: Run, *, now: datetime) -> list[EnvironmentArrivals]:
         rates[place] += items / max(0.001, window.total_seconds())
         last[place] = max(newest_at, last.get(place, newest_at))
     return [
-        EnvironmentArrivals(
+        EnvironmentPushRate(
             env_id=env_id,
             environment=environment,
             per_second=rate,

@@ -149,20 +149,21 @@ def quarantined_batches(_now: datetime) -> list[Condition]:
     """Return the quarantined batches of runs that are not archived."""
     quarantined = Batch.objects.filter(state=BatchState.QUARANTINED, run__archived_at=None)
     waiting = quarantined.order_by("-leased_at")
-    rows = waiting.values_list("pk", "run_id", "run__name", "ordinal", "items", "lapses")
+    rows = waiting.values_list("pk", "run_id", "run__name", "ordinal", "items", "lease_expiries")
     return [
         Condition(
             kind=AlertKind.BATCH_QUARANTINED,
             run_id=run_id,
             subject=str(batch),
-            message=f"batch {ordinal} of {name} is quarantined: its lease expired {lapses} times",
+            message=f"batch {ordinal} of {name} is quarantined: "
+            f"its lease expired {lease_expiries} times",
             details={"batch": str(batch), "ordinal": ordinal, "items": items},
         )
-        for batch, run_id, name, ordinal, items, lapses in rows[:SEEN_AT_MOST]
+        for batch, run_id, name, ordinal, items, lease_expiries in rows[:SEEN_AT_MOST]
     ]
 
 
-def lapsed_leases(_now: datetime) -> list[Condition]:
+def expired_leases(_now: datetime) -> list[Condition]:
     """Return the active runs with returned batches, which wait for the next trainer."""
     returned = Batch.objects.filter(state=BatchState.RETURNED, run__status__in=ACTIVE)
     rows: Any = returned.values_list("run_id", "run__name").annotate(Count("pk")).order_by("run_id")

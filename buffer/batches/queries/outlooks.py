@@ -9,7 +9,7 @@ from buffer.items.models.items import Tally
 from buffer.items.rules.states import ItemState
 
 
-def queue_outlooks(run_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
+def queue_activity(run_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
     """Return the number of queued sequences or fragments of each run."""
     rows = Tally.objects.filter(run_id__in=run_ids, fate=ItemState.QUEUED).values_list("run_id")
     return {

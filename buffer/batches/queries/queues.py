@@ -103,7 +103,7 @@ def _setter(run: Run) -> LimitSetter | None:
     if found is None:
         return None
     return LimitSetter(
-        actor=found.actor, at=found.at, reason=found.reason, was_created_so=event is None
+        actor=found.actor, at=found.at, reason=found.reason, is_initial=event is None
     )
 
 

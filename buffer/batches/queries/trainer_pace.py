@@ -70,7 +70,7 @@ def trainer_pace(run_id: int, *, now: datetime) -> TrainerPace | None:
     )
 
 
-def trainers_waited(run_id: int, *, since: datetime, until: datetime) -> float | None:
+def trainer_wait_share(run_id: int, *, since: datetime, until: datetime) -> float | None:
     """Return the fraction of a period in which a trainer held no batch; mean over trainers.
 
     Includes trainers that held a batch in the period, and trainers that only sent requests.

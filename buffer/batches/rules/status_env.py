@@ -60,7 +60,9 @@ def environment_status(
     for (env, size), count in sizes.items():
         sequences[env] = sequences.get(env, 0) + size * count
     mine = sequences.pop(env_id, 0)
-    others = _left_by_others(sequences, environments, largest, batch_size) if largest > 1 else 0
+    others = (
+        _remaining_of_others(sequences, environments, largest, batch_size) if largest > 1 else 0
+    )
     return EnvironmentStatus(
         queue_size=(mine + others) // group_size,
         unallocated_fraction=1.0 - min(1.0, _allocated(environments)),
@@ -83,7 +85,7 @@ def _allocated(environments: Sequence[EnvironmentShare]) -> float:
     return sum(other.min_batch_allocation or 0.0 for other in environments if other.connected)
 
 
-def _left_by_others(
+def _remaining_of_others(
     sequences: Mapping[int | None, int],
     environments: Sequence[EnvironmentShare],
     largest: int,

@@ -65,7 +65,7 @@ class BatchRow(Struct, frozen=True, kw_only=True):
 
     `shares` are the environments' target shares when it was formed. `padding` is the fraction of
     its positions wasted by padding to the longest sequence; null for fragments. `staleness`
-    counts items by policy versions behind. `lapses` counts expired leases.
+    counts items by policy versions behind. `lease_expiries` counts expired leases.
     """
 
     id: str
@@ -82,7 +82,7 @@ class BatchRow(Struct, frozen=True, kw_only=True):
     lease_expires_at: datetime
     delivered_at: datetime | None
     settled_at: datetime | None
-    lapses: int
+    lease_expiries: int
     items: int
     sequences: int
     size_bytes: int
@@ -105,7 +105,7 @@ class MixingAnswer(Struct, frozen=True, kw_only=True):
 class PreviewAnswer(Struct, frozen=True, kw_only=True):
     """Composition of the next batch, or the reason why none is ready.
 
-    `reason` is null if a batch is ready. `comes_again` is the id of a batch whose lease expired:
+    `reason` is null if a batch is ready. `retried_batch` is the id of a batch whose lease expired:
     it is served first, unchanged. `sizes` counts groups by sequences. `padding` is the fraction
     of positions that padding to the longest sequence would waste.
     """
@@ -115,7 +115,7 @@ class PreviewAnswer(Struct, frozen=True, kw_only=True):
     queued_sequences: int
     waiting_for: list[int]
     waits_until: datetime | None
-    comes_again: str | None
+    retried_batch: str | None
     items: int
     sequences: int
     sizes: dict[int, int]

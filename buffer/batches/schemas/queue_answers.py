@@ -8,7 +8,7 @@ from msgspec import Struct
 from buffer.batches.schemas.batches import BatchRow
 from buffer.batches.schemas.queues import (
     BatchItem,
-    EnvironmentArrivals,
+    EnvironmentPushRate,
     EnvironmentQueueRow,
     LimitSetter,
 )
@@ -28,7 +28,7 @@ class PauseGate(Struct, frozen=True, kw_only=True):
     """The inequality with its numbers."""
 
 
-class ArrivalList(Page[EnvironmentArrivals], frozen=True, kw_only=True):
+class PushRateList(Page[EnvironmentPushRate], frozen=True, kw_only=True):
     """Environments with pushes within the last minute."""
 
 

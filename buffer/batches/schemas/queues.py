@@ -11,7 +11,7 @@ class LimitSetter(Struct, frozen=True, kw_only=True):
     actor: str
     at: datetime
     reason: str
-    was_created_so: bool
+    is_initial: bool
     """True if the limits have not changed since the run was created."""
 
 
@@ -34,7 +34,7 @@ class EnvironmentQueueRow(Struct, frozen=True, kw_only=True):
     """Arrival time of the oldest waiting group."""
 
 
-class EnvironmentArrivals(Struct, frozen=True, kw_only=True):
+class EnvironmentPushRate(Struct, frozen=True, kw_only=True):
     """Push rate of one environment within the last minute."""
 
     env_id: int | None

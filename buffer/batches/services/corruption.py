@@ -47,7 +47,7 @@ def contents_of(
         place for place, stored in zip(places, contents, strict=True) if not stored.is_intact()
     ]
     if corrupt:
-        _take_apart(batch, corrupt, now=now)
+        _requeue_intact(batch, corrupt, now=now)
         raise BatchCorrupt(
             f"{len(corrupt)} items of batch {batch.pk} are corrupt: request the next batch"
         )
@@ -55,7 +55,7 @@ def contents_of(
 
 
 @transaction.atomic
-def _take_apart(batch: Batch, corrupt: list[int], *, now: datetime) -> None:
+def _requeue_intact(batch: Batch, corrupt: list[int], *, now: datetime) -> None:
     """Drop the items at these positions and requeue the others, unless already done."""
     lock_run(batch.run_id)
     current = Batch.objects.filter(pk=batch.pk, state=BatchState.LEASED).first()

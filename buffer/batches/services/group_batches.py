@@ -25,7 +25,7 @@ _FORM: Final = f"""
         UPDATE buffer_trajectorygroup g
         SET state = 'leased', batch_id = %(batch)s, position = p.place - 1
         FROM unnest(%(groups)s::bigint[]) WITH ORDINALITY AS p(id, place)
-        -- An array, and a state expression without index: see `take_uses`.
+        -- An array, and a state expression without index: see `add_sampled_chunks`.
         WHERE g.id = ANY(%(groups)s::bigint[]) AND g.id = p.id AND g.run_id = %(run)s
             AND COALESCE(g.state, '') = 'queued'
         RETURNING g.env_id, g.sequences, g.size_bytes, g.tokens, g.longest_tokens, g.epoch,
@@ -33,8 +33,8 @@ _FORM: Final = f"""
     ), made AS (
         INSERT INTO buffer_batch
             (id, run_id, kind, ordinal, state, epoch, policy_step, trainer_id, fence, leased_at,
-             lease_expires_at, sender, sending_since, lapses, items, sequences, size_bytes, tokens,
-             longest_tokens, composition, shares, staleness)
+             lease_expires_at, sender, sending_since, lease_expiries, items, sequences,
+             size_bytes, tokens, longest_tokens, composition, shares, staleness)
         SELECT %(batch)s, %(run)s, 'groups', %(ordinal)s, 'leased', %(epoch)s, %(policy_step)s,
             %(trainer)s, 1, statement_timestamp(),
             statement_timestamp() + make_interval(secs => %(lease_seconds)s), %(sender)s::text,
@@ -105,7 +105,7 @@ def form_and_lease(run: Run, trainer: Trainer, *, sender: str) -> Batch | None:
         return None
     planned = plan_next(run, batch_size=run.batch_size)
     if isinstance(planned.plan, NoPlan):
-        _note_waiting(run.pk, planned.plan, planned)
+        _record_waiting(run.pk, planned.plan, planned)
         return None
     return _write(run, trainer, planned.plan, sender=sender)
 
@@ -117,13 +117,13 @@ def confirm(batch: Batch, *, source: ItemState) -> None:
         cursor.execute(_CONFIRM, moves, prepare=True)
 
 
-def take_back_shares(batch: Batch) -> None:
+def subtract_shares(batch: Batch) -> None:
     """Subtract the sequences of a dropped batch from the shares of its environments."""
     with connection.cursor() as cursor:
         cursor.execute(_TAKE_BACK, [batch.pk])
 
 
-def _note_waiting(run_id: int, refused: NoPlan, planned: Planned) -> None:
+def _record_waiting(run_id: int, refused: NoPlan, planned: Planned) -> None:
     """Record which environments' minimums delay batches, if that has changed."""
     if set(refused.waiting_for) == planned.on_record:
         return

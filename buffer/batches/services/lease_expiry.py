@@ -35,7 +35,7 @@ class NotQuarantined(Conflict):
 
 
 @transaction.atomic
-def return_lapsed_batches() -> int:
+def return_expired_batches() -> int:
     """Return batches with expired leases to the queue; return the number of batches.
 
     A batch stays unchanged and keeps its fence and last holder: until another trainer leases it,
@@ -43,22 +43,24 @@ def return_lapsed_batches() -> int:
     """
     lapsed = (
         Batch.objects.select_for_update(skip_locked=True, of=("self",))
-        .filter(state=BatchState.LEASED, lease_expires_at__lt=Now(), lapses__lt=_LAST_CHANCE)
+        .filter(
+            state=BatchState.LEASED, lease_expires_at__lt=Now(), lease_expiries__lt=_LAST_CHANCE
+        )
         .order_by("lease_expires_at")[:RECLAIMED_AT_ONCE]
     )
     rows = list(lapsed.values_list("id", "run_id"))
     returned = Batch.objects.filter(
         id__in=[batch_id for batch_id, _ in rows], state=BatchState.LEASED
-    ).update(state=BatchState.RETURNED, lapses=F("lapses") + 1)
+    ).update(state=BatchState.RETURNED, lease_expiries=F("lease_expiries") + 1)
     for run_id in {run_id for _, run_id in rows}:
         announce(run_id, "queue", "ledger")
     return returned
 
 
-def quarantine_poison(*, now: datetime) -> int:
+def quarantine_repeated_expiries(*, now: datetime) -> int:
     """Quarantine batches whose leases expired too often; return the number of batches."""
     lapsed = Batch.objects.filter(
-        state=BatchState.LEASED, lease_expires_at__lt=Now(), lapses__gte=_LAST_CHANCE
+        state=BatchState.LEASED, lease_expires_at__lt=Now(), lease_expiries__gte=_LAST_CHANCE
     )
     rows = list(lapsed.values_list("id", "run_id")[:RECLAIMED_AT_ONCE])
     return sum(_quarantine(batch_id, run_id, now=now) for batch_id, run_id in rows)
@@ -70,7 +72,7 @@ def _quarantine(batch_id: UUID, run_id: int, *, now: datetime) -> bool:
     lock_run(run_id)
     if not Batch.objects.filter(
         pk=batch_id, state=BatchState.LEASED, lease_expires_at__lt=Now()
-    ).update(state=BatchState.QUARANTINED, lapses=F("lapses") + 1):
+    ).update(state=BatchState.QUARANTINED, lease_expiries=F("lease_expiries") + 1):
         return False
     batch = Batch.objects.get(pk=batch_id)
     quarantine_items(batch)
@@ -78,7 +80,8 @@ def _quarantine(batch_id: UUID, run_id: int, *, now: datetime) -> bool:
         batch,
         kind="batch_quarantined",
         level="error",
-        message=f"batch {batch.ordinal} is quarantined: its lease expired {batch.lapses} times",
+        message=f"batch {batch.ordinal} is quarantined: "
+        f"its lease expired {batch.lease_expiries} times",
         actor="buffer",
         items=batch.items,
         now=now,
@@ -94,7 +97,7 @@ def release(*, run_id: int, batch_id: UUID, actor: str, reason: str = "", now: d
         BatchNotFound: If the run has no such batch.
         NotQuarantined: If it is neither in quarantine nor left by its trainer, or not any more.
     """
-    batch, source = _left_alone(run_id, batch_id)
+    batch, source = _unleased_batch(run_id, batch_id)
     _, items = release_batch(batch, source=source)
     _tell(
         batch,
@@ -118,7 +121,7 @@ def discard(*, run_id: int, batch_id: UUID, actor: str, reason: str = "", now: d
         BatchNotFound: If the run has no such batch.
         NotQuarantined: If it is neither in quarantine nor left by its trainer, or not any more.
     """
-    batch, source = _left_alone(run_id, batch_id)
+    batch, source = _unleased_batch(run_id, batch_id)
     why = DropReason.POISON if source is ItemState.QUARANTINED else DropReason.DISCARDED
     items, _ = release_batch(batch, source=source, doomed=None, reason=why)
     _tell(
@@ -135,7 +138,7 @@ def discard(*, run_id: int, batch_id: UUID, actor: str, reason: str = "", now: d
     return batch
 
 
-def _left_alone(run_id: int, batch_id: UUID) -> tuple[Batch, ItemState]:
+def _unleased_batch(run_id: int, batch_id: UUID) -> tuple[Batch, ItemState]:
     """Return a quarantined or expired batch, and the state of its items."""
     lock_run(run_id)
     batches = Batch.objects.select_related("trainer")
@@ -163,7 +166,7 @@ def _tell(batch: Batch, *, items: int, **event: Any) -> None:
             "batch": str(batch.pk),
             "ordinal": batch.ordinal,
             "items": items,
-            "lapses": batch.lapses,
+            "lease_expiries": batch.lease_expiries,
         },
         **event,
     )

@@ -102,7 +102,7 @@ def take(*, run_id: int, identity: str, count: int | None = None) -> Lease | Non
         drop_useless(run)
         open_batches = _open_batches(run)
         held = next((batch for batch in open_batches if batch.trainer_id == trainer.pk), None)
-        batch = held or _take_returned(run, open_batches)
+        batch = held or _returned_batch(run, open_batches)
         if batch is not None:
             return _lease(run, batch, trainer, sender="")
         return _next(run, trainer, count=count, sender="")
@@ -118,22 +118,22 @@ def lease_for_atropos(*, run_id: int, identity: str, sender: str, now: datetime)
         now: Time of the request.
     """
     try:
-        return _take_for_stock(run_id, identity, sender)
+        return _lease_for_stock(run_id, identity, sender)
     except TrainerNotRegistered:
         register_trainer(run_id=run_id, identity=identity, resume=True, now=now)
-    return _take_for_stock(run_id, identity, sender)
+    return _lease_for_stock(run_id, identity, sender)
 
 
-def _take_for_stock(run_id: int, identity: str, sender: str) -> Lease | None:
+def _lease_for_stock(run_id: int, identity: str, sender: str) -> Lease | None:
     with transaction.atomic():
         asked_at = lock_run(run_id)
         run = _run(run_id)
         trainer = _trainer(run, identity, asked_at=asked_at)
         open_batches = _open_batches(run)
         held = [batch for batch in open_batches if batch.trainer_id == trainer.pk]
-        again = _settle_earlier(held, asked_at=asked_at)
+        again = _acknowledge_delivered(held, asked_at=asked_at)
         drop_useless(run)
-        batch = again or _take_returned(run, open_batches)
+        batch = again or _returned_batch(run, open_batches)
         if batch is not None:
             return _lease(run, batch, trainer, sender=sender)
         return _next(run, trainer, count=None, sender=sender)
@@ -164,7 +164,7 @@ def _open_batches(run: Run) -> list[Batch]:
     return rows(Batch, "run_id = %s AND state IN ('leased', 'returned') ORDER BY ordinal", [run.pk])
 
 
-def _settle_earlier(held: list[Batch], *, asked_at: datetime) -> Batch | None:
+def _acknowledge_delivered(held: list[Batch], *, asked_at: datetime) -> Batch | None:
     """Acknowledge delivered batches; return a batch whose answer was interrupted."""
     again = None
     for batch in held:
@@ -181,7 +181,7 @@ def _settle_earlier(held: list[Batch], *, asked_at: datetime) -> Batch | None:
     return again
 
 
-def _take_returned(run: Run, open_batches: list[Batch]) -> Batch | None:
+def _returned_batch(run: Run, open_batches: list[Batch]) -> Batch | None:
     """Return the oldest returned batch that is not too stale; release stale ones."""
     for batch in open_batches:
         if batch.state != BatchState.RETURNED:
@@ -215,7 +215,7 @@ def release_batch(
     Batch.objects.filter(pk=batch.pk).update(state=BatchState.DROPPED, settled_at=Now())
     batch.state = BatchState.DROPPED
     if batch.kind == ItemKind.GROUPS:
-        group_batches.take_back_shares(batch)
+        group_batches.subtract_shares(batch)
     return moved
 
 
@@ -322,20 +322,20 @@ def held_after(*, run_id: int, identity: str, after: int) -> Lease | None:
     return Lease(batch=batch, lease_seconds=run.lease_seconds, policy_step=run.policy_step)
 
 
-def note_delivered(*, batch_id: UUID, fence: int) -> None:
+def record_delivered(*, batch_id: UUID, fence: int) -> None:
     """Record that the answer with this lease was sent completely."""
     with database.cursor() as cursor:
         cursor.execute(_DELIVERED, [batch_id, fence], prepare=True)
 
 
-def note_cut(*, batch_id: UUID, fence: int) -> None:
+def record_interrupted(*, batch_id: UUID, fence: int) -> None:
     """Record that the answer with this lease was interrupted."""
     Batch.objects.filter(pk=batch_id, fence=fence, delivered_at=None).update(
         sending_since=None, sender=""
     )
 
 
-def forget_deliveries(*, run_id: int, identity: str) -> None:
+def delete_old_deliveries(*, run_id: int, identity: str) -> None:
     """Reset deliveries, so that a restarted stock trainer gets its batch again."""
     Batch.objects.filter(run_id=run_id, trainer__identity=identity, state__in=OPEN_BATCHES).update(
         delivered_at=None, sending_since=None, sender=""

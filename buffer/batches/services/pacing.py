@@ -15,7 +15,7 @@ from buffer.batches.rules.pacing import is_over, paced
 from buffer.batches.rules.status_env import EnvironmentStatus, environment_status
 from runs.lifecycle.models.runs import Environment, Run
 from runs.lifecycle.rules.registration import SEEN_EVERY
-from runs.lifecycle.services.registry import note_environments_seen
+from runs.lifecycle.services.registry import renew_environments_seen
 from web.live.announcements import announce
 
 
@@ -33,7 +33,7 @@ def status_of_environment(run: Run, env_id: int, *, now: datetime) -> Environmen
     if own is None:
         raise UnknownEnvironmentId(f"this run has no environment {env_id}")
     if now - own.last_seen_at > SEEN_EVERY:
-        note_environments_seen(run_id=run.pk, env_ids=[env_id], now=now)
+        renew_environments_seen(run_id=run.pk, env_ids=[env_id], now=now)
     shares = shares_of_environments(environments, asking=env_id, now=now)
     queued = queued_by_environment_and_size(run.pk)
     status = environment_status(
@@ -45,11 +45,11 @@ def status_of_environment(run: Run, env_id: int, *, now: datetime) -> Environmen
     sequences: Counter[int | None] = Counter()
     for (env, size), groups in queued.items():
         sequences[env] += size * groups
-    over = _note_queue(run, queued=sequences.total())
+    over = _record_queue(run, queued=sequences.total())
     return paced(status, env_id=env_id, environments=shares, queued=sequences, rule=rule, over=over)
 
 
-def _note_queue(run: Run, *, queued: int) -> bool:
+def _record_queue(run: Run, *, queued: int) -> bool:
     """Return whether the queue is over its tolerance, and store changes."""
     rule = pause_rule(run)
     over = rule is not None and is_over(rule, over=run.over_tolerance, queued=queued)

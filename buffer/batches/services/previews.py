@@ -54,7 +54,7 @@ class Preview:
     queued_sequences: int = 0
     waiting_for: tuple[int, ...] = ()
     waits_until: datetime | None = None
-    comes_again: UUID | None = None
+    retried_batch: UUID | None = None
     composition: dict[str, int] = field(default_factory=dict)
     shares: dict[str, float] = field(default_factory=dict)
     groups: GroupsSeen = field(default_factory=GroupsSeen)
@@ -84,7 +84,7 @@ def _preview(run: Run, batch_size: int) -> Preview:
         return Preview(
             reason="",
             queued_sequences=queued,
-            comes_again=returned.pk,
+            retried_batch=returned.pk,
             composition=returned.composition,
             shares=returned.shares,
             groups=_about("batch_id = %s", [returned.pk]),

@@ -13,7 +13,7 @@ from rest_framework.views import APIView
 from buffer.ingest.schemas.bodies import InvalidBody
 from buffer.ingest.schemas.groups import Group
 from runs.lifecycle.models.runs import Run
-from runs.lifecycle.services.refused_pushes import RefusedPush, note_refused_push
+from runs.lifecycle.services.refused_pushes import RefusedPush, record_refused_push
 from web.rules.errors import ApiError
 
 # Per push; a list of groups may name one environment per group.
@@ -54,7 +54,7 @@ class CountsRefusals(APIView):
                     said=str(exc),
                     at=timezone.now(),
                 )
-                note_refused_push(push)
+                record_refused_push(push)
         return response
 
 

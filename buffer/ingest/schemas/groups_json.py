@@ -149,7 +149,7 @@ def _group(content: bytes, loc: Loc, rules: Rules) -> Group:
     refuse(text_limits.group(content, limits=rules.limits), loc)
     plain = read_plain(content)
     group = None if plain is None else _plain_group(content, plain, rules)
-    return group or _thorough_group(content, loc, rules)
+    return group or _validated_group(content, loc, rules)
 
 
 def _plain_group(content: bytes, plain: PlainGroup, rules: Rules) -> Group | None:
@@ -181,7 +181,7 @@ def _plain_group(content: bytes, plain: PlainGroup, rules: Rules) -> Group | Non
     )
 
 
-def _thorough_group(content: bytes, loc: Loc, rules: Rules) -> Group:
+def _validated_group(content: bytes, loc: Loc, rules: Rules) -> Group:
     parts = parts_of(content, loc)
     missing = [name for name in REQUIRED if name not in parts]
     if missing:

@@ -21,7 +21,7 @@ from buffer.payloads.services.contents import JSON_CODEC, Writing, insert_conten
 from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import ACCEPTING
-from runs.lifecycle.services.registry import note_environments_seen
+from runs.lifecycle.services.registry import renew_environments_seen
 from web import database
 from web.live.announcements import announce
 from web.rules.errors import Conflict
@@ -85,7 +85,7 @@ def accept_groups(
     if run.status not in ACCEPTING or run.archived_at is not None:
         raise RunNotAccepting(f"{run.name} is {run.status} and accepts no data")
     if not groups:
-        _claim_alone(claim, [])
+        _claim_without_rows(claim, [])
         return []
     plan = Plan(run)
     # Lenient runs accept groups without sequences; only their notes are recorded.
@@ -98,7 +98,7 @@ def accept_groups(
     for item_id, arrival in zip(entrance.ids, arrivals, strict=False):
         arrival.item_id = item_id
     with _in_hand.one() as is_alone:
-        early = _begin_to_write(arrivals) if is_alone else None
+        early = _start_writing(arrivals) if is_alone else None
         try:
             write = _Write(run=run, producer=producer, now=now, claim=claim, early=early)
             receipts = write(groups, arrivals, plan, entrance.sizes)
@@ -110,12 +110,12 @@ def accept_groups(
     _note(run, groups, now=now)
     unseen = entrance.unseen & {group.env_id for group in groups if group.env_id is not None}
     if unseen:
-        note_environments_seen(run_id=run.pk, env_ids=unseen, now=now)
+        renew_environments_seen(run_id=run.pk, env_ids=unseen, now=now)
     announce(run.pk, "queue", "ledger")
     return receipts
 
 
-def _begin_to_write(arrivals: list[Arrival]) -> Writing:
+def _start_writing(arrivals: list[Arrival]) -> Writing:
     """Start to write the bytes of groups while their rows are built and sent.
 
     A single push mostly waits for the disk, so writing both concurrently is faster. With several
@@ -133,7 +133,7 @@ def _codec(kept: list[Arrival]) -> str:
     return kept[0].group.codec if kept else JSON_CODEC
 
 
-def _claim_alone(claim: Claim | None, receipts: list[Receipt]) -> None:
+def _claim_without_rows(claim: Claim | None, receipts: list[Receipt]) -> None:
     """Make the claim of a push without rows to store."""
     if claim is not None:
         with database.cursor() as cursor:
@@ -167,7 +167,7 @@ class _Write:
             if arrivals:
                 self._store(arrivals, receipts, _changes(self.run, arrivals, plan))
             else:
-                _claim_alone(self.claim, receipts)
+                _claim_without_rows(self.claim, receipts)
         return receipts
 
     def _store(self, arrivals: list[Arrival], receipts: list[Receipt], changes: Changes) -> None:

@@ -212,7 +212,7 @@ class Claim:
         self.row_id = int(row[0])
 
 
-def once_without_key(*, claim: Claim, push: Callable[[], R], kind: type[R]) -> PushResult[R]:
+def run_without_key(*, claim: Claim, push: Callable[[], R], kind: type[R]) -> PushResult[R]:
     """Store a push and return its receipt, or the earlier one if its answer may have been lost.
 
     Args:
@@ -260,14 +260,14 @@ def _is_settled(push: ImplicitKey, row: UnansweredPush) -> bool:
     return is_alive(row.sender) is False
 
 
-def forget_old_keys(*, now: datetime) -> int:
+def delete_old_keys(*, now: datetime) -> int:
     """Delete keys older than 24 hours; return the number deleted."""
     old = IdempotencyRecord.objects.filter(created_at__lt=now - KEPT_FOR).order_by("created_at")
     ids = list(old.values_list("id", flat=True)[:FORGOTTEN_AT_ONCE])
     return IdempotencyRecord.objects.filter(id__in=ids).delete()[0]
 
 
-def forget_old_pushes(*, now: datetime) -> int:
+def delete_old_pushes(*, now: datetime) -> int:
     """Delete rows of pushes without a key older than ten minutes; return the number deleted."""
     old = UnansweredPush.objects.filter(accepted_at__lt=now - RETRIED_WITHIN)
     ids = list(old.order_by("accepted_at").values_list("id", flat=True)[:FORGOTTEN_AT_ONCE])

@@ -75,7 +75,7 @@ class GroupFacetsView(APIView):
         total = sum(row.items for row in counts(found.pk, ItemKind.GROUPS, fate=ACCEPTED))
         return answer(
             messages.GroupFacets(
-                looked_at=counted.looked_at,
+                examined=counted.examined,
                 matching=counted.matching,
                 total=total,
                 oldest_at=counted.oldest_at,
@@ -244,7 +244,7 @@ def _batch(row: GroupRow, batch: Any) -> messages.BatchOfGroup:
         else None,
         leased_at=batch.leased_at,
         lease_expires_at=batch.lease_expires_at,
-        lapses=batch.lapses,
+        lease_expiries=batch.lease_expiries,
         delivered_at=batch.delivered_at,
         settled_at=batch.settled_at,
     )

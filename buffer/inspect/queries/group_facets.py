@@ -45,7 +45,7 @@ class Facets:
     Each facet counts the groups that match all conditions except those on the facet itself.
     """
 
-    looked_at: int
+    examined: int
     """Number of groups examined; all groups if less than :data:`COUNTED`."""
     matching: int
     """Number of examined groups that match the filter."""
@@ -118,17 +118,17 @@ def _gathered(rows: list[tuple[str, str | None, int, float, float, datetime]]) -
     values: dict[str, dict[str, int]] = {name: {} for name in (*_VALUES, "flag")}
     bins: dict[str, dict[int, int]] = defaultdict(dict)
     scales: dict[str, tuple[float, float]] = {}
-    looked_at, matching, oldest_at = 0, 0, None
+    examined, matching, oldest_at = 0, 0, None
     for facet, value, count, first, second, at in rows:
         if facet == "all":
-            looked_at, matching, oldest_at = count, int(first), at
+            examined, matching, oldest_at = count, int(first), at
         elif facet in _NUMBERS and value is not None:
             bins[facet][int(value)] = count
             scales[facet] = (first, second)
         elif value:
             values[facet][value] = count
     return Facets(
-        looked_at,
+        examined,
         matching,
         oldest_at,
         values={name: _most_frequent(counts) for name, counts in values.items()},

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from buffer.items.rules.spans import Span, told_spans
+from buffer.items.rules.spans import Span, valid_spans
 from rolldeck.groups import IGNORED, GroupArrays
 from rolldeck.ragged import Rows
 from web.rules.errors import NotFound
@@ -101,7 +101,7 @@ def summaries(group: GroupArrays, *, has_text: bool) -> SequenceList:
     own = _own(group)
     flags = {name: _flags(group, name) for name in ("is_truncated", "is_correct")}
     first_with: dict[bytes, int] = {}
-    told = told_spans(group.json.get("spans"))
+    told = valid_spans(group.json.get("spans"))
     results = []
     for index, row in enumerate(tokens):
         earlier = first_with.setdefault(row.tobytes(), index)

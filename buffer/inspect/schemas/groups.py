@@ -93,7 +93,7 @@ class ScoreBins(Struct, frozen=True, kw_only=True):
 class GroupFacets(Struct, frozen=True, kw_only=True):
     """Facet counts and histograms of the newest groups."""
 
-    looked_at: int
+    examined: int
     """Number of groups examined: the newest, at most 10,000."""
     matching: int
     """Number of examined groups that match the filter."""
@@ -120,9 +120,9 @@ class BatchOfGroup(Struct, frozen=True, kw_only=True):
     staleness: int | None
     """Policy versions by which the group was behind; null across epochs."""
     leased_at: datetime
-    """Start of the latest lease; `lapses` counts expired leases."""
+    """Start of the latest lease; `lease_expiries` counts expired leases."""
     lease_expires_at: datetime
-    lapses: int
+    lease_expiries: int
     delivered_at: datetime | None
     """Time at which its last byte was sent."""
     settled_at: datetime | None

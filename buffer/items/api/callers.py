@@ -37,12 +37,12 @@ def is_open_to(request: Request) -> bool:
         settings.ROLLDECK_AUTH == "open"
         and is_loopback(request.META.get("REMOTE_ADDR", ""))
         and is_loopback(urlsplit(f"//{request.get_host()}").hostname or "")
-        and not _came_through_a_proxy(request)
+        and not _is_proxied(request)
         and _is_of_own_page_or_of_none(request)
     )
 
 
-def _came_through_a_proxy(request: Request) -> bool:
+def _is_proxied(request: Request) -> bool:
     scope = getattr(request._request, "scope", {})  # noqa: SLF001 only ASGI knows the version
     if scope.get("http_version") in OLD_VERSIONS:
         return True

@@ -25,7 +25,7 @@ WHEN_READ: Final = "rolldeck.when_answer_was_read"
 """Scope key of a function of the server: reports whether the client read an answer."""
 
 
-class Deliveries:
+class ResponseDelivery:
     """Outermost ASGI middleware, which tracks the delivery of answers to pushes."""
 
     def __init__(self, app: App) -> None:
@@ -36,7 +36,7 @@ class Deliveries:
         if scope["type"] == "http" and scope["path"].endswith(PUSH_PATHS):
             delivery = Delivery(
                 send,
-                hung_up=scope.get(HUNG_UP, _nobody_knows),
+                hung_up=scope.get(HUNG_UP, _report_hung_up),
                 when_read=scope.get(WHEN_READ, _at_once),
             )
             scope, send = scope | {KEY: delivery}, delivery.send
@@ -81,7 +81,7 @@ def _at_once(note: Callable[[bool], None]) -> None:
     note(True)
 
 
-def _nobody_knows() -> bool:
+def _report_hung_up() -> bool:
     """Report the client as hung up; for servers that cannot detect it."""
     return True
 

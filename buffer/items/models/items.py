@@ -45,7 +45,7 @@ class Batch(models.Model):
     sending_since = models.DateTimeField(null=True, blank=True)
     delivered_at = models.DateTimeField(null=True, blank=True)
     settled_at = models.DateTimeField(null=True, blank=True, help_text="Confirmed or dropped.")
-    lapses = models.PositiveSmallIntegerField(default=0, help_text="Expired leases.")
+    lease_expiries = models.PositiveSmallIntegerField(default=0, help_text="Expired leases.")
     # Composition.
     items = models.PositiveIntegerField()
     sequences = models.PositiveIntegerField()

@@ -60,7 +60,7 @@ def _is_time(value: Any) -> bool:
     return is_number and math.isfinite(value) and 0 <= value <= LATEST_SECONDS
 
 
-def told_spans(content: bytes | None) -> dict[int, list[Span]]:
+def valid_spans(content: bytes | None) -> dict[int, list[Span]]:
     """Return the valid spans of each sequence, ordered by start.
 
     Stock environments may use the field for something else, so invalid spans are ignored.

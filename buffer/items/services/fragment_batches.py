@@ -19,8 +19,8 @@ _CREATE: Final = """
     WITH stepped AS (UPDATE runs_run SET served_steps = %(ordinal)s WHERE id = %(run)s)
     INSERT INTO buffer_batch
         (id, run_id, kind, ordinal, state, epoch, policy_step, trainer_id, fence, leased_at,
-         lease_expires_at, sender, sending_since, lapses, items, sequences, size_bytes, tokens,
-         longest_tokens, sampler, composition, shares, staleness)
+         lease_expires_at, sender, sending_since, lease_expiries, items, sequences,
+         size_bytes, tokens, longest_tokens, sampler, composition, shares, staleness)
     VALUES (%(id)s, %(run)s, 'fragments', %(ordinal)s, 'leased', %(epoch)s, %(policy_step)s,
         %(trainer)s, 1, statement_timestamp(),
         statement_timestamp() + make_interval(secs => %(lease_seconds)s), %(sender)s::text,

@@ -52,7 +52,7 @@ _TAKE_OF: Final = {False: _TAKE.format(key="id"), True: _TAKE.format(key="chunk"
 TakenRow = tuple[int, str, int, str]
 
 
-def take_uses(
+def add_sampled_chunks(
     batch_id: UUID, ids: list[int], weights: list[float], *, max_reuse: int, chunked: bool
 ) -> list[TakenRow]:
     """Add sampled chunks to a batch, in order, and return a row per fragment.

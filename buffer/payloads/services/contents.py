@@ -158,7 +158,7 @@ class Writing:
         """Start the write."""
         self.places = _places(contents, codec=codec)
         name = _object(self.places)
-        self._done = objects.write_meanwhile(name, contents) if name else None
+        self._done = objects.write_in_thread(name, contents) if name else None
 
     def wait(self) -> None:
         """Wait until the bytes are durable.

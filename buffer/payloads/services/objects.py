@@ -68,15 +68,15 @@ def write(name: str, parts: Sequence[bytes]) -> None:
         raise PayloadStorageDown(f"cannot write to the payload storage: {error}") from error
 
 
-def write_meanwhile(name: str, parts: Sequence[bytes]) -> "Future[None]":
+def write_in_thread(name: str, parts: Sequence[bytes]) -> "Future[None]":
     """Write a new object in a separate thread; I/O does not hold Python's global lock.
 
     The future completes when :func:`write` would return, or raises :class:`PayloadStorageDown`.
     """
-    return _writers().submit(_write_and_let_go, name, parts)
+    return _writers().submit(_write_and_release, name, parts)
 
 
-def _write_and_let_go(name: str, parts: Sequence[bytes]) -> None:
+def _write_and_release(name: str, parts: Sequence[bytes]) -> None:
     try:
         write(name, parts)
     finally:

@@ -47,7 +47,7 @@ def current_segment() -> int:
     return number
 
 
-def forget_current_segment() -> None:
+def clear_current_segment() -> None:
     """Clear the cache, so that the next call reads the database."""
     global _cached
     with _lock:

@@ -9,7 +9,7 @@ from django.db.models import Count, Sum
 from buffer.items.models.items import FragmentChunk, TrajectoryGroup
 from buffer.payloads.models import Segment
 from buffer.payloads.rules import Stretch, is_full, is_settled
-from buffer.payloads.services.partitions import forget_current_segment, make_partition, open_segment
+from buffer.payloads.services.partitions import clear_current_segment, make_partition, open_segment
 
 
 def stretch(row: Segment) -> Stretch:
@@ -50,7 +50,7 @@ def seal(number: int, *, now: datetime) -> int:
     """Seal a segment, and return the number of the new open segment."""
     Segment.objects.filter(number=number, sealed_at=None).update(sealed_at=now)
     opened = open_segment()
-    transaction.on_commit(forget_current_segment)
+    transaction.on_commit(clear_current_segment)
     return opened
 
 

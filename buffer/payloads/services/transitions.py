@@ -62,7 +62,7 @@ def release_items(
         reason: Drop reason, if items are dropped.
     """
     if batch.sampler:
-        return _take_sample_apart(batch, doomed=doomed, reason=reason)
+        return _release_sample(batch, doomed=doomed, reason=reason)
     dropped = kept = 0
     if doomed is None or doomed:
         dropped = _move(batch, source, ItemState.DROPPED, reason=reason or "", only=doomed)
@@ -71,7 +71,7 @@ def release_items(
     return dropped, kept
 
 
-def _take_sample_apart(
+def _release_sample(
     batch: Batch, *, doomed: Collection[int] | None, reason: DropReason | None
 ) -> tuple[int, int]:
     settle_sample_counts(batch, confirmed=False)

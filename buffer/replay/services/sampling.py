@@ -10,7 +10,7 @@ from buffer.items.models.items import Batch
 from buffer.items.queries.counts import queued_fragments
 from buffer.items.rules.states import ItemKind, ItemState
 from buffer.items.services.fragment_batches import Member, create_batch
-from buffer.items.services.sample_counts import take_uses
+from buffer.items.services.sample_counts import add_sampled_chunks
 from buffer.items.services.tallies import Changes, counted
 from buffer.payloads.services.eviction import keep_within_capacity
 from buffer.replay.rules import NEEDS, Chunks, Sample, SamplerRule
@@ -98,7 +98,7 @@ def _read(raw: bytes | None, dtype: type[Any]) -> NDArray[Any]:
 def _create(run: Run, trainer: Trainer, sample: Sample, changes: Changes, *, sender: str) -> Batch:
     replay = replay_of(run.config)
     batch_id = uuid.uuid4()
-    rows = take_uses(
+    rows = add_sampled_chunks(
         batch_id,
         sample.ids.tolist(),
         sample.importance_weights.tolist(),

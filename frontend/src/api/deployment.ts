@@ -18,10 +18,10 @@ export type BrowserRow = Schemas["BrowserRow"];
 
 export type NodeWorkers = Schemas["NodeWorkers"];
 export type MachineCordon = Schemas["MachineCordonRow"];
-export type Retention = Schemas["Kept"];
+export type Retention = Schemas["RetentionRow"];
 export type Growth = Schemas["Growth"];
 export type Notice = Schemas["Notice"];
-type NoticeWanted = Schemas["NoticeWantedRequest"];
+type SetNotice = Schemas["SetNoticeRequest"];
 
 export const deploymentQuery = queryOptions({
   queryKey: ["deployment"],
@@ -43,7 +43,7 @@ export const retentionQuery = queryOptions({
 /** Set the notice shown to all users; it arrives over the live topic `me`, on this page too. */
 export function useSetNotice() {
   return useMutation({
-    mutationFn: (wanted: NoticeWanted) => body(api.PUT("/api/deck/notice", { body: wanted })),
+    mutationFn: (wanted: SetNotice) => body(api.PUT("/api/deck/notice", { body: wanted })),
   });
 }
 

@@ -6,7 +6,7 @@ import type { components } from "@/api/schema";
 
 export type Pipeline = components["schemas"]["Pipeline"];
 export type PipelineStage = components["schemas"]["PipelineStage"];
-export type Diagnosis = components["schemas"]["PipelineVerdict"];
+export type Diagnosis = components["schemas"]["PipelineDiagnosis"];
 export type StageName = PipelineStage["name"];
 
 const EVERY_MS = 2_000;

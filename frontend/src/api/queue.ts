@@ -6,7 +6,7 @@ import type { components } from "@/api/schema";
 import type {
   BatchItems,
   BatchRow,
-  EnvironmentArrivals,
+  EnvironmentPushRate,
   EnvironmentMixing,
   EnvironmentRow,
   LedgerAnswer,
@@ -98,7 +98,7 @@ export function ledgerQuery(run: string) {
 export function arrivalsQuery(run: string) {
   return queryOptions({
     queryKey: ["arrivals", run],
-    queryFn: async (): Promise<EnvironmentArrivals[]> => (await body(api.GET("/api/runs/{run}/arrivals", at(run)))).results,
+    queryFn: async (): Promise<EnvironmentPushRate[]> => (await body(api.GET("/api/runs/{run}/arrivals", at(run)))).results,
   });
 }
 

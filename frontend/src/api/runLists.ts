@@ -9,7 +9,7 @@ type Schemas = components["schemas"];
 export type ListedRun = Schemas["RunRow"];
 export type Qualifier = Schemas["QualifierRow"];
 export type ActedOn = Schemas["ActedOn"];
-export type Outlook = Schemas["Outlook"];
+export type RunActivity = Schemas["RunActivity"];
 
 export const SORTS = ["created", "changed", "name", "step", "policy", "planned", "rate", "staleness"] as const;
 export type SortName = (typeof SORTS)[number];
@@ -66,7 +66,7 @@ export function foundRunsQuery(typed: string) {
 }
 
 /** Summaries of runs that the live list does not include. */
-export function outlooksQuery(ids: number[]) {
+export function runActivityQuery(ids: number[]) {
   return queryOptions({
     queryKey: ["run-outlooks", ids],
     queryFn: async () => (await body(api.GET("/api/run-outlooks", { params: { query: { ids: ids.join(",") } } }))).results,

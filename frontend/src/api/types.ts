@@ -34,18 +34,18 @@ export type PreviewAnswer = Schemas["PreviewAnswer"];
 export type BatchRow = Schemas["BatchRow"];
 export type BatchItems = Schemas["BatchItems"];
 export type EnvironmentRow = Schemas["EnvironmentRow"];
-export type EnvironmentArrivals = Schemas["EnvironmentArrivals"];
+export type EnvironmentPushRate = Schemas["EnvironmentPushRate"];
 export type EnvironmentMixing = Schemas["EnvironmentMixing"];
 export type PolicyVersionRow = Schemas["PolicyVersionRow"];
-export type WeightsOrders = Schemas["WeightsOrders"];
+export type WeightsCommands = Schemas["WeightsCommands"];
 export type NewestTrajectories = Schemas["NewestTrajectories"];
-export type DeliveryRow = Schemas["DeliveryRow"];
+export type WeightSyncRow = Schemas["WeightSyncRow"];
 export type Preset = Schemas["Preset"];
 export type MetricLine = Schemas["MetricLine"];
 export type MetricAxis = "step" | "time" | "elapsed" | "amount";
 
 /** A row of the live list: the run, with its summary while it is active. */
-export type RunRow = Schemas["DeckRun"];
+export type RunRow = Schemas["LiveRunRow"];
 
 type QueueDepth = Schemas["QueueDepth"];
 type Polled = "queued" | "waiting" | "leased" | "threshold" | "batch_size" | "over_threshold" | "served_steps";

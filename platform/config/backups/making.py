@@ -81,8 +81,8 @@ def make_backup(*, folder: Path, now: datetime, progress: Progress) -> Made:
 
 def _filled(part: Path, *, now: datetime, progress: Progress) -> Made:
     with ExitStack() as undo:
-        undo.enter_context(_retention_rests())
-        rooms, session, snapshot = _one_moment(undo)
+        undo.enter_context(_retention_paused())
+        rooms, session, snapshot = _snapshot_session(undo)
         header = _header(session, now=now)
         segments = [str(number) for (number,) in session.execute(_SEGMENTS)]
         with progress.of(part / DUMP):
@@ -101,7 +101,7 @@ def _filled(part: Path, *, now: datetime, progress: Progress) -> Made:
 
 
 @contextmanager
-def _retention_rests() -> Iterator[None]:
+def _retention_paused() -> Iterator[None]:
     with connection.cursor() as cursor:
         cursor.execute(_REST)
         try:
@@ -112,7 +112,7 @@ def _retention_rests() -> Iterator[None]:
                 cursor.execute(_GO_ON)
 
 
-def _one_moment(undo: ExitStack) -> tuple[dict[str, Path], Any, str]:
+def _snapshot_session(undo: ExitStack) -> tuple[dict[str, Path], Any, str]:
     """Open a session on a snapshot, and link the files that exist at that snapshot."""
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SET LOCAL lock_timeout = '60s'")

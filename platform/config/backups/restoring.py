@@ -102,7 +102,7 @@ def restore_backup(folder: Path, *, now: datetime, progress: Progress) -> Restor
     _refuse_data()
     _refuse_foreign_files(folder)
     progress.say("The backup is complete, and the target is empty.")
-    with _taken_back_on_failure() as written:
+    with _removed_on_failure() as written:
         _put_files(folder, progress, written)
         progress.say("Loading the database …")
         programs.run_script(
@@ -116,7 +116,7 @@ def restore_backup(folder: Path, *, now: datetime, progress: Progress) -> Restor
     applied = migrate()
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
-    restored = _proved(header, applied=applied)
+    restored = _verified(header, applied=applied)
     record_event(
         run_id=None,
         kind="deck_restored",
@@ -194,7 +194,7 @@ def _refuse_foreign_files(folder: Path) -> None:
 
 
 @contextmanager
-def _taken_back_on_failure() -> Iterator[IO[str]]:
+def _removed_on_failure() -> Iterator[IO[str]]:
     """Yield a list for the paths of new files; if the block fails, these files are removed.
 
     The list is a file, so memory does not grow with it. Files left by an earlier, killed restore
@@ -244,7 +244,7 @@ def _is_there(pieces: Iterator[bytes], entry: manifest.Entry) -> bool:
     return True
 
 
-def _proved(header: manifest.Header, *, applied: int) -> Restored:
+def _verified(header: manifest.Header, *, applied: int) -> Restored:
     """Compare the restored counts with the backup, and each run's ledger with its rows."""
     found: dict[str, dict[str, int]] = {}
     with connection.cursor() as cursor:

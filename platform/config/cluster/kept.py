@@ -37,7 +37,7 @@ _SIZES: Final = """
     WHERE relkind = 'r' AND relname = ANY(%s)"""
 
 
-class KeptLimit(Struct, frozen=True, kw_only=True):
+class RetentionLimit(Struct, frozen=True, kw_only=True):
     """One limit on the retained data."""
 
     setting: str
@@ -47,11 +47,11 @@ class KeptLimit(Struct, frozen=True, kw_only=True):
     unit: Literal["seconds", "days", "bytes", "items", "per_run"]
 
 
-class Kept(Struct, frozen=True, kw_only=True):
+class RetentionRow(Struct, frozen=True, kw_only=True):
     """One kind of data with its limits and size."""
 
     what: KeptWord
-    limits: list[KeptLimit]
+    limits: list[RetentionLimit]
     """Data above any limit is deleted; without limits it is kept as long as its run."""
     size_bytes: int
     count: int
@@ -61,19 +61,19 @@ class Kept(Struct, frozen=True, kw_only=True):
     """Null if nothing is kept or the age is not tracked."""
 
 
-class KeptList(Page[Kept], frozen=True, kw_only=True):
+class RetentionList(Page[RetentionRow], frozen=True, kw_only=True):
     """All data with a retention limit or unlimited growth, and the time of the last backup."""
 
     backed_up_at: datetime | None
     """Null if no backup is recorded in the audit log."""
 
 
-class KeptView(APIView):
+class RetentionView(APIView):
     """Retention of the deployment's data."""
 
     permission_classes = [Readers]
 
-    @extend_schema(operation_id="kept_list", responses={200: KeptList}, tags=["server"])
+    @extend_schema(operation_id="kept_list", responses={200: RetentionList}, tags=["server"])
     def get(self, request: Request) -> HttpResponse:
         """List retention periods.
 
@@ -84,14 +84,14 @@ class KeptView(APIView):
         sizes = _table_sizes()
         last = RunEvent.objects.filter(kind="deck_backed_up").order_by("-id").first()
         return answer(
-            KeptList(
+            RetentionList(
                 results=[
                     _payloads(),
                     _weights(),
                     _recordings(),
                     _archives(),
                     _captures(),
-                    *(_of_tables(what, sizes) for what in _TABLES),
+                    *(_tables_retention(what, sizes) for what in _TABLES),
                 ],
                 next=None,
                 backed_up_at=None if last is None else last.at,
@@ -99,13 +99,13 @@ class KeptView(APIView):
         )
 
 
-def _limit(setting: str, unit: Any, *, value: int | None = None) -> KeptLimit:
+def _limit(setting: str, unit: Any, *, value: int | None = None) -> RetentionLimit:
     known = int(getattr(settings, setting)) if value is None else value
-    return KeptLimit(setting=setting, value=known, unit=unit)
+    return RetentionLimit(setting=setting, value=known, unit=unit)
 
 
-def _kept(what: KeptWord, limits: list[KeptLimit], found: dict[str, Any]) -> Kept:
-    return Kept(
+def _kept(what: KeptWord, limits: list[RetentionLimit], found: dict[str, Any]) -> RetentionRow:
+    return RetentionRow(
         what=what,
         limits=limits,
         size_bytes=int(found["size"] or 0),
@@ -115,7 +115,7 @@ def _kept(what: KeptWord, limits: list[KeptLimit], found: dict[str, Any]) -> Kep
     )
 
 
-def _payloads() -> Kept:
+def _payloads() -> RetentionRow:
     found = Segment.objects.filter(dropped_at=None).aggregate(
         size=Sum("size_bytes"), count=Sum("items"), oldest=Min("opened_at")
     )
@@ -127,21 +127,21 @@ def _payloads() -> Kept:
     return _kept("payloads", limits, found)
 
 
-def _weights() -> Kept:
+def _weights() -> RetentionRow:
     found = PolicyVersion.objects.exclude(file="").aggregate(
         size=Sum("size_bytes"), count=Count("id"), oldest=Min("published_at")
     )
     return _kept("weights", [_limit("", "per_run", value=KEPT_FILES)], found)
 
 
-def _recordings() -> Kept:
+def _recordings() -> RetentionRow:
     found = Recording.objects.exclude(file="").aggregate(
         size=Sum("size_bytes"), count=Count("id"), oldest=Min("finished_at")
     )
     return _kept("recordings", [_limit("ROLLDECK_RECORDINGS_PER_RUN", "per_run")], found)
 
 
-def _captures() -> Kept:
+def _captures() -> RetentionRow:
     found = CaptureSession.objects.aggregate(
         size=Sum("size_bytes"),
         count=Count("id", filter=Q(size_bytes__gt=0)),
@@ -150,11 +150,11 @@ def _captures() -> Kept:
     return _kept("captures", [_limit("ROLLDECK_CAPTURE_SECONDS", "seconds")], found)
 
 
-def _archives() -> Kept:
+def _archives() -> RetentionRow:
     folder = Path(settings.ROLLDECK_VAR) / "archives"
     files = [path.stat() for path in folder.glob("*.parquet")] if folder.is_dir() else []
     oldest = min((file.st_mtime for file in files), default=None)
-    return Kept(
+    return RetentionRow(
         what="archives",
         limits=[_limit("ROLLDECK_ARCHIVE_SECONDS", "seconds")],
         size_bytes=sum(file.st_size for file in files),
@@ -170,7 +170,7 @@ def _table_sizes() -> dict[str, tuple[int, int]]:
         return {name: (int(size), int(rows)) for name, size, rows in cursor.fetchall()}
 
 
-def _of_tables(what: Any, sizes: dict[str, tuple[int, int]]) -> Kept:
+def _tables_retention(what: Any, sizes: dict[str, tuple[int, int]]) -> RetentionRow:
     limits = {
         "outcomes": [
             _limit("ROLLDECK_OUTCOME_SECONDS", "seconds"),
@@ -179,7 +179,7 @@ def _of_tables(what: Any, sizes: dict[str, tuple[int, int]]) -> Kept:
         "alerts": [_limit("ROLLDECK_ALERT_RETENTION_DAYS", "days")],
     }
     found = [sizes.get(name, (0, 0)) for name in _TABLES[what]]
-    return Kept(
+    return RetentionRow(
         what=what,
         limits=limits.get(what, []),
         size_bytes=sum(size for size, _ in found),

@@ -20,12 +20,12 @@ class Sight(Generic[T]):
 
     state: PartState
     found: T | None = None
-    proven_at: datetime | None = None
+    confirmed_at: datetime | None = None
     took_ms: float | None = None
     problem: str = ""
 
 
-class Lookout(Generic[T]):
+class StatusProbe(Generic[T]):
     """Probe one part in a separate thread, one probe at a time.
 
         lookout.begin()                      # start the probes of several parts
@@ -101,7 +101,7 @@ class Lookout(Generic[T]):
             seen = Sight(
                 state="up",
                 found=found,
-                proven_at=self._clock(),
+                confirmed_at=self._clock(),
                 took_ms=(time.monotonic() - self._began) * 1000,
             )
         with self._lock:

@@ -16,7 +16,7 @@ class Part(Struct, frozen=True, kw_only=True):
 
     state: PartState
     """`unknown`: no answer in time. `absent`: not part of this deployment."""
-    proven_at: datetime | None
+    confirmed_at: datetime | None
     """Time of its last answer."""
     problem: str
     took_ms: float | None
@@ -122,7 +122,7 @@ class ProcessRow(Struct, frozen=True, kw_only=True):
     host: str
     pid: int | None
     started_at: datetime
-    proven_at: datetime
+    confirmed_at: datetime
     version: str
     memory_bytes: int | None
 

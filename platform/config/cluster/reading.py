@@ -15,7 +15,7 @@ from django.utils import timezone
 from buffer.payloads.models import Segment
 from config import pulse
 from config.cluster import looks
-from config.cluster.lookout import Lookout, Sight
+from config.cluster.lookout import Sight, StatusProbe
 from config.cluster.messages import (
     ActiveJob,
     BrokerPart,
@@ -35,7 +35,7 @@ from rollouts import jobs
 from rollouts.control.queries.machines import machine_cordons
 from rollouts.control.queries.page_cursor import workers_by_node
 from runs.deployment import queries as deck
-from runs.deployment.models.parts import DeckPart
+from runs.deployment.models.parts import ProcessHeartbeat
 
 P = TypeVar("P", bound=Part)
 WAIT_SECONDS: Final = 1.0
@@ -44,18 +44,18 @@ RAY_LOOK_SECONDS: Final = 5.0
 _RAY_PROOF_SECONDS: Final = 90.0
 
 
-def look_around(*, is_admin: bool) -> Cluster:
+def cluster_status(*, is_admin: bool) -> Cluster:
     """Return the status of every part; only administrators get addresses and raw errors.
 
     The probes run in parallel and are shared by concurrent readers.
     """
-    parts = list(DeckPart.objects.order_by("name"))
-    database, broker, workers, storage = _lookouts(settings.REDIS_URL)
+    parts = list(ProcessHeartbeat.objects.order_by("name"))
+    database, broker, workers, storage = _probes(settings.REDIS_URL)
     for lookout in (database, broker, storage):
         lookout.begin()
     workers.begin(_living_workers(parts))
     if settings.RAY_ADDRESS:
-        _ray_lookout().begin()
+        _ray_probe().begin()
     by = time.monotonic() + WAIT_SECONDS
     return _cluster(
         parts,
@@ -69,39 +69,39 @@ def look_around(*, is_admin: bool) -> Cluster:
 
 def cluster_part() -> Cluster:
     """Return the status for the live page of readers of all runs."""
-    return look_around(is_admin=False)
+    return cluster_status(is_admin=False)
 
 
 def cluster_admin_part() -> Cluster:
     """Return the status for the live page of administrators."""
-    return look_around(is_admin=True)
+    return cluster_status(is_admin=True)
 
 
 @cache
-def _lookouts(redis_url: str) -> tuple[Lookout[Any], ...]:
+def _probes(redis_url: str) -> tuple[StatusProbe[Any], ...]:
     """Return the probes of the database, the broker, the workers and the storage."""
     return (
-        Lookout(lambda: looks.database_figures(looks.database_params()), clock=timezone.now),
-        Lookout(lambda: looks.broker_figures(redis_url), clock=timezone.now),
-        Lookout(lambda known: looks.active_jobs(current_app, known), clock=timezone.now),
-        Lookout(looks.storage_figures, clock=timezone.now, fresh_seconds=10.0),
+        StatusProbe(lambda: looks.database_figures(looks.database_params()), clock=timezone.now),
+        StatusProbe(lambda: looks.broker_figures(redis_url), clock=timezone.now),
+        StatusProbe(lambda known: looks.active_jobs(current_app, known), clock=timezone.now),
+        StatusProbe(looks.storage_figures, clock=timezone.now, fresh_seconds=10.0),
     )
 
 
 @cache
-def _ray_lookout() -> Lookout[None]:
+def _ray_probe() -> StatusProbe[None]:
     """Return the probe that makes a worker inspect Ray; its result is not awaited."""
-    return Lookout(jobs.ask_for_nodes, clock=timezone.now, fresh_seconds=RAY_LOOK_SECONDS)
+    return StatusProbe(jobs.ask_for_nodes, clock=timezone.now, fresh_seconds=RAY_LOOK_SECONDS)
 
 
-def _living_workers(parts: Iterable[DeckPart]) -> int:
+def _living_workers(parts: Iterable[ProcessHeartbeat]) -> int:
     """Return the number of job workers with a recent heartbeat."""
     since = timezone.now() - timedelta(seconds=2 * pulse.EVERY_SECONDS)
-    return sum(part.kind == "worker" and part.proven_at >= since for part in parts)
+    return sum(part.kind == "worker" and part.confirmed_at >= since for part in parts)
 
 
 def _cluster(
-    parts: Sequence[DeckPart],
+    parts: Sequence[ProcessHeartbeat],
     *,
     database: Sight[dict[str, Any]],
     broker: Sight[dict[str, Any]],
@@ -155,7 +155,7 @@ def _cluster(
 def _seen(sight: Sight[Any], *, is_admin: bool) -> dict[str, Any]:
     return {
         "state": sight.state,
-        "proven_at": sight.proven_at,
+        "confirmed_at": sight.confirmed_at,
         "problem": _told(sight.problem, sight.state, is_admin=is_admin),
         "took_ms": sight.took_ms,
     }
@@ -172,17 +172,17 @@ def _figured(
     return part(**_seen(sight, is_admin=is_admin), **(sight.found or {}), **more)
 
 
-def _process(part: DeckPart) -> ProcessRow:
+def _process(part: ProcessHeartbeat) -> ProcessRow:
     return ProcessRow(**_own(part))
 
 
-def _own(part: DeckPart) -> dict[str, Any]:
-    names = ("name", "host", "pid", "started_at", "proven_at", "version")
+def _own(part: ProcessHeartbeat) -> dict[str, Any]:
+    names = ("name", "host", "pid", "started_at", "confirmed_at", "version")
     own = {name: getattr(part, name) for name in names}
     return own | {"memory_bytes": part.details.get("memory_bytes")}
 
 
-def _worker(part: DeckPart, sight: Sight[dict[str, list[ActiveJob]]]) -> WorkerRow:
+def _worker(part: ProcessHeartbeat, sight: Sight[dict[str, list[ActiveJob]]]) -> WorkerRow:
     told = sight.found if sight.state == "up" else None
     return WorkerRow(
         **_own(part),
@@ -192,20 +192,20 @@ def _worker(part: DeckPart, sight: Sight[dict[str, list[ActiveJob]]]) -> WorkerR
     )
 
 
-def _ray(parts: Iterable[DeckPart], *, is_admin: bool) -> RayPart:
+def _ray(parts: Iterable[ProcessHeartbeat], *, is_admin: bool) -> RayPart:
     address = settings.RAY_ADDRESS
     if not address:
         problem = "RAY_ADDRESS is empty: this deployment launches no fleets"
-        return RayPart(state="absent", proven_at=None, problem=problem, took_ms=None)
+        return RayPart(state="absent", confirmed_at=None, problem=problem, took_ms=None)
     seen = next((one for one in parts if one.kind == "ray" and one.name == address), None)
     if seen is None:
         problem = "no worker has probed it yet"
-        return RayPart(state="unknown", proven_at=None, problem=problem, took_ms=None)
-    is_fresh = (timezone.now() - seen.proven_at).total_seconds() < _RAY_PROOF_SECONDS
+        return RayPart(state="unknown", confirmed_at=None, problem=problem, took_ms=None)
+    is_fresh = (timezone.now() - seen.confirmed_at).total_seconds() < _RAY_PROOF_SECONDS
     state: PartState = "down" if seen.problem else "up" if is_fresh else "unknown"
     return RayPart(
         state=state,
-        proven_at=seen.proven_at if seen.details else None,
+        confirmed_at=seen.confirmed_at if seen.details else None,
         problem=_told(seen.problem, state, is_admin=is_admin),
         took_ms=None,
         address=address if is_admin else None,

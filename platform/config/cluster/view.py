@@ -7,7 +7,7 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from config.cluster.messages import Cluster, Deck
-from config.cluster.reading import look_around
+from config.cluster.reading import cluster_status
 from config.versions import own_version
 from runs.access.api.identity import caller_of, person_of
 from runs.access.api.permissions import Known, Readers
@@ -34,10 +34,10 @@ class ClusterView(APIView):
         Each part is probed for at most one second; a part that does not answer is reported
         as unreachable.
         """
-        return answer(look_around(is_admin=rights.may_administer(caller_of(request))))
+        return answer(cluster_status(is_admin=rights.may_administer(caller_of(request))))
 
 
-class DeckView(APIView):
+class ServerView(APIView):
     """Identity of the deployment."""
 
     permission_classes = [Known]

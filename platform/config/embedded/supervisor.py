@@ -44,7 +44,7 @@ class Supervisor:
         Raises:
             StartFailed: With the reason, if it cannot start; all its processes have ended.
         """
-        self._watch.obey_signals()
+        self._watch.handle_signals()
         self._folders.create()
         lock = self._folders.lock()
         sockets = self._folders.new_socket_folder()

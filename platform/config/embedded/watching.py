@@ -77,7 +77,7 @@ class Watch:
         self._adopts_orphans = False
         self._began_at = time.monotonic()
 
-    def obey_signals(self) -> None:
+    def handle_signals(self) -> None:
         """Stop on SIGTERM, Ctrl-C or a closed terminal; adopt orphaned grandchildren."""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             # nohup ignores SIGHUP deliberately.
@@ -107,20 +107,20 @@ class Watch:
                     pending.remove(watched)
             for watched in self._watched:
                 if watched not in pending and watched.ready_at is not None:
-                    self._look_after(watched)
+                    self._check_child(watched)
             self.continue_or_stop()
             self._stop_asked.wait(POLL_SECONDS if pending else 0)
 
     def run(self) -> None:
         """Restart failed parts until a stop is requested."""
         while not self._stop_asked.wait(POLL_SECONDS):
-            self.look_after_all()
+            self.check_children()
             self._reap_orphans()
 
-    def look_after_all(self) -> None:
+    def check_children(self) -> None:
         """Restart the ended parts that are due."""
         for watched in self._watched:
-            self._look_after(watched)
+            self._check_child(watched)
 
     def stop(self, *, order: Sequence[str]) -> None:
         """Stop every part in the given order of names, then kill left-over processes."""
@@ -165,7 +165,7 @@ class Watch:
             )
         return False
 
-    def _look_after(self, watched: Watched) -> None:
+    def _check_child(self, watched: Watched) -> None:
         now = time.monotonic()
         if watched.again_at is not None:
             if now >= watched.again_at:

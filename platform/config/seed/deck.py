@@ -13,16 +13,16 @@ from django.db import transaction
 from config.seed import alerts, events, fleet_runs, language_run, outside_runs, writings
 from config.seed.fleet_runs import FleetPlan
 from config.seed.fragments import SPEC
-from config.seed.played_fleet import PlayedFleet
+from config.seed.played_fleet import FakeFleet
 from config.seed.scale import ACTOR, PREFIX, Scale, story
-from rollouts.control.services.launches import note_ended
+from rollouts.control.services.launches import record_manager_ended
 from rollouts.fleet.manager.reports import StaleIncarnation
 from runs.access.models.tokens import TokenIssuer
 from runs.access.services.tokens import mint_token, revoke_token
 from runs.lifecycle.models.runs import Environment, Run
 from runs.lifecycle.rules.lifecycle import MoveNotAllowed, RunVerb
 from runs.lifecycle.services.lifecycle import ask
-from runs.lifecycle.services.registry import note_environments_seen
+from runs.lifecycle.services.registry import renew_environments_seen
 
 COMMAND: Final = "manage.py seed"
 REPORT_SECONDS: Final = 1.0
@@ -36,7 +36,7 @@ class Seeded:
     """The written runs."""
 
     runs: list[str]
-    fleets: list[PlayedFleet]
+    fleets: list[FakeFleet]
     """Fleets of the running and the paused run, which need a simulated manager."""
 
 
@@ -49,7 +49,7 @@ def present() -> list[str]:
 def write(*, scale: Scale, clock: Clock, note: Callable[[str], object]) -> Seeded:
     """Write all sample runs; `note` is called with the name of each."""
     runs, now, before = [], clock(), events.newest()
-    for run in _quiet_runs(scale, now):
+    for run in _runs_without_fleet(scale, now):
         runs.append(run.name)
         note(run.name)
     # Last, because from here on the platform expects a report of these fleets every few seconds.
@@ -63,7 +63,7 @@ def write(*, scale: Scale, clock: Clock, note: Callable[[str], object]) -> Seede
     return Seeded(runs=[*runs, *(fleet.run.name for fleet in fleets)], fleets=fleets)
 
 
-def _quiet_runs(scale: Scale, now: datetime) -> Iterator[Run]:
+def _runs_without_fleet(scale: Scale, now: datetime) -> Iterator[Run]:
     """Yield the runs without live fleets, oldest first.
 
     Each in one transaction, so that no reconciler sees a run that wants a fleet and has none.
@@ -113,7 +113,7 @@ def _finished(scale: Scale, now: datetime, number: int) -> Run:
 
 
 @transaction.atomic
-def _live(scale: Scale, clock: Clock) -> list[PlayedFleet]:
+def _live(scale: Scale, clock: Clock) -> list[FakeFleet]:
     """Write the running and the paused run, and report once for both fleets."""
     now, plans = clock(), (FleetPlan(best=300, seed=3), FleetPlan(seed=1))
     stories = [
@@ -125,7 +125,7 @@ def _live(scale: Scale, clock: Clock) -> list[PlayedFleet]:
         for told, plan in zip(stories, plans, strict=True)
     ]
     fleet_runs.pause(fleets[0].run, stories[0])
-    fleets[1].keep_errands(at=clock(), actor=ACTOR)
+    fleets[1].add_operator_requests(at=clock(), actor=ACTOR)
     for fleet in fleets:
         _speak(fleet, now=clock())
     return fleets
@@ -149,7 +149,7 @@ def _tokens(now: datetime) -> None:
             revoke_token(token_id=token.pk, actor=ACTOR, now=now)
 
 
-def keep_alive(fleets: Iterable[PlayedFleet], *, clock: Clock) -> None:
+def keep_alive(fleets: Iterable[FakeFleet], *, clock: Clock) -> None:
     """Report for the fleets each second, execute their requests, and refresh the environments.
 
     Returns when every run has another manager, or none.
@@ -160,7 +160,7 @@ def keep_alive(fleets: Iterable[PlayedFleet], *, clock: Clock) -> None:
         now = clock()
         spoken_for = [fleet for fleet in spoken_for if _speak(fleet, now=now)]
         for run_id, env_ids in connected.items():
-            note_environments_seen(run_id=run_id, env_ids=env_ids, now=now)
+            renew_environments_seen(run_id=run_id, env_ids=env_ids, now=now)
         time.sleep(REPORT_SECONDS)
 
 
@@ -175,7 +175,7 @@ def _connected_environments() -> dict[int, list[int]]:
     return found
 
 
-def _speak(fleet: PlayedFleet, *, now: datetime) -> bool:
+def _speak(fleet: FakeFleet, *, now: datetime) -> bool:
     """Report once; return False if another manager has taken over."""
     fleet.run.refresh_from_db()
     state = "paused" if fleet.run.status == "paused" else "running"
@@ -191,17 +191,19 @@ def _speak(fleet: PlayedFleet, *, now: datetime) -> bool:
         )
     except StaleIncarnation:
         return False
-    fleet.answer_errands(at=now)
+    fleet.answer_operator_requests(at=now)
     return True
 
 
-def end(fleets: Iterable[PlayedFleet], *, now: datetime) -> None:
+def end(fleets: Iterable[FakeFleet], *, now: datetime) -> None:
     """Kill the runs of live fleets; a paused run stays, without a manager."""
     reason = "the command that simulated its fleet has ended"
     for fleet in fleets:
         fleet.run.refresh_from_db()
         if fleet.run.status == "paused":
-            note_ended(run_id=fleet.run.pk, incarnation=fleet.incarnation, reason=reason, now=now)
+            record_manager_ended(
+                run_id=fleet.run.pk, incarnation=fleet.incarnation, reason=reason, now=now
+            )
             continue
         with suppress(MoveNotAllowed):  # already ended
             ask(run_id=fleet.run.pk, verb=RunVerb.KILL, actor=COMMAND, reason=reason, now=now)

@@ -17,12 +17,12 @@ from buffer.payloads.services.cleanup import drop_open
 from config.seed import curves
 from config.seed.fragments import SPEC, Slot
 from config.seed.people import owner
-from config.seed.played_fleet import SLOTS, PlayedFleet
+from config.seed.played_fleet import SLOTS, FakeFleet
 from config.seed.scale import ACTOR, Story
 from config.seed.worker_ids import incarnation_of
 from rolldeck import safetensors
 from rolldeck.wire import FleetEvent, WeightsManifest, WorkerEnding
-from rollouts.control.services.launches import note_ended
+from rollouts.control.services.launches import record_manager_ended
 from rollouts.metrics.schemas.metrics import Metric, MetricsPush
 from rollouts.metrics.services.measuring import measure_run
 from rollouts.metrics.services.metrics import record_metrics
@@ -70,9 +70,9 @@ def create(
     )
 
 
-def train(run: Run, story: Story, plan: FleetPlan) -> PlayedFleet:
+def train(run: Run, story: Story, plan: FleetPlan) -> FakeFleet:
     """Launch the fleet of a run and train it for all versions of the story."""
-    fleet = PlayedFleet.launched(run, story=story, workers=plan.workers, environment=SPEC)
+    fleet = FakeFleet.launched(run, story=story, workers=plan.workers, environment=SPEC)
     register_trainer(run_id=run.pk, identity=TRAINER, name="ppo-node-3", now=story.at(0.015))
     random = story.random
     slots = [
@@ -88,7 +88,7 @@ def train(run: Run, story: Story, plan: FleetPlan) -> PlayedFleet:
         publish(run, version, random=random, now=at)
         events = _crash(fleet) if version == many // 2 else []
         if version == many // 3:
-            fleet.weights_order = _sync(run, now=at)
+            fleet.weights_command = _sync(run, now=at)
         found = [(SPEC, "train", windows[version])]
         if version % 5 == 4:
             found.append((SPEC, "eval", windows[version] * 1.05))
@@ -253,10 +253,10 @@ def fail(run: Run, story: Story) -> None:
 
 
 def _end_fleet(run: Run, reason: str, *, now: datetime) -> None:
-    note_ended(run_id=run.pk, incarnation=run.fleet.incarnation, reason=reason, now=now)
+    record_manager_ended(run_id=run.pk, incarnation=run.fleet.incarnation, reason=reason, now=now)
 
 
-def _crash(fleet: PlayedFleet) -> list[FleetEvent]:
+def _crash(fleet: FakeFleet) -> list[FleetEvent]:
     """Simulate an out-of-memory kill and a restart of worker 2."""
     ending = WorkerEnding(
         index=2,

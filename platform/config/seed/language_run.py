@@ -11,13 +11,13 @@ from config.seed import curves
 from config.seed.fleet_runs import TRAINER, complete, date_batches, measure, publish, train_on
 from config.seed.groups import scored
 from config.seed.people import owner
-from config.seed.played_fleet import PlayedFleet
+from config.seed.played_fleet import FakeFleet
 from config.seed.scale import ACTOR, Story
 from config.seed.texts import Problem, reversal
 from config.seed.worker_ids import worker_id
 from rolldeck.lessons import LessonOutcome, Sample, TaskRequest
 from rollouts.curriculum.schemas import LessonSteering
-from rollouts.curriculum.services.lesson_outcomes import take_outcome
+from rollouts.curriculum.services.lesson_outcomes import count_outcome
 from rollouts.curriculum.services.lesson_steering import steer_lesson
 from rollouts.curriculum.services.lesson_tasks import next_lesson_task
 from rollouts.metrics.services.measuring import measure_run
@@ -47,7 +47,7 @@ def write(story: Story) -> Run:
         tags=("grpo", "lessons"),
         now=story.began_at,
     )
-    fleet = PlayedFleet.launched(run, story=story, workers=2, environment="task:reverse")
+    fleet = FakeFleet.launched(run, story=story, workers=2, environment="task:reverse")
     register_trainer(run_id=run.pk, identity=TRAINER, name="grpo", now=story.at(0.02))
     random = story.random
     many = story.scale.versions
@@ -123,7 +123,7 @@ def _evaluate(run: Run, step: int, *, done: float, now: datetime) -> None:
                 Sample(prompt="bca=", response="abc", reward=0.0, is_correct=False),
             ],
         )
-        take_outcome(run_id=run.pk, lesson=task.lesson, outcome=outcome, now=now)
+        count_outcome(run_id=run.pk, lesson=task.lesson, outcome=outcome, now=now)
 
 
 def _look(run: Run, step: int, *, done: float, now: datetime) -> None:
@@ -135,7 +135,7 @@ def _look(run: Run, step: int, *, done: float, now: datetime) -> None:
         right = default_rng([step, len(name)]).binomial(16, skill)
         key, successes = f"{name}-micro-{step}", [place < right for place in range(16)]
         outcome = _outcome(key, successes, step=step, mode="micro_eval")
-        take_outcome(run_id=run.pk, lesson=name, outcome=outcome, now=now)
+        count_outcome(run_id=run.pk, lesson=name, outcome=outcome, now=now)
 
 
 def _steer(run: Run, *, now: datetime) -> None:
@@ -149,7 +149,7 @@ def _roll_out(run: Run, story: Story, step: int, *, done: float, now: datetime) 
     random = default_rng([step, len(story.name)])
     right = [place % 8 == 0 and done > 0.4 for place in range(2 * GROUP)]
     sums = _outcome(f"{SUMS}-train-{step}", right, step=step, generations=GROUP, tokens=96)
-    take_outcome(run_id=run.pk, lesson=SUMS, outcome=sums, now=now)
+    count_outcome(run_id=run.pk, lesson=SUMS, outcome=sums, now=now)
     for name, letters in LESSONS.items():
         skill = _skill(name, done)
         if skill <= 0.06:
@@ -171,7 +171,7 @@ def _roll_out(run: Run, story: Story, step: int, *, done: float, now: datetime) 
         outcome = _outcome(
             f"{name}-train-{step}", successes, step=step, generations=GROUP, tokens=64, seconds=0.8
         )
-        take_outcome(run_id=run.pk, lesson=name, outcome=outcome, now=now)
+        count_outcome(run_id=run.pk, lesson=name, outcome=outcome, now=now)
 
 
 def _about(problem: Problem, lesson: str, step: int, place: int) -> dict[str, Any]:

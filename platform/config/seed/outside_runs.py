@@ -5,7 +5,11 @@ from typing import Final
 
 import numpy as np
 
-from buffer.batches.services.lease_expiry import discard, quarantine_poison, return_lapsed_batches
+from buffer.batches.services.lease_expiry import (
+    discard,
+    quarantine_repeated_expiries,
+    return_expired_batches,
+)
 from buffer.batches.services.leases import take
 from buffer.followers.services import Filter, follow
 from buffer.ingest.services.groups import accept_groups
@@ -99,9 +103,11 @@ def write_mixed(story: Story) -> Run:
         _push(run, story, random, env_id=env_id, number=number, part=0.03 + 0.95 * number / pushes)
         at = story.at(0.03 + 0.95 * (number + 0.5) / pushes)
         if number % 2 and number < pushes // 2:
-            _take_and_train(run, at=at, lasts=story.length * random.uniform(0.4, 1.4) / pushes)
+            _lease_and_acknowledge(
+                run, at=at, lasts=story.length * random.uniform(0.4, 1.4) / pushes
+            )
         measure_run(run_id=run.pk, now=at + story.length * 0.4 / pushes)
-    _every_state(run, story)
+    _every_batch_state(run, story)
     marks.write(run, story)
     measure(run, story, grpo_metrics(random, story.scale.metric_steps // 2))
     for name in ("archive", "dashboards"):
@@ -164,36 +170,36 @@ def _push(
     accept_groups(run=run, groups=groups, producer=producer, now=story.at(part))
 
 
-def _take_and_train(run: Run, *, at: datetime, lasts: timedelta) -> None:
+def _lease_and_acknowledge(run: Run, *, at: datetime, lasts: timedelta) -> None:
     lease = take(run_id=run.pk, identity=FIRST)
     if lease is not None:
         train_on(run, lease.batch, at=at, lasts=lasts)
 
 
-def _every_state(run: Run, story: Story) -> None:
+def _every_batch_state(run: Run, story: Story) -> None:
     """Leave batches discarded, quarantined, leased and returned; acknowledged ones exist."""
-    _poison(run, story)
+    _quarantine_batch(run, story)
     dropped = Batch.objects.filter(run=run, state="quarantined").get()
     discard(run_id=run.pk, batch_id=dropped.pk, actor=ACTOR, now=story.at(0.9))
-    _poison(run, story)
+    _quarantine_batch(run, story)
     take(run_id=run.pk, identity=FIRST)
     take(run_id=run.pk, identity=SECOND)
-    _lapse(run, SECOND)
+    _expire_lease(run, SECOND)
     date_batches(run, story)
     Batch.objects.filter(run=run, state="leased").update(
         lease_expires_at=story.ends_at + timedelta(days=1)
     )
 
 
-def _poison(run: Run, story: Story) -> None:
+def _quarantine_batch(run: Run, story: Story) -> None:
     """Expire the lease of one batch until the batch is quarantined."""
     for _ in range(LAPSES_BEFORE_QUARANTINE):
         take(run_id=run.pk, identity=SECOND)
-        _lapse(run, SECOND)
-    quarantine_poison(now=story.at(0.88))
+        _expire_lease(run, SECOND)
+    quarantine_repeated_expiries(now=story.at(0.88))
 
 
-def _lapse(run: Run, identity: str) -> None:
+def _expire_lease(run: Run, identity: str) -> None:
     held = Batch.objects.filter(run=run, state="leased", trainer__identity=identity)
     held.update(lease_expires_at=run.created_at)
-    return_lapsed_batches()
+    return_expired_batches()

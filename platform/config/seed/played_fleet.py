@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from config.seed.scale import ACTOR, Story
 from config.seed.worker_ids import incarnation_of
-from rolldeck.errands import Filmed, LogLines, RecordingUpdate
+from rolldeck.errands import LogLines, RecordedEpisode, RecordingUpdate
 from rolldeck.wire import (
     EpisodeWindow,
     FleetEvent,
@@ -23,7 +23,7 @@ from rolldeck.wire import (
 )
 from rollouts.control.queries.fleets import control_of
 from rollouts.control.schemas.fleets import RecordingRequest
-from rollouts.control.services.launches import begin_launch, note_placed
+from rollouts.control.services.launches import begin_launch, record_manager_placed
 from rollouts.control.services.logs import answer_log, ask_for_log
 from rollouts.control.services.recordings import request_recordings, update_recording
 from rollouts.control.services.reports import accept_report
@@ -56,7 +56,7 @@ LOG: Final = (
 
 
 @dataclass(slots=True, kw_only=True)
-class PlayedFleet:
+class FakeFleet:
     """The simulated fleet of one run."""
 
     run: Run
@@ -67,10 +67,10 @@ class PlayedFleet:
     sequence: int = 0
     env_steps: int = 0
     restarts: int = 0
-    weights_order: int = 0
+    weights_command: int = 0
 
     @classmethod
-    def launched(cls, run: Run, *, story: Story, workers: int, environment: str) -> "PlayedFleet":
+    def launched(cls, run: Run, *, story: Story, workers: int, environment: str) -> "FakeFleet":
         """Start a run and become its only manager, before a reconciler sees it."""
         placed_at = story.at(0.01)
         ask(run_id=run.pk, verb=RunVerb.START, actor=ACTOR, now=story.at(0))
@@ -82,7 +82,7 @@ class PlayedFleet:
             now=placed_at,
         )
         assert order is not None  # noqa: S101 it was started two lines above
-        note_placed(run_id=run.pk, incarnation=order.incarnation, now=placed_at)
+        record_manager_placed(run_id=run.pk, incarnation=order.incarnation, now=placed_at)
         return cls(
             run=run,
             workers=workers,
@@ -120,7 +120,7 @@ class PlayedFleet:
         self.sequence += 1
         accept_report(run_id=self.run.pk, report=report, now=at)
 
-    def answer_errands(self, *, at: datetime) -> None:
+    def answer_operator_requests(self, *, at: datetime) -> None:
         """Answer the pending requests for logs and recordings."""
         wanted = control_of(self.run.pk)
         for asked in wanted.log_requests:
@@ -131,14 +131,14 @@ class PlayedFleet:
         for order in wanted.recordings:
             self._film(order.id, order.worker or 0, order.slot or 0, at=at)
 
-    def keep_errands(self, *, at: datetime, actor: str) -> None:
+    def add_operator_requests(self, *, at: datetime, actor: str) -> None:
         """Request and answer some logs and recordings; one recording fails."""
         for worker in range(self.workers):
             ask_for_log(run_id=self.run.pk, worker=worker, slot=None, lines=200, now=at)
         for slot in (0, 3, 5):
             wanted = RecordingRequest(worker=0, slot=slot)
             request_recordings(run_id=self.run.pk, wanted=wanted, actor=actor, now=at)
-        self.answer_errands(at=at)
+        self.answer_operator_requests(at=at)
 
     def _film(self, recording: str, worker: int, slot: int, *, at: datetime) -> None:
         told: dict[str, Any] = {"worker": worker, "slot": slot}
@@ -153,7 +153,9 @@ class PlayedFleet:
                 length=len(frames),
                 outcome="terminated",
                 policy_step=12,
-                filmed=Filmed(media_type="text/plain", frames=len(frames), frames_per_second=20.0),
+                filmed=RecordedEpisode(
+                    media_type="text/plain", frames=len(frames), frames_per_second=20.0
+                ),
                 content="\f".join(frames).encode(),
                 **told,
             )
@@ -203,7 +205,7 @@ class PlayedFleet:
                 superseded=int(lags),
                 received_bytes=(policy_step + 1) * 19_000,
                 seconds=0.04 * (policy_step + 1),
-                order=self.weights_order - lags if self.weights_order else 0,
+                order=self.weights_command - lags if self.weights_command else 0,
             ),
         )
 

@@ -44,7 +44,7 @@ def page_of(
 
     Raises:
         InvalidBody: If `limit` is not an integer from 1 to `most`.
-        InvalidPlace: If `cursor` is not a cursor of this list with these filters.
+        InvalidPageCursor: If `cursor` is not a cursor of this list with these filters.
     """
     limit = whole_number(request, "limit", default=default, at_least=1, at_most=most)
     cursor = request.query_params.get("cursor", "")

@@ -137,7 +137,7 @@ own_subscriptions = OwnSubscriptions()
 _here: list[Callable[[ChangeNotice], None]] = []
 
 
-def hear_here(listener: Callable[[ChangeNotice], None]) -> None:
+def listen_locally(listener: Callable[[ChangeNotice], None]) -> None:
     """Call `listener` for each notice of this process, immediately, in the announcing thread."""
     _here.append(listener)
 

@@ -14,12 +14,12 @@ from web.live.rows import Row
 
 ReadPart = Callable[[int], Any]
 ReadSeries = Callable[[int, int | None, int], Sequence[Row]]
-ReadOutlook = Callable[[Sequence[int]], dict[int, dict[str, Any]]]
+ReadRunActivity = Callable[[Sequence[int]], dict[int, dict[str, Any]]]
 
 _parts: dict[str, ReadPart] = {}
 _paces: dict[str, float] = {}
 _series: dict[str, ReadSeries] = {}
-_outlooks: list[ReadOutlook] = []
+_run_activity: list[ReadRunActivity] = []
 _deck: dict[str, dict[str, Callable[[], Any]]] = {}
 _own: dict[str, Callable[[str], Any]] = {}
 
@@ -39,7 +39,7 @@ def register_series(name: str, read: ReadSeries) -> None:
     _series[name] = read
 
 
-def register_deck_part(name: str, read: Callable[[], Any], *, topic: str = "runs") -> None:
+def register_global_part(name: str, read: Callable[[], Any], *, topic: str = "runs") -> None:
     """Show ``read()`` as part `name` of a deployment topic.
 
     :mod:`runs.deployment.services.global_topics` defines the access and the rate of the topic.
@@ -52,17 +52,17 @@ def register_own_part(name: str, read: Callable[[str], Any]) -> None:
     _own[name] = read
 
 
-def register_outlook(read: ReadOutlook) -> None:
+def register_run_activity(read: ReadRunActivity) -> None:
     """Register fields of run summaries: ``read(run_ids)`` returns them by run, in few queries.
 
     Runs without data may be omitted.
     """
-    _outlooks.append(read)
+    _run_activity.append(read)
 
 
-def outlook_readers() -> list[ReadOutlook]:
+def run_activity_readers() -> list[ReadRunActivity]:
     """Return the registered readers of run summaries."""
-    return list(_outlooks)
+    return list(_run_activity)
 
 
 def part_readers() -> dict[str, ReadPart]:
@@ -80,12 +80,12 @@ def series_readers() -> dict[str, ReadSeries]:
     return dict(_series)
 
 
-def deck_topics() -> list[str]:
+def topic_names() -> list[str]:
     """Return the topics of the deployment."""
     return list(_deck)
 
 
-def own_readers() -> dict[str, Callable[[str], Any]]:
+def person_readers() -> dict[str, Callable[[str], Any]]:
     """Return the parts of a person's own topic by name."""
     return dict(_own)
 
@@ -95,6 +95,6 @@ def shapes(readers: Mapping[str, Callable[..., Any]]) -> dict[str, Any]:
     return {name: get_type_hints(read).get("return", Any) for name, read in readers.items()}
 
 
-def deck_readers(topic: str = "runs") -> dict[str, Callable[[], Any]]:
+def global_readers(topic: str = "runs") -> dict[str, Callable[[], Any]]:
     """Return the parts of a deployment topic."""
     return dict(_deck.get(topic, {}))

@@ -8,7 +8,7 @@ K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
 
-class SharedLooks(Generic[K, T]):
+class SharedReads(Generic[K, T]):
     """Cached results by key, up to a maximum age; for one event loop.
 
     A failure reaches the callers that wait for it and is not cached.

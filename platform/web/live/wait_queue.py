@@ -57,7 +57,7 @@ class Turns:
         self._lines.setdefault(line, deque()).append(place)
         self._of_run.setdefault(line.run_id, set()).add(line)
         if self._looking is None:
-            self._looking = self._loop.call_later(LOOK_AGAIN_SECONDS, self._look_again)
+            self._looking = self._loop.call_later(LOOK_AGAIN_SECONDS, self._poll_waiters)
         return place
 
     def leave(self, place: Place, *, satisfied: bool) -> None:
@@ -88,8 +88,8 @@ class Turns:
             if nudge is None or not line.parts.isdisjoint(nudge.parts):
                 self._lines[line][0].turn.set()
 
-    def _look_again(self) -> None:
+    def _poll_waiters(self) -> None:
         self._looking = None
         if self._lines:
             self._ring(None)
-            self._looking = self._loop.call_later(LOOK_AGAIN_SECONDS, self._look_again)
+            self._looking = self._loop.call_later(LOOK_AGAIN_SECONDS, self._poll_waiters)

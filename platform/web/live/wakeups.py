@@ -18,7 +18,13 @@ import msgspec
 import redis
 from django.conf import settings
 
-from web.live.announcements import CHANNEL, ChangeNotice, hear_here, own_subscriptions, this_origin
+from web.live.announcements import (
+    CHANNEL,
+    ChangeNotice,
+    listen_locally,
+    own_subscriptions,
+    this_origin,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -175,7 +181,7 @@ def _deliver_here(nudge: ChangeNotice) -> None:
         known.deliver(nudge)
 
 
-hear_here(_deliver_here)
+listen_locally(_deliver_here)
 
 
 def ticket(run_id: int) -> WaitEntry:

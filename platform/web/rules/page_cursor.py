@@ -12,7 +12,7 @@ T = TypeVar("T")
 _SIGNATURE_BYTES: Final = 8
 
 
-class InvalidPlace(Invalid):
+class InvalidPageCursor(Invalid):
     """The text is not a cursor of this list."""
 
     field = "cursor"
@@ -33,7 +33,7 @@ def decode(cursor: str, kind: type[T], *, key: bytes) -> T:
     """Return the position that a cursor encodes.
 
     Raises:
-        InvalidPlace: If the text is not a cursor, or was signed with another key.
+        InvalidPageCursor: If the text is not a cursor, or was signed with another key.
     """
     try:
         raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
@@ -41,8 +41,8 @@ def decode(cursor: str, kind: type[T], *, key: bytes) -> T:
         if signature == _signature(content, key):
             return msgspec.msgpack.decode(content, type=kind)
     except (ValueError, msgspec.MsgspecError) as error:
-        raise InvalidPlace("not a valid cursor of this list") from error
-    raise InvalidPlace("not a valid cursor of this list with these filters")
+        raise InvalidPageCursor("not a valid cursor of this list") from error
+    raise InvalidPageCursor("not a valid cursor of this list with these filters")
 
 
 def _signature(content: bytes, key: bytes) -> bytes:

@@ -7,7 +7,7 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from rollouts.control.queries.machines import machine_cordon
-from rollouts.control.schemas.machines import MachineCordonAnswer, MachineCordonWanted
+from rollouts.control.schemas.machines import CordonMachine, MachineCordonAnswer
 from rollouts.control.services.machine_cordons import cordon_machine, uncordon_machine
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Admins
@@ -23,7 +23,7 @@ class MachineCordonView(APIView):
 
     @extend_schema(
         operation_id="machine_cordon",
-        request=MachineCordonWanted,
+        request=CordonMachine,
         responses={200: MachineCordonAnswer},
         tags=["server"],
     )
@@ -33,7 +33,7 @@ class MachineCordonView(APIView):
         Its workers drain and move to other machines; no worker is placed on it. A repeated
         request changes nothing and keeps the first author.
         """
-        wanted = bodies.read(request, MachineCordonWanted)
+        wanted = bodies.read(request, CordonMachine)
         cordon_machine(
             node=node, reason=wanted.reason, actor=identity_of(request), now=timezone.now()
         )

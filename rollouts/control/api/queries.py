@@ -26,7 +26,7 @@ def series_page(request: Request) -> tuple[int | None, PageRequest[int]]:
 
     Raises:
         InvalidBody: If a number is out of range.
-        InvalidPlace: If `cursor` is not a cursor of this list.
+        InvalidPageCursor: If `cursor` is not a cursor of this list.
     """
     after_id = bodies.whole_number(
         request, "after_id", default=None, at_least=0, at_most=_LONGEST_ID

@@ -6,7 +6,7 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from rollouts.control.queries.weight_syncs import DELIVERIES_AT_MOST, deliveries
-from rollouts.control.schemas.weight_syncs import Deliveries
+from rollouts.control.schemas.weight_syncs import WeightSyncs
 from runs.access.api.permissions import Readers
 from runs.lifecycle.queries.runs import readable_run_id
 from web.http import bodies
@@ -16,7 +16,7 @@ from web.http.paging import page_of, page_parameters
 VERSIONS = 20
 
 
-class DeliveriesView(APIView):
+class WeightSyncsView(APIView):
     """Weight syncs of a run."""
 
     permission_classes = [Readers]
@@ -31,7 +31,7 @@ class DeliveriesView(APIView):
             ),
             *page_parameters(default=DELIVERIES_AT_MOST, most=DELIVERIES_AT_MOST),
         ],
-        responses={200: Deliveries},
+        responses={200: WeightSyncs},
         tags=["weights"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
@@ -56,4 +56,4 @@ class DeliveriesView(APIView):
             limit=page.limit + 1,
         )
         rows, cursor = page.cut(found, lambda row: (row.epoch, row.step, row.worker))
-        return bodies.answer(Deliveries(results=rows, next=cursor))
+        return bodies.answer(WeightSyncs(results=rows, next=cursor))

@@ -11,7 +11,7 @@ from rollouts.control.queries.fleets import fleet_state
 from rollouts.control.queries.worker_stacks import worker_stacks
 from rollouts.control.schemas.fleets import FleetState
 from rollouts.control.schemas.workers import (
-    StacksWanted,
+    RequestStacks,
     WorkerCordon,
     WorkerRestart,
     WorkerStacks,
@@ -123,7 +123,7 @@ class WorkerStacksView(APIView):
 
     @extend_schema(
         operation_id="worker_stacks_ask",
-        request=StacksWanted,
+        request=RequestStacks,
         responses={202: WorkerStacks, **problems(409)},
         tags=["fleet"],
     )
@@ -132,7 +132,7 @@ class WorkerStacksView(APIView):
 
         Read the answer with GET.
         """
-        wanted = bodies.read(request, StacksWanted)
+        wanted = bodies.read(request, RequestStacks)
         run_id, now = run_named(run).pk, timezone.now()
         ask_for_stacks(
             run_id=run_id, index=worker, wanted=wanted, actor=identity_of(request), now=now

@@ -76,7 +76,7 @@ class Fleet(models.Model):
     reason = models.TextField(
         blank=True, help_text="Why the observed state differs from the desired one."
     )
-    for_good = models.BooleanField(
+    is_final = models.BooleanField(
         default=False, help_text="It failed, and another fleet of the run would fail alike."
     )
     node_id = models.CharField(

@@ -18,7 +18,7 @@ from rollouts.control.schemas.fleets import FleetLog, FleetState, SlotState, Wor
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.queries.runs import RunNotFound
 from runs.lifecycle.rules.lifecycle import RunStatus
-from runs.weights import queries as weights_orders
+from runs.weights import queries as weights_commands
 
 
 def control_of(run_id: int) -> FleetControl:
@@ -27,24 +27,24 @@ def control_of(run_id: int) -> FleetControl:
     Raises:
         RunNotFound: If the run was deleted.
     """
-    logs, films = pending_commands.logs_wanted(run_id), pending_commands.films_wanted(run_id)
+    logs, films = pending_commands.pending_logs(run_id), pending_commands.pending_recordings(run_id)
     restarts, cordons = (
-        pending_commands.restarts_wanted(run_id),
-        pending_commands.cordons_wanted(run_id),
+        pending_commands.pending_restarts(run_id),
+        pending_commands.pending_cordons(run_id),
     )
-    stacks, closed = pending_commands.stacks_wanted(run_id), machines.machines_wanted()
+    stacks, closed = pending_commands.pending_stacks(run_id), machines.pending_machine_cordons()
     fields = ("status", "archived_at", "epoch", "policy_step", "num_workers")
     run = Run.objects.only(*fields).filter(pk=run_id).first()
     if run is None:
         raise RunNotFound(f"run {run_id} was deleted")
-    weights = weights_orders.newest_order(run_id)
+    weights = weights_commands.newest_order(run_id)
     orders: dict[str, Any] = {
         "desired": desired_of(_status_of(run)),
         "epoch": run.epoch,
-        "policy_step": weights_orders.acting_step(run, weights),
+        "policy_step": weights_commands.acting_step(run, weights),
         "admission_remaining": admission_remaining(run_id),
         "num_workers": run.num_workers or 0,
-        "weights_order": weights.number if weights else 0,
+        "weights_command": weights.number if weights else 0,
     }
     asked = [*(log.id for log in logs), *(film.id for film in films), *(one.id for one in stacks)]
     asked += [restart.incarnation for restart in restarts]
@@ -102,7 +102,7 @@ def fleet_view(run_id: int) -> FleetView:
         is_external=fleet.is_external,
         observed=fleet.observed,
         reason=fleet.reason,
-        for_good=fleet.for_good,
+        is_final=fleet.is_final,
         launched_at=fleet.launched_at,
         observed_at=fleet.observed_at,
         recent_launches_at=tuple(fleet.recent_launches_at),
@@ -147,13 +147,13 @@ def fleet_state(run_id: int, *, now: datetime) -> FleetState:
     slots = _slots_of(fleet)
     found = FleetWorker.objects.filter(fleet=fleet).order_by("index")
     workers = [_worker_state(worker, slots.get(worker.pk, []), now=now) for worker in found]
-    heard = heard_of(fleet)
+    heard = last_reports(fleet)
     return FleetState(
         desired=desired_of(_status_of(run)),
         observed=heard.state(now=now),  # type: ignore[arg-type]
         observed_at=fleet.heard_at,
         age_seconds=_age(fleet.heard_at, now=now),
-        proven_at=heard.proven_at,
+        confirmed_at=heard.confirmed_at,
         launched_at=fleet.launched_at,
         attempt=fleet.attempt,
         reason=heard.doubt(now=now) or fleet.reason,
@@ -162,7 +162,7 @@ def fleet_state(run_id: int, *, now: datetime) -> FleetState:
     )
 
 
-def heard_of(fleet: Fleet) -> Heard:
+def last_reports(fleet: Fleet) -> Heard:
     """Return the last reports of a fleet."""
     return Heard(
         observed=fleet.observed,

@@ -9,18 +9,20 @@ from rollouts.control.models.fleets import Fleet, FleetWorker
 from rollouts.control.models.machines import MachineCordon
 from rollouts.control.queries.page_cursor import ABSENT
 from rollouts.control.schemas.machines import MachineCordonRow
-from runs.deployment.models.parts import DeckPart
+from runs.deployment.models.parts import ProcessHeartbeat
 
 
 def nodes_seen() -> list[dict[str, Any]]:
     """Return the cluster's nodes as last read; empty before the first reading."""
-    looks = DeckPart.objects.filter(kind="ray").exclude(details={}).order_by("-proven_at")
+    looks = (
+        ProcessHeartbeat.objects.filter(kind="ray").exclude(details={}).order_by("-confirmed_at")
+    )
     found = looks.values_list("details", flat=True).first() or {}
     nodes: list[dict[str, Any]] = found.get("nodes", [])
     return nodes
 
 
-def machines_wanted() -> list[MachineOrder]:
+def pending_machine_cordons() -> list[MachineOrder]:
     """Return the machines to be emptied."""
     rows = MachineCordon.objects.order_by("node").values_list("node", "host", "reason")
     return [MachineOrder(node=node, host=host, reason=reason) for node, host, reason in rows]

@@ -14,7 +14,7 @@ LOG_WANTED_FOR: Final = timedelta(seconds=15)
 LOGS_AT_ONCE: Final = 64
 
 
-def logs_wanted(run_id: int) -> list[errands.LogRequest]:
+def pending_logs(run_id: int) -> list[errands.LogRequest]:
     """Return the unanswered log requests of the last seconds."""
     found = _unanswered(run_id, "log").values_list("request", "worker", "slot", "lines")
     return [
@@ -23,7 +23,7 @@ def logs_wanted(run_id: int) -> list[errands.LogRequest]:
     ]
 
 
-def stacks_wanted(run_id: int) -> list[errands.StacksRequest]:
+def pending_stacks(run_id: int) -> list[errands.StacksRequest]:
     """Return the unanswered requests for stacks of the last seconds."""
     found = _unanswered(run_id, "stacks").values_list("request", "worker", "incarnation")
     return [
@@ -43,7 +43,7 @@ def _unanswered(run_id: int, kind: str) -> QuerySet[LogRequest]:
     return asked.order_by("pk")
 
 
-def restarts_wanted(run_id: int) -> list[errands.RestartOrder]:
+def pending_restarts(run_id: int) -> list[errands.RestartOrder]:
     """Return the workers to replace, without those already replaced."""
     asked = FleetWorker.objects.filter(fleet__run_id=run_id, restart_of=F("incarnation"))
     rows = asked.order_by("index").values_list("index", "incarnation", "restart_reason")
@@ -53,14 +53,14 @@ def restarts_wanted(run_id: int) -> list[errands.RestartOrder]:
     ]
 
 
-def cordons_wanted(run_id: int) -> list[errands.CordonOrder]:
+def pending_cordons(run_id: int) -> list[errands.CordonOrder]:
     """Return the cordoned workers."""
     asked = FleetWorker.objects.filter(fleet__run_id=run_id).exclude(cordoned_at=None)
     rows = asked.order_by("index").values_list("index", "cordon_reason")
     return [errands.CordonOrder(worker=index, reason=reason) for index, reason in rows]
 
 
-def films_wanted(run_id: int) -> list[errands.RecordingOrder]:
+def pending_recordings(run_id: int) -> list[errands.RecordingOrder]:
     """Return the requested recordings, including those in progress."""
     found = Recording.objects.filter(run_id=run_id, state__in=["requested", "recording"])
     rows = found.order_by("requested_at", "pk").values_list("pk", "wanted_worker", "wanted_slot")

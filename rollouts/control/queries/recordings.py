@@ -15,7 +15,7 @@ from web.rules.errors import NotFound
 PREVIEW_BYTES: Final = 8192
 
 
-class NoFilm(NotFound):
+class NoRecording(NotFound):
     """The recording does not exist, is not finished, or was removed by retention."""
 
 
@@ -48,11 +48,11 @@ def recording(run_id: int, recording_id: UUID) -> Recording:
     """Return a finished recording.
 
     Raises:
-        NoFilm: If there is none.
+        NoRecording: If there is none.
     """
     found = Recording.objects.filter(run_id=run_id, pk=recording_id, state="ready").first()
     if found is None:
-        raise NoFilm(f"recording {recording_id} has no file")
+        raise NoRecording(f"recording {recording_id} has no file")
     return found
 
 
@@ -60,12 +60,12 @@ def film(row: Recording) -> "File[bytes]":
     """Return the open file of a recording.
 
     Raises:
-        NoFilm: If retention has just removed it.
+        NoRecording: If retention has just removed it.
     """
     try:
         return default_storage.open(row.file)
     except FileNotFoundError as error:
-        raise NoFilm(f"the file of recording {row.pk} was removed") from error
+        raise NoRecording(f"the file of recording {row.pk} was removed") from error
 
 
 def film_preview(row: Recording) -> str:
@@ -75,6 +75,6 @@ def film_preview(row: Recording) -> str:
     try:
         with film(row) as file:
             begin: bytes = file.read(PREVIEW_BYTES)
-    except NoFilm:
+    except NoRecording:
         return ""
     return begin.decode(errors="replace")

@@ -5,7 +5,7 @@ from typing import Final
 from django.db.models import Count, Max, Q
 
 from rollouts.control.models.weight_syncs import WeightsDelivery
-from rollouts.control.schemas.weight_syncs import DeliveryRow, WeightsOnTheWay
+from rollouts.control.schemas.weight_syncs import WeightsProgress, WeightSyncRow
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.queries.runs import policy_versions
 from runs.weights.queries import acting_step, newest_order
@@ -15,7 +15,7 @@ _LOOKED_BACK: Final = 3
 """Number of newest versions that may still be in transit to workers."""
 
 
-def weights_part(run_id: int) -> WeightsOnTheWay | None:
+def weights_part(run_id: int) -> WeightsProgress | None:
     """Return the sync progress of the newest weights; None if the run was deleted."""
     run = Run.objects.filter(pk=run_id).first()
     if run is None:
@@ -33,18 +33,18 @@ def weights_part(run_id: int) -> WeightsOnTheWay | None:
     )
     order = newest_order(run_id)
     told = [at for name in stages if (at := found[f"{name}_last"]) is not None]
-    return WeightsOnTheWay(
+    return WeightsProgress(
         newest=newest,
         acting_step=acting_step(run, order),
         order=order.number if order else 0,
         **{name: found[name] for name in stages},
-        told_at=max(told, default=None),
+        reported_at=max(told, default=None),
     )
 
 
 def deliveries(
     run_id: int, *, versions: int, after: tuple[int, int, int] | None, limit: int
-) -> list[DeliveryRow]:
+) -> list[WeightSyncRow]:
     """Return the syncs of the newest `versions` to a run's workers, newest first.
 
     Args:
@@ -68,6 +68,6 @@ def deliveries(
             | Q(epoch=epoch, step__lt=step)
             | Q(epoch=epoch, step=step, worker__gt=worker)
         )
-    names = DeliveryRow.__struct_fields__
+    names = WeightSyncRow.__struct_fields__
     ordered = rows.order_by("-epoch", "-step", "worker")[:limit]
-    return [DeliveryRow(**{name: getattr(row, name) for name in names}) for row in ordered]
+    return [WeightSyncRow(**{name: getattr(row, name) for name in names}) for row in ordered]

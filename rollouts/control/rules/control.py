@@ -15,13 +15,13 @@ def fingerprint(
     policy_step: int,
     admission_remaining: int,
     num_workers: int = 0,
-    weights_order: int = 0,
+    weights_command: int = 0,
     errands: Iterable[str] = (),
 ) -> str:
     """Return a short text that differs whenever one of the arguments does.
 
     `errands` are the ids of operator requests, in any stable order.
     """
-    numbers = map(str, (epoch, policy_step, num_workers, weights_order))
+    numbers = map(str, (epoch, policy_step, num_workers, weights_command))
     orders = "/".join([desired, *numbers, *errands]).encode()
     return f"{hashlib.blake2s(orders, digest_size=6).hexdigest()}.{admission_remaining}"

@@ -30,7 +30,7 @@ class Heard:
     launched_at: datetime | None
 
     @property
-    def proven_at(self) -> datetime | None:
+    def confirmed_at(self) -> datetime | None:
         """Time of the state's proof; None if no reports are expected, so none is needed."""
         if not self.has_manager or self.observed in _SETTLED:
             return None
@@ -38,12 +38,12 @@ class Heard:
 
     def state(self, *, now: datetime) -> str:
         """Return the proven state at `now`."""
-        if self.proven_at is None:
+        if self.confirmed_at is None:
             return self.observed
         if self.reported_at is not None:
             return "unknown" if now - self.reported_at > UNKNOWN_AFTER else self.observed
         is_first = self.heard_at is None
-        return "starting" if is_first and now - self.proven_at <= STARTS_WITHIN else "unknown"
+        return "starting" if is_first and now - self.confirmed_at <= STARTS_WITHIN else "unknown"
 
     def doubt(self, *, now: datetime) -> str:
         """Return why the state is unknown; empty if it is proven."""

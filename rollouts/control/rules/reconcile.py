@@ -82,7 +82,7 @@ class FleetView:
     observed: str = "none"
     reason: str = ""
     """Reason of the observed state, as reported by the manager."""
-    for_good: bool = False
+    is_final: bool = False
     """Whether the fleet failed for a reason that another fleet of the run would share."""
     launched_at: datetime | None = None
     observed_at: datetime | None = None
@@ -166,7 +166,7 @@ def _decide_wanted(view: FleetView, *, now: datetime) -> Decision:
         if view.status is RunStatus.PAUSED:
             return Decision(action=Action.WAIT, reason="paused before its fleet was launched")
         return _launch(view, "the run has no manager", now=now)
-    if view.observed == "failed" and view.for_good:
+    if view.observed == "failed" and view.is_final:
         return Decision(action=Action.FAIL, reason=view.reason)
     if view.observed in _ENDED:
         return _launch(view, f"its manager reported that the fleet is {view.observed}", now=now)

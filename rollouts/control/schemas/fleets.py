@@ -245,7 +245,7 @@ class FleetState(Struct, frozen=True, kw_only=True):
     observed_at: datetime | None = None
     """Last report of any of its managers, which proves its state."""
     age_seconds: float | None = None
-    proven_at: datetime | None = None
+    confirmed_at: datetime | None = None
     """The same while reports are expected; null if none are, so the proof does not expire."""
     launched_at: datetime | None = None
     attempt: int = 0

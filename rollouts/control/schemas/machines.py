@@ -6,7 +6,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 
-class MachineCordonWanted(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CordonMachine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Body of ``PUT /api/cluster/nodes/{node}/cordon``."""
 
     reason: Annotated[str, Meta(min_length=1, max_length=2000)]

@@ -8,7 +8,7 @@ from runs.lifecycle.schemas.runs import PolicyVersionRow
 from web.rules.pages import Page
 
 
-class DeliveryRow(Struct, frozen=True, kw_only=True):
+class WeightSyncRow(Struct, frozen=True, kw_only=True):
     """Times at which a worker was notified of, held, and used a version; null: not reported."""
 
     epoch: int
@@ -19,7 +19,7 @@ class DeliveryRow(Struct, frozen=True, kw_only=True):
     active_at: datetime | None
 
 
-class WeightsOnTheWay(Struct, frozen=True, kw_only=True):
+class WeightsProgress(Struct, frozen=True, kw_only=True):
     """Sync progress of a run's newest weights; the fleet API reports it by worker."""
 
     newest: PolicyVersionRow | None
@@ -33,9 +33,9 @@ class WeightsOnTheWay(Struct, frozen=True, kw_only=True):
     """Number of workers that hold it."""
     active: int
     """Number of workers that use it."""
-    told_at: datetime | None
+    reported_at: datetime | None
     """Time of the last progress of any worker with one of the newest versions."""
 
 
-class Deliveries(Page[DeliveryRow], frozen=True, kw_only=True):
+class WeightSyncs(Page[WeightSyncRow], frozen=True, kw_only=True):
     """Weight syncs by worker, newest version first."""

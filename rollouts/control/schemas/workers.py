@@ -31,7 +31,7 @@ class WorkerUncordon(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     reason: Reason = ""
 
 
-class StacksWanted(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RequestStacks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Body of ``POST /api/runs/{run}/fleet/workers/{worker}/stacks``."""
 
     incarnation: Incarnation

@@ -16,7 +16,7 @@ ATTEMPTS_KEPT: Final = 1000
 """Number of ended attempts kept per fleet, newest first."""
 
 
-def note_beginnings(fleet: Fleet, workers: Iterable[WorkerReport], *, now: datetime) -> None:
+def start_attempts(fleet: Fleet, workers: Iterable[WorkerReport], *, now: datetime) -> None:
     """Start an attempt for each of `workers`; existing attempts stay unchanged."""
     begun = [
         WorkerAttempt(
@@ -28,7 +28,7 @@ def note_beginnings(fleet: Fleet, workers: Iterable[WorkerReport], *, now: datet
         WorkerAttempt.objects.bulk_create(begun, ignore_conflicts=True)
 
 
-def note_endings(fleet: Fleet, endings: Iterable[WorkerEnding], *, now: datetime) -> None:
+def end_attempts(fleet: Fleet, endings: Iterable[WorkerEnding], *, now: datetime) -> None:
     """End attempts with the reported data; some were never reported while they were alive."""
     endings = list(endings)
     for ending in endings:

@@ -6,13 +6,13 @@ from django.db import transaction
 
 from rollouts.control.services.machine_cordons import follow_machines
 from rollouts.control.services.ray_cluster import Cluster, ClusterUnreachable
-from runs.deployment.models.parts import DeckPart
-from runs.deployment.services.heartbeats import doubt_part, record_heartbeat
+from runs.deployment.models.parts import ProcessHeartbeat
+from runs.deployment.services.heartbeats import record_failed_check, record_heartbeat
 
 KIND = "ray"
 
 
-def note_cluster(
+def record_cluster_nodes(
     *, cluster: Cluster, address: str, unless_newer_than_seconds: float = 0.0, now: datetime
 ) -> bool:
     """Store the nodes of the cluster at `address`, or that it is unreachable.
@@ -22,12 +22,12 @@ def note_cluster(
         `unless_newer_than_seconds`.
     """
     since = now - timedelta(seconds=unless_newer_than_seconds)
-    if DeckPart.objects.filter(kind=KIND, name=address, proven_at__gt=since).exists():
+    if ProcessHeartbeat.objects.filter(kind=KIND, name=address, confirmed_at__gt=since).exists():
         return False
     try:
         nodes = cluster.nodes()
     except ClusterUnreachable as error:
-        doubt_part(kind=KIND, name=address, problem=str(error), now=now)
+        record_failed_check(kind=KIND, name=address, problem=str(error), now=now)
         return True
     with transaction.atomic():
         record_heartbeat(kind=KIND, name=address, started_at=now, details={"nodes": nodes}, now=now)

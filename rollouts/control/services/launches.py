@@ -50,8 +50,8 @@ def begin_launch(
         fleet.heard_at = None
         move(run_id=run_id, target=RunStatus.STARTING, actor=ACTOR, reason="", now=now)
     attempts.end_all(fleet, reason=f"a new manager was launched: {reason}", now=now)
-    _point_at_new_manager(fleet, run.name, is_external=is_external, now=now)
-    token = _mint_only_token(run, now=now)
+    _assign_manager(fleet, run.name, is_external=is_external, now=now)
+    token = _replace_manager_token(run, now=now)
     record_event(
         run_id=run_id,
         kind="fleet_launched",
@@ -92,11 +92,11 @@ def launch_simulation(
         run_id=run.pk, reason=actor, platform_url=platform_url, is_external=True, now=now
     )
     if order is not None:
-        note_placed(run_id=run.pk, incarnation=order.incarnation, now=now)
+        record_manager_placed(run_id=run.pk, incarnation=order.incarnation, now=now)
     return order
 
 
-def note_placed(*, run_id: int, incarnation: str, now: datetime) -> bool:
+def record_manager_placed(*, run_id: int, incarnation: str, now: datetime) -> bool:
     """Record that the cluster has accepted the manager; False if it was replaced since."""
     placed = Fleet.objects.filter(run_id=run_id, incarnation=incarnation).update(
         placed_at=now, reason=""
@@ -106,7 +106,7 @@ def note_placed(*, run_id: int, incarnation: str, now: datetime) -> bool:
 
 
 @transaction.atomic
-def note_trouble(*, run_id: int, reason: str, now: datetime) -> bool:
+def record_start_failure(*, run_id: int, reason: str, now: datetime) -> bool:
     """Record why the fleet cannot start; return False if the reason is already recorded."""
     fleet, _ = Fleet.objects.get_or_create(run_id=run_id)
     if not Fleet.objects.filter(pk=fleet.pk).exclude(reason=reason).update(reason=reason):
@@ -128,7 +128,7 @@ def note_trouble(*, run_id: int, reason: str, now: datetime) -> bool:
 
 
 @transaction.atomic
-def note_ended(*, run_id: int, incarnation: str, reason: str, now: datetime) -> bool:
+def record_manager_ended(*, run_id: int, incarnation: str, reason: str, now: datetime) -> bool:
     """Record that the manager has ended for good; False if it was replaced since."""
     ended = Fleet.objects.filter(run_id=run_id, incarnation=incarnation).update(
         incarnation="", observed="stopped", reason=reason
@@ -160,7 +160,7 @@ def _config_now(run: Run) -> dict[str, Any]:
     return {**config, "fleet": {**config["fleet"], "num_workers": run.num_workers}}
 
 
-def _point_at_new_manager(fleet: Fleet, run_name: str, *, is_external: bool, now: datetime) -> None:
+def _assign_manager(fleet: Fleet, run_name: str, *, is_external: bool, now: datetime) -> None:
     fleet.attempt += 1
     fleet.is_external = is_external
     fleet.incarnation = f"{fleet.attempt}-{secrets.token_hex(4)}"
@@ -169,14 +169,14 @@ def _point_at_new_manager(fleet: Fleet, run_name: str, *, is_external: bool, now
     recent = [at for at in fleet.recent_launches_at if now - at < BUDGET_WINDOW]
     fleet.recent_launches_at = [*recent, now]
     fleet.observed, fleet.sequence, fleet.reason = "none", -1, ""
-    fleet.for_good, fleet.node_id = False, ""
+    fleet.is_final, fleet.node_id = False, ""
     fleet.save()
     FleetWorker.objects.filter(fleet=fleet).update(
         state="respawning", reason="a new manager is being launched", env_steps_per_second=0.0
     )
 
 
-def _mint_only_token(run: Run, *, now: datetime) -> str:
+def _replace_manager_token(run: Run, *, now: datetime) -> str:
     """Return a token for the new manager, and revoke those of earlier ones."""
     _revoke_tokens(run_id=run.pk, now=now)
     _, text = mint_token(

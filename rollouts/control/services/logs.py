@@ -66,7 +66,7 @@ def answer_log(*, run_id: int, request: uuid.UUID, answer: LogLines, now: dateti
     waits = Q(answered_at=None) | Q(answered_at__lt=F("asked_at"))
     taken = LogRequest.objects.filter(waits, run_id=run_id, request=request).update(
         answered_at=now,
-        content=log_text.clean_all(answer.lines),
+        content=log_text.clean_lines(answer.lines),
         node=log_text.clean(answer.node),
         path=log_text.clean(answer.path),
         note=log_text.clean(answer.note),

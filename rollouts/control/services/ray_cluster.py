@@ -160,7 +160,7 @@ class RayCluster:
             )
         except Exception as error:
             raise LaunchRefused(f"the cluster refused the manager: {error}") from error
-        _see_it_start(order.actor_name, self._namespace)
+        _await_first_answer(order.actor_name, self._namespace)
 
     def _visit(self, errand: Callable[[], Any], *, runtime_env: Mapping[str, Any] = _NONE) -> Any:
         self.reach()
@@ -194,10 +194,10 @@ def _connection(address: str, namespace: str, runtime_env: Mapping[str, Any]) ->
     try:
         yield
     finally:
-        leave_ray()
+        disconnect_from_ray()
 
 
-def leave_ray() -> None:
+def disconnect_from_ray() -> None:
     """Disconnect this process from Ray with garbage collection disabled.
 
     Ray shuts its C++ part down before it marks itself as disconnected. If another thread's
@@ -242,7 +242,7 @@ def _within(seconds: float, errand: Callable[[], Any], address: str) -> Any:
     return outcome[0]
 
 
-def _see_it_start(name: str, namespace: str) -> None:
+def _await_first_answer(name: str, namespace: str) -> None:
     """Wait briefly for the first answer: a manager that fails at once reports its error now."""
     import ray
 

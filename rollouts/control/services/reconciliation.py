@@ -53,7 +53,7 @@ def reconcile(
                 decision = after_check(view, actor, now=now)
             _act(run_id, decision, cluster=cluster, platform_url=platform_url, now=now)
         except (ClusterUnreachable, LaunchRefused) as error:
-            launches.note_trouble(run_id=run_id, reason=str(error), now=now)
+            launches.record_start_failure(run_id=run_id, reason=str(error), now=now)
         if decision.action is not Action.WAIT:
             logger.info("run %d: %s (%s)", run_id, decision.action, decision.reason)
         return decision
@@ -126,7 +126,7 @@ def _launch(
     if order is None:
         return
     cluster.launch(order)
-    launches.note_placed(run_id=run_id, incarnation=order.incarnation, now=now)
+    launches.record_manager_placed(run_id=run_id, incarnation=order.incarnation, now=now)
 
 
 def _end_manager(run_id: int, reason: str, *, cluster: Cluster, now: datetime) -> None:
@@ -135,7 +135,9 @@ def _end_manager(run_id: int, reason: str, *, cluster: Cluster, now: datetime) -
         return
     if not fleet.is_external:
         cluster.kill(fleet.actor_name)
-    launches.note_ended(run_id=run_id, incarnation=fleet.incarnation, reason=reason, now=now)
+    launches.record_manager_ended(
+        run_id=run_id, incarnation=fleet.incarnation, reason=reason, now=now
+    )
 
 
 @transaction.atomic

@@ -57,9 +57,11 @@ def request_recordings(
     """
     run = Run.objects.select_for_update(no_key=True).get(pk=run_id)
     spec = _check(run, wanted)
-    under_way = Recording.objects.filter(run_id=run_id, state__in=PENDING).count()
-    if under_way + wanted.episodes > PENDING_AT_MOST:
-        raise TooManyRecordings(f"{under_way} recordings are in progress (limit {PENDING_AT_MOST})")
+    in_transit = Recording.objects.filter(run_id=run_id, state__in=PENDING).count()
+    if in_transit + wanted.episodes > PENDING_AT_MOST:
+        raise TooManyRecordings(
+            f"{in_transit} recordings are in progress (limit {PENDING_AT_MOST})"
+        )
     rows = [
         Recording(
             run_id=run_id,
@@ -186,13 +188,13 @@ def _forget_old(run_id: int) -> None:
 
 def give_up_recordings(*, now: datetime) -> int:
     """Mark recordings as failed that can no longer finish; return their number."""
-    under_way = Recording.objects.filter(state__in=PENDING)
-    late = under_way.filter(requested_at__lt=now - PATIENCE).update(
+    in_transit = Recording.objects.filter(state__in=PENDING)
+    late = in_transit.filter(requested_at__lt=now - PATIENCE).update(
         state="failed",
         reason=f"no episode was recorded within {PATIENCE.seconds // 60} min",
         finished_at=now,
     )
-    over = under_way.filter(run__status__in=_OVER).update(
+    over = in_transit.filter(run__status__in=_OVER).update(
         state="failed", reason="the run ended before the episode", finished_at=now
     )
     return late + over

@@ -13,7 +13,7 @@ from rollouts.control.rules.returns import keep_recent, mean
 from rollouts.control.rules.weight_syncs import Steps
 from rollouts.control.services import attempts
 from rollouts.control.services.many_rows import store_rows
-from rollouts.control.services.weight_syncs import note_deliveries
+from rollouts.control.services.weight_syncs import record_weight_syncs
 from rollouts.fleet.manager import reports as rules
 from rollouts.fleet.process import log_text
 from runs.events.services import record_event
@@ -41,23 +41,23 @@ def accept_report(*, run_id: int, report: wire.FleetReport, now: datetime) -> bo
     if report.sequence <= fleet.sequence:
         return False
     if fleet.observed_at is None:
-        _forget_trouble(run_id)
+        _clear_start_failure(run_id)
     fleet.env_steps_total += _store_workers(fleet, report.workers, now=now)
     _store_episodes(fleet, report.episodes, now=now)
     fleet.sequence = report.sequence
     fleet.observed, fleet.reason = report.state, report.reason
     fleet.observed_at = fleet.heard_at = now
-    fleet.for_good, fleet.node_id = report.for_good, report.node_id
+    fleet.is_final, fleet.node_id = report.is_final, report.node_id
     fleet.save()
     _store_events(run_id, report.events, now=now)
     endings = [event.ending for event in report.events if event.ending]
-    attempts.note_endings(fleet, endings, now=now)
-    _note_first_steps(run_id, report.workers, now=now)
+    attempts.end_attempts(fleet, endings, now=now)
+    _start_run_with_steps(run_id, report.workers, now=now)
     announce(run_id, "fleet", *(["episodes"] if report.episodes else []))
     return True
 
 
-def _forget_trouble(run_id: int) -> None:
+def _clear_start_failure(run_id: int) -> None:
     """Clear the reason why the fleet cannot start: it has sent its first report."""
     troubled = Run.objects.filter(pk=run_id, status=RunStatus.STARTING).exclude(status_reason="")
     if troubled.update(status_reason=""):
@@ -69,8 +69,8 @@ def _store_workers(fleet: Fleet, workers: Iterable[wire.WorkerReport], *, now: d
     stored = list(FleetWorker.objects.filter(fleet=fleet))
     before = {worker.index: (worker.incarnation, worker.env_steps) for worker in stored}
     workers = list(workers)
-    note_deliveries(fleet, workers, _steps_of(stored), now=now)
-    attempts.note_beginnings(fleet, _new_ones(workers, before), now=now)
+    record_weight_syncs(fleet, workers, _steps_of(stored), now=now)
+    attempts.start_attempts(fleet, _new_ones(workers, before), now=now)
     steps = 0
     rows: list[dict[str, Any]] = []
     slots: list[dict[str, Any]] = []
@@ -94,7 +94,7 @@ def _store_workers(fleet: Fleet, workers: Iterable[wire.WorkerReport], *, now: d
     for slot in slots:
         slot["worker_id"] = ids[slot["worker_id"]]
     store_rows(EnvSlot, slots, key=("worker_id", "slot"))
-    _close_the_left(fleet, {row["index"] for row in rows})
+    _mark_absent_stopped(fleet, {row["index"] for row in rows})
     return steps
 
 
@@ -121,7 +121,7 @@ def _new_ones(
     ]
 
 
-def _close_the_left(fleet: Fleet, present: set[int]) -> None:
+def _mark_absent_stopped(fleet: Fleet, present: set[int]) -> None:
     """Mark workers absent from the report as stopped: the fleet was scaled down."""
     left = FleetWorker.objects.filter(fleet=fleet).exclude(index__in=present)
     left = left.exclude(state="stopped")
@@ -171,7 +171,9 @@ def _store_events(run_id: int, events: Iterable[wire.FleetEvent], *, now: dateti
         )
 
 
-def _note_first_steps(run_id: int, workers: Iterable[wire.WorkerReport], *, now: datetime) -> None:
+def _start_run_with_steps(
+    run_id: int, workers: Iterable[wire.WorkerReport], *, now: datetime
+) -> None:
     """Set a starting run to running once one of its workers has stepped an environment."""
     if not any(worker.env_steps for worker in workers):
         return

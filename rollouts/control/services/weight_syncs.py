@@ -31,7 +31,7 @@ _FORGET: Final = """
     WHERE fleet_id = %s AND (epoch < %s - 1 OR (epoch = %s AND step < %s))"""
 
 
-def note_deliveries(
+def record_weight_syncs(
     fleet: Fleet,
     workers: Iterable[wire.WorkerReport],
     before: Mapping[int, tuple[str, Steps]],

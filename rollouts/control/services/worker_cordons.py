@@ -5,7 +5,7 @@ from datetime import datetime
 from django.db import transaction
 
 from rollouts.control.schemas.workers import WorkerCordon, WorkerUncordon
-from rollouts.control.services.worker_placement import seat_of
+from rollouts.control.services.worker_placement import placed_worker
 from runs.events.services import record_event
 from web.live.announcements import announce
 
@@ -23,7 +23,7 @@ def cordon_worker(
         WorkerNotFound: If the fleet has no such worker.
         WorkerNotThere: If another incarnation runs, or no fleet.
     """
-    seat = seat_of(run_id, index)
+    seat = placed_worker(run_id, index)
     mine = seat.held_by(wanted.incarnation)
     # The last request wins: a worker to be replaced is cordoned instead.
     changes = {"cordoned_by": actor, "cordon_reason": wanted.reason, "restart_of": ""}
@@ -51,7 +51,7 @@ def uncordon_worker(
     Raises:
         WorkerNotFound: If the fleet has no such worker.
     """
-    seat = seat_of(run_id, index)
+    seat = placed_worker(run_id, index)
     lifted = {"cordoned_at": None, "cordoned_by": "", "cordon_reason": ""}
     if seat.row.exclude(cordoned_at=None).update(**lifted):
         record_event(

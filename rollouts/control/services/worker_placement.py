@@ -27,7 +27,7 @@ class WorkerNotThere(Conflict):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seat:
+class PlacedWorker:
     """A worker index of a fleet, held by successive incarnations."""
 
     index: int
@@ -55,7 +55,7 @@ class Seat:
         )
 
 
-def seat_of(run_id: int, index: int) -> Seat:
+def placed_worker(run_id: int, index: int) -> PlacedWorker:
     """Return a worker of the run's fleet by index.
 
     Raises:
@@ -65,4 +65,4 @@ def seat_of(run_id: int, index: int) -> Seat:
     holder = row.values_list("incarnation", flat=True).first()
     if holder is None:
         raise WorkerNotFound(f"the fleet has no worker {index}")
-    return Seat(index=index, row=row, holder=holder)
+    return PlacedWorker(index=index, row=row, holder=holder)

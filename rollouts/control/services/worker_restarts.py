@@ -6,7 +6,7 @@ from django.db import transaction
 from django.db.models import F
 
 from rollouts.control.schemas.workers import WorkerRestart
-from rollouts.control.services.worker_placement import WorkerNotThere, seat_of
+from rollouts.control.services.worker_placement import WorkerNotThere, placed_worker
 from runs.events.services import record_event
 from web.live.announcements import announce
 
@@ -23,7 +23,7 @@ def restart_worker(
         WorkerNotFound: If the fleet has no such worker.
         WorkerNotThere: If another incarnation runs, the worker is cordoned, or no fleet runs.
     """
-    seat = seat_of(run_id, index)
+    seat = placed_worker(run_id, index)
     mine = seat.held_by(wanted.incarnation)
     if mine.exclude(cordoned_at=None).exists():
         raise WorkerNotThere(f"worker {index} is cordoned: lift the cordon to start a new one")

@@ -7,9 +7,9 @@ from typing import Final
 from django.db import transaction
 
 from rollouts.control.models.fleets import LogRequest
-from rollouts.control.schemas.workers import StacksWanted
+from rollouts.control.schemas.workers import RequestStacks
 from rollouts.control.services.logs import SHARED_FOR
-from rollouts.control.services.worker_placement import seat_of
+from rollouts.control.services.worker_placement import placed_worker
 from rollouts.fleet.process.log_text import LINES_AT_MOST
 from runs.events.services import record_event
 from web.live.announcements import announce
@@ -19,7 +19,7 @@ KIND: Final = "stacks"
 
 @transaction.atomic
 def ask_for_stacks(
-    *, run_id: int, index: int, wanted: StacksWanted, actor: str, now: datetime
+    *, run_id: int, index: int, wanted: RequestStacks, actor: str, now: datetime
 ) -> None:
     """Request the thread stacks of a worker; a recent unanswered request is reused.
 
@@ -27,7 +27,7 @@ def ask_for_stacks(
         WorkerNotFound: If the fleet has no such worker.
         WorkerNotThere: If another incarnation runs, or no fleet.
     """
-    seat_of(run_id, index).demand(wanted.incarnation)
+    placed_worker(run_id, index).demand(wanted.incarnation)
     started = {"lines": LINES_AT_MOST, "asked_at": now, "incarnation": wanted.incarnation}
     row, is_new = LogRequest.objects.get_or_create(
         run_id=run_id, kind=KIND, worker=index, slot=None, defaults=started

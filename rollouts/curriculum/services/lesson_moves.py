@@ -42,7 +42,7 @@ def locked_rows(run_id: int, lesson: str, curriculum: RunCurriculum) -> dict[str
     return found
 
 
-def standing_of(
+def progress_of_lessons(
     rows: dict[str, Lesson], lesson: str, curriculum: RunCurriculum
 ) -> dict[str, Progress]:
     """Return the progress of the locked rows and of their requirements."""

@@ -12,7 +12,12 @@ from rollouts.curriculum.models import Lesson
 from rollouts.curriculum.models import LessonOutcome as OutcomeRow
 from rollouts.curriculum.queries.curricula import RunCurriculum, curriculum_of
 from rollouts.curriculum.services.evaluations import ACTOR, LessonNotFound, settle_evaluation
-from rollouts.curriculum.services.lesson_moves import locked_rows, move, standing_of, store_changes
+from rollouts.curriculum.services.lesson_moves import (
+    locked_rows,
+    move,
+    progress_of_lessons,
+    store_changes,
+)
 from rollouts.curriculum.services.lesson_rows import keep
 from rollouts.lessons.rules import evaluation as evaluation_rules
 from rollouts.lessons.rules.lessons import LessonStatus
@@ -36,7 +41,7 @@ class InvalidOutcome(InvalidField):
 
 
 @transaction.atomic
-def take_outcome(
+def count_outcome(
     *, run_id: int, lesson: str, outcome: LessonOutcome, now: datetime
 ) -> OutcomeReceipt:
     """Count an outcome exactly once, and apply the status changes that follow.
@@ -58,17 +63,17 @@ def take_outcome(
     rows = locked_rows(run_id, lesson, curriculum)
     run = Run.objects.only("epoch", "policy_step").get(pk=run_id)
     is_counted = outcome.mode != "micro_eval" and outcome.epoch == run.epoch
-    if not _write_down(run_id, lesson, outcome, is_counted=is_counted, now=now):
+    if not _store(run_id, lesson, outcome, is_counted=is_counted, now=now):
         return OutcomeReceipt(is_new=False)
     row = rows[lesson]
     row.outcomes += 1
     if outcome.error:
-        _note_error(row, outcome.error, now=now)
+        _record_error(row, outcome.error, now=now)
     settled = settle_evaluation(row, outcome, evaluation, now=now) if evaluation else None
     row.last_evaluation = settled or row.last_evaluation
     made: list[Change] = []
     if is_counted and outcome.rewards:
-        standing = standing_of(rows, lesson, curriculum)
+        standing = progress_of_lessons(rows, lesson, curriculum)
         _learn(row, standing, outcome, curriculum, round_number=settled.round if settled else 0)
         made = move(rows, standing, curriculum)
         store_changes(rows, made, run, actor=ACTOR, now=now)
@@ -106,7 +111,7 @@ def _written(mode: str) -> set[str]:
     return _WRITTEN | {"training" if mode == "train" else "evaluation"}
 
 
-def _write_down(
+def _store(
     run_id: int, lesson: str, outcome: LessonOutcome, *, is_counted: bool, now: datetime
 ) -> bool:
     """Store the outcome under its key; return False if the key exists."""
@@ -132,7 +137,7 @@ def _write_down(
     return is_new
 
 
-def _note_error(row: Lesson, error: str, *, now: datetime) -> None:
+def _record_error(row: Lesson, error: str, *, now: datetime) -> None:
     """Count an error, and emit an event at limited intervals."""
     row.errors += 1
     row.last_error = error

@@ -11,7 +11,12 @@ from rollouts.curriculum.queries.curricula import RunCurriculum, curriculum_of, 
 from rollouts.curriculum.queries.lessons import asking_workers
 from rollouts.curriculum.schemas import LessonSteering
 from rollouts.curriculum.services.evaluations import ACTOR, LessonNotFound
-from rollouts.curriculum.services.lesson_moves import locked_rows, move, standing_of, store_changes
+from rollouts.curriculum.services.lesson_moves import (
+    locked_rows,
+    move,
+    progress_of_lessons,
+    store_changes,
+)
 from rollouts.curriculum.services.lesson_rows import begin, progress_of
 from rollouts.lessons.rules.lessons import LessonStatus
 from rollouts.lessons.rules.strategy import Change
@@ -68,8 +73,8 @@ def steer_lesson(
     _check_others_remain(row, wanted)
     change = _steered(row, wanted, actor=actor, curriculum=curriculum, now=now)
     row.save(update_fields=_STEERED)
-    _write_down(change, run, wanted, actor=actor, now=now)
-    standing = standing_of(rows, lesson, curriculum)
+    _store(change, run, wanted, actor=actor, now=now)
+    standing = progress_of_lessons(rows, lesson, curriculum)
     made = move(rows, standing, curriculum)
     store_changes(rows, made, run, actor=ACTOR, now=now)
     for name in {one.lesson for one in made}:
@@ -81,7 +86,7 @@ def steer_lesson(
     return True
 
 
-def note_asked(row: Curriculum, worker: str) -> None:
+def record_task_request(row: Curriculum, worker: str) -> None:
     """Record a worker's task request since the last steering; the caller saves `row`."""
     if worker in row.awaited:
         row.awaited = [one for one in row.awaited if one != worker]
@@ -116,7 +121,7 @@ def _steered(
         row.reason = (
             f"{words} by {actor.removeprefix('user:')}"
             if wanted.hold
-            else _ruled_reason(row, target)
+            else _curriculum_reason(row, target)
         )
     if not wanted.hold:
         row.ruled_status = ""
@@ -149,16 +154,14 @@ def _words(row: Lesson, wanted: LessonSteering, target: LessonStatus) -> str:
     return " and ".join(said)
 
 
-def _ruled_reason(row: Lesson, status: LessonStatus) -> str:
+def _curriculum_reason(row: Lesson, status: LessonStatus) -> str:
     """Return why the curriculum gave a lesson the status that it returns to."""
     ruled = LessonChange.objects.filter(run_id=row.run_id, lesson=row.name, actor=ACTOR)
     newest = ruled.order_by("-pk").first()
     return newest.reason if newest and newest.target == status else ""
 
 
-def _write_down(
-    change: Change, run: Run, wanted: LessonSteering, *, actor: str, now: datetime
-) -> None:
+def _store(change: Change, run: Run, wanted: LessonSteering, *, actor: str, now: datetime) -> None:
     LessonChange.objects.create(
         run_id=run.pk,
         lesson=change.lesson,

@@ -12,7 +12,7 @@ from rollouts.curriculum.queries.curricula import RunCurriculum, curriculum_of
 from rollouts.curriculum.rules.steering import reweighted
 from rollouts.curriculum.services.evaluations import lease_evaluation, open_round
 from rollouts.curriculum.services.lesson_rows import begin
-from rollouts.curriculum.services.lesson_steering import note_asked
+from rollouts.curriculum.services.lesson_steering import record_task_request
 from rollouts.lessons.rules.lesson_draws import draw_point, training_seed
 from rollouts.lessons.rules.lessons import LessonStatus
 from rollouts.lessons.rules.strategy import concentration, draw, drawn
@@ -45,7 +45,7 @@ def next_lesson_task(*, run_id: int, request: TaskRequest, now: datetime) -> Rol
     if reason:
         return RolloutTask(kind="wait", reason=reason, wait_seconds=WAIT_SECONDS)
     row = begin(run_id, curriculum)
-    note_asked(row, request.worker)
+    record_task_request(row, request.worker)
     open_round(row, run, curriculum, now=now)
     evaluation = lease_evaluation(run_id, request, curriculum, now=now)
     if evaluation is not None:
@@ -98,7 +98,7 @@ def _shares(
     found = list(unlocked)
     weights = {one[0]: one[1] for one in found if one[3] == LessonStatus.ACTIVE}
     learnt = [one[0] for one in found if one[3] == LessonStatus.GRADUATED]
-    _note_completion(row, is_complete=not weights, now=now)
+    _emit_completion(row, is_complete=not weights, now=now)
     shares = drawn(curriculum.strategy, weights, graduated=learnt)
     shares = reweighted(shares, {one[0]: one[4] for one in found})
     if not weights:
@@ -110,7 +110,7 @@ def _shares(
     return shares
 
 
-def _note_completion(row: Curriculum, *, is_complete: bool, now: datetime) -> None:
+def _emit_completion(row: Curriculum, *, is_complete: bool, now: datetime) -> None:
     """Emit one event when every lesson has graduated; a reactivation resets it."""
     if not is_complete:
         row.completed_at = None

@@ -12,7 +12,7 @@ TOLD_AGAIN_WITHIN: Final = timedelta(hours=1)
 """Minimum retention of outcomes, so that a repeated outcome does not count twice."""
 
 
-def forget_outcomes(*, now: datetime) -> int:
+def delete_old_outcomes(*, now: datetime) -> int:
     """Delete outcomes beyond the retention time or the total limit; return their number.
 
     The progress of lessons is kept.

@@ -10,10 +10,10 @@ from buffer.batches.queries.rates import Rates, rates_of
 from buffer.batches.queries.trainer_pace import TrainerPace, trainer_pace
 from rolldeck.wire import StageTiming
 from rollouts.control.models.fleets import Fleet, FleetWorker
-from rollouts.control.queries.fleets import heard_of
+from rollouts.control.queries.fleets import last_reports
 from rollouts.control.rules.proof import UNKNOWN_AFTER
 from rollouts.diagnosis.rules import bottleneck, flow
-from rollouts.diagnosis.schemas import BatchTimes, Pipeline, PipelineStage, PipelineVerdict
+from rollouts.diagnosis.schemas import BatchTimes, Pipeline, PipelineDiagnosis, PipelineStage
 from rollouts.fleet.process.spans import mean_shares, timing_of
 from runs.alerts.queries.refused_pushes import RECENT, refused_environments
 from runs.events.models import RunEvent
@@ -41,7 +41,7 @@ def pipeline_of(run: Run, *, now: datetime) -> Pipeline:
         stages=[PipelineStage(**asdict(stage)) for stage in flow.stages(facts)],
         verdict=_judged(run, facts),
         batches=BatchTimes(
-            under_way=_timing(rates.delivery_seconds), in_hand=_timing(rates.train_seconds)
+            in_transit=_timing(rates.delivery_seconds), with_trainer=_timing(rates.train_seconds)
         ),
         arriving=facts.arriving,
         handed_out=facts.handed_out,
@@ -54,13 +54,13 @@ def pipeline_of(run: Run, *, now: datetime) -> Pipeline:
     )
 
 
-def verdict_of(run_id: int, *, now: datetime) -> PipelineVerdict:
+def diagnosis_of(run_id: int, *, now: datetime) -> PipelineDiagnosis:
     """Return the diagnosis of a run, equal to that of its pipeline."""
     run = Run.objects.get(pk=run_id)
     return _judged(run, facts_of(run, now=now))
 
 
-def verdicts(run_ids: Sequence[int], *, now: datetime) -> dict[int, PipelineVerdict]:
+def verdicts(run_ids: Sequence[int], *, now: datetime) -> dict[int, PipelineDiagnosis]:
     """Return the diagnoses of several runs; deleted runs are omitted."""
     runs = Run.objects.filter(pk__in=run_ids)
     return {run.pk: _judged(run, facts_of(run, now=now)) for run in runs}
@@ -76,8 +76,8 @@ def facts_of(run: Run, *, now: datetime) -> flow.Facts:
     )
 
 
-def _judged(run: Run, facts: flow.Facts) -> PipelineVerdict:
-    return PipelineVerdict(**asdict(bottleneck.judge(facts)), run_status=run.status)
+def _judged(run: Run, facts: flow.Facts) -> PipelineDiagnosis:
+    return PipelineDiagnosis(**asdict(bottleneck.judge(facts)), run_status=run.status)
 
 
 def _facts(
@@ -139,14 +139,14 @@ def _refused(run: Run, *, arriving: float | None, now: datetime) -> list[str]:
 def _of_fleet(run: Run, *, now: datetime) -> dict[str, Any]:
     """Return the reports of a fleet and its workers; empty for a silent fleet."""
     fleet = Fleet.objects.filter(run=run).first() or Fleet(run=run)
-    heard = heard_of(fleet)
+    heard = last_reports(fleet)
     columns = ("state", "heartbeat_at", "shares", "env_steps_per_second", "to_send", "active_step")
     told = list(FleetWorker.objects.filter(fleet__run=run).values_list(*columns))
     running = [row for row in told if row[0] == "running" and now - row[1] <= UNKNOWN_AFTER]
     return {
         "fleet": heard.state(now=now),
         "fleet_reason": heard.doubt(now=now) or fleet.reason,
-        "silent_seconds": _seconds_since(heard.proven_at, now=now),
+        "silent_seconds": _seconds_since(heard.confirmed_at, now=now),
         "workers": len(running),
         "workers_wanted": run.num_workers or 0,
         "workers_coming": sum(row[0] in _COMING for row in told),

@@ -29,7 +29,7 @@ FRESH: Final = timedelta(minutes=1)
 """Maximum age of a rate without a newer one."""
 
 
-def figure_outlooks(run_ids: Sequence[int], *, now: datetime) -> dict[int, dict[str, Any]]:
+def ingest_activity(run_ids: Sequence[int], *, now: datetime) -> dict[int, dict[str, Any]]:
     """Return the ingest rate and staleness of each run, with their time of measurement.
 
     An idle run is not measured, and its last rate is 0. A run whose last rate is positive but old
@@ -60,7 +60,7 @@ def staleness_for_lists(now: datetime) -> F:  # noqa: ARG001 never expires: it d
     return F("measure_cursor__staleness_p50")
 
 
-def fleet_outlooks(run_ids: Sequence[int], *, now: datetime) -> dict[int, dict[str, Any]]:
+def fleet_activity(run_ids: Sequence[int], *, now: datetime) -> dict[int, dict[str, Any]]:
     """Return workers, the last proof of life and returns of each run that has a fleet."""
     found: dict[int, dict[str, Any]] = {}
     with connection.cursor() as cursor:
@@ -70,7 +70,7 @@ def fleet_outlooks(run_ids: Sequence[int], *, now: datetime) -> dict[int, dict[s
             last = (returns or [])[-RECENT_RETURNS:]
             found[run_id] = {
                 "workers": workers,
-                "observed_at": heard.proven_at,
+                "observed_at": heard.confirmed_at,
                 "fleet_reason": heard.doubt(now=now) or reason,
                 "return_mean": sum(last) / len(last) if last else None,
             }

@@ -36,7 +36,7 @@ def judge(facts: Facts) -> Diagnosis:
     for rule in _RULES:
         if (found := rule(facts)) is not None:
             return found
-    return _of_producers(facts)
+    return _slow_producers(facts)
 
 
 def gain_of_a_worker(facts: Facts) -> float | None:
@@ -157,7 +157,7 @@ def _held_back(facts: Facts) -> str:
     return f"{_limit(facts)} pauses workers {percent(facts.held_back)} of their time"
 
 
-def _taking_turns(facts: Facts) -> Diagnosis | None:
+def _alternating_stages(facts: Facts) -> Diagnosis | None:
     waits = facts.trainer_waits or 0.0
     if min(waits, facts.held_back) <= SELDOM:
         return None
@@ -226,7 +226,7 @@ def _delivery_bound(facts: Facts) -> Diagnosis | None:
     )
 
 
-def _not_formed(facts: Facts) -> Diagnosis | None:
+def _unformed_batches(facts: Facts) -> Diagnosis | None:
     waits = facts.trainer_waits or 0.0
     if waits < NOTABLY or facts.batches_waiting < FULL_BATCHES:
         return None
@@ -256,20 +256,20 @@ _RULES: Final[tuple[Callable[[Facts], Diagnosis | None], ...]] = (
     _behind,
     _unpublished,
     _untaken,
-    _taking_turns,
+    _alternating_stages,
     _stuck,
     _trainer_bound,
     idle_diagnosis.over_tolerance,
     _delivery_bound,
-    _not_formed,
+    _unformed_batches,
 )
 
 
-def _of_producers(facts: Facts) -> Diagnosis:
+def _slow_producers(facts: Facts) -> Diagnosis:
     """Diagnose a run whose trainer waits because too little data arrives."""
     waits = facts.trainer_waits or 0.0
     if facts.kind == "outside" or not facts.shares:
-        return _of_outsiders(facts, waits)
+        return _slow_outside_environments(facts, waits)
     seen = [stage.name for stage in stages(facts) if stage.name in _PRODUCING]
     busiest: Stage = max(seen, key=lambda stage: _load(stage, facts.shares))
     share = share_of(busiest, facts.shares) or 0.0
@@ -312,7 +312,7 @@ _PRODUCING: Final[dict[Stage, tuple[str, str]]] = {
 }
 
 
-def _of_outsiders(facts: Facts, waits: float) -> Diagnosis:
+def _slow_outside_environments(facts: Facts, waits: float) -> Diagnosis:
     who = "The environments" if facts.kind == "outside" else "The workers"
     said = "are the bottleneck" if waits >= MOSTLY else "nearly keep pace"
     return Diagnosis(

@@ -138,7 +138,7 @@ class StageFlow:
 
 def stages(facts: Facts) -> list[StageFlow]:
     """Return the visible stages of a run, in the order in which data passes through them."""
-    return [*_of_workers(facts), _push(facts), _queue(facts), _batch(facts), _train(facts)]
+    return [*_worker_flow(facts), _push(facts), _queue(facts), _batch(facts), _train(facts)]
 
 
 def share_of(stage: Stage, shares: Mapping[str, float]) -> float | None:
@@ -148,7 +148,7 @@ def share_of(stage: Stage, shares: Mapping[str, float]) -> float | None:
     return min(1.0, sum(shares.get(part, 0.0) for part in PARTS.get(stage, ())))
 
 
-def _of_workers(facts: Facts) -> Iterable[StageFlow]:
+def _worker_flow(facts: Facts) -> Iterable[StageFlow]:
     if facts.kind == "outside":
         return
     waits, waits_for = _idle(facts.shares)

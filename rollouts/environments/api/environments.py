@@ -10,13 +10,13 @@ from rest_framework.views import APIView
 
 from rollouts.environments import queries as registry
 from rollouts.environments.schemas.environments import (
-    EnvironmentVerdict,
+    EnvironmentApproval,
     KnownEnvironmentDetail,
     KnownEnvironments,
-    TriedEnvironment,
-    TryEnvironment,
+    ProbedEnvironment,
+    ProbeEnvironment,
 )
-from rollouts.environments.services.check_results import judge_environment, try_environment
+from rollouts.environments.services.check_results import approve_environment, probe_environment
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Admins, Operators, Readers
 from web.http.bodies import InvalidBody, answer, read
@@ -82,15 +82,15 @@ class KnownEnvironmentView(APIView):
         return answer(registry.environment_detail(kind=kind, name=name, now=timezone.now()))
 
 
-class TryEnvironmentView(APIView):
+class EnvironmentProbeView(APIView):
     """Probe of an environment: one episode of random actions."""
 
     permission_classes = [Operators]
 
     @extend_schema(
         operation_id="environments_try",
-        request=TryEnvironment,
-        responses={200: TriedEnvironment, **problems(404, 429)},
+        request=ProbeEnvironment,
+        responses={200: ProbedEnvironment, **problems(404, 429)},
         tags=["environments"],
     )
     def post(self, request: Request) -> HttpResponse:
@@ -100,17 +100,17 @@ class TryEnvironmentView(APIView):
 
         It runs in a separate process without secrets, on the machine of the server.
         """
-        return answer(try_environment(read(request, TryEnvironment)))
+        return answer(probe_environment(read(request, ProbeEnvironment)))
 
 
-class EnvironmentVerdictView(APIView):
+class EnvironmentApprovalView(APIView):
     """Availability of an environment to new runs."""
 
     permission_classes = [Admins]
 
     @extend_schema(
         operation_id="environments_judge",
-        request=EnvironmentVerdict,
+        request=EnvironmentApproval,
         responses={204: None, **problems(404)},
         tags=["environments"],
     )
@@ -119,8 +119,8 @@ class EnvironmentVerdictView(APIView):
 
         A denied spec is refused for new runs with the given reason.
         """
-        verdict = read(request, EnvironmentVerdict)
-        judge_environment(verdict=verdict, actor=identity_of(request), now=timezone.now())
+        verdict = read(request, EnvironmentApproval)
+        approve_environment(verdict=verdict, actor=identity_of(request), now=timezone.now())
         return HttpResponse(status=204)
 
 

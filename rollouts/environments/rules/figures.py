@@ -44,7 +44,7 @@ class Figures:
     per_hour: float | None
     reward_mean: float | None
     zero_variance_share: float | None
-    looked_at: int
+    examined: int
 
 
 def figures_of(samples: Iterable[Sample], *, members: Sequence[Member], now: datetime) -> Figures:
@@ -64,7 +64,7 @@ def figures_of(samples: Iterable[Sample], *, members: Sequence[Member], now: dat
         else None,
         reward_mean=sum(sample.reward_sum for sample in mine) / rewarded if rewarded else None,
         zero_variance_share=sum(sample.equal for sample in mine) / compared if compared else None,
-        looked_at=rewarded,
+        examined=rewarded,
     )
 
 

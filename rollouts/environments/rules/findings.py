@@ -190,10 +190,10 @@ def room(config: RunConfig, cluster: Cluster) -> list[Finding]:
     never = group_obstacle(wanted, _emptied(cluster.nodes), workers=workers)
     if never:
         some_run = fleet.placement == "auto" and _one_fits(config, cluster)
-        return [_no_seat("warning" if some_run else "error", never, config)]
+        return [_placement_finding("warning" if some_run else "error", never, config)]
     busy = group_obstacle(wanted, cluster.nodes, workers=workers)
     if busy:
-        return [_no_seat("warning", f"{busy}; other work must end first", config)]
+        return [_placement_finding("warning", f"{busy}; other work must end first", config)]
     has = f"{len(cluster.nodes)} {'node' if len(cluster.nodes) == 1 else 'nodes'}"
     return [
         Finding(
@@ -214,7 +214,7 @@ def _one_fits(config: RunConfig, cluster: Cluster) -> bool:
     return not obstacle(config.fleet.worker_resources, _emptied(cluster.nodes))
 
 
-def _no_seat(level: Level, why: str, config: RunConfig) -> Finding:
+def _placement_finding(level: Level, why: str, config: RunConfig) -> Finding:
     gpus = config.fleet.num_gpus_per_worker
     return Finding(
         level=level,

@@ -19,7 +19,7 @@ class EnvironmentDenial(Struct, frozen=True, kw_only=True):
     denied_by: str
 
 
-class EnvironmentVerdict(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class EnvironmentApproval(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Body of ``PUT /api/environments/verdict``."""
 
     spec: Annotated[str, Meta(min_length=1, max_length=220)]
@@ -28,7 +28,7 @@ class EnvironmentVerdict(Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Required for a denial; shown to users who request the environment."""
 
 
-class TryEnvironment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ProbeEnvironment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Body of ``POST /api/environments/try``."""
 
     spec: Annotated[str, Meta(min_length=1, max_length=220)]
@@ -38,7 +38,7 @@ class TryEnvironment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Maximum number of steps."""
 
 
-class TriedEpisode(Struct, frozen=True, kw_only=True):
+class ProbedEpisode(Struct, frozen=True, kw_only=True):
     """One episode of random actions."""
 
     steps: int
@@ -53,7 +53,7 @@ class TriedEpisode(Struct, frozen=True, kw_only=True):
     """Mismatch between an observation and the declared space; empty if there is none."""
 
 
-class TriedEnvironment(Struct, frozen=True, kw_only=True):
+class ProbedEnvironment(Struct, frozen=True, kw_only=True):
     """Result of a probe of an environment; `trouble` is empty on success."""
 
     spec: str
@@ -63,7 +63,7 @@ class TriedEnvironment(Struct, frozen=True, kw_only=True):
     seconds: float
     observation: str
     action: str
-    episode: TriedEpisode | None
+    episode: ProbedEpisode | None
 
 
 class KnownEnvironment(Struct, frozen=True, kw_only=True):
@@ -91,7 +91,7 @@ class KnownEnvironment(Struct, frozen=True, kw_only=True):
     """Mean score of groups, or return of training episodes."""
     zero_variance_share: float | None = None
     """Share of the groups of two or more sequences with equal scores."""
-    looked_at: int = 0
+    examined: int = 0
     """Number of groups or episodes in these statistics."""
     denied: EnvironmentDenial | None = None
     """Null: available to new runs, if it is registered."""
@@ -100,7 +100,7 @@ class KnownEnvironment(Struct, frozen=True, kw_only=True):
 class KnownEnvironments(Page[KnownEnvironment], frozen=True, kw_only=True):
     """A page of environments, by name."""
 
-    looked_at_runs: int
+    examined_runs: int
     """Number of runs searched for environments, the newest."""
     has_older_runs: bool
     runs_each: int

@@ -8,10 +8,10 @@ from django.db import transaction
 from rollouts.environments.models import DeniedEnvironment
 from rollouts.environments.queries import EnvironmentUnknown, may_be_named
 from rollouts.environments.schemas.environments import (
-    EnvironmentVerdict,
-    TriedEnvironment,
-    TriedEpisode,
-    TryEnvironment,
+    EnvironmentApproval,
+    ProbedEnvironment,
+    ProbedEpisode,
+    ProbeEnvironment,
 )
 from rollouts.environments.services import probes as trials
 from rollouts.fleet.probe.messages import Wanted
@@ -22,16 +22,16 @@ from runs.events.services import ACTOR_LENGTH, record_event
 from web.rules.errors import InvalidField
 
 
-class InvalidVerdict(InvalidField):
+class InvalidApproval(InvalidField):
     """A denial is invalid; `field` names the field."""
 
 
-def try_environment(wanted: TryEnvironment) -> TriedEnvironment:
+def probe_environment(wanted: ProbeEnvironment) -> ProbedEnvironment:
     """Construct an environment and play one episode of random actions in it.
 
     Raises:
         EnvironmentUnknown: If fleets of this deployment cannot step it.
-        TooManyTrials: If too many probes are in progress.
+        TooManyProbes: If too many probes are in progress.
     """
     if not may_be_named(wanted.spec) or wanted.spec.startswith(TASK):
         raise EnvironmentUnknown(f"{wanted.spec!r} is not registered for fleets on this server")
@@ -43,7 +43,7 @@ def try_environment(wanted: TryEnvironment) -> TriedEnvironment:
             episode_steps=wanted.steps,
         )
     )
-    return TriedEnvironment(
+    return ProbedEnvironment(
         spec=wanted.spec,
         trouble=outcome.trouble,
         is_missing=outcome.is_missing,
@@ -52,17 +52,17 @@ def try_environment(wanted: TryEnvironment) -> TriedEnvironment:
         action=outcome.action,
         episode=None
         if outcome.episode is None
-        else TriedEpisode(**msgspec.structs.asdict(outcome.episode)),
+        else ProbedEpisode(**msgspec.structs.asdict(outcome.episode)),
     )
 
 
 @transaction.atomic
-def judge_environment(*, verdict: EnvironmentVerdict, actor: str, now: datetime) -> None:
+def approve_environment(*, verdict: EnvironmentApproval, actor: str, now: datetime) -> None:
     """Deny a spec to new runs, or allow it again; existing runs continue.
 
     Raises:
         EnvironmentUnknown: If the spec is not registered on this server.
-        InvalidVerdict: If it is denied without a reason.
+        InvalidApproval: If it is denied without a reason.
     """
     if not may_be_named(verdict.spec):
         raise EnvironmentUnknown(
@@ -72,7 +72,7 @@ def judge_environment(*, verdict: EnvironmentVerdict, actor: str, now: datetime)
         changed = bool(DeniedEnvironment.objects.filter(spec=verdict.spec).delete()[0])
     else:
         if not verdict.reason.strip():
-            raise InvalidVerdict(
+            raise InvalidApproval(
                 "reason", "must not be empty: it is shown to users who request the environment"
             )
         _, changed = DeniedEnvironment.objects.get_or_create(
@@ -87,7 +87,7 @@ def judge_environment(*, verdict: EnvironmentVerdict, actor: str, now: datetime)
         _audit(verdict, actor=actor, now=now)
 
 
-def _audit(verdict: EnvironmentVerdict, *, actor: str, now: datetime) -> None:
+def _audit(verdict: EnvironmentApproval, *, actor: str, now: datetime) -> None:
     word = "allowed" if verdict.is_allowed else "denied"
     record_event(
         run_id=None,

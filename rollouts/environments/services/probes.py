@@ -26,7 +26,7 @@ LONGEST_ANSWER_BYTES: Final = 1 << 20
 _room = BoundedSemaphore(TRIALS_AT_ONCE)
 
 
-class TooManyTrials(TooManyRequests):
+class TooManyProbes(TooManyRequests):
     """The limit on concurrent probes is reached."""
 
     title = "Too many checks are under way"
@@ -37,10 +37,10 @@ def attempt(wanted: Wanted, *, seconds: float = TRIAL_SECONDS) -> Outcome:
     """Probe an object in a subprocess; a failure is part of the outcome.
 
     Raises:
-        TooManyTrials: If too many probes are in progress.
+        TooManyProbes: If too many probes are in progress.
     """
     if not _room.acquire(blocking=False):
-        raise TooManyTrials("too many configurations are being checked: retry in a few seconds")
+        raise TooManyProbes("too many configurations are being checked: retry in a few seconds")
     try:
         with tempfile.TemporaryDirectory(prefix="rolldeck-trial-") as folder:
             return _within(Path(folder), wanted, seconds)

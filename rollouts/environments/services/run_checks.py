@@ -32,7 +32,7 @@ def check_run(wanted: CheckRun, *, asked_by: User | None = None) -> RunCheck:
     """Return the findings for a launch of `wanted`, with the presets visible to `asked_by`.
 
     Raises:
-        TooManyTrials: If too many checks are in progress.
+        TooManyProbes: If too many checks are in progress.
     """
     began = time.monotonic()
     found = _name(wanted.name)
@@ -42,7 +42,7 @@ def check_run(wanted: CheckRun, *, asked_by: User | None = None) -> RunCheck:
     except (InvalidRunConfig, UnknownPreset) as error:
         found.append(_refusal(error))
     if config is not None:
-        found += _looked_over(config)
+        found += _static_findings(config)
     return RunCheck(
         verdict=_verdict(found),
         config=None if config is None else run_config.to_builtins(config),
@@ -84,7 +84,7 @@ def _refusal(error: Exception) -> Finding:
     )
 
 
-def _looked_over(config: RunConfig) -> list[Finding]:
+def _static_findings(config: RunConfig) -> list[Finding]:
     asked = [*_environments(config), *_cluster(config)]
     # Each waits for a separate process: concurrently they take as long as the slowest.
     with ThreadPoolExecutor(max_workers=max(1, len(asked))) as threads:

@@ -127,7 +127,7 @@ class CaptureProxy:
             return Response(content, answer.status_code, media_type="application/json")
         reading.take(_object(content))
         if await request.is_disconnected():
-            reading.break_off("the agent disconnected before it received the response")
+            reading.mark_incomplete("the agent disconnected before it received the response")
         await self._keep(session, reading.call(_key()))
         return Response(content, 200, media_type="application/json")
 
@@ -160,7 +160,7 @@ class CaptureProxy:
 
     def _keep_later(self, session: str, reading: Reading) -> None:
         """Store a gap for a response that the agent received only in part."""
-        reading.break_off("the response was incomplete, or the agent disconnected")
+        reading.mark_incomplete("the response was incomplete, or the agent disconnected")
         task = asyncio.get_running_loop().create_task(self._keep_gap(session, reading))
         self._late.add(task)
         task.add_done_callback(self._late.discard)

@@ -39,11 +39,11 @@ class _Choice:
             self.versions = [tuple(one) for one in piece["policy_versions"]]
         self.finish = piece.get("finish_reason") or self.finish
         if is_chat:
-            self._take_message(piece.get("message") or piece.get("delta") or {})
+            self._add_message(piece.get("message") or piece.get("delta") or {})
         else:
             self.text += piece.get("text") or ""
 
-    def _take_message(self, said: Json) -> None:
+    def _add_message(self, said: Json) -> None:
         for name, value in said.items():
             before = self.message.get(name)
             if isinstance(value, str) and isinstance(before, str) and name != "role":
@@ -75,7 +75,7 @@ class Reading:
             choice = self._choices.setdefault(index, _Choice(index))
             choice.take(piece, is_chat=self._is_chat)
 
-    def break_off(self, why: str) -> None:
+    def mark_incomplete(self, why: str) -> None:
         """Mark the response as incomplete for the agent, which excludes it from training."""
         self._broken = why
 

@@ -69,7 +69,7 @@ class WeightsFollower:
             try:
                 record = self._source.receive((self._tried[0], self._tried[1] + 1))
             except (WeightsUnavailable, InvalidMessage) as failure:
-                self._say_once(f"no weights received: {failure}")
+                self._log_once(f"no weights received: {failure}")
                 wait = RETRY_SECONDS
                 continue
             self._said = ""
@@ -85,7 +85,7 @@ class WeightsFollower:
             return
         logger.info("version %s loaded", list(record.version))
 
-    def _say_once(self, failure: str) -> None:
+    def _log_once(self, failure: str) -> None:
         if failure != self._said:
             self._said = failure
             logger.warning("%s", failure)

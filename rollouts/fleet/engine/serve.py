@@ -102,7 +102,7 @@ def _run(
         api.app.routes.extend(WeightsApi(thread, swap).routes)
     host, port = listener.getsockname()[:2]
     print(f"serving {name} at http://{host}:{port}/v1", flush=True)  # noqa: T201
-    _until_told_to_stop(api.app, listener, thread)
+    _until_signal(api.app, listener, thread)
 
 
 def _source(args: argparse.Namespace) -> tuple[Any, Callable[[], None]]:
@@ -122,7 +122,7 @@ def _source(args: argparse.Namespace) -> tuple[Any, Callable[[], None]]:
     return source_for(platform, directory=args.weights_directory), platform.close
 
 
-def _until_told_to_stop(app: Any, listener: socket.socket, thread: Any) -> None:
+def _until_signal(app: Any, listener: socket.socket, thread: Any) -> None:
     """Serve until a signal arrives; then cancel all pending requests at once."""
     import uvicorn
 

@@ -103,7 +103,7 @@ class Attention(nn.Module):
         value = value.view(batch, length, self.kv_heads, self.head_dim).transpose(1, 2)
         keys, values = view.extend(key, value)
         if length == 1:
-            seen = _one_each(query[:, :, 0], keys, values, view.mask)
+            seen = _single_query_attention(query[:, :, 0], keys, values, view.mask)
         else:
             seen = functional.scaled_dot_product_attention(
                 query,
@@ -116,7 +116,9 @@ class Attention(nn.Module):
         return self.out(seen.reshape(batch, length, self.sizes[0]))
 
 
-def _one_each(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
+def _single_query_attention(
+    query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None
+) -> Tensor:
     """Return attention for one query per sequence, where the fused kernel is slow.
 
     Args:

@@ -27,7 +27,9 @@ def checked(
     sound: list[RolloutGroup] = []
     faults: list[Fault] = []
     for place, group in enumerate(groups):
-        wrong = _flaw(group, generations=generations) if place < wanted else "unrequested group"
+        wrong = (
+            _problem_of(group, generations=generations) if place < wanted else "unrequested group"
+        )
         if wrong:
             faults.append(Fault("group_invalid", f"{group.example}: {wrong}"))
         else:
@@ -38,17 +40,17 @@ def checked(
     return sound, faults
 
 
-def _flaw(group: RolloutGroup, *, generations: int) -> str:
+def _problem_of(group: RolloutGroup, *, generations: int) -> str:
     if len(group.rollouts) != generations:
         return f"{len(group.rollouts)} rollouts, expected {generations}"
     for place, rollout in enumerate(group.rollouts):
-        wrong = _flaw_of(rollout)
+        wrong = _rollout_problem(rollout)
         if wrong:
             return f"rollouts[{place}]: {wrong}"
     return ""
 
 
-def _flaw_of(rollout: Rollout) -> str:
+def _rollout_problem(rollout: Rollout) -> str:
     columns = {
         name: len(getattr(rollout, name)) for name in ("tokens", "is_own", "logprobs", "versions")
     }
@@ -62,10 +64,10 @@ def _flaw_of(rollout: Rollout) -> str:
         return f"the reward is {rollout.reward}, must be finite"
     if not all(map(math.isfinite, rollout.logprobs)):
         return "a logprob is not finite"
-    return _flaw_of_tokens(rollout)
+    return _token_problem(rollout)
 
 
-def _flaw_of_tokens(rollout: Rollout) -> str:
+def _token_problem(rollout: Rollout) -> str:
     columns = zip(rollout.tokens, rollout.is_own, rollout.versions, strict=True)
     for place, (token, is_own, version) in enumerate(columns):
         if not isinstance(token, Integral) or not 0 <= token < TOKENS_END:

@@ -95,7 +95,9 @@ class TaskEnvironment:
         episodes = self._begin(read, policy, wanted)
         turn = 1
         while any(not episode.is_over for episode in episodes):
-            self._go_on([one for one in episodes if not one.is_over], policy, wanted.seed, turn)
+            self._sample_next_turns(
+                [one for one in episodes if not one.is_over], policy, wanted.seed, turn
+            )
             turn += 1
         groups = [
             RolloutGroup(
@@ -127,7 +129,9 @@ class TaskEnvironment:
                 episodes.append(episode)
         return episodes
 
-    def _go_on(self, episodes: list[Episode], policy: PolicyContext, seed: int, turn: int) -> None:
+    def _sample_next_turns(
+        self, episodes: list[Episode], policy: PolicyContext, seed: int, turn: int
+    ) -> None:
         """Sample the next turn of each open conversation."""
         prompts = [
             policy.ask(

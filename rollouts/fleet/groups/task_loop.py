@@ -117,7 +117,7 @@ class TaskLoop:
         except SamplingStopped:
             pass
         except RolldeckError as failure:
-            self._tell_lost(task, failure)
+            self._emit_lost(task, failure)
         return None
 
     def _has_room(self) -> bool:
@@ -287,7 +287,7 @@ class TaskLoop:
             with self._around.counted.lock:
                 self._around.counted.dropped[reason] += episodes
 
-    def _tell_lost(self, task: RolloutTask, failure: RolldeckError) -> None:
+    def _emit_lost(self, task: RolloutTask, failure: RolldeckError) -> None:
         self._around.events.add(
             "outcome_lost",
             f"The outcome of {task.kind} of {task.lesson} was not recorded: {failure}",

@@ -75,7 +75,7 @@ class GroupWorkerWrapper:
         self._worker: GroupRolloutWorker | None = None
         self._policy: LanguagePolicy | None = None
         self._refusal = ""
-        self._is_hopeless = False
+        self._cannot_recover = False
         self._farewell: WorkerState | None = None
         self._measured = (time.monotonic(), 0, 0)
         self._lock = threading.Lock()
@@ -185,7 +185,7 @@ class GroupWorkerWrapper:
                     }.get(type(misfit), "policy_refused")
                     self._coordination.events.add(kind, str(misfit), level="error")
                     self._refusal = str(misfit)
-                    self._is_hopeless = self._concerns_all(misfit)
+                    self._cannot_recover = self._concerns_all(misfit)
             if self._closing.is_set():
                 # The stop request arrived during the build.
                 self._end(self._worker)
@@ -251,7 +251,7 @@ class GroupWorkerWrapper:
             buffered_steps=sampling,
             episodes=episodes,
             events=self._coordination.events.take(),
-            is_hopeless=self._is_hopeless,
+            cannot_recover=self._cannot_recover,
             refusal=self._weights.refusal,
         )
 

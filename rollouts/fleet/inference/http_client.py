@@ -127,10 +127,10 @@ class HttpInferenceServer:
         self._control.close()
 
     async def _hang_up(self) -> None:
-        under_way = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in under_way:
+        in_transit = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in in_transit:
             task.cancel()
-        await asyncio.gather(*under_way, return_exceptions=True)
+        await asyncio.gather(*in_transit, return_exceptions=True)
         await self._http.aclose()
 
     def _route(self) -> WeightsRoute:
@@ -192,7 +192,7 @@ class HttpInferenceServer:
                 said, failure = None, str(error) or type(error).__name__
             if said is not None and said.status_code not in RETRIED:
                 return self._read(said, prompt, version)
-            wished = _wished_seconds(said)
+            wished = _retry_after_seconds(said)
             if time.monotonic() + (wished or wait) > deadline:
                 raise InferenceFailed(f"{self._dialect.path}: {failure}")
             await asyncio.sleep(wished or wait * (0.5 + random.random() / 2))  # noqa: S311
@@ -212,7 +212,7 @@ class HttpInferenceServer:
         return answers
 
 
-def _wished_seconds(said: httpx.Response | None) -> float | None:
+def _retry_after_seconds(said: httpx.Response | None) -> float | None:
     wished = said.headers.get("Retry-After", "") if said is not None else ""
     return float(wished) if wished.isdigit() else None
 

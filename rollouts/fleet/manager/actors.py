@@ -19,11 +19,11 @@ from rollouts.fleet.manager.worker_placement import (
     WorkerPlacement,
     id_of,
     is_living,
-    is_seated,
+    is_placed,
     node_of,
 )
 from rollouts.fleet.manager.workers import WorkerHandle, WorkerSource
-from rollouts.fleet.process.log_capture import take_output
+from rollouts.fleet.process.log_capture import redirect_output
 from rollouts.fleet.process.log_files import read_log
 from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
 from rollouts.fleet.simulated.workers import SimulatedWorkers
@@ -45,7 +45,7 @@ class WorkerActor:
 
         decoded = msgspec.json.decode(settings, type=WorkerSettings)
         decoded = replace(decoded, node_id=_own_node())
-        take_output(decoded.fleet, worker=decoded.index)
+        redirect_output(decoded.fleet, worker=decoded.index)
         self._wrapper = begin(decoded, owns_process=True)
 
     def exchange(self, orders: WorkerCommand) -> WorkerState:
@@ -117,11 +117,11 @@ class RayHandle:
 
     def obstacle(self) -> str:
         """Return which resources the cluster lacks for the worker; empty once it is placed."""
-        return "" if self.is_seated() else self._seats.obstacle(self._index)
+        return "" if self.is_placed() else self._seats.obstacle(self._index)
 
-    def is_seated(self) -> bool:
+    def is_placed(self) -> bool:
         """Return whether the worker has a process on some node."""
-        return is_seated(self._actor)
+        return is_placed(self._actor)
 
 
 class RayWorkers:
@@ -139,9 +139,9 @@ class RayWorkers:
         self._actors[settings.index].appendleft(handle.actor_id)
         return handle
 
-    def stay_off(self, nodes: frozenset[str]) -> None:
+    def exclude_nodes(self, nodes: frozenset[str]) -> None:
         """Place no further workers on these nodes."""
-        self._seats.stay_off(nodes)
+        self._seats.exclude_nodes(nodes)
 
     def read_log(self, index: int, slot: int | None, lines: int) -> Future[Any] | None:
         """Read the log of a worker that ended, in a task pinned to its node."""
@@ -198,7 +198,7 @@ class ManagerActor:
 
         decoded = msgspec.json.decode(settings, type=FleetSettings)
         self._platform_url = decoded.platform_url
-        take_output(decoded, worker=None)
+        redirect_output(decoded, worker=None)
         self._manager = RolloutManager(
             decoded, workers_for(decoded), owns_process=True, node_id=_own_node()
         )

@@ -66,7 +66,7 @@ class RolloutManager:
         self._api = PlatformApi(settings)
         self._events = EventLog()
         self._roster = WorkerPool(settings=settings, source=source, events=self._events)
-        self._errands = OperatorRequests(
+        self._operator_requests = OperatorRequests(
             settings, api=self._api, roster=self._roster, source=source
         )
         self._control: FleetControl | None = None
@@ -84,13 +84,13 @@ class RolloutManager:
         self._wake_report = threading.Event()
         self._reporter = Reporter(settings.incarnation, node_id=node_id)
         turns: dict[str, Callable[[], None]] = {
-            "conduct": self._conduct,
+            "conduct": self._run_control_loop,
             "control": self._listen,
             "weights": self._fetch,
             "report": self._report,
-            "errands": self._errands.turn,
+            "errands": self._operator_requests.turn,
         }
-        log_files.forget_old_runs(settings)
+        log_files.delete_old_runs(settings)
         self._log = ActorLog(
             RingFile(log_files.log_of(settings, worker=None, slot=None)),
             threads=("",) if owns_process else tuple(turns),
@@ -121,22 +121,22 @@ class RolloutManager:
             loop.stop()
         for event in (self._wake_conduct, self._wake_weights, self._wake_report):
             event.set()
-        self._errands.wake()
+        self._operator_requests.wake()
         self._loops["conduct"].join(5.0)
-        self._stop_members()
+        self._stop_workers()
         for name in ("weights", "report"):
             self._loops[name].join(2.0)
         self._api.close()
         self._log.close()
 
-    def _conduct(self) -> None:
+    def _run_control_loop(self) -> None:
         self._wake_conduct.wait(TICK_SECONDS)
         self._wake_conduct.clear()
         now = time.monotonic()
         if self._is_stopped:
             return
         if self._control is not None and self._control.desired == "stopped":
-            self._stop_members()
+            self._stop_workers()
             return
         if self._control is not None and self._control.num_workers:
             self._roster.resize(self._control.num_workers, now)
@@ -146,7 +146,7 @@ class RolloutManager:
             self._roster.restart(self._control.restarts, now)
         self._roster.tend(now)
         self._order(now)
-        self._look_for_obstacles()
+        self._check_obstacles()
         if self._state()[0] != self._reported_state:
             self._wake_report.set()
 
@@ -170,7 +170,7 @@ class RolloutManager:
                 )
             member.give(orders, now)
             if self._shared is not None:
-                member.give_weights(self._shared, now)
+                member.offer_weights(self._shared, now)
 
     def _shares(self, control: FleetControl) -> list[int]:
         members = self._roster.members
@@ -183,7 +183,7 @@ class RolloutManager:
         )
         return admission.share_out(free, [member.wants(control.policy_step) for member in members])
 
-    def _look_for_obstacles(self) -> None:
+    def _check_obstacles(self) -> None:
         waiting = [member for member in self._roster.staying if member.obstacle]
         obstacle = "; ".join(sorted({member.obstacle for member in waiting}))
         # The amounts in the text change often; a single event marks the start.
@@ -197,7 +197,7 @@ class RolloutManager:
             self._events.add("fleet_schedulable", "All workers of the fleet have been placed")
         self._obstacle = obstacle
 
-    def _stop_members(self) -> None:
+    def _stop_workers(self) -> None:
         members = self._roster.members
         asked = [future for member in members if (future := member.stop(time.monotonic()))]
         deadline = time.monotonic() + 5.0
@@ -228,12 +228,12 @@ class RolloutManager:
             self._refused_since = None
             self._loops["control"].pause(0.05)
             return
-        self._take_control(control, accepted=accepted)
-        if self._has_plenty(control):
+        self._apply_control(control, accepted=accepted)
+        if self._has_ample_admission(control):
             # Each acknowledged batch frees room that the fleet does not need now.
             self._loops["control"].pause(PLENTY_SECONDS)
 
-    def _has_plenty(self, control: FleetControl) -> bool:
+    def _has_ample_admission(self, control: FleetControl) -> bool:
         """Return whether admission allows more than twice the items that workers hold or want."""
         if control.desired != "running" or control.policy_step == NO_STEP:
             return False
@@ -241,7 +241,7 @@ class RolloutManager:
         wanted = sum(member.wants(control.policy_step) for member in self._roster.members)
         return control.admission_remaining > 2 * (outstanding + wanted)
 
-    def _take_control(self, control: FleetControl, *, accepted: int) -> None:
+    def _apply_control(self, control: FleetControl, *, accepted: int) -> None:
         """Apply a command of the platform.
 
         Args:
@@ -252,7 +252,7 @@ class RolloutManager:
         self._refused_since = None
         before, self._control = self._control, control
         self._accepted_at_control = accepted
-        self._errands.hear(control)
+        self._operator_requests.hear(control)
         if before is None or before.fingerprint != control.fingerprint:
             self._wake_conduct.set()
             self._wake_weights.set()
@@ -268,7 +268,7 @@ class RolloutManager:
         is_over = is_replaced or now - self._refused_since > RETIRE_AFTER_SECONDS
         if is_over and not self._is_stopped:
             self._events.add("fleet_retired", f"The platform refuses the manager: {failure}")
-            self._stop_members()
+            self._stop_workers()
             self._source.retire()
 
     def _fetch(self) -> None:
@@ -278,25 +278,29 @@ class RolloutManager:
         if control is None or control.policy_step == NO_STEP:
             return
         wanted = (control.epoch, control.policy_step)
-        if known is not None and known.rank >= (control.weights_order, *wanted):
+        if known is not None and known.rank >= (control.weights_command, *wanted):
             return
         pause_seconds = RETRY_SECONDS
         try:
             newer = self._source_of_weights.receive(wanted)
             pause_seconds = TICK_SECONDS
         except InvalidMessage as flaw:
-            self._tell_of_weights("weights_torn", wanted, f"does not match its metadata: {flaw}")
+            self._emit_weights_problem(
+                "weights_torn", wanted, f"does not match its metadata: {flaw}"
+            )
             newer = None
         except WeightsUnavailable as failure:
-            self._tell_of_weights("weights_unavailable", wanted, f"is not available: {failure}")
+            self._emit_weights_problem(
+                "weights_unavailable", wanted, f"is not available: {failure}"
+            )
             newer = None
         if newer is None:
             self._loops["weights"].pause(pause_seconds)
             return
-        self._shared = self._source.share(replace(newer, order=control.weights_order))
+        self._shared = self._source.share(replace(newer, order=control.weights_command))
         self._wake_conduct.set()
 
-    def _tell_of_weights(self, kind: str, wanted: Version, what: str) -> None:
+    def _emit_weights_problem(self, kind: str, wanted: Version, what: str) -> None:
         """Emit one event per version and problem; the download is retried regardless."""
         if self._told_of_weights != (kind, wanted):
             self._told_of_weights = (kind, wanted)
@@ -309,11 +313,11 @@ class RolloutManager:
         self._log.trim()
         # Read the state first: the final report of a failed fleet must carry the reason.
         state, reason = self._state()
-        self._reporter.episodes.extend(self._roster.take_episodes())
+        self._reporter.episodes.extend(self._roster.pop_episodes())
         self._reporter.events.extend(self._events.take())
         workers = self._roster.reports(self._newest_step())
-        for_good = state == "failed" and self._is_hopeless()
-        report = self._reporter.next(state, reason, workers, for_good=for_good)
+        is_final = state == "failed" and self._cannot_recover()
+        report = self._reporter.next(state, reason, workers, is_final=is_final)
         accepted = self._roster.accepted
         try:
             control = self._api.report(report)
@@ -324,7 +328,7 @@ class RolloutManager:
         self._reported_state = state
         self._reporter.delivered()
         self._roster.told(workers)
-        self._take_control(control, accepted=accepted)
+        self._apply_control(control, accepted=accepted)
 
     def _newest_step(self) -> int:
         return self._control.policy_step if self._control else NO_STEP
@@ -359,9 +363,9 @@ class RolloutManager:
             return "paused", reason
         return "starting", reason
 
-    def _is_hopeless(self) -> bool:
+    def _cannot_recover(self) -> bool:
         """Return whether another fleet of this configuration would fail the same way."""
-        return any(member.is_hopeless for member in self._roster.staying)
+        return any(member.cannot_recover for member in self._roster.staying)
 
     def _why_given_up(self, failed: int, count: int) -> str:
         causes = {member.report(0).reason for member in self._roster.staying if member.is_given_up}

@@ -16,7 +16,7 @@ from typing import Any, Final
 from rolldeck.errands import LogLines, LogRequest, RecordingOrder, StacksRequest
 from rolldeck.errors import RolldeckError
 from rolldeck.wire import FleetControl
-from rollouts.fleet.manager.stack_requests import StackErrands
+from rollouts.fleet.manager.stack_requests import StackRequests
 from rollouts.fleet.manager.worker_pool import WorkerPool
 from rollouts.fleet.manager.worker_supervisor import WorkerSupervisor
 from rollouts.fleet.manager.workers import WorkerSource, cause_of
@@ -71,7 +71,7 @@ class OperatorRequests:
         self._wanted: list[LogRequest] = []
         self._to_film: list[RecordingOrder] = []
         self._stacks_wanted: list[StacksRequest] = []
-        self._stacks = StackErrands(api=api, roster=roster)
+        self._stacks = StackRequests(api=api, roster=roster)
         self._filming: dict[str, tuple[int, str]] = {}
         """Worker index and incarnation by recording id."""
         self._under_way: dict[str, _Reading] = {}
@@ -101,7 +101,7 @@ class OperatorRequests:
                 self._under_way[request.id] = self._ask(request)
         for reading in list(self._under_way.values()):
             if reading.is_over:
-                self._conclude(reading)
+                self._send_answer(reading)
 
     def _assign_films(self, orders: Sequence[RecordingOrder]) -> None:
         """Assign each recording to a worker, and reassign it when that worker is lost."""
@@ -113,12 +113,12 @@ class OperatorRequests:
         for order in orders:
             if order.id in self._filming:
                 continue
-            for member in self._filmers(order):
+            for member in self._workers_that_record(order):
                 if member.ask("record", order) is not None:
                     self._filming[order.id] = (member.index, member.incarnation)
                     break
 
-    def _filmers(self, order: RecordingOrder) -> list[WorkerSupervisor]:
+    def _workers_that_record(self, order: RecordingOrder) -> list[WorkerSupervisor]:
         """Return the workers that can record, those with the fewest recordings first."""
         members = self._roster.members
         if order.worker is not None:
@@ -141,7 +141,7 @@ class OperatorRequests:
         until = time.monotonic() + ANSWER_SECONDS
         return _Reading(request=request, future=asked[0] if asked else None, until=until)
 
-    def _conclude(self, reading: _Reading) -> None:
+    def _send_answer(self, reading: _Reading) -> None:
         """Send the answer; if the read failed, retry on the worker's node or on this one."""
         request = reading.request
         read, failure = _outcome(reading.future)

@@ -66,7 +66,7 @@ def group_obstacle(wanted: Resources, nodes: Sequence[NodeRoom], *, workers: int
     return ""
 
 
-def cordoned_words(count: int) -> str:
+def cordon_note(count: int) -> str:
     """Return the suffix of a message about missing resources while machines are cordoned."""
     if not count:
         return ""

@@ -39,9 +39,9 @@ class Reporter:
         reason: str,
         workers: list[WorkerReport],
         *,
-        for_good: bool = False,
+        is_final: bool = False,
     ) -> FleetReport:
-        """Return the next report; see :class:`FleetReport` for `for_good`."""
+        """Return the next report; see :class:`FleetReport` for `is_final`."""
         if self._under_way is None:
             self._sequence += 1
             episodes = _take(self.episodes, EPISODES_PER_REPORT)
@@ -52,7 +52,7 @@ class Reporter:
             sequence=self._sequence,
             state=state,
             reason=reason,
-            for_good=for_good,
+            is_final=is_final,
             node_id=self._node_id,
             workers=workers,
             episodes=episodes,

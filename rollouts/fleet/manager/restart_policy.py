@@ -18,7 +18,7 @@ class RestartPolicy:
         self._spawn_at: float | None = 0.0
         self.is_given_up = False
         """Whether the worker crashed too often or cannot succeed, and is not restarted."""
-        self.is_hopeless = False
+        self.cannot_recover = False
         """Whether any successor would fail the same way."""
 
     @property
@@ -37,7 +37,7 @@ class RestartPolicy:
     def crashed(self, now: float) -> float | None:
         """Count a crash; return the seconds to wait, or None to give up. See `go_on`."""
         wait = self._budget.crashed(now)
-        return None if self.is_hopeless else wait
+        return None if self.cannot_recover else wait
 
     def go_on(self, wait: float | None, now: float) -> None:
         """Schedule the next incarnation after `wait` seconds, or none (None)."""
@@ -53,5 +53,5 @@ class RestartPolicy:
         """Schedule a start at once; a worker that was given up gets a fresh crash budget."""
         if self.is_given_up:
             self._budget = RestartBudget(RESPAWN_RULE, total=self._budget.total)
-            self.is_given_up = self.is_hopeless = False
+            self.is_given_up = self.cannot_recover = False
         self._spawn_at = now

@@ -27,7 +27,7 @@ class _Asked(NamedTuple):
         return self.future is None or self.future.done() or time.monotonic() > self.until
 
 
-class StackErrands:
+class StackRequests:
     """Stack requests in progress; no method waits for a worker."""
 
     def __init__(self, *, api: PlatformApi, roster: WorkerPool) -> None:

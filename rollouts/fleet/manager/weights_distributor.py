@@ -30,7 +30,7 @@ class WeightsDelivery:
         self._call: _Call | None = None
         self._known: Rank = NOTHING
 
-    def begin_anew(self) -> None:
+    def reset_offers(self) -> None:
         """Forget all offers, which went to another incarnation."""
         self._call, self._known = None, NOTHING
 
@@ -40,7 +40,7 @@ class WeightsDelivery:
             future = handle.submit("update_weights", offer)
             self._call = _Call(future, now, offer.rank)
 
-    def take_answer(self, now: float, *, has_started: bool) -> None:
+    def on_offer_answer(self, now: float, *, has_started: bool) -> None:
         """Process an answer; `has_started` tells whether the worker has ever answered."""
         call = self._call
         if call is None:
@@ -48,17 +48,17 @@ class WeightsDelivery:
         if not call.future.done():
             if has_started and now - call.since > WEIGHTS_SECONDS:
                 self._call = None
-                self._tell_lost(call, f"no answer within {WEIGHTS_SECONDS:.0f} s")
+                self._emit_lost(call, f"no answer within {WEIGHTS_SECONDS:.0f} s")
             return
         self._call = None
         try:
             epoch, step = call.future.result()
         except Exception as error:  # noqa: BLE001 a lost worker raises many types
-            self._tell_lost(call, cause_of(error))
+            self._emit_lost(call, cause_of(error))
         else:
             self._known = (call.rank[0], epoch, step)
 
-    def _tell_lost(self, call: _Call, reason: str) -> None:
+    def _emit_lost(self, call: _Call, reason: str) -> None:
         self._events.add(
             "weights_not_delivered",
             f"Worker {self._index} did not take version {call.rank[2]}: {reason}",

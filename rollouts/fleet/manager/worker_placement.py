@@ -19,7 +19,7 @@ from ray.util.placement_group import (
 )
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from rollouts.fleet.manager.placement import NodeRoom, cordoned_words, group_obstacle, obstacle
+from rollouts.fleet.manager.placement import NodeRoom, cordon_note, group_obstacle, obstacle
 from rollouts.fleet.process.settings import FleetSettings
 
 LOOK_AGAIN_AFTER_SECONDS: Final = 1.0
@@ -49,13 +49,13 @@ class WorkerPlacement:
         self._rooms: list[NodeRoom] = []
         self._looked_at = -LOOK_AGAIN_AFTER_SECONDS
 
-    def stay_off(self, nodes: frozenset[str]) -> None:
+    def exclude_nodes(self, nodes: frozenset[str]) -> None:
         """Place no further workers on these nodes.
 
         A reservation that is still pending is released; the next worker makes a new one.
         """
         self._closed = nodes
-        if self._group is not None and self._told_of(self._group).get("state") == "PENDING":
+        if self._group is not None and self._group_options(self._group).get("state") == "PENDING":
             self.close()
 
     def placement(self, index: int) -> dict[str, Any]:
@@ -79,7 +79,7 @@ class WorkerPlacement:
         """Return which resources the cluster lacks for a worker that has no node yet."""
         if self._group is None or index >= self._workers or index in self._outside:
             return self._lack(obstacle(self._wanted, self._look()))
-        found = self._told_of(self._group).get("state")
+        found = self._group_options(self._group).get("state")
         if found == "PENDING":
             return self._lack(group_obstacle(self._wanted, self._look(), workers=self._workers))
         # A node died: Ray reschedules its bundles and keeps the others.
@@ -107,7 +107,7 @@ class WorkerPlacement:
                 )
         return self._group
 
-    def _told_of(self, group: PlacementGroup) -> dict[str, Any]:
+    def _group_options(self, group: PlacementGroup) -> dict[str, Any]:
         found: dict[str, Any] = placement_group_table(group)
         return found
 
@@ -115,11 +115,11 @@ class WorkerPlacement:
         """Return the node of a worker's bundle; empty if unknown or if no node is excluded."""
         if not self._closed:
             return ""
-        return str(self._told_of(group).get("bundles_to_node_id", {}).get(index) or "")
+        return str(self._group_options(group).get("bundles_to_node_id", {}).get(index) or "")
 
     def _lack(self, said: str) -> str:
         """Return the missing resources, with a note about cordoned machines."""
-        return said and said + cordoned_words(self._closed_living)
+        return said and said + cordon_note(self._closed_living)
 
     def _look(self) -> list[NodeRoom]:
         now = time.monotonic()
@@ -167,7 +167,7 @@ def node_of(actor_id: str) -> str:
     return "" if not place[1] or place in queues else str(place[0])
 
 
-def is_seated(actor: Any) -> bool:
+def is_placed(actor: Any) -> bool:
     """Return whether an actor has a process on some node; it may still be starting."""
     return bool(node_of(id_of(actor)))
 

@@ -27,7 +27,7 @@ class WorkerPool:
         """Ordered by index, including workers that are leaving."""
         self._left: list[WorkerReport] = []
         self._closed = frozenset(settings.closed_nodes)
-        source.stay_off(self._closed)
+        source.exclude_nodes(self._closed)
         self._accepted_of_the_left = 0
         self._episodes_of_the_left: list[EpisodeWindow] = []
         self.resize(settings.config.fleet.num_workers, 0.0)
@@ -77,9 +77,9 @@ class WorkerPool:
         by_node = {order.node: order for order in orders}
         if by_node.keys() != self._closed:
             self._closed = frozenset(by_node)
-            self._source.stay_off(self._closed)
+            self._source.exclude_nodes(self._closed)
             for member in self.members:
-                member.seek_another_seat(now)
+                member.request_other_node(now)
         for member in self.members:
             member.leave_machine(by_node, now)
 
@@ -90,7 +90,7 @@ class WorkerPool:
             if member.is_gone:
                 self._part_with(member)
 
-    def take_episodes(self) -> list[EpisodeWindow]:
+    def pop_episodes(self) -> list[EpisodeWindow]:
         """Return the statistics collected since the last call."""
         windows, self._episodes_of_the_left = self._episodes_of_the_left, []
         for member in self.members:

@@ -69,12 +69,12 @@ class WorkerSupervisor:
         self._accepted_before = 0
         self._lost_steps = 0
         self._reason = ""
-        self._patience = ResponseTimeout()
+        self._wait_limit = ResponseTimeout()
 
     @property
     def obstacle(self) -> str:
         """Reason why the cluster cannot start the worker; empty if there is none."""
-        return self._patience.obstacle
+        return self._wait_limit.obstacle
 
     @property
     def is_leaving(self) -> bool:
@@ -107,9 +107,9 @@ class WorkerSupervisor:
         return self._succession.is_given_up
 
     @property
-    def is_hopeless(self) -> bool:
+    def cannot_recover(self) -> bool:
         """Whether the worker was given up because any successor would fail the same way."""
-        return self.is_given_up and self._succession.is_hopeless
+        return self.is_given_up and self._succession.cannot_recover
 
     @property
     def refusal(self) -> str:
@@ -119,10 +119,10 @@ class WorkerSupervisor:
     @property
     def is_idle(self) -> bool:
         """Whether a drain no longer has to wait for this worker."""
-        return self.is_given_up or self.is_out or self._has_nothing_left
+        return self.is_given_up or self.is_out or self._is_empty
 
     @property
-    def _has_nothing_left(self) -> bool:
+    def _is_empty(self) -> bool:
         state = self._state
         return (
             state is not None and state.is_drained and state.report.state in {"draining", "failed"}
@@ -166,21 +166,21 @@ class WorkerSupervisor:
             elif self._succession.is_due(now) and not self._cordon.is_up:
                 self._spawn(now)
             return
-        self._take_state(now)
+        self._receive_state(now)
         if self._handle is not None:
-            self._delivery.take_answer(now, has_started=self._state is not None)
+            self._delivery.on_offer_answer(now, has_started=self._state is not None)
         self._end_if_due(now)
 
     def _end_if_due(self, now: float) -> None:
         if self._leaving_since is not None:
-            if self._has_wound_down(now, is_overdue=now - self._leaving_since > LEAVE_SECONDS):
+            if self._finish_winding_down(now, is_overdue=now - self._leaving_since > LEAVE_SECONDS):
                 self.kill()
                 ending = ending_of(self.index, self._incarnation, self._state, SMALLER)
                 exit_events.emit_leaving(self._events, ending, waiting=self.outstanding)
             return
         reason = self._why_to_end(now)
         if reason:
-            self._take_farewell()
+            self._receive_final_state()
             self._bury(reason, now)
 
     def _why_to_end(self, now: float) -> str:
@@ -189,7 +189,7 @@ class WorkerSupervisor:
             return self._restart_reason if self._farewell.is_over(now) else ""
         if self._cordon.is_draining:
             is_overdue = self._cordon.is_overdue(now)
-            return self._cordon.why if self._has_wound_down(now, is_overdue=is_overdue) else ""
+            return self._cordon.why if self._finish_winding_down(now, is_overdue=is_overdue) else ""
         return ""
 
     def restart(self, order: RestartOrder, now: float) -> None:
@@ -217,9 +217,9 @@ class WorkerSupervisor:
         if self._state is not None and self._handle is not None and not is_ending:
             self._cordon.vacate(orders.get(self._state.report.node_id), now)
 
-    def seek_another_seat(self, now: float) -> None:
+    def request_other_node(self, now: float) -> None:
         """Cancel a worker that still waits for placement and request it again elsewhere."""
-        if self._handle is None or self._state is not None or self._handle.is_seated():
+        if self._handle is None or self._state is not None or self._handle.is_placed():
             return
         self._handle.kill()
         self._handle = self._exchange = None
@@ -238,7 +238,7 @@ class WorkerSupervisor:
             future = self._handle.submit("exchange", orders)
             self._exchange = Call(future, now, credits=orders.credits)
 
-    def give_weights(self, offer: WeightsOffer, now: float) -> None:
+    def offer_weights(self, offer: WeightsOffer, now: float) -> None:
         """Offer a version of the weights unless the worker has it or the offer is in progress."""
         if self._handle is not None:
             self._delivery.offer(offer, self._handle, now)
@@ -262,7 +262,7 @@ class WorkerSupervisor:
     def kill(self) -> None:
         """End the worker at once; it is not restarted."""
         self._succession.nobody()
-        self._take_farewell()
+        self._receive_final_state()
         self._has_ended = True
         handle, self._handle = self._handle, None
         if handle is not None:
@@ -296,15 +296,15 @@ class WorkerSupervisor:
             announced_step=announced_step,
         )
 
-    def _has_wound_down(self, now: float, *, is_overdue: bool) -> bool:
+    def _finish_winding_down(self, now: float, *, is_overdue: bool) -> bool:
         """Ask the worker to end if it is empty or overdue; return whether it has ended."""
         # A worker that has never answered has nothing to send.
-        is_due = self._state is None or self._has_nothing_left or is_overdue
+        is_due = self._state is None or self._is_empty or is_overdue
         return self._handle is not None and self._farewell.has_come(
             self._handle, now, is_due=is_due
         )
 
-    def _take_farewell(self) -> None:
+    def _receive_final_state(self) -> None:
         last = self._farewell.take()
         if last is not None:
             self._state = self._heard(last)
@@ -318,18 +318,18 @@ class WorkerSupervisor:
         )
         self._spawned_at = now
         self._exchange = None
-        self._delivery.begin_anew()
+        self._delivery.reset_offers()
         try:
             self._handle = self._source.spawn(settings)
         except Exception as error:  # noqa: BLE001 clusters raise many types
             self._bury(f"did not start: {error}", now)
 
-    def _take_state(self, now: float) -> None:
+    def _receive_state(self, now: float) -> None:
         call = self._exchange
         if call is None:
             return
         if not call.future.done():
-            self._judge_silence(call, now)
+            self._check_silence(call, now)
             return
         self._exchange = None
         try:
@@ -339,16 +339,16 @@ class WorkerSupervisor:
             return
         state = self._heard(state)
         if state.report.state == "failed":
-            self._succession.is_hopeless = state.is_hopeless
+            self._succession.cannot_recover = state.cannot_recover
             self._bury(state.report.reason, now, last=state)
             return
         self._pace.note(state.report.fragments_cut, now)
         self._state = state
 
-    def _judge_silence(self, call: Call, now: float) -> None:
+    def _check_silence(self, call: Call, now: float) -> None:
         if self._handle is not None:
             spawned_at = self._spawned_at if self._state is None else None
-            reason = self._patience.judge(call, self._handle, spawned_at=spawned_at, now=now)
+            reason = self._wait_limit.judge(call, self._handle, spawned_at=spawned_at, now=now)
             if reason:
                 self._bury(reason, now)
 
@@ -360,7 +360,7 @@ class WorkerSupervisor:
         for event in state.events:
             details = {**event.details, "worker": self.index}
             self._events.pass_on(replace(event, details=details))
-        self._patience.obstacle = ""
+        self._wait_limit.obstacle = ""
         if self._measured is not None:
             state = replace(state, report=with_measurements(state.report, self._measured))
         return state
@@ -379,8 +379,8 @@ class WorkerSupervisor:
         ending = ending_of(self.index, self._incarnation, last, reason[:2000])
         self._lost_steps += ending.lost_steps
         self._state = self._measured = self._exchange = None
-        self._delivery.begin_anew()
-        self._reason, self._patience.obstacle = reason, ""
+        self._delivery.reset_offers()
+        self._reason, self._wait_limit.obstacle = reason, ""
         if self.is_leaving:
             exit_events.emit_loss(self._events, ending)
             return
@@ -395,6 +395,6 @@ class WorkerSupervisor:
             self._succession.replaced(now)
         else:
             wait = self._succession.crashed(now)
-            log = log_files.last_words(self._settings, worker=self.index)
+            log = log_files.last_log_lines(self._settings, worker=self.index)
             exit_events.emit_crash(self._events, ending, wait=wait, log=log)
             self._succession.go_on(wait, now)

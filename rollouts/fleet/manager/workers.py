@@ -19,7 +19,7 @@ class WorkerHandle(Protocol):
     def obstacle(self) -> str:
         """Return why the worker cannot start at present; empty if it can."""
 
-    def is_seated(self) -> bool:
+    def is_placed(self) -> bool:
         """Return whether the worker has been placed; it may still be starting."""
 
 
@@ -29,7 +29,7 @@ class WorkerSource(Protocol):
     def spawn(self, settings: WorkerSettings) -> WorkerHandle:
         """Start a worker; its first answer may take a while."""
 
-    def stay_off(self, nodes: frozenset[str]) -> None:
+    def exclude_nodes(self, nodes: frozenset[str]) -> None:
         """Place further workers on other nodes than these, given by Ray's node ids."""
 
     def share(self, record: WeightsRecord) -> WeightsOffer:
@@ -76,7 +76,7 @@ class LocalHandle:
         """Return an empty string: threads always start."""
         return ""
 
-    def is_seated(self) -> bool:
+    def is_placed(self) -> bool:
         """Return True: the worker is in this process."""
         return True
 
@@ -88,7 +88,7 @@ class LocalWorkers:
         """Start a worker's loops."""
         return LocalHandle(settings)
 
-    def stay_off(self, nodes: frozenset[str]) -> None:
+    def exclude_nodes(self, nodes: frozenset[str]) -> None:
         """Do nothing: all workers are in this process."""
 
     def share(self, record: WeightsRecord) -> WeightsOffer:

@@ -15,7 +15,7 @@ def linear(inputs: int, units: int, gain: float) -> nn.Linear:
     return layer
 
 
-def tower(sizes: Sequence[int], gain: float) -> nn.Sequential:
+def tanh_mlp(sizes: Sequence[int], gain: float) -> nn.Sequential:
     """Return a tanh MLP whose last layer is linear.
 
     Args:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from rollouts.fleet.policies.base import TorchPolicy
 from rollouts.fleet.policies.heads import head_for
 from rollouts.fleet.policies.inputs import vectors
-from rollouts.fleet.policies.layers import tower
+from rollouts.fleet.policies.layers import tanh_mlp
 from rollouts.fleet.policies.policy_protocol import State
 from rollouts.fleet.policies.spaces import Space
 
@@ -40,8 +40,8 @@ class MlpPolicy(nn.Module):
             is_continuous: Whether actions follow a Gaussian with a learned standard deviation.
         """
         super().__init__()
-        self.policy_net = tower([observation_size, *hidden_sizes, action_size], 0.01)
-        self.value_net = tower([observation_size, *hidden_sizes, 1], 1.0)
+        self.policy_net = tanh_mlp([observation_size, *hidden_sizes, action_size], 0.01)
+        self.value_net = tanh_mlp([observation_size, *hidden_sizes, 1], 1.0)
         if is_continuous:
             self.log_std = nn.Parameter(torch.zeros(action_size))
 

@@ -30,7 +30,7 @@ class WeightsDoNotFit(ValueError):
     def between(cls, wanted: Mapping[str, Shape], given: Mapping[str, Shape]) -> Self:
         """Return the error for shapes `given` by name that differ from those `wanted`."""
         differing = sorted(dict(wanted.items() ^ given.items()))
-        flaws = {name: _flaw(wanted.get(name), given.get(name)) for name in differing}
+        flaws = {name: _problem_of(wanted.get(name), given.get(name)) for name in differing}
         named = [f"{name[:120]} {flaw}" for name, flaw in flaws.items()][:NAMED_AT_MOST]
         more = len(flaws) - len(named)
         rest = f", and {more} more" if more else ""
@@ -116,7 +116,7 @@ def _rounded(actions: NDArray[Any], dtype: str) -> NDArray[Any]:
     return actions.astype(dtype, copy=False)
 
 
-def _flaw(wanted: Shape | None, given: Shape | None) -> str:
+def _problem_of(wanted: Shape | None, given: Shape | None) -> str:
     if given is None or wanted is None:
         return "is missing" if given is None else "is unknown"
     return f"is {list(given)}, expected {list(wanted)}"

@@ -68,7 +68,7 @@ class _RingHandler(logging.Handler):
             self._ring.write(self.format(record).encode(errors="replace") + b"\n")
 
 
-def take_output(settings: FleetSettings, *, worker: int | None) -> None:
+def redirect_output(settings: FleetSettings, *, worker: int | None) -> None:
     """Redirect stdout and stderr of this process to its log, until its end.
 
     For processes that hold a single actor. The kernel performs the writes, so the file also
@@ -109,7 +109,7 @@ class OutputPump:
         The caller closes it once the process has inherited it.
         """
         with self._lock:
-            self._let_go(slot)
+            self._drain_old_output(slot)
             if slot not in self._logs:
                 path = log_files.log_of(
                     self._settings.fleet, worker=self._settings.index, slot=slot
@@ -141,7 +141,7 @@ class OutputPump:
             self._thread.join(2.0)
         with self._lock:
             for slot in list(self._logs):
-                self._let_go(slot)
+                self._drain_old_output(slot)
                 self._logs.pop(slot).close()
             self._selector.close()
             os.close(self._bell)
@@ -175,7 +175,7 @@ class OutputPump:
             if slot not in self._reading or not self._read(slot):
                 return
 
-    def _let_go(self, slot: int) -> None:
+    def _drain_old_output(self, slot: int) -> None:
         """Read the last output of an earlier process; output of its children is discarded."""
         self._drain(slot)
         self._stop_reading(slot)

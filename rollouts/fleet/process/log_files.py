@@ -112,7 +112,7 @@ def log_of(settings: FleetSettings, *, worker: int | None, slot: int | None) -> 
     return folder_of(settings) / f"w{worker}-slot-{slot // size * size}.log"
 
 
-def last_words(settings: FleetSettings, *, worker: int) -> list[str]:
+def last_log_lines(settings: FleetSettings, *, worker: int) -> list[str]:
     """Return the last lines of a worker's log, if the worker ran on this node."""
     return tail(log_of(settings, worker=worker, slot=None), lines=LAST_WORDS)
 
@@ -130,7 +130,7 @@ def tail(path: Path, *, lines: int) -> list[str]:
     return log_text.last_lines(raw, lines=lines, is_whole=begin == 0)
 
 
-def forget_old_runs(settings: FleetSettings) -> None:
+def delete_old_runs(settings: FleetSettings) -> None:
     """Delete the logs of runs without output for a week."""
     mine = folder_of(settings)
     oldest = time.time() - FORGET_AFTER_SECONDS

@@ -38,7 +38,7 @@ def clean(line: str) -> str:
     return shown
 
 
-def clean_all(lines: Iterable[str], *, most: int = LINES_AT_MOST) -> list[str]:
+def clean_lines(lines: Iterable[str], *, most: int = LINES_AT_MOST) -> list[str]:
     """Return the last `most` of `lines`, each as :func:`clean` leaves it."""
     kept = list(lines)[-most:] if most > 0 else []
     return [clean(line) for line in kept]
@@ -69,4 +69,4 @@ def last_lines(raw: bytes, *, lines: int, is_whole: bool) -> list[str]:
         found.pop()
     if not is_whole and len(found) > 1:
         found = found[1:]
-    return clean_all(found, most=min(lines, LINES_AT_MOST))
+    return clean_lines(found, most=min(lines, LINES_AT_MOST))

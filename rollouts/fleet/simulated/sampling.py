@@ -58,7 +58,7 @@ class SimulatedInference:
         Raises:
             SimulatedFailure: With probability `failure_rate`.
         """
-        _take_time(self._random, self._act_seconds, self._spread)
+        _simulate_duration(self._random, self._act_seconds, self._spread)
         if self._random.random() < self._failure_rate:
             raise SimulatedFailure("the simulated inference failed")
         count = len(obs)
@@ -126,7 +126,7 @@ class SimulatedEnvironment:
         Raises:
             SimulatedFailure: With probability `failure_rate`.
         """
-        _take_time(self._random, self._step_seconds, self._spread)
+        _simulate_duration(self._random, self._step_seconds, self._spread)
         if self._random.random() < self._failure_rate:
             raise SimulatedFailure("the simulated environment failed")
         self._left -= 1
@@ -139,7 +139,7 @@ class SimulatedEnvironment:
         return self._random.standard_normal(4, dtype=np.float32)
 
 
-def _take_time(rng: np.random.Generator, mean_seconds: float, spread: float) -> None:
+def _simulate_duration(rng: np.random.Generator, mean_seconds: float, spread: float) -> None:
     if mean_seconds:
         time.sleep(max(0.0, rng.normal(mean_seconds, mean_seconds * spread)))
 

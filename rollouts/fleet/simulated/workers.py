@@ -202,7 +202,7 @@ class SimulatedHandle:
         """Return an empty string: objects always start."""
         return ""
 
-    def is_seated(self) -> bool:
+    def is_placed(self) -> bool:
         """Return True: the worker is in the manager's process."""
         return True
 
@@ -240,7 +240,7 @@ class SimulatedWorkers:
         worker = SimulatedWorker(settings, self._simulation, clock=self._clock, output=self._output)
         return SimulatedHandle(worker)
 
-    def stay_off(self, nodes: frozenset[str]) -> None:
+    def exclude_nodes(self, nodes: frozenset[str]) -> None:
         """Do nothing: all workers are in the manager's process."""
 
     def share(self, record: WeightsRecord) -> WeightsOffer:

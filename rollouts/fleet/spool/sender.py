@@ -112,7 +112,7 @@ class Sender:
         """Queue a fragment and write it to the spool, without waiting for the platform."""
         with self._changed:
             self._queue.append(fragment)
-            self._write_down()
+            self._store()
             self._changed.notify()
 
     def close(self) -> None:
@@ -123,7 +123,7 @@ class Sender:
 
     def turn(self) -> None:
         """Send one request, or wait up to a second for fragments."""
-        self._look_for_inheritance()
+        self._adopt_orphaned_spools()
         with self._changed:
             if not self.waiting and not self._is_closing:
                 self._changed.wait(1.0)
@@ -143,17 +143,17 @@ class Sender:
             self._asked_at = None
         if self._monitor:
             self._monitor.record("send", time.monotonic() - began, began)
-        self._take_receipt(fragments, receipt)
+        self._on_receipt(fragments, receipt)
 
     def save(self) -> None:
         """Write the queue to the spool and close it; call this last."""
         with self._changed:
-            self._write_down()
+            self._store()
             self._spool.close()
             if self._inherited is not None:
                 self._inherited.close()
 
-    def _look_for_inheritance(self) -> None:
+    def _adopt_orphaned_spools(self) -> None:
         now = time.monotonic()
         if self._inherited is not None and not self._inherited:
             self._inherited.close()
@@ -167,7 +167,7 @@ class Sender:
             self._look_at = now
             self._inherited = found
             if found.lost:
-                self._tell_loss(found)
+                self._emit_spool_loss(found)
             self._events.add(
                 "spool_inherited",
                 f"Sending {len(found)} fragments left by worker {found.folder.name}",
@@ -178,10 +178,10 @@ class Sender:
         """Return the oldest fragments that fit into a request, without removing them."""
         count = 1 if self._alone else PER_REQUEST
         with self._changed:
-            spool = self._filled_spool()
+            spool = self._nonempty_spool()
             candidates = spool.oldest(count) if spool else list(islice(self._queue, count))
         if spool is not None and spool.lost:
-            self._tell_loss(spool)
+            self._emit_spool_loss(spool)
         chosen: list[bytes] = []
         size = 0
         for fragment in candidates:
@@ -191,7 +191,7 @@ class Sender:
             chosen.append(fragment)
         return chosen
 
-    def _filled_spool(self) -> Spool | None:
+    def _nonempty_spool(self) -> Spool | None:
         for spool in (self._inherited, self._spool):
             if spool:
                 return spool
@@ -201,13 +201,13 @@ class Sender:
         """Remove the oldest fragments; some may have moved to the spool since they were sent."""
         with self._changed:
             for _ in range(count):
-                spool = self._filled_spool()
+                spool = self._nonempty_spool()
                 if spool is None:
                     self._queue.popleft()
                 else:
                     spool.remove_oldest()
 
-    def _take_receipt(self, fragments: list[bytes], receipt: FragmentReceipt) -> None:
+    def _on_receipt(self, fragments: list[bytes], receipt: FragmentReceipt) -> None:
         # Count before removal: a credit is never free before its fragment is counted.
         self.accepted += receipt.accepted
         self.sent += len(fragments)
@@ -229,7 +229,7 @@ class Sender:
         self._is_away = not isinstance(failure, Conflict)
         if self._is_away:
             with self._changed:
-                self._write_down()
+                self._store()
         if away >= SPEAK_AFTER_SECONDS and not self._has_spoken:
             self._has_spoken = True
             self._events.add(
@@ -258,21 +258,21 @@ class Sender:
         asked_at = self._asked_at
         return asked_at is not None and time.monotonic() - asked_at > AWAY_AFTER_SECONDS
 
-    def _write_down(self) -> None:
+    def _store(self) -> None:
         """Move the queue to the spool as far as the disk accepts it; requires the lock."""
         while self._queue:
             if not self._spool.has_room():
-                self._tell_fault("the size limit is reached")
+                self._emit_disk_fault("the size limit is reached")
                 return
             try:
                 self._spool.append(self._queue[0])
             except OSError as error:
-                self._tell_fault(str(error))
+                self._emit_disk_fault(str(error))
                 return
             self._queue.popleft()
             self._spool_fault = ""
 
-    def _tell_fault(self, fault: str) -> None:
+    def _emit_disk_fault(self, fault: str) -> None:
         """Emit one event when fragments stay in memory, until the disk accepts some again."""
         if not self._spool_fault:
             self._events.add(
@@ -280,7 +280,7 @@ class Sender:
             )
         self._spool_fault = fault
 
-    def _tell_loss(self, spool: Spool) -> None:
+    def _emit_spool_loss(self, spool: Spool) -> None:
         lost, spool.lost = spool.lost, 0
         self.lost += lost
         self._events.add(

@@ -185,7 +185,7 @@ class SpoolDirectory:
         self._root = root
         self.folder = root / run_key
 
-    def next_inheritance(self) -> Spool | None:
+    def next_orphaned_spool(self) -> Spool | None:
         """Return the oldest spool of an ended worker, locked for this process."""
         for folder in _folders(self.folder):
             spool = Spool.inherit(folder)

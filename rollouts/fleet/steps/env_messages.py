@@ -155,14 +155,14 @@ class Channel:
             if not came:
                 raise EOFError
             self._unread += came
-            messages = self._whole_ones()
+            messages = self._complete_messages()
         return messages
 
     def close(self) -> None:
         """Close this end."""
         self._socket.close()
 
-    def _whole_ones(self) -> list[Any]:
+    def _complete_messages(self) -> list[Any]:
         messages = []
         at, unread = 0, self._unread
         while len(unread) - at >= _LENGTH_BYTES:

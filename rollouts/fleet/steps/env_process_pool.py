@@ -297,7 +297,7 @@ class EnvProcessPool:
             slot.error = reason
             self._build_at.pop(number, None)
             slot.restarts += 1
-            self._tell_lost(number)
+            self._emit_lost(number)
         kind, what = (
             ("slot_failed", "given up") if wait is None else ("slot_restarted", "restarting")
         )
@@ -317,7 +317,7 @@ class EnvProcessPool:
         slot.error = error
         slot.restarts += 1
         slot.process.held.discard(number)
-        self._tell_lost(number)
+        self._emit_lost(number)
         last_line = error.strip().rpartition("\n")[2]
         kind, what = (
             ("slot_failed", "given up") if wait is None else ("slot_restarted", "restarted")
@@ -330,7 +330,7 @@ class EnvProcessPool:
             error=error[-2000:],
         )
 
-    def _tell_lost(self, number: int) -> None:
+    def _emit_lost(self, number: int) -> None:
         self._listener.lost(number)
         if self._slots[number].state == "failed":
             self._listener.given_up(number)

@@ -22,7 +22,7 @@ from rollouts.fleet.steps.env_messages import (
     Setup,
     StepResult,
 )
-from rollouts.fleet.steps.recorder import FilmedEnvironment
+from rollouts.fleet.steps.recorder import RecordedEnvironment
 
 Rows = NDArray[np.intp]
 """Distinct rows, ``[N]``, in any order."""
@@ -51,7 +51,7 @@ class EnvRows:
         """Shared block; None until an environment exists."""
         self._to_film: dict[int, tuple[str, str]] = {}
         """Recording id and file by row, for the row's next episode."""
-        self._filmed: dict[int, tuple[str, FilmedEnvironment, Environment]] = {}
+        self._filmed: dict[int, tuple[str, RecordedEnvironment, Environment]] = {}
         """Recording id, recorded environment and the row's own environment, by row."""
 
     def build(self, row: int, seed: int) -> None:
@@ -154,7 +154,7 @@ class EnvRows:
     def _begin_film(self, row: int, own: Environment) -> Environment:
         order_id, film = self._to_film.pop(row)
         try:
-            filmed = FilmedEnvironment(make, self._setup.spec, self._setup.kwargs, Path(film))
+            filmed = RecordedEnvironment(make, self._setup.spec, self._setup.kwargs, Path(film))
         except Exception as error:  # noqa: BLE001 environments may raise anything
             self._tell(Recorded(row, order_id, error=f"{type(error).__name__}: {error}"))
             return own

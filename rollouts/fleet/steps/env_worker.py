@@ -183,7 +183,7 @@ class EnvWorker:
         try:
             return [self._read(message) for message in self._channel.receive()]
         except (EOFError, OSError) as error:
-            raise EnvWorkerDied(self._obituary()) from error
+            raise EnvWorkerDied(self._exit_reason()) from error
 
     def observation(self, row: int) -> NDArray[Any]:
         """Return a copy of the current observation of the environment in `row`."""
@@ -232,7 +232,7 @@ class EnvWorker:
         try:
             self._channel.send(message)
         except OSError as error:
-            raise EnvWorkerDied(self._obituary()) from error
+            raise EnvWorkerDied(self._exit_reason()) from error
 
     def _read(self, message: FromProcess) -> Ready | Began | EnvCrashed | Recorded | Stepped:
         """Map the block on the first message, and read arrived steps from it."""
@@ -258,7 +258,7 @@ class EnvWorker:
             os.close(self._memory)
             self._memory = None
 
-    def _obituary(self) -> str:
+    def _exit_reason(self) -> str:
         if self._process is None:
             return "not started"
         try:

@@ -108,7 +108,7 @@ class EnvsInWorker:
             raise EnvWorkerDied("not started")
         os.read(self._bell[0], 4096)
         while self._asked:
-            with _telling():
+            with _reporting_errors():
                 self._do(self._asked.popleft())
         told = [self._read(message) for message in self._told]
         self._told.clear()
@@ -167,7 +167,7 @@ class EnvsInWorker:
 
 
 @contextmanager
-def _telling() -> Iterator[None]:
+def _reporting_errors() -> Iterator[None]:
     try:
         yield
     except Exception as error:

@@ -97,7 +97,7 @@ class FragmentBuilder:
         self._epoch, self._newest_step = epoch, policy_step
         self._begins_fragments = begins_fragments
 
-    def forget_the_old(self) -> None:
+    def drop_stale_steps(self) -> None:
         """Drop buffered steps of an earlier epoch or of stale versions."""
         dropped = self._cutter.enter_epoch(self._epoch)
         if dropped:
@@ -122,7 +122,7 @@ class FragmentBuilder:
         if dropped:
             self.dropped_steps["stopped"] += dropped
 
-    def take_episodes(self) -> list[EpisodeWindow]:
+    def pop_episodes(self) -> list[EpisodeWindow]:
         """Return the statistics of episodes that ended since the last call."""
         with self._lock:
             return self._statistics.take(time.monotonic())

@@ -70,7 +70,7 @@ class FragmentCutter:
         Returns:
             The fragment that this completes, if any: the steps of an aborted episode may fill it.
         """
-        self._pend(np.array([slot]), np.asarray(obs)[None], {0: episode})
+        self._buffer_observations(np.array([slot]), np.asarray(obs)[None], {0: episode})
         return self._cut(slot, self._length) if self._ended[slot] == self._length else None
 
     def observe(
@@ -98,7 +98,7 @@ class FragmentCutter:
             # Without an open step, an outcome belongs to a dropped one.
             self._end_some(np.flatnonzero(is_open), slots, outcomes)
             ended = self._ended[slots]
-        self._pend(slots, obs, new_episodes)
+        self._buffer_observations(slots, obs, new_episodes)
         full = slots[ended == self._length].tolist()
         return [(slot, self._cut(slot, self._length)) for slot in full]
 
@@ -166,7 +166,7 @@ class FragmentCutter:
         if not acted:
             return None
         if not is_observed:
-            self._columns.observe_last(slot, acted)
+            self._columns.repeat_last_observation(slot, acted)
         fragment = self._cut(slot, acted)
         self._is_contiguous[slot] = False
         return fragment
@@ -211,7 +211,9 @@ class FragmentCutter:
         self._columns.end(chosen, self._ended[chosen], some)
         self._ended[chosen] += 1
 
-    def _pend(self, slots: Slots, obs: NDArray[Any], new_episodes: Mapping[int, str]) -> None:
+    def _buffer_observations(
+        self, slots: Slots, obs: NDArray[Any], new_episodes: Mapping[int, str]
+    ) -> None:
         """Store observations until their actions arrive."""
         self._columns.observe(slots, self.acted[slots], obs)
         for row, episode in new_episodes.items():

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from rolldeck.errands import MOST_RECORDED_BYTES, Filmed
+from rolldeck.errands import MOST_RECORDED_BYTES, RecordedEpisode
 from rollouts.fleet.process import log_text
 
 logger = logging.getLogger(__name__)
@@ -98,7 +98,7 @@ class VideoCamera:
             note = f"encoding the recording failed: {error}"[:1000]
         _describe(
             self._film,
-            Filmed(
+            RecordedEpisode(
                 media_type="video/webm",
                 frames=self._encoded,
                 left_out=self._left_out,
@@ -155,7 +155,7 @@ class TextCamera:
 
     def take(self, frame: Any) -> None:
         """Store a frame while there is room."""
-        text = "\n".join(log_text.clean_all(str(frame).split("\n")))
+        text = "\n".join(log_text.clean_lines(str(frame).split("\n")))
         self._bytes += len(text.encode()) + 1
         if len(self._frames) >= MOST_FRAMES or self._bytes > MOST_TEXT_BYTES:
             self._left_out += 1
@@ -165,7 +165,7 @@ class TextCamera:
     def finish(self) -> None:
         """Write the file."""
         self._film.write_text(FRAME_BREAK.join(self._frames))
-        filmed = Filmed(
+        filmed = RecordedEpisode(
             media_type="text/plain",
             frames=len(self._frames),
             left_out=self._left_out,
@@ -175,13 +175,13 @@ class TextCamera:
         _describe(self._film, filmed)
 
 
-def _describe(film: Path, filmed: Filmed) -> None:
+def _describe(film: Path, filmed: RecordedEpisode) -> None:
     unfinished = film.with_suffix(".unfinished")
     unfinished.write_bytes(msgspec.json.encode(filmed))
     unfinished.rename(description_of(film))
 
 
-class FilmedEnvironment:
+class RecordedEnvironment:
     """Environment rendered after each step; replaces a slot's environment for one episode."""
 
     def __init__(self, make: Any, spec: str, kwargs: Mapping[str, Any], film: Path) -> None:
@@ -212,7 +212,7 @@ class FilmedEnvironment:
         """Begin the episode and the recording."""
         obs, extras = self._environment.reset(seed=self.seed if seed is None else seed)
         self._camera = self._open(self._draw())
-        self._shoot(f"reset · observation {_short(obs)}")
+        self._record_frame(f"reset · observation {_short(obs)}")
         return obs, extras
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
@@ -223,7 +223,7 @@ class FilmedEnvironment:
         if terminated or truncated:
             self.outcome = "terminated" if terminated else "truncated"
         said = f"step {self.length} · action {_short(action)} · reward {float(reward):.6g}"
-        self._shoot(f"{said} · observation {_short(obs)}")
+        self._record_frame(f"{said} · observation {_short(obs)}")
         return obs, reward, terminated, truncated, extras
 
     def close(self) -> None:
@@ -256,7 +256,7 @@ class FilmedEnvironment:
             self._draws, self._why = False, f"rendering failed: {error}"[:900]
             return None
 
-    def _shoot(self, said: str) -> None:
+    def _record_frame(self, said: str) -> None:
         if not self._draws:
             self._camera.take(said)
             return

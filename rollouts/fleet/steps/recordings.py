@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
-from rolldeck.errands import MOST_RECORDED_BYTES, Filmed, RecordingOrder, RecordingUpdate
+from rolldeck.errands import MOST_RECORDED_BYTES, RecordedEpisode, RecordingOrder, RecordingUpdate
 from rolldeck.errors import InvalidRequest, NotFound, RolldeckError
 from rollouts.fleet.steps.env_messages import Recorded
 from rollouts.fleet.steps.recorder import description_of
@@ -31,7 +31,7 @@ LOOK_AGAIN_SECONDS: Final = 0.25
 MOST_ORDERS: Final = 16
 
 
-class Filming(Protocol):
+class RecordingWrapper(Protocol):
     """Interface that starts a recording in an env process."""
 
     def record(self, slot: int, order_id: str, film: str) -> bool:
@@ -76,7 +76,7 @@ class Recordings:
             if order.id not in known and len(known) < MOST_ORDERS:
                 self._orders.append(order)
 
-    def assign(self, filming: Filming, now: float) -> None:
+    def assign(self, filming: RecordingWrapper, now: float) -> None:
         """Assign each request to a slot without a recording; the others keep waiting."""
         if now < self._look_again_at:
             return
@@ -138,7 +138,7 @@ class Recordings:
             update = self._with_film(update, film)
         self._tell(recording_id, update)
 
-    def _assign(self, order: RecordingOrder, filming: Filming) -> int | None:
+    def _assign(self, order: RecordingOrder, filming: RecordingWrapper) -> int | None:
         """Start a recording; return its slot, or None if no slot is available."""
         candidates = [order.slot] if order.slot is not None else self._rotated()
         film = self._folder / f"{order.id}.film"
@@ -166,7 +166,7 @@ class Recordings:
         while not description.exists() and time.monotonic() < deadline:
             time.sleep(0.05)
         try:
-            filmed = msgspec.json.decode(description.read_bytes(), type=Filmed)
+            filmed = msgspec.json.decode(description.read_bytes(), type=RecordedEpisode)
             content = film.read_bytes() if film.exists() else b""
         except OSError as error:
             return self._failed(update, f"the recording was not finished: {error}")

@@ -113,7 +113,7 @@ class StepColumns:
         if is_observed:
             self._finals[slot].append((acted - 1, self._observed(slot, acted).copy()))
 
-    def observe_last(self, slot: int, acted: int) -> None:
+    def repeat_last_observation(self, slot: int, acted: int) -> None:
         """Use the last observation as the one after `acted` steps if none has arrived."""
         finals = self._finals[slot]
         is_final = bool(finals) and finals[-1][0] == acted - 1

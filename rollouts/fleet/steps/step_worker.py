@@ -120,7 +120,7 @@ class StepRolloutWorker:
         self.is_paused = False
         self.refusal = ""
         """Why the policy does not fit these environments; empty if it does."""
-        self.is_hopeless = False
+        self.cannot_recover = False
         """Whether any worker would refuse the same configuration."""
         self.epoch = 0
         """Epoch of the run; weights of other epochs are not used."""
@@ -168,7 +168,7 @@ class StepRolloutWorker:
         if self._prepare is not None:
             prepare, self._prepare = self._prepare, None
             prepare()
-        self._hear(self._patience(now))
+        self._hear(self._wait_limit(now))
         if self._policy is None or self.is_paused:
             return
         self._weights.adopt()
@@ -200,7 +200,7 @@ class StepRolloutWorker:
             # Emitted before `refusal` is set, so that the event is reported with it.
             self._events.add("policy_refused", str(misfit), level="error", field=misfit.field)
             # Another node may have the missing device.
-            self.is_hopeless = not misfit.field.startswith("fleet.")
+            self.cannot_recover = not misfit.field.startswith("fleet.")
             self.refusal = str(misfit)
             return
         self._action_space = ready.action
@@ -255,7 +255,7 @@ class StepRolloutWorker:
 
         return make
 
-    def _patience(self, now: float) -> float:
+    def _wait_limit(self, now: float) -> float:
         """Return how long this turn may wait for environments, in seconds."""
         longest = self._crew.soonest_due(now)
         if self._ready and not self.is_paused:

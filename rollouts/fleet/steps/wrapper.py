@@ -173,7 +173,7 @@ class RolloutWorkerWrapper:
             logger.info("command received: %s, epoch %d", orders.desired, orders.epoch)
         if orders.policy_step != before.policy_step:
             logger.info("version %d announced", orders.policy_step)
-        self._collector.forget_the_old()
+        self._collector.drop_stale_steps()
         worker.epoch = orders.epoch
         worker.is_paused = orders.desired != "running"
         if orders.desired == "draining":
@@ -188,10 +188,10 @@ class RolloutWorkerWrapper:
             outstanding=self._collector.unspent + being_filled + to_send,
             accepted=self._sender.accepted,
             is_drained=not being_filled and not to_send,
-            is_hopeless=self._worker is not None and self._worker.is_hopeless,
+            cannot_recover=self._worker is not None and self._worker.cannot_recover,
             refusal=self._weights.refusal,
             buffered_steps=self._collector.buffered_steps,
-            episodes=self._collector.take_episodes() if is_reporting else [],
+            episodes=self._collector.pop_episodes() if is_reporting else [],
             events=self._coordination.events.take(),
         )
 

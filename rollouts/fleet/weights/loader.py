@@ -200,7 +200,7 @@ class WeightsLoader:
             record = _received(offer)
         except (WeightsUnavailable, InvalidMessage) as failure:
             self._counts["failed"] += 1
-            self._tell_lost(offer.rank, failure)
+            self._emit_lost(offer.rank, failure)
             return
         with self._lock:
             self._record = record
@@ -261,7 +261,7 @@ class WeightsLoader:
             said = text[0].upper() + text[1:]
             self._events.add("weights_refused", said, level="warning", version=list(rank[1:]))
 
-    def _tell_lost(self, rank: Rank, failure: Exception) -> None:
+    def _emit_lost(self, rank: Rank, failure: Exception) -> None:
         """Emit one event per version that could not be received; it is retried regardless."""
         if self._told_lost != rank:
             self._told_lost = rank

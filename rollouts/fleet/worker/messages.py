@@ -33,7 +33,7 @@ class WorkerState(Struct, frozen=True, kw_only=True):
     """Number of fragments of this incarnation that the platform accepted."""
     is_drained: bool
     """Whether no fragment is being filled and none waits to be sent."""
-    is_hopeless: bool = False
+    cannot_recover: bool = False
     """Whether it failed in a way that any worker of the same configuration would."""
     refusal: str = ""
     """Why the newest weights are not used, if their shapes are wrong; otherwise empty."""

@@ -100,7 +100,7 @@ def _leftovers(mine: Mark, proc: Path) -> Iterator[tuple[psutil.Process, str]]:
             continue  # another user's process, or one that has ended
         if mark is None or process.pid == mine.owner_pid:
             continue
-        if not _counts_as_we_do(process.pid, proc):
+        if not _shares_pid_namespace(process.pid, proc):
             continue
         owner_lives = lives(mark, _started(mark.owner_pid))
         reason = why_ended(mark, mine=mine, owner_lives=owner_lives)
@@ -112,7 +112,7 @@ def _leftovers(mine: Mark, proc: Path) -> Iterator[tuple[psutil.Process, str]]:
             yield process, reason
 
 
-def _counts_as_we_do(pid: int, proc: Path) -> bool:
+def _shares_pid_namespace(pid: int, proc: Path) -> bool:
     """Return whether a process is in the same PID namespace as this one.
 
     In a container, its mark holds an id that may belong to another process out here.

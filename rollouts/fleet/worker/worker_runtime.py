@@ -67,7 +67,7 @@ class WorkerRuntime:
         self.events = EventLog()
         if owns_process:
             clean_node(settings, self.events)
-        self._estate = _estate_of(settings.fleet, self.events)
+        self._estate = _spool_directory_of(settings.fleet, self.events)
         self.monitor = PipelineMonitor(now=time.monotonic(), env_processes=env_processes)
         self._measured_in: tuple[Condition, bool] = ("starting", False)
         """State, and whether weights were loaded, when the monitor was last read."""
@@ -81,7 +81,7 @@ class WorkerRuntime:
         self._sender = Sender(
             push,
             spool=Spool(self._estate.folder / self.settings.incarnation),
-            inherit=self._estate.next_inheritance,
+            inherit=self._estate.next_orphaned_spool,
             capacity=self.settings.fleet.config.fleet.to_send_queue_size,
             events=self.events,
             monitor=self.monitor,
@@ -188,7 +188,7 @@ class WorkerRuntime:
         return version[1] if version and version[0] == self.orders.epoch else NO_STEP
 
 
-def _estate_of(settings: FleetSettings, events: EventLog) -> SpoolDirectory:
+def _spool_directory_of(settings: FleetSettings, events: EventLog) -> SpoolDirectory:
     """Return the run's spool directory on this node, without expired fragments."""
     root = settings.spool_root or str(Path(tempfile.gettempdir(), "rolldeck-spool"))
     estate = SpoolDirectory(Path(root), settings.run_key or settings.run)

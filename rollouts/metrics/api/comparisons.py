@@ -9,7 +9,7 @@ from rest_framework.views import APIView
 
 from rollouts.metrics.queries.comparisons import comparison, comparison_list, comparison_row
 from rollouts.metrics.schemas.comparisons import ComparisonRow, Comparisons, KeepComparison
-from rollouts.metrics.services.comparisons import forget_comparison, keep_comparison
+from rollouts.metrics.services.comparisons import delete_comparison, keep_comparison
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Operators, Readers
 from runs.access.queries.audit import token_names
@@ -79,7 +79,7 @@ class ComparisonView(_ReadOrOperate):
 
         Its runs are not changed.
         """
-        forget_comparison(
+        delete_comparison(
             comparison_id=comparison,
             actor=identity_of(request),
             reason=reason_in(request),

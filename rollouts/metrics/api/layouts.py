@@ -9,9 +9,9 @@ from rest_framework.views import APIView
 
 from rollouts.metrics.queries.layouts import layout_list, layout_row
 from rollouts.metrics.schemas.layouts import MetricLayoutRow, MetricLayouts, SetMetricLayout
-from rollouts.metrics.services.layouts import change_layout, forget_layout, keep_layout
+from rollouts.metrics.services.layouts import change_layout, delete_layout, keep_layout
 from runs.access.api.identity import caller_of, identity_of
-from runs.access.api.permissions import LayoutKeepers, Readers
+from runs.access.api.permissions import LayoutEditors, Readers
 from runs.access.rules.rights import may_operate
 from runs.lifecycle.queries.runs import readable_run, run_named
 from web.http.bodies import answer, read, reason_in
@@ -23,7 +23,7 @@ class LayoutsView(APIView):
 
     def get_permissions(self) -> list[BasePermission]:
         """Return the permissions: readers list layouts, users create them."""
-        return [LayoutKeepers() if self.request.method == "POST" else Readers()]
+        return [LayoutEditors() if self.request.method == "POST" else Readers()]
 
     @extend_schema(
         operation_id="metric_layouts_list",
@@ -63,7 +63,7 @@ class LayoutsView(APIView):
 class LayoutView(APIView):
     """One metric layout."""
 
-    permission_classes = [LayoutKeepers]
+    permission_classes = [LayoutEditors]
 
     @extend_schema(
         operation_id="metric_layouts_set",
@@ -97,7 +97,7 @@ class LayoutView(APIView):
 
         Allowed to its author and to operators.
         """
-        forget_layout(
+        delete_layout(
             run=run_named(run),
             layout_id=layout,
             actor=identity_of(request),

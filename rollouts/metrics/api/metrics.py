@@ -241,7 +241,7 @@ class LinesView(APIView):
         return _lines(request, runs)
 
 
-class MomentView(APIView):
+class MetricContextView(APIView):
     """Context of a chart point."""
 
     permission_classes = [Readers]

@@ -64,7 +64,7 @@ def episode_flow(run_id: int, *, after: int) -> EpisodeFlow:
     )
 
 
-def fleet_waited(run_id: int) -> float | None:
+def fleet_wait_share(run_id: int) -> float | None:
     """Return the share of the last minute in which the admission limit paused all env slots.
 
     Mean of the last reports of running workers; None if none is running.

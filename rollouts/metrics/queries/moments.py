@@ -11,7 +11,7 @@ from buffer.items.models.items import Batch
 from rollouts.metrics.models.metrics import MetricSeries
 from rollouts.metrics.queries.metrics import NoSuchMetric
 from rollouts.metrics.queries.series import Asked, as_kept
-from rollouts.metrics.schemas.moments import Moment, MomentBatch, MomentVersion
+from rollouts.metrics.schemas.moments import ContextBatch, ContextVersion, Moment
 from runs.lifecycle.models.runs import PolicyVersion, Run
 from web import database
 
@@ -57,7 +57,7 @@ def moment(run: Run, name: str, asked: Asked) -> Moment:
         amount=last.amount,
         version=None
         if version is None
-        else MomentVersion(
+        else ContextVersion(
             id=version.pk,
             epoch=version.epoch,
             step=version.step,
@@ -105,9 +105,9 @@ def _packed(chunks: list[Any], asked: Asked) -> Iterator[_At]:
             yield _At(at, int(steps[index]), int(amounts[index]))
 
 
-def _shown(batch: Batch, began_at: datetime) -> MomentBatch:
+def _shown(batch: Batch, began_at: datetime) -> ContextBatch:
     trainer = batch.trainer
-    return MomentBatch(
+    return ContextBatch(
         id=str(batch.pk),
         ordinal=batch.ordinal,
         kind=batch.kind,  # type: ignore[arg-type]
@@ -119,5 +119,5 @@ def _shown(batch: Batch, began_at: datetime) -> MomentBatch:
         leased_at=batch.leased_at,
         lease_expires_at=batch.lease_expires_at,
         settled_at=batch.settled_at,
-        in_hand=batch.settled_at is None or batch.settled_at >= began_at,
+        with_trainer=batch.settled_at is None or batch.settled_at >= began_at,
     )

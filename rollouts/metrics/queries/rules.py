@@ -38,7 +38,7 @@ class _Watched(NamedTuple):
     newest: Sample
 
 
-def broken_rules(now: datetime) -> list[Condition]:
+def rule_breaches(now: datetime) -> list[Condition]:
     """Return the present breaches of rules, one condition per rule and run.
 
     A rule costs two queries; the history of a series is read only if its newest sample is beyond
@@ -95,7 +95,7 @@ def _since(series_ids: Sequence[int], limit: Limit, *, now: datetime) -> dict[in
     found = {}
     for at in range(0, len(series_ids), READ_AT_ONCE):
         some = series_ids[at : at + READ_AT_ONCE]
-        asked = Asked(axis="time", first=_look_back(some, limit, now=now), at_most=FINENESS)
+        asked = Asked(axis="time", first=_read_from(some, limit, now=now), at_most=FINENESS)
         for series_id, blocks in blocks_of_series(some, asked).items():
             lasting = breaches(
                 condensed(blocks, at_most=FINENESS).blocks, limit, until=_micros(now)
@@ -105,7 +105,7 @@ def _since(series_ids: Sequence[int], limit: Limit, *, now: datetime) -> dict[in
     return found
 
 
-def _look_back(series_ids: Sequence[int], limit: Limit, *, now: datetime) -> int:
+def _read_from(series_ids: Sequence[int], limit: Limit, *, now: datetime) -> int:
     """Return the start of the interval to read, so that it includes the value at its beginning."""
     begin = _micros(now - timedelta(seconds=limit.for_seconds))
     chunks = MetricChunk.objects.filter(series_id__in=series_ids, time_min__lte=begin)

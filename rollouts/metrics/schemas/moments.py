@@ -6,7 +6,7 @@ from typing import Literal
 from msgspec import Struct
 
 
-class MomentVersion(Struct, frozen=True, kw_only=True):
+class ContextVersion(Struct, frozen=True, kw_only=True):
     """The newest weights at that time."""
 
     id: int
@@ -15,7 +15,7 @@ class MomentVersion(Struct, frozen=True, kw_only=True):
     published_at: datetime
 
 
-class MomentBatch(Struct, frozen=True, kw_only=True):
+class ContextBatch(Struct, frozen=True, kw_only=True):
     """A batch leased around that time."""
 
     id: str
@@ -29,7 +29,7 @@ class MomentBatch(Struct, frozen=True, kw_only=True):
     leased_at: datetime
     lease_expires_at: datetime
     settled_at: datetime | None
-    in_hand: bool
+    with_trainer: bool
     """Whether a trainer held it while the samples of the point arrived."""
 
 
@@ -44,9 +44,9 @@ class Moment(Struct, frozen=True, kw_only=True):
     """Train step of the last sample."""
     amount: int
     """Tokens served by then, or env steps of a fleet run."""
-    version: MomentVersion | None
+    version: ContextVersion | None
     """Null: no version was published by then."""
     handed_out: int
     """Number of batches leased in between."""
-    batches: list[MomentBatch]
+    batches: list[ContextBatch]
     """The newest of these batches and the one before them, newest first."""

@@ -15,7 +15,7 @@ class InvalidAnnotation(InvalidField):
     """An annotation is invalid; `field` names the field."""
 
 
-class NotTheAuthor(Forbidden):
+class NotAuthor(Forbidden):
     """Someone else wrote the annotation; only operators may delete annotations of others."""
 
 
@@ -69,7 +69,7 @@ def delete_annotation(
 
     Raises:
         AnnotationNotFound: If the run has no such annotation.
-        NotTheAuthor: If someone else wrote it, and the caller is not an operator.
+        NotAuthor: If someone else wrote it, and the caller is not an operator.
     """
     rows = Annotation.objects.select_for_update().filter(
         pk=annotation_id, run_id=run_id, deleted_at=None
@@ -78,7 +78,7 @@ def delete_annotation(
     if row is None:
         raise AnnotationNotFound(f"annotation {annotation_id} does not exist")
     if row.created_by != actor[:ACTOR_LENGTH] and not may_operate:
-        raise NotTheAuthor("only its author or an operator may delete an annotation")
+        raise NotAuthor("only its author or an operator may delete an annotation")
     row.deleted_at, row.deleted_by = now, actor[:ACTOR_LENGTH]
     row.save(update_fields=["deleted_at", "deleted_by"])
     record_event(

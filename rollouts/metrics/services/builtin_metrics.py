@@ -16,9 +16,9 @@ from buffer.batches.queries.flows import (
     group_flow,
 )
 from buffer.batches.queries.queue_depth import pause_rule
-from buffer.batches.queries.trainer_pace import trainers_waited
+from buffer.batches.queries.trainer_pace import trainer_wait_share
 from rollouts.metrics.models.metrics import MeasureCursor
-from rollouts.metrics.queries.flows import EpisodeFlow, episode_flow, fleet_waited
+from rollouts.metrics.queries.flows import EpisodeFlow, episode_flow, fleet_wait_share
 from rollouts.metrics.rules.measures import at_rank
 from runs.lifecycle.models.runs import Run, RunKind
 
@@ -123,6 +123,6 @@ def rates(look: Look, *, amount: int, seconds: float) -> dict[str, float]:
 def waits(run: Run, *, since: datetime, now: datetime) -> Found:
     """Return the share of the time that trainers waited for data, and workers for free space."""
     return {
-        "trainer/waiting_share": trainers_waited(run.pk, since=since, until=now),
-        "fleet/waiting_share": fleet_waited(run.pk) if run.has_fleet else None,
+        "trainer/waiting_share": trainer_wait_share(run.pk, since=since, until=now),
+        "fleet/waiting_share": fleet_wait_share(run.pk) if run.has_fleet else None,
     }

@@ -36,7 +36,7 @@ def keep_comparison(*, wanted: KeepComparison, actor: str, now: datetime) -> Sav
 
 
 @transaction.atomic
-def forget_comparison(*, comparison_id: int, actor: str, reason: str = "", now: datetime) -> None:
+def delete_comparison(*, comparison_id: int, actor: str, reason: str = "", now: datetime) -> None:
     """Delete a comparison.
 
     Raises:

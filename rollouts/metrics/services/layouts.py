@@ -59,7 +59,7 @@ def change_layout(
 
 
 @transaction.atomic
-def forget_layout(
+def delete_layout(
     *, run: Run, layout_id: int, actor: str, may_operate: bool, reason: str = "", now: datetime
 ) -> None:
     """Delete a layout.

@@ -77,7 +77,7 @@ class Operators(RulePermission):
     rule = rights.OPERATE
 
 
-class LayoutKeepers(RulePermission):
+class LayoutEditors(RulePermission):
     """People, who may store their own layouts; read-only tokens may not."""
 
     rule = rights.KEEP_LAYOUTS

@@ -72,7 +72,7 @@ def give_back(attempt: LoginAttempt) -> None:
         found.update(attempts=F("attempts") - 1)
 
 
-def forget_attempts(*, now: datetime) -> int:
+def delete_old_attempts(*, now: datetime) -> int:
     """Delete counters whose window ended more than an hour ago; return how many."""
     deleted, _ = LoginCount.objects.filter(window_ends_at__lt=now - _KEPT).delete()
     return deleted

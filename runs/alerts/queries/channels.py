@@ -34,7 +34,7 @@ class Channel(NamedTuple):
         """Return a hash that identifies the channel without revealing its address."""
         return webhooks.fingerprint(self.address)
 
-    def hears_of(self, severity: str) -> bool:
+    def receives_severity(self, severity: str) -> bool:
         """Return whether the channel receives alerts of this severity."""
         return _WEIGHTS.index(Severity(severity)) >= _WEIGHTS.index(self.least)
 

@@ -24,7 +24,7 @@ def failed_runs(_now: datetime) -> list[Condition]:
     ]
 
 
-def runs_that_do_not_start(now: datetime) -> list[Condition]:
+def runs_not_starting(now: datetime) -> list[Condition]:
     """Return the runs whose fleet does not start within :data:`STARTS_WITHIN`."""
     waiting = Run.objects.current().filter(
         status__in=[RunStatus.QUEUED, RunStatus.STARTING],

@@ -15,7 +15,7 @@ AT_ONCE: Final = 2_000
 
 
 @transaction.atomic
-def forget_alerts(*, now: datetime) -> int:
+def delete_old_alerts(*, now: datetime) -> int:
     """Delete alerts older than the retention period; return their number.
 
     Alerts that are not cleared stay, whether acknowledged, resolved or open. Deliveries are deleted

@@ -45,7 +45,7 @@ def watch(*, now: datetime) -> int:
                 changed += _settle(kinds, look(now), now=now)
         except Exception:
             logger.exception("evaluation of %s failed", ", ".join(sorted(kinds)))
-    webhooks.tell_held_back(now=now)
+    webhooks.deliver_held_back(now=now)
     return changed
 
 
@@ -62,14 +62,14 @@ def _settle(kinds: Collection[AlertKind], found: list[Condition], *, now: dateti
     for condition in seen.new:
         alerts.raise_alert(condition, now=now)
     for alert_id, condition in seen.still.items():
-        _see_again(standing[alert_id], condition, now=now)
+        _refresh_alert(standing[alert_id], condition, now=now)
     # A truncated result omits conditions that may still hold.
     gone = seen.gone if len(found) < SEEN_AT_MOST else []
     alerts.clear(gone, now=now)
     return len(seen.new) + len(gone)
 
 
-def _see_again(alert: Alert, condition: Condition, *, now: datetime) -> None:
+def _refresh_alert(alert: Alert, condition: Condition, *, now: datetime) -> None:
     said = {"message": condition.message, "severity": str(condition.weight)}
     is_news = any(getattr(alert, name) != value for name, value in said.items())
     if not is_news and now - alert.last_seen_at < SEEN_AGAIN_AFTER:

@@ -58,7 +58,7 @@ def tell(alert: Alert, change: str, *, now: datetime) -> int:
         Alert.objects.filter(pk=alert.pk).update(is_held_back=True)
     if is_silenced or alert.is_held_back:
         return 0
-    hearing = [one for one in channels() if one.hears_of(alert.severity)]
+    hearing = [one for one in channels() if one.receives_severity(alert.severity)]
     message = _message(alert_row(alert, names={}), change, now=now)
     deliveries = AlertDelivery.objects.bulk_create(
         _delivery(one, message, alert=alert, now=now) for one in hearing
@@ -66,7 +66,7 @@ def tell(alert: Alert, change: str, *, now: datetime) -> int:
     return len(deliveries)
 
 
-def tell_held_back(*, now: datetime) -> int:
+def deliver_held_back(*, now: datetime) -> int:
     """Deliver open alerts raised during a silence that has ended; return their number."""
     known = silences(now=now)
     waiting = Alert.objects.select_related("run").filter(is_held_back=True, state=AlertState.OPEN)
@@ -208,10 +208,10 @@ def _send(delivery: AlertDelivery, *, now: datetime, clock: Callable[[], datetim
     except posting.AddressNotPublic as error:
         return _settle(delivery, "given up", error=str(error), now=clock())
     except posting.NotDelivered as error:
-        return _put_off(delivery, error=str(error), begun_at=now, now=clock())
+        return _postpone(delivery, error=str(error), begun_at=now, now=clock())
     if status is None or 200 <= status < 300:
         return _settle(delivery, "delivered", status=status, begun_at=now, now=clock())
-    return _put_off(delivery, error="", status=status, begun_at=now, now=clock())
+    return _postpone(delivery, error="", status=status, begun_at=now, now=clock())
 
 
 def _post(delivery: AlertDelivery, channel: Channel, *, now: datetime) -> int:
@@ -261,7 +261,7 @@ def _took_ms(begun_at: datetime | None, now: datetime) -> int | None:
     return None if begun_at is None else max((now - begun_at) // timedelta(milliseconds=1), 0)
 
 
-def _put_off(
+def _postpone(
     delivery: AlertDelivery,
     *,
     error: str,

@@ -31,7 +31,7 @@ def configured(*, preset: str, config: dict[str, Any], asked_by: User | None = N
         json_values.check(config)
     except json_values.NotStorable as error:
         raise InvalidRunConfig(error.field, error.message) from error
-    parsed = run_config.parse(_laid_over(base, config))
+    parsed = run_config.parse(_merged(base, config))
     spec = parsed.environment.spec
     registered = {*settings.ROLLDECK_ENVIRONMENTS}
     if settings.ROLLDECK_SIMULATION:
@@ -64,12 +64,12 @@ def _base(preset: str, asked_by: User | None) -> dict[str, Any]:
     return dict(saved)
 
 
-def _laid_over(base: dict[str, Any], top: dict[str, Any]) -> dict[str, Any]:
+def _merged(base: dict[str, Any], top: dict[str, Any]) -> dict[str, Any]:
     merged = dict(base)
     for key, value in top.items():
         below = merged.get(key)
         if isinstance(below, dict) and isinstance(value, dict):
-            merged[key] = _laid_over(below, value)
+            merged[key] = _merged(below, value)
         else:
             merged[key] = value
     return merged

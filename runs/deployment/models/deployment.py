@@ -4,7 +4,7 @@ from django.db import models
 from django.db.models import Q
 
 
-class DeckSample(models.Model):
+class SizeSample(models.Model):
     """Size of the deployment at one time; sampled once a minute and kept for two weeks."""
 
     at = models.DateTimeField(unique=True)
@@ -21,7 +21,7 @@ class DeckSample(models.Model):
         return f"sample of {self.at:%Y-%m-%d %H:%M}"
 
 
-class DeckNotice(models.Model):
+class ServerNotice(models.Model):
     """Notice shown to all users on every page: at most one row."""
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=1)
@@ -32,7 +32,7 @@ class DeckNotice(models.Model):
     set_at = models.DateTimeField()
 
     class Meta:
-        constraints = [models.CheckConstraint(condition=Q(id=1), name="deck_notice_is_one")]
+        constraints = [models.CheckConstraint(condition=Q(id=1), name="server_notice_is_one")]
 
     def __str__(self) -> str:
         return self.text

@@ -7,7 +7,7 @@ from django.db import models
 PART_KINDS: Final = ("web", "worker", "clock", "ray")
 
 
-class DeckPart(models.Model):
+class ProcessHeartbeat(models.Model):
     """A process of the deployment and its last heartbeat, renewed every few seconds.
 
     The rows are informative only. A part that has ended keeps its row for a while, so that users
@@ -19,16 +19,16 @@ class DeckPart(models.Model):
     host = models.CharField(max_length=255, blank=True)
     pid = models.PositiveBigIntegerField(null=True, blank=True)
     started_at = models.DateTimeField()
-    proven_at = models.DateTimeField(help_text="Time of the last heartbeat.")
+    confirmed_at = models.DateTimeField(help_text="Time of the last heartbeat.")
     version = models.CharField(max_length=40, blank=True)
     details = models.JSONField(default=dict, blank=True)
     problem = models.TextField(blank=True, help_text="Problem found by the last check.")
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["kind", "name"], name="deck_part_is_one"),
+            models.UniqueConstraint(fields=["kind", "name"], name="process_heartbeat_is_one"),
             models.CheckConstraint(
-                condition=models.Q(kind__in=PART_KINDS), name="deck_part_kind_is_known"
+                condition=models.Q(kind__in=PART_KINDS), name="process_heartbeat_kind_is_known"
             ),
         ]
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 
-class NoticeWanted(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SetNotice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Body of ``PUT /api/deck/notice``."""
 
     text: Annotated[str, Meta(min_length=1, max_length=300)]

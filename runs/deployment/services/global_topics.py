@@ -27,7 +27,7 @@ def _needs_person(_caller: Caller) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeckTopicRule:
+class GlobalTopicRule:
     """Access and rate of a deployment topic."""
 
     may_watch: Callable[[Caller], bool] = may_read
@@ -43,20 +43,20 @@ class DeckTopicRule:
     """Not read while all pages that watch it are hidden."""
 
 
-DECK_TOPICS: Final[dict[str, DeckTopicRule]] = {
-    DECK: DeckTopicRule(hears=None),
-    ALERTS: DeckTopicRule(hears=frozenset({"alerts"})),
-    AUDIT: DeckTopicRule(hears=frozenset({"events"}), is_seen_only=True),
+DECK_TOPICS: Final[dict[str, GlobalTopicRule]] = {
+    DECK: GlobalTopicRule(hears=None),
+    ALERTS: GlobalTopicRule(hears=frozenset({"alerts"})),
+    AUDIT: GlobalTopicRule(hears=frozenset({"events"}), is_seen_only=True),
     # Machines announce only cordons: other changes are polled, once for all watchers.
-    CLUSTER: DeckTopicRule(hears=frozenset({"cluster"}), look_seconds=5.0, is_seen_only=True),
-    CLUSTER_ADMIN: DeckTopicRule(
+    CLUSTER: GlobalTopicRule(hears=frozenset({"cluster"}), look_seconds=5.0, is_seen_only=True),
+    CLUSTER_ADMIN: GlobalTopicRule(
         may_watch=may_administer,
         refusal=ADMINISTER.refusal,
         hears=frozenset({"cluster"}),
         look_seconds=5.0,
         is_seen_only=True,
     ),
-    ME: DeckTopicRule(
+    ME: GlobalTopicRule(
         may_watch=_is_person,
         refusal=_needs_person,
         hears=frozenset({"me"}),
@@ -70,11 +70,11 @@ def key_of(topic: str, caller: Caller) -> str:
     return f"{ME}:{caller.identity}" if topic == ME else topic
 
 
-def told_as(key: str) -> str:
+def frame_topic(key: str) -> str:
     """Return the name of a topic in frames."""
     return ME if key.startswith(f"{ME}:") else key
 
 
-def rule_of(key: str) -> DeckTopicRule | None:
+def rule_of(key: str) -> GlobalTopicRule | None:
     """Return the rule of a deployment topic; None for a topic of a run."""
-    return DECK_TOPICS.get(told_as(key))
+    return DECK_TOPICS.get(frame_topic(key))

@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from django.db import transaction
 
-from runs.deployment.models.parts import DeckPart
+from runs.deployment.models.parts import ProcessHeartbeat
 
 FORGOTTEN_AFTER: Final = timedelta(hours=1)
-_TOLD: Final = ("host", "pid", "started_at", "proven_at", "version", "details", "problem")
+_TOLD: Final = ("host", "pid", "started_at", "confirmed_at", "version", "details", "problem")
 
 
 @transaction.atomic
@@ -25,34 +25,34 @@ def record_heartbeat(
     now: datetime,
 ) -> None:
     """Record a heartbeat of a part, with its details."""
-    part = DeckPart(
+    part = ProcessHeartbeat(
         kind=kind,
         name=name,
         host=host,
         pid=pid,
         started_at=started_at,
-        proven_at=now,
+        confirmed_at=now,
         version=version,
         details=details or {},
     )
-    DeckPart.objects.bulk_create(
+    ProcessHeartbeat.objects.bulk_create(
         [part], update_conflicts=True, update_fields=_TOLD, unique_fields=["kind", "name"]
     )
 
 
 @transaction.atomic
-def doubt_part(*, kind: str, name: str, problem: str, now: datetime) -> None:
+def record_failed_check(*, kind: str, name: str, problem: str, now: datetime) -> None:
     """Record that a part did not respond; its last heartbeat stays."""
-    missed = DeckPart.objects.filter(kind=kind, name=name).update(problem=problem)
+    missed = ProcessHeartbeat.objects.filter(kind=kind, name=name).update(problem=problem)
     if not missed:
         # Without a heartbeat: the placeholder is older than any accepted one.
-        DeckPart.objects.bulk_create(
+        ProcessHeartbeat.objects.bulk_create(
             [
-                DeckPart(
+                ProcessHeartbeat(
                     kind=kind,
                     name=name,
                     started_at=now,
-                    proven_at=datetime.min.replace(year=1970, tzinfo=now.tzinfo),
+                    confirmed_at=datetime.min.replace(year=1970, tzinfo=now.tzinfo),
                     problem=problem,
                 )
             ],
@@ -61,15 +61,17 @@ def doubt_part(*, kind: str, name: str, problem: str, now: datetime) -> None:
 
 
 @transaction.atomic
-def forget_dead_parts(*, host: str, is_alive: Callable[[int], bool]) -> int:
+def delete_dead_processes(*, host: str, is_alive: Callable[[int], bool]) -> int:
     """Delete the ended processes of one host, as checked on that host; return their number."""
-    told = DeckPart.objects.filter(host=host, pid__isnull=False).values_list("pk", "pid")
+    told = ProcessHeartbeat.objects.filter(host=host, pid__isnull=False).values_list("pk", "pid")
     dead = [pk for pk, pid in told if pid is not None and not is_alive(pid)]
-    return DeckPart.objects.filter(pk__in=dead).delete()[0]
+    return ProcessHeartbeat.objects.filter(pk__in=dead).delete()[0]
 
 
 @transaction.atomic
-def forget_silent_parts(*, now: datetime) -> int:
+def delete_silent_processes(*, now: datetime) -> int:
     """Delete processes without a heartbeat for an hour; return their number."""
-    silent = DeckPart.objects.filter(proven_at__lt=now - FORGOTTEN_AFTER).exclude(kind="ray")
+    silent = ProcessHeartbeat.objects.filter(confirmed_at__lt=now - FORGOTTEN_AFTER).exclude(
+        kind="ray"
+    )
     return silent.delete()[0]

@@ -90,7 +90,7 @@ class Hub:
     def subscribe(self, socket: Socket, name: str) -> None:
         """Send `socket` a snapshot of the topic, then its deltas."""
         if not self._watched:
-            self._subscriber.add(self._on_nudge)
+            self._subscriber.add(self._on_notice)
         watched = self._watched.get(name)
         if watched is None:
             watched = self._watched[name] = Watched(topic_named(name))
@@ -117,7 +117,7 @@ class Hub:
             if watched.task is not None:
                 watched.task.cancel()
         if not self._watched:
-            self._subscriber.remove(self._on_nudge)
+            self._subscriber.remove(self._on_notice)
 
     def leave(self, socket: Socket) -> None:
         """Remove a closed socket."""
@@ -132,14 +132,14 @@ class Hub:
             for name in list(socket.sequences):
                 self.resync(socket, name)
 
-    def _on_nudge(self, nudge: ChangeNotice | None) -> None:
+    def _on_notice(self, nudge: ChangeNotice | None) -> None:
         # Called in the subscriber's thread; the loop may have closed in between.
         try:
-            self._loop.call_soon_threadsafe(self._nudged, nudge)
+            self._loop.call_soon_threadsafe(self._on_change_notice, nudge)
         except RuntimeError:
-            self._subscriber.remove(self._on_nudge)
+            self._subscriber.remove(self._on_notice)
 
-    def _nudged(self, nudge: ChangeNotice | None) -> None:
+    def _on_change_notice(self, nudge: ChangeNotice | None) -> None:
         for watched in self._watched.values():
             if nudge is None or watched.hears(nudge):
                 watched.nudge(None, nudge.committed_at if nudge else None)
@@ -162,9 +162,9 @@ class Hub:
             # Limits the frame rate; after a slow read the pause is at least half as long.
             await asyncio.sleep(max(began + rest - self._loop.time(), rest / 2))
             if not watched.nudged.is_set():
-                await self._nudged_or_due(watched, due_at=looked_at_all + look_seconds)
+                await self._wait_for_notice(watched, due_at=looked_at_all + look_seconds)
 
-    async def _nudged_or_due(self, watched: Watched, *, due_at: float) -> None:
+    async def _wait_for_notice(self, watched: Watched, *, due_at: float) -> None:
         """Wait for a notice of the topic, at most until the next poll."""
         try:
             async with asyncio.timeout_at(due_at):

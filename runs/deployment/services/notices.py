@@ -4,17 +4,17 @@ from datetime import datetime
 
 from django.db import transaction
 
-from runs.deployment.models.deployment import DeckNotice
-from runs.deployment.schemas.deployment import NoticeWanted
+from runs.deployment.models.deployment import ServerNotice
+from runs.deployment.schemas.deployment import SetNotice
 from runs.events.services import record_event
 from web.live.announcements import NO_RUN, announce
 
 
 @transaction.atomic
-def set_notice(*, wanted: NoticeWanted, actor: str, now: datetime) -> None:
+def set_notice(*, wanted: SetNotice, actor: str, now: datetime) -> None:
     """Set the notice, replacing the previous one."""
     told = {"text": wanted.text, "reason": wanted.reason, "until": wanted.until}
-    DeckNotice.objects.update_or_create(id=1, defaults={**told, "set_by": actor, "set_at": now})
+    ServerNotice.objects.update_or_create(id=1, defaults={**told, "set_by": actor, "set_at": now})
     record_event(
         run_id=None,
         kind="notice_set",
@@ -30,7 +30,7 @@ def set_notice(*, wanted: NoticeWanted, actor: str, now: datetime) -> None:
 @transaction.atomic
 def clear_notice(*, reason: str, actor: str, now: datetime) -> None:
     """Clear the notice, if there is one."""
-    if DeckNotice.objects.all().delete()[0]:
+    if ServerNotice.objects.all().delete()[0]:
         message = "notice cleared"
         record_event(
             run_id=None, kind="notice_cleared", message=message, actor=actor, reason=reason, now=now

@@ -8,7 +8,7 @@ from typing import Any, Final
 from django.core.files.storage import storages
 from django.db import connection, transaction
 
-from runs.deployment.models.deployment import DeckSample
+from runs.deployment.models.deployment import SizeSample
 
 KEPT_FOR: Final = timedelta(days=14)
 _SIZES: Final = """
@@ -17,13 +17,13 @@ _SIZES: Final = """
 
 
 @transaction.atomic
-def take_deck_sample(*, now: datetime) -> None:
+def record_size_sample(*, now: datetime) -> None:
     """Store the sizes of the database and its log and the free space; delete old samples."""
     with connection.cursor() as cursor:
         cursor.execute(_SIZES)
         database_bytes, wal_bytes = cursor.fetchone()
     free, total = _room()
-    DeckSample.objects.get_or_create(
+    SizeSample.objects.get_or_create(
         at=now,
         defaults={
             "database_bytes": database_bytes,
@@ -32,7 +32,7 @@ def take_deck_sample(*, now: datetime) -> None:
             "disk_total_bytes": total,
         },
     )
-    DeckSample.objects.filter(at__lt=now - KEPT_FOR).delete()
+    SizeSample.objects.filter(at__lt=now - KEPT_FOR).delete()
 
 
 def _room() -> tuple[int | None, int | None]:

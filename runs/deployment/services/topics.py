@@ -17,7 +17,7 @@ from django.db import connection
 from msgspec import Raw
 
 from runs.deployment.schemas.live import ControlFrame, DeltaFrame, SnapshotFrame
-from runs.deployment.services.global_topics import ME, rule_of, told_as
+from runs.deployment.services.global_topics import ME, frame_topic, rule_of
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.control import DESIRED
 from runs.lifecycle.rules.lifecycle import RunStatus
@@ -144,7 +144,7 @@ class RunTopic:
     def snapshot(self, *, at: datetime) -> str:
         """Return the complete state as one frame."""
         frame = SnapshotFrame(
-            topic=told_as(self.name),
+            topic=frame_topic(self.name),
             sequence=self.sequence,
             at=at,
             committed_at=_no_later(self.committed_at, at),
@@ -156,7 +156,7 @@ class RunTopic:
     def delta(self, change: Change, *, previous: int, at: datetime) -> str:
         """Return the changes as one frame that follows frame `previous`."""
         frame = DeltaFrame(
-            topic=told_as(self.name),
+            topic=frame_topic(self.name),
             previous=previous,
             sequence=change.sequence,
             at=at,
@@ -167,7 +167,7 @@ class RunTopic:
         return msgspec.json.encode(frame).decode()
 
 
-class DeckTopic(RunTopic):
+class GlobalTopic(RunTopic):
     """Topic of the deployment: the list of runs, the alerts, the machines."""
 
     def look(self, names: Collection[str] | None) -> Change | None:
@@ -187,15 +187,15 @@ class DeckTopic(RunTopic):
         return Change(sequence=self.sequence, parts=changed)
 
     def _readers(self) -> dict[str, Callable[[], Any]]:
-        return parts.deck_readers(self.name)
+        return parts.global_readers(self.name)
 
 
-class OwnTopic(DeckTopic):
+class OwnTopic(GlobalTopic):
     """Topic of one person: the session and the notice."""
 
     def _readers(self) -> dict[str, Callable[[], Any]]:
         username = self.name.removeprefix(f"{ME}:user:")
-        return {name: partial(read, username) for name, read in parts.own_readers().items()}
+        return {name: partial(read, username) for name, read in parts.person_readers().items()}
 
 
 class ControlTopic(RunTopic):
@@ -238,7 +238,7 @@ def control_of(run_id: int) -> Control | None:
 def topic_named(name: str) -> RunTopic:
     """Return a new topic without state."""
     if rule_of(name) is not None:
-        return OwnTopic(name) if name.startswith(f"{ME}:") else DeckTopic(name)
+        return OwnTopic(name) if name.startswith(f"{ME}:") else GlobalTopic(name)
     return ControlTopic(name) if name.startswith(CONTROL_PREFIX) else RunTopic(name)
 
 

@@ -32,12 +32,12 @@ class RunAdmin(ReadOnlyAdmin):
     search_fields = ("name", "wandb_group", "wandb_project")
     search_help_text = "Name, group or project of a run"
     ordering = ("-created_at",)
-    readonly_fields = ("belongings",)
+    readonly_fields = ("related_links",)
     run_lookup = ""
     dashboard = "/runs/{run}"
 
     @admin.display(description="related rows")
-    def belongings(self, run: Run) -> SafeString:
+    def related_links(self, run: Run) -> SafeString:
         """Return links to the lists of the run's rows."""
         models: tuple[type[Model], ...] = (
             RunEvent,
@@ -62,10 +62,10 @@ class TrainerAdmin(ReadOnlyAdmin):
     list_filter = (RUN_FILTER,)
     search_fields = ("name", "identity", "run__name")
     ordering = ("-id",)
-    readonly_fields = ("belongings",)
+    readonly_fields = ("related_links",)
 
     @admin.display(description="related rows")
-    def belongings(self, trainer: Trainer) -> SafeString:
+    def related_links(self, trainer: Trainer) -> SafeString:
         """Return links to the lists of the trainer's rows."""
         return links_to_lists(*self.belonging, trainer__id__exact=trainer.pk)
 
@@ -86,9 +86,9 @@ class EnvironmentAdmin(ReadOnlyAdmin):
     dashboard = "/runs/{run}/environments"
     search_fields = ("wandb_name", "spec", "run__name")
     ordering = ("-id",)
-    readonly_fields = ("belongings",)
+    readonly_fields = ("related_links",)
 
     @admin.display(description="related rows")
-    def belongings(self, row: Environment) -> SafeString:
+    def related_links(self, row: Environment) -> SafeString:
         """Return links to the lists of the environment's rows."""
         return links_to_lists(*self.belonging, run__id__exact=row.run_id, env_id=row.env_id)

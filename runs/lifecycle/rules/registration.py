@@ -33,7 +33,7 @@ class Registration:
     num_steps: int = 0
 
 
-def opens_an_epoch(
+def opens_epoch(
     *, epoch: int, published: bool, known: bool, resume: bool, is_fleet: bool, is_stock: bool
 ) -> bool:
     """Return whether a registration opens a new epoch of its run.

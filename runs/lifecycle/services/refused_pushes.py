@@ -86,7 +86,7 @@ def _buffer(pid: int) -> _Buffer:  # noqa: ARG001 threads do not survive a fork
     return _Buffer()
 
 
-def note_refused_push(push: RefusedPush) -> None:
+def record_refused_push(push: RefusedPush) -> None:
     """Count a refused push within seconds; never wait, never raise."""
     if settings.COUNT_REFUSED_PUSHES:
         _buffer(os.getpid()).add(push)

@@ -13,7 +13,7 @@ from runs.events.services import record_event
 from runs.lifecycle.models.runs import Environment, Run, RunKind, Trainer
 from runs.lifecycle.queries.runs import RunNotFound
 from runs.lifecycle.rules.lifecycle import TERMINAL, RunStatus
-from runs.lifecycle.rules.registration import SEEN_EVERY, Registration, is_heard, opens_an_epoch
+from runs.lifecycle.rules.registration import SEEN_EVERY, Registration, is_heard, opens_epoch
 from runs.lifecycle.rules.versions import NO_POLICY_STEP
 from runs.lifecycle.services.lifecycle import DEFAULT_RUN_NAME, move
 from web.live.announcements import announce
@@ -59,7 +59,7 @@ def register_trainer(
     """
     run = _open_run(run_id)
     known = Trainer.objects.filter(run=run, identity=identity).first()
-    if opens_an_epoch(
+    if opens_epoch(
         epoch=run.epoch,
         published=run.policy_step > NO_POLICY_STEP,
         known=known is not None,
@@ -212,7 +212,7 @@ def register_environment(
     return environment
 
 
-def note_environments_seen(*, run_id: int, env_ids: Iterable[int], now: datetime) -> None:
+def renew_environments_seen(*, run_id: int, env_ids: Iterable[int], now: datetime) -> None:
     """Renew `last_seen_at` of environments; rows locked by other transactions are skipped."""
     rows = Environment.objects.filter(run_id=run_id, env_id__in=list(env_ids)).order_by("pk")
     with transaction.atomic():

@@ -14,7 +14,7 @@ _recorded: dict[tuple[int, str], datetime] = {}
 _lock = threading.Lock()
 
 
-def note_waiting_environment(*, run_id: int, name: str, now: datetime) -> None:
+def record_waiting_environment(*, run_id: int, name: str, now: datetime) -> None:
     """Record an event of the run, at most once in :data:`RECORDED_EVERY` for each name."""
     with _lock:
         if len(_recorded) >= NAMES_AT_MOST:

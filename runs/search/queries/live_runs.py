@@ -10,22 +10,22 @@ from runs.lifecycle.models.runs import (
 )
 from runs.lifecycle.rules.lifecycle import ACTIVE
 from runs.search.queries import run_table
-from runs.search.schemas import DeckRun, Outlook, RunRow
+from runs.search.schemas import LiveRunRow, RunActivity, RunRow
 
 DECK_RUNS: Final = 200
 
 
-def active_deck_runs() -> list[DeckRun]:
+def active_run_rows() -> list[LiveRunRow]:
     """Return the active runs among the newest, with summaries; they change often."""
     found = [run for run in _newest_runs() if run.status in ACTIVE]
     beside = run_table.outlooks([run.pk for run in found])
-    return [_deck_run(row, beside.get(row.id, {})) for row in run_table.run_rows(found)]
+    return [_live_run_row(row, beside.get(row.id, {})) for row in run_table.run_rows(found)]
 
 
-def resting_deck_runs() -> list[DeckRun]:
+def inactive_run_rows() -> list[LiveRunRow]:
     """Return the inactive runs among the newest; they rarely change."""
     found = [run for run in _newest_runs() if run.status not in ACTIVE]
-    return [_deck_run(row, {}) for row in run_table.run_rows(found)]
+    return [_live_run_row(row, {}) for row in run_table.run_rows(found)]
 
 
 def _newest_runs() -> list[Run]:
@@ -33,10 +33,10 @@ def _newest_runs() -> list[Run]:
     return list(found[:DECK_RUNS])
 
 
-def _deck_run(row: RunRow, beside: dict[str, Any]) -> DeckRun:
-    return DeckRun(**msgspec.structs.asdict(row), **beside)
+def _live_run_row(row: RunRow, beside: dict[str, Any]) -> LiveRunRow:
+    return LiveRunRow(**msgspec.structs.asdict(row), **beside)
 
 
-def run_outlooks(run_ids: Sequence[int]) -> dict[int, Outlook]:
+def run_activity(run_ids: Sequence[int]) -> dict[int, RunActivity]:
     """Return run summaries as API objects."""
-    return {run_id: Outlook(**more) for run_id, more in run_table.outlooks(run_ids).items()}
+    return {run_id: RunActivity(**more) for run_id, more in run_table.outlooks(run_ids).items()}

@@ -147,7 +147,7 @@ def environments_of(run_ids: list[int]) -> dict[int, str | None]:
 def outlooks(run_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
     """Return the summaries of runs: queue, fleet, returns."""
     found: dict[int, dict[str, Any]] = {run_id: {} for run_id in run_ids}
-    for read in parts.outlook_readers():
+    for read in parts.run_activity_readers():
         for run_id, more in read(run_ids).items():
             found[run_id] |= more
     return found

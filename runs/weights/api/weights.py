@@ -27,7 +27,7 @@ from runs.lifecycle.queries.runs import (
     weights_file,
 )
 from runs.lifecycle.schemas.runs import PolicyVersionList
-from runs.weights import queries as weights_orders
+from runs.weights import queries as weights_commands
 from runs.weights.services.weights import publish_weights
 from web.http import byte_ranges
 from web.http.bodies import InvalidBody, answer, decoded, whole_number
@@ -158,7 +158,7 @@ class CurrentWeightsView(APIView):
         target = readable_run(run)
         if not whole_number(request, "acting", default=0, at_least=0, at_most=1):
             return _manifest(current_weights(run=target))
-        step = weights_orders.acting_step(target, weights_orders.newest_order(target.pk))
+        step = weights_commands.acting_step(target, weights_commands.newest_order(target.pk))
         return _manifest(weights(run=target, epoch=target.epoch, step=step))
 
 

@@ -9,8 +9,8 @@ from rest_framework.views import APIView
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Operators, readable_by
 from runs.lifecycle.queries.runs import readable_run, run_id_named
-from runs.weights.queries import ORDERS_AT_MOST, weights_orders
-from runs.weights.schemas import WeightsOrders, WeightsPin, WeightsRequest
+from runs.weights.queries import ORDERS_AT_MOST, weights_commands
+from runs.weights.schemas import WeightsCommands, WeightsPin, WeightsRequest
 from runs.weights.services.weights_commands import pin_weights, sync_weights, unpin_weights
 from web.http.bodies import answer, read
 from web.http.openapi import problems
@@ -20,18 +20,18 @@ from web.http.paging import page_of, page_parameters
 def _answer(request: Request, run: str) -> HttpResponse:
     path = f"/api/runs/{run}/weights/orders"
     page = page_of(request, int, default=ORDERS_AT_MOST, most=ORDERS_AT_MOST, path=path)
-    return answer(weights_orders(readable_run(run), page))
+    return answer(weights_commands(readable_run(run), page))
 
 
-class WeightsOrdersView(APIView):
+class WeightsCommandsView(APIView):
     """The weights commands of a run."""
 
     permission_classes = [readable_by("trainer", "worker")]
 
     @extend_schema(
-        operation_id="weights_orders",
+        operation_id="weights_commands",
         parameters=page_parameters(default=ORDERS_AT_MOST, most=ORDERS_AT_MOST),
-        responses={200: WeightsOrders},
+        responses={200: WeightsCommands},
         tags=["weights"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
@@ -50,7 +50,7 @@ class WeightsPinView(APIView):
     @extend_schema(
         operation_id="weights_pin",
         request=WeightsPin,
-        responses={200: WeightsOrders, **problems(409)},
+        responses={200: WeightsCommands, **problems(409)},
         tags=["weights"],
     )
     def post(self, request: Request, run: str) -> HttpResponse:
@@ -77,7 +77,7 @@ class WeightsUnpinView(APIView):
     @extend_schema(
         operation_id="weights_unpin",
         request=WeightsRequest,
-        responses={200: WeightsOrders, **problems(409)},
+        responses={200: WeightsCommands, **problems(409)},
         tags=["weights"],
     )
     def post(self, request: Request, run: str) -> HttpResponse:
@@ -102,7 +102,7 @@ class WeightsSyncView(APIView):
     @extend_schema(
         operation_id="weights_sync",
         request=WeightsRequest,
-        responses={200: WeightsOrders, **problems(409)},
+        responses={200: WeightsCommands, **problems(409)},
         tags=["weights"],
     )
     def post(self, request: Request, run: str) -> HttpResponse:

@@ -11,7 +11,7 @@ from runs.lifecycle.rules.lifecycle import TERMINAL
 from runs.lifecycle.rules.versions import NO_POLICY_STEP
 from runs.lifecycle.services.registry import RunIsOver
 from runs.lifecycle.services.run_settings import NoFleet
-from runs.weights.models import WeightsOrder
+from runs.weights.models import WeightsCommand
 from runs.weights.queries import newest_order, pinned_step
 from runs.weights.services.weights import KEPT_FILES
 from web.live.announcements import announce
@@ -42,7 +42,9 @@ class NotPinned(Conflict):
 
 
 @transaction.atomic
-def pin_weights(*, run_id: int, step: int, actor: str, reason: str, now: datetime) -> WeightsOrder:
+def pin_weights(
+    *, run_id: int, step: int, actor: str, reason: str, now: datetime
+) -> WeightsCommand:
     """Pin the workers to a version; pinning the same version again changes nothing.
 
     Newer versions are still published, so data of the pinned version becomes staler and is refused
@@ -75,7 +77,7 @@ def pin_weights(*, run_id: int, step: int, actor: str, reason: str, now: datetim
 
 
 @transaction.atomic
-def unpin_weights(*, run_id: int, actor: str, reason: str, now: datetime) -> WeightsOrder:
+def unpin_weights(*, run_id: int, actor: str, reason: str, now: datetime) -> WeightsCommand:
     """Unpin the workers; they follow the newest version again.
 
     Raises:
@@ -91,7 +93,7 @@ def unpin_weights(*, run_id: int, actor: str, reason: str, now: datetime) -> Wei
 
 
 @transaction.atomic
-def sync_weights(*, run_id: int, actor: str, reason: str, now: datetime) -> WeightsOrder:
+def sync_weights(*, run_id: int, actor: str, reason: str, now: datetime) -> WeightsCommand:
     """Make the fleet fetch the current version again, and every worker reload it.
 
     Raises:
@@ -132,9 +134,9 @@ def _check_kept(run: Run, version: PolicyVersion) -> None:
 
 def _ordered(
     run: Run, *, kind: str, step: int | None, actor: str, reason: str, now: datetime
-) -> WeightsOrder:
+) -> WeightsCommand:
     before = newest_order(run.pk)
-    order = WeightsOrder.objects.create(
+    order = WeightsCommand.objects.create(
         run=run,
         number=before.number + 1 if before else 1,
         kind=kind,

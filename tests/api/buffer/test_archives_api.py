@@ -11,7 +11,7 @@ from buffer import jobs
 from buffer.archive.models import ArchiveJob
 from buffer.archive.services.archive_jobs import archive_file
 from buffer.items.models.items import TrajectoryGroup
-from buffer.payloads.services.partitions import forget_current_segment
+from buffer.payloads.services.partitions import clear_current_segment
 from runs.lifecycle.models.runs import Run
 from tests.buffer_factories import REGISTRATION, body, group
 from tests.factories import bearer, make_run
@@ -40,14 +40,14 @@ class Api:
     def archive(self, **wanted: Any) -> dict[str, Any]:
         response = self.post("words/archives", wanted)
         assert response.status_code == 202, response.content
-        jobs.work_on_archives()
+        jobs.run_archive_jobs()
         row: dict[str, Any] = self.get(f"words/archives/{response.json()['id']}").json()
         return row
 
 
 @pytest.fixture
 def api() -> Api:
-    forget_current_segment()
+    clear_current_segment()
     make_run(name="words", kind="outside")
     client = Client()
     base = "/atropos/words"
@@ -82,7 +82,7 @@ def test_an_archive_is_restored_into_another_run(api: Api) -> None:
     make_run(name="again", kind="outside")
 
     asked = api.post("again/restorations", {"archive": row["id"], "steps": "1:3"})
-    jobs.work_on_archives()
+    jobs.run_archive_jobs()
 
     assert asked.status_code == 202
     done = api.get(f"again/archives/{asked.json()['id']}").json()
@@ -138,7 +138,7 @@ def test_a_job_whose_process_died_is_done_again(api: Api) -> None:
     asked = api.post("words/archives", {}).json()
     ArchiveJob.objects.update(state="working")
 
-    jobs.work_on_archives()
+    jobs.run_archive_jobs()
 
     assert api.get(f"words/archives/{asked['id']}").json()["state"] == "done"
 
@@ -174,7 +174,7 @@ def test_a_file_that_is_being_restored_stays(api: Api) -> None:
     refused = api.client.delete(f"/api/runs/words/archives/{row['id']}", headers=api.headers)
 
     assert (refused.status_code, refused.json()["code"]) == (409, "archive_not_ready")
-    jobs.work_on_archives()
+    jobs.run_archive_jobs()
     assert ArchiveJob.objects.get(verb="restore").state == "done"
     assert (
         api.client.delete(f"/api/runs/words/archives/{row['id']}", headers=api.headers).json()[
@@ -189,7 +189,7 @@ def test_archives_are_kept_as_long_as_the_setting_says(api: Api, settings: Any) 
     settings.ROLLDECK_ARCHIVE_SECONDS = 3600
     ArchiveJob.objects.filter(pk=old["id"]).update(finished_at=Now() - timedelta(seconds=3601))
 
-    jobs.work_on_archives()
+    jobs.run_archive_jobs()
 
     states = dict(ArchiveJob.objects.values_list("id", "state"))
     assert states == {old["id"]: "expired", new["id"]: "done"}

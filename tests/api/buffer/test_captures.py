@@ -8,7 +8,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from buffer.capture.models import CapturedCall, CaptureSession
-from buffer.capture.services import forget_captures
+from buffer.capture.services import delete_old_captures
 from buffer.items.models.items import TrajectoryGroup
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.services.contents import content_head
@@ -179,12 +179,12 @@ def test_a_session_that_nobody_scores_expires_with_an_event(deck: Deck) -> None:
     deck.score(scored=1.0)
     later = datetime.now(UTC) + timedelta(days=2)
 
-    assert forget_captures(now=later) == 1
+    assert delete_old_captures(now=later) == 1
 
     assert CaptureSession.objects.get(name="old").state == "expired"
     assert not CapturedCall.objects.exists()
     assert RunEvent.objects.filter(kind="capture_expired").count() == 1
-    assert forget_captures(now=later) == 0
+    assert delete_old_captures(now=later) == 0
 
 
 def test_a_run_of_fragments_captures_nothing() -> None:

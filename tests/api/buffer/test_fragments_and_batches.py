@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from buffer import jobs
-from buffer.batches.services.leases import note_delivered
+from buffer.batches.services.leases import record_delivered
 from buffer.items.models.items import Batch, FragmentChunk
 from buffer.items.queries.admission import admission_remaining
 from buffer.items.queries.counts import miscounts
@@ -98,7 +98,7 @@ def test_a_note_that_comes_after_the_confirmation_says_no_later_time(api: Api) -
     assert answer is not None
     api.post(f"/batches/{answer.batch.id}/ack", {"fence": answer.batch.fence})
 
-    note_delivered(batch_id=UUID(answer.batch.id), fence=answer.batch.fence)
+    record_delivered(batch_id=UUID(answer.batch.id), fence=answer.batch.fence)
 
     late = Batch.objects.get()
     assert late.delivered_at == late.settled_at
@@ -195,7 +195,7 @@ def test_a_new_epoch_drops_what_the_old_one_left(api: Api, run: Run) -> None:
     assert api.next() is not None
     Run.objects.filter(pk=run.pk).update(epoch=2)
 
-    jobs.reclaim_lapsed_leases()
+    jobs.reclaim_expired_leases()
 
     assert api.ledger()["dropped"] == {"stale_epoch": 3}
     assert Batch.objects.get().state == "dropped"

@@ -206,7 +206,7 @@ def test_groups_are_found_by_the_batch_that_served_them(deck: Deck) -> None:
         "policy_step": -2,
         "epoch": 1,
         "staleness": detail["batch"]["staleness"],
-        "lapses": 0,
+        "lease_expiries": 0,
         "settled_at": None,
     }
     assert (detail["newer"], detail["older"]) == (ids[1], None)
@@ -235,7 +235,7 @@ def test_facets_count_what_each_choice_would_show(deck: Deck) -> None:
 
     found = deck.get("/facets", lesson="sort")
 
-    assert (found["looked_at"], found["matching"], found["total"]) == (3, 2, 3)
+    assert (found["examined"], found["matching"], found["total"]) == (3, 2, 3)
     count = {
         name: {one["value"]: one["groups"] for one in values}
         for name, values in found["facets"].items()

@@ -10,7 +10,7 @@ from rolldeck.group_encoding import pack_group
 from rolldeck.wire import FRAGMENTS_TYPE, GROUPS_TYPE
 from rollouts.control.queries.fleets import fleet_view
 from runs.lifecycle.models.runs import Run
-from runs.search.queries.live_runs import active_deck_runs
+from runs.search.queries.live_runs import active_run_rows
 from tests.buffer_factories import REGISTRATION, group
 from tests.factories import bearer, make_run
 
@@ -100,7 +100,7 @@ def test_it_takes_no_fragments(deck: Deck) -> None:
 
 
 def test_the_list_names_its_lessons(deck: Deck) -> None:
-    (row,) = active_deck_runs()
+    (row,) = active_run_rows()
 
     assert (row.kind, row.environment) == ("language", "reverse-2")
 

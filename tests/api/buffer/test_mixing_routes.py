@@ -76,7 +76,7 @@ def test_a_preview_names_the_batch_that_came_back(deck: Deck) -> None:
 
     seen = deck.get("batches/preview")
 
-    assert (seen["comes_again"], seen["items"]) == (batch["batch"]["id"], 2)
+    assert (seen["retried_batch"], seen["items"]) == (batch["batch"]["id"], 2)
 
 
 def test_a_run_without_a_trainer_has_no_next_batch() -> None:

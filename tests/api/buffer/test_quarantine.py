@@ -55,7 +55,11 @@ def test_a_batch_that_lapses_three_times_is_quarantined_with_an_alert(deck: Deck
 
     assert deck.next() is None
     (row,) = deck.get("batches")["results"]
-    assert (row["state"], row["lapses"], row["id"]) == ("quarantined", 3, batch["batch"]["id"])
+    assert (row["state"], row["lease_expiries"], row["id"]) == (
+        "quarantined",
+        3,
+        batch["batch"]["id"],
+    )
     ledger = deck.get("ledger")["groups"]
     assert (ledger["quarantined"], ledger["leased"], ledger["balanced"]) == (2, 0, True)
     assert miscounts(deck.run.pk) == []
@@ -178,7 +182,7 @@ def test_fragments_are_quarantined_and_released_as_well() -> None:
         answer = client.post(next_url, content_type="application/json", headers=trainer)
         assert answer.status_code == 200
         Batch.objects.update(lease_expires_at=Now() - timedelta(seconds=1))
-        jobs.reclaim_lapsed_leases()
+        jobs.reclaim_expired_leases()
     assert ledger_part(run.pk).fragments.quarantined == 1
     head = msgspec.msgpack.decode(answer.content, type=wire.BatchAnswer).batch
 

@@ -100,7 +100,7 @@ def test_a_fleet_is_held_by_the_age_of_what_it_would_make() -> None:
     assert gate["rule"] == "staleness"
     assert gate["words"] == "accepted 3 < (2 ahead + 0 trained) × 16 = 32"
     assert [row["name"] for row in queue["environments"]] == ["gymnasium:CartPole-v1"]
-    assert queue["set_by"]["was_created_so"]
+    assert queue["set_by"]["is_initial"]
 
 
 def test_batches_are_read_page_by_page_and_by_state(deck: Deck) -> None:

@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from rollouts.diagnosis.queries.pipelines import verdict_of
+from rollouts.diagnosis.queries.pipelines import diagnosis_of
 from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Environment, Run
 from runs.lifecycle.rules.registration import SEEN_EVERY, SILENT_AFTER
@@ -105,7 +105,7 @@ def test_an_environment_that_waits_for_a_trainer_is_in_the_diagnosis_and_the_eve
     assert (
         event.message == f"environment {name} waits for a trainer to register and ask for a batch"
     )
-    found = verdict_of(run.pk, now=datetime.now(UTC))
+    found = diagnosis_of(run.pk, now=datetime.now(UTC))
     assert found.sentence.startswith("Environments wait for a trainer")
     assert found.proof == [f"{name} waits"]
     assert server.post("/register", REGISTRATION).status_code == 200

@@ -64,7 +64,7 @@ class Deck:
 
     def lapse(self) -> None:
         Batch.objects.update(lease_expires_at=Now() - timedelta(seconds=1))
-        jobs.reclaim_lapsed_leases()
+        jobs.reclaim_expired_leases()
 
 
 def make_deck() -> Deck:

@@ -11,7 +11,7 @@ import pytest
 from pytest_django.live_server_helper import LiveServer
 
 from buffer.items.models.items import FragmentChunk
-from buffer.payloads.services.partitions import forget_current_segment
+from buffer.payloads.services.partitions import clear_current_segment
 from rolldeck.batches import Batch
 from rolldeck.http import Connection
 from rolldeck.trainer import Trainer
@@ -40,9 +40,9 @@ def _afresh(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Iterator[None]:
     monkeypatch.syspath_prepend(FLEET_TESTS)
     monkeypatch.setenv("PYTHONPATH", FLEET_TESTS)
     monkeypatch.setenv("ROLLDECK_ENVIRONMENT_MODULES", "random_walks")
-    forget_current_segment()
+    clear_current_segment()
     yield
-    forget_current_segment()
+    clear_current_segment()
 
 
 def config_of(spec: str, kwargs: dict[str, Any], kind: str) -> dict[str, Any]:

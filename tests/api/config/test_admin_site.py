@@ -32,7 +32,12 @@ MODELS = [model for model in admin.site._registry if model._meta.app_label in OU
 SHOWN = [model for model in MODELS if admin.site._registry[model].dashboard]  # type: ignore[attr-defined]
 WITHOUT_ROWS = {
     *("buffer.groupdigest", "runs.alertdelivery"),
-    *("runs.deckpart", "runs.decksample", "runs.decknotice", "rollouts.deniedenvironment"),
+    *(
+        "runs.processheartbeat",
+        "runs.sizesample",
+        "runs.servernotice",
+        "rollouts.deniedenvironment",
+    ),
     "rollouts.machinecordon",
 }
 """Tables shown by the dashboard that the seed leaves empty."""

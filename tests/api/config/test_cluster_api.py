@@ -14,12 +14,12 @@ from pytest_django import Settings
 
 from config import celery_app, pulse
 from config.cluster import looks
-from config.cluster.lookout import Lookout
-from rollouts.control.services.cluster_status import note_cluster
-from runs.deployment.models.parts import DeckPart
+from config.cluster.lookout import StatusProbe
+from rollouts.control.services.cluster_status import record_cluster_nodes
+from runs.deployment.models.parts import ProcessHeartbeat
 from runs.deployment.services.heartbeats import (
-    forget_dead_parts,
-    forget_silent_parts,
+    delete_dead_processes,
+    delete_silent_processes,
     record_heartbeat,
 )
 from tests.factories import NOON, bearer, make_user
@@ -120,7 +120,9 @@ def test_a_database_that_is_away_is_told_within_libpq_s_patience(
     port: str, request: pytest.FixtureRequest
 ) -> None:
     params = {"host": "127.0.0.1", "port": request.getfixturevalue(port), "user": "x"}
-    lookout: Lookout[Any] = Lookout(lambda: looks.database_figures(params), clock=lambda: NOON)
+    lookout: StatusProbe[Any] = StatusProbe(
+        lambda: looks.database_figures(params), clock=lambda: NOON
+    )
 
     lookout.begin()
     assert lookout.sight(by=time.monotonic() + 0.01).state in {"down", "unknown"}
@@ -175,8 +177,8 @@ def test_a_later_word_takes_the_place_of_the_earlier_one() -> None:
             now=NOON + timedelta(minutes=minutes),
         )
 
-    part = DeckPart.objects.get()
-    assert (part.proven_at, part.details) == (NOON + timedelta(minutes=1), {"memory_bytes": 1})
+    part = ProcessHeartbeat.objects.get()
+    assert (part.confirmed_at, part.details) == (NOON + timedelta(minutes=1), {"memory_bytes": 1})
 
 
 def test_processes_that_are_gone_are_forgotten_by_their_own_host() -> None:
@@ -184,18 +186,20 @@ def test_processes_that_are_gone_are_forgotten_by_their_own_host() -> None:
     for name, host, pid in (("a", "here", os.getpid()), ("b", "here", gone), ("c", "there", gone)):
         record_heartbeat(kind="web", name=name, host=host, pid=pid, started_at=NOON, now=NOON)
 
-    assert forget_dead_parts(host="here", is_alive=pulse.is_alive) == 1
-    assert sorted(DeckPart.objects.values_list("name", flat=True)) == ["a", "c"]
+    assert delete_dead_processes(host="here", is_alive=pulse.is_alive) == 1
+    assert sorted(ProcessHeartbeat.objects.values_list("name", flat=True)) == ["a", "c"]
 
-    assert forget_silent_parts(now=NOON + timedelta(minutes=59)) == 0
-    assert forget_silent_parts(now=NOON + timedelta(minutes=61)) == 2
+    assert delete_silent_processes(now=NOON + timedelta(minutes=59)) == 0
+    assert delete_silent_processes(now=NOON + timedelta(minutes=61)) == 2
 
 
 class TestRay:
     ADDRESS = "10.0.0.7:6379"
 
     def look(self, fake: FakeCluster, **more: Any) -> bool:
-        return note_cluster(cluster=fake, address=self.ADDRESS, now=datetime.now(UTC), **more)
+        return record_cluster_nodes(
+            cluster=fake, address=self.ADDRESS, now=datetime.now(UTC), **more
+        )
 
     def test_nodes_are_shown_with_the_age_of_the_look(
         self, client: Client, settings: Settings
@@ -225,7 +229,7 @@ class TestRay:
 
         assert (ray["state"], len(ray["nodes"]), ray["address"]) == ("down", 1, self.ADDRESS)
         assert "refused" in ray["problem"]
-        assert ray["proven_at"]
+        assert ray["confirmed_at"]
 
     def test_a_cluster_that_never_answered_has_no_proof(
         self, client: Client, settings: Settings
@@ -237,7 +241,7 @@ class TestRay:
 
         ray = cluster(client)["ray"]
 
-        assert (ray["state"], ray["proven_at"], ray["nodes"]) == ("down", None, [])
+        assert (ray["state"], ray["confirmed_at"], ray["nodes"]) == ("down", None, [])
         assert ray["problem"] == "no answer"
 
 

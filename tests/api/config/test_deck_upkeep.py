@@ -10,8 +10,8 @@ from rest_framework.test import APIClient
 
 from rollouts.control.models.fleets import Fleet, FleetWorker
 from runs.deployment import queries as deck
-from runs.deployment.models.deployment import DeckNotice, DeckSample
-from runs.deployment.services.samples import take_deck_sample
+from runs.deployment.models.deployment import ServerNotice, SizeSample
+from runs.deployment.services.samples import record_size_sample
 from runs.events.models import RunEvent
 from tests.factories import NOON, bearer, make_run, make_user
 
@@ -58,12 +58,12 @@ def test_it_is_said_whose_workers_are_where(client: Client) -> None:
 
 
 def test_a_sample_is_taken_once_a_moment_and_old_ones_go() -> None:
-    DeckSample.objects.create(at=NOON - timedelta(days=15))
+    SizeSample.objects.create(at=NOON - timedelta(days=15))
 
-    take_deck_sample(now=NOON)
-    take_deck_sample(now=NOON)
+    record_size_sample(now=NOON)
+    record_size_sample(now=NOON)
 
-    [sample] = DeckSample.objects.all()
+    [sample] = SizeSample.objects.all()
     assert sample.database_bytes
     assert sample.database_bytes > 1_000_000
     assert sample.wal_bytes
@@ -73,8 +73,8 @@ def test_a_sample_is_taken_once_a_moment_and_old_ones_go() -> None:
 
 
 def test_the_disk_is_foretold_from_the_samples_of_the_last_hours() -> None:
-    DeckSample.objects.bulk_create(
-        DeckSample(
+    SizeSample.objects.bulk_create(
+        SizeSample(
             at=NOON - timedelta(minutes=minutes),
             database_bytes=10 * GIB - minutes * GIB // 60,
             wal_bytes=GIB,
@@ -126,7 +126,7 @@ def test_a_notice_stands_until_its_time_and_who_set_it_is_kept() -> None:
 def test_a_notice_is_replaced_and_taken_down_once() -> None:
     notice("PUT", text="one")
     notice("PUT", text="two")
-    assert DeckNotice.objects.get().text == "two"
+    assert ServerNotice.objects.get().text == "two"
 
     for _ in range(2):
         assert notice("DELETE", path="?reason=done").json() == {"notice": None}
@@ -142,4 +142,4 @@ def test_a_notice_that_is_over_or_says_nothing_is_refused() -> None:
     for answer, field in ((over, "until"), (empty, "text")):
         assert answer.status_code == 400
         assert answer.json()["errors"][0]["field"] == field
-    assert not DeckNotice.objects.exists()
+    assert not ServerNotice.objects.exists()

@@ -90,7 +90,7 @@ def test_an_environment_from_outside_brings_its_figures(deck: Deck) -> None:
     assert math["newest_run"] in {"one", "two"}
     assert math["last_seen_at"]
     assert (math["per_hour"], math["reward_mean"], math["zero_variance_share"]) == (2.0, 0.75, 0.5)
-    assert (math["looked_at"], math["registered"]) == (2, False)
+    assert (math["examined"], math["registered"]) == (2, False)
 
 
 def test_a_fleet_s_environment_shows_the_returns_of_its_episodes(deck: Deck) -> None:
@@ -119,7 +119,7 @@ def test_a_fleet_s_environment_shows_the_returns_of_its_episodes(deck: Deck) -> 
 
     (found,) = deck.get(q="cartpole")["results"]
 
-    assert (found["runs"], found["reward_mean"], found["looked_at"]) == (1, 5.0, 4)
+    assert (found["runs"], found["reward_mean"], found["examined"]) == (1, 5.0, 4)
     assert (found["per_hour"], found["zero_variance_share"]) == (0.0, None)
     assert found["last_seen_at"] == "2026-03-01T12:00:00Z"
 

@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 from rest_framework.test import APIClient
 
 from rollouts.curriculum.models import Evaluation, LessonOutcome
-from rollouts.curriculum.services.outcome_retention import forget_outcomes
+from rollouts.curriculum.services.outcome_retention import delete_old_outcomes
 from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
 from tests.factories import bearer
@@ -124,11 +124,11 @@ def test_a_person_has_lessons_evaluated_beside_the_schedule() -> None:
 
 def test_all_that_are_unlocked_are_evaluated_unless_somebody_is_at_them() -> None:
     lessons = Class({"a": lesson(), "b": lesson(), "c": lesson("a")})
-    under_way = lessons.task()
+    in_transit = lessons.task()
 
     assert ask(lessons).status_code == 201
     assert lessons.evaluate_all(successes=20) == ["b"]
-    assert lessons.finish(under_way, successes=20).status_code == 200
+    assert lessons.finish(in_transit, successes=20).status_code == 200
     assert Evaluation.objects.count() == 2
 
 
@@ -166,8 +166,8 @@ def test_outcomes_are_forgotten_when_they_are_old_and_what_was_learnt_stays(sett
     lessons = Class({"a": lesson()})
     outcomes(lessons, timedelta(days=4), timedelta(days=2), timedelta())
 
-    assert forget_outcomes(now=datetime.now(UTC)) == 1
-    assert forget_outcomes(now=datetime.now(UTC)) == 0
+    assert delete_old_outcomes(now=datetime.now(UTC)) == 1
+    assert delete_old_outcomes(now=datetime.now(UTC)) == 0
     assert LessonOutcome.objects.count() == 2
     assert lessons.lessons()["a"]["samples"] == 3
 
@@ -180,7 +180,7 @@ def test_no_more_outcomes_are_kept_than_wanted_but_all_that_may_be_told_again(
     day = timedelta(days=1)
     outcomes(lessons, day, day, day, timedelta(), timedelta(), timedelta())
 
-    assert forget_outcomes(now=datetime.now(UTC)) == 3
+    assert delete_old_outcomes(now=datetime.now(UTC)) == 3
     assert LessonOutcome.objects.count() == 3
 
 
@@ -189,7 +189,7 @@ def test_without_limits_everything_is_kept(settings: Any) -> None:
     lessons = Class({"a": lesson()})
     outcomes(lessons, timedelta(days=400))
 
-    assert forget_outcomes(now=datetime.now(UTC)) == 0
+    assert delete_old_outcomes(now=datetime.now(UTC)) == 0
 
 
 def test_one_evaluation_is_read_with_its_answers_and_its_pass_at_k(lessons_of_four: Class) -> None:

@@ -8,7 +8,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from rolldeck.errands import Filmed, LogLines, RecordingUpdate
+from rolldeck.errands import LogLines, RecordedEpisode, RecordingUpdate
 from rolldeck.wire import SlotReport
 from rollouts.control.models.fleets import EnvSlot, LogRequest, Recording
 from rollouts.control.schemas.fleets import RecordingRequest
@@ -55,7 +55,7 @@ def answer_log(run: Run, index: int) -> None:
 def film(run: Run) -> None:
     wanted = RecordingRequest(worker=0)
     [row] = request_recordings(run_id=run.pk, wanted=wanted, actor="alice", now=NOON)
-    filmed = Filmed(media_type="text/plain", frames=1, frames_per_second=30.0)
+    filmed = RecordedEpisode(media_type="text/plain", frames=1, frames_per_second=30.0)
     update = RecordingUpdate(
         state="ready", worker=0, slot=0, filmed=filmed, content=HOSTILE.encode()
     )

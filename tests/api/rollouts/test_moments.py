@@ -100,7 +100,7 @@ def test_a_step_leads_to_the_newest_weights_and_batch_of_its_time(run: Run) -> N
     assert (found["version"]["epoch"], found["version"]["step"]) == (1, 2)
     assert [batch["ordinal"] for batch in found["batches"]] == [3]
     assert (found["handed_out"], found["batches"][0]["trainer"]) == (0, "node-3")
-    assert found["batches"][0]["in_hand"] is False
+    assert found["batches"][0]["with_trainer"] is False
 
 
 def test_a_batch_that_a_trainer_held_then_is_said_to_be_in_hand(run: Run) -> None:
@@ -109,7 +109,10 @@ def test_a_batch_that_a_trainer_held_then_is_said_to_be_in_hand(run: Run) -> Non
 
     found = moment(run, **{"from": 15, "to": 25})
 
-    assert [(one["ordinal"], one["in_hand"]) for one in found["batches"]] == [(3, True), (2, True)]
+    assert [(one["ordinal"], one["with_trainer"]) for one in found["batches"]] == [
+        (3, True),
+        (2, True),
+    ]
     assert found["handed_out"] == 1
     assert found["version"] is None
 

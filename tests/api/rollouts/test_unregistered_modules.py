@@ -67,7 +67,7 @@ CONFIGS: Final[dict[str, tuple[dict[str, Any], str]]] = {
 
 
 @pytest.fixture(autouse=True)
-def _poison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _quarantine_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     (tmp_path / f"{MODULE}.py").write_text(POISON)
     note = tmp_path / "imported"
     monkeypatch.syspath_prepend(tmp_path)

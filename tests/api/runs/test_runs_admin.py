@@ -11,14 +11,14 @@ from runs.alerts.schemas.alert_rules import NewSilence, SetAlertRule
 from runs.alerts.services.alert_rules import make_rule
 from runs.alerts.services.silences import silence
 from runs.config.services.presets import save_preset
-from runs.deployment.models.deployment import DeckSample
-from runs.deployment.schemas.deployment import NoticeWanted
+from runs.deployment.models.deployment import SizeSample
+from runs.deployment.schemas.deployment import SetNotice
 from runs.deployment.services.heartbeats import record_heartbeat
 from runs.deployment.services.notices import set_notice
 from runs.lifecycle.models.runs import PolicyVersion, Run
 from runs.lifecycle.services.notes import write_notes
 from runs.lifecycle.services.registry import register_environment, register_trainer
-from runs.weights.models import WeightsOrder
+from runs.weights.models import WeightsCommand
 from tests.factories import NOON, make_run, make_token, make_user
 
 pytestmark = pytest.mark.django_db
@@ -81,9 +81,9 @@ def run() -> Run:
     make_rule(wanted=rule, actor="user:ada", now=NOON)
     quiet = NewSilence(kind="run_failed", until=NOON + timedelta(hours=1), reason="a")
     silence(wanted=quiet, actor="user:ada", now=NOON)
-    set_notice(wanted=NoticeWanted(text="a"), actor="user:ada", now=NOON)
-    DeckSample.objects.create(at=NOON, database_bytes=1)
-    WeightsOrder.objects.create(
+    set_notice(wanted=SetNotice(text="a"), actor="user:ada", now=NOON)
+    SizeSample.objects.create(at=NOON, database_bytes=1)
+    WeightsCommand.objects.create(
         run=run, number=1, kind="sync", epoch=1, newest_step=0, actor="user:ada", at=NOON
     )
     LoginCount.objects.create(key="a", attempts=1, window_ends_at=NOON)
@@ -97,9 +97,9 @@ def test_every_model_is_there() -> None:
         "alertrule",
         "alertsilence",
         "apitoken",
-        "decknotice",
-        "deckpart",
-        "decksample",
+        "servernotice",
+        "processheartbeat",
+        "sizesample",
         "environment",
         "logincount",
         "policyversion",
@@ -108,7 +108,7 @@ def test_every_model_is_there() -> None:
         "runnote",
         "savedobject",
         "trainer",
-        "weightsorder",
+        "weightscommand",
     ]
 
 

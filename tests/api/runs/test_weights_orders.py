@@ -10,7 +10,7 @@ from rollouts.control.queries.fleets import control_of
 from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import PolicyVersion, Run
 from runs.lifecycle.rules.lifecycle import RunStatus
-from runs.weights.models import WeightsOrder
+from runs.weights.models import WeightsCommand
 from runs.weights.services.weights import _forget_old_files
 from tests.factories import bearer, make_run, make_user
 from tests.lesson_factories import language, lesson
@@ -68,7 +68,7 @@ def test_a_pinned_version_is_what_fleets_are_told_although_newer_ones_come(
 
     assert pinned.status_code == 200, pinned.content
     control = control_of(run.pk)
-    assert (control.policy_step, control.weights_order) == (1, 1)
+    assert (control.policy_step, control.weights_command) == (1, 1)
     assert control.fingerprint != before.fingerprint
     worker = APIClient(headers=bearer("worker", run=run))
     assert worker.get(f"{URL}/current", {"acting": 1}).json()["step"] == 1
@@ -99,7 +99,7 @@ def test_workers_follow_again_once_it_is_let_go(run: Run, alice: APIClient) -> N
     order(alice, "unpin", reason="fixed")
 
     control = control_of(run.pk)
-    assert (control.policy_step, control.weights_order) == (2, 2)
+    assert (control.policy_step, control.weights_command) == (2, 2)
     assert order(alice, "unpin").json()["code"] == "not_pinned"
 
 
@@ -110,14 +110,14 @@ def test_a_sync_is_an_order_that_keeps_what_is_pinned(run: Run, alice: APIClient
 
     assert (first["number"], first["pinned_step"]) == (1, None)
     assert (second["number"], second["pinned_step"], second["acting_step"]) == (3, 0, 0)
-    assert control_of(run.pk).weights_order == 3
+    assert control_of(run.pk).weights_command == 3
 
 
 def test_the_same_pin_again_is_no_second_order(run: Run, alice: APIClient) -> None:
     for _ in range(2):
         assert order(alice, "pin", step=0).status_code == 200
 
-    assert WeightsOrder.objects.count() == 1
+    assert WeightsCommand.objects.count() == 1
 
 
 def test_a_pin_ends_with_its_epoch(run: Run, alice: APIClient) -> None:
@@ -137,7 +137,7 @@ def test_what_no_worker_could_fetch_is_not_pinned(run: Run, alice: APIClient) ->
 
     assert (never.status_code, never.json()["code"]) == (404, "no_weights")
     assert (gone.status_code, gone.json()["code"]) == (409, "version_not_kept")
-    assert not WeightsOrder.objects.exists()
+    assert not WeightsCommand.objects.exists()
 
 
 def test_a_language_run_keeps_a_version_but_never_goes_back(alice: APIClient) -> None:

@@ -24,7 +24,7 @@ from buffer.items.rules.states import ItemKind
 from buffer.payloads.rules import GRACE, RetentionLimits
 from buffer.payloads.services.cleanup import drop_open
 from buffer.payloads.services.contents import readable_contents
-from buffer.payloads.services.partitions import current_segment, forget_current_segment
+from buffer.payloads.services.partitions import clear_current_segment, current_segment
 from buffer.payloads.services.retention import apply_retention
 from buffer.payloads.services.segments import seal, turn_segment
 from rolldeck import wire
@@ -219,7 +219,7 @@ def test_the_file_says_what_it_is_to_anybody(run: Run, tmp_path: Path) -> None:
 
 
 def test_what_has_no_bytes_any_more_is_left_out_and_counted(run: Run, tmp_path: Path) -> None:
-    forget_current_segment()
+    clear_current_segment()
     push_groups(run, 1)
     train(run)
     number = current_segment()
@@ -240,7 +240,7 @@ def test_what_has_no_bytes_any_more_is_left_out_and_counted(run: Run, tmp_path: 
     report = export(run, tmp_path / "words.parquet")
 
     assert (report.items, report.expired, report.lost, report.corrupt) == (1, 1, 1, 1)
-    forget_current_segment()
+    clear_current_segment()
 
 
 def test_an_empty_window_is_a_whole_file(run: Run, tmp_path: Path) -> None:

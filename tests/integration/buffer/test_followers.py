@@ -25,7 +25,7 @@ from buffer.items.models.items import FragmentChunk
 from buffer.items.services.tallies import SHARDS
 from buffer.payloads.models import Segment
 from buffer.payloads.services.cleanup import drop_open
-from buffer.payloads.services.partitions import current_segment, forget_current_segment
+from buffer.payloads.services.partitions import clear_current_segment, current_segment
 from rolldeck import wire
 from runs.lifecycle.models.runs import Run
 from tests.buffer_factories import fragment
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture
 def run() -> Run:
     # The segment of an earlier test is gone. One transaction opens the next, and others wait.
-    forget_current_segment()
+    clear_current_segment()
     current_segment()
     run = make_run()
     Run.objects.filter(pk=run.pk).update(epoch=1, policy_step=0)

@@ -112,8 +112,8 @@ def run() -> Run:
     with connection.cursor() as cursor:
         cursor.execute(
             """INSERT INTO buffer_batch (id, run_id, kind, ordinal, state, epoch, policy_step,
-                fence, sender, leased_at, lease_expires_at, lapses, items, sequences, size_bytes,
-                tokens, longest_tokens, composition, shares, staleness)
+                fence, sender, leased_at, lease_expires_at, lease_expiries, items, sequences,
+                size_bytes, tokens, longest_tokens, composition, shares, staleness)
             VALUES (%s, %s, 'groups', 1, 'confirmed', 1, 0, 1, '', now(), now(), 0, 1, 8, 1, 1, 1,
                 '{}', '{}', '{}')""",
             [batch, run.pk],

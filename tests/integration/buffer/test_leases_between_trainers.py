@@ -53,7 +53,7 @@ def content(lease: Lease) -> list[bytes]:
 
 def lapse(lease: Lease) -> None:
     Batch.objects.filter(pk=lease.batch.pk).update(lease_expires_at=Now() - timedelta(seconds=1))
-    jobs.reclaim_lapsed_leases()
+    jobs.reclaim_expired_leases()
 
 
 def test_trainers_hold_different_batches_and_each_gets_its_own_again(run: Run) -> None:

@@ -180,7 +180,7 @@ def test_what_waited_too_long_is_dropped_in_the_background_if_nobody_asks(run: R
     push(run, count=1, env_id=0, at=LONG_AGO)
     push(run, count=1, at=LONG_AGO)
 
-    assert jobs.reclaim_lapsed_leases()["dropped"] == 2
+    assert jobs.reclaim_expired_leases()["dropped"] == 2
 
     assert dropped(run) == {"stale_age": 2}
 

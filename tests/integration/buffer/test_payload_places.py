@@ -30,8 +30,8 @@ from buffer.payloads.services.contents import (
 from buffer.payloads.services.files import DurableFiles
 from buffer.payloads.services.objects import PayloadStorageDown
 from buffer.payloads.services.partitions import (
+    clear_current_segment,
     current_segment,
-    forget_current_segment,
     make_partition,
     open_segment,
 )
@@ -44,9 +44,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def afresh() -> Iterator[None]:
-    forget_current_segment()
+    clear_current_segment()
     yield
-    forget_current_segment()
+    clear_current_segment()
 
 
 @pytest.fixture

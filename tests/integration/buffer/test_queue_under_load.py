@@ -15,7 +15,7 @@ from buffer.batches.services.leases import (
     LeaseLost,
     confirm,
     lease_for_atropos,
-    note_delivered,
+    record_delivered,
     take,
 )
 from buffer.ingest.schemas.groups_json import decode_group
@@ -70,7 +70,7 @@ def in_threads(*works: Callable[[], None]) -> None:
 
 def lapse(batch: Batch) -> None:
     Batch.objects.filter(pk=batch.pk).update(lease_expires_at=Now() - timedelta(seconds=1))
-    jobs.reclaim_lapsed_leases()
+    jobs.reclaim_expired_leases()
 
 
 def test_each_group_goes_to_one_trainer_once_while_many_push(run: Run) -> None:
@@ -175,7 +175,7 @@ def test_a_stock_trainer_that_is_slower_than_its_lease_trains_nothing_twice(run:
         push(run, mark=mark)
     first = lease_for_atropos(run_id=run.pk, identity="alice", sender=this_process(), now=NOON)
     assert first is not None
-    note_delivered(batch_id=first.batch.pk, fence=first.batch.fence)
+    record_delivered(batch_id=first.batch.pk, fence=first.batch.fence)
     lapse(first.batch)
 
     second = lease_for_atropos(run_id=run.pk, identity="alice", sender=this_process(), now=NOON)
@@ -220,9 +220,9 @@ def test_what_an_ended_run_leaves_is_settled_by_the_job(run: Run) -> None:
     push(run)
     Run.objects.filter(pk=run.pk).update(status="stopped")
 
-    assert jobs.reclaim_lapsed_leases()["dropped"] == 1
+    assert jobs.reclaim_expired_leases()["dropped"] == 1
 
-    assert set(jobs.reclaim_lapsed_leases().values()) == {0}
+    assert set(jobs.reclaim_expired_leases().values()) == {0}
     assert miscounts(run.pk) == []
 
 

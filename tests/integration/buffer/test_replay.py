@@ -15,7 +15,7 @@ from django.db.models.functions import Now
 
 from buffer.batches.queries.queue_depth import uses_of
 from buffer.batches.services import leases
-from buffer.batches.services.lease_expiry import return_lapsed_batches
+from buffer.batches.services.lease_expiry import return_expired_batches
 from buffer.batches.services.leases import Lease, LeaseLost
 from buffer.ingest.services.fragments import accept_fragments
 from buffer.items.models.items import Batch, FragmentChunk
@@ -78,7 +78,7 @@ def confirm(run: Run, lease: Lease) -> None:
 
 def lapse(lease: Lease) -> None:
     Batch.objects.filter(pk=lease.batch.pk).update(lease_expires_at=Now() - timedelta(seconds=1))
-    return_lapsed_batches()
+    return_expired_batches()
 
 
 def states(run: Run) -> dict[int, str]:

@@ -30,8 +30,8 @@ from buffer.payloads.services.contents import (
     readable_contents,
 )
 from buffer.payloads.services.partitions import (
+    clear_current_segment,
     current_segment,
-    forget_current_segment,
     make_partition,
     remove_segment,
 )
@@ -51,7 +51,7 @@ LATER = NOON + GRACE
 @pytest.fixture(autouse=True)
 def nothing_is_deleted() -> Iterator[None]:
     """Fail on deletes of payload rows, and keep only the first segment."""
-    forget_current_segment()
+    clear_current_segment()
     with connection.cursor() as cursor:
         cursor.execute("""
             CREATE FUNCTION no_deletes() RETURNS trigger LANGUAGE plpgsql AS
@@ -64,7 +64,7 @@ def nothing_is_deleted() -> Iterator[None]:
     for number in partitions():
         remove_segment(number)
     make_partition(1)
-    forget_current_segment()
+    clear_current_segment()
 
 
 @pytest.fixture

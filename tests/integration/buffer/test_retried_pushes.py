@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from buffer.ingest.models import UnansweredPush
-from buffer.ingest.services.idempotency import forget_old_pushes
+from buffer.ingest.services.idempotency import delete_old_pushes
 from buffer.items.models.items import TrajectoryGroup
 from runs.lifecycle.models.runs import Run
 from tests.buffer_factories import REGISTRATION, body, group
@@ -190,8 +190,8 @@ def test_lost_answers_are_forgotten_with_age(web: WebProcess, hold: Path) -> Non
     hold.touch()
     send_and_hang_up(web)
 
-    assert forget_old_pushes(now=datetime.now(UTC)) == 0
-    assert forget_old_pushes(now=datetime.now(UTC) + timedelta(minutes=11)) == 1
+    assert delete_old_pushes(now=datetime.now(UTC)) == 0
+    assert delete_old_pushes(now=datetime.now(UTC) + timedelta(minutes=11)) == 1
 
 
 KEYED = {"Idempotency-Key": "one push"}

@@ -19,8 +19,8 @@ from buffer.payloads.models import Payload
 from buffer.payloads.rules import GRACE, RetentionLimits
 from buffer.payloads.services.contents import PayloadMissing, batch_contents, readable_contents
 from buffer.payloads.services.partitions import (
+    clear_current_segment,
     current_segment,
-    forget_current_segment,
     make_partition,
 )
 from buffer.payloads.services.retention import apply_retention
@@ -54,12 +54,12 @@ def bucket(
     url = f"s3://rolldeck-tests/deck?endpoint={endpoint}&region=us-east-1"
     settings.STORAGES = settings.STORAGES | {"payloads": payload_storage(url, folder=tmp_path)}
     settings.ROLLDECK_INLINE_PAYLOAD_BYTES = 1_000
-    forget_current_segment()
+    clear_current_segment()
     yield bucket
     bucket.create()  # a test may have deleted it
     bucket.objects.delete()
     bucket.delete()
-    forget_current_segment()
+    clear_current_segment()
 
 
 @pytest.fixture

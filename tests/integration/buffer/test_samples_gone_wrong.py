@@ -49,7 +49,7 @@ def poison(run: Run) -> Batch:
     for _ in range(3):
         lease = take(run)
         Batch.objects.filter(state="leased").update(lease_expires_at=Now() - timedelta(seconds=1))
-        jobs.reclaim_lapsed_leases()
+        jobs.reclaim_expired_leases()
     return Batch.objects.get(pk=lease.batch.pk)
 
 

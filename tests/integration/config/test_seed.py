@@ -50,9 +50,9 @@ def test_a_small_deck_has_runs_in_every_state_and_its_ledgers_balance() -> None:
     assert {*Alert.objects.values_list("state", flat=True)} == {"open", "acknowledged", "resolved"}
     told = {*Alert.objects.exclude(state="resolved").values_list("kind", flat=True)}
     assert {"run_failed", "batch_quarantined", "lease_lapsed", "items_corrupt"} <= told
-    told_at = list(RunEvent.objects.order_by("id").values_list("at", flat=True))
-    assert len(told_at) > 50
-    assert told_at == sorted(told_at)
+    reported_at = list(RunEvent.objects.order_by("id").values_list("at", flat=True))
+    assert len(reported_at) > 50
+    assert reported_at == sorted(reported_at)
     equal = TrajectoryGroup.objects.filter(run__name="seed-atropos-mix", score_std=0)
     assert equal.exists()
 

@@ -10,7 +10,7 @@ from rollouts.control.models.attempts import WorkerAttempt
 from rollouts.control.queries import attempts as queries_attempts
 from rollouts.control.schemas.attempts import AttemptRow
 from rollouts.control.services import attempts
-from rollouts.control.services.launches import begin_launch, note_ended
+from rollouts.control.services.launches import begin_launch, record_manager_ended
 from runs.lifecycle.models.runs import Run
 from tests.factories import bearer
 from tests.fake_cluster import FakeCluster
@@ -94,7 +94,7 @@ def test_attempts_end_with_their_manager(run: Run) -> None:
     accept(run, report(run, worker(node="n1", pid=7, env_steps=90, fragments_sent=4)))
     begin_launch(run_id=run.pk, reason="it was silent", platform_url=URL, now=later(9))
     accept(run, report(run, worker(incarnation="b")), now=later(10))
-    note_ended(
+    record_manager_ended(
         run_id=run.pk,
         incarnation=fleet(run).incarnation,
         reason="the run is stopped",

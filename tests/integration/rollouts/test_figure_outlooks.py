@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from rollouts.diagnosis.queries.run_summaries import figure_outlooks
+from rollouts.diagnosis.queries.run_summaries import ingest_activity
 from rollouts.metrics.models.metrics import MeasureCursor
 from runs.lifecycle.models.runs import Run
 from runs.search.queries import run_table
@@ -35,7 +35,7 @@ def test_what_was_measured_last_is_told_with_its_time() -> None:
     run, other = make_run(name="alpha"), make_run(name="beta")
     measured(run, rate=2.5, staleness=1.0)
 
-    found = figure_outlooks([run.pk, other.pk], now=NOON)
+    found = ingest_activity([run.pk, other.pk], now=NOON)
 
     assert found == {
         run.pk: {"measured_at": NOON, "accepted_per_second": 2.5, "staleness_p50": 1.0}
@@ -47,7 +47,7 @@ def test_a_rate_that_nobody_measures_any_more_is_not_known_and_rest_is_no_rate()
     measured(stalled, rate=2.5, staleness=1.0)
     measured(resting, rate=0.0)
 
-    found = figure_outlooks([stalled.pk, resting.pk], now=LATER)
+    found = ingest_activity([stalled.pk, resting.pk], now=LATER)
 
     assert found[stalled.pk] == {"measured_at": NOON, "staleness_p50": 1.0}
     assert found[resting.pk]["accepted_per_second"] == 0.0

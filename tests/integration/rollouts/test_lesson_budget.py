@@ -9,7 +9,7 @@ import pytest
 from rolldeck.lessons import LessonOutcome, TaskRequest
 from rollouts.curriculum.models import Evaluation, Lesson
 from rollouts.curriculum.queries.curricula import curriculum_of
-from rollouts.curriculum.services.lesson_outcomes import take_outcome
+from rollouts.curriculum.services.lesson_outcomes import count_outcome
 from rollouts.curriculum.services.lesson_tasks import next_lesson_task
 from rollouts.lessons.rules.strategy import draw
 from tests.factories import NOON
@@ -56,7 +56,7 @@ def test_an_outcome_costs_the_lessons_it_touches(lessons: Class) -> None:
             rewards=[0.0, 1.0] * 32,
             successes=[False, True] * 32,
         )
-        take_outcome(run_id=lessons.run.pk, lesson="l4", outcome=outcome, now=NOON)
+        count_outcome(run_id=lessons.run.pk, lesson="l4", outcome=outcome, now=NOON)
 
     cpu_ms(tell, 40)  # until the performance has its maximum length
     spent = cpu_ms(lambda turn: tell(1_000 + turn), 60)

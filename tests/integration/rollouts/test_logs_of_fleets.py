@@ -15,7 +15,7 @@ import pytest
 from rolldeck.errands import LogLines
 from rollouts.control.models.fleets import FleetWorker, LogRequest
 from rollouts.control.queries.fleets import fleet_log
-from rollouts.control.services.launches import note_ended
+from rollouts.control.services.launches import record_manager_ended
 from rollouts.control.services.logs import LogNotAsked, NoSuchLog, answer_log, ask_for_log
 from rollouts.fleet.manager.local_fleet import LocalFleet
 from runs.lifecycle.models.runs import Run
@@ -95,7 +95,7 @@ def test_until_the_fleet_answers_the_last_reading_is_shown_and_says_so(run: Run)
 
 def test_where_no_manager_lives_nobody_waits(run: Run) -> None:
     asked = ask(run)
-    note_ended(
+    record_manager_ended(
         run_id=run.pk,
         incarnation=run.fleet.incarnation,
         reason="the run is over",

@@ -11,7 +11,7 @@ from rest_framework.test import APIClient
 from rollouts.control.models.machines import MachineCordon
 from rollouts.control.queries.fleets import control_of
 from rollouts.control.queries.machines import machine_cordons
-from rollouts.control.services.cluster_status import note_cluster
+from rollouts.control.services.cluster_status import record_cluster_nodes
 from rollouts.control.services.machine_cordons import cordon_machine
 from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
@@ -45,7 +45,7 @@ def cluster() -> FakeCluster:
 
 
 def seen(cluster: FakeCluster, *, minutes: float = 0) -> None:
-    note_cluster(cluster=cluster, address="10.0.0.7:6379", now=later(60 * minutes))
+    record_cluster_nodes(cluster=cluster, address="10.0.0.7:6379", now=later(60 * minutes))
 
 
 def put(node: str = "gpu-1-id", **body: Any) -> Any:

@@ -9,7 +9,7 @@ from django.db import connection, transaction
 
 from buffer.batches.queries import flows
 from buffer.batches.queries.flows import Place, group_flow
-from buffer.batches.queries.trainer_pace import trainers_waited
+from buffer.batches.queries.trainer_pace import trainer_wait_share
 from buffer.batches.services.leases import confirm, take
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.groups import accept_groups
@@ -313,7 +313,7 @@ def trainer(run: Run) -> Trainer:
 
 
 def waited(run: Run, since: float, until: float) -> float | None:
-    return trainers_waited(run.pk, since=at(since), until=at(until))
+    return trainer_wait_share(run.pk, since=at(since), until=at(until))
 
 
 def test_a_trainer_waits_while_it_holds_no_batch(run: Run, trainer: Trainer) -> None:

@@ -103,12 +103,12 @@ def test_a_batch_on_its_way_is_waited_for_and_one_that_is_trained_on_is_not(
     batch(trainer, 6, None, None)
     on_its_way = trainer_pace(trainer.run_id, now=at(10))
     Batch.objects.filter(ordinal=2).update(delivered_at=at(6))
-    in_hand = trainer_pace(trainer.run_id, now=at(10))
+    with_trainer = trainer_pace(trainer.run_id, now=at(10))
 
     assert on_its_way
-    assert in_hand
+    assert with_trainer
     assert on_its_way.waiting_share == pytest.approx(0.5)
-    assert in_hand.waiting_share == pytest.approx(0.1)
+    assert with_trainer.waiting_share == pytest.approx(0.1)
 
 
 def test_only_the_last_minute_counts(trainer: Trainer) -> None:

@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 
 from buffer.items.models.items import Batch, FragmentChunk, Tally
 from rollouts.control.models.fleets import Fleet, FleetWorker
-from rollouts.diagnosis.queries.pipelines import pipeline_of, verdict_of, verdicts
+from rollouts.diagnosis.queries.pipelines import diagnosis_of, pipeline_of, verdicts
 from rollouts.diagnosis.schemas import Pipeline, PipelineStage
 from runs.lifecycle.models.runs import PolicyVersion, Run, Trainer
 from tests.factories import make_run
@@ -191,10 +191,10 @@ def test_batches_tell_how_long_they_were_under_way_and_in_hand() -> None:
 
     found, _ = seen(run)
 
-    assert found.batches.under_way
-    assert found.batches.in_hand
-    assert (found.batches.under_way.mean_ms, found.batches.under_way.count) == (500, 3)
-    assert (found.batches.in_hand.p95_ms, found.batches.in_hand.count) == (4000, 3)
+    assert found.batches.in_transit
+    assert found.batches.with_trainer
+    assert (found.batches.in_transit.mean_ms, found.batches.in_transit.count) == (500, 3)
+    assert (found.batches.with_trainer.p95_ms, found.batches.with_trainer.count) == (4000, 3)
 
 
 @pytest.mark.parametrize("situation", ["at work", "silent", "untaken", "paused", "outside"])
@@ -209,7 +209,7 @@ def test_wherever_a_verdict_is_read_it_is_the_same(situation: str) -> None:
         Run.objects.filter(pk=run.pk).update(status="paused")
 
     page, _ = seen(run)
-    live = verdict_of(run.pk, now=NOON)
+    live = diagnosis_of(run.pk, now=NOON)
     beside_others = verdicts([run.pk, 99], now=NOON)
 
     assert live == page.verdict

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from django.core.files.storage import default_storage
 
-from rolldeck.errands import RECORDING_TYPE, Filmed, RecordingUpdate
+from rolldeck.errands import RECORDING_TYPE, RecordedEpisode, RecordingUpdate
 from rollouts.control.models.fleets import Recording
 from rollouts.control.queries import recordings as queries_recordings
 from rollouts.control.queries.fleets import control_of
@@ -37,7 +37,9 @@ from tests.integration.rollouts.local_fleets import Platform, local_fleet, publi
 from tests.live_server import serving
 from tests.waiting import within
 
-FILMED = Filmed(media_type="video/webm", frames=11, frames_per_second=30.0, width=60, height=40)
+FILMED = RecordedEpisode(
+    media_type="video/webm", frames=11, frames_per_second=30.0, width=60, height=40
+)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from rollouts.control.models.fleets import EnvSlot, EpisodeWindow, FleetWorker
 from rollouts.control.queries.fleets import control_of, fleet_state, running_fragments
 from rollouts.control.services.launches import begin_launch
 from rollouts.diagnosis.queries.pipelines import pipeline_of
-from rollouts.diagnosis.queries.run_summaries import fleet_outlooks
+from rollouts.diagnosis.queries.run_summaries import fleet_activity
 from rollouts.episodes.queries.episode_windows import episode_summary, episodes
 from rollouts.fleet.manager.reports import InvalidReport, StaleIncarnation
 from runs.events.models import RunEvent
@@ -323,15 +323,15 @@ def test_another_launch_proves_nothing_before_its_manager_has_spoken() -> None:
     look(run, cluster, now=later(20))
 
     relaunched = fleet_state(run.pk, now=later(21))
-    listed = fleet_outlooks([run.pk], now=later(21))[run.pk]
+    listed = fleet_activity([run.pk], now=later(21))[run.pk]
     accept(run, report(run, worker(env_steps=1)), now=later(30))
     speaking = fleet_state(run.pk, now=later(31))
 
     assert (relaunched.attempt, relaunched.observed) == (2, "unknown")
-    assert (relaunched.proven_at, relaunched.age_seconds) == (NOON, 21.0)
+    assert (relaunched.confirmed_at, relaunched.age_seconds) == (NOON, 21.0)
     assert relaunched.reason.endswith("another was launched and has not reported yet")
     assert (listed["observed_at"], listed["fleet_reason"]) == (NOON, relaunched.reason)
-    assert (speaking.observed, speaking.proven_at, speaking.reason) == ("running", later(30), "")
+    assert (speaking.observed, speaking.confirmed_at, speaking.reason) == ("running", later(30), "")
 
 
 def test_a_fleet_that_is_launched_for_the_first_time_starts() -> None:
@@ -340,7 +340,7 @@ def test_a_fleet_that_is_launched_for_the_first_time_starts() -> None:
     soon = fleet_state(run.pk, now=later(10))
     late = fleet_state(run.pk, now=later(60))
 
-    assert (soon.observed, soon.proven_at) == ("starting", NOON)
+    assert (soon.observed, soon.confirmed_at) == ("starting", NOON)
     assert (late.observed, late.reason) == (
         "unknown",
         "its manager was launched and has not reported yet",
@@ -354,9 +354,9 @@ def test_a_fleet_that_nobody_asks_to_report_lapses_from_nothing() -> None:
     look(run, cluster)
 
     state = fleet_state(run.pk, now=later(900))
-    listed = fleet_outlooks([run.pk], now=later(900))[run.pk]
+    listed = fleet_activity([run.pk], now=later(900))[run.pk]
 
-    assert (state.observed, state.proven_at, listed["observed_at"]) == ("stopped", None, None)
+    assert (state.observed, state.confirmed_at, listed["observed_at"]) == ("stopped", None, None)
 
 
 def test_what_a_fleet_has_under_way_is_taken_off_the_capacity_that_is_shown() -> None:

@@ -127,7 +127,7 @@ def test_the_environments_of_all_runs_are_a_page_within_the_budget(many_runs: No
         return known_environments(Asked(**asked), PageRequest(limit=50), now=NOON)
 
     found = page()
-    assert found.looked_at_runs == RUNS_AT_MOST
+    assert found.examined_runs == RUNS_AT_MOST
     assert len(found.results) == 50
     assert {row.name for row in page(part="env-7").results} == {"env-7"}
     for asked in ({}, {"kind": "outside"}, {"part": "reverse"}):

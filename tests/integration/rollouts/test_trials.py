@@ -88,7 +88,7 @@ def test_what_this_machine_lacks_is_told_apart() -> None:
 def test_no_more_than_a_few_are_tried_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     held = [probes._room.acquire(blocking=False) for _ in range(probes.TRIALS_AT_ONCE)]
     try:
-        with pytest.raises(probes.TooManyTrials):
+        with pytest.raises(probes.TooManyProbes):
             probes.attempt(environment("gymnasium:CartPole-v1"))
     finally:
         for taken in held:

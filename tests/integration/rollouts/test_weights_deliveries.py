@@ -101,7 +101,7 @@ def test_the_live_part_says_how_far_the_newest_version_has_come() -> None:
     assert on_the_way(run) == (1, 1, 2, 2, 1)
     part = weights_part(run.pk)
     assert part is not None
-    assert part.told_at == later(2)
+    assert part.reported_at == later(2)
 
 
 def on_the_way(run: Run) -> tuple[int | None, int, int, int, int]:

@@ -8,7 +8,7 @@ from pytest_django import Settings
 from runs.alerts.models.alerts import Alert, AlertDelivery
 from runs.alerts.rules.alerts import AlertKind, Condition
 from runs.alerts.services import alerts
-from runs.alerts.services.alert_retention import forget_alerts
+from runs.alerts.services.alert_retention import delete_old_alerts
 from tests.factories import NOON, make_run
 
 pytestmark = pytest.mark.django_db
@@ -29,7 +29,7 @@ def test_only_what_has_been_over_for_long_is_forgotten(settings: Settings) -> No
     alerts.clear([lately], now=NOON - timedelta(days=1))
     alerts.resolve(alert_id=settled, actor="user:ada", now=OLD)  # its condition still holds
 
-    assert forget_alerts(now=NOON) == 1
+    assert delete_old_alerts(now=NOON) == 1
 
     assert {*Alert.objects.values_list("pk", flat=True)} == {lately, settled, holds}
     assert not AlertDelivery.objects.filter(alert=over).exists()
@@ -40,5 +40,5 @@ def test_a_deck_may_keep_them_for_ever(settings: Settings) -> None:
     settings.ROLLDECK_ALERT_RETENTION_DAYS = 0
     alerts.clear([raise_one("a")], now=OLD)
 
-    assert forget_alerts(now=NOON) == 0
+    assert delete_old_alerts(now=NOON) == 0
     assert Alert.objects.exists()

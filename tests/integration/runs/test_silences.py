@@ -57,8 +57,8 @@ def test_what_is_open_when_the_silence_is_over_is_told_once() -> None:
     silence(until=after(10))
     alert = raise_one()
 
-    assert webhooks.tell_held_back(now=after(9)) == 0
-    assert [webhooks.tell_held_back(now=after(11)) for _ in range(2)] == [1, 0]
+    assert webhooks.deliver_held_back(now=after(9)) == 0
+    assert [webhooks.deliver_held_back(now=after(11)) for _ in range(2)] == [1, 0]
     alerts.clear([alert], now=after(12))
     assert told() == ["raised", "resolved"]
 
@@ -68,7 +68,7 @@ def test_what_is_over_before_the_silence_is_over_is_never_told() -> None:
     alert = raise_one()
     alerts.clear([alert], now=after(5))
 
-    assert webhooks.tell_held_back(now=after(11)) == 0
+    assert webhooks.deliver_held_back(now=after(11)) == 0
     assert told() == []
 
 

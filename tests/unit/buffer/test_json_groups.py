@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from buffer.ingest.schemas.bodies import InvalidBody
 from buffer.ingest.schemas.groups import Rules
-from buffer.ingest.schemas.groups_json import _thorough_group, decode_group
+from buffer.ingest.schemas.groups_json import _validated_group, decode_group
 from buffer.items.rules.limits import DEFAULTS
 from rolldeck.json_groups import read_plain
 
@@ -74,7 +74,7 @@ def test_both_readers_say_the_same(group: dict[str, Any], lenient: bool, ascii: 
 
     fast = outcome(lambda: decode_group(content, lenient=lenient))
     thorough = outcome(
-        lambda: _thorough_group(content, ("body",), Rules(limits=DEFAULTS, lenient=lenient))
+        lambda: _validated_group(content, ("body",), Rules(limits=DEFAULTS, lenient=lenient))
     )
 
     assert fast == thorough

@@ -7,7 +7,7 @@ import pytest
 
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.schemas.groups_msgpack import InvalidGroups, decode_push
-from buffer.items.rules.spans import MOST_SPANS, span_problem, told_spans
+from buffer.items.rules.spans import MOST_SPANS, span_problem, valid_spans
 from rolldeck import wire
 from rolldeck.group_encoding import pack_group
 from tests.buffer_factories import group
@@ -43,10 +43,10 @@ def test_what_is_no_span_is_named(value: Any, path: tuple[Any, ...]) -> None:
 
 def test_spans_are_told_in_order_and_what_is_none_is_left_out() -> None:
     later = GOOD | {"start": 1.8e9 + 1}
-    told = told_spans(json.dumps([[later, GOOD, {"name": "odd"}], "odd", []]).encode())
+    told = valid_spans(json.dumps([[later, GOOD, {"name": "odd"}], "odd", []]).encode())
 
     assert [[span.start for span in row] for row in told.values()] == [[1.8e9, 1.8e9 + 1]]
-    assert told_spans(b"{") == told_spans(None) == told_spans(b"3") == {}
+    assert valid_spans(b"{") == valid_spans(None) == valid_spans(b"3") == {}
 
 
 def _pushed(**fields: Any) -> bytes:

@@ -3,7 +3,7 @@
 import threading
 import time
 
-from config.cluster.lookout import Lookout
+from config.cluster.lookout import StatusProbe
 from tests.deck import wait_until
 from tests.factories import NOON
 
@@ -13,18 +13,18 @@ def soon() -> float:
 
 
 def test_what_answers_is_up_with_the_time_of_its_proof() -> None:
-    lookout = Lookout(lambda: 7, clock=lambda: NOON)
+    lookout = StatusProbe(lambda: 7, clock=lambda: NOON)
     lookout.begin()
 
     sight = lookout.sight(by=soon())
 
     assert (sight.state, sight.found, sight.problem) == ("up", 7, "")
-    assert sight.proven_at == NOON
+    assert sight.confirmed_at == NOON
     assert sight.took_ms is not None
 
 
 def test_a_look_is_told_what_it_was_begun_with() -> None:
-    lookout = Lookout(lambda workers: 2 * workers, clock=lambda: NOON)
+    lookout = StatusProbe(lambda workers: 2 * workers, clock=lambda: NOON)
     lookout.begin(3)
 
     assert lookout.sight(by=soon()).found == 6
@@ -32,7 +32,7 @@ def test_a_look_is_told_what_it_was_begun_with() -> None:
 
 def test_what_fails_is_down_and_keeps_what_it_said_last() -> None:
     answers = iter([1])
-    lookout = Lookout(lambda: next(answers), fresh_seconds=0.0, clock=lambda: NOON)
+    lookout = StatusProbe(lambda: next(answers), fresh_seconds=0.0, clock=lambda: NOON)
     lookout.begin()
     first = lookout.sight(by=soon())
     lookout.begin()
@@ -40,12 +40,12 @@ def test_what_fails_is_down_and_keeps_what_it_said_last() -> None:
     sight = lookout.sight(by=soon())
 
     assert (sight.state, sight.found, sight.problem) == ("down", 1, "StopIteration")
-    assert sight.proven_at == first.proven_at == NOON
+    assert sight.confirmed_at == first.confirmed_at == NOON
 
 
 def test_what_hangs_is_unknown_at_once_when_the_time_is_over() -> None:
     hangs = threading.Event()
-    lookout = Lookout(lambda: hangs.wait(60), clock=lambda: NOON)
+    lookout = StatusProbe(lambda: hangs.wait(60), clock=lambda: NOON)
     lookout.begin()
 
     began = time.monotonic()
@@ -64,7 +64,7 @@ def test_a_look_that_hangs_has_no_second_one_beside_it() -> None:
         looks.append(1)
         goes_on.wait(60)
 
-    lookout = Lookout(look, fresh_seconds=0, clock=lambda: NOON)
+    lookout = StatusProbe(look, fresh_seconds=0, clock=lambda: NOON)
     for _ in range(5):
         lookout.begin()
     assert lookout.sight(by=time.monotonic()).state == "unknown"
@@ -78,7 +78,7 @@ def test_a_look_that_hangs_has_no_second_one_beside_it() -> None:
 
 def test_a_fresh_sight_is_not_looked_at_again() -> None:
     looks: list[int] = []
-    lookout = Lookout(lambda: looks.append(1), fresh_seconds=3600, clock=lambda: NOON)
+    lookout = StatusProbe(lambda: looks.append(1), fresh_seconds=3600, clock=lambda: NOON)
     for _ in range(3):
         lookout.begin()
         lookout.sight(by=soon())
@@ -98,7 +98,9 @@ def test_a_slow_look_does_not_take_back_what_was_seen_a_moment_ago() -> None:
     for believed, state in ((3600.0, "up"), (0.0, "unknown")):
         goes_on.clear()
         answers = iter([1, 2])
-        lookout = Lookout(look, fresh_seconds=0.0, believed_seconds=believed, clock=lambda: NOON)
+        lookout = StatusProbe(
+            look, fresh_seconds=0.0, believed_seconds=believed, clock=lambda: NOON
+        )
         lookout.begin()
         assert lookout.sight(by=soon()).state == "up"
         lookout.begin()

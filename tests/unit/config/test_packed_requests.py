@@ -166,11 +166,11 @@ def test_processor_time_is_bounded(encoding: str, pack: Pack) -> None:
 def test_work_ends_when_the_client_has_left(encoding: str, pack: Pack) -> None:
     asked = []
 
-    def has_left() -> bool:
+    def has_disconnected() -> bool:
         asked.append(True)
         return len(asked) == 3
 
-    given = request(pack(os.urandom(6 * MIB)), encoding, **{HUNG_UP: has_left})
+    given = request(pack(os.urandom(6 * MIB)), encoding, **{HUNG_UP: has_disconnected})
     with pytest.raises(BodyBroken, match="closed the connection"):
         _ = given.body
     assert len(asked) == 3

@@ -45,7 +45,7 @@ class Kept:
     def waits(self, *, starts: int) -> list[str]:
         """Return the waits before each further start, as printed."""
         while len(self.starts) < starts:
-            self.watching.look_after_all()
+            self.watching.check_children()
             time.sleep(0.01)
         self.watching.stop(order=["x"])
         again = [line.partition("restarting ")[2].partition(";")[0] for line in self.lines]

@@ -31,7 +31,7 @@ def test_an_environment_is_what_its_runs_call_so() -> None:
 
     found = figures_of(samples, members=[(1, [0], [None]), (2, [0], [None])], now=NOON)
 
-    assert found == Figures(per_hour=60, reward_mean=0.25, zero_variance_share=0.25, looked_at=60)
+    assert found == Figures(per_hour=60, reward_mean=0.25, zero_variance_share=0.25, examined=60)
 
 
 def test_a_lesson_is_told_from_the_other_lessons_of_its_run() -> None:
@@ -43,7 +43,7 @@ def test_a_lesson_is_told_from_the_other_lessons_of_its_run() -> None:
 def test_a_fleet_steps_nothing_but_its_environment() -> None:
     samples = [sample(env_id=None), sample(run_id=7, env_id=None)]
 
-    assert figures_of(samples, members=[(7, [None], [None])], now=NOON).looked_at == 30
+    assert figures_of(samples, members=[(7, [None], [None])], now=NOON).examined == 30
 
 
 def test_a_rate_is_of_the_time_that_was_looked_at() -> None:
@@ -65,7 +65,7 @@ def test_a_burst_is_no_rate_of_millions() -> None:
 @pytest.mark.parametrize("samples", [[], [sample(run_id=9)]])
 def test_without_data_nothing_is_told(samples: list[Sample]) -> None:
     assert figures_of(samples, members=[(1, [0], [None])], now=NOON) == Figures(
-        per_hour=None, reward_mean=None, zero_variance_share=None, looked_at=0
+        per_hour=None, reward_mean=None, zero_variance_share=None, examined=0
     )
 
 

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from web.rules.page_cursor import InvalidPlace, decode, encode
+from web.rules.page_cursor import InvalidPageCursor, decode, encode
 from web.rules.pages import PageRequest
 
 AT = datetime(2026, 3, 1, 12, 0, 0, 123_457, tzinfo=UTC)
@@ -35,17 +35,17 @@ def test_a_score_that_is_no_number_survives_its_cursor() -> None:
 
 @pytest.mark.parametrize("cursor", ["x", "é", "!!", "AAAA", "A" * 40, encode(7, key=b"list") + "A"])
 def test_other_text_is_not_a_cursor(cursor: str) -> None:
-    with pytest.raises(InvalidPlace):
+    with pytest.raises(InvalidPageCursor):
         decode(cursor, int, key=b"list")
 
 
 def test_a_cursor_is_refused_by_another_list() -> None:
-    with pytest.raises(InvalidPlace, match="with these filters"):
+    with pytest.raises(InvalidPageCursor, match="with these filters"):
         decode(encode(7, key=b"list"), int, key=b"another list")
 
 
 def test_a_cursor_of_another_kind_is_refused() -> None:
-    with pytest.raises(InvalidPlace):
+    with pytest.raises(InvalidPageCursor):
         decode(encode("seven", key=b"list"), int, key=b"list")
 
 

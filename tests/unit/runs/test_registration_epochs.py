@@ -1,6 +1,6 @@
 import pytest
 
-from runs.lifecycle.rules.registration import opens_an_epoch
+from runs.lifecycle.rules.registration import opens_epoch
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_an_epoch_opens(
     is_stock: bool,
     opens: bool,
 ) -> None:
-    assert opens is opens_an_epoch(
+    assert opens is opens_epoch(
         epoch=epoch,
         published=published,
         known=known,

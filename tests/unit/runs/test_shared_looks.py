@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from web.live.shared_reads import SharedLooks
+from web.live.shared_reads import SharedReads
 
 
 class Register:
@@ -22,7 +22,7 @@ class Register:
 
 async def test_all_who_ask_at_about_the_same_time_share_one_look() -> None:
     register = Register()
-    shared = SharedLooks(register.look, seconds=60)
+    shared = SharedReads(register.look, seconds=60)
 
     together = await asyncio.gather(*(shared.of("ada") for _ in range(200)))
     later = await shared.of("ada")
@@ -33,7 +33,7 @@ async def test_all_who_ask_at_about_the_same_time_share_one_look() -> None:
 
 async def test_an_answer_is_not_given_twice_once_it_is_old() -> None:
     register = Register()
-    shared = SharedLooks(register.look, seconds=0.05)
+    shared = SharedReads(register.look, seconds=0.05)
 
     assert await shared.of("ada") == "ada 1"
     await asyncio.sleep(0.1)
@@ -43,7 +43,7 @@ async def test_an_answer_is_not_given_twice_once_it_is_old() -> None:
 
 async def test_a_failure_is_told_to_who_waits_and_to_nobody_after() -> None:
     register = Register()
-    shared = SharedLooks(register.look, seconds=60)
+    shared = SharedReads(register.look, seconds=60)
     register.fails = True
 
     told = await asyncio.gather(*(shared.of("ada") for _ in range(2)), return_exceptions=True)
@@ -55,7 +55,7 @@ async def test_a_failure_is_told_to_who_waits_and_to_nobody_after() -> None:
 
 async def test_who_leaves_takes_nobody_elses_answer_along() -> None:
     register = Register()
-    shared = SharedLooks(register.look, seconds=60)
+    shared = SharedReads(register.look, seconds=60)
     leaves = asyncio.ensure_future(shared.of("ada"))
     stays = asyncio.ensure_future(shared.of("ada"))
     await asyncio.sleep(0)

@@ -21,12 +21,12 @@ type Props = {
 
 /** A backing service: state, last check and figures. */
 export function PartPanel({ title, part, address, facts, proofSeconds = PROOF_SECONDS, className, children }: Props) {
-  const isOld = part.state !== "up" && part.proven_at !== null;
+  const isOld = part.state !== "up" && part.confirmed_at !== null;
   return (
     <Panel
       title={title}
       className={className}
-      aside={<StateChip state={part.state} provenAt={part.proven_at} allowedSeconds={proofSeconds} reason={part.problem} />}
+      aside={<StateChip state={part.state} provenAt={part.confirmed_at} allowedSeconds={proofSeconds} reason={part.problem} />}
     >
       {part.problem && <p className={`small ${part.state === "absent" ? "soft" : "held"} ${css.problem}`}>{visible(part.problem)}</p>}
       {isOld && facts.length > 0 && <p className={`small faint ${css.problem}`}>Values of the last successful check:</p>}

@@ -70,7 +70,7 @@ export function Processes({ cluster }: { cluster: Cluster }) {
               <b>{role}</b> <span className="soft small anywhere">{visible(row.name)}</span>
             </td>
             <td>
-              <StateChip state="running" provenAt={row.proven_at} allowedSeconds={processProofSeconds(cluster)} />
+              <StateChip state="running" provenAt={row.confirmed_at} allowedSeconds={processProofSeconds(cluster)} />
             </td>
             <td className="wide-only">
               <Doing row={row} />

@@ -3,13 +3,13 @@ import type { Part, ProcessRow } from "@/api/deployment";
 import { type ClusterParts, healthOf, isHeard, jobName, share } from "./parts";
 
 const AT = "2026-03-01T12:00:00Z";
-const part = (state: Part["state"]): Part => ({ state, proven_at: AT, problem: "", took_ms: 1 });
+const part = (state: Part["state"]): Part => ({ state, confirmed_at: AT, problem: "", took_ms: 1 });
 const process = (secondsAgo: number): ProcessRow => ({
   name: "here:1",
   host: "here",
   pid: 1,
   started_at: AT,
-  proven_at: new Date(Date.parse(AT) - 1000 * secondsAgo).toISOString(),
+  confirmed_at: new Date(Date.parse(AT) - 1000 * secondsAgo).toISOString(),
   version: "",
   memory_bytes: null,
 });

@@ -12,7 +12,7 @@ export function processProofSeconds(cluster: Pick<Cluster, "process_word_seconds
 
 /** Whether a process sent a heartbeat recently, by the server's clock. */
 export function isHeard(process: ProcessRow, cluster: Pick<Cluster, "at" | "process_word_seconds">): boolean {
-  const age = ageSeconds(process.proven_at, Date.parse(cluster.at));
+  const age = ageSeconds(process.confirmed_at, Date.parse(cluster.at));
   return age !== null && age <= processProofSeconds(cluster);
 }
 

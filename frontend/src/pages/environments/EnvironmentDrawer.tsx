@@ -25,7 +25,7 @@ function Facts({ shown: { environment } }: { shown: KnownEnvironmentDetail }) {
     ["Mean reward", number(environment.reward_mean)],
     ["Zero variance", percent(environment.zero_variance_share)],
     ["Runs", `${number(environment.runs)}, ${number(environment.active_runs)} active`],
-    ["Based on", environment.looked_at > 0 ? `${number(environment.looked_at)} ${unit}` : "no data"],
+    ["Based on", environment.examined > 0 ? `${number(environment.examined)} ${unit}` : "no data"],
   ];
   return (
     <dl className={css.facts}>

@@ -9,9 +9,9 @@ export type KnownEnvironment = Schemas["KnownEnvironment"];
 export type KnownEnvironments = Schemas["KnownEnvironments"];
 export type KnownEnvironmentDetail = Schemas["KnownEnvironmentDetail"];
 export type EnvironmentRun = Schemas["EnvironmentRun"];
-export type TriedEnvironment = Schemas["TriedEnvironment"];
-type TryEnvironment = Schemas["TryEnvironmentRequest"];
-type EnvironmentVerdict = Schemas["EnvironmentVerdictRequest"];
+export type ProbedEnvironment = Schemas["ProbedEnvironment"];
+type ProbeEnvironment = Schemas["ProbeEnvironmentRequest"];
+type EnvironmentApproval = Schemas["EnvironmentApprovalRequest"];
 export type EnvironmentKind = KnownEnvironment["kind"];
 
 export const ENVIRONMENT_KINDS = ["outside", "steps", "tokens"] as const;
@@ -39,7 +39,7 @@ export function knownEnvironmentQuery(kind: EnvironmentKind, name: string) {
 /** Probe an environment with one episode of random actions; nothing is stored. */
 export function useTryEnvironment() {
   return useMutation({
-    mutationFn: (wanted: TryEnvironment): Promise<TriedEnvironment> => body(api.POST("/api/environments/try", { body: wanted })),
+    mutationFn: (wanted: ProbeEnvironment): Promise<ProbedEnvironment> => body(api.POST("/api/environments/try", { body: wanted })),
   });
 }
 
@@ -47,7 +47,7 @@ export function useTryEnvironment() {
 export function useJudgeEnvironment() {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: (verdict: EnvironmentVerdict) => body(api.PUT("/api/environments/verdict", { body: verdict })),
+    mutationFn: (verdict: EnvironmentApproval) => body(api.PUT("/api/environments/verdict", { body: verdict })),
     onSettled: () => queries.invalidateQueries({ queryKey: ["known-environments"] }),
   });
 }

@@ -1,9 +1,9 @@
 import { expect, it } from "vitest";
-import type { TriedEnvironment } from "@/pages/environments/api";
+import type { ProbedEnvironment } from "@/pages/environments/api";
 import { kwargsOf, probeText } from "./probe";
 
 const episode = { steps: 23, ended: "terminated", total_return: 23, rewards: [1, 1], steps_per_second: 5000, outside: "" } as const;
-const tried: TriedEnvironment = {
+const tried: ProbedEnvironment = {
   spec: "a:b",
   trouble: "",
   is_missing: false,

@@ -1,7 +1,7 @@
 /** Parse environment arguments and format the result of a probe. Pure. */
 
 import { count, number } from "@/format";
-import type { TriedEnvironment } from "@/pages/environments/api";
+import type { ProbedEnvironment } from "@/pages/environments/api";
 
 /** Constructor arguments as JSON; empty text means none. */
 export function kwargsOf(typed: string): { kwargs: Record<string, unknown> | null; problem?: string } {
@@ -22,7 +22,7 @@ const ENDS: Record<"terminated" | "truncated" | "cut", string> = {
 };
 
 /** The result of a probe as one or two sentences. */
-export function probeText(tried: TriedEnvironment): string {
+export function probeText(tried: ProbedEnvironment): string {
   if (tried.trouble) {
     const where = tried.is_missing ? " It is not installed on the server, but may be on the workers." : "";
     return `Probe failed: ${tried.trouble}.${where}`;

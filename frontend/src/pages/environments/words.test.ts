@@ -15,7 +15,7 @@ const known = (given: Partial<KnownEnvironment>): KnownEnvironment => ({
   per_hour: null,
   reward_mean: null,
   zero_variance_share: null,
-  looked_at: 0,
+  examined: 0,
   ...given,
 });
 
@@ -45,7 +45,7 @@ it("derives a valid run name", () => {
 });
 
 it("describes the window and its omissions", () => {
-  const page = { results: [], next: null, looked_at_runs: 10_000, has_older_runs: true, runs_each: 3, groups_each: 300, windows_each: 200 };
+  const page = { results: [], next: null, examined_runs: 10_000, has_older_runs: true, runs_each: 3, groups_each: 300, windows_each: 200 };
   expect(windowText(page)).toContain("runs beyond the newest 10,000 are not counted");
   expect(windowText({ ...page, has_older_runs: false })).not.toContain("beyond");
 });

@@ -21,7 +21,7 @@ export const KINDS: Record<EnvironmentKind, { label: string; meaning: string; un
 /** The window of the list's figures. */
 export function windowText(page: KnownEnvironments): string {
   const bound = `Rates cover the last hour; rewards and shares the newest ${number(page.groups_each)} groups of each of the ${page.runs_each} newest runs`;
-  return page.has_older_runs ? `${bound}; runs beyond the newest ${number(page.looked_at_runs)} are not counted.` : `${bound}.`;
+  return page.has_older_runs ? `${bound}; runs beyond the newest ${number(page.examined_runs)} are not counted.` : `${bound}.`;
 }
 
 /** A valid run name derived from an environment's name. */

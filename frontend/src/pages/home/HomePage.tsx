@@ -2,7 +2,7 @@ import { Button } from "@mantine/core";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useAlertSummary } from "@/api/alerts";
-import { NEWEST, outlooksQuery, runsQuery } from "@/api/runLists";
+import { NEWEST, runActivityQuery, runsQuery } from "@/api/runLists";
 import { useMayOperate, useSession } from "@/api/session";
 import { ErrorState } from "@/components/ErrorState";
 import { useNow } from "@/components/now";
@@ -32,7 +32,7 @@ export function HomePage() {
   const over = useInfiniteQuery(runsQuery(LATELY_OVER, "-changed"));
   const underWay = active.data?.pages.flatMap(({ results }) => results) ?? [];
   const ended = (over.data?.pages[0]?.results ?? []).slice(0, FINISHED_AT_MOST);
-  const outlooks = useQuery(outlooksQuery([...unknownIds(underWay, live), ...ended.map(({ id }) => id)]));
+  const outlooks = useQuery(runActivityQuery([...unknownIds(underWay, live), ...ended.map(({ id }) => id)]));
   const isKnown = active.isSuccess && over.isSuccess;
   const isQuiet = isKnown && underWay.length === 0 && ended.length === 0;
   const all = useInfiniteQuery({ ...runsQuery("", NEWEST), enabled: isQuiet });

@@ -49,7 +49,7 @@ type Props = { title: string; run: RunDetail; fleet: FleetPart | undefined; queu
 export function RunHeader({ title, run, fleet, queue, ask }: Props) {
   const mayOperate = useMayOperate();
   const [isTagging, setTagging] = useState(false);
-  const isProven = useIsProven(run, fleet?.proven_at);
+  const isProven = useIsProven(run, fleet?.confirmed_at);
   const arrived = arrival(run, fleet, isProven);
   return (
     <>
@@ -58,7 +58,7 @@ export function RunHeader({ title, run, fleet, queue, ask }: Props) {
       </nav>
       <div className="page-title run-title" data-status={run.status}>
         <h1>{title}</h1>
-        <RunChip run={run} observedAt={fleet?.proven_at} reason={fleet?.reason} />
+        <RunChip run={run} observedAt={fleet?.confirmed_at} reason={fleet?.reason} />
         <span className="spacer" />
         {!run.archived_at && <VerbButtons run={run} ask={ask} />}
       </div>

@@ -58,7 +58,7 @@ function LiveRun({ name }: { name: string }) {
   const ask = useAsk(name);
   useEventBackfill(name, topic, shown !== undefined);
   const run = newer(shown, ask.data);
-  const isProven = useIsProven(run, fleet?.proven_at);
+  const isProven = useIsProven(run, fleet?.confirmed_at);
   const workers = fleet?.workers ?? [];
   const speed = workers.length > 0 ? workers.reduce((sum, worker) => sum + worker.env_steps_per_second, 0) : null;
 

@@ -3,7 +3,7 @@ import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useRef, useState } from "react";
 import { ApiProblem } from "@/api/problems";
-import { NEWEST, outlooksQuery, runsQuery, type Which } from "@/api/runLists";
+import { NEWEST, runActivityQuery, runsQuery, type Which } from "@/api/runLists";
 import { useMayOperate } from "@/api/session";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
@@ -36,9 +36,9 @@ export function RunsPage() {
   if (list.isSuccess) lastGood.current = list.data;
   const data = problem ? lastGood.current : list.data;
   const listed = data?.pages.flatMap(({ results }) => results) ?? [];
-  const outlooks = useQuery(outlooksQuery(unknownIds(listed, live)));
+  const outlooks = useQuery(runActivityQuery(unknownIds(listed, live)));
   // Ended runs rarely change.
-  const resting = useQuery({ ...outlooksQuery(restingIds(listed, live)), staleTime: SLOW_MS, refetchInterval: SLOW_MS });
+  const resting = useQuery({ ...runActivityQuery(restingIds(listed, live)), staleTime: SLOW_MS, refetchInterval: SLOW_MS });
   const [selected, setSelected] = useState<ReadonlySet<number>>(new Set());
   const [chosen, setChosen] = useState<{ bulk: BulkAction; which: Which; runs: number } | null>(null);
   const shown = shownRuns(listed, live, { ...resting.data, ...outlooks.data });

@@ -1,13 +1,13 @@
 /** Merge run data from three sources of different age. Pure. */
 
-import type { ListedRun, Outlook } from "@/api/runLists";
+import type { ListedRun, RunActivity } from "@/api/runLists";
 import type { RunRow } from "@/api/types";
 
 /** A listed run with its live data, if any. */
-export type ShownRun = ListedRun & Partial<Outlook>;
+export type ShownRun = ListedRun & Partial<RunActivity>;
 
 /** Runs in list order, each with its newest data. */
-export function shownRuns(listed: ListedRun[], live: RunRow[], outlooks: Record<string, Outlook>): ShownRun[] {
+export function shownRuns(listed: ListedRun[], live: RunRow[], outlooks: Record<string, RunActivity>): ShownRun[] {
   const now = new Map(live.map((run) => [run.id, run]));
   const seen = new Set<number>();
   return listed.flatMap((run) => {

@@ -13,7 +13,7 @@ const BATCH = {
   staleness: 1,
   leased_at: at(20),
   lease_expires_at: at(90),
-  lapses: 1,
+  lease_expiries: 1,
   delivered_at: at(21),
   settled_at: at(30),
 };

@@ -60,7 +60,7 @@ def test_a_fleet_is_what_its_last_report_says_while_that_proves_it(
 def test_a_new_manager_is_as_old_as_the_last_word_of_the_one_before() -> None:
     replaced = heard(observed="none", reported_at=None, heard_at=20, launched_at=2)
 
-    assert replaced.proven_at == ago(20)
+    assert replaced.confirmed_at == ago(20)
 
 
 seconds = st.none() | st.floats(0, 1000)
@@ -90,6 +90,6 @@ def test_a_state_that_is_claimed_has_a_proof_within_its_deadline(
     )
     state = found.state(now=NOON)
 
-    if found.proven_at is not None and state != "unknown":
-        assert NOON - found.proven_at <= max(UNKNOWN_AFTER, STARTS_WITHIN)
+    if found.confirmed_at is not None and state != "unknown":
+        assert NOON - found.confirmed_at <= max(UNKNOWN_AFTER, STARTS_WITHIN)
     assert bool(found.doubt(now=NOON)) == (state == "unknown")

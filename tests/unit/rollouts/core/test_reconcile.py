@@ -76,7 +76,7 @@ def test_an_external_manager_is_never_replaced(status: RunStatus, observed: str)
         status,
         is_external=True,
         observed=observed,
-        for_good=True,
+        is_final=True,
         observed_at=seconds_ago(3600),
     )
 
@@ -182,7 +182,7 @@ def test_a_fleet_that_ended_by_itself_is_launched_again(observed: str) -> None:
 
 
 def test_a_fleet_that_would_fail_alike_again_fails_the_run_in_its_own_words() -> None:
-    hopeless = reporting(observed="failed", for_good=True, reason="policy.kind: cnn needs images")
+    hopeless = reporting(observed="failed", is_final=True, reason="policy.kind: cnn needs images")
 
     decision = decide(hopeless, now=NOON)
 

@@ -40,7 +40,7 @@ class SmallPlatform:
         self.epoch = 1
         self.policy_step = -2
         self.pinned: int | None = None
-        self.weights_order = 0
+        self.weights_command = 0
         self.room = room
         self.num_workers = 0
         self.files: dict[tuple[int, int], tuple[WeightsManifest, bytes]] = {}
@@ -72,13 +72,13 @@ class SmallPlatform:
         orders = f"{self.desired}/{self.epoch}/{self.policy_step}/{remaining}/{errands}"
         stacks = [one for one in self.stacks if one.id not in self.log_answers]
         orders += f"/{self.num_workers}/{self.restarts}/{self.cordons}/{stacks}"
-        orders += f"/{self.weights_order}/{self.machines}"
+        orders += f"/{self.weights_command}/{self.machines}"
         return FleetControl(
             fingerprint=orders,
             desired=self.desired,  # type: ignore[arg-type]
             epoch=self.epoch,
             policy_step=self.policy_step if self.pinned is None else self.pinned,
-            weights_order=self.weights_order,
+            weights_command=self.weights_command,
             admission_remaining=remaining,
             log_requests=asked,
             num_workers=self.num_workers,
@@ -104,7 +104,7 @@ class SmallPlatform:
     def command(self, *, pinned: int | None) -> None:
         """Pin a version, or follow the newest; repeating the same order is a sync."""
         self.pinned = pinned
-        self.weights_order += 1
+        self.weights_command += 1
 
     def take(self, body: bytes) -> FragmentReceipt:
         accepted = duplicates = 0

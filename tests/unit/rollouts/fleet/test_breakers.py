@@ -167,7 +167,7 @@ def test_a_worker_that_fails_again_and_again_is_given_up_and_never_started_again
     # Each wait is twice the previous one, within two turns, up to the maximum.
     wanted = [min(20.0, 0.2 * 2.0**crash) for crash in range(len(waits))]
     assert waits == pytest.approx(wanted, abs=0.35)
-    assert (member.condition, member.is_given_up, member.is_hopeless) == ("failed", True, False)
+    assert (member.condition, member.is_given_up, member.cannot_recover) == ("failed", True, False)
     assert [event.kind for event in told] == ["worker_respawned"] * 9 + ["worker_failed"]
     assert all("out of luck" in event.message for event in told)
     assert told[-1].level == "error"

@@ -106,6 +106,6 @@ def test_what_is_missing_is_a_gap(choice: dict[str, Any] | None, gap: str) -> No
 def test_what_the_agent_did_not_get_is_a_gap() -> None:
     reading = Reading(CHAT, is_chat=True)
     reading.take({"choices": [OURS]})
-    reading.break_off("the agent disconnected")
+    reading.mark_incomplete("the agent disconnected")
 
     assert reading.call("k").gap == "the agent disconnected"

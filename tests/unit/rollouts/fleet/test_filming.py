@@ -11,20 +11,20 @@ import msgspec
 import numpy as np
 import pytest
 
-from rolldeck.errands import Filmed
+from rolldeck.errands import RecordedEpisode
 from rollouts.fleet.steps import recorder as filming
 from rollouts.fleet.steps.env_messages import Began, EnvCrashed, Ready, Recorded, Stepped
 from rollouts.fleet.steps.env_worker import EnvWorker
 from rollouts.fleet.steps.recorder import FRAME_BREAK, TextCamera, VideoCamera, description_of
 
 
-def described(film: Path) -> Filmed:
+def described(film: Path) -> RecordedEpisode:
     """Wait for the description of a recording and return it."""
     deadline = time.monotonic() + 60
     while not description_of(film).exists():
         assert time.monotonic() < deadline, "the film was never finished"
         time.sleep(0.02)
-    return msgspec.json.decode(description_of(film).read_bytes(), type=Filmed)
+    return msgspec.json.decode(description_of(film).read_bytes(), type=RecordedEpisode)
 
 
 class Slot:

@@ -16,7 +16,7 @@ MakeFleetSettings = Callable[..., FleetSettings]
 ORDERS = WorkerCommand(desired="running", epoch=1, policy_step=0)
 
 
-def failed(*, is_hopeless: bool) -> WorkerState:
+def failed(*, cannot_recover: bool) -> WorkerState:
     report = WorkerReport(index=0, incarnation="a", state="failed", reason="no luck", env_steps=7)
     return WorkerState(
         report=report,
@@ -24,17 +24,17 @@ def failed(*, is_hopeless: bool) -> WorkerState:
         outstanding=0,
         accepted=3,
         is_drained=True,
-        is_hopeless=is_hopeless,
+        cannot_recover=cannot_recover,
     )
 
 
 class WatchedWorkers:
     """Workers that fail at once, and record the state of their supervisor when killed."""
 
-    def __init__(self, *, is_hopeless: bool) -> None:
+    def __init__(self, *, cannot_recover: bool) -> None:
         self.member: WorkerSupervisor | None = None
         self.seen: list[tuple[str, bool]] = []
-        self._answer = failed(is_hopeless=is_hopeless)
+        self._answer = failed(cannot_recover=cannot_recover)
 
     def spawn(self, _: object) -> "WatchedWorkers":
         return self
@@ -67,11 +67,11 @@ class WatchedEvents(EventLog):
         super().add(kind, message, **details)
 
 
-@pytest.mark.parametrize(("is_hopeless", "after"), [(True, "failed"), (False, "respawning")])
+@pytest.mark.parametrize(("cannot_recover", "after"), [(True, "failed"), (False, "respawning")])
 def test_a_report_in_between_never_calls_a_worker_given_up(
-    make_settings: MakeFleetSettings, *, is_hopeless: bool, after: str
+    make_settings: MakeFleetSettings, *, cannot_recover: bool, after: str
 ) -> None:
-    workers = WatchedWorkers(is_hopeless=is_hopeless)
+    workers = WatchedWorkers(cannot_recover=cannot_recover)
     events = WatchedEvents(workers)
     member = WorkerSupervisor(0, settings=make_settings(), source=workers, events=events)  # type: ignore[arg-type]
     workers.member = member
@@ -82,13 +82,13 @@ def test_a_report_in_between_never_calls_a_worker_given_up(
 
     assert [is_given_up for _, is_given_up in workers.seen] == [False, False]
     assert "failed" not in [condition for condition, _ in workers.seen]
-    assert (member.condition, member.is_given_up, member.is_hopeless) == (
+    assert (member.condition, member.is_given_up, member.cannot_recover) == (
         after,
-        is_hopeless,
-        is_hopeless,
+        cannot_recover,
+        cannot_recover,
     )
     assert member.accepted == 3
     [told] = events.take()
-    assert told.kind == ("worker_failed" if is_hopeless else "worker_respawned")
+    assert told.kind == ("worker_failed" if cannot_recover else "worker_respawned")
     assert told.ending is not None
     assert told.ending.env_steps == 7

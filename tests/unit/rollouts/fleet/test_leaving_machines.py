@@ -30,7 +30,7 @@ class Machines(LocalWorkers):
     def __init__(self) -> None:
         self.closed: frozenset[str] = frozenset()
 
-    def stay_off(self, nodes: frozenset[str]) -> None:
+    def exclude_nodes(self, nodes: frozenset[str]) -> None:
         self.closed = nodes
 
     def spawn(self, settings: WorkerSettings) -> WorkerHandle:
@@ -96,7 +96,7 @@ class WorkerPlacement(SimulatedWorkers):
         self.asked: list[frozenset[str]] = []
         """Excluded machines of each spawn, in order."""
 
-    def stay_off(self, nodes: frozenset[str]) -> None:
+    def exclude_nodes(self, nodes: frozenset[str]) -> None:
         self.closed = nodes
 
     def spawn(self, settings: WorkerSettings) -> SimulatedHandle:
@@ -136,7 +136,7 @@ class Waiting(SimulatedHandle):
         del method, arguments
         return Future()
 
-    def is_seated(self) -> bool:
+    def is_placed(self) -> bool:
         return False
 
     def obstacle(self) -> str:

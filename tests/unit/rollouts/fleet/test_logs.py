@@ -77,7 +77,7 @@ def test_runs_that_are_long_silent_lose_their_logs(
     for path in (root / "old" / "manager.log", mine):
         os.utime(path, (long_ago, long_ago))
 
-    log_files.forget_old_runs(settings)
+    log_files.delete_old_runs(settings)
 
     assert not (root / "old").exists()
     assert (root / "new").exists()

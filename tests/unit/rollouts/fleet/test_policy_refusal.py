@@ -65,7 +65,7 @@ def test_a_fleet_whose_policy_cannot_be_is_given_up_at_once_and_for_good(
         report = platform.reports[-1]
         eventually(lambda: "worker_failed" in platform.events())
 
-    assert report.for_good
+    assert report.is_final
     assert report.reason.startswith("2 of 2 workers were given up: policy.kind: cnn needs images")
     assert [worker.restarts for worker in report.workers] == [1, 1]
     assert "worker_respawned" not in platform.events()

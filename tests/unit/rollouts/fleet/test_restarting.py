@@ -38,7 +38,7 @@ class FailingWorkers:
                 outstanding=0,
                 accepted=0,
                 is_drained=True,
-                is_hopeless=True,
+                cannot_recover=True,
             )
         )
         return future

@@ -173,7 +173,7 @@ def test_what_a_dead_worker_left_in_its_spool_goes_out_first(
         taken.extend(fragments)
         return FragmentReceipt(accepted=1, duplicates=0, dropped={}, admission_remaining=9)
 
-    inherit = SpoolDirectory(tmp_path, "r").next_inheritance
+    inherit = SpoolDirectory(tmp_path, "r").next_orphaned_spool
     with sending(push, tmp_path, inherit=inherit) as (sender, events):
         sender.offer(b"3")
         eventually(lambda: taken == [b"1", b"2", b"3"] and sender.waiting == 0)
@@ -216,13 +216,13 @@ def test_a_spool_is_inherited_once_and_only_when_its_worker_is_gone(tmp_path: Pa
     estate = SpoolDirectory(tmp_path, "r")
     alive = Spool(estate.folder / "w0")
     alive.append(b"1")
-    assert estate.next_inheritance() is None
+    assert estate.next_orphaned_spool() is None
 
     alive.close()
-    heir = estate.next_inheritance()
+    heir = estate.next_orphaned_spool()
     assert heir is not None
-    assert estate.next_inheritance() is None
-    assert SpoolDirectory(tmp_path, "another run").next_inheritance() is None
+    assert estate.next_orphaned_spool() is None
+    assert SpoolDirectory(tmp_path, "another run").next_orphaned_spool() is None
 
     heir.remove_oldest()
     heir.close()
@@ -262,7 +262,7 @@ def test_a_fragment_that_was_cut_short_is_counted_and_the_others_go_out(
         taken.extend(fragments)
         return FragmentReceipt(accepted=1, duplicates=0, dropped={}, admission_remaining=9)
 
-    inherit = SpoolDirectory(tmp_path, "r").next_inheritance
+    inherit = SpoolDirectory(tmp_path, "r").next_orphaned_spool
     with sending(push, tmp_path, inherit=inherit) as (sender, events):
         eventually(lambda: taken == [b"1", b"22"])
         eventually(lambda: sender.waiting == 0)

@@ -49,18 +49,18 @@ def test_a_call_that_is_never_answered_is_told_and_made_again_with_the_newest_ve
 ) -> None:
     delivery.offer(version(1), worker, 0.0)  # type: ignore[arg-type]
     delivery.offer(version(2), worker, 1.0)  # type: ignore[arg-type]
-    delivery.take_answer(WEIGHTS_SECONDS - 1, has_started=True)
+    delivery.on_offer_answer(WEIGHTS_SECONDS - 1, has_started=True)
     assert worker.steps() == [1]
     assert events.take() == []
 
-    delivery.take_answer(WEIGHTS_SECONDS + 1, has_started=True)
+    delivery.on_offer_answer(WEIGHTS_SECONDS + 1, has_started=True)
     [told] = events.take()
     assert (told.kind, told.details["worker"]) == ("weights_not_delivered", 3)
     assert told.message == "Worker 3 did not take version 1: no answer within 60 s"
 
     delivery.offer(version(2), worker, WEIGHTS_SECONDS + 1)  # type: ignore[arg-type]
     worker.calls[-1][1].set_result((1, 2))
-    delivery.take_answer(WEIGHTS_SECONDS + 2, has_started=True)
+    delivery.on_offer_answer(WEIGHTS_SECONDS + 2, has_started=True)
     delivery.offer(version(2), worker, WEIGHTS_SECONDS + 2)  # type: ignore[arg-type]
     assert worker.steps() == [1, 2]
     assert events.take() == []
@@ -71,7 +71,7 @@ def test_a_call_that_fails_is_told_and_made_again(
 ) -> None:
     delivery.offer(version(1), worker, 0.0)  # type: ignore[arg-type]
     worker.calls[-1][1].set_exception(ConnectionError("the object store is full"))
-    delivery.take_answer(0.1, has_started=True)
+    delivery.on_offer_answer(0.1, has_started=True)
     delivery.offer(version(1), worker, 0.2)  # type: ignore[arg-type]
 
     assert worker.steps() == [1, 1]
@@ -84,7 +84,7 @@ def test_a_worker_that_is_still_starting_owes_no_answer(
     delivery: WeightsDelivery, worker: Worker, events: EventLog
 ) -> None:
     delivery.offer(version(1), worker, 0.0)  # type: ignore[arg-type]
-    delivery.take_answer(10 * WEIGHTS_SECONDS, has_started=False)
+    delivery.on_offer_answer(10 * WEIGHTS_SECONDS, has_started=False)
 
     assert events.take() == []
 
@@ -94,8 +94,8 @@ def test_a_successor_is_offered_what_its_predecessor_had(
 ) -> None:
     delivery.offer(version(1), worker, 0.0)  # type: ignore[arg-type]
     worker.calls[-1][1].set_result((1, 1))
-    delivery.take_answer(0.1, has_started=True)
-    delivery.begin_anew()
+    delivery.on_offer_answer(0.1, has_started=True)
+    delivery.reset_offers()
     delivery.offer(version(1), worker, 0.2)  # type: ignore[arg-type]
 
     assert worker.steps() == [1, 1]
@@ -108,6 +108,6 @@ def test_what_people_ordered_is_passed_on_although_the_worker_has_the_same_or_a_
         delivery.offer(version(step, order=order), worker, 0.0)  # type: ignore[arg-type]
         if not worker.calls[-1][1].done():
             worker.calls[-1][1].set_result((1, step))
-        delivery.take_answer(0.1, has_started=True)
+        delivery.on_offer_answer(0.1, has_started=True)
 
     assert worker.steps() == [8, 8, 5]

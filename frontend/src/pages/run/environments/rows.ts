@@ -1,6 +1,6 @@
 /** Combine the data of each environment of a run. Pure. */
 
-import type { EnvironmentArrivals, EnvironmentMixing, EnvironmentRow, LedgerAnswer } from "@/api/types";
+import type { EnvironmentPushRate, EnvironmentMixing, EnvironmentRow, LedgerAnswer } from "@/api/types";
 
 type Refusals = EnvironmentRow["refused"][string];
 
@@ -36,7 +36,7 @@ export function environmentViews(
   environments: EnvironmentRow[],
   mixing: EnvironmentMixing[],
   ledgers: Ledgers,
-  arrivals: EnvironmentArrivals[],
+  arrivals: EnvironmentPushRate[],
 ): EnvironmentView[] {
   const queuedInAll = ledgers.reduce((sum, each) => sum + each.queued, 0);
   const view = (key: string, name: string, ledger: Ledgers[number] | undefined, environment?: EnvironmentRow): EnvironmentView => {

@@ -31,7 +31,7 @@ function FleetChip({ fleet }: { fleet: FleetPart | undefined }) {
   const allowed = fleet.observed === "starting" ? FLEET_START_SECONDS : WORKER_PROOF_SECONDS;
   return (
     <span data-fleet-state>
-      <StateChip state={fleet.observed} provenAt={fleet.proven_at} allowedSeconds={allowed} reason={fleet.reason} />
+      <StateChip state={fleet.observed} provenAt={fleet.confirmed_at} allowedSeconds={allowed} reason={fleet.reason} />
     </span>
   );
 }

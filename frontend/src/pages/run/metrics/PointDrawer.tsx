@@ -145,7 +145,7 @@ function Batches({ run, details }: { run: RunDetail; details: PointDetails }) {
               batch {number(batch.ordinal)}
             </Link>
             <BatchChip batch={batch} />
-            {batch.in_hand && (
+            {batch.with_trainer && (
               <span className="tag" title="Held by a trainer in the time range of this point">
                 active
               </span>

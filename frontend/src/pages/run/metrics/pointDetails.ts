@@ -6,7 +6,7 @@ import type { components } from "@/api/schema";
 import type { MetricAxis } from "@/api/types";
 
 export type PointDetails = components["schemas"]["Moment"];
-export type PointBatch = components["schemas"]["MomentBatch"];
+export type PointBatch = components["schemas"]["ContextBatch"];
 
 export type PointRange = { name: string; axis: MetricAxis; from: number; to: number };
 /** Times have microsecond resolution; floating-point seconds lose the last digit. */

@@ -78,14 +78,14 @@ it("stacks the spans of a step, weighted by count", () => {
 });
 
 it("orders delivery before training", () => {
-  const { total, segments } = batchPhases({ under_way: timing(500, 3), in_hand: timing(1500, 2) });
+  const { total, segments } = batchPhases({ in_transit: timing(500, 3), with_trainer: timing(1500, 2) });
   expect(total).toBe(2000);
   expect(segments.map(({ words, from, width, count }) => [words, from, width, count])).toEqual([
     ["formed – delivered", 0, 0.25, 3],
     ["delivered – acknowledged", 0.25, 0.75, 2],
   ]);
-  expect(batchPhases({ under_way: timing(500, 1), in_hand: null }).segments).toHaveLength(1);
-  expect(batchPhases({ under_way: null, in_hand: null }).segments).toEqual([]);
+  expect(batchPhases({ in_transit: timing(500, 1), with_trainer: null }).segments).toHaveLength(1);
+  expect(batchPhases({ in_transit: null, with_trainer: null }).segments).toEqual([]);
 });
 
 it("shows the slowest measured workers", () => {

@@ -156,8 +156,8 @@ export function waterfallOf(workers: Pick<WorkerRow, "stages">[]): { total: numb
 }
 
 const PHASES = {
-  under_way: "formed – delivered",
-  in_hand: "delivered – acknowledged",
+  in_transit: "formed – delivered",
+  with_trainer: "delivered – acknowledged",
 } as const;
 type BatchPhase = keyof typeof PHASES;
 type PhaseSegment = Omit<Segment, "part"> & { part: BatchPhase; words: string; count: number };

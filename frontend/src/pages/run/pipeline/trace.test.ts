@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import type { BatchRow, DeliveryRow, PolicyVersionRow, RunEvent, WorkerRow } from "@/api/types";
+import type { BatchRow, WeightSyncRow, PolicyVersionRow, RunEvent, WorkerRow } from "@/api/types";
 import { type Sources, traceOf } from "./trace";
 
 const AT = "2026-01-01T00:00:00Z";
@@ -37,7 +37,7 @@ it("shows batches for their lease, open ones until now", () => {
 
 it("shows weight deliveries up to their last stage", () => {
   const version = { epoch: 1, step: 7, published_at: AT } as PolicyVersionRow;
-  const delivery = { epoch: 1, step: 7, worker: 2, announced_at: later(1), staged_at: later(3), active_at: null } as DeliveryRow;
+  const delivery = { epoch: 1, step: 7, worker: 2, announced_at: later(1), staged_at: later(3), active_at: null } as WeightSyncRow;
   expect(shown({ versions: [version], deliveries: [delivery] }).map(({ name, ts, dur }) => [name, ts, dur])).toEqual([
     ["announced 1.7", from, SECOND],
     ["received 1.7", from + SECOND, 2 * SECOND],

@@ -5,7 +5,7 @@
  * are known only as means of each worker's last report, and appear at the time of the export.
  */
 
-import type { BatchRow, DeliveryRow, PolicyVersionRow, RunDetail, RunEvent, WorkerRow } from "@/api/types";
+import type { BatchRow, WeightSyncRow, PolicyVersionRow, RunDetail, RunEvent, WorkerRow } from "@/api/types";
 import { PARTS, waterfallOf } from "@/pages/run/pipeline/stages";
 
 type TraceEvent = {
@@ -25,7 +25,7 @@ export type Sources = {
   run: Pick<RunDetail, "name">;
   batches: BatchRow[];
   versions: PolicyVersionRow[];
-  deliveries: DeliveryRow[];
+  deliveries: WeightSyncRow[];
   events: RunEvent[];
   workers: WorkerRow[];
   /** Milliseconds since 1970. */
@@ -60,7 +60,7 @@ function ofBatches(batches: BatchRow[], now: number): TraceEvent[] {
 }
 
 /** Each version per worker, one track each: announced, staged, active. */
-function ofWeights(versions: PolicyVersionRow[], deliveries: DeliveryRow[]): TraceEvent[] {
+function ofWeights(versions: PolicyVersionRow[], deliveries: WeightSyncRow[]): TraceEvent[] {
   const published = new Map(versions.map(({ epoch, step, published_at }) => [`${epoch}.${step}`, published_at]));
   const workers = [...new Set(deliveries.map(({ worker }) => worker))].sort((a, b) => a - b);
   const segments = deliveries.flatMap(({ epoch, step, worker, announced_at, staged_at, active_at }): TraceEvent[] => {

@@ -26,7 +26,7 @@ function Facts({ batch }: { batch: BatchRow }) {
       <dt>Lease</dt>
       <dd>
         <BatchChip batch={batch} /> fence {batch.fence}
-        {batch.lapses > 0 && <span className="held"> · expired {counted(batch.lapses, "time")}</span>}
+        {batch.lease_expiries > 0 && <span className="held"> · expired {counted(batch.lease_expiries, "time")}</span>}
       </dd>
       <dt>ID</dt>
       <dd className="mono">

@@ -67,7 +67,7 @@ export function Preview({ run, names, rereadMs }: { run: RunDetail; names: Names
                   ready
                 </Chip>{" "}
                 {number(data.items)} groups, {number(data.sequences)} sequences
-                {data.comes_again && <span className="held"> · leased again after an expired lease</span>}
+                {data.retried_batch && <span className="held"> · leased again after an expired lease</span>}
               </>
             )}
           </p>

@@ -85,7 +85,7 @@ export function WhyPaused({ run, queue }: { run: RunDetail; queue: QueueAnswer }
             <dt>Limit set by</dt>
             <dd className="anywhere">
               {visible(set_by.actor)}
-              {set_by.was_created_so ? " when the run was created, " : ", "}
+              {set_by.is_initial ? " when the run was created, " : ", "}
               <Age at={set_by.at} suffix=" ago" />
               {set_by.reason && <span className="soft"> “{visible(set_by.reason)}”</span>}
             </dd>

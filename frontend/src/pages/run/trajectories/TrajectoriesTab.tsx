@@ -47,11 +47,11 @@ function SearchBox({ text, onSearch }: { text: string; onSearch: (text: string) 
 
 /** The number of searched groups, to qualify the counts. */
 function Scope({ facets }: { facets: GroupFacets }) {
-  const isAll = facets.looked_at < 10_000;
+  const isAll = facets.examined < 10_000;
   return (
     <p className={styles.scope} role="status">
-      <b>{number(facets.matching)}</b> {isAll ? "groups match" : `of the newest ${number(facets.looked_at)} match`}
-      {!isAll || facets.total > facets.looked_at ? ` · ${count(facets.total)} in the run` : ""}
+      <b>{number(facets.matching)}</b> {isAll ? "groups match" : `of the newest ${number(facets.examined)} match`}
+      {!isAll || facets.total > facets.examined ? ` · ${count(facets.total)} in the run` : ""}
       {facets.undigested > 0 && (
         <span title="Lessons, flags, per-sequence scores and text are indexed a few seconds after a group is received">
           {" "}

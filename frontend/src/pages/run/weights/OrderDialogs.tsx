@@ -1,16 +1,16 @@
 import { NativeSelect } from "@mantine/core";
 import { type ReactNode, useState } from "react";
-import type { PolicyVersionRow, RunDetail, WeightsOrders } from "@/api/types";
+import type { PolicyVersionRow, RunDetail, WeightsCommands } from "@/api/types";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 import { policyStep } from "@/format";
-import { useOrderWeights, type WeightsOrder } from "@/pages/run/weights/api";
+import { useOrderWeights, type WeightsCommand } from "@/pages/run/weights/api";
 import { pinEffect, pinnable } from "@/pages/run/weights/orders";
 
 type FormProps = {
   run: string;
   title: string;
-  order: Omit<WeightsOrder, "reason"> | null;
+  order: Omit<WeightsCommand, "reason"> | null;
   verb: string;
   onClose: () => void;
   children: ReactNode;
@@ -34,7 +34,7 @@ function OrderForm({ run, title, order, verb, onClose, children }: FormProps) {
   );
 }
 
-type PinProps = { run: RunDetail; orders: WeightsOrders; versions: PolicyVersionRow[]; onClose: () => void };
+type PinProps = { run: RunDetail; orders: WeightsCommands; versions: PolicyVersionRow[]; onClose: () => void };
 
 /** Pin a version for the workers; shows the effect on staleness. */
 export function PinDialog({ run, orders, versions, onClose }: PinProps) {
@@ -74,7 +74,7 @@ export function PinDialog({ run, orders, versions, onClose }: PinProps) {
   );
 }
 
-type Props = { run: RunDetail; orders: WeightsOrders; onClose: () => void };
+type Props = { run: RunDetail; orders: WeightsCommands; onClose: () => void };
 
 /** Unpin: workers follow the newest version again. */
 export function UnpinDialog({ run, orders, onClose }: Props) {

@@ -1,6 +1,6 @@
 import { Link } from "@tanstack/react-router";
 import type { ComponentProps } from "react";
-import type { DeliveryRow, PolicyVersionRow, RunDetail, WeightsOrders } from "@/api/types";
+import type { WeightSyncRow, PolicyVersionRow, RunDetail, WeightsCommands } from "@/api/types";
 import { Age } from "@/components/Age";
 import { Chip } from "@/components/Chip";
 import { EmptyState } from "@/components/EmptyState";
@@ -14,9 +14,9 @@ import { trainerCommand } from "@/pages/run/words";
 
 type RowProps = {
   run: RunDetail;
-  orders: WeightsOrders | undefined;
+  orders: WeightsCommands | undefined;
   version: PolicyVersionRow;
-  deliveries: DeliveryRow[];
+  deliveries: WeightSyncRow[];
   isOpen: boolean;
 };
 
@@ -65,9 +65,9 @@ function Row({ run, orders, version, deliveries, isOpen }: RowProps) {
 
 type Props = {
   run: RunDetail;
-  orders: WeightsOrders | undefined;
+  orders: WeightsCommands | undefined;
   versions: PolicyVersionRow[];
-  deliveries: DeliveryRow[];
+  deliveries: WeightSyncRow[];
   open: number | undefined;
   pages: ComponentProps<typeof ShowMore>["pages"];
 };

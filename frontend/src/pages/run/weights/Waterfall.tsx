@@ -1,4 +1,4 @@
-import type { DeliveryRow, PolicyVersionRow, WorkerRow } from "@/api/types";
+import type { WeightSyncRow, PolicyVersionRow, WorkerRow } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
 import { Panel } from "@/components/Panel";
 import { duration, number, policyStep } from "@/format";
@@ -35,7 +35,7 @@ function Row({ bar, seconds, isSlowest }: { bar: Bar; seconds: number; isSlowest
 
 type Props = {
   version: PolicyVersionRow;
-  deliveries: DeliveryRow[];
+  deliveries: WeightSyncRow[];
   workers: WorkerRow[];
   /** The pinned version that prevents the distribution of this one. */
   keptInstead: number | null;

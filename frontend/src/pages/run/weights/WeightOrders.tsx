@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { lazy, Suspense, useState } from "react";
 import { useMayOperate } from "@/api/session";
-import type { PolicyVersionRow, RunDetail, WeightsOrders, WorkerRow } from "@/api/types";
+import type { PolicyVersionRow, RunDetail, WeightsCommands, WorkerRow } from "@/api/types";
 import { Age } from "@/components/Age";
 import { Chip } from "@/components/Chip";
 import { ErrorState } from "@/components/ErrorState";
@@ -21,7 +21,7 @@ const KINDS = { pin: "pin", unpin: "follow newest", sync: "reload" } as const;
 type Dialog = "pin" | "unpin" | "sync" | "limits" | null;
 
 /** Requested and applied version: the workers that have it, and those that do not yet. */
-function Applied({ run, orders, workers }: { run: string; orders: WeightsOrders; workers: WorkerRow[] }) {
+function Applied({ run, orders, workers }: { run: string; orders: WeightsCommands; workers: WorkerRow[] }) {
   const { there, done, waiting } = appliedOf(orders, workers);
   if (there === 0) return <p className="small soft">No workers at present; new workers load version {policyStep(orders.acting_step)}.</p>;
   return (
@@ -52,7 +52,7 @@ function Applied({ run, orders, workers }: { run: string; orders: WeightsOrders;
   );
 }
 
-function History({ orders }: { orders: WeightsOrders }) {
+function History({ orders }: { orders: WeightsCommands }) {
   if (orders.results.length === 0) return null;
   return (
     <details className="small">

@@ -2,7 +2,7 @@
 
 import { infiniteQueryOptions, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
-import type { DeliveryRow, PolicyVersionRow } from "@/api/types";
+import type { WeightSyncRow, PolicyVersionRow } from "@/api/types";
 
 /** Minimum interval between reads of lists, however many weight events arrive. */
 export const EVERY_MS = 3_000;
@@ -36,7 +36,7 @@ export function versionQuery(run: string, id: number, isWanted: boolean) {
 export function deliveriesQuery(run: string) {
   return queryOptions({
     queryKey: ["deliveries", run],
-    queryFn: async (): Promise<DeliveryRow[]> =>
+    queryFn: async (): Promise<WeightSyncRow[]> =>
       (await body(api.GET("/api/runs/{run}/weights/deliveries", { params: { path: { run }, query: { versions: VERSIONS_PER_PAGE } } })))
         .results,
   });
@@ -50,7 +50,7 @@ export function ordersQuery(run: string) {
   });
 }
 
-export type WeightsOrder = {
+export type WeightsCommand = {
   verb: "pin" | "unpin" | "sync";
   /** The version to pin. */
   step?: number;
@@ -61,7 +61,7 @@ export type WeightsOrder = {
 export function useOrderWeights(run: string) {
   const client = useQueryClient();
   return useMutation({
-    mutationFn: (order: WeightsOrder) => {
+    mutationFn: (order: WeightsCommand) => {
       const { reason } = order;
       const params = { path: { run } };
       if (order.verb === "pin") return body(api.POST("/api/runs/{run}/weights/pin", { params, body: { step: order.step ?? 0, reason } }));

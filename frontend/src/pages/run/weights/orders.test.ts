@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import type { PolicyVersionRow, WeightsOrders } from "@/api/types";
+import type { PolicyVersionRow, WeightsCommands } from "@/api/types";
 import { appliedOf, isHeldBack, pinEffect, pinnable, pinText, whyNotOrder } from "@/pages/run/weights/orders";
 
-const orders: WeightsOrders = { number: 3, pinned_step: 5, acting_step: 5, newest_step: 8, results: [], next: null };
+const orders: WeightsCommands = { number: 3, pinned_step: 5, acting_step: 5, newest_step: 8, results: [], next: null };
 const worker = (index: number, active: number, order: number, state = "running") =>
   ({ index, state, active_step: active, transfers: { order } }) as Parameters<typeof appliedOf>[1][number];
 const version = (step: number, fields: Partial<PolicyVersionRow> = {}) =>

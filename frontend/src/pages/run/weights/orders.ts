@@ -1,7 +1,7 @@
 /** Describe weight orders: the requested version, its progress, and the effect of a pin. Pure. */
 
 import { TAKES_OPERATOR } from "@/api/session";
-import type { PolicyVersionRow, RunSummary, WeightsOrders, WorkerRow } from "@/api/types";
+import type { PolicyVersionRow, RunSummary, WeightsCommands, WorkerRow } from "@/api/types";
 import { counted, number } from "@/format";
 
 const GONE = new Set(["stopped", "failed", "respawning"]);
@@ -20,14 +20,14 @@ type Acting = Pick<WorkerRow, "index" | "state" | "active_step" | "staged_step" 
 export type Applied = { there: number; done: number; waiting: Acting[] };
 
 /** The number of workers that use the requested version, and the workers that do not yet. */
-export function appliedOf({ number: order, acting_step }: Pick<WeightsOrders, "number" | "acting_step">, workers: Acting[]): Applied {
+export function appliedOf({ number: order, acting_step }: Pick<WeightsCommands, "number" | "acting_step">, workers: Acting[]): Applied {
   const there = workers.filter(({ state }) => !GONE.has(state));
   const waiting = there.filter(({ active_step, transfers }) => active_step !== acting_step || transfers.order < order);
   return { there: there.length, done: there.length - waiting.length, waiting };
 }
 
 /** The requested version as a sentence. */
-export function pinText({ pinned_step, newest_step }: Pick<WeightsOrders, "pinned_step" | "newest_step">): string {
+export function pinText({ pinned_step, newest_step }: Pick<WeightsCommands, "pinned_step" | "newest_step">): string {
   if (newest_step < -1) return "No weights published yet.";
   if (pinned_step === null) return `Workers follow the newest version, ${number(newest_step)}.`;
   const back = newest_step - pinned_step;
@@ -45,14 +45,14 @@ export function pinEffect({ step, newest, most }: { step: number; newest: number
 }
 
 /** Whether a pin prevents the distribution of a version. */
-export function isHeldBack(version: Pick<PolicyVersionRow, "epoch" | "step">, orders: WeightsOrders | undefined, epoch: number): boolean {
+export function isHeldBack(version: Pick<PolicyVersionRow, "epoch" | "step">, orders: WeightsCommands | undefined, epoch: number): boolean {
   return orders?.pinned_step !== null && orders !== undefined && version.epoch === epoch && version.step > orders.pinned_step;
 }
 
 /** The versions that can be pinned: stored, of this epoch, and for language runs not older than the current one. */
 export function pinnable(
   versions: PolicyVersionRow[],
-  { run, orders }: { run: Pick<RunSummary, "kind" | "epoch">; orders: WeightsOrders },
+  { run, orders }: { run: Pick<RunSummary, "kind" | "epoch">; orders: WeightsCommands },
 ): PolicyVersionRow[] {
   return versions.filter(
     ({ epoch, step, has_file }) => epoch === run.epoch && has_file && (run.kind !== "language" || step >= orders.acting_step),

@@ -1,6 +1,6 @@
 /** Convert weight reports to the distribution waterfall of one version. Pure. */
 
-import type { DeliveryRow, PolicyVersionRow } from "@/api/types";
+import type { WeightSyncRow, PolicyVersionRow } from "@/api/types";
 
 export type Stage = "announced" | "staged" | "active";
 const REPORT_SECONDS = 1;
@@ -22,7 +22,7 @@ function secondsAfter(at: string | null, published: number): number | null {
 }
 
 /** The distribution of a version to each worker; `seconds` is the extent of the x axis. */
-export function waterfallOf(version: Pick<PolicyVersionRow, "epoch" | "step" | "published_at">, deliveries: DeliveryRow[]): Waterfall {
+export function waterfallOf(version: Pick<PolicyVersionRow, "epoch" | "step" | "published_at">, deliveries: WeightSyncRow[]): Waterfall {
   const published = Date.parse(version.published_at);
   const bars = deliveries
     .filter(({ epoch, step }) => epoch === version.epoch && step === version.step)

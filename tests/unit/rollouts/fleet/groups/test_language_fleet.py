@@ -277,7 +277,7 @@ def test_a_model_that_no_worker_can_build_fails_the_fleet_for_good(
         eventually(lambda: platform.reports and platform.reports[-1].state == "failed", 60.0)
 
     assert "tokenizer_unusable" in platform.events()
-    assert any(report.for_good for report in platform.reports)
+    assert any(report.is_final for report in platform.reports)
 
 
 def test_weights_with_missing_tensors_are_refused_and_the_old_ones_draw_on(
