@@ -128,7 +128,7 @@ class FleetOnDeck:
         return found | {"trainer": self._trainer.cpu_seconds()}
 
     def _call(self, method: str, path: str, content: Any = None) -> Any:
-        return self._deck.call(method, f"/api/runs{path}", content, is_admin=True)
+        return self._deck.call(method, f"/api/v1/runs{path}", content, is_admin=True)
 
 
 @contextlib.contextmanager
@@ -140,7 +140,7 @@ def fleet_on(deck: Deck, shape: Shape) -> Iterator[FleetOnDeck]:
             fleet.start()
             yield fleet
         finally:
-            deck.call("POST", f"/api/runs/{RUN}/kill", {"reason": "measured"}, is_admin=True)
+            deck.call("POST", f"/api/v1/runs/{RUN}/kill", {"reason": "measured"}, is_admin=True)
 
 
 def _publish(url: str) -> None:

@@ -216,10 +216,10 @@ def read_again(url: str, seconds: float) -> int:
     """Read one leased, unacknowledged batch of ours repeatedly; return the number of reads."""
     headers = {"Authorization": f"Bearer {TOKEN}", "Accept": "application/json"}
     register = request_bytes(
-        "POST", "/api/runs/default/trainers", b'{"name":"load","resume":true}', headers=headers
+        "POST", "/api/v1/runs/default/trainers", b'{"name":"load","resume":true}', headers=headers
     )
     ask = request_bytes(
-        "POST", "/api/runs/default/batches/next", b'{"wait_seconds":1}', headers=headers
+        "POST", "/api/v1/runs/default/batches/next", b'{"wait_seconds":1}', headers=headers
     )
     count, until = 0, time.monotonic() + seconds
     with Line(url) as line:

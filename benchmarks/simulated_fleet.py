@@ -122,7 +122,7 @@ def _wait_for(deck: Deck, workers: int) -> None:
 
 def _pause(deck: Deck, workers: int) -> None:
     """Return once every worker is paused."""
-    deck.call("POST", f"/api/runs/{RUN}/pause", {}, is_admin=True)
+    deck.call("POST", f"/api/v1/runs/{RUN}/pause", {}, is_admin=True)
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         if [worker["state"] for worker in _fleet(deck)["workers"]].count("paused") == workers:
@@ -138,12 +138,12 @@ def _publish(url: str) -> None:
 
 
 def _runs(deck: Deck) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = deck.call("GET", "/api/runs", is_admin=True)["results"]
+    found: list[dict[str, Any]] = deck.call("GET", "/api/v1/runs", is_admin=True)["results"]
     return found
 
 
 def _fleet(deck: Deck) -> dict[str, Any]:
-    found: dict[str, Any] = deck.call("GET", f"/api/runs/{RUN}/fleet", is_admin=True)
+    found: dict[str, Any] = deck.call("GET", f"/api/v1/runs/{RUN}/fleet", is_admin=True)
     return found
 
 

@@ -23,7 +23,7 @@ def wait_for_batches(url: str, *, waiters: int, seconds: float) -> dict[str, Any
     parts = urlsplit(url)
     ask = request_bytes(
         "POST",
-        "/api/runs/default/batches/next",
+        "/api/v1/runs/default/batches/next",
         b'{"wait_seconds":%d}' % seconds,
         headers={"Authorization": f"Bearer {TOKEN}"},
     )

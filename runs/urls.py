@@ -74,7 +74,7 @@ register_converter(LargeNumber, "large")
 register_converter(Step, "step")
 
 urlpatterns = [
-    path("deck/notice", NoticeView.as_view()),
+    path("server/notice", NoticeView.as_view()),
     path("session", SessionView.as_view()),
     path("sessions", SessionsView.as_view()),
     path("sessions/<slug:browser>", BrowserView.as_view()),
@@ -100,7 +100,7 @@ urlpatterns = [
     path("run-filter", FilterView.as_view()),
     path("run-filter/values", FilterValuesView.as_view()),
     path("runs.csv", RunsCsvView.as_view()),
-    path("run-outlooks", RunActivityView.as_view()),
+    path("run-activity", RunActivityView.as_view()),
     path("run-actions", RunActionsView.as_view()),
     path("runs/<slug:run>", RunView.as_view()),
     *(path(f"runs/<slug:run>/{verb}", ask_view(verb).as_view()) for verb in RunVerb),
@@ -114,7 +114,7 @@ urlpatterns = [
     path("runs/<slug:run>/trainers", TrainersView.as_view()),
     path("runs/<slug:run>/weights", WeightsView.as_view()),
     path("runs/<slug:run>/weights/current", CurrentWeightsView.as_view()),
-    path("runs/<slug:run>/weights/orders", WeightsCommandsView.as_view()),
+    path("runs/<slug:run>/weights/commands", WeightsCommandsView.as_view()),
     path("runs/<slug:run>/weights/pin", WeightsPinView.as_view()),
     path("runs/<slug:run>/weights/unpin", WeightsUnpinView.as_view()),
     path("runs/<slug:run>/weights/sync", WeightsSyncView.as_view()),

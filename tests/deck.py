@@ -102,16 +102,16 @@ class Deck:
     def new_run(self, name: str, **fields: Any) -> str:
         """Start an outside run and return its name, which differs when a test is rerun."""
         run = f"{name}-{uuid4().hex[:6]}"
-        self.post("/api/runs", {"name": run, "kind": "outside", "start": True, **fields})
+        self.post("/api/v1/runs", {"name": run, "kind": "outside", "start": True, **fields})
         return run
 
     def free_name(self, name: str) -> str:
         """Kill and archive the run left by an earlier try of a test; return its name."""
-        found = self.http.get(f"/api/runs/{name}")
+        found = self.http.get(f"/api/v1/runs/{name}")
         if found.status_code == 200 and not found.json()["archived_at"]:
-            self.http.post(f"/api/runs/{name}/kill", json={"reason": "the test is tried again"})
+            self.http.post(f"/api/v1/runs/{name}/kill", json={"reason": "the test is tried again"})
             wanted = {"action": "archive", "ids": [found.json()["id"]]}
-            (done,) = self.post("/api/run-actions", wanted)["results"]
+            (done,) = self.post("/api/v1/run-actions", wanted)["results"]
             assert done["problem"] == "", done
         return name
 

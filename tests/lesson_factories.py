@@ -49,12 +49,12 @@ class Class:
 
     def post(self, path: str, body: dict[str, Any]) -> Any:
         """Return the response to a worker's request."""
-        url = f"/api/runs/{self.run.name}/{path}"
+        url = f"/api/v1/runs/{self.run.name}/{path}"
         return APIClient().post(url, body, format="json", headers=self.worker)
 
     def get(self, path: str, **query: Any) -> Any:
         """Return the decoded response to a reader."""
-        url = f"/api/runs/{self.run.name}/{path}"
+        url = f"/api/v1/runs/{self.run.name}/{path}"
         answer = APIClient().get(url, query, headers=self.reader)
         assert answer.status_code == 200, answer.content
         return answer.json()

@@ -77,7 +77,7 @@ def bodies() -> Iterator[ValidBody]:
     half = pack_group(group(inference_logprobs=LOGPROBS), logprob_dtype="float16")
     yield _binary("half precision", half)
     yield _binary("several", *(pack_group(one) for _, one in every[:6]))
-    path = f"/api/runs/{FLEET}/fragments"
+    path = f"/api/v1/runs/{FLEET}/fragments"
     yield ValidBody("fragment", path, FRAGMENTS_TYPE, push(fragment()))
     two = push(fragment(slot="w1-0@a"), fragment(slot="w1-0@a", number=1, steps=9))
     yield ValidBody("fragments", path, FRAGMENTS_TYPE, two)
@@ -85,7 +85,7 @@ def bodies() -> Iterator[ValidBody]:
 
 def _binary(name: str, *packed: wire.Group) -> ValidBody:
     content = wire.encode(wire.GroupPush(groups=[wire.encode(one) for one in packed]))
-    return ValidBody(f"binary: {name}", f"/api/runs/{RUN}/groups", GROUPS_TYPE, content)
+    return ValidBody(f"binary: {name}", f"/api/v1/runs/{RUN}/groups", GROUPS_TYPE, content)
 
 
 VALID_BODIES = tuple(bodies())

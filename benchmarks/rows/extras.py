@@ -28,7 +28,7 @@ LARGE_SEQUENCES = 256
 WAITERS = 500
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 LIVE = request_bytes("GET", "/healthz/live")
-RUN = request_bytes("GET", "/api/runs/default", headers=BEARER)
+RUN = request_bytes("GET", "/api/v1/runs/default", headers=BEARER)
 OLD_SNAPSHOT_SECONDS = 60.0
 CHURN_GROUPS = 64
 

@@ -91,7 +91,7 @@ def forming_milliseconds(deck: Deck) -> float:
     """Return the median time to form, lease and send a batch."""
     headers = {"Authorization": f"Bearer {TOKEN}", "Accept": BATCH_TYPE}
     ask = request_bytes(
-        "POST", "/api/runs/default/batches/next", b'{"wait_seconds":0}', headers=headers
+        "POST", "/api/v1/runs/default/batches/next", b'{"wait_seconds":0}', headers=headers
     )
     taken = []
     with Trainer(deck.url, "default", TOKEN) as trainer, Line(deck.url) as line:

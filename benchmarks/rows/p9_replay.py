@@ -43,14 +43,14 @@ def _begin(deck: Deck, load: OtherProcess) -> list[str]:
     Returns a token for each trainer, because trainers are identified by their tokens.
     """
     wanted = {"name": replaying.RUN, "config": replaying.CONFIG, "start": True}
-    deck.call("POST", "/api/runs", wanted, is_admin=True)
+    deck.call("POST", "/api/v1/runs", wanted, is_admin=True)
     load.run(replaying.open_session, deck.url)
     return [_trainer_token(deck, f"trainer {index}") for index in range(CLIENTS)]
 
 
 def _trainer_token(deck: Deck, name: str) -> str:
     wanted = {"name": name, "scopes": ["trainer"]}
-    return str(deck.call("POST", "/api/tokens", wanted, is_admin=True)["token"])
+    return str(deck.call("POST", "/api/v1/tokens", wanted, is_admin=True)["token"])
 
 
 def _of(reverb: Reverb, verb: str, count: int) -> float:

@@ -117,7 +117,7 @@ class CapturedCallsView(APIView):
     permission_classes = [scoped("env", "worker")]
 
     @extend_schema(
-        operation_id="captures_add_call",
+        operation_id="captures_create_call",
         request=CallPush,
         responses={200: CallReceipt, **problems(409, 413, 422)},
         tags=["captures"],

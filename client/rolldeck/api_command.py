@@ -42,7 +42,7 @@ def shown(answer: object) -> str:
 
 
 def _call_of(method: str, path: str, fields: Sequence[tuple[str, Any]], body: object) -> Call:
-    place = "/api/" + path.lstrip("/").removeprefix("api/")
+    place = "/api/v1/" + path.lstrip("/").removeprefix("api/v1/")
     if method in ASKING and body is None:
         query = {name: _as_text(value) for name, value in fields}
         return Call(method=method, path=place, params=query or None)

@@ -35,7 +35,7 @@ class Answer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class CallPush(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of ``POST /api/runs/{run}/captures/{session}/calls``."""
+    """Body of ``POST /api/v1/runs/{run}/captures/{session}/calls``."""
 
     key: Annotated[str, Meta(min_length=1, max_length=64)]
     """Key of the call, unique in its session; a repeated key changes nothing."""
@@ -58,7 +58,7 @@ class CallReceipt(Struct, frozen=True, kw_only=True):
 
 
 class ScoreSessions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of ``POST /api/runs/{run}/capture-scores``: sessions that become one group."""
+    """Body of ``POST /api/v1/runs/{run}/capture-scores``: sessions that become one group."""
 
     scores: Annotated[dict[SessionName, Score], Meta(min_length=1, max_length=1024)]
     """Scores by session; each sequence of a session gets its score."""

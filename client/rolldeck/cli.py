@@ -147,28 +147,30 @@ def _json_object(text: str) -> Row:
 
 
 def _list_runs(connection: Connection, args: argparse.Namespace) -> object:
-    return list(connection.rows("/api/runs", {"status": args.status} if args.status else None))
+    return list(connection.rows("/api/v1/runs", {"status": args.status} if args.status else None))
 
 
 def _launch(connection: Connection, args: argparse.Namespace) -> object:
     body: Row = {"name": args.name, "preset": args.preset, "start": not args.no_start}
     if args.config is not None:
         body["config"] = args.config
-    return connection.json(Call(method="POST", path="/api/runs", json=body))
+    return connection.json(Call(method="POST", path="/api/v1/runs", json=body))
 
 
 def _check(connection: Connection, args: argparse.Namespace) -> object:
     body: Row = {"name": args.name, "preset": args.preset, "config": args.config or {}}
     # The check creates environments, which may take a while; nothing is stored.
-    return connection.json(Call(method="POST", path="/api/run-checks", json=body, wait_seconds=30))
+    return connection.json(
+        Call(method="POST", path="/api/v1/run-checks", json=body, wait_seconds=30)
+    )
 
 
 def _show(connection: Connection, args: argparse.Namespace) -> object:
-    return connection.json(Call(method="GET", path=f"/api/runs/{quote(args.run, safe='')}"))
+    return connection.json(Call(method="GET", path=f"/api/v1/runs/{quote(args.run, safe='')}"))
 
 
 def _why(connection: Connection, args: argparse.Namespace) -> object:
-    path = f"/api/runs/{quote(args.run, safe='')}/pipeline"
+    path = f"/api/v1/runs/{quote(args.run, safe='')}/pipeline"
     return connection.json(Call(method="GET", path=path))["verdict"]
 
 
@@ -178,18 +180,18 @@ def _verdict(found: Row) -> str:
 
 
 def _steer(connection: Connection, args: argparse.Namespace) -> object:
-    path = f"/api/runs/{quote(args.run, safe='')}/{args.verb}"
+    path = f"/api/v1/runs/{quote(args.run, safe='')}/{args.verb}"
     return connection.json(Call(method="POST", path=path, json={"reason": args.reason}))
 
 
 def _list_events(connection: Connection, args: argparse.Namespace) -> object:
-    path = f"/api/runs/{quote(args.run, safe='')}/events"
+    path = f"/api/v1/runs/{quote(args.run, safe='')}/events"
     newest = connection.rows(path, {"limit": min(args.limit, EVENTS_PER_PAGE)})
     return list(islice(newest, args.limit))[::-1]
 
 
 def _bundle(connection: Connection, args: argparse.Namespace) -> object:
-    path = f"/api/runs/{quote(args.run, safe='')}/bundle?groups={args.groups}"
+    path = f"/api/v1/runs/{quote(args.run, safe='')}/bundle?groups={args.groups}"
     target: Path = args.out or Path(f"{args.run}.html")
     return {"file": str(target), "bytes": save(connection, path, target)}
 

@@ -17,7 +17,7 @@ class LogRequest(Struct, frozen=True, kw_only=True):
 
 
 class LogLines(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of ``POST /api/runs/{run}/fleet/logs/{request}``: the end of a log, oldest first."""
+    """Body of ``POST /api/v1/runs/{run}/fleet/logs/{request}``: the end of a log, oldest first."""
 
     lines: Annotated[list[Annotated[str, Meta(max_length=2100)]], Meta(max_length=1000)]
     node: Annotated[str, Meta(max_length=200)] = ""
@@ -92,7 +92,7 @@ class RecordedEpisode(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class RecordingUpdate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of ``PUT /api/runs/{run}/recordings/{recording}``, msgpack: a worker's progress."""
+    """Body of ``PUT /api/v1/runs/{run}/recordings/{recording}``, msgpack: a worker's progress."""
 
     state: Literal["recording", "ready", "failed"]
     worker: Annotated[int, Meta(ge=0, le=2**31 - 1)]

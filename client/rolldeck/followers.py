@@ -101,7 +101,7 @@ class Follower(Closing):
         """
         self._owns_connection = connection is None
         self._connection = connection or Connection(url, token)
-        self._run = f"/api/runs/{quote(run, safe='')}"
+        self._run = f"/api/v1/runs/{quote(run, safe='')}"
         self._root = f"{self._run}/followers/{quote(name, safe='')}"
 
     def close(self) -> None:

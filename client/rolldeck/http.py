@@ -169,7 +169,7 @@ class Connection(Closing):
         """Yield the rows of a list, page by page.
 
         Args:
-            path: Path of a list, such as ``/api/runs``.
+            path: Path of a list, such as ``/api/v1/runs``.
             params: Filters, and `limit` for the size of a page.
 
         Raises:

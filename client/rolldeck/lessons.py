@@ -16,7 +16,7 @@ Finite = Annotated[float, Meta(ge=-1e30, le=1e30)]
 
 
 class TaskRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of ``POST /api/runs/{run}/lessons/tasks``: request of an idle worker."""
+    """Body of ``POST /api/v1/runs/{run}/lessons/tasks``: request of an idle worker."""
 
     worker: Annotated[str, Meta(min_length=1, max_length=120)]
     """Name and incarnation, as in fragments: ``w0@4f2a``."""
@@ -57,7 +57,7 @@ class Sample(Struct, frozen=True, kw_only=True):
 
 
 class LessonOutcome(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of ``POST /api/runs/{run}/lessons/{lesson}/outcomes``: results of a task.
+    """Body of ``POST /api/v1/runs/{run}/lessons/{lesson}/outcomes``: results of a task.
 
     The answers are ordered by problem: N = examples × generations.
     """
@@ -91,7 +91,7 @@ class LessonOutcome(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class LeaseRenewal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of ``PUT /api/runs/{run}/evaluations/{evaluation}/lease``: extends the lease."""
+    """Body of ``PUT /api/v1/runs/{run}/evaluations/{evaluation}/lease``: extends the lease."""
 
     fence: Count
 

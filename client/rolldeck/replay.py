@@ -61,7 +61,7 @@ class ReplayBufferInterface(Closing):
         self._owns_connection = connection is None
         self._connection = connection or Connection(url, token)
         self._trainer = Trainer(url, run, name=name, connection=self._connection)
-        self._root = f"/api/runs/{quote(run, safe='')}/fragments"
+        self._root = f"/api/v1/runs/{quote(run, safe='')}/fragments"
 
     def close(self) -> None:
         """Close the sockets."""

@@ -51,7 +51,7 @@ class GroupSender(Closing):
                 default arrays keep their dtype, and lists become float64.
             connection: Existing connection to use; `close` leaves it open.
         """
-        self._path = f"/api/runs/{quote(run, safe='')}/groups"
+        self._path = f"/api/v1/runs/{quote(run, safe='')}/groups"
         self._logprob_dtype = logprob_dtype
         self._owns_connection = connection is None
         self._connection = connection or Connection(url, token)

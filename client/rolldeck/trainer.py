@@ -112,7 +112,7 @@ class Trainer(Closing):
         self._owns_connection = connection is None
         self._connection = connection or Connection(url, token)
         self._weights_directory = weights_directory
-        self._root = f"/api/runs/{quote(run, safe='')}"
+        self._root = f"/api/v1/runs/{quote(run, safe='')}"
 
     def close(self) -> None:
         """Close the sockets; an unacknowledged batch will be served again."""

@@ -104,7 +104,7 @@ class Fragment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class FragmentPush(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of ``POST /api/runs/{run}/fragments``; each item is an encoded :class:`Fragment`."""
+    """Body of ``POST /api/v1/runs/{run}/fragments``; each item is an encoded :class:`Fragment`."""
 
     schema: int = SCHEMA_VERSION
     fragments: Annotated[list[bytes], Meta(min_length=1, max_length=1024)]
@@ -157,7 +157,7 @@ class Group(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class GroupPush(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of ``POST /api/runs/{run}/groups``; each item is an encoded :class:`Group`."""
+    """Body of ``POST /api/v1/runs/{run}/groups``; each item is an encoded :class:`Group`."""
 
     schema: int = SCHEMA_VERSION
     groups: Annotated[list[bytes], Meta(min_length=1, max_length=1024)]
@@ -336,7 +336,7 @@ class EpisodeWindow(Struct, frozen=True, kw_only=True):
 
 
 class FleetReport(Struct, frozen=True, kw_only=True):
-    """Body of ``POST /api/runs/{run}/fleet/report``, about once a second."""
+    """Body of ``POST /api/v1/runs/{run}/fleet/report``, about once a second."""
 
     incarnation: Annotated[str, Meta(min_length=1, max_length=64)]
     """Incarnation of the manager; a new one indicates a restart."""

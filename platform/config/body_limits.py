@@ -27,7 +27,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 # Time for which a rejected client may continue to send before the connection is closed: many
 # clients read a response only after they have sent everything.
 DRAIN_SECONDS: Final = 5.0
-WEIGHTS_PATH: Final = re.compile(r"/api/runs/[^/]+/weights/?")
+WEIGHTS_PATH: Final = re.compile(r"/api/v1/runs/[^/]+/weights/?")
 
 
 class BodyTooSlow(ApiError):

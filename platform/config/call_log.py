@@ -82,7 +82,7 @@ def _principal(request: HttpRequest, route: str, *, is_refused: bool) -> str:
     if getattr(getattr(request, "user", None), "is_authenticated", False):
         return ""
     is_machine = route in ATROPOS_NAMES or route.startswith("atropos/")
-    if is_machine or (is_refused and route.startswith("api/")):
+    if is_machine or (is_refused and route.startswith("api/v1/")):
         return f"address:{request.META.get('REMOTE_ADDR', '')}"
     return ""
 

@@ -51,7 +51,7 @@ MIDDLEWARE: Final = (
 _ATROPOS: Final = re.compile(rf"/(?:atropos/[^/]+/)?(?:{'|'.join(ATROPOS_NAMES)})")
 # An export may exceed the memory; Django's own handler streams it.
 _API: Final = re.compile(
-    r"/api/runs/[^/]+/(?:groups(?!/export)|fragments|batches|followers|fleet)(?:/.*)?", re.DOTALL
+    r"/api/v1/runs/[^/]+/(?:groups(?!/export)|fragments|batches|followers|fleet)(?:/.*)?", re.DOTALL
 )
 
 

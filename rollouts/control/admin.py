@@ -151,7 +151,7 @@ class RecordingAdmin(ReadOnlyAdmin):
         """Return a link to the recording, and the beginning of a text recording."""
         if row.state != "ready":
             return "-"
-        address = f"/api/runs/{row.run.name}/recordings/{row.pk}/content"
+        address = f"/api/v1/runs/{row.run.name}/recordings/{row.pk}/content"
         link = format_html('<a href="{}">{}</a>', address, row.media_type)
         return SafeString(link + as_written(film_preview(row)))
 

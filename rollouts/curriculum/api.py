@@ -67,7 +67,7 @@ class LessonsView(APIView):
     permission_classes = [Readers]
 
     @extend_schema(
-        operation_id="lessons",
+        operation_id="lessons_list",
         responses={200: Lessons, **problems(409)},
         tags=["lessons"],
     )
@@ -232,7 +232,7 @@ class EvaluationsView(APIView):
         return [Operators() if self.request.method == "POST" else Readers()]
 
     @extend_schema(
-        operation_id="evaluations",
+        operation_id="evaluations_list",
         parameters=[
             _LESSON,
             *_PAGE,
@@ -291,7 +291,7 @@ class EvaluationView(APIView):
     permission_classes = [Readers]
 
     @extend_schema(
-        operation_id="evaluation",
+        operation_id="evaluations_get",
         responses={200: EvaluationRow},
         tags=["lessons"],
     )
@@ -309,7 +309,7 @@ class EvaluationLeaseView(APIView):
     permission_classes = [scoped("worker")]
 
     @extend_schema(
-        operation_id="evaluation_lease",
+        operation_id="evaluations_renew_lease",
         request=LeaseRenewal,
         responses={200: LeaseRenewed, **problems(409)},
         tags=["lessons"],

@@ -71,7 +71,7 @@ class MicroEvaluations(Page[MicroEvaluationRow], frozen=True, kw_only=True):
 
 
 class EvaluationRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of ``POST /api/runs/{run}/evaluations``: a request to evaluate lessons now."""
+    """Body of ``POST /api/v1/runs/{run}/evaluations``: a request to evaluate lessons now."""
 
     lessons: Annotated[list[Annotated[str, Meta(max_length=64)]], Meta(max_length=1000)] = []
     """Names; empty for all unlocked lessons."""
@@ -79,7 +79,7 @@ class EvaluationRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class LessonSteering(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of ``PUT /api/runs/{run}/lessons/{lesson}/steering``: manual control of a lesson.
+    """Body of ``PUT /api/v1/runs/{run}/lessons/{lesson}/steering``: manual control of a lesson.
 
     The defaults return it to the curriculum.
     """

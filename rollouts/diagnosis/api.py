@@ -25,7 +25,7 @@ class DiagnosesView(APIView):
     permission_classes = [Readers]
 
     @extend_schema(
-        operation_id="run_verdicts",
+        operation_id="run_diagnoses",
         parameters=[
             OpenApiParameter(
                 "ids", listed(12), required=True, description="Comma-separated run ids."
@@ -54,7 +54,7 @@ class PipelineView(APIView):
     permission_classes = [Readers]
 
     @extend_schema(
-        operation_id="pipeline",
+        operation_id="pipeline_get",
         responses={200: Pipeline},
         tags=["fleet"],
     )

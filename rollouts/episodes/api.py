@@ -176,7 +176,7 @@ class EpisodesView(APIView):
     permission_classes = [Readers]
 
     @extend_schema(
-        operation_id="episodes",
+        operation_id="episodes_list",
         parameters=SERIES_PARAMETERS,
         responses={200: Episodes},
         tags=["episodes"],

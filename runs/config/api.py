@@ -35,14 +35,14 @@ class PresetsView(APIView):
     def get(self, request: Request) -> HttpResponse:
         """List saved presets.
 
-        Shared presets and your own, by name; `GET /api/run-config-schema` returns the built-in
+        Shared presets and your own, by name; `GET /api/v1/run-config-schema` returns the built-in
         ones.
         """
         found = presets.seen_by(person_of(request))
         return answer(SavedPresetList(results=[_shown(one, request) for one in found], next=None))
 
     @extend_schema(
-        operation_id="presets_save",
+        operation_id="presets_create",
         request=SavePreset,
         responses={201: SavedPresetRow, **problems(409)},
         tags=["runs"],
@@ -74,7 +74,7 @@ class PresetView(APIView):
         return [Readers() if self.request.method == "GET" else Operators()]
 
     @extend_schema(
-        operation_id="presets_show",
+        operation_id="presets_get",
         responses={200: SavedPresetRow},
         tags=["runs"],
     )
@@ -83,7 +83,7 @@ class PresetView(APIView):
         return answer(_shown(presets.preset_named(preset, person=person_of(request)), request))
 
     @extend_schema(
-        operation_id="presets_change",
+        operation_id="presets_update",
         request=ChangePreset,
         responses={200: SavedPresetRow, **problems(409)},
         tags=["runs"],

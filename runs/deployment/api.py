@@ -24,7 +24,7 @@ class NoticeView(APIView):
         return [Known() if self.request.method == "GET" else Operators()]
 
     @extend_schema(
-        operation_id="notice_show",
+        operation_id="notice_get",
         responses={200: NoticeAnswer},
         tags=["server"],
     )

@@ -48,7 +48,7 @@ class FilterView(APIView):
     permission_classes = [Readers]
 
     @extend_schema(
-        operation_id="run_filter_show",
+        operation_id="run_filter_get",
         responses={200: QualifierList},
         tags=["runs"],
     )
@@ -150,7 +150,7 @@ class TagsView(APIView):
     permission_classes = [Operators]
 
     @extend_schema(
-        operation_id="runs_tag",
+        operation_id="run_tags_replace",
         request=SetTags,
         responses={200: RunDetail},
         tags=["runs"],
@@ -174,7 +174,7 @@ class RunActionsView(APIView):
     permission_classes = [Operators]
 
     @extend_schema(
-        operation_id="runs_act_on_many",
+        operation_id="runs_act",
         request=ActOnRuns,
         responses={200: ActedOnRuns},
         tags=["runs"],

@@ -10,7 +10,7 @@ from web.rules.pages import Page
 
 
 class WeightsPin(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of ``POST /api/runs/{run}/weights/pin``: the version that workers keep."""
+    """Body of ``POST /api/v1/runs/{run}/weights/pin``: the version that workers keep."""
 
     step: Annotated[int, Meta(ge=-1, le=2**31 - 1)]
     """Step in the current epoch."""
@@ -18,7 +18,7 @@ class WeightsPin(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class WeightsRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of ``POST /api/runs/{run}/weights/unpin`` and ``…/sync``."""
+    """Body of ``POST /api/v1/runs/{run}/weights/unpin`` and ``…/sync``."""
 
     reason: Reason = ""
 

@@ -39,23 +39,23 @@ READS: Final[dict[str, dict[str, Any]]] = {
     if path.startswith("/api/") and "get" in methods
 }
 # "results" by id, not in an order.
-MAPS: Final = {"/api/run-outlooks", "/api/run-verdicts"}
+MAPS: Final = {"/api/v1/run-activity", "/api/v1/run-diagnoses"}
 # Columns of equal length, and objects of several lists.
 NOT_LISTS: Final = {
-    "/api/limits",
-    "/api/runs/{run}/fragments/{fragment}/steps",
-    "/api/runs/{run}/marks",
-    "/api/runs/{run}/metrics/samples",
+    "/api/v1/limits",
+    "/api/v1/runs/{run}/fragments/{fragment}/steps",
+    "/api/v1/runs/{run}/marks",
+    "/api/v1/runs/{run}/metrics/samples",
 }
 # Not pages of a list: a file, columns, and a request that waits for a change.
 OTHER_PARAMETERS: Final = {
-    "/api/audit.csv",
-    "/api/runs/{run}/fleet/control",
-    "/api/runs/{run}/groups/export",
-    "/api/runs/{run}/metrics/samples",
+    "/api/v1/audit.csv",
+    "/api/v1/runs/{run}/fleet/control",
+    "/api/v1/runs/{run}/groups/export",
+    "/api/v1/runs/{run}/metrics/samples",
 }
 # The messages of stored content: see tests/api/buffer/test_group_contents.py.
-MESSAGES: Final = "/api/runs/{run}/groups/{group}/sequences/{sequence}/messages"
+MESSAGES: Final = "/api/v1/runs/{run}/groups/{group}/sequences/{sequence}/messages"
 IN_BATCH: Final = UUID(int=5)
 
 
@@ -147,19 +147,19 @@ def pair(number: int) -> Any:
     return NOON + timedelta(seconds=number // 2)
 
 
-RUN: Final = "/api/runs/{run}"
+RUN: Final = "/api/v1/runs/{run}"
 ADD: Final[dict[str, Adder]] = {
-    "/api/alerts": lambda run, n: made(
+    "/api/v1/alerts": lambda run, n: made(
         Alert, run=run, key=f"k{n}", kind="disk_low", severity="error"
     ),
-    "/api/api-calls": lambda _, n: made(ApiCall, client="token:9", path=f"/{n}"),
-    "/api/api-clients": lambda _, n: made(ApiCall, client=f"token:{n}", at=pair(n)),
-    "/api/audit": lambda run, n: record_event(
+    "/api/v1/api-calls": lambda _, n: made(ApiCall, client="token:9", path=f"/{n}"),
+    "/api/v1/api-clients": lambda _, n: made(ApiCall, client=f"token:{n}", at=pair(n)),
+    "/api/v1/audit": lambda run, n: record_event(
         run_id=run.pk, kind="note", message=str(n), actor="user:ada", now=NOON
     ),
-    "/api/environments": add_environment,
-    "/api/runs": lambda _, n: make_run(name=f"run-{n}", now=pair(n)),
-    "/api/segments": lambda _, n: Segment.objects.create(
+    "/api/v1/environments": add_environment,
+    "/api/v1/runs": lambda _, n: make_run(name=f"run-{n}", now=pair(n)),
+    "/api/v1/segments": lambda _, n: Segment.objects.create(
         number=1000 + n, opened_at=NOON, sealed_at=NOON
     ),
     f"{RUN}/archives": lambda run, _: made(ArchiveJob, run=run, verb="export", state="done"),
@@ -194,14 +194,14 @@ ADD: Final[dict[str, Adder]] = {
         Recording, run=run, state="failed", requested_at=pair(n), worker=n
     ),
     f"{RUN}/weights": lambda run, n: made(PolicyVersion, run=run, epoch=1, step=n, file=""),
-    f"{RUN}/weights/deliveries": lambda run, n: made(
+    f"{RUN}/weights/syncs": lambda run, n: made(
         WeightsDelivery, fleet=fleet_of(run), epoch=1, step=n // 2, worker=n % 2
     ),
-    f"{RUN}/weights/orders": lambda run, n: made(
+    f"{RUN}/weights/commands": lambda run, n: made(
         WeightsCommand, run=run, kind="sync", number=n + 1
     ),
 }
-QUERY: Final = {"/api/api-calls": {"client": "token:9"}}
+QUERY: Final = {"/api/v1/api-calls": {"client": "token:9"}}
 
 
 def test_every_paged_list_is_walked() -> None:
@@ -293,9 +293,9 @@ def test_a_limit_out_of_range_is_refused(lists: Lists, path: str) -> None:
 def test_a_cursor_of_another_list_is_refused(lists: Lists, path: str) -> None:
     for number in range(2):
         ADD[path](lists.run, number)
-        ADD["/api/runs"](lists.run, 5 + number)
-        ADD["/api/segments"](lists.run, 5 + number)
-    other = "/api/runs" if path == "/api/segments" else "/api/segments"
+        ADD["/api/v1/runs"](lists.run, 5 + number)
+        ADD["/api/v1/segments"](lists.run, 5 + number)
+    other = "/api/v1/runs" if path == "/api/v1/segments" else "/api/v1/segments"
     foreign = lists.page(other, limit=1)["next"]
 
     assert lists.refused(path, cursor=foreign) == (400, "cursor")
@@ -305,11 +305,11 @@ def test_a_cursor_of_another_list_is_refused(lists: Lists, path: str) -> None:
 def test_a_cursor_is_refused_with_other_filters_and_for_another_run(lists: Lists) -> None:
     make_run(name="beta")
     for number in range(3):
-        ADD["/api/runs"](lists.run, number)
+        ADD["/api/v1/runs"](lists.run, number)
         ADD[f"{RUN}/events"](lists.run, number)
-    runs, events = (lists.page(path, limit=1)["next"] for path in ("/api/runs", f"{RUN}/events"))
+    runs, events = (lists.page(path, limit=1)["next"] for path in ("/api/v1/runs", f"{RUN}/events"))
 
-    assert lists.refused("/api/runs", cursor=runs, sort="name") == (400, "cursor")
-    assert lists.refused("/api/runs", cursor=runs, q="run") == (400, "cursor")
-    assert lists.refused("/api/runs/beta/events", cursor=events) == (400, "cursor")
-    assert lists.get("/api/runs", cursor=runs, limit=7, q="").status_code == 200
+    assert lists.refused("/api/v1/runs", cursor=runs, sort="name") == (400, "cursor")
+    assert lists.refused("/api/v1/runs", cursor=runs, q="run") == (400, "cursor")
+    assert lists.refused("/api/v1/runs/beta/events", cursor=events) == (400, "cursor")
+    assert lists.get("/api/v1/runs", cursor=runs, limit=7, q="").status_code == 200

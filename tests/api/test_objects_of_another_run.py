@@ -21,7 +21,7 @@ from tests.run_objects import columns_of, make_objects, named_by
 
 pytestmark = pytest.mark.django_db
 
-PREFIX: Final = "/api/runs/<slug:run>/"
+PREFIX: Final = "/api/v1/runs/<slug:run>/"
 MARK: Final = "of-beta"
 KINDS: Final[dict[str, dict[str, Any]]] = {
     "fleet": {},

@@ -82,7 +82,7 @@ class HandPlayedFleet:
         )
         self._incarnation, token = order
         self._http = httpx.Client(
-            base_url=f"{deck.url}/api/runs/{name}",
+            base_url=f"{deck.url}/api/v1/runs/{name}",
             headers={"Authorization": f"Bearer {token}"},
             timeout=30,
         )
@@ -227,7 +227,7 @@ def hand_played(
     finally:
         fleet.close()
         # A running run without a manager would get a real one, which would slow other tests down.
-        deck.post(f"/api/runs/{name}/kill", {"reason": "the test is over"})
+        deck.post(f"/api/v1/runs/{name}/kill", {"reason": "the test is over"})
 
 
 def window(*returns: float, mode: str = "train", **fields: Any) -> EpisodeWindow:

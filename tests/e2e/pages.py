@@ -73,7 +73,7 @@ def at(address: str, deck: Deck) -> str:
 
 
 def _newest(deck: Deck, kind: str, *, run: str = RUN) -> str:
-    rows: list[dict[str, Any]] = deck.get(f"/api/runs/{run}/{kind}?limit=50")["results"]
+    rows: list[dict[str, Any]] = deck.get(f"/api/v1/runs/{run}/{kind}?limit=50")["results"]
     return str(next(row["id"] for row in rows if row.get("has_bytes", True)))
 
 

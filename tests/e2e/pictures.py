@@ -43,7 +43,7 @@ def main() -> None:
     with running_deck(folder) as deck, seeded(deck), sync_playwright() as playwright:
         create_superuser(deck)
         wait_until(
-            lambda: deck.get("/api/cluster")["ray"]["state"] != "unknown",
+            lambda: deck.get("/api/v1/cluster")["ray"]["state"] != "unknown",
             seconds=60,
             what="a worker has looked at the Ray cluster",
         )

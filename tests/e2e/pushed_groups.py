@@ -14,19 +14,19 @@ UNSEEN = "\u202egnp.exe\u200b\x1b[31m"
 
 
 def outside_run(deck: Deck, name: str) -> None:
-    deck.post("/api/runs", {"name": deck.free_name(name), "kind": "outside", "start": True})
+    deck.post("/api/v1/runs", {"name": deck.free_name(name), "kind": "outside", "start": True})
 
 
 def push(deck: Deck, run: str, *groups: dict[str, Any]) -> list[int]:
     """Push groups in the binary format; return their ids after ingestion."""
     body = wire.encode(wire.GroupPush(groups=[wire.encode(pack_group(one)) for one in groups]))
     answer = deck.http.post(
-        f"/api/runs/{run}/groups", content=body, headers={"Content-Type": wire.GROUPS_TYPE}
+        f"/api/v1/runs/{run}/groups", content=body, headers={"Content-Type": wire.GROUPS_TYPE}
     )
     assert answer.is_success, answer.text
 
     def digested() -> list[int]:
-        rows = deck.get(f"/api/runs/{run}/groups?limit={len(groups)}")["results"]
+        rows = deck.get(f"/api/v1/runs/{run}/groups?limit={len(groups)}")["results"]
         is_done = len(rows) == len(groups) and all(row["is_digested"] for row in rows)
         return [row["id"] for row in reversed(rows)] if is_done else []
 

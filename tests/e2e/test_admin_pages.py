@@ -17,8 +17,8 @@ REASON = "poisoned by a broken verifier"
 def left_batch(deck: Deck) -> tuple[str, str]:
     """Lease a batch and never acknowledge it; return the run's name and the batch's id."""
     run = f"admin-{uuid4().hex[:6]}"
-    deck.post("/api/runs", {"name": run, "kind": "outside", "start": True})
-    answer = deck.http.patch(f"/api/runs/{run}", json={"lease_seconds": 1})
+    deck.post("/api/v1/runs", {"name": run, "kind": "outside", "start": True})
+    answer = deck.http.patch(f"/api/v1/runs/{run}", json={"lease_seconds": 1})
     assert answer.is_success, answer.text
     deck.post(f"/atropos/{run}/register", REGISTRATION)
     for mark in (1, 2):
@@ -26,7 +26,7 @@ def left_batch(deck: Deck) -> tuple[str, str]:
     assert deck.get(f"/atropos/{run}/batch")["batch"]
 
     def left() -> str:
-        (batch,) = deck.get(f"/api/runs/{run}/batches")["results"]
+        (batch,) = deck.get(f"/api/v1/runs/{run}/batches")["results"]
         return str(batch["id"]) if batch["state"] == "returned" else ""
 
     return run, wait_until(left, seconds=60, what="the lease has lapsed")
@@ -45,7 +45,7 @@ def test_what_hangs_is_found_by_filter_followed_by_links_and_discarded_with_a_re
     page.goto("/admin/")
     page.get_by_role("link", name="Batches").first.click()
     page.wait_for_url("**/admin/buffer/batch/")
-    run_id = deck.get(f"/api/runs/{run}")["id"]
+    run_id = deck.get(f"/api/v1/runs/{run}")["id"]
     page.goto(f"/admin/buffer/batch/?state__exact=returned&run__id__exact={run_id}")
     rows = page.locator("#result_list tbody tr")
     expect(rows).to_have_count(1)
@@ -63,13 +63,13 @@ def test_what_hangs_is_found_by_filter_followed_by_links_and_discarded_with_a_re
     expect(page.get_by_text("are not served again")).to_be_visible()
     page.get_by_role("button", name="Discard").click()  # the browser itself asks for the reason
     expect(page.get_by_label("Reason")).to_be_focused()
-    assert deck.get(f"/api/runs/{run}/ledger")["groups"]["dropped"] == {}
+    assert deck.get(f"/api/v1/runs/{run}/ledger")["groups"]["dropped"] == {}
     page.get_by_label("Reason").fill(REASON)
     page.get_by_role("button", name="Discard").click()
     expect(page.get_by_text("The items of 1 batches were dropped.")).to_be_visible()
 
-    assert deck.get(f"/api/runs/{run}/ledger")["groups"]["dropped"] == {"discarded": 1}
-    (event,) = deck.get(f"/api/runs/{run}/events?kinds=batch_discarded")["results"]
+    assert deck.get(f"/api/v1/runs/{run}/ledger")["groups"]["dropped"] == {"discarded": 1}
+    (event,) = deck.get(f"/api/v1/runs/{run}/events?kinds=batch_discarded")["results"]
     assert (event["actor"], event["reason"]) == ("user:ada", REASON)
     page.goto("/admin/admin/logentry/")
     expect(page.locator("#result_list tbody tr").first).to_contain_text(REASON)

@@ -15,26 +15,26 @@ MARKUP = re.compile("<img|<script|<b ")
 
 
 def alert_of(deck: Deck, kind: str, run: str) -> int:
-    (alert, *_) = deck.get(f"/api/alerts?state=all&kind={kind}&run={run}")["results"]
+    (alert, *_) = deck.get(f"/api/v1/alerts?state=all&kind={kind}&run={run}")["results"]
     return int(alert["id"])
 
 
 def quarantine_a_batch(deck: Deck, run: str) -> int:
     """Expire the lease of a batch until it is quarantined; return the id of its alert."""
-    answer = deck.http.patch(f"/api/runs/{run}", json={"lease_seconds": 1})
+    answer = deck.http.patch(f"/api/v1/runs/{run}", json={"lease_seconds": 1})
     assert answer.is_success, answer.text
     deck.post(f"/atropos/{run}/register", REGISTRATION)
     deck.post(f"/atropos/{run}/scored_data", group(sequences=REGISTRATION["batch_size"], mark=1))
 
     def is_quarantined() -> bool:
-        batches = deck.get(f"/api/runs/{run}/batches")["results"]
+        batches = deck.get(f"/api/v1/runs/{run}/batches")["results"]
         if not batches or batches[0]["state"] == "returned":
             # Atropos' GET /batch would acknowledge the previous batch.
-            deck.http.post(f"/api/runs/{run}/batches/next", json={}).raise_for_status()
+            deck.http.post(f"/api/v1/runs/{run}/batches/next", json={}).raise_for_status()
         return bool(batches) and batches[0]["state"] == "quarantined"
 
     wait_until(is_quarantined, seconds=120, what="the batch is quarantined")
-    alerts = f"/api/alerts?state=all&kind=batch_quarantined&run={run}"
+    alerts = f"/api/v1/alerts?state=all&kind=batch_quarantined&run={run}"
     (alert,) = wait_until(lambda: deck.get(alerts)["results"], seconds=60, what="its alert")
     return int(alert["id"])
 
@@ -58,12 +58,12 @@ def test_an_alert_is_found_acknowledged_with_a_reason_and_resolves_itself(
     expect(told.locator("[data-delivery=delivered]")).to_be_visible(timeout=40_000)
     page.reload()
     expect(drawer.get_by_text("“looking at its groups”")).to_be_visible()
-    events = seeded_deck.get(f"/api/audit?kind=alert_acknowledged&run={run}")["results"]
+    events = seeded_deck.get(f"/api/v1/audit?kind=alert_acknowledged&run={run}")["results"]
     assert (events[0]["actor"], events[0]["reason"]) == ("user:ada", "looking at its groups")
 
     # A decision about the batch resolves the alert.
-    batch = seeded_deck.get(f"/api/alerts/{quarantined}")["subject"]
-    seeded_deck.post(f"/api/runs/{run}/batches/{batch}/discard", {"reason": "spoilt anyway"})
+    batch = seeded_deck.get(f"/api/v1/alerts/{quarantined}")["subject"]
+    seeded_deck.post(f"/api/v1/runs/{run}/batches/{batch}/discard", {"reason": "spoilt anyway"})
     expect(drawer.locator("[data-alert=resolved]")).to_be_visible(timeout=40_000)
     expect(drawer.get_by_text("Resolved by platform")).to_be_visible()
     drawer.get_by_role("button", name="Close").click()
@@ -125,7 +125,7 @@ def test_the_bell_is_right_though_the_frames_that_told_it_were_lost(
 
     def is_right() -> bool:
         """Return whether the bell shows the current count; other alerts may come and go."""
-        summary = seeded_deck.get("/api/alerts?limit=1")["summary"]
+        summary = seeded_deck.get("/api/v1/alerts?limit=1")["summary"]
         return bell.get_attribute("data-open-alerts") == str(
             summary["errors"] + summary["warnings"]
         )
@@ -143,7 +143,7 @@ def test_the_bell_is_right_though_the_frames_that_told_it_were_lost(
     attention = page.get_by_role("region", name="Needs attention")
     expect(attention.get_by_text("a lost frame")).to_be_visible(timeout=40_000)
     wait_until(is_right, seconds=40, what="the bell is right with it")
-    seeded_deck.post(f"/api/alerts/{int(alert.split()[-1])}/resolve", {"reason": "was a test"})
+    seeded_deck.post(f"/api/v1/alerts/{int(alert.split()[-1])}/resolve", {"reason": "was a test"})
     expect(attention.get_by_text("a lost frame")).to_have_count(0, timeout=40_000)
     wait_until(is_right, seconds=40, what="the bell is right without it")
     assert lost, "no frame was lost, so nothing was tried"
@@ -154,10 +154,10 @@ def test_a_rule_made_from_a_chart_fires_is_silenced_and_deleted(
 ) -> None:
     page, run = signed_in, deck.new_run("ruled")
     rule = f"KL of {run} runs away"
-    deck.post(f"/api/runs/{run}/trainers")
+    deck.post(f"/api/v1/runs/{run}/trainers")
     for step, value in enumerate([1.0, 1.0, 8.0, 9.0]):
         sample = {"name": "kl", "step": step, "value": value}
-        deck.post(f"/api/runs/{run}/metrics", {"samples": [sample]})
+        deck.post(f"/api/v1/runs/{run}/metrics", {"samples": [sample]})
     page.goto(f"/runs/{run}/metrics")
     page.get_by_role("button", name="Options of kl").click()
     page.get_by_role("menuitem", name="Alert when").click()
@@ -201,5 +201,5 @@ def test_a_rule_made_from_a_chart_fires_is_silenced_and_deleted(
     confirm.get_by_label("Reason").fill("was a test")
     confirm.get_by_role("button", name="Delete rule").click()
     expect(row).to_have_count(0)
-    (event, *_) = deck.get("/api/audit?kind=alert_rule_deleted")["results"]
+    (event, *_) = deck.get("/api/v1/audit?kind=alert_rule_deleted")["results"]
     assert (event["actor"], event["reason"]) == ("user:ada", "was a test")

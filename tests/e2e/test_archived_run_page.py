@@ -15,17 +15,17 @@ pytestmark = [pytest.mark.browser, pytest.mark.system]
 def archived(deck: Deck, name: str) -> int:
     """Archive a new run and return its id."""
     run: dict[str, Any] = deck.post(
-        "/api/runs", {"name": name, "kind": "outside", "start": False, "tags": ["shelf"]}
+        "/api/v1/runs", {"name": name, "kind": "outside", "start": False, "tags": ["shelf"]}
     )
     body = {"action": "archive", "ids": [run["id"]], "reason": "the paper is out"}
-    assert deck.post("/api/run-actions", body)["results"][0]["problem"] == ""
+    assert deck.post("/api/v1/run-actions", body)["results"][0]["problem"] == ""
     return int(run["id"])
 
 
 def test_an_archived_run_opens_read_only_and_can_be_unarchived(signed_in: Page, deck: Deck) -> None:
     page, run_id = signed_in, archived(deck, "old-words")
     # The name is free again, and another run takes it.
-    current = deck.post("/api/runs", {"name": "old-words", "kind": "outside", "start": False})
+    current = deck.post("/api/v1/runs", {"name": "old-words", "kind": "outside", "start": False})
     page.goto("/runs?q=is:archived tag:shelf name:old-words")
     page.get_by_role("link", name="old-words").click()
 
@@ -45,7 +45,7 @@ def test_an_archived_run_opens_read_only_and_can_be_unarchived(signed_in: Page, 
     banner.get_by_role("button", name="Unarchive").click()
     expect(page.get_by_text("a current run has its name")).to_be_visible()
     body = {"action": "archive", "ids": [current["id"]], "reason": ""}
-    deck.post("/api/run-actions", body)
+    deck.post("/api/v1/run-actions", body)
     banner.get_by_role("button", name="Unarchive").click()
 
     expect(page).to_have_url(re.compile("/runs/old-words$"))

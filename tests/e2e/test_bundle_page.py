@@ -27,8 +27,10 @@ def group(deck: Deck) -> int:
             {"name": "loss", "step": step, "value": values[step]}
             for step in range(begin, begin + 1000)
         ]
-        deck.post(f"/api/runs/{RUN}/metrics", {"samples": samples})
-    deck.post(f"/api/runs/{RUN}/metrics", {"samples": [{"name": "lr", "step": 3, "value": 0.25}]})
+        deck.post(f"/api/v1/runs/{RUN}/metrics", {"samples": samples})
+    deck.post(
+        f"/api/v1/runs/{RUN}/metrics", {"samples": [{"name": "lr", "step": 3, "value": 0.25}]}
+    )
     (found,) = push(
         deck, RUN, conversation(HOSTILE, UNSEEN, "that", scores=[0.0, 1.0], lesson="evil")
     )
@@ -58,7 +60,7 @@ def test_the_copy_shows_offline_what_the_deck_shows(
     expect(page.get_by_role("heading", level=1)).to_have_text(RUN)
     expect(page.locator("[data-status=running]")).to_be_visible()
     row = page.get_by_role("table", name="Ledger").get_by_role("row").nth(1)
-    ledger = deck.get(f"/api/runs/{RUN}/ledger")["groups"]
+    ledger = deck.get(f"/api/v1/runs/{RUN}/ledger")["groups"]
     expect(row.get_by_role("cell").nth(1)).to_have_text(f"{ledger['accepted']:,}")
     expect(row).to_contain_text("adds up")
 

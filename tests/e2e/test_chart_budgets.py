@@ -170,7 +170,7 @@ def test_twenty_runs_of_a_million_samples_are_asked_for_and_painted_over_every_a
 
 def seconds_to_answer(deck: Deck, query: dict[str, Any]) -> float:
     began = time.perf_counter()
-    answer = deck.http.get("/api/metrics/lines", params=query)
+    answer = deck.http.get("/api/v1/metrics/lines", params=query)
     took = time.perf_counter() - began
     assert len(answer.json()["lines"]) == len(RUNS), answer.text[:200]
     return took

@@ -28,7 +28,7 @@ def test_every_part_of_a_running_deck_answers(signed_in: Page, deck: Deck) -> No
 
 def test_workers_are_not_waited_for_once_all_have_answered(deck: Deck) -> None:
     def took_ms() -> float:
-        return float(deck.get("/api/cluster")["jobs"]["took_ms"] or 1e9)
+        return float(deck.get("/api/v1/cluster")["jobs"]["took_ms"] or 1e9)
 
     # kombu takes more than a second when it waits for further replies.
     wait_until(lambda: took_ms() < 800, seconds=60, what="a status without further waiting")
@@ -40,14 +40,16 @@ def test_the_ray_cluster_is_shown_by_its_nodes_or_said_to_be_missing(
     page = signed_in
     page.goto("/cluster")
     ray = page.get_by_role("region", name="Ray")
-    if deck.get("/api/cluster")["ray"]["state"] == "absent":
+    if deck.get("/api/v1/cluster")["ray"]["state"] == "absent":
         expect(ray).to_contain_text("RAY_ADDRESS")
         return
     head = ray.locator("[data-node-tile]").filter(has_text="head")
     expect(head).to_contain_text("CPUs", timeout=90_000)
     expect(head).to_have_count(1)
     expect(ray.locator("[data-state=up]")).to_be_visible(timeout=90_000)
-    node = next(one["node"] for one in deck.get("/api/cluster")["ray"]["nodes"] if one["is_head"])
+    node = next(
+        one["node"] for one in deck.get("/api/v1/cluster")["ray"]["nodes"] if one["is_head"]
+    )
     try:
         head.get_by_role("button", name="Cordon…").click()
         dialog = page.get_by_role("dialog", name="Cordon")
@@ -63,7 +65,7 @@ def test_the_ray_cluster_is_shown_by_its_nodes_or_said_to_be_missing(
         dialog.get_by_role("button", name="Uncordon").click()
         expect(told).to_have_count(0)
     finally:
-        deck.delete(f"/api/cluster/nodes/{node}/cordon")
+        deck.delete(f"/api/v1/cluster/nodes/{node}/cordon")
 
 
 def test_a_viewer_sees_how_it_is_but_not_where_on_a_phone_too(page: Page, deck: Deck) -> None:
@@ -100,7 +102,7 @@ def test_what_everybody_is_told_stands_on_every_page_until_it_is_taken_down(
         expect(page.locator("[data-notice]")).to_have_count(0)
         expect(page.get_by_role("region", name="Notice")).to_contain_text("No notice is set")
     finally:
-        deck.delete("/api/deck/notice")
+        deck.delete("/api/v1/server/notice")
 
 
 def test_tables_growth_and_machines_are_shown_and_nothing_is_foretold_too_early(

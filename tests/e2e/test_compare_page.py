@@ -19,7 +19,7 @@ STEPS = 400
 
 def launched(deck: Deck, name: str, **config: Any) -> None:
     deck.post(
-        "/api/runs",
+        "/api/v1/runs",
         {
             "name": deck.free_name(name),
             "preset": "cartpole",
@@ -34,7 +34,7 @@ def measure(deck: Deck, run: str, metric: str, *, scale: float) -> None:
     samples = [
         {"name": metric, "step": step, "value": scale / (1 + step / 50)} for step in range(STEPS)
     ]
-    deck.post(f"/api/runs/{run}/metrics", {"samples": samples})
+    deck.post(f"/api/v1/runs/{run}/metrics", {"samples": samples})
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def measured(deck: Deck) -> Deck:
     launched(deck, "beside-a", seed=1)
     launched(deck, "beside-b", seed=2, buffer={"batch_size": 4})
     out = deck.free_name("beside-out")
-    deck.post("/api/runs", {"name": out, "kind": "outside", "tags": ["beside"]})
+    deck.post("/api/v1/runs", {"name": out, "kind": "outside", "tags": ["beside"]})
     for scale, run in enumerate(("beside-a", "beside-b", "beside-out"), start=1):
         measure(deck, run, "loss", scale=scale)
     measure(deck, "beside-a", "entropy", scale=5)

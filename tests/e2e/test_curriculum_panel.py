@@ -109,7 +109,7 @@ def fail(deck: Deck, token: str, lesson: str) -> None:
         "successes": [],
         "error": "no such file",
     }
-    path = f"{deck.url}/api/runs/{NAME}/lessons/{lesson}/outcomes"
+    path = f"{deck.url}/api/v1/runs/{NAME}/lessons/{lesson}/outcomes"
     headers = {"Authorization": f"Bearer {token}"}
     httpx.post(path, json=body, headers=headers, timeout=30).raise_for_status()
 

@@ -65,7 +65,7 @@ def test_a_run_is_launched_watched_paused_and_resumed(at_home: Page, deck: Deck)
     finally:
         trainer.terminate()
         trainer.wait(10)
-        deck.post(f"/api/runs/{name}/kill")
+        deck.post(f"/api/v1/runs/{name}/kill")
 
 
 def see_it_move(page: Page, chart: str, *, seconds: float) -> None:
@@ -112,14 +112,14 @@ def test_what_the_server_refuses_lands_on_its_field(signed_in: Page, deck: Deck)
     page.goto("/runs/new")
     page.get_by_label("Name", exact=True).fill("refused")
     page.get_by_label("Environment", exact=True).fill("gymnasium:NoSuchGame-v0")
-    with page.expect_response("**/api/runs") as answer:
+    with page.expect_response("**/api/v1/runs") as answer:
         page.get_by_role("button", name="Launch", exact=True).click()
 
     assert answer.value.status == 400
     field = page.get_by_label("Environment", exact=True)
     expect(field).to_have_attribute("aria-invalid", "true")
     expect(field).to_be_focused()
-    assert "refused" not in [run["name"] for run in deck.get("/api/runs")["results"]]
+    assert "refused" not in [run["name"] for run in deck.get("/api/v1/runs")["results"]]
 
 
 @pytest.mark.parametrize("theme", ["Light", "Dark"])
@@ -236,6 +236,6 @@ def test_the_page_heals_when_the_web_server_is_killed(signed_in: Page, deck: Dec
     page.locator("[data-live=live]").wait_for(timeout=90_000)
     wait_until(deck.is_ready, seconds=90, what="the deck is ready again")
     name = f"after-the-fall-{uuid4().hex[:6]}"
-    deck.post("/api/runs", {"name": name, "kind": "outside"})
+    deck.post("/api/v1/runs", {"name": name, "kind": "outside"})
     expect(page.get_by_role("link", name=name)).to_be_visible()
     assert page.evaluate("window.stays") is True

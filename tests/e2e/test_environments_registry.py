@@ -67,7 +67,7 @@ def test_an_environment_is_denied_to_new_runs_and_allowed_again(
 ) -> None:
     page, spec = signed_in, "gymnasium:Acrobot-v1"
     # An earlier attempt of the test may have denied it.
-    seeded_deck.http.put("/api/environments/verdict", json={"spec": spec, "is_allowed": True})
+    seeded_deck.http.put("/api/v1/environments/approvals", json={"spec": spec, "is_allowed": True})
     asked = {"name": "denied-to-me", "kind": "fleet", "config": {"environment": {"spec": spec}}}
     page.goto(f"/environments?q={spec}")
     page.get_by_role("button", name=spec).click()
@@ -80,16 +80,16 @@ def test_an_environment_is_denied_to_new_runs_and_allowed_again(
     expect(drawer.locator("[data-denied=denied]")).to_contain_text(
         re.compile("Denied for new runs by ada .*: it <b>leaks</b> memory")
     )
-    refused = seeded_deck.http.post("/api/runs", json=asked)
+    refused = seeded_deck.http.post("/api/v1/runs", json=asked)
     assert refused.status_code == 400, refused.text
     assert "it <b>leaks</b> memory" in refused.text
-    assert "denied-to-me" not in [run["name"] for run in seeded_deck.get("/api/runs")["results"]]
+    assert "denied-to-me" not in [run["name"] for run in seeded_deck.get("/api/v1/runs")["results"]]
 
     drawer.get_by_role("button", name="Allow…").click()
     dialog = page.get_by_role("dialog", name=f"Allow {spec}?")
     dialog.get_by_role("button", name="Allow", exact=True).click()
     expect(drawer.locator("[data-denied=allowed]")).to_be_visible()
-    checked = seeded_deck.post("/api/run-checks", {"config": asked["config"]})
+    checked = seeded_deck.post("/api/v1/run-checks", {"config": asked["config"]})
     assert "denied" not in str(checked)
 
 

@@ -31,7 +31,7 @@ Run.objects.filter(pk=run.pk).update(status="stopped")
 @pytest.fixture
 def fragments(deck: Deck) -> list[int]:
     """Store episodes of returns 2, 9 and 1, the second one in two fragments."""
-    deck.post("/api/runs", {"name": RUN, "preset": "cartpole", "start": False})
+    deck.post("/api/v1/runs", {"name": RUN, "preset": "cartpole", "start": False})
     in_the_shell(
         deck,
         "from runs.models import Run; Run.objects.filter(name='short-lived')"
@@ -42,13 +42,13 @@ def fragments(deck: Deck) -> list[int]:
         cut("w0-0@a", 1, ("a/1", 5, "terminated"), ("a/2", 1, "truncated"), begins=False),
     )
     answer = deck.http.post(
-        f"/api/runs/{RUN}/fragments",
+        f"/api/v1/runs/{RUN}/fragments",
         content=pushed,
         headers={"Content-Type": wire.FRAGMENTS_TYPE},
     )
     assert answer.status_code == 200, answer.text
     in_the_shell(deck, WINDOW)
-    rows = deck.get(f"/api/runs/{RUN}/fragments")["results"]
+    rows = deck.get(f"/api/v1/runs/{RUN}/fragments")["results"]
     return [row["id"] for row in rows][::-1]
 
 

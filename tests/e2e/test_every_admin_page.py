@@ -52,7 +52,7 @@ def reader(chromium: Browser, seeded_deck: Deck) -> Iterator[pages.Reader]:
 @pytest.fixture(scope="module")
 def ids(seeded_deck: Deck) -> dict[str, str]:
     return {
-        "run": str(seeded_deck.get(f"/api/runs/{pages.RUN}")["id"]),
+        "run": str(seeded_deck.get(f"/api/v1/runs/{pages.RUN}")["id"]),
         "group": pages.SAMPLES["group"](seeded_deck),
         "person": "1",
     }

@@ -21,7 +21,7 @@ MARKUP = "<script>document.title='owned'</script><b id=hostile>x</b>"
 
 def outside_run(deck: Deck) -> str:
     name = f"faults-{uuid4().hex[:6]}"
-    deck.post("/api/runs", {"name": name, "kind": "outside", "start": True})
+    deck.post("/api/v1/runs", {"name": name, "kind": "outside", "start": True})
     # Environments are admitted after a trainer has asked for a batch.
     deck.post(f"/atropos/{name}/register", REGISTRATION)
     deck.get(f"/atropos/{name}/batch")

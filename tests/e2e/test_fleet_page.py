@@ -355,7 +355,7 @@ def test_a_size_that_is_refused_leaves_the_fleet_as_it_was(
     dialog.get_by_label("Workers").fill("9")
     # An administrator revokes the permission while the dialog is open.
     in_the_shell(deck, lou + "lou.groups.clear()")
-    with page.expect_response("**/api/runs/*") as answer:
+    with page.expect_response("**/api/v1/runs/*") as answer:
         dialog.get_by_role("button", name="Resize").click()
 
     assert answer.value.status == 403
@@ -365,4 +365,6 @@ def test_a_size_that_is_refused_leaves_the_fleet_as_it_was(
     expect(button).to_be_disabled()
     expect(button).to_have_text(before)
     expect(page.locator("[data-size=applied]")).to_be_visible()
-    assert deck.get(f"/api/runs/{fleet.name}")["num_workers"] == int(re.findall(r"\d+", before)[0])
+    assert deck.get(f"/api/v1/runs/{fleet.name}")["num_workers"] == int(
+        re.findall(r"\d+", before)[0]
+    )

@@ -14,14 +14,14 @@ RUN = "seed-cartpole-live"
 
 
 def newest(deck: Deck, *, least: int = 1) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = deck.get(f"/api/runs/{RUN}/fragments?limit=100")["results"]
+    rows: list[dict[str, Any]] = deck.get(f"/api/v1/runs/{RUN}/fragments?limit=100")["results"]
     assert len(rows) >= least
     return rows
 
 
 def ends(deck: Deck, row: dict[str, Any]) -> bool:
     """Return whether an episode ends inside a fragment."""
-    detail = deck.get(f"/api/runs/{RUN}/fragments/{row['id']}")
+    detail = deck.get(f"/api/v1/runs/{RUN}/fragments/{row['id']}")
     return any(one["outcome"] for one in detail["content"]["episodes"])
 
 

@@ -49,12 +49,12 @@ def test_runs_under_way_are_shown_as_they_go(signed_in: Page, seeded_deck: Deck)
     expect(card).to_have_count(0)
 
     # New runs appear without a reload, and paused runs are marked.
-    seeded_deck.post("/api/runs", {"name": begun_now, "kind": "outside", "start": True})
+    seeded_deck.post("/api/v1/runs", {"name": begun_now, "kind": "outside", "start": True})
     begun = page.locator(f"[data-run={begun_now}]")
     expect(begun.locator("[data-state=running]")).to_be_visible()
-    seeded_deck.post(f"/api/runs/{begun_now}/pause", {"reason": "tests"})
+    seeded_deck.post(f"/api/v1/runs/{begun_now}/pause", {"reason": "tests"})
     expect(begun.locator("[data-state=paused]")).to_be_visible()
-    seeded_deck.post(f"/api/runs/{begun_now}/kill", {"reason": "tests"})
+    seeded_deck.post(f"/api/v1/runs/{begun_now}/kill", {"reason": "tests"})
     expect(begun).to_have_count(0)
 
     # The keyboard moves through alerts and runs alike.
@@ -66,7 +66,7 @@ def test_runs_under_way_are_shown_as_they_go(signed_in: Page, seeded_deck: Deck)
 def test_an_empty_deck_says_how_to_begin(page: Page, deck: Deck) -> None:
     """The test stubs empty lists, because other tests have filled this server."""
     nothing = {"results": [], "next": None, "total": 0}
-    page.route(re.compile(r"/api/runs\?"), lambda route: route.fulfill(json=nothing))
+    page.route(re.compile(r"/api/v1/runs\?"), lambda route: route.fulfill(json=nothing))
     sign_in(page, USERNAME)
     page.goto("/")
 

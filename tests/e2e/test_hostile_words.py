@@ -43,27 +43,27 @@ def written(deck: Deck) -> Written:
         conversation("Say it all.", "x" * HUGE, scores=[0.0]),
     )
     samples = [{"name": f"{'a' * 60}{n}/loss", "step": 1, "value": 0.5} for n in range(30)]
-    deck.post(f"/api/runs/{run}/metrics", {"samples": samples})
-    deck.post(f"/api/runs/{run}/annotations", {"text": HOSTILE, "step": 1})
+    deck.post(f"/api/v1/runs/{run}/metrics", {"samples": samples})
+    deck.post(f"/api/v1/runs/{run}/annotations", {"text": HOSTILE, "step": 1})
     look = {"panels": [ENDLESS]}
     layout = {"name": HOSTILE, "share": "run", "look": look, "reason": HOSTILE}
-    kept = deck.post(f"/api/runs/{run}/metric-layouts", layout)
-    deck.post(f"/api/runs/{run}/marks", {"groups": [group], "label": 3, "note": HOSTILE})
-    put(deck, f"/api/runs/{run}/labels/3", {"name": "<b id=hostile>torn</b>"})
+    kept = deck.post(f"/api/v1/runs/{run}/metric-layouts", layout)
+    deck.post(f"/api/v1/runs/{run}/marks", {"groups": [group], "label": 3, "note": HOSTILE})
+    put(deck, f"/api/v1/runs/{run}/labels/3", {"name": "<b id=hostile>torn</b>"})
     put(
         deck,
-        f"/api/runs/{run}/notes",
+        f"/api/v1/runs/{run}/notes",
         {"text": f"# {HOSTILE}\n\n[go](javascript:alert(1))", "revision": 0},
     )
     preset = f"{run}-preset"
     config = {"seed": 3}
     saved = {"name": preset, "description": HOSTILE, "access": "shared", "config": config}
-    deck.post("/api/presets", saved | {"reason": HOSTILE})
+    deck.post("/api/v1/presets", saved | {"reason": HOSTILE})
     rule = {"name": HOSTILE, "metric": "loss", "comparator": "above", "threshold": 1e9}
-    deck.post("/api/alert-rules", rule | {"run": run, "runbook": HOSTILE})
+    deck.post("/api/v1/alert-rules", rule | {"run": run, "runbook": HOSTILE})
     until = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
     still = {"kind": "run_stalled", "run": run, "until": until, "reason": HOSTILE}
-    deck.post("/api/alert-silences", still)
+    deck.post("/api/v1/alert-silences", still)
     return Written(run, group, huge, kept["id"], preset)
 
 

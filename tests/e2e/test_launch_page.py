@@ -29,7 +29,7 @@ def check(page: Page, verdict: str) -> None:
 @pytest.fixture
 def parent(deck: Deck) -> Iterator[dict[str, Any]]:
     run = deck.post(
-        "/api/runs",
+        "/api/v1/runs",
         {
             "name": deck.free_name("the-parent"),
             "preset": "cartpole",
@@ -37,7 +37,7 @@ def parent(deck: Deck) -> Iterator[dict[str, Any]]:
         },
     )
     yield run
-    deck.post("/api/runs/the-parent/kill")
+    deck.post("/api/v1/runs/the-parent/kill")
 
 
 def test_a_clone_shows_only_what_differs_and_survives_a_reload(
@@ -65,9 +65,9 @@ def test_a_clone_shows_only_what_differs_and_survives_a_reload(
     page.get_by_label("Arguments", exact=True).fill('{"sutton_barto_reward": true}')
     page.get_by_role("button", name="Launch", exact=True).click()
     expect(page.get_by_role("heading", name="the-child")).to_be_visible()
-    child = deck.get("/api/runs/the-child")
+    child = deck.get("/api/v1/runs/the-child")
     assert child["config"] == parent["config"] | {"seed": 8}
-    deck.post("/api/runs/the-child/kill")
+    deck.post("/api/v1/runs/the-child/kill")
 
 
 def test_form_and_configuration_follow_each_other(signed_in: Page) -> None:
@@ -143,7 +143,7 @@ def test_a_preset_is_saved_used_changed_and_deleted(signed_in: Page, deck: Deck)
     page.get_by_role("button", name="Save as preset").click()
     dialog.get_by_role("button", name="Replace").click()
     expect(page.get_by_text(f"No changes from {preset}.")).to_be_visible()
-    kept = deck.get(f"/api/presets/{preset}")
+    kept = deck.get(f"/api/v1/presets/{preset}")
     assert (kept["config"]["fleet"]["num_workers"], kept["revision"]) == (7, 2)
 
     page.get_by_role("button", name="Saved presets").click()
@@ -151,7 +151,7 @@ def test_a_preset_is_saved_used_changed_and_deleted(signed_in: Page, deck: Deck)
     page.get_by_role("dialog").get_by_label("Reason").fill("too many")
     page.get_by_role("dialog").get_by_role("button", name="Delete", exact=True).click()
     expect(page.get_by_text(f"No preset named {preset}")).to_be_visible()
-    event, *_ = deck.get("/api/audit?kind=preset_deleted")["results"]
+    event, *_ = deck.get("/api/v1/audit?kind=preset_deleted")["results"]
     assert (event["actor"], event["reason"]) == ("user:ada", "too many")
 
 
@@ -204,4 +204,4 @@ def test_a_run_is_launched_with_the_keyboard_alone(at_home: Page, deck: Deck) ->
     page.keyboard.press("Enter")
 
     expect(page.get_by_role("heading", name="typed-only")).to_be_visible()
-    deck.post("/api/runs/typed-only/kill")
+    deck.post("/api/v1/runs/typed-only/kill")

@@ -141,5 +141,5 @@ def test_chosen_groups_are_labelled_at_once_and_some_discarded(deck: Deck, signe
     expect(page.get_by_role("dialog")).to_have_count(0)
     expect(page.locator(f'[data-group="{ids[0]}"]')).to_contain_text("discarded")
     expect(page.locator(f'[data-group="{ids[1]}"]')).to_contain_text("queued")
-    ledger = deck.get(f"/api/runs/{run}/ledger")["groups"]
+    ledger = deck.get(f"/api/v1/runs/{run}/ledger")["groups"]
     assert (ledger["queued"], ledger["dropped"]) == (1, {"discarded": 2})

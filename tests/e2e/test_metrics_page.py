@@ -17,7 +17,7 @@ SPIKE_AT = 3210
 def measured(deck: Deck) -> Deck:
     """Two runs with a loss; the first run's loss has one spike and one NaN among thousands."""
     for run in ("curves-a", "curves-b"):
-        deck.post("/api/runs", {"name": deck.free_name(run), "kind": "outside"})
+        deck.post("/api/v1/runs", {"name": deck.free_name(run), "kind": "outside"})
         for first in range(0, STEPS, 1000):
             samples: list[dict[str, Any]] = [
                 {"name": "train/loss", "step": step, "value": 1 / (1 + step / 500)}
@@ -26,9 +26,9 @@ def measured(deck: Deck) -> Deck:
             if run == "curves-a" and first <= SPIKE_AT < first + 1000:
                 samples[SPIKE_AT - first]["value"] = 99.0
                 samples[SPIKE_AT - first + 40]["value"] = "NaN"
-            deck.post(f"/api/runs/{run}/metrics", {"samples": samples})
+            deck.post(f"/api/v1/runs/{run}/metrics", {"samples": samples})
         names = [{"name": f"layer/{i}/norm", "step": 1, "value": 0.1} for i in range(90)]
-        deck.post(f"/api/runs/{run}/metrics", {"samples": names})
+        deck.post(f"/api/v1/runs/{run}/metrics", {"samples": names})
     return deck
 
 
@@ -156,7 +156,7 @@ def test_the_menu_of_a_chart_shows_a_table_saves_a_picture_and_changes_the_axis(
 def test_a_log_axis_says_what_it_has_no_place_for(signed_in: Page, measured: Deck) -> None:
     values = [1.0, 0.0, -2.0, 4.0, 8.0]
     samples = [{"name": "signed", "step": i, "value": value} for i, value in enumerate(values)]
-    measured.post("/api/runs/curves-b/metrics", {"samples": samples})
+    measured.post("/api/v1/runs/curves-b/metrics", {"samples": samples})
     signed_in.goto(f"{measured.url}/runs/curves-b/metrics?q=signed&log=signed")
 
     expect(card(signed_in, "signed")).to_contain_text("2 values at or below 0 omitted")
@@ -233,7 +233,7 @@ def test_a_branch_of_the_tree_and_an_expression_narrow_what_is_shown_and_a_layou
     dialog.get_by_label("Name").fill("norms")
     dialog.get_by_role("button", name="Save", exact=True).click()
     expect(page).to_have_url(re.compile(r"layout=\d+"))
-    layout = measured.get("/api/audit?kind=layout_saved")["results"][0]["details"]["id"]
+    layout = measured.get("/api/v1/audit?kind=layout_saved")["results"][0]["details"]["id"]
     # The layout alone gives the same view on another run.
     page.goto(f"/runs/curves-b/metrics?layout={layout}")
     expect(page.locator("[data-panel]")).to_be_visible()
@@ -245,8 +245,8 @@ def test_a_text_is_written_at_a_point_stands_on_the_charts_and_leads_to_the_logs
     signed_in: Page, measured: Deck
 ) -> None:
     page = signed_in
-    for left in measured.get("/api/runs/curves-a/annotations")["results"]:
-        measured.delete(f"/api/runs/curves-a/annotations/{left['id']}")  # by an earlier attempt
+    for left in measured.get("/api/v1/runs/curves-a/annotations")["results"]:
+        measured.delete(f"/api/v1/runs/curves-a/annotations/{left['id']}")  # by an earlier attempt
     opened(page, measured, "?q=loss&pick=train%2Floss&at=2500")
     drawer = page.get_by_role("dialog", name="train/loss at train step")
     drawer.get_by_role("textbox", name="Annotation").fill("halved the rate")

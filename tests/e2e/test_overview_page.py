@@ -69,7 +69,7 @@ def test_curves_begin_by_themselves_and_what_was_never_measured_says_so(
         seconds=60,
         what="the curve has both measurements",
     )
-    names = deck.get("/api/runs/measured/metrics/keys?prefix=rolldeck/")["results"]
+    names = deck.get("/api/v1/runs/measured/metrics/keys?prefix=rolldeck/")["results"]
     assert "rolldeck/accepted_per_second" in [row["name"] for row in names]
 
 
@@ -217,7 +217,7 @@ def test_notes_are_written_kept_and_never_overwritten_unseen(signed_in: Page, de
     notes.get_by_role("button", name="Edit notes").click()
     notes.get_by_label("Notes", exact=True).fill("mine")
     theirs = {"text": "theirs", "revision": 1}
-    assert deck.http.put(f"/api/runs/{run}/notes", json=theirs).status_code == 200
+    assert deck.http.put(f"/api/v1/runs/{run}/notes", json=theirs).status_code == 200
     page.reload()
     expect(notes.locator("[data-conflict]")).to_contain_text("saved revision 2")
     expect(notes.get_by_label("Their text")).to_have_text("theirs")
@@ -226,7 +226,7 @@ def test_notes_are_written_kept_and_never_overwritten_unseen(signed_in: Page, de
     notes.get_by_role("button", name="Save notes").click()
     expect(shown).to_contain_text("theirs")
     expect(shown).to_contain_text("mine")
-    assert deck.get(f"/api/runs/{run}/notes")["revision"] == 3
+    assert deck.get(f"/api/v1/runs/{run}/notes")["revision"] == 3
 
     notes.get_by_role("button", name="History").click()
     page.get_by_role("menuitem", name=re.compile("^Revision 1 by ada")).click()
@@ -247,5 +247,5 @@ def test_tags_are_given_in_the_header(signed_in: Page, deck: Deck) -> None:
     expect(page.get_by_role("link", name="header-tag")).to_be_visible()
     page.get_by_role("button", name="Copy link").click()
     expect(page.get_by_role("button", name="Link copied")).to_be_visible()
-    event, *_ = deck.get(f"/api/runs/{run}/events?kinds=tagged")["results"]
+    event, *_ = deck.get(f"/api/v1/runs/{run}/events?kinds=tagged")["results"]
     assert event["reason"] == "to find it again"

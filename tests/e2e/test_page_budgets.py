@@ -87,7 +87,7 @@ def thousand_panels(deck: Deck) -> str:
             for n in range(first, first + 250)
             for step in range(3)
         ]
-        deck.post(f"/api/runs/{run}/metrics", {"samples": samples})
+        deck.post(f"/api/v1/runs/{run}/metrics", {"samples": samples})
     return run
 
 
@@ -149,7 +149,7 @@ class Kept:
 
 
 def busy_run(deck: Deck, run: str) -> None:
-    deck.post("/api/runs", {"name": run, "kind": "outside", "start": True})
+    deck.post("/api/v1/runs", {"name": run, "kind": "outside", "start": True})
     deck.post(f"/atropos/{run}/register", REGISTRATION)
     deck.get(f"/atropos/{run}/batch")
     deck.post(f"/atropos/{run}/register-env", ENVIRONMENT)

@@ -64,7 +64,7 @@ def test_a_change_is_painted_within_half_a_second_while_200_pages_watch(
     signed_in: Page, deck: Deck
 ) -> None:
     page, run = signed_in, "much-watched"
-    deck.post("/api/runs", {"name": run, "kind": "outside", "start": True})
+    deck.post("/api/v1/runs", {"name": run, "kind": "outside", "start": True})
     deck.post(f"/atropos/{run}/register", REGISTRATION)
     deck.get(f"/atropos/{run}/batch")
     page.goto(f"/runs/{run}")
@@ -136,7 +136,7 @@ def test_ten_thousand_runs_are_filtered_and_painted_within_the_budget(
         for text in FILTERS:
             began = time.perf_counter()
             found: dict[str, Any] = deck.http.get(
-                "/api/runs", params={"q": text, "limit": 50}
+                "/api/v1/runs", params={"q": text, "limit": 50}
             ).json()
             answered.append(1000 * (time.perf_counter() - began))
             assert "results" in found, text

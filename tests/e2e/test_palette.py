@@ -97,7 +97,7 @@ def test_what_changes_a_run_is_asked_about_first_and_gives_the_focus_back(
     page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
     expect(page.get_by_role("link", name="Metrics")).to_be_focused()
-    assert deck.get(f"/api/runs/{run}")["status"] == "running"
+    assert deck.get(f"/api/v1/runs/{run}")["status"] == "running"
 
 
 def test_it_changes_the_theme_copies_the_link_and_opens_the_help(

@@ -31,7 +31,7 @@ def test_a_live_fleet_shows_its_way_and_what_holds_it_up(
     for name in ("step", "exchange", "infer", "push", "queue", "batch", "train"):
         expect(stage(page, name)).to_be_visible()
     expect(stage(page, "step")).to_contain_text("env steps per second")
-    told = seeded_deck.get(f"/api/runs/{LIVE}/pipeline")
+    told = seeded_deck.get(f"/api/v1/runs/{LIVE}/pipeline")
     verdict = page.get_by_role("region", name="Diagnosis")
     expect(verdict.get_by_role("heading", level=2)).not_to_be_empty()
     assert told["workers"] > 0
@@ -65,7 +65,7 @@ def followed(deck: Deck) -> list[int]:
         samples: list[dict[str, Any]] = [
             {"name": "train/loss", "step": step, "value": 1 / (1 + step)}
         ]
-        deck.post(f"/api/runs/{FOLLOWED}/metrics", {"samples": samples})
+        deck.post(f"/api/v1/runs/{FOLLOWED}/metrics", {"samples": samples})
         time.sleep(0.05)
     return groups
 

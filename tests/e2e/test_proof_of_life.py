@@ -49,13 +49,13 @@ def test_a_worker_that_is_killed_turns_grey_says_why_and_comes_back(
     page, run = signed_in, deck.free_name("loses-a-worker")
     small = {"num_workers": 1, "envs_per_worker": 2, "inference_batch_size": 2}
     asked = {"name": run, "preset": "cartpole", "config": {"fleet": small}, "start": True}
-    deck.post("/api/runs", asked)
+    deck.post("/api/v1/runs", asked)
     try:
         page.goto(f"/runs/{run}/fleet")
         row = page.locator("tr[data-worker='0']")
         expect(row.locator("[data-state=running]")).to_be_visible(timeout=180_000)
         page.evaluate(WATCH, "tr[data-worker='0'] [data-state]")
-        (worker,) = deck.get(f"/api/runs/{run}/fleet")["workers"]
+        (worker,) = deck.get(f"/api/v1/runs/{run}/fleet")["workers"]
         killed_at = time.monotonic()
         os.kill(worker["pid"], signal.SIGKILL)
 
@@ -76,7 +76,7 @@ def test_a_worker_that_is_killed_turns_grey_says_why_and_comes_back(
         )
         assert page.evaluate("window.stays") is True
     finally:
-        deck.post(f"/api/runs/{run}/kill", {"reason": "the test is over"})
+        deck.post(f"/api/v1/runs/{run}/kill", {"reason": "the test is over"})
 
 
 def test_a_fleet_that_falls_silent_is_unknown_until_another_manager_speaks(
@@ -108,7 +108,7 @@ def test_a_fleet_that_falls_silent_is_unknown_until_another_manager_speaks(
         )
         assert page.evaluate("window.stays") is True
     finally:
-        deck.post(f"/api/runs/{run}/kill", {"reason": "the test is over"})
+        deck.post(f"/api/v1/runs/{run}/kill", {"reason": "the test is over"})
 
 
 @contextmanager
@@ -165,4 +165,4 @@ def test_a_silent_run_is_unknown_wherever_its_chip_stands_and_no_launch_hides_it
         is_unknown(in_its_header, "another was launched and has not reported yet")
         is_unknown(of_the_fleet, "another was launched and has not reported yet")
     finally:
-        deck.post(f"/api/runs/{run}/kill", {"reason": "the test is over"})
+        deck.post(f"/api/v1/runs/{run}/kill", {"reason": "the test is over"})

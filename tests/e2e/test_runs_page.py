@@ -17,7 +17,7 @@ FILTER = re.compile("^Filter runs")
 def many_runs(deck: Deck) -> None:
     for number in range(6):
         deck.post(
-            "/api/runs",
+            "/api/v1/runs",
             {
                 "name": deck.free_name(f"sweep-{number}"),
                 "kind": "outside",
@@ -114,7 +114,7 @@ def test_an_action_on_many_is_confirmed_and_says_what_was_not_done(
     expect(dialog.get_by_text("sweep-1 is draft: pause is not allowed")).to_be_visible()
     dialog.get_by_role("button", name="Close", exact=True).last.click()
     expect(page.locator("tbody [data-state=paused]:visible")).to_have_count(3)
-    (event, *_) = deck.get("/api/runs/sweep-0/events")["results"]
+    (event, *_) = deck.get("/api/v1/runs/sweep-0/events")["results"]
     assert (event["actor"], event["reason"]) == ("user:ada", "the cluster moves")
 
     page.get_by_label("Select sweep-1").check()
@@ -165,5 +165,5 @@ def test_rate_and_staleness_are_columns_with_units(signed_in: Page, seeded_deck:
     row = page.locator("tbody tr[data-row]")
     expect(row).to_have_count(1)
     expect(page.get_by_role("columnheader", name="Staleness p50")).to_be_visible()
-    lines = seeded_deck.http.get("/api/runs.csv?q=name:seed-reverse-lessons").text.splitlines()
+    lines = seeded_deck.http.get("/api/v1/runs.csv?q=name:seed-reverse-lessons").text.splitlines()
     assert lines[0].endswith("accepted_per_second,staleness_p50_versions")

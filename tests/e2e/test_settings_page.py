@@ -34,7 +34,7 @@ def test_what_is_chosen_holds_on_every_page_and_after_a_reload(page: Page, deck:
     hour = page.evaluate("new Date().getUTCHours()")
     assert int(page.locator("[data-clock]").inner_text()[:2]) in {hour, (hour + 1) % 24}
 
-    with page.expect_request(lambda asked: "/api/audit?" in asked.url) as asked:
+    with page.expect_request(lambda asked: "/api/v1/audit?" in asked.url) as asked:
         page.goto("/audit")
     assert "limit=25" in asked.value.url
     expect(page.locator("html")).to_have_attribute("data-density", "dense")
@@ -90,7 +90,7 @@ def test_what_the_deck_is_made_of_stands_with_its_licences(page: Page, deck: Dec
 
     expect(rows.filter(has_text=re.compile(r"^[Dd]jango \d"))).to_contain_text("BSD")
     expect(rows.filter(has_text=re.compile(r"^uplot \d"))).to_contain_text("MIT")
-    told = deck.get("/api/deck/licences")["results"]
+    told = deck.get("/api/v1/server/licenses")["results"]
     expect(rows).to_have_count(len(told) + 1)
     assert all(one["licence"] for one in told)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
@@ -122,7 +122,7 @@ def test_a_webhook_is_tried_out_and_the_page_says_what_it_answered(
     proof = hmac.new(WEBHOOK_SECRET.encode(), f"{when[2:]}.".encode() + body, hashlib.sha256)
     assert signed == proof.hexdigest()
 
-    event, *_ = deck.get("/api/audit?kind=webhook_tested")["results"]
+    event, *_ = deck.get("/api/v1/audit?kind=webhook_tested")["results"]
     assert (event["actor"], event["reason"]) == ("user:olga", "a new receiver")
 
 
@@ -130,10 +130,10 @@ def test_a_webhook_that_fails_says_so_and_a_viewer_may_not_try_it(
     page: Page, deck: Deck, webhook: Receiver
 ) -> None:
     webhook.answer = lambda body: 503 if is_test(body) else 200
-    hook = deck.get("/api/webhooks")["results"][0]["id"]
+    hook = deck.get("/api/v1/webhooks")["results"][0]["id"]
 
     def test_is_taken_on() -> bool:  # refused within ten seconds of another test
-        asked = deck.http.post(f"/api/webhooks/{hook}/test", json={})
+        asked = deck.http.post(f"/api/v1/webhooks/{hook}/test", json={})
         return asked.status_code == 202
 
     wait_until(test_is_taken_on, seconds=30, what="a further test of the webhook")

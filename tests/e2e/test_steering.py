@@ -55,7 +55,7 @@ def test_a_kill_needs_the_name_and_a_reason(signed_in: Page, deck: Deck) -> None
     page.locator("[data-status=stopped]").wait_for()
     (event,) = [
         one
-        for one in deck.get(f"/api/runs/{run}/events?kinds=status")["results"]
+        for one in deck.get(f"/api/v1/runs/{run}/events?kinds=status")["results"]
         if one["details"]["verb"] == "kill"
     ]
     assert (event["actor"], event["reason"]) == ("user:ada", "out of patience")
@@ -63,7 +63,7 @@ def test_a_kill_needs_the_name_and_a_reason(signed_in: Page, deck: Deck) -> None
 
 def test_a_reset_begins_a_fresh_run_of_the_same_name(signed_in: Page, deck: Deck) -> None:
     page, run = signed_in, deck.new_run("to-reset")
-    before = deck.get(f"/api/runs/{run}")["id"]
+    before = deck.get(f"/api/v1/runs/{run}")["id"]
     page.goto(f"/runs/{run}")
     page.get_by_role("button", name="Reset").click()
     dialog = page.get_by_role("dialog", name=f"Reset {run}?")
@@ -73,7 +73,7 @@ def test_a_reset_begins_a_fresh_run_of_the_same_name(signed_in: Page, deck: Deck
         dialog.get_by_role("button", name="Reset").click()
 
     assert answer.value.status == 200
-    assert deck.get(f"/api/runs/{run}")["id"] != before
+    assert deck.get(f"/api/v1/runs/{run}")["id"] != before
 
 
 def test_the_queue_says_why_it_pauses_and_a_left_batch_is_queued_again(
@@ -93,7 +93,7 @@ def test_the_queue_says_why_it_pauses_and_a_left_batch_is_queued_again(
     drawer.get_by_role("button", name="Release").click()
 
     expect(drawer).to_contain_text("released")
-    released = seeded_deck.get("/api/runs/seed-atropos-mix/events?kinds=batch_released")
+    released = seeded_deck.get("/api/v1/runs/seed-atropos-mix/events?kinds=batch_released")
     assert released["results"][0]["reason"] == "its trainer is gone"
 
 
@@ -111,7 +111,7 @@ def test_an_environment_gets_another_weight_and_one_is_muted(
 
     changed_to = row.get_by_role("button", name="Change the weight of gsm8k_0, now 4.5")
     expect(changed_to).to_be_visible()
-    (changed,) = seeded_deck.get("/api/runs/seed-atropos-mix/events?kinds=environment_changed")[
+    (changed,) = seeded_deck.get("/api/v1/runs/seed-atropos-mix/events?kinds=environment_changed")[
         "results"
     ]
     assert changed["details"]["weight"]["after"] == 4.5
@@ -127,7 +127,7 @@ def test_an_environment_gets_another_weight_and_one_is_muted(
 
 def test_an_environment_says_what_of_it_was_refused(signed_in: Page, seeded_deck: Deck) -> None:
     def environment() -> Any:
-        rows = seeded_deck.get("/api/runs/seed-atropos-mix/environments")["results"]
+        rows = seeded_deck.get("/api/v1/runs/seed-atropos-mix/environments")["results"]
         return next(one for one in rows if one["wandb_name"] == "gsm8k_0")
 
     before = environment()
@@ -167,7 +167,7 @@ def test_a_pause_can_be_given_its_reason_first(signed_in: Page, deck: Deck) -> N
     dialog.get_by_role("button", name="Pause").click()
 
     page.locator("[data-status=paused]").wait_for()
-    assert deck.get(f"/api/runs/{run}")["status_reason"] == "the disk is swapped"
+    assert deck.get(f"/api/v1/runs/{run}")["status_reason"] == "the disk is swapped"
 
 
 def test_limits_are_moved_where_one_sees_what_they_hold_back(
@@ -187,7 +187,7 @@ def test_limits_are_moved_where_one_sees_what_they_hold_back(
     expect(
         page.get_by_role("region", name=re.compile("Producers paused|Backpressure"))
     ).to_contain_text("7.5 ×")
-    (event,) = seeded_deck.get("/api/runs/seed-hostile-text/events?kinds=settings_changed")[
+    (event,) = seeded_deck.get("/api/v1/runs/seed-hostile-text/events?kinds=settings_changed")[
         "results"
     ]
     assert event["reason"] == "the trainer is far away"
@@ -195,9 +195,9 @@ def test_limits_are_moved_where_one_sees_what_they_hold_back(
 
 def test_settings_are_put_back_to_what_they_were(signed_in: Page, deck: Deck) -> None:
     page, run = signed_in, deck.new_run("restored")
-    before = deck.get(f"/api/runs/{run}")
+    before = deck.get(f"/api/v1/runs/{run}")
     for changes in ({"max_staleness": 4}, {"max_staleness": 7, "max_age_seconds": 90}):
-        deck.http.patch(f"/api/runs/{run}", json=changes).raise_for_status()
+        deck.http.patch(f"/api/v1/runs/{run}", json=changes).raise_for_status()
     page.goto(f"/runs/{run}/config")
     made = page.locator("[data-change=created]")
     made.get_by_role("button", name="Restore these settings").click()
@@ -211,7 +211,7 @@ def test_settings_are_put_back_to_what_they_were(signed_in: Page, deck: Deck) ->
     newest = page.locator("[data-change=settings_changed]").first
     expect(newest).to_contain_text("it was better before")
     expect(newest).to_contain_text("user:ada")
-    after = deck.get(f"/api/runs/{run}")
+    after = deck.get(f"/api/v1/runs/{run}")
     for name in ("max_staleness", "max_age_seconds"):
         assert after[name] == before[name]
     # The current value has nothing to restore.

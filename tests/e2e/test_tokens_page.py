@@ -24,13 +24,13 @@ def test_a_token_is_made_used_and_revoked(signed_in: Page, deck: Deck) -> None:
     token = page.locator("[data-token]").inner_text()
     dialog.get_by_role("button", name="Done").click()
     expect(page.get_by_text("with the last created token")).to_be_visible()
-    expect(page.locator("pre:visible")).to_contain_text(f"{deck.url}/api/runs")
+    expect(page.locator("pre:visible")).to_contain_text(f"{deck.url}/api/v1/runs")
     expect(page.locator("pre:visible")).to_contain_text(token)
 
     bearer = {"Authorization": f"Bearer {token}"}
     with httpx.Client(base_url=deck.url, headers=bearer) as machine:
-        assert machine.get(f"/api/runs/{run}").status_code == 200
-        assert machine.post(f"/api/runs/{run}/pause", json={}).status_code == 403
+        assert machine.get(f"/api/v1/runs/{run}").status_code == 200
+        assert machine.post(f"/api/v1/runs/{run}/pause", json={}).status_code == 403
 
     expect(page.get_by_role("row", name=name)).to_contain_text("active")
     page.get_by_role("button", name=f"Revoke {name}").click()
@@ -38,8 +38,8 @@ def test_a_token_is_made_used_and_revoked(signed_in: Page, deck: Deck) -> None:
     dialog.get_by_role("button", name="Revoke").click()
     row = page.get_by_role("row", name=name)
     expect(row).to_contain_text("revoked")
-    assert httpx.get(f"{deck.url}/api/runs/{run}", headers=bearer).status_code == 401
-    event, *_ = deck.get("/api/audit?kind=token_revoked")["results"]
+    assert httpx.get(f"{deck.url}/api/v1/runs/{run}", headers=bearer).status_code == 401
+    event, *_ = deck.get("/api/v1/audit?kind=token_revoked")["results"]
     assert event["reason"] == "it was in a screenshot"
 
 

@@ -139,7 +139,7 @@ def test_128_thousand_tokens_stay_fluid_and_arrive_in_windows(
     page.on("request", lambda request: asked.append(request.url))
     page.goto(f"/runs/looked-into/groups/{groups[2]}")
     expect(page.get_by_role("tab", name="Tokens")).to_be_visible()
-    sequences = f"/api/runs/looked-into/groups/{groups[2]}/sequences"
+    sequences = f"/api/v1/runs/looked-into/groups/{groups[2]}/sequences"
     served = quickest_answer(deck, sequences)
     served += quickest_answer(deck, f"{sequences}/0?start=0&count=4096")
     own = OwnTime(page)

@@ -77,9 +77,9 @@ def _populated(web: WebProcess) -> Platform:
             _post(http, f"/atropos/{name}/register", REGISTRATION)
             http.get(f"/atropos/{name}/batch").raise_for_status()
             _post(http, f"/atropos/{name}/register-env", ENVIRONMENT)
-        _post(http, "/api/runs/demo/captures/agent/calls", CAPTURED)
+        _post(http, "/api/v1/runs/demo/captures/agent/calls", CAPTURED)
         _post(http, "/atropos/leased/scored_data_list", [group(mark=mark) for mark in range(2)])
-        leased = http.post("/api/runs/leased/batches/next", json={})
+        leased = http.post("/api/v1/runs/leased/batches/next", json={})
         leased.raise_for_status()
         head = msgspec.msgpack.decode(leased.content)["batch"]
         lease = {"run": "leased", "batch": head["id"], "fence": head["fence"]}
@@ -89,16 +89,16 @@ def _populated(web: WebProcess) -> Platform:
 
 def _archived(http: httpx.Client) -> int:
     """Create an archive and return its id once it is written."""
-    asked = _post(http, "/api/runs/leased/archives", {})
+    asked = _post(http, "/api/v1/runs/leased/archives", {})
     assert run_archive_jobs(clock=lambda: datetime.now(UTC)) == 1
     return int(asked["id"])
 
 
 def _followed(http: httpx.Client) -> str:
     """Return the cursor after the items that a follower has read."""
-    http.put("/api/runs/leased/followers/harvest", json={}).raise_for_status()
+    http.put("/api/v1/runs/leased/followers/harvest", json={}).raise_for_status()
     headers = {"Accept": "application/json"}
-    read = http.post("/api/runs/leased/followers/harvest/fetch", json={}, headers=headers)
+    read = http.post("/api/v1/runs/leased/followers/harvest/fetch", json={}, headers=headers)
     return str(read.raise_for_status().json()["follower"]["cursor"])
 
 

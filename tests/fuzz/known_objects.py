@@ -31,11 +31,11 @@ SPARE: Final = "spare"
 ENDS_A_RUN: Final = ("/start", "/pause", "/resume", "/drain", "/stop", "/kill", "/reset")
 QUERY: Final = {"client": "address:127.0.0.1", "of": "env", "runs": LIVE}
 QUERY_OF: Final[dict[str, dict[str, Any]]] = {
-    "/api/alert-rules/preview": {"metric": "loss", "comparator": "no_data", "for_seconds": 60},
-    "/api/runs/{run}/episodes/matches": {"least": 0, "most": 1000},
-    "/api/runs/{run}/episodes/{report}/fragments": {"value": 9},
+    "/api/v1/alert-rules/preview": {"metric": "loss", "comparator": "no_data", "for_seconds": 60},
+    "/api/v1/runs/{run}/episodes/matches": {"least": 0, "most": 1000},
+    "/api/v1/runs/{run}/episodes/{report}/fragments": {"value": 9},
     "/atropos/{run}/status-env": {"env_id": 0},
-    "/api/environments/one": {"kind": "steps", "name": "gymnasium:CartPole-v1"},
+    "/api/v1/environments/detail": {"kind": "steps", "name": "gymnasium:CartPole-v1"},
 }
 
 

@@ -132,8 +132,8 @@ def _calls(report: Mapping[str, Any], lease: Mapping[str, Any]) -> list[Request]
     run = {"name": "made", "kind": "outside", "start": True}
     config = {"environment": {"spec": "gymnasium:CartPole-v1"}}
     token = {"name": "t", "scopes": ["env"], "run": "demo", "expires_in_seconds": 60}
-    alive = f"/api/runs/{lease['run']}/batches/{lease['batch']}/ack"
-    follower = f"/api/runs/{lease['run']}/followers/harvest"
+    alive = f"/api/v1/runs/{lease['run']}/batches/{lease['batch']}/ack"
+    follower = f"/api/v1/runs/{lease['run']}/followers/harvest"
     settings = {"max_staleness": 3, "max_age_seconds": 600.5, "advantages": "rloo", "lenient": True}
     window = {"states": ["served", "dropped"], "steps": "1:9", "env_ids": [0, 1]}
     priorities = {"updates": [{"id": 1, "priority": 0.5}, {"id": 2, "priority": 2.0}]}
@@ -142,39 +142,39 @@ def _calls(report: Mapping[str, Any], lease: Mapping[str, Any]) -> list[Request]
         _call("disconnect-env", "/atropos/demo/disconnect-env", {"env_id": 0}),
         _call("default run", "/scored_data", json.loads(VALID_BODIES[3].content)),
         _call("register at the root", "/register", json.loads(VALID_BODIES[0].content)),
-        _call("runs create", "/api/runs", run),
-        _call("runs create configured", "/api/runs", {"name": "made", "config": config}),
-        _call("ask", "/api/runs/demo/pause", {"reason": "because"}),
-        _call("trainer", "/api/runs/demo/trainers", {"name": "t", "resume": True}),
-        _call("token", "/api/tokens", token),
-        _call("report", "/api/runs/fleet/fleet/report", dict(report)),
-        _call("metrics", "/api/runs/demo/metrics", {"samples": [metric, metric]}),
-        _call("batches next", "/api/runs/demo/batches/next", {"wait_seconds": 0}),
+        _call("runs create", "/api/v1/runs", run),
+        _call("runs create configured", "/api/v1/runs", {"name": "made", "config": config}),
+        _call("ask", "/api/v1/runs/demo/pause", {"reason": "because"}),
+        _call("trainer", "/api/v1/runs/demo/trainers", {"name": "t", "resume": True}),
+        _call("token", "/api/v1/tokens", token),
+        _call("report", "/api/v1/runs/fleet/fleet/report", dict(report)),
+        _call("metrics", "/api/v1/runs/demo/metrics", {"samples": [metric, metric]}),
+        _call("batches next", "/api/v1/runs/demo/batches/next", {"wait_seconds": 0}),
         _call("batches ack", alive, {"fence": lease["fence"]}),
         _call(
             "fragments fetch",
-            "/api/runs/fleet/fragments/fetch",
+            "/api/v1/runs/fleet/fragments/fetch",
             {"count": 1, "wait_seconds": 0.0},
         ),
         _call(
             "fragments ack",
-            f"/api/runs/{lease['run']}/fragments/ack",
+            f"/api/v1/runs/{lease['run']}/fragments/ack",
             {"batch": lease["batch"], "fence": lease["fence"]},
         ),
-        _call("weights", "/api/runs/fleet/weights", MANIFEST, content_type=FORM_TYPE),
-        _call("run change", "/api/runs/changing", settings, method="PATCH"),
-        _call("priorities", "/api/runs/fleet/fragments/priorities", priorities),
-        _call("archive", f"/api/runs/{lease['run']}/archives", window),
-        _call("restoration", "/api/runs/changing/restorations", {"archive": lease["archive"]}),
+        _call("weights", "/api/v1/runs/fleet/weights", MANIFEST, content_type=FORM_TYPE),
+        _call("run change", "/api/v1/runs/changing", settings, method="PATCH"),
+        _call("priorities", "/api/v1/runs/fleet/fragments/priorities", priorities),
+        _call("archive", f"/api/v1/runs/{lease['run']}/archives", window),
+        _call("restoration", "/api/v1/runs/changing/restorations", {"archive": lease["archive"]}),
         _call(
             "follower",
-            "/api/runs/demo/followers/made",
+            "/api/v1/runs/demo/followers/made",
             {"env_id": 0, "min_score": -1.5},
             method="PUT",
         ),
         _call("followed", f"{follower}/fetch", {"count": 2, "wait_seconds": 0.0}),
-        _call("captured call", "/api/runs/demo/captures/made/calls", CAPTURED),
-        _call("capture scores", "/api/runs/demo/capture-scores", {"scores": {"agent": 0.5}}),
+        _call("captured call", "/api/v1/runs/demo/captures/made/calls", CAPTURED),
+        _call("capture scores", "/api/v1/runs/demo/capture-scores", {"scores": {"agent": 0.5}}),
         _call("followed ack", f"{follower}/ack", {"cursor": lease["cursor"]}),
     ]
 

@@ -294,7 +294,7 @@ async def test_a_socket_and_http_refuse_with_the_same_words() -> None:
         for name in ("beta", "nope"):
             await page.say(type="subscribe", topic=f"run:{name}")
             frame = await page.hear("error")
-            answer = await in_database(asked_over_http)(f"/api/runs/{name}", headers)
+            answer = await in_database(asked_over_http)(f"/api/v1/runs/{name}", headers)
 
             assert {"code": frame["code"], "detail": frame["detail"]} == answer
 

@@ -63,7 +63,7 @@ def test_groups_are_generated_with_what_was_learnt_from_earlier_ones(tmp_path: P
     checkpoint = tmp_path / "tiny"
     tiny_checkpoint.write(checkpoint)
     with running_deck(tmp_path / "var", RAY_ADDRESS=NO_RAY) as deck:
-        deck.post("/api/runs", {"name": RUN, "kind": "outside", "start": True})
+        deck.post("/api/v1/runs", {"name": RUN, "kind": "outside", "start": True})
         trainer = deck.start_trainer(
             *(RUN, "--checkpoint", str(checkpoint), "--learning-rate", "0.003"), example="grpo"
         )
@@ -82,7 +82,7 @@ def test_groups_are_generated_with_what_was_learnt_from_earlier_ones(tmp_path: P
 
             try:
                 wait_until(has_turned, seconds=SECONDS, what=f"groups of version {VERSIONS}")
-                run = deck.get(f"/api/runs/{RUN}")
+                run = deck.get(f"/api/v1/runs/{RUN}")
             finally:
                 loop.close()
                 trainer.terminate()

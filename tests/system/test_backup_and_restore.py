@@ -69,7 +69,7 @@ def trained_marks(deck: Deck) -> list[tuple[int, int]]:
 
 
 def publish(deck: Deck) -> None:
-    epoch = deck.get("/api/runs/default")["epoch"]
+    epoch = deck.get("/api/v1/runs/default")["epoch"]
     described = {
         "epoch": epoch,
         "step": 0,
@@ -78,7 +78,7 @@ def publish(deck: Deck) -> None:
         "tensors": [{"name": "w", "dtype": "F32", "shape": [6]}],
     }
     answer = deck.http.post(
-        "/api/runs/default/weights",
+        "/api/v1/runs/default/weights",
         data={"manifest": json.dumps(described)},
         files={"weights": ("weights", WEIGHTS)},
     )
@@ -160,7 +160,7 @@ def test_a_deck_that_is_restored_serves_what_was_acknowledged_before(
 
     assert "every ledger balances" in told
     with running_deck(tmp_path / "var", **DECK) as deck:
-        ledger = deck.get("/api/runs/default/ledger")["groups"]
+        ledger = deck.get("/api/v1/runs/default/ledger")["groups"]
         assert ledger["balanced"]
         got = trained_marks(deck)
         # Acknowledged groups are kept, byte for byte, in either storage; leased ones are served
@@ -171,9 +171,9 @@ def test_a_deck_that_is_restored_serves_what_was_acknowledged_before(
         assert len(marks) == len(set(marks))
         assert set(marks) <= {*range(1, 9), *backed_up["pushed"]}
         assert {tokens for mark, tokens in got if mark % 2} == {LARGE_TOKENS}
-        after = deck.get("/api/runs/default/ledger")
+        after = deck.get("/api/v1/runs/default/ledger")
         assert (after["groups"]["balanced"], after["groups"]["queued"]) == (True, 0)
-        assert deck.http.get("/api/runs/default/weights/1/0").content == WEIGHTS
+        assert deck.http.get("/api/v1/runs/default/weights/1/0").content == WEIGHTS
         with eve(deck) as follower:
             rest = read_on(follower, count=10_000)
         assert wanted - set(backed_up["followed"]) <= set(rest)
@@ -183,7 +183,7 @@ def test_a_deck_that_is_restored_serves_what_was_acknowledged_before(
         assert [mark for mark, _ in trained_marks(deck)] == [5000, 5001, 5002, 5003]
         with eve(deck) as follower:
             assert read_on(follower, count=10) == [5000, 5001, 5002, 5003]
-        assert len(deck.get("/api/audit?kind=deck_restored")["results"]) == 1
+        assert len(deck.get("/api/v1/audit?kind=deck_restored")["results"]) == 1
 
 
 def test_a_restore_writes_over_nothing(backed_up: dict[str, Any], tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ class Consumer(threading.Thread):
 
 def fleet_counts(deck: Deck, run: str) -> tuple[int, int]:
     """Return the accepted and the served fragments of a run; zeros during an outage."""
-    answer = deck.http.get(f"/api/runs/{run}/ledger")
+    answer = deck.http.get(f"/api/v1/runs/{run}/ledger")
     if answer.status_code == 503:
         return 0, 0
     ledger = answer.raise_for_status().json()["fragments"]
@@ -90,7 +90,7 @@ def fleet_counts(deck: Deck, run: str) -> tuple[int, int]:
 
 def test_all_go_on_through_ten_kills_of_the_database(deck: Deck) -> None:
     fleet_run = deck.free_name("kills-of-a-fleet")
-    deck.post("/api/runs", {"name": fleet_run, "preset": "cartpole", "start": True})
+    deck.post("/api/v1/runs", {"name": fleet_run, "preset": "cartpole", "start": True})
     example = deck.start_trainer(fleet_run)
     run = deck.new_run("kills")
     deck.post(f"/atropos/{run}/register", REGISTRATION | {"batch_size": BATCH})
@@ -126,12 +126,12 @@ def test_all_go_on_through_ten_kills_of_the_database(deck: Deck) -> None:
     assert (producer.error, consumer.error) == (None, None)
     assert [producer.is_alive(), consumer.is_alive()] == [False, False]
     assert sorted(consumer.served) == producer.acknowledged
-    groups = deck.get(f"/api/runs/{run}/ledger")["groups"]
+    groups = deck.get(f"/api/v1/runs/{run}/ledger")["groups"]
     assert (groups["accepted"], groups["balanced"]) == (len(producer.acknowledged), True)
-    assert deck.get(f"/api/runs/{fleet_run}/ledger")["fragments"]["balanced"]
+    assert deck.get(f"/api/v1/runs/{fleet_run}/ledger")["fragments"]["balanced"]
 
     def states() -> list[str]:
-        fleet = deck.get(f"/api/runs/{fleet_run}/fleet")
+        fleet = deck.get(f"/api/v1/runs/{fleet_run}/fleet")
         return [worker["state"] for worker in fleet["workers"]]
 
     # Workers are unknown until the first report after the last outage.

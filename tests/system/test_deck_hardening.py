@@ -87,7 +87,7 @@ def launch(deck: Deck, name: str, spies: Path, **fleet: Any) -> None:
             **fleet,
         },
     }
-    deck.post("/api/runs", {"name": name, "kind": "fleet", "config": config, "start": True})
+    deck.post("/api/v1/runs", {"name": name, "kind": "fleet", "config": config, "start": True})
 
 
 def seen(spies: Path, name: str, *, processes: int) -> list[dict[str, Any]]:

@@ -74,11 +74,11 @@ def test_the_link_signs_in_once_and_ctrl_c_ends_everything(tmp_path: Path) -> No
         with httpx.Client(follow_redirects=False) as browser:
             answer = redeem(browser, link[0])
             assert answer.headers["location"] == "/runs/demo-1"
-            session = browser.get(f"http://127.0.0.1:{port}/api/session").json()
+            session = browser.get(f"http://127.0.0.1:{port}/api/v1/session").json()
             assert (session["username"], session["role"]) == ("demo", "admin")
         with httpx.Client() as stranger:
             assert redeem(stranger, link[0]).status_code == 403
-            session = stranger.get(f"http://127.0.0.1:{port}/api/session").json()
+            session = stranger.get(f"http://127.0.0.1:{port}/api/v1/session").json()
             assert session["authenticated"] is False
         command = re.search(r"Further login links: (.+)", log.read_text())
         assert command is not None

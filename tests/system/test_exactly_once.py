@@ -67,7 +67,7 @@ def train(deck: Deck) -> list[int]:
 
 
 def ledger(deck: Deck) -> dict[str, Any]:
-    found: dict[str, Any] = deck.get("/api/runs/default/ledger")["groups"]
+    found: dict[str, Any] = deck.get("/api/v1/runs/default/ledger")["groups"]
     return found
 
 
@@ -102,7 +102,8 @@ def test_acknowledged_groups_are_served_exactly_once_after_kill_9(tmp_path: Path
         done = datetime.now(UTC).isoformat()
         audited = wait_until(
             lambda: (
-                ((said := deck.get("/api/runs/default/ledger"))["audited_at"] or "") > done and said
+                ((said := deck.get("/api/v1/runs/default/ledger"))["audited_at"] or "") > done
+                and said
             ),
             seconds=120,
             what="the rows are counted against the ledger",

@@ -25,7 +25,7 @@ def deck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deck]:
 
 def windows(deck: Deck, run: str) -> list[dict[str, Any]]:
     """Return the newest episode windows, oldest first."""
-    rows: list[dict[str, Any]] = deck.get(f"/api/runs/{run}/episodes?limit=2000")["results"]
+    rows: list[dict[str, Any]] = deck.get(f"/api/v1/runs/{run}/episodes?limit=2000")["results"]
     return rows[::-1]
 
 
@@ -41,12 +41,12 @@ def windows(deck: Deck, run: str) -> list[dict[str, Any]]:
 def test_an_example_learns_on_what_a_fleet_samples_for_it(
     deck: Deck, preset: str, example: str, begins_below: float, mark: float
 ) -> None:
-    deck.post("/api/runs", {"name": preset, "preset": preset, "start": True})
+    deck.post("/api/v1/runs", {"name": preset, "preset": preset, "start": True})
     trainer = deck.start_trainer(preset, example=example)
 
     def has_learned() -> bool:
         assert trainer.poll() is None, (deck.var / "trainer.log").read_text()[-2000:]
-        recent = deck.get(f"/api/runs/{preset}/episodes?limit=1")["results"]
+        recent = deck.get(f"/api/v1/runs/{preset}/episodes?limit=1")["results"]
         return bool(recent) and (recent[-1]["recent_return_mean"] or -1e9) >= mark
 
     try:
@@ -55,10 +55,10 @@ def test_an_example_learns_on_what_a_fleet_samples_for_it(
         )
         seen = windows(deck, preset)
         first = next(row for row in seen if row["count"] and row["mode"] == "train")
-        run = deck.get(f"/api/runs/{preset}")
-        fleet = deck.get(f"/api/runs/{preset}/fleet")
-        ledger = deck.get(f"/api/runs/{preset}/ledger")["fragments"]
-        deck.post(f"/api/runs/{preset}/kill", {"reason": "it has learned"})
+        run = deck.get(f"/api/v1/runs/{preset}")
+        fleet = deck.get(f"/api/v1/runs/{preset}/fleet")
+        ledger = deck.get(f"/api/v1/runs/{preset}/ledger")["fragments"]
+        deck.post(f"/api/v1/runs/{preset}/kill", {"reason": "it has learned"})
     finally:
         trainer.terminate()
         trainer.wait(20)

@@ -29,15 +29,15 @@ def deck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deck]:
 
 
 def fleet(deck: Deck) -> Any:
-    return deck.get("/api/runs/healing/fleet")
+    return deck.get("/api/v1/runs/healing/fleet")
 
 
 def accepted(deck: Deck) -> int:
-    return int(deck.get("/api/runs/healing/ledger")["fragments"]["accepted"])
+    return int(deck.get("/api/v1/runs/healing/ledger")["fragments"]["accepted"])
 
 
 def kinds(deck: Deck) -> list[str]:
-    return [event["kind"] for event in deck.get("/api/runs/healing/events?limit=200")["results"]]
+    return [event["kind"] for event in deck.get("/api/v1/runs/healing/events?limit=200")["results"]]
 
 
 def is_flowing(deck: Deck, *, since: int) -> bool:
@@ -83,7 +83,9 @@ def slot_pids(deck: Deck) -> list[int]:
 
 def test_a_learning_run_survives_the_death_of_every_part(deck: Deck) -> None:
     started = time.monotonic()
-    deck.post("/api/runs", {"name": deck.free_name("healing"), "preset": "cartpole", "start": True})
+    deck.post(
+        "/api/v1/runs", {"name": deck.free_name("healing"), "preset": "cartpole", "start": True}
+    )
     trainer = deck.start_trainer("healing")
     try:
         wait_until(lambda: is_flowing(deck, since=0), seconds=300, what="the first fragments")
@@ -98,7 +100,7 @@ def test_a_learning_run_survives_the_death_of_every_part(deck: Deck) -> None:
 
         assert trainer.poll() is None, (deck.var / "trainer.log").read_text()[-2000:]
         reach_the_mark(deck, seconds=LEARNS_WITHIN_SECONDS - (time.monotonic() - started))
-        ledger = deck.get("/api/runs/healing/ledger")
+        ledger = deck.get("/api/v1/runs/healing/ledger")
         assert ledger["fragments"]["balanced"]
     finally:
         trainer.terminate()
@@ -106,13 +108,13 @@ def test_a_learning_run_survives_the_death_of_every_part(deck: Deck) -> None:
 
 
 def nothing_is_open(deck: Deck) -> bool:
-    ledger = deck.get("/api/runs/healing/ledger")["fragments"]
+    ledger = deck.get("/api/v1/runs/healing/ledger")["fragments"]
     return bool(ledger["balanced"]) and ledger["queued"] == ledger["leased"] == 0
 
 
 def reach_the_mark(deck: Deck, *, seconds: float) -> None:
     def recent() -> bool:
-        rows = deck.get("/api/runs/healing/episodes?limit=1")["results"]
+        rows = deck.get("/api/v1/runs/healing/episodes?limit=1")["results"]
         return bool(rows) and (rows[-1]["recent_return_mean"] or 0) >= MARK
 
     wait_until(recent, seconds=seconds, what=f"a mean return of {MARK}", every=1.0)
@@ -122,9 +124,9 @@ def test_logs_of_a_run_that_was_killed_half_way_have_no_traceback_of_the_platfor
     deck: Deck,
 ) -> None:
     wait_until(lambda: not nothing_is_open(deck), seconds=30, what="open fragments")
-    deck.post("/api/runs/healing/kill", {"reason": "the test is over"})
+    deck.post("/api/v1/runs/healing/kill", {"reason": "the test is over"})
     wait_until(
-        lambda: deck.get("/api/runs/healing")["status"] == "stopped", seconds=10, what="stopped"
+        lambda: deck.get("/api/v1/runs/healing")["status"] == "stopped", seconds=10, what="stopped"
     )
 
     wait_until(lambda: not worker_pids(deck), seconds=20, what="no worker is left")

@@ -77,7 +77,7 @@ def test_lines_of_twenty_million_samples_cost_less_than_a_scan_of_one_in_twenty(
     def ask() -> bytes:
         names = ",".join(name for name, _ in runs)
         answer = APIClient().get(
-            "/api/metrics/lines",
+            "/api/v1/metrics/lines",
             {"runs": names, "names": "loss", "x": "elapsed", "points": 2000},
             headers=bearer("read"),
         )

@@ -38,7 +38,7 @@ PASSWORD: Final = "a-password-for-tests"
 ASKED_AT_ONCE: Final = 48
 # Routes without database queries.
 NO_DATABASE: Final = ("docs/errors", "healthz/live", "static/", "login/once")
-WITH_SESSION: Final = ("api/session", "api/presets", "api/alerts")
+WITH_SESSION: Final = ("api/v1/session", "api/v1/presets", "api/v1/alerts")
 EXAMPLES: Final = ("1", "x", str(uuid4()))
 """A value for each kind of parameter."""
 BY_NAME: Final = {"app_label": "runs", "url": "nothing"}
@@ -118,9 +118,9 @@ def browser(deck: Deck) -> Iterator[httpx.Client]:
         capture_output=True,
     )
     with httpx.Client(base_url=deck.url, timeout=60) as browser:
-        browser.get("/api/session")
+        browser.get("/api/v1/session")
         answer = browser.post(
-            "/api/session",
+            "/api/v1/session",
             json={"username": name, "password": PASSWORD},
             headers={"X-CSRFToken": browser.cookies.get("csrftoken") or "", "Origin": deck.url},
         )
@@ -195,7 +195,7 @@ def test_no_route_answers_500_while_redis_is_away(deck: Deck, browser: httpx.Cli
             )
         )
         run = deck.new_run("while-redis-is-away")
-        deck.post(f"/api/runs/{run}/drain")
+        deck.post(f"/api/v1/runs/{run}/drain")
 
     assert [answer.url for answer in answers if answer.status_code >= 500] == []
 
@@ -227,7 +227,7 @@ def test_pages_that_use_up_the_pool_do_not_delay_pushes(deck: Deck, browser: htt
     deck.post(f"/atropos/{run}/register", REGISTRATION)
 
     def page(_: int) -> tuple[int, str | None]:
-        answer = browser.get("/api/presets", timeout=120)
+        answer = browser.get("/api/v1/presets", timeout=120)
         return answer.status_code, answer.headers.get("Retry-After")
 
     with (
@@ -252,7 +252,7 @@ def test_pages_that_use_up_the_pool_do_not_delay_pushes(deck: Deck, browser: htt
     assert set(refused) == {(503, "1")}
     assert [status for status, _ in pushes] == [200] * 20
     assert set(answers) - set(refused) == {(200, None)}
-    assert deck.get(f"/api/runs/{run}/ledger")["groups"]["accepted"] == 20
+    assert deck.get(f"/api/v1/runs/{run}/ledger")["groups"]["accepted"] == 20
 
 
 def test_pushes_are_answered_at_once_when_the_server_has_no_connection_left(deck: Deck) -> None:
@@ -267,4 +267,4 @@ def test_pushes_are_answered_at_once_when_the_server_has_no_connection_left(deck
     assert {status for status, _ in pushes} <= {200, 503}
     again = [pushed(deck, run, mark)[0] for mark in range(1, 41)]
     assert again == [200] * 40
-    assert deck.get(f"/api/runs/{run}/ledger")["groups"]["accepted"] == 40
+    assert deck.get(f"/api/v1/runs/{run}/ledger")["groups"]["accepted"] == 40

@@ -121,7 +121,7 @@ def test_a_deck_that_was_stopped_or_killed_leaves_nothing_running_and_finds_ever
 ) -> None:
     port = free_port()
     with ready_deck(tmp_path, port) as deck:
-        deck.post("/api/runs", {"kind": "outside", "name": "before-the-stop"})
+        deck.post("/api/v1/runs", {"kind": "outside", "name": "before-the-stop"})
         wait_until_every_part_is_ready(deck)
         assert "createsuperuser" in deck.log()
         sockets = socket_folders(tmp_path)
@@ -137,14 +137,14 @@ def test_a_deck_that_was_stopped_or_killed_leaves_nothing_running_and_finds_ever
 
     with ready_deck(tmp_path, port) as deck:
         wait_until_every_part_is_ready(deck, starts=2)
-        assert deck.get("/api/runs/before-the-stop")["kind"] == "outside"
-        deck.post("/api/runs", {"kind": "outside", "name": "before-the-kill"})
+        assert deck.get("/api/v1/runs/before-the-stop")["kind"] == "outside"
+        deck.post("/api/v1/runs", {"kind": "outside", "name": "before-the-kill"})
         deck.process.kill()
         deck.process.wait()
         wait_until(lambda: not living(tmp_path), seconds=30, what="no process is left")
 
     with ready_deck(tmp_path, port, RAY_ADDRESS=NO_RAY) as deck:
-        names = {run["name"] for run in deck.get("/api/runs")["results"]}
+        names = {run["name"] for run in deck.get("/api/v1/runs")["results"]}
         assert names == {"before-the-stop", "before-the-kill"}
 
 
@@ -165,7 +165,7 @@ def test_the_commands_that_are_printed_work_in_another_terminal(tmp_path: Path) 
         assert link.startswith(f"{deck.url}/login/once#")
         with httpx.Client() as browser:
             assert redeem(browser, link).status_code == 302
-            known = browser.get(f"{deck.url}/api/session").json()
+            known = browser.get(f"{deck.url}/api/v1/session").json()
             assert (known["username"], known["role"]) == ("ada", "admin")
 
 
@@ -200,7 +200,7 @@ def test_a_connection_waits_while_the_web_process_starts_again(shared: Deck) -> 
     os.kill(web, signal.SIGKILL)
     wait_until_gone(web)
 
-    assert shared.get("/api/runs")["results"] == []
+    assert shared.get("/api/v1/runs")["results"] == []
 
 
 def test_two_decks_never_share_a_folder(shared: Deck) -> None:
@@ -268,16 +268,16 @@ def test_servers_of_ones_own_replace_ours(shared: Deck, tmp_path: Path) -> None:
     }
     with ready_deck(tmp_path, free_port(), **own) as second:
         wait_until_every_part_is_ready(second)
-        second.post("/api/runs", {"kind": "outside", "name": "elsewhere"})
+        second.post("/api/v1/runs", {"kind": "outside", "name": "elsewhere"})
 
         assert second.children("ray.scripts") == []
         assert second.children("valkey-server") == []
         assert second.children("postgres", "-D") == []
-        assert shared.get("/api/runs")["results"] == []
+        assert shared.get("/api/v1/runs")["results"] == []
 
 
 def test_a_body_that_is_too_large_gets_its_answer(shared: Deck) -> None:
-    answer = shared.http.post("/api/runs", content=b"x" * 3_000_000)
+    answer = shared.http.post("/api/v1/runs", content=b"x" * 3_000_000)
 
     assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
     assert shared.is_ready()

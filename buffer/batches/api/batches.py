@@ -75,7 +75,7 @@ def _check_batch_size(run: Run) -> None:
     if run.batch_size is None:
         raise NoBatchSize(
             f"{run.name} has no batch size: register a trainer with `batch_size`, set it with "
-            f"PATCH /api/runs/{run.name}, or POST /atropos/{run.name}/register"
+            f"PATCH /api/v1/runs/{run.name}, or POST /atropos/{run.name}/register"
         )
 
 

@@ -57,7 +57,7 @@ class PushRatesView(APIView):
     permission_classes = [Readers]
 
     @extend_schema(
-        operation_id="arrivals_list",
+        operation_id="push_rates_list",
         responses={200: queue_answers.PushRateList},
         tags=["batches"],
     )

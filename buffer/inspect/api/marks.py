@@ -57,7 +57,7 @@ class MarksView(APIView):
         return _words(readable_run(run))
 
     @extend_schema(
-        operation_id="marks_change",
+        operation_id="marks_update",
         request=messages.MarkGroups,
         responses=ANSWERS,
         tags=["groups"],
@@ -88,7 +88,7 @@ class LabelView(APIView):
     permission_classes = [Operators]
 
     @extend_schema(
-        operation_id="labels_name", request=messages.NameLabel, responses=ANSWERS, tags=["groups"]
+        operation_id="labels_update", request=messages.NameLabel, responses=ANSWERS, tags=["groups"]
     )
     def put(self, request: Request, run: str, label: int) -> HttpResponse:
         """Name a label.

@@ -26,7 +26,7 @@ class PromptsView(APIView):
     permission_classes = [Readers]
 
     @extend_schema(
-        operation_id="prompts_of_runs",
+        operation_id="prompts_list",
         parameters=[
             OpenApiParameter(
                 "runs", listed(20), required=True, description="Names, comma-separated."

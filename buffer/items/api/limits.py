@@ -21,7 +21,7 @@ class LimitsView(APIView):
     permission_classes = [Known]
 
     @extend_schema(
-        operation_id="limits",
+        operation_id="limits_get",
         responses={200: LimitsAnswer},
         tags=["server"],
     )

@@ -1,7 +1,7 @@
 """Limits on incoming data.
 
 Each limit protects memory, disk or training, and is checked before anything of that size is
-built. Errors name the limit as `GET /api/limits` does.
+built. Errors name the limit as `GET /api/v1/limits` does.
 """
 
 from dataclasses import dataclass, fields

@@ -24,7 +24,7 @@ export function alertsQuery(asked: AskedAlerts) {
   return infiniteQueryOptions({
     queryKey: ["alerts", "list", asked],
     queryFn: ({ pageParam }) =>
-      body(api.GET("/api/alerts", { params: { query: { ...asked, limit: PAGE_ROWS, cursor: pageParam || undefined } } })),
+      body(api.GET("/api/v1/alerts", { params: { query: { ...asked, limit: PAGE_ROWS, cursor: pageParam || undefined } } })),
     initialPageParam: "",
     getNextPageParam: (page) => page.next ?? undefined,
     refetchInterval: REREAD_MS,
@@ -34,7 +34,7 @@ export function alertsQuery(asked: AskedAlerts) {
 
 export const alertKindsQuery = queryOptions({
   queryKey: ["alert-kinds"],
-  queryFn: async () => (await body(api.GET("/api/alert-kinds"))).results,
+  queryFn: async () => (await body(api.GET("/api/v1/alert-kinds"))).results,
   staleTime: Number.POSITIVE_INFINITY,
 });
 
@@ -46,7 +46,7 @@ export function useAlertKinds(): { value: AlertKind; label: string }[] {
 export function alertQuery(id: number) {
   return queryOptions({
     queryKey: ["alerts", "one", id],
-    queryFn: () => body(api.GET("/api/alerts/{alert}", { params: { path: { alert: String(id) } } })),
+    queryFn: () => body(api.GET("/api/v1/alerts/{alert}", { params: { path: { alert: String(id) } } })),
     refetchInterval: REREAD_MS,
   });
 }
@@ -64,8 +64,8 @@ export function useAlertAction() {
     mutationFn: ({ id, verb, reason }: AlertAction) => {
       const sent = { params: { path: { alert: String(id) } }, body: { reason } };
       return verb === "acknowledge"
-        ? body(api.POST("/api/alerts/{alert}/acknowledge", sent))
-        : body(api.POST("/api/alerts/{alert}/resolve", sent));
+        ? body(api.POST("/api/v1/alerts/{alert}/acknowledge", sent))
+        : body(api.POST("/api/v1/alerts/{alert}/resolve", sent));
     },
     onSuccess: (alert) => queries.setQueryData(alertQuery(alert.id).queryKey, alert),
     onSettled: () => queries.invalidateQueries({ queryKey: ["alerts"] }),

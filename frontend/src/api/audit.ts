@@ -12,7 +12,7 @@ export function auditQuery(asked: Asked) {
   return infiniteQueryOptions({
     queryKey: ["audit", asked],
     queryFn: ({ pageParam }) =>
-      body(api.GET("/api/audit", { params: { query: { ...asked, limit: preferences().rows, cursor: pageParam || undefined } } })),
+      body(api.GET("/api/v1/audit", { params: { query: { ...asked, limit: preferences().rows, cursor: pageParam || undefined } } })),
     initialPageParam: "",
     getNextPageParam: (page) => page.next ?? undefined,
     placeholderData: (before) => before,

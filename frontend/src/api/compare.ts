@@ -14,7 +14,7 @@ const FRESH_MS = 30_000;
 export function matchingRunsQuery(q: string) {
   return queryOptions({
     queryKey: ["matching-runs", q],
-    queryFn: async () => (await body(api.GET("/api/runs", { params: { query: { q, sort: NEWEST, limit: FOUND_AT_MOST } } }))).results,
+    queryFn: async () => (await body(api.GET("/api/v1/runs", { params: { query: { q, sort: NEWEST, limit: FOUND_AT_MOST } } }))).results,
     placeholderData: keepPreviousData,
     retry: false,
   });
@@ -28,7 +28,7 @@ export function metricNamesQuery(run: string, search: string) {
   return queryOptions({
     queryKey: ["metric-names", run, search],
     queryFn: async (): Promise<NamesOfRun> => {
-      const { results, total } = await body(api.GET("/api/runs/{run}/metrics/keys", { params: { path: { run }, query } }));
+      const { results, total } = await body(api.GET("/api/v1/runs/{run}/metrics/keys", { params: { path: { run }, query } }));
       return { run, names: results.map(({ name }) => name), total };
     },
     staleTime: FRESH_MS,
@@ -44,7 +44,7 @@ export function runCostsQuery(runs: string[]) {
   return queryOptions({
     queryKey: ["run-costs", runs],
     queryFn: async (): Promise<RunCost[]> =>
-      (await body(api.GET("/api/run-costs", { params: { query: { runs: runs.join(",") } } }))).results,
+      (await body(api.GET("/api/v1/run-costs", { params: { query: { runs: runs.join(",") } } }))).results,
     refetchInterval: FRESH_MS,
     placeholderData: keepPreviousData,
     retry: false,
@@ -56,7 +56,7 @@ export function promptsQuery(runs: string[]) {
   return queryOptions({
     queryKey: ["prompts", runs],
     queryFn: async (): Promise<PromptRow[]> =>
-      (await body(api.GET("/api/prompts", { params: { query: { runs: runs.join(",") } } }))).results,
+      (await body(api.GET("/api/v1/prompts", { params: { query: { runs: runs.join(",") } } }))).results,
     staleTime: FRESH_MS,
     placeholderData: keepPreviousData,
     retry: false,
@@ -68,7 +68,7 @@ export function newestBatchQuery(run: string) {
   return queryOptions({
     queryKey: ["newest-batch", run],
     queryFn: async (): Promise<BatchRow | null> => {
-      const { results } = await body(api.GET("/api/runs/{run}/batches", { params: { path: { run }, query: { limit: 1 } } }));
+      const { results } = await body(api.GET("/api/v1/runs/{run}/batches", { params: { path: { run }, query: { limit: 1 } } }));
       return results[0] ?? null;
     },
     refetchInterval: FRESH_MS,

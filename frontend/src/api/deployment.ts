@@ -25,31 +25,31 @@ type SetNotice = Schemas["SetNoticeRequest"];
 
 export const deploymentQuery = queryOptions({
   queryKey: ["deployment"],
-  queryFn: () => body(api.GET("/api/deck")),
+  queryFn: () => body(api.GET("/api/v1/server")),
   staleTime: 60_000,
 });
 
 export const licencesQuery = queryOptions({
   queryKey: ["licences"],
-  queryFn: () => body(api.GET("/api/deck/licences")),
+  queryFn: () => body(api.GET("/api/v1/server/licenses")),
   staleTime: Number.POSITIVE_INFINITY,
 });
 
 export const retentionQuery = queryOptions({
   queryKey: ["retention"],
-  queryFn: () => body(api.GET("/api/deck/kept")),
+  queryFn: () => body(api.GET("/api/v1/server/retention")),
 });
 
 /** Set the notice shown to all users; it arrives over the live topic `me`, on this page too. */
 export function useSetNotice() {
   return useMutation({
-    mutationFn: (wanted: SetNotice) => body(api.PUT("/api/deck/notice", { body: wanted })),
+    mutationFn: (wanted: SetNotice) => body(api.PUT("/api/v1/server/notice", { body: wanted })),
   });
 }
 
 export function useClearNotice() {
   return useMutation({
-    mutationFn: (reason: string) => body(api.DELETE("/api/deck/notice", { params: { query: { reason } } })),
+    mutationFn: (reason: string) => body(api.DELETE("/api/v1/server/notice", { params: { query: { reason } } })),
   });
 }
 
@@ -58,14 +58,14 @@ export function useCordonMachine() {
   return useMutation({
     mutationFn: ({ node, reason, lifts }: { node: string; reason: string; lifts: boolean }) =>
       lifts
-        ? body(api.DELETE("/api/cluster/nodes/{node}/cordon", { params: { path: { node }, query: { reason } } }))
-        : body(api.PUT("/api/cluster/nodes/{node}/cordon", { params: { path: { node } }, body: { reason } })),
+        ? body(api.DELETE("/api/v1/cluster/nodes/{node}/cordon", { params: { path: { node }, query: { reason } } }))
+        : body(api.PUT("/api/v1/cluster/nodes/{node}/cordon", { params: { path: { node } }, body: { reason } })),
   });
 }
 
 export const browsersQuery = queryOptions({
   queryKey: ["browsers"],
-  queryFn: async () => (await body(api.GET("/api/sessions"))).results,
+  queryFn: async () => (await body(api.GET("/api/v1/sessions"))).results,
 });
 
 /** End one session, or all sessions but the current one. */
@@ -74,8 +74,8 @@ export function useEndSessions() {
   return useMutation({
     mutationFn: ({ browser, reason }: { browser: string | null; reason: string }) =>
       browser === null
-        ? body(api.DELETE("/api/sessions", { params: { query: { reason } } }))
-        : body(api.DELETE("/api/sessions/{browser}", { params: { path: { browser }, query: { reason } } })),
+        ? body(api.DELETE("/api/v1/sessions", { params: { query: { reason } } }))
+        : body(api.DELETE("/api/v1/sessions/{browser}", { params: { path: { browser }, query: { reason } } })),
     onSettled: () => queries.invalidateQueries({ queryKey: browsersQuery.queryKey }),
   });
 }

@@ -28,7 +28,9 @@ export const fragmentsQuery = (run: string, query: FragmentQuery, limit = PAGE_F
     queryKey: ["fragments", run, query, limit],
     initialPageParam: "",
     queryFn: ({ pageParam }) =>
-      body(api.GET("/api/runs/{run}/fragments", { params: { path: { run }, query: { ...query, limit, cursor: pageParam || undefined } } })),
+      body(
+        api.GET("/api/v1/runs/{run}/fragments", { params: { path: { run }, query: { ...query, limit, cursor: pageParam || undefined } } }),
+      ),
     getNextPageParam: (page) => page.next ?? undefined,
     staleTime: FRESH_MS,
   });
@@ -37,7 +39,7 @@ export const fragmentQuery = (run: string, fragment: number) =>
   queryOptions({
     queryKey: ["fragment", run, fragment],
     queryFn: (): Promise<FragmentDetail> =>
-      body(api.GET("/api/runs/{run}/fragments/{fragment}", { params: { path: { run, fragment: String(fragment) } } })),
+      body(api.GET("/api/v1/runs/{run}/fragments/{fragment}", { params: { path: { run, fragment: String(fragment) } } })),
     staleTime: FRESH_MS,
     retry: false,
   });
@@ -47,7 +49,7 @@ export const stepsQuery = (run: string, fragment: number, start: number) =>
     queryKey: ["fragment", run, fragment, "steps", start],
     queryFn: (): Promise<StepWindow> =>
       body(
-        api.GET("/api/runs/{run}/fragments/{fragment}/steps", {
+        api.GET("/api/v1/runs/{run}/fragments/{fragment}/steps", {
           params: { path: { run, fragment: String(fragment) }, query: { start, count: WINDOW_STEPS } },
         }),
       ),

@@ -50,7 +50,7 @@ const FRESH_MS = 5_000;
 export const groupsQuery = (run: string, query: GroupQuery, cursor?: string, limit = PAGE_GROUPS) =>
   queryOptions({
     queryKey: ["groups", run, query, cursor ?? "", limit],
-    queryFn: () => body(api.GET("/api/runs/{run}/groups", { params: { path: { run }, query: { ...query, cursor, limit } } })),
+    queryFn: () => body(api.GET("/api/v1/runs/{run}/groups", { params: { path: { run }, query: { ...query, cursor, limit } } })),
     staleTime: FRESH_MS,
   });
 
@@ -60,7 +60,7 @@ export const neighbourQuery = (run: string, query: GroupQuery, group: number, is
     queryKey: ["groups", run, query, "beside", group, isBefore],
     queryFn: () => {
       const place = { from_group: group, limit: 1, ...(isBefore ? { backward: true } : {}) };
-      return body(api.GET("/api/runs/{run}/groups", { params: { path: { run }, query: { ...query, ...place } } }));
+      return body(api.GET("/api/v1/runs/{run}/groups", { params: { path: { run }, query: { ...query, ...place } } }));
     },
     staleTime: FRESH_MS,
   });
@@ -68,7 +68,7 @@ export const neighbourQuery = (run: string, query: GroupQuery, group: number, is
 export const facetsQuery = (run: string, query: GroupQuery) =>
   queryOptions({
     queryKey: ["group-facets", run, query],
-    queryFn: () => body(api.GET("/api/runs/{run}/groups/facets", { params: { path: { run }, query } })),
+    queryFn: () => body(api.GET("/api/v1/runs/{run}/groups/facets", { params: { path: { run }, query } })),
     placeholderData: keepPreviousData,
     staleTime: FRESH_MS,
   });
@@ -78,7 +78,7 @@ const path = (run: string, group: number) => ({ run, group: String(group) });
 export const groupQuery = (run: string, group: number) =>
   queryOptions({
     queryKey: ["group", run, group],
-    queryFn: () => body(api.GET("/api/runs/{run}/groups/{group}", { params: { path: path(run, group) } })),
+    queryFn: () => body(api.GET("/api/v1/runs/{run}/groups/{group}", { params: { path: path(run, group) } })),
     staleTime: FRESH_MS,
   });
 
@@ -87,7 +87,7 @@ export const sequencesQuery = (run: string, group: number) =>
     queryKey: ["group", run, group, "sequences"],
     queryFn: () =>
       body(
-        api.GET("/api/runs/{run}/groups/{group}/sequences", { params: { path: path(run, group) } }),
+        api.GET("/api/v1/runs/{run}/groups/{group}/sequences", { params: { path: path(run, group) } }),
       ) as Promise<unknown> as Promise<SequenceList>,
     staleTime: Number.POSITIVE_INFINITY,
     retry: false,
@@ -98,7 +98,7 @@ export const windowQuery = (run: string, group: number, sequence: number, start:
     queryKey: ["group", run, group, "window", sequence, start, count],
     queryFn: () =>
       body(
-        api.GET("/api/runs/{run}/groups/{group}/sequences/{sequence}", {
+        api.GET("/api/v1/runs/{run}/groups/{group}/sequences/{sequence}", {
           params: { path: { ...path(run, group), sequence: String(sequence) }, query: { start, count } },
         }),
       ),
@@ -111,7 +111,7 @@ export const messagesQuery = (run: string, group: number, sequence: number, char
     queryKey: ["group", run, group, "messages", sequence, characters, message ?? -1],
     queryFn: () =>
       body(
-        api.GET("/api/runs/{run}/groups/{group}/sequences/{sequence}/messages", {
+        api.GET("/api/v1/runs/{run}/groups/{group}/sequences/{sequence}/messages", {
           params: { path: { ...path(run, group), sequence: String(sequence) }, query: { characters, message } },
         }),
       ),
@@ -121,7 +121,7 @@ export const messagesQuery = (run: string, group: number, sequence: number, char
 
 /** URL of a group's content; with `characters`, of its first characters as text. */
 export function contentUrl(run: string, group: number, characters?: number): string {
-  const url = `/api/runs/${encodeURIComponent(run)}/groups/${group}/content`;
+  const url = `/api/v1/runs/${encodeURIComponent(run)}/groups/${group}/content`;
   return characters ? `${url}?characters=${characters}` : url;
 }
 
@@ -130,7 +130,7 @@ export const contentQuery = (run: string, group: number, characters: number) =>
     queryKey: ["group", run, group, "content", characters],
     queryFn: () =>
       body(
-        api.GET("/api/runs/{run}/groups/{group}/content", {
+        api.GET("/api/v1/runs/{run}/groups/{group}/content", {
           params: { path: path(run, group), query: { characters } },
           parseAs: "text",
         }),
@@ -145,5 +145,5 @@ export function exportUrl(run: string, query: GroupQuery, form: "jsonl" | "parqu
   for (const [name, value] of Object.entries(query)) {
     for (const each of Array.isArray(value) ? value : [value]) asked.append(name, String(each));
   }
-  return `/api/runs/${encodeURIComponent(run)}/groups/export?${asked}`;
+  return `/api/v1/runs/${encodeURIComponent(run)}/groups/export?${asked}`;
 }

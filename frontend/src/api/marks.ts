@@ -16,7 +16,7 @@ const FRESH_MS = 30_000;
 export const markWordsQuery = (run: string) =>
   queryOptions({
     queryKey: ["marks", run],
-    queryFn: () => body(api.GET("/api/runs/{run}/marks", { params: { path: { run } } })),
+    queryFn: () => body(api.GET("/api/v1/runs/{run}/marks", { params: { path: { run } } })),
     staleTime: FRESH_MS,
   });
 
@@ -56,7 +56,7 @@ type AskedMark = MarkChange & { groups: number[] };
 /** Label, pin or annotate groups. */
 export function useMark(run: string) {
   const ask = (change: AskedMark) =>
-    body(api.POST("/api/runs/{run}/marks", { params: { path: { run } }, body: { ...change, reason: "" } }));
+    body(api.POST("/api/v1/runs/{run}/marks", { params: { path: { run } }, body: { ...change, reason: "" } }));
   return useChange(
     run,
     ask,
@@ -71,7 +71,7 @@ type AskedSet = { set: string; add?: number[]; remove?: number[] };
 /** Add groups to a set, which is created if missing, or remove them. */
 export function useChangeSet(run: string) {
   const ask = ({ set, add = [], remove = [] }: AskedSet) =>
-    body(api.POST("/api/runs/{run}/sets/{group_set}", { params: { path: { run, group_set: set } }, body: { add, remove, reason: "" } }));
+    body(api.POST("/api/v1/runs/{run}/sets/{group_set}", { params: { path: { run, group_set: set } }, body: { add, remove, reason: "" } }));
   return useChange(run, ask, ({ set, add = [], remove = [] }) => (group) => {
     const sets = group.mark?.sets ?? [];
     if (add.includes(group.id)) return { ...group, mark: remarked(group.mark, { sets: [...new Set([...sets, set])].sort() }) };
@@ -83,7 +83,7 @@ export function useChangeSet(run: string) {
 /** Delete a set; its groups remain. */
 export function useDropSet(run: string) {
   const ask = ({ set, reason }: { set: string; reason: string }) =>
-    body(api.POST("/api/runs/{run}/sets/{group_set}/drop", { params: { path: { run, group_set: set } }, body: { reason } }));
+    body(api.POST("/api/v1/runs/{run}/sets/{group_set}/drop", { params: { path: { run, group_set: set } }, body: { reason } }));
   return useChange(
     run,
     ask,
@@ -102,7 +102,7 @@ export function useNameLabels(run: string) {
     // In sequence: each response holds all names.
     for (const { label, name } of names) {
       words = await body(
-        api.PUT("/api/runs/{run}/labels/{label}", { params: { path: { run, label: String(label) } }, body: { name, reason: "" } }),
+        api.PUT("/api/v1/runs/{run}/labels/{label}", { params: { path: { run, label: String(label) } }, body: { name, reason: "" } }),
       );
     }
     return words as MarkWords;

@@ -26,7 +26,7 @@ export function metricKeysQuery(run: string, search: string, prefix = "") {
     initialPageParam: "",
     queryFn: ({ pageParam }) => {
       const query = { search, prefix, limit: NAMES_A_PAGE, cursor: pageParam || undefined };
-      return body(api.GET("/api/runs/{run}/metrics/keys", { params: { path: { run }, query } }));
+      return body(api.GET("/api/v1/runs/{run}/metrics/keys", { params: { path: { run }, query } }));
     },
     getNextPageParam: (page) => page.next ?? undefined,
     staleTime: FRESH_MS,
@@ -53,7 +53,8 @@ const NAMES_REREAD_MS = 30_000;
 export function metricNamesOfQuery(run: string) {
   return queryOptions({
     queryKey: ["metric-names-of", run],
-    queryFn: async (): Promise<string[]> => (await body(api.GET("/api/runs/{run}/metrics/names", { params: { path: { run } } }))).results,
+    queryFn: async (): Promise<string[]> =>
+      (await body(api.GET("/api/v1/runs/{run}/metrics/names", { params: { path: { run } } }))).results,
     refetchInterval: NAMES_REREAD_MS,
   });
 }
@@ -71,7 +72,7 @@ export function namedLinesQuery({
   return queryOptions({
     queryKey: ["metric-lines", run, query],
     queryFn: async (): Promise<MetricLine[]> =>
-      (await body(api.GET("/api/runs/{run}/metrics/lines", { params: { path: { run }, query } }))).lines,
+      (await body(api.GET("/api/v1/runs/{run}/metrics/lines", { params: { path: { run }, query } }))).lines,
     refetchInterval: isLive ? REFRESH_MS : false,
     staleTime: FRESH_MS,
     placeholderData: keepPreviousData,
@@ -84,7 +85,7 @@ export function metricKeyQuery(run: string, name: string) {
     queryKey: ["metric-key", run, name],
     queryFn: async (): Promise<MetricKey | null> => {
       const query = { prefix: name, limit: 1 };
-      const { results } = await body(api.GET("/api/runs/{run}/metrics/keys", { params: { path: { run }, query } }));
+      const { results } = await body(api.GET("/api/v1/runs/{run}/metrics/keys", { params: { path: { run }, query } }));
       return results.find((key) => key.name === name) ?? null;
     },
   });

@@ -42,7 +42,7 @@ export function batchRequests(requested: readonly LinesRequest[]): LinesRequest[
 }
 
 async function fetchLines({ names, ...view }: LinesRequest): Promise<MetricLine[]> {
-  return (await body(api.GET("/api/metrics/lines", { params: { query: { ...view, names: names.join(",") } } }))).lines;
+  return (await body(api.GET("/api/v1/metrics/lines", { params: { query: { ...view, names: names.join(",") } } }))).lines;
 }
 
 const holds = (request: LinesRequest, one: LinesRequest): boolean =>

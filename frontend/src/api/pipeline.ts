@@ -17,7 +17,7 @@ export const DIAGNOSES_AT_MOST = 12;
 export function pipelineQuery(run: string) {
   return queryOptions({
     queryKey: ["pipeline", run],
-    queryFn: (): Promise<Pipeline> => body(api.GET("/api/runs/{run}/pipeline", { params: { path: { run } } })),
+    queryFn: (): Promise<Pipeline> => body(api.GET("/api/v1/runs/{run}/pipeline", { params: { path: { run } } })),
     refetchInterval: EVERY_MS,
     placeholderData: keepPreviousData,
   });
@@ -27,7 +27,7 @@ export function pipelineQuery(run: string) {
 export function diagnosesQuery(ids: number[]) {
   return queryOptions({
     queryKey: ["run-diagnoses", ids],
-    queryFn: async () => (await body(api.GET("/api/run-verdicts", { params: { query: { ids: ids.join(",") } } }))).results,
+    queryFn: async () => (await body(api.GET("/api/v1/run-diagnoses", { params: { query: { ids: ids.join(",") } } }))).results,
     enabled: ids.length > 0,
     refetchInterval: DIAGNOSES_EVERY_MS,
     placeholderData: keepPreviousData,

@@ -6,8 +6,8 @@ import type { components } from "@/api/schema";
 import type {
   BatchItems,
   BatchRow,
-  EnvironmentPushRate,
   EnvironmentMixing,
+  EnvironmentPushRate,
   EnvironmentRow,
   LedgerAnswer,
   PreviewAnswer,
@@ -24,7 +24,7 @@ const at = (run: string) => ({ params: { path: { run } } });
 export function queueQuery(run: string) {
   return queryOptions({
     queryKey: ["queue", run],
-    queryFn: (): Promise<QueueAnswer> => body(api.GET("/api/runs/{run}/queue", at(run))),
+    queryFn: (): Promise<QueueAnswer> => body(api.GET("/api/v1/runs/{run}/queue", at(run))),
     placeholderData: keepPreviousData,
   });
 }
@@ -32,7 +32,7 @@ export function queueQuery(run: string) {
 export function previewQuery(run: string, isShown: boolean) {
   return queryOptions({
     queryKey: ["preview", run],
-    queryFn: (): Promise<PreviewAnswer> => body(api.GET("/api/runs/{run}/batches/preview", at(run))),
+    queryFn: (): Promise<PreviewAnswer> => body(api.GET("/api/v1/runs/{run}/batches/preview", at(run))),
     enabled: isShown,
     retry: false,
   });
@@ -45,7 +45,7 @@ export function batchesQuery(run: string, state: BatchState | undefined) {
     queryKey: ["batches", run, state ?? ""],
     queryFn: ({ pageParam }) => {
       const query = { limit: BATCHES_PER_PAGE, state, cursor: pageParam || undefined };
-      return body(api.GET("/api/runs/{run}/batches", { params: { path: { run }, query } }));
+      return body(api.GET("/api/v1/runs/{run}/batches", { params: { path: { run }, query } }));
     },
     initialPageParam: "",
     getNextPageParam: (page) => page.next ?? undefined,
@@ -55,7 +55,7 @@ export function batchesQuery(run: string, state: BatchState | undefined) {
 export function batchQuery(run: string, batch: string) {
   return queryOptions({
     queryKey: ["batch", run, batch],
-    queryFn: (): Promise<BatchItems> => body(api.GET("/api/runs/{run}/batches/{batch}/items", { params: { path: { run, batch } } })),
+    queryFn: (): Promise<BatchItems> => body(api.GET("/api/v1/runs/{run}/batches/{batch}/items", { params: { path: { run, batch } } })),
     retry: false,
   });
 }
@@ -66,7 +66,7 @@ export function useDecide(run: string) {
   const client = useQueryClient();
   return useMutation({
     mutationFn: ({ batch, verb, reason }: Decision): Promise<BatchRow> =>
-      body(api.POST(`/api/runs/{run}/batches/{batch}/${verb}`, { params: { path: { run, batch } }, body: { reason } })),
+      body(api.POST(`/api/v1/runs/{run}/batches/{batch}/${verb}`, { params: { path: { run, batch } }, body: { reason } })),
     onSettled: () => {
       for (const key of ["batch", "batches", "queue"]) void client.invalidateQueries({ queryKey: [key, run] });
     },
@@ -76,21 +76,21 @@ export function useDecide(run: string) {
 export function environmentsQuery(run: string) {
   return queryOptions({
     queryKey: ["environments", run],
-    queryFn: async (): Promise<EnvironmentRow[]> => (await body(api.GET("/api/runs/{run}/environments", at(run)))).results,
+    queryFn: async (): Promise<EnvironmentRow[]> => (await body(api.GET("/api/v1/runs/{run}/environments", at(run)))).results,
   });
 }
 
 export function mixingQuery(run: string) {
   return queryOptions({
     queryKey: ["mixing", run],
-    queryFn: async (): Promise<EnvironmentMixing[]> => (await body(api.GET("/api/runs/{run}/mixing", at(run)))).environments,
+    queryFn: async (): Promise<EnvironmentMixing[]> => (await body(api.GET("/api/v1/runs/{run}/mixing", at(run)))).environments,
   });
 }
 
 export function ledgerQuery(run: string) {
   return queryOptions({
     queryKey: ["ledger", run],
-    queryFn: (): Promise<LedgerAnswer> => body(api.GET("/api/runs/{run}/ledger", at(run))),
+    queryFn: (): Promise<LedgerAnswer> => body(api.GET("/api/v1/runs/{run}/ledger", at(run))),
   });
 }
 
@@ -98,7 +98,7 @@ export function ledgerQuery(run: string) {
 export function arrivalsQuery(run: string) {
   return queryOptions({
     queryKey: ["arrivals", run],
-    queryFn: async (): Promise<EnvironmentPushRate[]> => (await body(api.GET("/api/runs/{run}/arrivals", at(run)))).results,
+    queryFn: async (): Promise<EnvironmentPushRate[]> => (await body(api.GET("/api/v1/runs/{run}/push-rates", at(run)))).results,
   });
 }
 
@@ -111,7 +111,9 @@ function useEnvironmentChange<T extends AskedChange>(run: string) {
   return useMutation({
     mutationFn: (asked: T): Promise<EnvironmentRow> => {
       const { envId, ...change }: AskedChange = asked;
-      return body(api.PATCH("/api/runs/{run}/environments/{env_id}", { params: { path: { run, env_id: String(envId) } }, body: change }));
+      return body(
+        api.PATCH("/api/v1/runs/{run}/environments/{env_id}", { params: { path: { run, env_id: String(envId) } }, body: change }),
+      );
     },
     onSettled: () => {
       for (const key of ["environments", "mixing"]) void client.invalidateQueries({ queryKey: [key, run] });

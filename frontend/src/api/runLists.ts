@@ -19,7 +19,7 @@ const REREAD_MS = 5_000;
 
 export const qualifiersQuery = queryOptions({
   queryKey: ["run-filter"],
-  queryFn: async () => (await body(api.GET("/api/run-filter"))).results,
+  queryFn: async () => (await body(api.GET("/api/v1/run-filter"))).results,
   staleTime: Number.POSITIVE_INFINITY,
 });
 
@@ -29,7 +29,7 @@ export type ValueOf = (typeof VALUES_OF)[number];
 export function valuesQuery(of: ValueOf, part: string) {
   return queryOptions({
     queryKey: ["run-filter", "values", of, part],
-    queryFn: async () => (await body(api.GET("/api/run-filter/values", { params: { query: { of, part } } }))).results,
+    queryFn: async () => (await body(api.GET("/api/v1/run-filter/values", { params: { query: { of, part } } }))).results,
     staleTime: 30_000,
   });
 }
@@ -39,7 +39,7 @@ export function runsQuery(q: string, sort: Sort) {
   return infiniteQueryOptions({
     queryKey: ["runs", q, sort],
     queryFn: ({ pageParam }) =>
-      body(api.GET("/api/runs", { params: { query: { q, sort, limit: preferences().rows, cursor: pageParam || undefined } } })),
+      body(api.GET("/api/v1/runs", { params: { query: { q, sort, limit: preferences().rows, cursor: pageParam || undefined } } })),
     initialPageParam: "",
     getNextPageParam: (page) => page.next ?? undefined,
     refetchInterval: REREAD_MS,
@@ -59,7 +59,8 @@ export function foundRunsQuery(typed: string) {
     .join(" ");
   return queryOptions({
     queryKey: ["found-runs", q],
-    queryFn: async () => (await body(api.GET("/api/runs", { params: { query: { q, sort: "-changed", limit: FOUND_AT_MOST } } }))).results,
+    queryFn: async () =>
+      (await body(api.GET("/api/v1/runs", { params: { query: { q, sort: "-changed", limit: FOUND_AT_MOST } } }))).results,
     staleTime: 5_000,
     placeholderData: (before) => before,
   });
@@ -68,8 +69,8 @@ export function foundRunsQuery(typed: string) {
 /** Summaries of runs that the live list does not include. */
 export function runActivityQuery(ids: number[]) {
   return queryOptions({
-    queryKey: ["run-outlooks", ids],
-    queryFn: async () => (await body(api.GET("/api/run-outlooks", { params: { query: { ids: ids.join(",") } } }))).results,
+    queryKey: ["run-activity", ids],
+    queryFn: async () => (await body(api.GET("/api/v1/run-activity", { params: { query: { ids: ids.join(",") } } }))).results,
     enabled: ids.length > 0,
     refetchInterval: REREAD_MS,
     placeholderData: (before) => before,
@@ -89,7 +90,7 @@ export async function actOnRuns(wanted: Wanted, tell: (done: number, left: numbe
     const ids = "ids" in which ? which.ids : null;
     const q = "q" in which ? which.q : null;
     const answer: Schemas["ActedOnRuns"] = await body(
-      api.POST("/api/run-actions", { body: { action, ids, q, reason, tag, after_id: after } }),
+      api.POST("/api/v1/run-actions", { body: { action, ids, q, reason, tag, after_id: after } }),
     );
     all.push(...answer.results);
     tell(all.length, answer.left);

@@ -11,7 +11,7 @@ export type RunConfigSchema = { schema: JsonSchema; presets: Preset[] };
 export const schemaQuery = queryOptions({
   queryKey: ["run-config-schema"],
   queryFn: async (): Promise<RunConfigSchema> => {
-    const { schema, presets } = await body(api.GET("/api/run-config-schema"));
+    const { schema, presets } = await body(api.GET("/api/v1/run-config-schema"));
     return { schema: schema as JsonSchema, presets };
   },
   staleTime: Number.POSITIVE_INFINITY,
@@ -21,21 +21,21 @@ type NewRun = { name: string; preset: string; config: Record<string, unknown>; s
 
 export function useCreateRun() {
   return useMutation({
-    mutationFn: (run: NewRun) => body(api.POST("/api/runs", { body: { kind: "fleet", tags: [], lenient: false, ...run } })),
+    mutationFn: (run: NewRun) => body(api.POST("/api/v1/runs", { body: { kind: "fleet", tags: [], lenient: false, ...run } })),
   });
 }
 
 /** Validate a launch; nothing is stored. */
 export function useCheckRun() {
   return useMutation({
-    mutationFn: (run: Omit<NewRun, "start">): Promise<RunCheck> => body(api.POST("/api/run-checks", { body: run })),
+    mutationFn: (run: Omit<NewRun, "start">): Promise<RunCheck> => body(api.POST("/api/v1/run-checks", { body: run })),
   });
 }
 
 export function runQuery(name: string) {
   return queryOptions({
     queryKey: ["run", name],
-    queryFn: (): Promise<RunDetail> => body(api.GET("/api/runs/{run}", { params: { path: { run: name } } })),
+    queryFn: (): Promise<RunDetail> => body(api.GET("/api/v1/runs/{run}", { params: { path: { run: name } } })),
     // Data that the router prefetched is not fetched again on mount.
     staleTime: 3_000,
     retry: false,
@@ -48,7 +48,7 @@ type NewSize = { workers: number; reason: string };
 export function useResize(name: string) {
   return useMutation({
     mutationFn: ({ workers, reason }: NewSize): Promise<RunDetail> =>
-      body(api.PATCH("/api/runs/{run}", { params: { path: { run: name } }, body: { num_workers: workers, reason } })),
+      body(api.PATCH("/api/v1/runs/{run}", { params: { path: { run: name } }, body: { num_workers: workers, reason } })),
   });
 }
 
@@ -56,7 +56,7 @@ export function useResize(name: string) {
 export function useReset(name: string) {
   return useMutation({
     mutationFn: (reason: string): Promise<RunDetail> =>
-      body(api.POST("/api/runs/{run}/reset", { params: { path: { run: name } }, body: { reason } })),
+      body(api.POST("/api/v1/runs/{run}/reset", { params: { path: { run: name } }, body: { reason } })),
   });
 }
 
@@ -65,7 +65,7 @@ export type Asked = { verb: RunVerb; reason: string };
 export function useAsk(name: string) {
   return useMutation({
     mutationFn: ({ verb, reason }: Asked): Promise<RunDetail> =>
-      body(api.POST(`/api/runs/{run}/${verb}`, { params: { path: { run: name } }, body: { reason } })),
+      body(api.POST(`/api/v1/runs/{run}/${verb}`, { params: { path: { run: name } }, body: { reason } })),
   });
 }
 
@@ -77,7 +77,7 @@ export function useChangeLimits(name: string) {
   const queries = useQueryClient();
   return useMutation({
     mutationFn: (limits: NewLimits): Promise<RunDetail> =>
-      body(api.PATCH("/api/runs/{run}", { params: { path: { run: name } }, body: limits })),
+      body(api.PATCH("/api/v1/runs/{run}", { params: { path: { run: name } }, body: limits })),
     onSettled: () => queries.invalidateQueries({ queryKey: ["queue", name] }),
   });
 }
@@ -89,7 +89,7 @@ export function useChangeRun(name: string) {
   const queries = useQueryClient();
   return useMutation({
     mutationFn: (change: ChangeRun): Promise<RunDetail> =>
-      body(api.PATCH("/api/runs/{run}", { params: { path: { run: name } }, body: change })),
+      body(api.PATCH("/api/v1/runs/{run}", { params: { path: { run: name } }, body: change })),
     onSettled: () => Promise.all(["queue", "changes"].map((key) => queries.invalidateQueries({ queryKey: [key, name] }))),
   });
 }
@@ -99,7 +99,7 @@ export function useSetTags(name: string) {
   const queries = useQueryClient();
   return useMutation({
     mutationFn: (wanted: { tags: string[]; reason: string }): Promise<RunDetail> =>
-      body(api.PUT("/api/runs/{run}/tags", { params: { path: { run: name } }, body: wanted })),
+      body(api.PUT("/api/v1/runs/{run}/tags", { params: { path: { run: name } }, body: wanted })),
     onSettled: () => queries.invalidateQueries({ queryKey: ["run-filter", "values", "tag"] }),
   });
 }

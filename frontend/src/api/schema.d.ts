@@ -24,7 +24,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/alert-rules": {
+    "/api/v1/alert-kinds": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the kinds of alerts
+         * @description Returns the title, the default severity and the recommended action of each kind.
+         */
+        get: operations["alert_kinds_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/alert-rules": {
         parameters: {
             query?: never;
             header?: never;
@@ -41,14 +61,14 @@ export interface paths {
          * Create an alert rule
          * @description Evaluation begins within seconds.
          */
-        post: operations["alert_rules_make"];
+        post: operations["alert_rules_create"];
         delete?: never;
         options?: never;
         head?: never;
         patch?: never;
         trace?: never;
     };
-    "/api/alert-rules/{rule}": {
+    "/api/v1/alert-rules/{rule}": {
         parameters: {
             query?: never;
             header?: never;
@@ -56,12 +76,12 @@ export interface paths {
             cookie?: never;
         };
         /** Get an alert rule */
-        get: operations["alert_rules_show"];
+        get: operations["alert_rules_get"];
         /**
          * Replace an alert rule
          * @description A disabled rule is kept and not evaluated.
          */
-        put: operations["alert_rules_set"];
+        put: operations["alert_rules_replace"];
         post?: never;
         /**
          * Delete an alert rule
@@ -73,7 +93,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/alert-rules/preview": {
+    "/api/v1/alert-rules/preview": {
         parameters: {
             query?: never;
             header?: never;
@@ -82,8 +102,8 @@ export interface paths {
         };
         /**
          * Backtest an alert rule
-         * @description Returns the periods in which the rule would have fired, with the curves. Stores
-         *     nothing.
+         * @description Returns the periods in which the rule would have fired, with the curves; newest run
+         *     first. Stores nothing.
          */
         get: operations["alert_rules_preview"];
         put?: never;
@@ -94,7 +114,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/alert-silences": {
+    "/api/v1/alert-silences": {
         parameters: {
             query?: never;
             header?: never;
@@ -111,14 +131,14 @@ export interface paths {
          * Create an alert silence
          * @description Alerts of the kind or rule send no notifications until the silence expires.
          */
-        post: operations["alert_silences_make"];
+        post: operations["alert_silences_create"];
         delete?: never;
         options?: never;
         head?: never;
         patch?: never;
         trace?: never;
     };
-    "/api/alert-silences/{silence}/end": {
+    "/api/v1/alert-silences/{silence}/end": {
         parameters: {
             query?: never;
             header?: never;
@@ -138,7 +158,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/alerts": {
+    "/api/v1/alerts": {
         parameters: {
             query?: never;
             header?: never;
@@ -158,7 +178,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/alerts/{alert}": {
+    "/api/v1/alerts/{alert}": {
         parameters: {
             query?: never;
             header?: never;
@@ -169,7 +189,7 @@ export interface paths {
          * Get an alert
          * @description Returns its details and notifications.
          */
-        get: operations["alerts_show"];
+        get: operations["alerts_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -178,7 +198,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/alerts/{alert}/acknowledge": {
+    "/api/v1/alerts/{alert}/acknowledge": {
         parameters: {
             query?: never;
             header?: never;
@@ -195,7 +215,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/alerts/{alert}/resolve": {
+    "/api/v1/alerts/{alert}/resolve": {
         parameters: {
             query?: never;
             header?: never;
@@ -215,7 +235,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/audit": {
+    "/api/v1/audit": {
         parameters: {
             query?: never;
             header?: never;
@@ -235,7 +255,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/audit.csv": {
+    "/api/v1/audit.csv": {
         parameters: {
             query?: never;
             header?: never;
@@ -252,7 +272,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/cluster": {
+    "/api/v1/cluster": {
         parameters: {
             query?: never;
             header?: never;
@@ -267,7 +287,7 @@ export interface paths {
          *     Each part is probed for at most one second; a part that does not answer is reported
          *     as unreachable.
          */
-        get: operations["cluster_show"];
+        get: operations["cluster_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -276,7 +296,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/cluster/nodes/{node}/cordon": {
+    "/api/v1/cluster/nodes/{node}/cordon": {
         parameters: {
             query?: never;
             header?: never;
@@ -301,7 +321,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/comparisons": {
+    "/api/v1/comparisons": {
         parameters: {
             query?: never;
             header?: never;
@@ -318,14 +338,14 @@ export interface paths {
          * Save a comparison
          * @description Visible to all users; its curves continue with their runs.
          */
-        post: operations["comparisons_keep"];
+        post: operations["comparisons_create"];
         delete?: never;
         options?: never;
         head?: never;
         patch?: never;
         trace?: never;
     };
-    "/api/comparisons/{comparison}": {
+    "/api/v1/comparisons/{comparison}": {
         parameters: {
             query?: never;
             header?: never;
@@ -333,20 +353,20 @@ export interface paths {
             cookie?: never;
         };
         /** Get a comparison */
-        get: operations["comparisons_show"];
+        get: operations["comparisons_get"];
         put?: never;
         post?: never;
         /**
          * Delete a comparison
          * @description Its runs are not changed.
          */
-        delete: operations["comparisons_forget"];
+        delete: operations["comparisons_delete"];
         options?: never;
         head?: never;
         patch?: never;
         trace?: never;
     };
-    "/api/comparisons/{comparison}/file": {
+    "/api/v1/comparisons/{comparison}/file": {
         parameters: {
             query?: never;
             header?: never;
@@ -366,86 +386,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/deck": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** Get the server's version and sign-in options */
-        get: operations["deck_show"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/deck/kept": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * List retention periods
-         * @description For each kind of data: the limits with their settings, the size and the count.
-         */
-        get: operations["kept_list"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/deck/licences": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * List third-party licenses
-         * @description Each installed package with the license that it declares.
-         */
-        get: operations["licences_list"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/deck/notice": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** Get the announcement */
-        get: operations["notice_show"];
-        /**
-         * Post an announcement
-         * @description Replaces the current one.
-         */
-        put: operations["notice_set"];
-        post?: never;
-        /** Remove the announcement */
-        delete: operations["notice_clear"];
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/environments": {
+    "/api/v1/environments": {
         parameters: {
             query?: never;
             header?: never;
@@ -456,7 +397,7 @@ export interface paths {
          * List environments
          * @description By name: environments used by runs and environments available to new runs.
          */
-        get: operations["environments_known"];
+        get: operations["environments_list"];
         put?: never;
         post?: never;
         delete?: never;
@@ -465,7 +406,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/environments/one": {
+    "/api/v1/environments/approvals": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Allow or deny an environment
+         * @description A denied spec is refused for new runs with the given reason.
+         */
+        put: operations["environments_approve"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/environments/detail": {
         parameters: {
             query?: never;
             header?: never;
@@ -476,7 +437,7 @@ export interface paths {
          * Get an environment
          * @description With the newest runs that use it and its launch settings.
          */
-        get: operations["environments_known_one"];
+        get: operations["environments_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -485,7 +446,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/environments/try": {
+    "/api/v1/environments/probes": {
         parameters: {
             query?: never;
             header?: never;
@@ -500,34 +461,14 @@ export interface paths {
          *
          *     It runs in a separate process without secrets, on the machine of the server.
          */
-        post: operations["environments_try"];
+        post: operations["environments_probe"];
         delete?: never;
         options?: never;
         head?: never;
         patch?: never;
         trace?: never;
     };
-    "/api/environments/verdict": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        /**
-         * Allow or deny an environment
-         * @description A denied spec is refused for new runs with the given reason.
-         */
-        put: operations["environments_judge"];
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/limits": {
+    "/api/v1/limits": {
         parameters: {
             query?: never;
             header?: never;
@@ -538,7 +479,7 @@ export interface paths {
          * List limits
          * @description Maximum sizes and counts; errors refer to them by the same names.
          */
-        get: operations["limits"];
+        get: operations["limits_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -547,7 +488,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/metrics/lines": {
+    "/api/v1/metrics/lines": {
         parameters: {
             query?: never;
             header?: never;
@@ -567,7 +508,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/presets": {
+    "/api/v1/presets": {
         parameters: {
             query?: never;
             header?: never;
@@ -576,7 +517,8 @@ export interface paths {
         };
         /**
          * List saved presets
-         * @description Shared presets and your own; `GET /api/run-config-schema` returns the built-in ones.
+         * @description Shared presets and your own, by name; `GET /api/v1/run-config-schema` returns the built-in
+         *     ones.
          */
         get: operations["presets_list"];
         put?: never;
@@ -584,14 +526,14 @@ export interface paths {
          * Save a preset
          * @description An invalid configuration, or one that contains a secret, is refused.
          */
-        post: operations["presets_save"];
+        post: operations["presets_create"];
         delete?: never;
         options?: never;
         head?: never;
         patch?: never;
         trace?: never;
     };
-    "/api/presets/{preset}": {
+    "/api/v1/presets/{preset}": {
         parameters: {
             query?: never;
             header?: never;
@@ -599,7 +541,7 @@ export interface paths {
             cookie?: never;
         };
         /** Get a preset */
-        get: operations["presets_show"];
+        get: operations["presets_get"];
         put?: never;
         post?: never;
         /**
@@ -613,10 +555,10 @@ export interface paths {
          * Update a preset
          * @description Refused if it has changed since you read it.
          */
-        patch: operations["presets_change"];
+        patch: operations["presets_update"];
         trace?: never;
     };
-    "/api/prompts": {
+    "/api/v1/prompts": {
         parameters: {
             query?: never;
             header?: never;
@@ -625,9 +567,9 @@ export interface paths {
         };
         /**
          * List recent prompts of runs
-         * @description With the scores of each prompt.
+         * @description Most widely shared first, with the scores of each prompt.
          */
-        get: operations["prompts_of_runs"];
+        get: operations["prompts_list"];
         put?: never;
         post?: never;
         delete?: never;
@@ -636,7 +578,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/run-actions": {
+    "/api/v1/run-actions": {
         parameters: {
             query?: never;
             header?: never;
@@ -649,14 +591,34 @@ export interface paths {
          * Apply an action to many runs
          * @description At most 100 runs per request; the result of each is returned.
          */
-        post: operations["runs_act_on_many"];
+        post: operations["runs_act"];
         delete?: never;
         options?: never;
         head?: never;
         patch?: never;
         trace?: never;
     };
-    "/api/run-checks": {
+    "/api/v1/run-activity": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get summaries of runs
+         * @description Queue, fleet and returns; unknown values are omitted.
+         */
+        get: operations["run_activity"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/run-checks": {
         parameters: {
             query?: never;
             header?: never;
@@ -678,7 +640,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/run-config-schema": {
+    "/api/v1/run-config-schema": {
         parameters: {
             query?: never;
             header?: never;
@@ -698,7 +660,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/run-costs": {
+    "/api/v1/run-costs": {
         parameters: {
             query?: never;
             header?: never;
@@ -707,7 +669,7 @@ export interface paths {
         };
         /**
          * Get the costs of runs
-         * @description Used and dropped data of runs, and the lifetime of their workers.
+         * @description Used and dropped data of runs, and the lifetime of their workers, in the order of `runs`.
          */
         get: operations["run_costs"];
         put?: never;
@@ -718,7 +680,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/run-filter": {
+    "/api/v1/run-diagnoses": {
         parameters: {
             query?: never;
             header?: never;
@@ -726,10 +688,10 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get the run filter syntax
-         * @description Fields, operators and an example of each.
+         * Get diagnoses of runs
+         * @description The bottleneck of each run; deleted runs are omitted.
          */
-        get: operations["run_filter_show"];
+        get: operations["run_diagnoses"];
         put?: never;
         post?: never;
         delete?: never;
@@ -738,7 +700,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/run-filter/values": {
+    "/api/v1/run-filter": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the run filter syntax
+         * @description Fields, operators and an example of each, in a fixed order.
+         */
+        get: operations["run_filter_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/run-filter/values": {
         parameters: {
             query?: never;
             header?: never;
@@ -758,47 +740,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/run-outlooks": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Get summaries of runs
-         * @description Queue, fleet and returns; unknown values are omitted.
-         */
-        get: operations["run_outlooks"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/run-verdicts": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Get diagnoses of runs
-         * @description The bottleneck of each run; deleted runs are omitted.
-         */
-        get: operations["run_verdicts"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/runs": {
+    "/api/v1/runs": {
         parameters: {
             query?: never;
             header?: never;
@@ -822,7 +764,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs.csv": {
+    "/api/v1/runs.csv": {
         parameters: {
             query?: never;
             header?: never;
@@ -842,7 +784,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}": {
+    "/api/v1/runs/{run}": {
         parameters: {
             query?: never;
             header?: never;
@@ -853,7 +795,7 @@ export interface paths {
          * Get a run
          * @description With its configuration.
          */
-        get: operations["runs_show"];
+        get: operations["runs_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -863,10 +805,10 @@ export interface paths {
          * Update a run
          * @description Changes settings that may change while a run is active.
          */
-        patch: operations["runs_change"];
+        patch: operations["runs_update"];
         trace?: never;
     };
-    "/api/runs/{run}/annotations": {
+    "/api/v1/runs/{run}/annotations": {
         parameters: {
             query?: never;
             header?: never;
@@ -875,7 +817,7 @@ export interface paths {
         };
         /**
          * List annotations
-         * @description Annotations by users, and the changes of the run that charts show.
+         * @description Annotations by users, and the changes of the run that charts show, oldest first.
          */
         get: operations["annotations_list"];
         put?: never;
@@ -883,14 +825,14 @@ export interface paths {
          * Create an annotation
          * @description A short text at a point in time, a step or an amount.
          */
-        post: operations["annotations_write"];
+        post: operations["annotations_create"];
         delete?: never;
         options?: never;
         head?: never;
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/annotations/{annotation}": {
+    "/api/v1/runs/{run}/annotations/{annotation}": {
         parameters: {
             query?: never;
             header?: never;
@@ -910,7 +852,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/archives": {
+    "/api/v1/runs/{run}/archives": {
         parameters: {
             query?: never;
             header?: never;
@@ -934,7 +876,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/archives/{archive}": {
+    "/api/v1/runs/{run}/archives/{archive}": {
         parameters: {
             query?: never;
             header?: never;
@@ -958,7 +900,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/archives/{archive}/file": {
+    "/api/v1/runs/{run}/archives/{archive}/file": {
         parameters: {
             query?: never;
             header?: never;
@@ -975,27 +917,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/arrivals": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Get push rates of environments
-         * @description Pushes within the last minute; environments without pushes are omitted.
-         */
-        get: operations["arrivals_list"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/runs/{run}/batches": {
+    "/api/v1/runs/{run}/batches": {
         parameters: {
             query?: never;
             header?: never;
@@ -1015,7 +937,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/batches/{batch}": {
+    "/api/v1/runs/{run}/batches/{batch}": {
         parameters: {
             query?: never;
             header?: never;
@@ -1035,7 +957,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/batches/{batch}/ack": {
+    "/api/v1/runs/{run}/batches/{batch}/ack": {
         parameters: {
             query?: never;
             header?: never;
@@ -1055,7 +977,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/batches/{batch}/discard": {
+    "/api/v1/runs/{run}/batches/{batch}/discard": {
         parameters: {
             query?: never;
             header?: never;
@@ -1076,7 +998,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/batches/{batch}/items": {
+    "/api/v1/runs/{run}/batches/{batch}/items": {
         parameters: {
             query?: never;
             header?: never;
@@ -1096,7 +1018,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/batches/{batch}/release": {
+    "/api/v1/runs/{run}/batches/{batch}/release": {
         parameters: {
             query?: never;
             header?: never;
@@ -1116,7 +1038,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/batches/next": {
+    "/api/v1/runs/{run}/batches/next": {
         parameters: {
             query?: never;
             header?: never;
@@ -1137,7 +1059,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/batches/preview": {
+    "/api/v1/runs/{run}/batches/preview": {
         parameters: {
             query?: never;
             header?: never;
@@ -1157,7 +1079,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/bias": {
+    "/api/v1/runs/{run}/bias": {
         parameters: {
             query?: never;
             header?: never;
@@ -1177,7 +1099,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/bundle": {
+    "/api/v1/runs/{run}/bundle": {
         parameters: {
             query?: never;
             header?: never;
@@ -1197,7 +1119,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/capture-scores": {
+    "/api/v1/runs/{run}/capture-scores": {
         parameters: {
             query?: never;
             header?: never;
@@ -1218,7 +1140,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/captures": {
+    "/api/v1/runs/{run}/captures": {
         parameters: {
             query?: never;
             header?: never;
@@ -1238,7 +1160,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/captures/{session}": {
+    "/api/v1/runs/{run}/captures/{session}": {
         parameters: {
             query?: never;
             header?: never;
@@ -1258,7 +1180,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/captures/{session}/calls": {
+    "/api/v1/runs/{run}/captures/{session}/calls": {
         parameters: {
             query?: never;
             header?: never;
@@ -1271,14 +1193,14 @@ export interface paths {
          * Add a call to a captured session
          * @description The first call creates the session.
          */
-        post: operations["captures_add_call"];
+        post: operations["captures_create_call"];
         delete?: never;
         options?: never;
         head?: never;
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/drain": {
+    "/api/v1/runs/{run}/drain": {
         parameters: {
             query?: never;
             header?: never;
@@ -1298,7 +1220,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/environments": {
+    "/api/v1/runs/{run}/environments": {
         parameters: {
             query?: never;
             header?: never;
@@ -1309,7 +1231,7 @@ export interface paths {
          * List a run's environments
          * @description In the order of registration.
          */
-        get: operations["runs_environments"];
+        get: operations["run_environments_list"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1318,7 +1240,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/environments/{env_id}": {
+    "/api/v1/runs/{run}/environments/{env_id}": {
         parameters: {
             query?: never;
             header?: never;
@@ -1335,10 +1257,10 @@ export interface paths {
          * Update a run's environment
          * @description Changes its weight, its minimum share, its connection state or its mute state.
          */
-        patch: operations["environments_change"];
+        patch: operations["run_environments_update"];
         trace?: never;
     };
-    "/api/runs/{run}/episodes": {
+    "/api/v1/runs/{run}/episodes": {
         parameters: {
             query?: never;
             header?: never;
@@ -1347,9 +1269,9 @@ export interface paths {
         };
         /**
          * List episode windows
-         * @description Oldest first; without `after` the newest ones.
+         * @description Newest first.
          */
-        get: operations["episodes"];
+        get: operations["episodes_list"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1358,7 +1280,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/episodes/{report}/fragments": {
+    "/api/v1/runs/{run}/episodes/{report}/fragments": {
         parameters: {
             query?: never;
             header?: never;
@@ -1367,7 +1289,8 @@ export interface paths {
         };
         /**
          * List an episode's fragments
-         * @description The stored fragments of the reported episode with a return or length.
+         * @description The stored fragments of the reported episode with a return or length, in the order of its
+         *     steps.
          */
         get: operations["episodes_fragments"];
         put?: never;
@@ -1378,7 +1301,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/episodes/matches": {
+    "/api/v1/runs/{run}/episodes/distribution": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the distribution of episodes
+         * @description Returns or lengths over the life of the run.
+         */
+        get: operations["episodes_spread"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run}/episodes/matches": {
         parameters: {
             query?: never;
             header?: never;
@@ -1387,7 +1330,7 @@ export interface paths {
         };
         /**
          * Find reports by return or length
-         * @description The newest reports with an episode in the range.
+         * @description The newest reports with an episode in the range, newest first.
          */
         get: operations["episodes_matches"];
         put?: never;
@@ -1398,7 +1341,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/episodes/outliers": {
+    "/api/v1/runs/{run}/episodes/outliers": {
         parameters: {
             query?: never;
             header?: never;
@@ -1419,27 +1362,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/episodes/spread": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Get the distribution of episodes
-         * @description Returns or lengths over the life of the run.
-         */
-        get: operations["episodes_spread"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/runs/{run}/episodes/summary": {
+    "/api/v1/runs/{run}/episodes/summary": {
         parameters: {
             query?: never;
             header?: never;
@@ -1459,7 +1382,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/evaluations": {
+    "/api/v1/runs/{run}/evaluations": {
         parameters: {
             query?: never;
             header?: never;
@@ -1470,7 +1393,7 @@ export interface paths {
          * List evaluations
          * @description Newest first.
          */
-        get: operations["evaluations"];
+        get: operations["evaluations_list"];
         put?: never;
         /**
          * Request evaluations of lessons
@@ -1483,7 +1406,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/evaluations/{evaluation}": {
+    "/api/v1/runs/{run}/evaluations/{evaluation}": {
         parameters: {
             query?: never;
             header?: never;
@@ -1494,7 +1417,7 @@ export interface paths {
          * Get an evaluation
          * @description With sample answers.
          */
-        get: operations["evaluation"];
+        get: operations["evaluations_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1503,7 +1426,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/evaluations/{evaluation}/lease": {
+    "/api/v1/runs/{run}/evaluations/{evaluation}/lease": {
         parameters: {
             query?: never;
             header?: never;
@@ -1515,7 +1438,7 @@ export interface paths {
          * Renew an evaluation's lease
          * @description For the worker with the current fence.
          */
-        put: operations["evaluation_lease"];
+        put: operations["evaluations_renew_lease"];
         post?: never;
         delete?: never;
         options?: never;
@@ -1523,7 +1446,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/events": {
+    "/api/v1/runs/{run}/events": {
         parameters: {
             query?: never;
             header?: never;
@@ -1534,7 +1457,7 @@ export interface paths {
          * List a run's events
          * @description Newest first.
          */
-        get: operations["runs_events"];
+        get: operations["run_events_list"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1543,7 +1466,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/fleet": {
+    "/api/v1/runs/{run}/fleet": {
         parameters: {
             query?: never;
             header?: never;
@@ -1554,7 +1477,7 @@ export interface paths {
          * Get the fleet
          * @description Desired and last reported state.
          */
-        get: operations["fleet"];
+        get: operations["fleet_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1563,7 +1486,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/fleet/attempts": {
+    "/api/v1/runs/{run}/fleet/attempts": {
         parameters: {
             query?: never;
             header?: never;
@@ -1574,7 +1497,7 @@ export interface paths {
          * List worker incarnations
          * @description Newest first, with machine, lifetime and exit reason.
          */
-        get: operations["worker_attempts"];
+        get: operations["worker_attempts_list"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1583,7 +1506,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/fleet/control": {
+    "/api/v1/runs/{run}/fleet/control": {
         parameters: {
             query?: never;
             header?: never;
@@ -1603,7 +1526,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/fleet/logs": {
+    "/api/v1/runs/{run}/fleet/logs": {
         parameters: {
             query?: never;
             header?: never;
@@ -1624,7 +1547,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/fleet/logs/{log_request}": {
+    "/api/v1/runs/{run}/fleet/logs/{log_request}": {
         parameters: {
             query?: never;
             header?: never;
@@ -1644,7 +1567,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/fleet/report": {
+    "/api/v1/runs/{run}/fleet/report": {
         parameters: {
             query?: never;
             header?: never;
@@ -1664,7 +1587,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/fleet/workers/{worker}/cordon": {
+    "/api/v1/runs/{run}/fleet/workers/{worker}/cordon": {
         parameters: {
             query?: never;
             header?: never;
@@ -1685,7 +1608,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/fleet/workers/{worker}/restart": {
+    "/api/v1/runs/{run}/fleet/workers/{worker}/restart": {
         parameters: {
             query?: never;
             header?: never;
@@ -1705,7 +1628,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/fleet/workers/{worker}/stacks": {
+    "/api/v1/runs/{run}/fleet/workers/{worker}/stacks": {
         parameters: {
             query?: never;
             header?: never;
@@ -1716,20 +1639,20 @@ export interface paths {
          * Get a worker's stack traces
          * @description The newest request and its answer.
          */
-        get: operations["worker_stacks_show"];
+        get: operations["worker_stacks_get"];
         put?: never;
         /**
          * Request a worker's stack traces
          * @description Read the answer with GET.
          */
-        post: operations["worker_stacks_ask"];
+        post: operations["worker_stacks_request"];
         delete?: never;
         options?: never;
         head?: never;
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/fleet/workers/{worker}/uncordon": {
+    "/api/v1/runs/{run}/fleet/workers/{worker}/uncordon": {
         parameters: {
             query?: never;
             header?: never;
@@ -1749,7 +1672,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/followers": {
+    "/api/v1/runs/{run}/followers": {
         parameters: {
             query?: never;
             header?: never;
@@ -1758,7 +1681,7 @@ export interface paths {
         };
         /**
          * List followers
-         * @description With the lag of each.
+         * @description By name, with the lag of each.
          */
         get: operations["followers_list"];
         put?: never;
@@ -1769,7 +1692,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/followers/{follower}": {
+    "/api/v1/runs/{run}/followers/{follower}": {
         parameters: {
             query?: never;
             header?: never;
@@ -1794,7 +1717,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/followers/{follower}/ack": {
+    "/api/v1/runs/{run}/followers/{follower}/ack": {
         parameters: {
             query?: never;
             header?: never;
@@ -1814,7 +1737,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/followers/{follower}/fetch": {
+    "/api/v1/runs/{run}/followers/{follower}/fetch": {
         parameters: {
             query?: never;
             header?: never;
@@ -1834,7 +1757,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/fragments": {
+    "/api/v1/runs/{run}/fragments": {
         parameters: {
             query?: never;
             header?: never;
@@ -1858,7 +1781,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/fragments/{fragment}": {
+    "/api/v1/runs/{run}/fragments/{fragment}": {
         parameters: {
             query?: never;
             header?: never;
@@ -1878,7 +1801,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/fragments/{fragment}/steps": {
+    "/api/v1/runs/{run}/fragments/{fragment}/steps": {
         parameters: {
             query?: never;
             header?: never;
@@ -1898,7 +1821,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/fragments/ack": {
+    "/api/v1/runs/{run}/fragments/ack": {
         parameters: {
             query?: never;
             header?: never;
@@ -1918,7 +1841,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/fragments/fetch": {
+    "/api/v1/runs/{run}/fragments/fetch": {
         parameters: {
             query?: never;
             header?: never;
@@ -1939,7 +1862,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/fragments/priorities": {
+    "/api/v1/runs/{run}/fragments/priorities": {
         parameters: {
             query?: never;
             header?: never;
@@ -1959,7 +1882,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/groups": {
+    "/api/v1/runs/{run}/groups": {
         parameters: {
             query?: never;
             header?: never;
@@ -1984,7 +1907,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/groups/{group}": {
+    "/api/v1/runs/{run}/groups/{group}": {
         parameters: {
             query?: never;
             header?: never;
@@ -2004,7 +1927,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/groups/{group}/content": {
+    "/api/v1/runs/{run}/groups/{group}/content": {
         parameters: {
             query?: never;
             header?: never;
@@ -2024,7 +1947,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/groups/{group}/sequences": {
+    "/api/v1/runs/{run}/groups/{group}/sequences": {
         parameters: {
             query?: never;
             header?: never;
@@ -2033,7 +1956,7 @@ export interface paths {
         };
         /**
          * List a group's sequences
-         * @description Score, length, turns and anomalies, without tokens.
+         * @description By index: score, length, turns and anomalies, without tokens.
          */
         get: operations["sequences_list"];
         put?: never;
@@ -2044,7 +1967,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/groups/{group}/sequences/{sequence}": {
+    "/api/v1/runs/{run}/groups/{group}/sequences/{sequence}": {
         parameters: {
             query?: never;
             header?: never;
@@ -2064,7 +1987,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/groups/{group}/sequences/{sequence}/messages": {
+    "/api/v1/runs/{run}/groups/{group}/sequences/{sequence}/messages": {
         parameters: {
             query?: never;
             header?: never;
@@ -2073,7 +1996,7 @@ export interface paths {
         };
         /**
          * List a sequence's messages
-         * @description Each text is cut to `characters`.
+         * @description In order; each text is cut to `characters`.
          */
         get: operations["sequences_messages"];
         put?: never;
@@ -2084,7 +2007,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/groups/discard": {
+    "/api/v1/runs/{run}/groups/discard": {
         parameters: {
             query?: never;
             header?: never;
@@ -2107,7 +2030,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/groups/export": {
+    "/api/v1/runs/{run}/groups/export": {
         parameters: {
             query?: never;
             header?: never;
@@ -2127,7 +2050,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/groups/facets": {
+    "/api/v1/runs/{run}/groups/facets": {
         parameters: {
             query?: never;
             header?: never;
@@ -2147,7 +2070,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/kill": {
+    "/api/v1/runs/{run}/kill": {
         parameters: {
             query?: never;
             header?: never;
@@ -2167,7 +2090,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/labels/{label}": {
+    "/api/v1/runs/{run}/labels/{label}": {
         parameters: {
             query?: never;
             header?: never;
@@ -2179,7 +2102,7 @@ export interface paths {
          * Name a label
          * @description The name applies to this run.
          */
-        put: operations["labels_name"];
+        put: operations["labels_update"];
         post?: never;
         delete?: never;
         options?: never;
@@ -2187,7 +2110,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/ledger": {
+    "/api/v1/runs/{run}/ledger": {
         parameters: {
             query?: never;
             header?: never;
@@ -2207,7 +2130,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/lessons": {
+    "/api/v1/runs/{run}/lessons": {
         parameters: {
             query?: never;
             header?: never;
@@ -2216,9 +2139,9 @@ export interface paths {
         };
         /**
          * List lessons
-         * @description Empty before the run has registered them.
+         * @description In topological order of their requirements; empty before the run has registered them.
          */
-        get: operations["lessons"];
+        get: operations["lessons_list"];
         put?: never;
         post?: never;
         delete?: never;
@@ -2227,7 +2150,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/lessons/{lesson}/micro-evaluations": {
+    "/api/v1/runs/{run}/lessons/{lesson}/micro-evaluations": {
         parameters: {
             query?: never;
             header?: never;
@@ -2247,7 +2170,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/lessons/{lesson}/outcomes": {
+    "/api/v1/runs/{run}/lessons/{lesson}/outcomes": {
         parameters: {
             query?: never;
             header?: never;
@@ -2267,7 +2190,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/lessons/{lesson}/steering": {
+    "/api/v1/runs/{run}/lessons/{lesson}/steering": {
         parameters: {
             query?: never;
             header?: never;
@@ -2287,7 +2210,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/lessons/history": {
+    "/api/v1/runs/{run}/lessons/history": {
         parameters: {
             query?: never;
             header?: never;
@@ -2307,7 +2230,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/lessons/progress": {
+    "/api/v1/runs/{run}/lessons/progress": {
         parameters: {
             query?: never;
             header?: never;
@@ -2316,7 +2239,7 @@ export interface paths {
         };
         /**
          * Get lesson progress
-         * @description Samples and successes of each lesson by policy version of this epoch.
+         * @description Samples and successes of each lesson by policy version of this epoch, in lesson order.
          */
         get: operations["lesson_progress"];
         put?: never;
@@ -2327,7 +2250,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/lessons/tasks": {
+    "/api/v1/runs/{run}/lessons/tasks": {
         parameters: {
             query?: never;
             header?: never;
@@ -2347,7 +2270,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/marks": {
+    "/api/v1/runs/{run}/marks": {
         parameters: {
             query?: never;
             header?: never;
@@ -2365,14 +2288,14 @@ export interface paths {
          * @description Labels, pins or annotates up to 200 groups; earlier values are kept in the audit
          *     log.
          */
-        post: operations["marks_change"];
+        post: operations["marks_update"];
         delete?: never;
         options?: never;
         head?: never;
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/metric-layouts": {
+    "/api/v1/runs/{run}/metric-layouts": {
         parameters: {
             query?: never;
             header?: never;
@@ -2389,14 +2312,14 @@ export interface paths {
          * Create a metric layout
          * @description Shared layouts require the operator role.
          */
-        post: operations["metric_layouts_keep"];
+        post: operations["metric_layouts_create"];
         delete?: never;
         options?: never;
         head?: never;
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/metric-layouts/{layout}": {
+    "/api/v1/runs/{run}/metric-layouts/{layout}": {
         parameters: {
             query?: never;
             header?: never;
@@ -2408,19 +2331,19 @@ export interface paths {
          * Replace a metric layout
          * @description Allowed to its author and to operators.
          */
-        put: operations["metric_layouts_set"];
+        put: operations["metric_layouts_replace"];
         post?: never;
         /**
          * Delete a metric layout
          * @description Allowed to its author and to operators.
          */
-        delete: operations["metric_layouts_forget"];
+        delete: operations["metric_layouts_delete"];
         options?: never;
         head?: never;
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/metrics": {
+    "/api/v1/runs/{run}/metrics": {
         parameters: {
             query?: never;
             header?: never;
@@ -2429,29 +2352,52 @@ export interface paths {
         };
         /**
          * List metric samples
-         * @description The newest, oldest first; with `after` only later rows.
+         * @description Newest first.
          */
-        get: operations["metrics"];
+        get: operations["metrics_list"];
         put?: never;
         /**
          * Record metric samples
          * @description All or none.
          */
-        post: operations["record_metrics"];
+        post: operations["metrics_create"];
         delete?: never;
         options?: never;
         head?: never;
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/metrics/keys": {
+    "/api/v1/runs/{run}/metrics/context": {
         parameters: {
             query?: never;
             header?: never;
             path?: never;
             cookie?: never;
         };
-        /** List metrics with their last samples */
+        /**
+         * Get the context of a metric range
+         * @description Policy versions and batches at the time of the samples.
+         */
+        get: operations["metric_context"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run}/metrics/keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List metrics with their last samples
+         * @description By name.
+         */
         get: operations["metric_keys"];
         put?: never;
         post?: never;
@@ -2461,7 +2407,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/metrics/lines": {
+    "/api/v1/runs/{run}/metrics/lines": {
         parameters: {
             query?: never;
             header?: never;
@@ -2481,7 +2427,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/metrics/moment": {
+    "/api/v1/runs/{run}/metrics/names": {
         parameters: {
             query?: never;
             header?: never;
@@ -2489,26 +2435,9 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get the context of a metric range
-         * @description Policy versions and batches at the time of the samples.
+         * List metric names
+         * @description By name.
          */
-        get: operations["moment"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/runs/{run}/metrics/names": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** List metric names */
         get: operations["metric_names"];
         put?: never;
         post?: never;
@@ -2518,7 +2447,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/metrics/samples": {
+    "/api/v1/runs/{run}/metrics/samples": {
         parameters: {
             query?: never;
             header?: never;
@@ -2538,7 +2467,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/mixing": {
+    "/api/v1/runs/{run}/mixing": {
         parameters: {
             query?: never;
             header?: never;
@@ -2558,7 +2487,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/notes": {
+    "/api/v1/runs/{run}/notes": {
         parameters: {
             query?: never;
             header?: never;
@@ -2569,12 +2498,12 @@ export interface paths {
          * Get a run's notes
          * @description With their author.
          */
-        get: operations["runs_notes"];
+        get: operations["run_notes_get"];
         /**
          * Replace a run's notes
          * @description Refused if they have changed since you read them.
          */
-        put: operations["runs_write_notes"];
+        put: operations["run_notes_replace"];
         post?: never;
         delete?: never;
         options?: never;
@@ -2582,7 +2511,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/notes/{revision}": {
+    "/api/v1/runs/{run}/notes/{revision}": {
         parameters: {
             query?: never;
             header?: never;
@@ -2590,7 +2519,7 @@ export interface paths {
             cookie?: never;
         };
         /** Get a revision of a run's notes */
-        get: operations["runs_note"];
+        get: operations["run_notes_revision"];
         put?: never;
         post?: never;
         delete?: never;
@@ -2599,7 +2528,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/pause": {
+    "/api/v1/runs/{run}/pause": {
         parameters: {
             query?: never;
             header?: never;
@@ -2619,7 +2548,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/pipeline": {
+    "/api/v1/runs/{run}/pipeline": {
         parameters: {
             query?: never;
             header?: never;
@@ -2630,7 +2559,7 @@ export interface paths {
          * Get the pipeline diagnosis
          * @description Throughput of each stage within the last minute, and the bottleneck.
          */
-        get: operations["pipeline"];
+        get: operations["pipeline_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -2639,7 +2568,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/queue": {
+    "/api/v1/runs/{run}/push-rates": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get push rates of environments
+         * @description Pushes within the last minute, by environment; environments without pushes are omitted.
+         */
+        get: operations["push_rates_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run}/queue": {
         parameters: {
             query?: never;
             header?: never;
@@ -2659,7 +2608,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/recordings": {
+    "/api/v1/runs/{run}/recordings": {
         parameters: {
             query?: never;
             header?: never;
@@ -2670,7 +2619,7 @@ export interface paths {
          * List recordings
          * @description Newest first.
          */
-        get: operations["recordings"];
+        get: operations["recordings_list"];
         put?: never;
         /**
          * Request recordings
@@ -2683,7 +2632,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/recordings/{recording}": {
+    "/api/v1/runs/{run}/recordings/{recording}": {
         parameters: {
             query?: never;
             header?: never;
@@ -2695,7 +2644,7 @@ export interface paths {
          * Update a recording
          * @description Progress, or the video once it is ready.
          */
-        put: operations["recording_update"];
+        put: operations["recordings_update"];
         post?: never;
         delete?: never;
         options?: never;
@@ -2703,7 +2652,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/recordings/{recording}/content": {
+    "/api/v1/runs/{run}/recordings/{recording}/content": {
         parameters: {
             query?: never;
             header?: never;
@@ -2714,7 +2663,7 @@ export interface paths {
          * Download a recording
          * @description Supports byte ranges. An episode of text is returned as plain text.
          */
-        get: operations["recording_content"];
+        get: operations["recordings_content"];
         put?: never;
         post?: never;
         delete?: never;
@@ -2723,7 +2672,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/reset": {
+    "/api/v1/runs/{run}/reset": {
         parameters: {
             query?: never;
             header?: never;
@@ -2743,7 +2692,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/restorations": {
+    "/api/v1/runs/{run}/restorations": {
         parameters: {
             query?: never;
             header?: never;
@@ -2763,7 +2712,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/resume": {
+    "/api/v1/runs/{run}/resume": {
         parameters: {
             query?: never;
             header?: never;
@@ -2780,7 +2729,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/sets/{group_set}": {
+    "/api/v1/runs/{run}/sets/{group_set}": {
         parameters: {
             query?: never;
             header?: never;
@@ -2800,7 +2749,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/sets/{group_set}/drop": {
+    "/api/v1/runs/{run}/sets/{group_set}/drop": {
         parameters: {
             query?: never;
             header?: never;
@@ -2820,7 +2769,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/start": {
+    "/api/v1/runs/{run}/start": {
         parameters: {
             query?: never;
             header?: never;
@@ -2840,7 +2789,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/stop": {
+    "/api/v1/runs/{run}/stop": {
         parameters: {
             query?: never;
             header?: never;
@@ -2860,7 +2809,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/tags": {
+    "/api/v1/runs/{run}/tags": {
         parameters: {
             query?: never;
             header?: never;
@@ -2869,7 +2818,7 @@ export interface paths {
         };
         get?: never;
         /** Replace a run's tags */
-        put: operations["runs_tag"];
+        put: operations["run_tags_replace"];
         post?: never;
         delete?: never;
         options?: never;
@@ -2877,7 +2826,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/trainers": {
+    "/api/v1/runs/{run}/trainers": {
         parameters: {
             query?: never;
             header?: never;
@@ -2901,7 +2850,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/weights": {
+    "/api/v1/runs/{run}/weights": {
         parameters: {
             query?: never;
             header?: never;
@@ -2925,7 +2874,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/weights/{epoch}/{step}": {
+    "/api/v1/runs/{run}/weights/{epoch}/{step}": {
         parameters: {
             query?: never;
             header?: never;
@@ -2945,7 +2894,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/weights/current": {
+    "/api/v1/runs/{run}/weights/commands": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List weight orders
+         * @description The policy version in use, and its pins and reloads, newest first.
+         */
+        get: operations["weights_commands"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run}/weights/current": {
         parameters: {
             query?: never;
             header?: never;
@@ -2965,47 +2934,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/weights/deliveries": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * List weight syncs
-         * @description When each worker was notified of, had loaded and used the newest versions.
-         */
-        get: operations["weights_deliveries"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/runs/{run}/weights/orders": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * List weight orders
-         * @description The policy version in use, and its pins and reloads, newest first.
-         */
-        get: operations["weights_orders"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/runs/{run}/weights/pin": {
+    "/api/v1/runs/{run}/weights/pin": {
         parameters: {
             query?: never;
             header?: never;
@@ -3025,7 +2954,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/weights/sync": {
+    "/api/v1/runs/{run}/weights/sync": {
         parameters: {
             query?: never;
             header?: never;
@@ -3045,7 +2974,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/runs/{run}/weights/unpin": {
+    "/api/v1/runs/{run}/weights/syncs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List weight syncs
+         * @description When each worker was notified of, had loaded and used the newest versions; newest
+         *     version first, then by worker.
+         */
+        get: operations["weights_syncs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run}/weights/unpin": {
         parameters: {
             query?: never;
             header?: never;
@@ -3065,7 +3015,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/segments": {
+    "/api/v1/segments": {
         parameters: {
             query?: never;
             header?: never;
@@ -3085,7 +3035,87 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/session": {
+    "/api/v1/server": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get the server's version and sign-in options */
+        get: operations["server_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/server/licenses": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List third-party licenses
+         * @description Each installed package with the license that it declares, by part and name.
+         */
+        get: operations["licences_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/server/notice": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get the announcement */
+        get: operations["notice_get"];
+        /**
+         * Post an announcement
+         * @description Replaces the current one.
+         */
+        put: operations["notice_set"];
+        post?: never;
+        /** Remove the announcement */
+        delete: operations["notice_clear"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/server/retention": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List retention periods
+         * @description For each kind of data, in a fixed order: the limits with their settings, the size and the
+         *     count.
+         */
+        get: operations["server_retention"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/session": {
         parameters: {
             query?: never;
             header?: never;
@@ -3096,21 +3126,21 @@ export interface paths {
          * Get the current session
          * @description Also sets the CSRF cookie.
          */
-        get: operations["session_show"];
+        get: operations["session_get"];
         put?: never;
         /**
          * Sign in
          * @description Requires the CSRF token.
          */
-        post: operations["session_begin"];
+        post: operations["session_create"];
         /** Sign out */
-        delete: operations["session_end"];
+        delete: operations["session_delete"];
         options?: never;
         head?: never;
         patch?: never;
         trace?: never;
     };
-    "/api/sessions": {
+    "/api/v1/sessions": {
         parameters: {
             query?: never;
             header?: never;
@@ -3121,17 +3151,17 @@ export interface paths {
          * List your sessions
          * @description Most recent first; empty for tokens.
          */
-        get: operations["sessions_show"];
+        get: operations["sessions_list"];
         put?: never;
         post?: never;
         /** End your other sessions */
-        delete: operations["sessions_end"];
+        delete: operations["sessions_delete_others"];
         options?: never;
         head?: never;
         patch?: never;
         trace?: never;
     };
-    "/api/sessions/{browser}": {
+    "/api/v1/sessions/{browser}": {
         parameters: {
             query?: never;
             header?: never;
@@ -3142,13 +3172,13 @@ export interface paths {
         put?: never;
         post?: never;
         /** End one of your sessions */
-        delete: operations["sessions_end_one"];
+        delete: operations["sessions_delete"];
         options?: never;
         head?: never;
         patch?: never;
         trace?: never;
     };
-    "/api/tokens": {
+    "/api/v1/tokens": {
         parameters: {
             query?: never;
             header?: never;
@@ -3165,14 +3195,14 @@ export interface paths {
          * Create a token
          * @description The secret is in this answer only.
          */
-        post: operations["tokens_mint"];
+        post: operations["tokens_create"];
         delete?: never;
         options?: never;
         head?: never;
         patch?: never;
         trace?: never;
     };
-    "/api/tokens/{token}": {
+    "/api/v1/tokens/{token}": {
         parameters: {
             query?: never;
             header?: never;
@@ -3192,7 +3222,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/webhooks": {
+    "/api/v1/webhooks": {
         parameters: {
             query?: never;
             header?: never;
@@ -3201,7 +3231,7 @@ export interface paths {
         };
         /**
          * List webhooks
-         * @description With the answer to the newest test delivery.
+         * @description In the order of the settings, with the answer to the newest test delivery.
          */
         get: operations["webhooks_list"];
         put?: never;
@@ -3212,7 +3242,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/webhooks/{webhook}/test": {
+    "/api/v1/webhooks/{webhook}/test": {
         parameters: {
             query?: never;
             header?: never;
@@ -3866,12 +3896,32 @@ export interface components {
             deliveries: components["schemas"]["AlertDeliveryRow"][];
         };
         /**
+         * AlertKindList
+         * @description Every kind of alert.
+         */
+        AlertKindList: {
+            results: components["schemas"]["AlertKindRow"][];
+            next: string | null;
+        };
+        /**
+         * AlertKindRow
+         * @description A kind of alert, with its default texts and severity.
+         */
+        AlertKindRow: {
+            /** @enum {unknown} */
+            kind: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "pushes_refused" | "queue_full" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
+            title: string;
+            advice: string;
+            /** @enum {unknown} */
+            severity: "error" | "warning";
+        };
+        /**
          * AlertList
          * @description A page of alerts, newest first.
          */
         AlertList: {
             results: components["schemas"]["AlertRow"][];
-            next_before: number | null;
+            next: string | null;
             summary: components["schemas"]["AlertSummary"];
         };
         /**
@@ -3910,6 +3960,7 @@ export interface components {
          */
         AlertRuleList: {
             results: components["schemas"]["AlertRuleRow"][];
+            next: string | null;
             at_most: number;
         };
         /**
@@ -3984,10 +4035,11 @@ export interface components {
         };
         /**
          * Annotations
-         * @description Annotations and changes of a run's charts, ordered by time.
+         * @description The newest annotations and changes of a run's charts, oldest first.
          */
         Annotations: {
             results: components["schemas"]["AnnotationRow"][];
+            next: string | null;
             events: components["schemas"]["ChartEvent"][];
         };
         /**
@@ -4012,6 +4064,7 @@ export interface components {
          */
         ArchiveList: {
             results: components["schemas"]["ArchiveRow"][];
+            next: string | null;
         };
         /**
          * ArchiveRow
@@ -4043,25 +4096,6 @@ export interface components {
             size_bytes: number;
         };
         /**
-         * ArrivalList
-         * @description Environments with pushes within the last minute.
-         */
-        ArrivalList: {
-            results: components["schemas"]["EnvironmentArrivals"][];
-        };
-        /**
-         * AskArchive
-         * @description Served and dropped items to archive; an omitted field selects all.
-         */
-        AskArchiveRequest: {
-            /** @default [] */
-            states: ("dropped" | "served")[];
-            /** @default  */
-            steps: string;
-            /** @default null */
-            env_ids: number[] | null;
-        };
-        /**
          * AskClock
          * @description Request the server's time, to measure the offset of the page's clock.
          */
@@ -4076,19 +4110,6 @@ export interface components {
         AskRequest: {
             /** @default  */
             reason: string;
-        };
-        /**
-         * AskRestoration
-         * @description An archive to restore, and a selection of its items.
-         */
-        AskRestorationRequest: {
-            /** @default [] */
-            states: ("dropped" | "served")[];
-            /** @default  */
-            steps: string;
-            /** @default null */
-            env_ids: number[] | null;
-            archive: number;
         };
         /**
          * AttemptRow
@@ -4114,6 +4135,7 @@ export interface components {
          */
         Attempts: {
             results: components["schemas"]["AttemptRow"][];
+            next: string | null;
         };
         /**
          * AuditList
@@ -4121,7 +4143,7 @@ export interface components {
          */
         AuditList: {
             results: components["schemas"]["AuditRow"][];
-            next_before: number | null;
+            next: string | null;
         };
         /**
          * AuditNews
@@ -4215,11 +4237,12 @@ export interface components {
         };
         /**
          * BatchItems
-         * @description A batch and its items by position; at most 1,000 items.
+         * @description A batch and its items by position.
          */
         BatchItems: {
+            results: components["schemas"]["BatchItem"][];
+            next: string | null;
             batch: components["schemas"]["BatchRow"];
-            items: components["schemas"]["BatchItem"][];
         };
         /**
          * BatchList
@@ -4227,6 +4250,7 @@ export interface components {
          */
         BatchList: {
             results: components["schemas"]["BatchRow"][];
+            next: string | null;
         };
         /**
          * BatchOfGroup
@@ -4242,7 +4266,7 @@ export interface components {
             staleness: number | null;
             leased_at: string;
             lease_expires_at: string;
-            lapses: number;
+            lease_expiries: number;
             delivered_at: string | null;
             settled_at: string | null;
         };
@@ -4252,7 +4276,7 @@ export interface components {
          *
          *         `shares` are the environments' target shares when it was formed. `padding` is the fraction of
          *         its positions wasted by padding to the longest sequence; null for fragments. `staleness`
-         *         counts items by policy versions behind. `lapses` counts expired leases.
+         *         counts items by policy versions behind. `lease_expiries` counts expired leases.
          */
         BatchRow: {
             id: string;
@@ -4270,7 +4294,7 @@ export interface components {
             lease_expires_at: string;
             delivered_at: string | null;
             settled_at: string | null;
-            lapses: number;
+            lease_expiries: number;
             items: number;
             sequences: number;
             size_bytes: number;
@@ -4292,8 +4316,8 @@ export interface components {
          * @description Timings of the batches of the last minute; null if none reached the stage.
          */
         BatchTimes: {
-            under_way: components["schemas"]["StageTiming"] | null;
-            in_hand: components["schemas"]["StageTiming"] | null;
+            in_transit: components["schemas"]["StageTiming"] | null;
+            with_trainer: components["schemas"]["StageTiming"] | null;
         };
         /**
          * BeatFrame
@@ -4347,7 +4371,7 @@ export interface components {
         BrokerPart: {
             /** @enum {unknown} */
             state: "absent" | "down" | "unknown" | "up";
-            proven_at: string | null;
+            confirmed_at: string | null;
             problem: string;
             took_ms: number | null;
             /** @default null */
@@ -4381,7 +4405,7 @@ export interface components {
         };
         /**
          * CallPush
-         * @description Body of ``POST /api/runs/{run}/captures/{session}/calls``.
+         * @description Body of ``POST /api/v1/runs/{run}/captures/{session}/calls``.
          */
         CallPushRequest: {
             key: string;
@@ -4453,6 +4477,7 @@ export interface components {
          */
         Captures: {
             results: components["schemas"]["CaptureRow"][];
+            next: string | null;
         };
         /**
          * ChangeSet
@@ -4480,7 +4505,7 @@ export interface components {
         };
         /**
          * CheckRun
-         * @description Body of ``POST /api/run-checks``: the run to check; `config` is merged over the preset.
+         * @description Body of ``POST /api/v1/run-checks``: the run to check; `config` is merged over the preset.
          *
          *         The name is checked only if given.
          */
@@ -4612,6 +4637,37 @@ export interface components {
          */
         Comparisons: {
             results: components["schemas"]["ComparisonRow"][];
+            next: string | null;
+        };
+        /**
+         * ContextBatch
+         * @description A batch leased around that time.
+         */
+        ContextBatch: {
+            id: string;
+            ordinal: number;
+            /** @enum {unknown} */
+            kind: "fragments" | "groups";
+            /** @enum {unknown} */
+            state: "confirmed" | "dropped" | "leased" | "quarantined" | "returned";
+            trainer: string | null;
+            items: number;
+            epoch: number;
+            policy_step: number;
+            leased_at: string;
+            lease_expires_at: string;
+            settled_at: string | null;
+            with_trainer: boolean;
+        };
+        /**
+         * ContextVersion
+         * @description The newest weights at that time.
+         */
+        ContextVersion: {
+            id: number;
+            epoch: number;
+            step: number;
+            published_at: string;
         };
         /**
          * ControlFrame
@@ -4630,12 +4686,20 @@ export interface components {
         };
         /**
          * Conversation
-         * @description The messages of a sequence.
+         * @description The messages of a sequence, in order.
          */
         Conversation: {
             results: components["schemas"]["MessageView"][];
+            next: string | null;
             total: number;
             pictures: components["schemas"]["Picture"][];
+        };
+        /**
+         * CordonMachine
+         * @description Body of ``PUT /api/v1/cluster/nodes/{node}/cordon``.
+         */
+        CordonMachineRequest: {
+            reason: string;
         };
         /**
          * CordonOrder
@@ -4645,6 +4709,18 @@ export interface components {
             worker: number;
             /** @default  */
             reason: string;
+        };
+        /**
+         * CreateArchive
+         * @description Served and dropped items to archive; an omitted field selects all.
+         */
+        CreateArchiveRequest: {
+            /** @default [] */
+            states: ("dropped" | "served")[];
+            /** @default  */
+            steps: string;
+            /** @default null */
+            env_ids: number[] | null;
         };
         /**
          * CreateRun
@@ -4695,7 +4771,7 @@ export interface components {
         DatabasePart: {
             /** @enum {unknown} */
             state: "absent" | "down" | "unknown" | "up";
-            proven_at: string | null;
+            confirmed_at: string | null;
             problem: string;
             took_ms: number | null;
             /** @default null */
@@ -4738,81 +4814,6 @@ export interface components {
             password_address: string | null;
         };
         /**
-         * DeckRun
-         * @description A run in the live list, with its summary while it is active.
-         */
-        DeckRun: {
-            id: number;
-            name: string;
-            /** @enum {unknown} */
-            kind: "fleet" | "language" | "outside";
-            /** @enum {unknown} */
-            status: "completed" | "draft" | "draining" | "failed" | "paused" | "queued" | "running" | "starting" | "stopped";
-            status_reason: string;
-            status_changed_at: string;
-            started_at: string | null;
-            drain_target: string;
-            drain_deadline_at: string | null;
-            preset: string;
-            created_by: string | null;
-            created_at: string;
-            archived_at: string | null;
-            is_default: boolean;
-            batch_size: number | null;
-            max_token_len: number | null;
-            num_steps: number;
-            num_workers: number | null;
-            max_staleness: number | null;
-            max_age_seconds: number | null;
-            off_policy_tolerance: number;
-            exact_queue_size: boolean;
-            lenient: boolean;
-            lease_seconds: number;
-            dry_deadline_seconds: number | null;
-            /** @enum {unknown} */
-            advantages: "" | "grpo" | "rloo";
-            drop_zero_variance: boolean;
-            served_steps: number;
-            epoch: number;
-            policy_step: number;
-            ledger_problem: string;
-            registered_at: string | null;
-            trainer_started_at: string | null;
-            allowed_verbs: ("drain" | "kill" | "pause" | "resume" | "start" | "stop")[];
-            wandb_group: string | null;
-            wandb_project: string | null;
-            tags: string[];
-            environment: string | null;
-            queued?: number | null;
-            workers?: number | null;
-            observed_at?: string | null;
-            fleet_reason?: string;
-            return_mean?: number | null;
-            returns?: number[];
-            accepted_per_second?: number | null;
-            staleness_p50?: number | null;
-            measured_at?: string | null;
-        };
-        /**
-         * Deliveries
-         * @description Weight syncs by worker, newest version first.
-         */
-        Deliveries: {
-            results: components["schemas"]["DeliveryRow"][];
-        };
-        /**
-         * DeliveryRow
-         * @description Times at which a worker was notified of, held, and used a version; null: not reported.
-         */
-        DeliveryRow: {
-            epoch: number;
-            step: number;
-            worker: number;
-            announced_at: string | null;
-            staged_at: string | null;
-            active_at: string | null;
-        };
-        /**
          * DeltaFrame
          * @description Changes of a topic since frame `previous`: whole parts, and further rows.
          */
@@ -4837,6 +4838,15 @@ export interface components {
          */
         Detail: {
             detail: string;
+        };
+        /**
+         * DiagnosisList
+         * @description Diagnosis of each run, by run id.
+         */
+        DiagnosisList: {
+            results: {
+                [key: string]: components["schemas"]["PipelineDiagnosis"];
+            };
         };
         /**
          * DiscardGroups
@@ -4892,14 +4902,14 @@ export interface components {
             env_id: number;
         };
         /**
-         * EnvironmentArrivals
-         * @description Push rate of one environment within the last minute.
+         * EnvironmentApproval
+         * @description Body of ``PUT /api/v1/environments/approvals``.
          */
-        EnvironmentArrivals: {
-            env_id: number | null;
-            environment: string;
-            per_second: number;
-            newest_at: string;
+        EnvironmentApprovalRequest: {
+            spec: string;
+            is_allowed: boolean;
+            /** @default  */
+            reason: string;
         };
         /**
          * EnvironmentDenial
@@ -4936,6 +4946,7 @@ export interface components {
          */
         EnvironmentList: {
             results: components["schemas"]["EnvironmentRow"][];
+            next: string | null;
         };
         /**
          * EnvironmentMixing
@@ -4957,6 +4968,16 @@ export interface components {
             debt: number;
             queued_sequences: number;
             blocks_since: string | null;
+        };
+        /**
+         * EnvironmentPushRate
+         * @description Push rate of one environment within the last minute.
+         */
+        EnvironmentPushRate: {
+            env_id: number | null;
+            environment: string;
+            per_second: number;
+            newest_at: string;
         };
         /**
          * EnvironmentQueueRow
@@ -5027,16 +5048,6 @@ export interface components {
             paced: boolean;
         };
         /**
-         * EnvironmentVerdict
-         * @description Body of ``PUT /api/environments/verdict``.
-         */
-        EnvironmentVerdictRequest: {
-            spec: string;
-            is_allowed: boolean;
-            /** @default  */
-            reason: string;
-        };
-        /**
          * EpisodeFind
          * @description A report with a matching episode.
          */
@@ -5059,7 +5070,8 @@ export interface components {
          *         Empty if there are none: evaluations are not stored, and retention removes old fragments.
          */
         EpisodeFragments: {
-            parts: components["schemas"]["EpisodePlace"][];
+            results: components["schemas"]["EpisodePlace"][];
+            next: string | null;
             candidates: number;
         };
         /**
@@ -5068,6 +5080,7 @@ export interface components {
          */
         EpisodeMatches: {
             results: components["schemas"]["EpisodeFind"][];
+            next: string | null;
         };
         /**
          * EpisodeMeans
@@ -5209,10 +5222,11 @@ export interface components {
         };
         /**
          * Episodes
-         * @description Windows of ended episodes, oldest first.
+         * @description Windows of ended episodes, newest first.
          */
         Episodes: {
             results: components["schemas"]["EpisodeRow"][];
+            next: string | null;
         };
         /**
          * EpisodesOfWorker
@@ -5234,8 +5248,7 @@ export interface components {
             /** @enum {unknown} */
             type: "error";
             topic: string;
-            /** @enum {unknown} */
-            code: "forbidden" | "invalid" | "not_found" | "not_subscribed" | "too_many_topics" | "unknown_topic";
+            code: string;
             detail: string;
         };
         /**
@@ -5260,7 +5273,7 @@ export interface components {
         };
         /**
          * EvaluationRequest
-         * @description Body of ``POST /api/runs/{run}/evaluations``: a request to evaluate lessons now.
+         * @description Body of ``POST /api/v1/runs/{run}/evaluations``: a request to evaluate lessons now.
          */
         EvaluationRequestRequest: {
             /** @default [] */
@@ -5298,6 +5311,7 @@ export interface components {
          */
         Evaluations: {
             results: components["schemas"]["EvaluationRow"][];
+            next: string | null;
         };
         /**
          * Event
@@ -5321,6 +5335,7 @@ export interface components {
          */
         EventList: {
             results: components["schemas"]["Event"][];
+            next: string | null;
         };
         /**
          * FacetValue
@@ -5399,7 +5414,7 @@ export interface components {
             /** @default 0 */
             num_workers: number;
             /** @default 0 */
-            weights_order: number;
+            weights_command: number;
             /** @default [] */
             recordings: components["schemas"]["RecordingOrder"][];
             /** @default [] */
@@ -5445,7 +5460,7 @@ export interface components {
         };
         /**
          * FleetReport
-         * @description Body of ``POST /api/runs/{run}/fleet/report``, about once a second.
+         * @description Body of ``POST /api/v1/runs/{run}/fleet/report``, about once a second.
          */
         FleetReportRequest: {
             incarnation: string;
@@ -5455,7 +5470,7 @@ export interface components {
             /** @default  */
             reason: string;
             /** @default false */
-            for_good: boolean;
+            is_final: boolean;
             /** @default  */
             node_id: string;
             workers: components["schemas"]["WorkerReport"][];
@@ -5478,7 +5493,7 @@ export interface components {
             /** @default null */
             age_seconds: number | null;
             /** @default null */
-            proven_at: string | null;
+            confirmed_at: string | null;
             /** @default null */
             launched_at: string | null;
             /** @default 0 */
@@ -5508,6 +5523,7 @@ export interface components {
          */
         FollowerList: {
             results: components["schemas"]["FollowerRow"][];
+            next: string | null;
         };
         /**
          * FollowerRow
@@ -5554,7 +5570,7 @@ export interface components {
          */
         FragmentList: {
             results: components["schemas"]["FragmentSummary"][];
-            next: string;
+            next: string | null;
             is_partial: boolean;
         };
         /**
@@ -5612,7 +5628,7 @@ export interface components {
          * @description Facet counts and histograms of the newest groups.
          */
         GroupFacets: {
-            looked_at: number;
+            examined: number;
             matching: number;
             total: number;
             oldest_at: string | null;
@@ -5639,7 +5655,7 @@ export interface components {
          */
         GroupList: {
             results: components["schemas"]["GroupSummary"][];
-            next: string;
+            next: string | null;
             is_partial: boolean;
         };
         /**
@@ -5678,7 +5694,6 @@ export interface components {
             has_bytes: boolean;
             prompt: string;
             mark: components["schemas"]["MarkOfGroup"] | null;
-            place: string;
         };
         /**
          * GroupsReceipt
@@ -5750,37 +5765,6 @@ export interface components {
             reason: string;
         };
         /**
-         * Kept
-         * @description One kind of data with its limits and size.
-         */
-        Kept: {
-            /** @enum {unknown} */
-            what: "alerts" | "archives" | "captures" | "metrics" | "outcomes" | "payloads" | "recordings" | "weights";
-            limits: components["schemas"]["KeptLimit"][];
-            size_bytes: number;
-            count: number;
-            is_estimate: boolean;
-            oldest_at: string | null;
-        };
-        /**
-         * KeptLimit
-         * @description One limit on the retained data.
-         */
-        KeptLimit: {
-            setting: string;
-            value: number;
-            /** @enum {unknown} */
-            unit: "bytes" | "days" | "items" | "per_run" | "seconds";
-        };
-        /**
-         * KeptList
-         * @description All data with a retention limit or unlimited growth, and the time of the last backup.
-         */
-        KeptList: {
-            results: components["schemas"]["Kept"][];
-            backed_up_at: string | null;
-        };
-        /**
          * KindLedger
          * @description Items of one kind by state; `dropped` counts by reason.
          */
@@ -5820,7 +5804,7 @@ export interface components {
             /** @default null */
             zero_variance_share: number | null;
             /** @default 0 */
-            looked_at: number;
+            examined: number;
             /** @default null */
             denied: components["schemas"]["EnvironmentDenial"] | null;
         };
@@ -5840,7 +5824,7 @@ export interface components {
         KnownEnvironments: {
             results: components["schemas"]["KnownEnvironment"][];
             next: string | null;
-            looked_at_runs: number;
+            examined_runs: number;
             has_older_runs: boolean;
             runs_each: number;
             groups_each: number;
@@ -5888,7 +5872,7 @@ export interface components {
         };
         /**
          * LeaseRenewal
-         * @description Body of ``PUT /api/runs/{run}/evaluations/{evaluation}/lease``: extends the lease.
+         * @description Body of ``PUT /api/v1/runs/{run}/evaluations/{evaluation}/lease``: extends the lease.
          */
         LeaseRenewalRequest: {
             fence: number;
@@ -5946,6 +5930,7 @@ export interface components {
          */
         LessonHistory: {
             results: components["schemas"]["LessonChangeRow"][];
+            next: string | null;
         };
         /**
          * LessonLine
@@ -5959,7 +5944,7 @@ export interface components {
         };
         /**
          * LessonOutcome
-         * @description Body of ``POST /api/runs/{run}/lessons/{lesson}/outcomes``: results of a task.
+         * @description Body of ``POST /api/v1/runs/{run}/lessons/{lesson}/outcomes``: results of a task.
          *
          *         The answers are ordered by problem: N = examples × generations.
          */
@@ -5997,11 +5982,12 @@ export interface components {
          * @description Training progress of lessons in the present epoch, in buckets of versions.
          */
         LessonProgress: {
+            results: components["schemas"]["LessonLine"][];
+            next: string | null;
             epoch: number;
             bucket: number;
             outcomes: number;
             is_whole: boolean;
-            results: components["schemas"]["LessonLine"][];
         };
         /**
          * LessonRequirement
@@ -6046,7 +6032,7 @@ export interface components {
         };
         /**
          * LessonSteering
-         * @description Body of ``PUT /api/runs/{run}/lessons/{lesson}/steering``: manual control of a lesson.
+         * @description Body of ``PUT /api/v1/runs/{run}/lessons/{lesson}/steering``: manual control of a lesson.
          *
          *         The defaults return it to the curriculum.
          */
@@ -6066,16 +6052,20 @@ export interface components {
          * @description The lessons of a run, in topological order of their requirements.
          */
         Lessons: {
-            summary: components["schemas"]["CurriculumSummary"];
             results: components["schemas"]["LessonRow"][];
+            next: string | null;
+            summary: components["schemas"]["CurriculumSummary"];
         };
         /**
          * Licences
-         * @description The license of Rolldeck, and those of the packages installed with it.
+         * @description The license of Rolldeck, and those of the packages installed with it, by part and name.
+         *
+         *         The dashboard's packages are listed in its built files.
          */
         Licences: {
-            own: string;
             results: components["schemas"]["Licensed"][];
+            next: string | null;
+            own: string;
         };
         /**
          * Licensed
@@ -6096,7 +6086,7 @@ export interface components {
             actor: string;
             at: string;
             reason: string;
-            was_created_so: boolean;
+            is_initial: boolean;
         };
         /**
          * LimitsAnswer
@@ -6125,6 +6115,62 @@ export interface components {
             max_token_id: number;
         };
         /**
+         * LiveRunRow
+         * @description A run in the live list, with its summary while it is active.
+         */
+        LiveRunRow: {
+            id: number;
+            name: string;
+            /** @enum {unknown} */
+            kind: "fleet" | "language" | "outside";
+            /** @enum {unknown} */
+            status: "completed" | "draft" | "draining" | "failed" | "paused" | "queued" | "running" | "starting" | "stopped";
+            status_reason: string;
+            status_changed_at: string;
+            started_at: string | null;
+            drain_target: string;
+            drain_deadline_at: string | null;
+            preset: string;
+            created_by: string | null;
+            created_at: string;
+            archived_at: string | null;
+            is_default: boolean;
+            batch_size: number | null;
+            max_token_len: number | null;
+            num_steps: number;
+            num_workers: number | null;
+            max_staleness: number | null;
+            max_age_seconds: number | null;
+            off_policy_tolerance: number;
+            exact_queue_size: boolean;
+            lenient: boolean;
+            lease_seconds: number;
+            dry_deadline_seconds: number | null;
+            /** @enum {unknown} */
+            advantages: "" | "grpo" | "rloo";
+            drop_zero_variance: boolean;
+            served_steps: number;
+            epoch: number;
+            policy_step: number;
+            ledger_problem: string;
+            registered_at: string | null;
+            trainer_started_at: string | null;
+            allowed_verbs: ("drain" | "kill" | "pause" | "resume" | "start" | "stop")[];
+            wandb_group: string | null;
+            wandb_project: string | null;
+            tags: string[];
+            environment: string | null;
+            queued?: number | null;
+            workers?: number | null;
+            observed_at?: string | null;
+            fleet_reason?: string;
+            return_mean?: number | null;
+            returns?: number[];
+            accepted_per_second?: number | null;
+            staleness_p50?: number | null;
+            measured_at?: string | null;
+        };
+        /**
          * LiveTopics
          * @description Every topic; `run` stands for `run:<name>`.
          */
@@ -6139,7 +6185,7 @@ export interface components {
         };
         /**
          * LogLines
-         * @description Body of ``POST /api/runs/{run}/fleet/logs/{request}``: the end of a log, oldest first.
+         * @description Body of ``POST /api/v1/runs/{run}/fleet/logs/{request}``: the end of a log, oldest first.
          */
         LogLinesRequest: {
             lines: string[];
@@ -6180,13 +6226,6 @@ export interface components {
             cordoned_at: string;
             workers: number;
             managers: string[];
-        };
-        /**
-         * MachineCordonWanted
-         * @description Body of ``PUT /api/cluster/nodes/{node}/cordon``.
-         */
-        MachineCordonWantedRequest: {
-            reason: string;
         };
         /**
          * MachineOrder
@@ -6298,8 +6337,8 @@ export interface components {
          */
         MetricKeys: {
             results: components["schemas"]["MetricKey"][];
-            total: number;
             next: string | null;
+            total: number;
         };
         /**
          * MetricLayoutRow
@@ -6322,6 +6361,7 @@ export interface components {
          */
         MetricLayouts: {
             results: components["schemas"]["MetricLayoutRow"][];
+            next: string | null;
         };
         /**
          * MetricLine
@@ -6383,7 +6423,8 @@ export interface components {
          * @description All metric names of a run, in order: at most 20,000.
          */
         MetricNames: {
-            names: string[];
+            results: string[];
+            next: string | null;
         };
         /**
          * MetricNews
@@ -6418,14 +6459,15 @@ export interface components {
         };
         /**
          * Metrics
-         * @description The newest stored values, oldest first.
+         * @description Stored values, newest first.
          */
         Metrics: {
             results: components["schemas"]["MetricRow"][];
+            next: string | null;
         };
         /**
          * MetricsPush
-         * @description Body of ``POST /api/runs/{run}/metrics``.
+         * @description Body of ``POST /api/v1/runs/{run}/metrics``.
          */
         MetricsPushRequest: {
             samples: components["schemas"]["Metric"][];
@@ -6456,6 +6498,7 @@ export interface components {
          */
         MicroEvaluations: {
             results: components["schemas"]["MicroEvaluationRow"][];
+            next: string | null;
         };
         /**
          * MintToken
@@ -6489,39 +6532,9 @@ export interface components {
             ended_at: string;
             step: number;
             amount: number;
-            version: components["schemas"]["MomentVersion"] | null;
+            version: components["schemas"]["ContextVersion"] | null;
             handed_out: number;
-            batches: components["schemas"]["MomentBatch"][];
-        };
-        /**
-         * MomentBatch
-         * @description A batch leased around that time.
-         */
-        MomentBatch: {
-            id: string;
-            ordinal: number;
-            /** @enum {unknown} */
-            kind: "fragments" | "groups";
-            /** @enum {unknown} */
-            state: "confirmed" | "dropped" | "leased" | "quarantined" | "returned";
-            trainer: string | null;
-            items: number;
-            epoch: number;
-            policy_step: number;
-            leased_at: string;
-            lease_expires_at: string;
-            settled_at: string | null;
-            in_hand: boolean;
-        };
-        /**
-         * MomentVersion
-         * @description The newest weights at that time.
-         */
-        MomentVersion: {
-            id: number;
-            epoch: number;
-            step: number;
-            published_at: string;
+            batches: components["schemas"]["ContextBatch"][];
         };
         /**
          * NameLabel
@@ -6647,17 +6660,6 @@ export interface components {
             notice: components["schemas"]["Notice"] | null;
         };
         /**
-         * NoticeWanted
-         * @description Body of ``PUT /api/deck/notice``.
-         */
-        NoticeWantedRequest: {
-            text: string;
-            /** @default null */
-            until: string | null;
-            /** @default  */
-            reason: string;
-        };
-        /**
          * Outcome
          * @description Answer to ``POST /disconnect-env``.
          */
@@ -6676,39 +6678,6 @@ export interface components {
             /** @default [] */
             changes: string[];
         };
-        /**
-         * Outlook
-         * @description Recent activity of a run, shown in lists.
-         */
-        Outlook: {
-            /** @default null */
-            queued: number | null;
-            /** @default null */
-            workers: number | null;
-            /** @default null */
-            observed_at: string | null;
-            /** @default  */
-            fleet_reason: string;
-            /** @default null */
-            return_mean: number | null;
-            /** @default [] */
-            returns: number[];
-            /** @default null */
-            accepted_per_second: number | null;
-            /** @default null */
-            staleness_p50: number | null;
-            /** @default null */
-            measured_at: string | null;
-        };
-        /**
-         * OutlookList
-         * @description Run summaries by run id.
-         */
-        OutlookList: {
-            results: {
-                [key: string]: components["schemas"]["Outlook"];
-            };
-        };
         PageFrame: components["schemas"]["SnapshotFrame"] | components["schemas"]["DeltaFrame"] | components["schemas"]["BeatFrame"] | components["schemas"]["ClockFrame"] | components["schemas"]["ErrorFrame"];
         PageMessage: components["schemas"]["Subscribe"] | components["schemas"]["Unsubscribe"] | components["schemas"]["Resync"] | components["schemas"]["Visible"] | components["schemas"]["AskClock"];
         /**
@@ -6718,7 +6687,7 @@ export interface components {
         Part: {
             /** @enum {unknown} */
             state: "absent" | "down" | "unknown" | "up";
-            proven_at: string | null;
+            confirmed_at: string | null;
             problem: string;
             took_ms: number | null;
         };
@@ -6798,7 +6767,7 @@ export interface components {
             unit: "fragments" | "sequences";
             workers: number;
             stages: components["schemas"]["PipelineStage"][];
-            verdict: components["schemas"]["PipelineVerdict"];
+            verdict: components["schemas"]["PipelineDiagnosis"];
             batches: components["schemas"]["BatchTimes"];
             arriving: number | null;
             handed_out: number | null;
@@ -6810,6 +6779,17 @@ export interface components {
             shares: {
                 [key: string]: number;
             };
+        };
+        /**
+         * PipelineDiagnosis
+         * @description The bottleneck of a run.
+         */
+        PipelineDiagnosis: {
+            sentence: string;
+            stage: ("batch" | "exchange" | "infer" | "push" | "queue" | "step" | "train") | null;
+            proof: string[];
+            change: string;
+            run_status: string;
         };
         /**
          * PipelineStage
@@ -6828,22 +6808,12 @@ export interface components {
             seconds: number | null;
         };
         /**
-         * PipelineVerdict
-         * @description The bottleneck of a run.
-         */
-        PipelineVerdict: {
-            sentence: string;
-            stage: ("batch" | "exchange" | "infer" | "push" | "queue" | "step" | "train") | null;
-            proof: string[];
-            change: string;
-            run_status: string;
-        };
-        /**
          * PolicyVersionList
          * @description Published weights, newest first.
          */
         PolicyVersionList: {
             results: components["schemas"]["PolicyVersionRow"][];
+            next: string | null;
         };
         /**
          * PolicyVersionRow
@@ -6872,7 +6842,7 @@ export interface components {
          * PreviewAnswer
          * @description Composition of the next batch, or the reason why none is ready.
          *
-         *         `reason` is null if a batch is ready. `comes_again` is the id of a batch whose lease expired:
+         *         `reason` is null if a batch is ready. `retried_batch` is the id of a batch whose lease expired:
          *         it is served first, unchanged. `sizes` counts groups by sequences. `padding` is the fraction
          *         of positions that padding to the longest sequence would waste.
          */
@@ -6882,7 +6852,7 @@ export interface components {
             queued_sequences: number;
             waiting_for: number[];
             waits_until: string | null;
-            comes_again: string | null;
+            retried_batch: string | null;
             items: number;
             sequences: number;
             sizes: {
@@ -6929,8 +6899,45 @@ export interface components {
             priority: number;
         };
         /**
+         * ProbeEnvironment
+         * @description Body of ``POST /api/v1/environments/probes``.
+         */
+        ProbeEnvironmentRequest: {
+            spec: string;
+            /** @default {} */
+            kwargs: Record<string, unknown>;
+            /** @default 1000 */
+            steps: number;
+        };
+        /**
+         * ProbedEnvironment
+         * @description Result of a probe of an environment; `trouble` is empty on success.
+         */
+        ProbedEnvironment: {
+            spec: string;
+            trouble: string;
+            is_missing: boolean;
+            seconds: number;
+            observation: string;
+            action: string;
+            episode: components["schemas"]["ProbedEpisode"] | null;
+        };
+        /**
+         * ProbedEpisode
+         * @description One episode of random actions.
+         */
+        ProbedEpisode: {
+            steps: number;
+            /** @enum {unknown} */
+            ended: "cut" | "terminated" | "truncated";
+            total_return: number | null;
+            rewards: (number | null)[];
+            steps_per_second: number;
+            outside: string;
+        };
+        /**
          * Problem
-         * @description An error response: problem details (RFC 9457) with a code from one table.
+         * @description An error response: problem details (RFC 9457) with a stable code.
          */
         Problem: {
             type: string;
@@ -6950,7 +6957,7 @@ export interface components {
             host: string;
             pid: number | null;
             started_at: string;
-            proven_at: string;
+            confirmed_at: string;
             version: string;
             memory_bytes: number | null;
         };
@@ -6973,6 +6980,7 @@ export interface components {
          */
         PromptList: {
             results: components["schemas"]["PromptRow"][];
+            next: string | null;
         };
         /**
          * PromptRow
@@ -7006,6 +7014,14 @@ export interface components {
             last_buffer_size: number | null;
         };
         /**
+         * PushRateList
+         * @description Environments with pushes within the last minute.
+         */
+        PushRateList: {
+            results: components["schemas"]["EnvironmentPushRate"][];
+            next: string | null;
+        };
+        /**
          * PutFollower
          * @description Filter of a follower: `env_id` and `min_score` for groups, `environment` for fragments.
          */
@@ -7028,6 +7044,7 @@ export interface components {
          */
         QualifierList: {
             results: components["schemas"]["QualifierRow"][];
+            next: string | null;
         };
         /**
          * QualifierRow
@@ -7122,7 +7139,7 @@ export interface components {
         RayPart: {
             /** @enum {unknown} */
             state: "absent" | "down" | "unknown" | "up";
-            proven_at: string | null;
+            confirmed_at: string | null;
             problem: string;
             took_ms: number | null;
             /** @default null */
@@ -7143,7 +7160,7 @@ export interface components {
         };
         /**
          * RecordingRequest
-         * @description Body of ``POST /api/runs/{run}/recordings``: a request to record the next episodes.
+         * @description Body of ``POST /api/v1/runs/{run}/recordings``: a request to record the next episodes.
          */
         RecordingRequestRequest: {
             /** @default 1 */
@@ -7192,6 +7209,7 @@ export interface components {
          */
         Recordings: {
             results: components["schemas"]["RecordingRow"][];
+            next: string | null;
         };
         /**
          * RefusedPushes
@@ -7268,6 +7286,15 @@ export interface components {
             num_steps: number;
         };
         /**
+         * RequestStacks
+         * @description Body of ``POST /api/v1/runs/{run}/fleet/workers/{worker}/stacks``.
+         */
+        RequestStacksRequest: {
+            incarnation: string;
+            /** @default  */
+            reason: string;
+        };
+        /**
          * ResetRun
          * @description Reason for archiving an outside run and replacing it by a new one.
          */
@@ -7285,6 +7312,19 @@ export interface components {
             reason: string;
         };
         /**
+         * RestoreArchive
+         * @description An archive to restore, and a selection of its items.
+         */
+        RestoreArchiveRequest: {
+            /** @default [] */
+            states: ("dropped" | "served")[];
+            /** @default  */
+            steps: string;
+            /** @default null */
+            env_ids: number[] | null;
+            archive: number;
+        };
+        /**
          * Resync
          * @description Request a new snapshot after a lost frame.
          */
@@ -7292,6 +7332,38 @@ export interface components {
             /** @enum {unknown} */
             type: "resync";
             topic: string;
+        };
+        /**
+         * RetentionLimit
+         * @description One limit on the retained data.
+         */
+        RetentionLimit: {
+            setting: string;
+            value: number;
+            /** @enum {unknown} */
+            unit: "bytes" | "days" | "items" | "per_run" | "seconds";
+        };
+        /**
+         * RetentionList
+         * @description All data with a retention limit or unlimited growth, and the time of the last backup.
+         */
+        RetentionList: {
+            results: components["schemas"]["RetentionRow"][];
+            next: string | null;
+            backed_up_at: string | null;
+        };
+        /**
+         * RetentionRow
+         * @description One kind of data with its limits and size.
+         */
+        RetentionRow: {
+            /** @enum {unknown} */
+            what: "alerts" | "archives" | "captures" | "metrics" | "outcomes" | "payloads" | "recordings" | "weights";
+            limits: components["schemas"]["RetentionLimit"][];
+            size_bytes: number;
+            count: number;
+            is_estimate: boolean;
+            oldest_at: string | null;
         };
         /**
          * RewardLine
@@ -7335,10 +7407,44 @@ export interface components {
          * @description Result of a rule backtest.
          */
         RulePreview: {
+            results: components["schemas"]["PreviewedRun"][];
+            next: string | null;
             words: string;
             runs: number;
             measured: number;
-            results: components["schemas"]["PreviewedRun"][];
+        };
+        /**
+         * RunActivity
+         * @description Recent activity of a run, shown in lists.
+         */
+        RunActivity: {
+            /** @default null */
+            queued: number | null;
+            /** @default null */
+            workers: number | null;
+            /** @default null */
+            observed_at: string | null;
+            /** @default  */
+            fleet_reason: string;
+            /** @default null */
+            return_mean: number | null;
+            /** @default [] */
+            returns: number[];
+            /** @default null */
+            accepted_per_second: number | null;
+            /** @default null */
+            staleness_p50: number | null;
+            /** @default null */
+            measured_at: string | null;
+        };
+        /**
+         * RunActivityList
+         * @description Run summaries by run id.
+         */
+        RunActivityList: {
+            results: {
+                [key: string]: components["schemas"]["RunActivity"];
+            };
         };
         /**
          * RunCheck
@@ -7382,6 +7488,7 @@ export interface components {
          */
         RunCosts: {
             results: components["schemas"]["RunCost"][];
+            next: string | null;
         };
         /**
          * RunDetail
@@ -7436,7 +7543,6 @@ export interface components {
          */
         RunList: {
             results: components["schemas"]["RunRow"][];
-            /** @default null */
             next: string | null;
             /** @default null */
             total: number | null;
@@ -7522,9 +7628,9 @@ export interface components {
             ledger?: components["schemas"]["LedgerPart"];
             newest?: components["schemas"]["NewestTrajectories"] | null;
             fleet?: components["schemas"]["FleetState"];
-            verdict?: components["schemas"]["PipelineVerdict"];
+            verdict?: components["schemas"]["PipelineDiagnosis"];
             curriculum?: components["schemas"]["CurriculumSummary"] | null;
-            weights?: components["schemas"]["WeightsOnTheWay"] | null;
+            weights?: components["schemas"]["WeightsProgress"] | null;
             metrics?: components["schemas"]["MetricNews"];
         };
         /**
@@ -7548,8 +7654,8 @@ export interface components {
          * @description The parts of the topic `runs`; a frame has some of them.
          */
         RunsTopicParts: {
-            active?: components["schemas"]["DeckRun"][];
-            resting?: components["schemas"]["DeckRun"][];
+            active?: components["schemas"]["LiveRunRow"][];
+            resting?: components["schemas"]["LiveRunRow"][];
         };
         /**
          * RunsTopicSeries
@@ -7590,6 +7696,7 @@ export interface components {
          */
         SavedPresetList: {
             results: components["schemas"]["SavedPresetRow"][];
+            next: string | null;
         };
         /**
          * SavedPresetRow
@@ -7635,7 +7742,7 @@ export interface components {
         };
         /**
          * ScoreSessions
-         * @description Body of ``POST /api/runs/{run}/capture-scores``: sessions that become one group.
+         * @description Body of ``POST /api/v1/runs/{run}/capture-scores``: sessions that become one group.
          */
         ScoreSessionsRequest: {
             scores: {
@@ -7712,6 +7819,7 @@ export interface components {
          */
         SegmentList: {
             results: components["schemas"]["SegmentRow"][];
+            next: string | null;
         };
         /**
          * SegmentRow
@@ -7732,6 +7840,7 @@ export interface components {
          */
         SequenceList: {
             results: components["schemas"]["SequenceSummary"][];
+            next: string | null;
             common_prefix: number;
             has_text: boolean;
             has_messages: boolean;
@@ -7787,12 +7896,12 @@ export interface components {
         };
         /**
          * SessionRow
-         * @description Number of browsers that a person is signed in on, including this one.
+         * @description Browsers that a person is signed in on, including this one; newest first.
          */
         SessionRow: {
-            sessions: number;
-            /** @default [] */
             results: components["schemas"]["BrowserRow"][];
+            next: string | null;
+            sessions: number;
         };
         /**
          * SetAlertRule
@@ -7841,6 +7950,17 @@ export interface components {
             reason: string;
         };
         /**
+         * SetNotice
+         * @description Body of ``PUT /api/v1/server/notice``.
+         */
+        SetNoticeRequest: {
+            text: string;
+            /** @default null */
+            until: string | null;
+            /** @default  */
+            reason: string;
+        };
+        /**
          * SetOfGroups
          * @description A set of groups.
          */
@@ -7873,6 +7993,7 @@ export interface components {
          */
         SilenceList: {
             results: components["schemas"]["SilenceRow"][];
+            next: string | null;
         };
         /**
          * SilenceRow
@@ -7968,15 +8089,6 @@ export interface components {
             incarnation: string;
         };
         /**
-         * StacksWanted
-         * @description Body of ``POST /api/runs/{run}/fleet/workers/{worker}/stacks``.
-         */
-        StacksWantedRequest: {
-            incarnation: string;
-            /** @default  */
-            reason: string;
-        };
-        /**
          * StageTiming
          * @description Windowed time of one pipeline stage.
          */
@@ -8025,7 +8137,7 @@ export interface components {
         StoragePart: {
             /** @enum {unknown} */
             state: "absent" | "down" | "unknown" | "up";
-            proven_at: string | null;
+            confirmed_at: string | null;
             problem: string;
             took_ms: number | null;
             /** @enum {unknown} */
@@ -8082,7 +8194,7 @@ export interface components {
         };
         /**
          * TaskRequest
-         * @description Body of ``POST /api/runs/{run}/lessons/tasks``: request of an idle worker.
+         * @description Body of ``POST /api/v1/runs/{run}/lessons/tasks``: request of an idle worker.
          */
         TaskRequestRequest: {
             worker: string;
@@ -8118,6 +8230,7 @@ export interface components {
          */
         TokenList: {
             results: components["schemas"]["TokenRow"][];
+            next: string | null;
         };
         /**
          * TokenMinted
@@ -8166,6 +8279,7 @@ export interface components {
          */
         TrainerList: {
             results: components["schemas"]["TrainerRow"][];
+            next: string | null;
         };
         /**
          * TrainerRegistered
@@ -8193,43 +8307,6 @@ export interface components {
             last_seen_at: string;
         };
         /**
-         * TriedEnvironment
-         * @description Result of a probe of an environment; `trouble` is empty on success.
-         */
-        TriedEnvironment: {
-            spec: string;
-            trouble: string;
-            is_missing: boolean;
-            seconds: number;
-            observation: string;
-            action: string;
-            episode: components["schemas"]["TriedEpisode"] | null;
-        };
-        /**
-         * TriedEpisode
-         * @description One episode of random actions.
-         */
-        TriedEpisode: {
-            steps: number;
-            /** @enum {unknown} */
-            ended: "cut" | "terminated" | "truncated";
-            total_return: number | null;
-            rewards: (number | null)[];
-            steps_per_second: number;
-            outside: string;
-        };
-        /**
-         * TryEnvironment
-         * @description Body of ``POST /api/environments/try``.
-         */
-        TryEnvironmentRequest: {
-            spec: string;
-            /** @default {} */
-            kwargs: Record<string, unknown>;
-            /** @default 1000 */
-            steps: number;
-        };
-        /**
          * Unsubscribe
          * @description Unsubscribe from a topic.
          */
@@ -8253,6 +8330,7 @@ export interface components {
          */
         ValueList: {
             results: components["schemas"]["ValueRow"][];
+            next: string | null;
         };
         /**
          * ValueRow
@@ -8261,15 +8339,6 @@ export interface components {
         ValueRow: {
             value: string;
             runs: number;
-        };
-        /**
-         * VerdictList
-         * @description Diagnosis of each run, by run id.
-         */
-        VerdictList: {
-            results: {
-                [key: string]: components["schemas"]["PipelineVerdict"];
-            };
         };
         /**
          * VersionOfGroup
@@ -8305,6 +8374,7 @@ export interface components {
          */
         WebhookList: {
             results: components["schemas"]["WebhookRow"][];
+            next: string | null;
         };
         /**
          * WebhookRow
@@ -8321,34 +8391,30 @@ export interface components {
             last_test: components["schemas"]["AlertDeliveryRow"] | null;
         };
         /**
-         * WeightsManifest
-         * @description Expected content of a weights file, checked by the platform and by every reader.
+         * WeightSyncRow
+         * @description Times at which a worker was notified of, held, and used a version; null: not reported.
          */
-        WeightsManifest: {
+        WeightSyncRow: {
             epoch: number;
             step: number;
-            sha256: string;
-            size_bytes: number;
-            tensors: components["schemas"]["TensorSpec"][];
+            worker: number;
+            announced_at: string | null;
+            staged_at: string | null;
+            active_at: string | null;
         };
         /**
-         * WeightsOnTheWay
-         * @description Sync progress of a run's newest weights; the fleet API reports it by worker.
+         * WeightSyncs
+         * @description Weight syncs by worker, newest version first.
          */
-        WeightsOnTheWay: {
-            newest: components["schemas"]["PolicyVersionRow"] | null;
-            acting_step: number;
-            order: number;
-            announced: number;
-            staged: number;
-            active: number;
-            told_at: string | null;
+        WeightSyncs: {
+            results: components["schemas"]["WeightSyncRow"][];
+            next: string | null;
         };
         /**
-         * WeightsOrderRow
+         * WeightsCommandRow
          * @description A command about the weights of a run.
          */
-        WeightsOrderRow: {
+        WeightsCommandRow: {
             number: number;
             /** @enum {unknown} */
             kind: "pin" | "sync" | "unpin";
@@ -8360,19 +8426,31 @@ export interface components {
             at: string;
         };
         /**
-         * WeightsOrders
-         * @description Current weights settings of a run, and the history of commands.
+         * WeightsCommands
+         * @description Current weights settings of a run, and the commands about them, newest first.
          */
-        WeightsOrders: {
+        WeightsCommands: {
+            results: components["schemas"]["WeightsCommandRow"][];
+            next: string | null;
             number: number;
             pinned_step: number | null;
             acting_step: number;
             newest_step: number;
-            results: components["schemas"]["WeightsOrderRow"][];
+        };
+        /**
+         * WeightsManifest
+         * @description Expected content of a weights file, checked by the platform and by every reader.
+         */
+        WeightsManifest: {
+            epoch: number;
+            step: number;
+            sha256: string;
+            size_bytes: number;
+            tensors: components["schemas"]["TensorSpec"][];
         };
         /**
          * WeightsPin
-         * @description Body of ``POST /api/runs/{run}/weights/pin``: the version that workers keep.
+         * @description Body of ``POST /api/v1/runs/{run}/weights/pin``: the version that workers keep.
          */
         WeightsPinRequest: {
             step: number;
@@ -8380,8 +8458,21 @@ export interface components {
             reason: string;
         };
         /**
+         * WeightsProgress
+         * @description Sync progress of a run's newest weights; the fleet API reports it by worker.
+         */
+        WeightsProgress: {
+            newest: components["schemas"]["PolicyVersionRow"] | null;
+            acting_step: number;
+            order: number;
+            announced: number;
+            staged: number;
+            active: number;
+            reported_at: string | null;
+        };
+        /**
          * WeightsRequest
-         * @description Body of ``POST /api/runs/{run}/weights/unpin`` and ``…/sync``.
+         * @description Body of ``POST /api/v1/runs/{run}/weights/unpin`` and ``…/sync``.
          */
         WeightsRequestRequest: {
             /** @default  */
@@ -8411,7 +8502,7 @@ export interface components {
         };
         /**
          * WorkerCordon
-         * @description Body of ``POST /api/runs/{run}/fleet/workers/{worker}/cordon``.
+         * @description Body of ``POST /api/v1/runs/{run}/fleet/workers/{worker}/cordon``.
          */
         WorkerCordonRequest: {
             incarnation: string;
@@ -8530,7 +8621,7 @@ export interface components {
         };
         /**
          * WorkerRestart
-         * @description Body of ``POST /api/runs/{run}/fleet/workers/{worker}/restart``.
+         * @description Body of ``POST /api/v1/runs/{run}/fleet/workers/{worker}/restart``.
          */
         WorkerRestartRequest: {
             incarnation: string;
@@ -8546,7 +8637,7 @@ export interface components {
             host: string;
             pid: number | null;
             started_at: string;
-            proven_at: string;
+            confirmed_at: string;
             version: string;
             memory_bytes: number | null;
             queues: string[];
@@ -8634,7 +8725,7 @@ export interface components {
         };
         /**
          * WorkerUncordon
-         * @description Body of ``POST /api/runs/{run}/fleet/workers/{worker}/uncordon``.
+         * @description Body of ``POST /api/v1/runs/{run}/fleet/workers/{worker}/uncordon``.
          */
         WorkerUncordonRequest: {
             /** @default  */
@@ -8675,6 +8766,53 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Message"];
+                };
+            };
+        };
+    };
+    alert_kinds_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AlertKindList"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
         };
@@ -8726,7 +8864,7 @@ export interface operations {
             };
         };
     };
-    alert_rules_make: {
+    alert_rules_create: {
         parameters: {
             query?: never;
             header?: never;
@@ -8822,7 +8960,7 @@ export interface operations {
             };
         };
     };
-    alert_rules_show: {
+    alert_rules_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -8880,7 +9018,7 @@ export interface operations {
             };
         };
     };
-    alert_rules_set: {
+    alert_rules_replace: {
         parameters: {
             query?: never;
             header?: never;
@@ -9162,7 +9300,7 @@ export interface operations {
             };
         };
     };
-    alert_silences_make: {
+    alert_silences_create: {
         parameters: {
             query?: never;
             header?: never;
@@ -9350,10 +9488,10 @@ export interface operations {
     alerts_list: {
         parameters: {
             query?: {
-                /** @description Only alerts with a smaller id. */
-                before?: number;
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
                 kind?: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "pushes_refused" | "queue_full" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
-                /** @description 1 to 200. */
+                /** @description Maximum number of results: 1 to 200, default 50. */
                 limit?: number;
                 /** @description Full name of the run. */
                 run?: string;
@@ -9415,7 +9553,7 @@ export interface operations {
             };
         };
     };
-    alerts_show: {
+    alerts_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -9691,10 +9829,10 @@ export interface operations {
         parameters: {
             query?: {
                 actor?: string;
-                /** @description Only rows with a smaller id. */
-                before?: number;
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
                 kind?: string;
-                /** @description 1 to 500. */
+                /** @description Maximum number of results: 1 to 500, default 100. */
                 limit?: number;
                 people?: string;
                 request?: string;
@@ -9821,7 +9959,7 @@ export interface operations {
             };
         };
     };
-    cluster_show: {
+    cluster_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -9879,7 +10017,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["MachineCordonWantedRequest"];
+                "application/json": components["schemas"]["CordonMachineRequest"];
             };
         };
         responses: {
@@ -10083,7 +10221,7 @@ export interface operations {
             };
         };
     };
-    comparisons_keep: {
+    comparisons_create: {
         parameters: {
             query?: never;
             header?: never;
@@ -10179,7 +10317,7 @@ export interface operations {
             };
         };
     };
-    comparisons_show: {
+    comparisons_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -10237,7 +10375,7 @@ export interface operations {
             };
         };
     };
-    comparisons_forget: {
+    comparisons_delete: {
         parameters: {
             query?: {
                 /** @description Reason for the audit log; at most 2,000 characters. */
@@ -10363,320 +10501,13 @@ export interface operations {
             };
         };
     };
-    deck_show: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Deck"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    kept_list: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["KeptList"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The caller lacks the permission, or the CSRF token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    licences_list: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Licences"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    notice_show: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["NoticeAnswer"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    notice_set: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["NoticeWantedRequest"];
-            };
-        };
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["NoticeAnswer"];
-                };
-            };
-            /** @description A parameter or the body is invalid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The caller lacks the permission, or the CSRF token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The body stopped arriving. */
-            408: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The body is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The media type or Content-Encoding is not supported. */
-            415: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    notice_clear: {
+    environments_list: {
         parameters: {
             query?: {
-                /** @description Reason for the audit log; at most 2,000 characters. */
-                reason?: string;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["NoticeAnswer"];
-                };
-            };
-            /** @description A parameter or the body is invalid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The caller lacks the permission, or the CSRF token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    environments_known: {
-        parameters: {
-            query?: {
-                /** @description `next` of the previous page. */
-                after?: string;
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
                 kind?: "outside" | "steps" | "tokens";
-                /** @description 1 to 100, default 50. */
+                /** @description Maximum number of results: 1 to 100, default 50. */
                 limit?: number;
                 /** @description Part of the name. */
                 q?: string;
@@ -10734,7 +10565,101 @@ export interface operations {
             };
         };
     };
-    environments_known_one: {
+    environments_approve: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EnvironmentApprovalRequest"];
+            };
+        };
+        responses: {
+            /** @description Success without content. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The object does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    environments_get: {
         parameters: {
             query: {
                 kind: "outside" | "steps" | "tokens";
@@ -10803,7 +10728,7 @@ export interface operations {
             };
         };
     };
-    environments_try: {
+    environments_probe: {
         parameters: {
             query?: never;
             header?: never;
@@ -10812,7 +10737,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["TryEnvironmentRequest"];
+                "application/json": components["schemas"]["ProbeEnvironmentRequest"];
             };
         };
         responses: {
@@ -10822,7 +10747,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["TriedEnvironment"];
+                    "application/json": components["schemas"]["ProbedEnvironment"];
                 };
             };
             /** @description A parameter or the body is invalid. */
@@ -10908,101 +10833,7 @@ export interface operations {
             };
         };
     };
-    environments_judge: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["EnvironmentVerdictRequest"];
-            };
-        };
-        responses: {
-            /** @description Success without content. */
-            204: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
-            /** @description A parameter or the body is invalid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The caller lacks the permission, or the CSRF token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The object does not exist. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The body stopped arriving. */
-            408: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The body is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The media type or Content-Encoding is not supported. */
-            415: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    limits: {
+    limits_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -11165,7 +10996,7 @@ export interface operations {
             };
         };
     };
-    presets_save: {
+    presets_create: {
         parameters: {
             query?: never;
             header?: never;
@@ -11261,7 +11092,7 @@ export interface operations {
             };
         };
     };
-    presets_show: {
+    presets_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -11387,7 +11218,7 @@ export interface operations {
             };
         };
     };
-    presets_change: {
+    presets_update: {
         parameters: {
             query?: never;
             header?: never;
@@ -11494,7 +11325,7 @@ export interface operations {
             };
         };
     };
-    prompts_of_runs: {
+    prompts_list: {
         parameters: {
             query: {
                 /** @description Names, comma-separated. */
@@ -11562,7 +11393,7 @@ export interface operations {
             };
         };
     };
-    runs_act_on_many: {
+    runs_act: {
         parameters: {
             query?: never;
             header?: never;
@@ -11631,6 +11462,65 @@ export interface operations {
             };
             /** @description The media type or Content-Encoding is not supported. */
             415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    run_activity: {
+        parameters: {
+            query: {
+                /** @description Ids of runs, comma-separated. */
+                ids: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunActivityList"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -11851,7 +11741,66 @@ export interface operations {
             };
         };
     };
-    run_filter_show: {
+    run_diagnoses: {
+        parameters: {
+            query: {
+                /** @description Comma-separated run ids. */
+                ids: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DiagnosisList"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    run_filter_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -11958,129 +11907,12 @@ export interface operations {
             };
         };
     };
-    run_outlooks: {
-        parameters: {
-            query: {
-                /** @description Ids of runs, comma-separated. */
-                ids: string;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["OutlookList"];
-                };
-            };
-            /** @description A parameter or the body is invalid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The caller lacks the permission, or the CSRF token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    run_verdicts: {
-        parameters: {
-            query: {
-                /** @description Comma-separated run ids. */
-                ids: string;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["VerdictList"];
-                };
-            };
-            /** @description A parameter or the body is invalid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The caller lacks the permission, or the CSRF token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
     runs_list: {
         parameters: {
             query?: {
-                /** @description `next` of the previous page. */
-                after?: string;
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 500, default 500. */
                 limit?: number;
                 /** @description A filter, such as `state:running env:gsm8k`. */
                 q?: string;
@@ -12296,7 +12128,7 @@ export interface operations {
             };
         };
     };
-    runs_show: {
+    runs_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -12354,7 +12186,7 @@ export interface operations {
             };
         };
     };
-    runs_change: {
+    runs_update: {
         parameters: {
             query?: never;
             header?: never;
@@ -12519,7 +12351,7 @@ export interface operations {
             };
         };
     };
-    annotations_write: {
+    annotations_create: {
         parameters: {
             query?: never;
             header?: never;
@@ -12689,6 +12521,9 @@ export interface operations {
     archives_list: {
         parameters: {
             query?: {
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 500, default 50. */
                 limit?: number;
             };
             header?: never;
@@ -12766,7 +12601,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["AskArchiveRequest"];
+                "application/json": components["schemas"]["CreateArchiveRequest"];
             };
         };
         responses: {
@@ -13057,69 +12892,12 @@ export interface operations {
             };
         };
     };
-    arrivals_list: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                run: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ArrivalList"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The caller lacks the permission, or the CSRF token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The object does not exist. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
     batches_list: {
         parameters: {
             query?: {
-                /** @description Only smaller ordinals. */
-                before?: number;
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 500, default 50. */
                 limit?: number;
                 state?: "confirmed" | "dropped" | "leased" | "quarantined" | "returned";
             };
@@ -13497,7 +13275,12 @@ export interface operations {
     };
     batches_items: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 1000, default 1000. */
+                limit?: number;
+            };
             header?: never;
             path: {
                 batch: string;
@@ -13514,6 +13297,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["BatchItems"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -14132,7 +13924,12 @@ export interface operations {
     };
     captures_list: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 500, default 200. */
+                limit?: number;
+            };
             header?: never;
             path: {
                 run: string;
@@ -14148,6 +13945,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Captures"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -14247,7 +14053,7 @@ export interface operations {
             };
         };
     };
-    captures_add_call: {
+    captures_create_call: {
         parameters: {
             query?: never;
             header?: never;
@@ -14471,7 +14277,7 @@ export interface operations {
             };
         };
     };
-    runs_environments: {
+    run_environments_list: {
         parameters: {
             query?: never;
             header?: never;
@@ -14529,7 +14335,7 @@ export interface operations {
             };
         };
     };
-    environments_change: {
+    run_environments_update: {
         parameters: {
             query?: never;
             header?: never;
@@ -14628,12 +14434,14 @@ export interface operations {
             };
         };
     };
-    episodes: {
+    episodes_list: {
         parameters: {
             query?: {
-                /** @description Only rows with a higher id, oldest first. */
-                after?: number;
-                /** @description Maximum number of rows: 1 to 2000, default 500. */
+                /** @description Only rows with a higher id. */
+                after_id?: number;
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 2000, default 500. */
                 limit?: number;
             };
             header?: never;
@@ -14724,6 +14532,80 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["EpisodeFragments"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The object does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    episodes_spread: {
+        parameters: {
+            query?: {
+                /** @description Only training, or evaluation. */
+                mode?: "eval" | "train";
+                /** @description Default: `return`. */
+                of?: "length" | "return";
+                /** @description Only this environment or lesson. */
+                task?: string;
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EpisodeSpread"];
                 };
             };
             /** @description A parameter or the body is invalid. */
@@ -14915,80 +14797,6 @@ export interface operations {
             };
         };
     };
-    episodes_spread: {
-        parameters: {
-            query?: {
-                /** @description Only training, or evaluation. */
-                mode?: "eval" | "train";
-                /** @description Default: `return`. */
-                of?: "length" | "return";
-                /** @description Only this environment or lesson. */
-                task?: string;
-            };
-            header?: never;
-            path: {
-                run: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["EpisodeSpread"];
-                };
-            };
-            /** @description A parameter or the body is invalid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The caller lacks the permission, or the CSRF token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The object does not exist. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
     episodes_summary: {
         parameters: {
             query?: {
@@ -15059,12 +14867,14 @@ export interface operations {
             };
         };
     };
-    evaluations: {
+    evaluations_list: {
         parameters: {
             query?: {
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
                 /** @description Only this lesson. */
                 lesson?: string;
-                /** @description Maximum number of rows: 1 to 500, default 100. */
+                /** @description Maximum number of results: 1 to 500, default 100. */
                 limit?: number;
                 /** @description Number of newest results with sample answers: 0 to 20, default 1. */
                 samples?: number;
@@ -15240,7 +15050,7 @@ export interface operations {
             };
         };
     };
-    evaluation: {
+    evaluations_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -15299,7 +15109,7 @@ export interface operations {
             };
         };
     };
-    evaluation_lease: {
+    evaluations_renew_lease: {
         parameters: {
             query?: never;
             header?: never;
@@ -15407,13 +15217,14 @@ export interface operations {
             };
         };
     };
-    runs_events: {
+    run_events_list: {
         parameters: {
             query?: {
-                /** @description Only events with a smaller id. */
-                before?: number;
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
                 /** @description Comma-separated; omit for all. */
                 kinds?: string;
+                /** @description Maximum number of results: 1 to 200, default 100. */
                 limit?: number;
             };
             header?: never;
@@ -15480,7 +15291,7 @@ export interface operations {
             };
         };
     };
-    fleet: {
+    fleet_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -15538,10 +15349,12 @@ export interface operations {
             };
         };
     };
-    worker_attempts: {
+    worker_attempts_list: {
         parameters: {
             query?: {
-                /** @description Maximum number of rows: 1 to 1000, default 100. */
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 1000, default 100. */
                 limit?: number;
                 /** @description Index of one worker; all if absent. */
                 worker?: number;
@@ -16178,7 +15991,7 @@ export interface operations {
             };
         };
     };
-    worker_stacks_show: {
+    worker_stacks_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -16237,7 +16050,7 @@ export interface operations {
             };
         };
     };
-    worker_stacks_ask: {
+    worker_stacks_request: {
         parameters: {
             query?: never;
             header?: never;
@@ -16249,7 +16062,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["StacksWantedRequest"];
+                "application/json": components["schemas"]["RequestStacksRequest"];
             };
         };
         responses: {
@@ -16954,7 +16767,9 @@ export interface operations {
         parameters: {
             query?: {
                 batch?: string;
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
                 cursor?: string;
+                /** @description Maximum number of results: 1 to 200, default 50. */
                 limit?: number;
                 /** @description Prefix of the slot's name. */
                 q?: string;
@@ -17635,15 +17450,20 @@ export interface operations {
     groups_list: {
         parameters: {
             query?: {
+                /** @description Read in reverse order. Default: false. */
                 backward?: boolean;
                 batch?: string;
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
                 cursor?: string;
                 env?: string[];
                 flag?: string[];
+                /** @description Begin the first page next to this group, without it. */
+                from_group?: number;
                 label?: string[];
                 length_max?: number;
                 length_min?: number;
                 lesson?: string[];
+                /** @description Maximum number of results: 1 to 200, default 50. */
                 limit?: number;
                 mark?: string[];
                 prompt?: string;
@@ -18172,6 +17992,11 @@ export interface operations {
         parameters: {
             query?: {
                 characters?: number;
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 500, default 500. */
+                limit?: number;
+                /** @description Only the message with this index. */
                 message?: number;
             };
             header?: never;
@@ -18653,7 +18478,7 @@ export interface operations {
             };
         };
     };
-    labels_name: {
+    labels_update: {
         parameters: {
             query?: never;
             header?: never;
@@ -18810,7 +18635,7 @@ export interface operations {
             };
         };
     };
-    lessons: {
+    lessons_list: {
         parameters: {
             query?: never;
             header?: never;
@@ -18880,7 +18705,9 @@ export interface operations {
     lesson_micro_evaluations: {
         parameters: {
             query?: {
-                /** @description Maximum number of rows: 1 to 500, default 100. */
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 500, default 100. */
                 limit?: number;
             };
             header?: never;
@@ -19167,9 +18994,11 @@ export interface operations {
     lesson_history: {
         parameters: {
             query?: {
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
                 /** @description Only this lesson. */
                 lesson?: string;
-                /** @description Maximum number of rows: 1 to 500, default 100. */
+                /** @description Maximum number of results: 1 to 500, default 100. */
                 limit?: number;
             };
             header?: never;
@@ -19480,7 +19309,7 @@ export interface operations {
             };
         };
     };
-    marks_change: {
+    marks_update: {
         parameters: {
             query?: never;
             header?: never;
@@ -19636,7 +19465,7 @@ export interface operations {
             };
         };
     };
-    metric_layouts_keep: {
+    metric_layouts_create: {
         parameters: {
             query?: never;
             header?: never;
@@ -19743,7 +19572,7 @@ export interface operations {
             };
         };
     };
-    metric_layouts_set: {
+    metric_layouts_replace: {
         parameters: {
             query?: never;
             header?: never;
@@ -19851,7 +19680,7 @@ export interface operations {
             };
         };
     };
-    metric_layouts_forget: {
+    metric_layouts_delete: {
         parameters: {
             query?: {
                 /** @description Reason for the audit log; at most 2,000 characters. */
@@ -19920,12 +19749,14 @@ export interface operations {
             };
         };
     };
-    metrics: {
+    metrics_list: {
         parameters: {
             query?: {
-                /** @description Only rows with a higher id, oldest first. */
-                after?: number;
-                /** @description Maximum number of rows: 1 to 2000, default 500. */
+                /** @description Only rows with a higher id. */
+                after_id?: number;
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 2000, default 500. */
                 limit?: number;
                 /** @description Comma-separated; all if absent. */
                 names?: string;
@@ -19994,7 +19825,7 @@ export interface operations {
             };
         };
     };
-    record_metrics: {
+    metrics_create: {
         parameters: {
             query?: never;
             header?: {
@@ -20113,12 +19944,88 @@ export interface operations {
             };
         };
     };
+    metric_context: {
+        parameters: {
+            query: {
+                /** @description Start of the range: a step, tokens, seconds since 1970 or, for `elapsed`, since the run began (negative before that). */
+                from?: number;
+                /** @description Name of the metric. */
+                name: string;
+                /** @description End of the range. */
+                to?: number;
+                /** @description Axis of the chart. Default: `step`. */
+                x?: "amount" | "elapsed" | "step" | "time";
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Moment"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The object does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     metric_keys: {
         parameters: {
             query?: {
-                /** @description Only names after this one. */
-                after?: string;
-                /** @description 1 to 500, default 200. */
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 500, default 200. */
                 limit?: number;
                 /** @description Prefix of the name. */
                 prefix?: string;
@@ -20218,82 +20125,6 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["MetricLines"];
-                };
-            };
-            /** @description A parameter or the body is invalid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The caller lacks the permission, or the CSRF token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The object does not exist. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    moment: {
-        parameters: {
-            query: {
-                /** @description Start of the range: a step, tokens, seconds since 1970 or, for `elapsed`, since the run began (negative before that). */
-                from?: number;
-                /** @description Name of the metric. */
-                name: string;
-                /** @description End of the range. */
-                to?: number;
-                /** @description Axis of the chart. Default: `step`. */
-                x?: "amount" | "elapsed" | "step" | "time";
-            };
-            header?: never;
-            path: {
-                run: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Moment"];
                 };
             };
             /** @description A parameter or the body is invalid. */
@@ -20541,7 +20372,7 @@ export interface operations {
             };
         };
     };
-    runs_notes: {
+    run_notes_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -20599,7 +20430,7 @@ export interface operations {
             };
         };
     };
-    runs_write_notes: {
+    run_notes_replace: {
         parameters: {
             query?: never;
             header?: never;
@@ -20706,7 +20537,7 @@ export interface operations {
             };
         };
     };
-    runs_note: {
+    run_notes_revision: {
         parameters: {
             query?: never;
             header?: never;
@@ -20872,7 +20703,7 @@ export interface operations {
             };
         };
     };
-    pipeline: {
+    pipeline_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -20890,6 +20721,64 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Pipeline"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The object does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    push_rates_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PushRateList"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -20988,9 +20877,14 @@ export interface operations {
             };
         };
     };
-    recordings: {
+    recordings_list: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 500, default 100. */
+                limit?: number;
+            };
             header?: never;
             path: {
                 run: string;
@@ -21006,6 +20900,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Recordings"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -21153,7 +21056,7 @@ export interface operations {
             };
         };
     };
-    recording_update: {
+    recordings_update: {
         parameters: {
             query?: never;
             header?: never;
@@ -21252,7 +21155,7 @@ export interface operations {
             };
         };
     };
-    recording_content: {
+    recordings_content: {
         parameters: {
             query?: never;
             header?: {
@@ -21318,7 +21221,9 @@ export interface operations {
                 headers: {
                     [name: string]: unknown;
                 };
-                content?: never;
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
             };
             /** @description Temporarily unavailable; retry after the time in Retry-After. */
             503: {
@@ -21440,7 +21345,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["AskRestorationRequest"];
+                "application/json": components["schemas"]["RestoreArchiveRequest"];
             };
         };
         responses: {
@@ -22073,7 +21978,7 @@ export interface operations {
             };
         };
     };
-    runs_tag: {
+    run_tags_replace: {
         parameters: {
             query?: never;
             header?: never;
@@ -22339,9 +22244,11 @@ export interface operations {
     weights_list: {
         parameters: {
             query?: {
-                /** @description Only versions with a smaller id. */
-                before?: number;
-                /** @description 1 to 200, 50 if absent. */
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Only the version with this id. */
+                id?: number;
+                /** @description Maximum number of results: 1 to 200, default 50. */
                 limit?: number;
             };
             header?: never;
@@ -22606,7 +22513,81 @@ export interface operations {
                 headers: {
                     [name: string]: unknown;
                 };
-                content?: never;
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    weights_commands: {
+        parameters: {
+            query?: {
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 200, default 200. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WeightsCommands"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The object does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
             };
             /** @description Temporarily unavailable; retry after the time in Retry-After. */
             503: {
@@ -22689,134 +22670,6 @@ export interface operations {
             };
         };
     };
-    weights_deliveries: {
-        parameters: {
-            query?: {
-                /** @description Number of newest versions: 1 to 200, default 20. */
-                versions?: number;
-            };
-            header?: never;
-            path: {
-                run: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Deliveries"];
-                };
-            };
-            /** @description A parameter or the body is invalid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The caller lacks the permission, or the CSRF token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The object does not exist. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    weights_orders: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                run: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["WeightsOrders"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The caller lacks the permission, or the CSRF token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The object does not exist. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
     weights_pin: {
         parameters: {
             query?: never;
@@ -22838,7 +22691,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["WeightsOrders"];
+                    "application/json": components["schemas"]["WeightsCommands"];
                 };
             };
             /** @description A parameter or the body is invalid. */
@@ -22945,7 +22798,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["WeightsOrders"];
+                    "application/json": components["schemas"]["WeightsCommands"];
                 };
             };
             /** @description A parameter or the body is invalid. */
@@ -23031,6 +22884,80 @@ export interface operations {
             };
         };
     };
+    weights_syncs: {
+        parameters: {
+            query?: {
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 5000, default 5000. */
+                limit?: number;
+                /** @description Number of newest versions: 1 to 200, default 20. */
+                versions?: number;
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WeightSyncs"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The object does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     weights_unpin: {
         parameters: {
             query?: never;
@@ -23052,7 +22979,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["WeightsOrders"];
+                    "application/json": components["schemas"]["WeightsCommands"];
                 };
             };
             /** @description A parameter or the body is invalid. */
@@ -23141,6 +23068,9 @@ export interface operations {
     segments_list: {
         parameters: {
             query?: {
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 2000, default 200. */
                 limit?: number;
             };
             header?: never;
@@ -23196,7 +23126,314 @@ export interface operations {
             };
         };
     };
-    session_show: {
+    server_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Deck"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    licences_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Licences"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    notice_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NoticeAnswer"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    notice_set: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SetNoticeRequest"];
+            };
+        };
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NoticeAnswer"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    notice_clear: {
+        parameters: {
+            query?: {
+                /** @description Reason for the audit log; at most 2,000 characters. */
+                reason?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NoticeAnswer"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    server_retention: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RetentionList"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    session_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -23225,7 +23462,7 @@ export interface operations {
             };
         };
     };
-    session_begin: {
+    session_create: {
         parameters: {
             query?: never;
             header?: never;
@@ -23312,7 +23549,7 @@ export interface operations {
             };
         };
     };
-    session_end: {
+    session_delete: {
         parameters: {
             query?: never;
             header?: never;
@@ -23350,7 +23587,7 @@ export interface operations {
             };
         };
     };
-    sessions_show: {
+    sessions_list: {
         parameters: {
             query?: never;
             header?: never;
@@ -23388,7 +23625,7 @@ export interface operations {
             };
         };
     };
-    sessions_end: {
+    sessions_delete_others: {
         parameters: {
             query?: {
                 /** @description Reason for the audit log; at most 2,000 characters. */
@@ -23447,7 +23684,7 @@ export interface operations {
             };
         };
     };
-    sessions_end_one: {
+    sessions_delete: {
         parameters: {
             query?: {
                 /** @description Reason for the audit log; at most 2,000 characters. */
@@ -23564,7 +23801,7 @@ export interface operations {
             };
         };
     };
-    tokens_mint: {
+    tokens_create: {
         parameters: {
             query?: never;
             header?: never;

@@ -7,7 +7,7 @@ import type { Session } from "@/api/types";
 
 export const sessionQuery = queryOptions({
   queryKey: ["session"],
-  queryFn: () => body(api.GET("/api/session")),
+  queryFn: () => body(api.GET("/api/v1/session")),
   staleTime: 60_000,
 });
 
@@ -38,7 +38,7 @@ export function useMayOperate(): boolean {
 export function useSignIn() {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: (credentials: { username: string; password: string }) => body(api.POST("/api/session", { body: credentials })),
+    mutationFn: (credentials: { username: string; password: string }) => body(api.POST("/api/v1/session", { body: credentials })),
     onSuccess: (session) => queries.setQueryData(sessionQuery.queryKey, session),
   });
 }
@@ -46,7 +46,7 @@ export function useSignIn() {
 export function useSignOut() {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: () => body(api.DELETE("/api/session")),
+    mutationFn: () => body(api.DELETE("/api/v1/session")),
     onSettled: () => {
       queries.clear();
       // A full page load: nothing of the previous user stays in memory.

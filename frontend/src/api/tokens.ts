@@ -12,13 +12,13 @@ export type Scope = MintToken["scopes"][number];
 
 export const tokensQuery = queryOptions({
   queryKey: ["tokens"],
-  queryFn: async () => (await body(api.GET("/api/tokens"))).results,
+  queryFn: async () => (await body(api.GET("/api/v1/tokens"))).results,
 });
 
 export function useMint() {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: (token: MintToken): Promise<TokenMinted> => body(api.POST("/api/tokens", { body: token })),
+    mutationFn: (token: MintToken): Promise<TokenMinted> => body(api.POST("/api/v1/tokens", { body: token })),
     onSettled: () => queries.invalidateQueries({ queryKey: tokensQuery.queryKey }),
   });
 }
@@ -27,7 +27,7 @@ export function useRevoke() {
   const queries = useQueryClient();
   return useMutation({
     mutationFn: ({ token, reason }: { token: number; reason: string }) =>
-      body(api.DELETE("/api/tokens/{token}", { params: { path: { token: String(token) }, query: { reason } } })),
+      body(api.DELETE("/api/v1/tokens/{token}", { params: { path: { token: String(token) }, query: { reason } } })),
     onSettled: () => queries.invalidateQueries({ queryKey: tokensQuery.queryKey }),
   });
 }

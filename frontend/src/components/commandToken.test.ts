@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { filled, type Made } from "./commandToken";
 
-const COMMAND = 'curl http://server/api/runs/a/start -H "Authorization: Bearer $ROLLDECK_TOKEN"';
+const COMMAND = 'curl http://server/api/v1/runs/a/start -H "Authorization: Bearer $ROLLDECK_TOKEN"';
 const made = (given: Partial<Made>): Made => ({ token: "rd_secret", scopes: ["trainer"], run: null, ...given });
 
 it("inserts the token into commands that it fits", () => {

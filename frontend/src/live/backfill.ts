@@ -20,7 +20,7 @@ async function backfillEvents(run: string, topic: string): Promise<void> {
   let cursor: string | undefined;
   for (let page = 0; page < EVENT_PAGES; page += 1) {
     const query = { cursor, limit: EVENTS_PER_PAGE };
-    const events: Schemas["EventList"] = await body(api.GET("/api/runs/{run}/events", { params: { path: { run }, query } }));
+    const events: Schemas["EventList"] = await body(api.GET("/api/v1/runs/{run}/events", { params: { path: { run }, query } }));
     live.addBackfill(topic, "events", [...events.results].reverse());
     if (events.next === null) return;
     cursor = events.next;
@@ -29,7 +29,7 @@ async function backfillEvents(run: string, topic: string): Promise<void> {
 
 async function backfillEpisodes(run: string, topic: string): Promise<void> {
   const params = { path: { run }, query: { limit: BACKFILL_ROWS } };
-  const episodes = await body(api.GET("/api/runs/{run}/episodes", { params }));
+  const episodes = await body(api.GET("/api/v1/runs/{run}/episodes", { params }));
   live.addBackfill(topic, "episodes", [...episodes.results].reverse());
 }
 

@@ -25,21 +25,21 @@ const NEWEST_ROWS = 5;
 
 async function pollNewest({ name, kind }: RunDetail): Promise<NewestTrajectories> {
   const params = { path: { run: name }, query: { limit: NEWEST_ROWS } };
-  if (kind === "fleet") return { groups: [], fragments: (await body(api.GET("/api/runs/{run}/fragments", { params }))).results };
-  return { groups: (await body(api.GET("/api/runs/{run}/groups", { params }))).results, fragments: [] };
+  if (kind === "fleet") return { groups: [], fragments: (await body(api.GET("/api/v1/runs/{run}/fragments", { params }))).results };
+  return { groups: (await body(api.GET("/api/v1/runs/{run}/groups", { params }))).results, fragments: [] };
 }
 
 async function pollRun(name: string, shown: TopicState): Promise<PollAnswer> {
   const params = { path: { run: name } };
   const last = (shown.series.episodes as EpisodeRow[] | undefined)?.at(-1)?.id;
-  const run = await body(api.GET("/api/runs/{run}", { params }));
+  const run = await body(api.GET("/api/v1/runs/{run}", { params }));
   const [newest, ledger, fleet, pipeline, events, episodes] = await Promise.all([
     pollNewest(run),
-    body(api.GET("/api/runs/{run}/ledger", { params })),
-    body(api.GET("/api/runs/{run}/fleet", { params })),
-    body(api.GET("/api/runs/{run}/pipeline", { params })),
-    body(api.GET("/api/runs/{run}/events", { params })),
-    body(api.GET("/api/runs/{run}/episodes", { params: { ...params, query: { after_id: last } } })),
+    body(api.GET("/api/v1/runs/{run}/ledger", { params })),
+    body(api.GET("/api/v1/runs/{run}/fleet", { params })),
+    body(api.GET("/api/v1/runs/{run}/pipeline", { params })),
+    body(api.GET("/api/v1/runs/{run}/events", { params })),
+    body(api.GET("/api/v1/runs/{run}/episodes", { params: { ...params, query: { after_id: last } } })),
   ]);
   return {
     parts: { run, newest, ledger, fleet, verdict: pipeline.verdict, queue: queueOf(run, ledger) },
@@ -54,23 +54,23 @@ const LATELY_ROWS = 6;
 
 async function pollAudit(): Promise<Parts> {
   const [newest, lately] = await Promise.all([
-    body(api.GET("/api/audit", { params: { query: { limit: 1 } } })),
-    body(api.GET("/api/audit", { params: { query: { people: "1", limit: LATELY_ROWS } } })),
+    body(api.GET("/api/v1/audit", { params: { query: { limit: 1 } } })),
+    body(api.GET("/api/v1/audit", { params: { query: { people: "1", limit: LATELY_ROWS } } })),
   ]);
   return { audit: { newest: newest.results[0]?.id ?? 0, lately: lately.results } };
 }
 
 async function pollMe(): Promise<Parts> {
-  const [session, { notice }] = await Promise.all([body(api.GET("/api/session")), body(api.GET("/api/deck/notice"))]);
+  const [session, { notice }] = await Promise.all([body(api.GET("/api/v1/session")), body(api.GET("/api/v1/server/notice"))]);
   return { session, notice };
 }
 
 const READERS: Record<string, () => Promise<Parts>> = {
-  runs: async () => ({ active: [], resting: (await body(api.GET("/api/runs"))).results }),
-  alerts: async () => ({ alerts: (await body(api.GET("/api/alerts", { params: { query: { limit: 1 } } }))).summary }),
+  runs: async () => ({ active: [], resting: (await body(api.GET("/api/v1/runs"))).results }),
+  alerts: async () => ({ alerts: (await body(api.GET("/api/v1/alerts", { params: { query: { limit: 1 } } }))).summary }),
   audit: pollAudit,
-  cluster: async () => ({ cluster: await body(api.GET("/api/cluster")) }),
-  cluster_admin: async () => ({ cluster: await body(api.GET("/api/cluster")) }),
+  cluster: async () => ({ cluster: await body(api.GET("/api/v1/cluster")) }),
+  cluster_admin: async () => ({ cluster: await body(api.GET("/api/v1/cluster")) }),
   me: pollMe,
 };
 

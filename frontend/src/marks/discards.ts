@@ -12,7 +12,7 @@ export function useDiscardGroups(run: string) {
   const queries = useQueryClient();
   return useMutation({
     mutationFn: async (asked: AskedDiscard): Promise<DiscardOutcome[]> =>
-      (await body(api.POST("/api/runs/{run}/groups/discard", { params: { path: { run } }, body: asked }))).results,
+      (await body(api.POST("/api/v1/runs/{run}/groups/discard", { params: { path: { run } }, body: asked }))).results,
     onSettled: () => {
       for (const key of ["group", "groups", "group-pages", "group-facets", "queue", "ledger"])
         void queries.invalidateQueries({ queryKey: [key, run] });

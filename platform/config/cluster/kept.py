@@ -73,7 +73,7 @@ class RetentionView(APIView):
 
     permission_classes = [Readers]
 
-    @extend_schema(operation_id="kept_list", responses={200: RetentionList}, tags=["server"])
+    @extend_schema(operation_id="server_retention", responses={200: RetentionList}, tags=["server"])
     def get(self, request: Request) -> HttpResponse:
         """List retention periods.
 

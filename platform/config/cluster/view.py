@@ -21,7 +21,7 @@ class ClusterView(APIView):
     permission_classes = [Readers]
 
     @extend_schema(
-        operation_id="cluster_show",
+        operation_id="cluster_get",
         responses={200: Cluster},
         tags=["server"],
     )
@@ -42,7 +42,7 @@ class ServerView(APIView):
 
     permission_classes = [Known]
 
-    @extend_schema(operation_id="deck_show", responses={200: Deck}, tags=["server"])
+    @extend_schema(operation_id="server_get", responses={200: Deck}, tags=["server"])
     def get(self, request: Request) -> HttpResponse:
         """Get the server's version and sign-in options."""
         person = person_of(request)

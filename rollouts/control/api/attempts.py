@@ -25,7 +25,7 @@ class AttemptsView(APIView):
     permission_classes = [Readers]
 
     @extend_schema(
-        operation_id="worker_attempts",
+        operation_id="worker_attempts_list",
         parameters=[
             OpenApiParameter(
                 "worker", between(0, MOST_INDEX), description="Index of one worker; all if absent."

@@ -33,7 +33,7 @@ class RecordingsView(APIView):
         return [Operators() if self.request.method == "POST" else Readers()]
 
     @extend_schema(
-        operation_id="recordings",
+        operation_id="recordings_list",
         parameters=page_parameters(default=100, most=500),
         responses={200: Recordings},
         tags=["recordings"],
@@ -76,7 +76,7 @@ class RecordingView(APIView):
     permission_classes = [scoped("worker")]
 
     @extend_schema(
-        operation_id="recording_update",
+        operation_id="recordings_update",
         request={RECORDING_TYPE: msgpack_of("RecordingUpdate")},
         responses={200: RecordingRow, **problems(413)},
         tags=["recordings"],
@@ -102,7 +102,7 @@ class RecordingContentView(APIView):
     permission_classes = [Readers]
 
     @extend_schema(
-        operation_id="recording_content",
+        operation_id="recordings_content",
         parameters=[OpenApiParameter("Range", location=OpenApiParameter.HEADER)],
         responses={
             (200, "video/webm"): OpenApiTypes.BINARY,

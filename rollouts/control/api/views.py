@@ -29,7 +29,7 @@ class FleetView(APIView):
 
     permission_classes = [Readers]
 
-    @extend_schema(operation_id="fleet", responses={200: FleetState}, tags=["fleet"])
+    @extend_schema(operation_id="fleet_get", responses={200: FleetState}, tags=["fleet"])
     def get(self, request: Request, run: str) -> HttpResponse:
         """Get the fleet.
 

@@ -22,7 +22,7 @@ class WeightSyncsView(APIView):
     permission_classes = [Readers]
 
     @extend_schema(
-        operation_id="weights_deliveries",
+        operation_id="weights_syncs",
         parameters=[
             OpenApiParameter(
                 "versions",

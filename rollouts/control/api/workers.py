@@ -108,7 +108,7 @@ class WorkerStacksView(APIView):
         return [Readers() if self.request.method == "GET" else Operators()]
 
     @extend_schema(
-        operation_id="worker_stacks_show",
+        operation_id="worker_stacks_get",
         responses={200: WorkerStacks},
         tags=["fleet"],
     )
@@ -122,7 +122,7 @@ class WorkerStacksView(APIView):
         return bodies.answer(found)
 
     @extend_schema(
-        operation_id="worker_stacks_ask",
+        operation_id="worker_stacks_request",
         request=RequestStacks,
         responses={202: WorkerStacks, **problems(409)},
         tags=["fleet"],

@@ -161,7 +161,7 @@ class WorkerState(Struct, frozen=True, kw_only=True):
 
 
 class RecordingRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of ``POST /api/runs/{run}/recordings``: a request to record the next episodes."""
+    """Body of ``POST /api/v1/runs/{run}/recordings``: a request to record the next episodes."""
 
     episodes: Annotated[int, Meta(ge=1, le=4)] = 1
     worker: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None

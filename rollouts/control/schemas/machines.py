@@ -7,7 +7,7 @@ from msgspec import Meta, Struct
 
 
 class CordonMachine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of ``PUT /api/cluster/nodes/{node}/cordon``."""
+    """Body of ``PUT /api/v1/cluster/nodes/{node}/cordon``."""
 
     reason: Annotated[str, Meta(min_length=1, max_length=2000)]
 

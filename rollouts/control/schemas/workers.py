@@ -10,7 +10,7 @@ Reason = Annotated[str, Meta(max_length=2000)]
 
 
 class WorkerRestart(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of ``POST /api/runs/{run}/fleet/workers/{worker}/restart``."""
+    """Body of ``POST /api/v1/runs/{run}/fleet/workers/{worker}/restart``."""
 
     incarnation: Incarnation
     """Incarnation to end, from the fleet's state; a different one is rejected."""
@@ -18,7 +18,7 @@ class WorkerRestart(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class WorkerCordon(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of ``POST /api/runs/{run}/fleet/workers/{worker}/cordon``."""
+    """Body of ``POST /api/v1/runs/{run}/fleet/workers/{worker}/cordon``."""
 
     incarnation: Incarnation
     """Running incarnation, from the fleet's state; a different one is rejected."""
@@ -26,13 +26,13 @@ class WorkerCordon(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class WorkerUncordon(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of ``POST /api/runs/{run}/fleet/workers/{worker}/uncordon``."""
+    """Body of ``POST /api/v1/runs/{run}/fleet/workers/{worker}/uncordon``."""
 
     reason: Reason = ""
 
 
 class RequestStacks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of ``POST /api/runs/{run}/fleet/workers/{worker}/stacks``."""
+    """Body of ``POST /api/v1/runs/{run}/fleet/workers/{worker}/stacks``."""
 
     incarnation: Incarnation
     """Incarnation asked; a different one does not answer."""

@@ -33,7 +33,7 @@ class KnownEnvironmentsView(APIView):
     permission_classes = [Readers]
 
     @extend_schema(
-        operation_id="environments_known",
+        operation_id="environments_list",
         parameters=[
             OpenApiParameter("q", description="Part of the name."),
             OpenApiParameter("kind", enum=list(registry.KINDS)),
@@ -62,7 +62,7 @@ class KnownEnvironmentView(APIView):
     permission_classes = [Readers]
 
     @extend_schema(
-        operation_id="environments_known_one",
+        operation_id="environments_get",
         parameters=[
             OpenApiParameter("kind", required=True, enum=list(registry.KINDS)),
             OpenApiParameter("name", required=True, description="Exact name."),
@@ -88,7 +88,7 @@ class EnvironmentProbeView(APIView):
     permission_classes = [Operators]
 
     @extend_schema(
-        operation_id="environments_try",
+        operation_id="environments_probe",
         request=ProbeEnvironment,
         responses={200: ProbedEnvironment, **problems(404, 429)},
         tags=["environments"],
@@ -109,7 +109,7 @@ class EnvironmentApprovalView(APIView):
     permission_classes = [Admins]
 
     @extend_schema(
-        operation_id="environments_judge",
+        operation_id="environments_approve",
         request=EnvironmentApproval,
         responses={204: None, **problems(404)},
         tags=["environments"],

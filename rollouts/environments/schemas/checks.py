@@ -6,7 +6,7 @@ from msgspec import Meta, Struct
 
 
 class CheckRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of ``POST /api/run-checks``: the run to check; `config` is merged over the preset.
+    """Body of ``POST /api/v1/run-checks``: the run to check; `config` is merged over the preset.
 
     The name is checked only if given.
     """

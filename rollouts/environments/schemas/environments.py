@@ -20,7 +20,7 @@ class EnvironmentDenial(Struct, frozen=True, kw_only=True):
 
 
 class EnvironmentApproval(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of ``PUT /api/environments/verdict``."""
+    """Body of ``PUT /api/v1/environments/approvals``."""
 
     spec: Annotated[str, Meta(min_length=1, max_length=220)]
     is_allowed: bool
@@ -29,7 +29,7 @@ class EnvironmentApproval(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class ProbeEnvironment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of ``POST /api/environments/try``."""
+    """Body of ``POST /api/v1/environments/probes``."""
 
     spec: Annotated[str, Meta(min_length=1, max_length=220)]
     kwargs: dict[str, Any] = {}

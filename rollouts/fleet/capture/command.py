@@ -21,7 +21,7 @@ def main(argv: Sequence[str]) -> int:
     url = args.url or os.environ.get("ROLLDECK_URL", DEFAULT_URL)
     connection = Connection(url, token, retry_for_seconds=args.retry_for)
     try:
-        connection.json(Call(method="GET", path=f"/api/runs/{args.run}"))
+        connection.json(Call(method="GET", path=f"/api/v1/runs/{args.run}"))
     except RolldeckError as refusal:
         print(f"rolldeck proxy: {refusal}", file=sys.stderr)
         connection.close()

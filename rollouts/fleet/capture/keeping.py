@@ -48,7 +48,7 @@ class PlatformKeeper:
         """
         self.kept = 0
         self._connection = connection
-        self._path = f"/api/runs/{quote(run, safe='')}/captures"
+        self._path = f"/api/v1/runs/{quote(run, safe='')}/captures"
         self._lock = threading.Lock()
 
     def keep(self, session: str, call: CallPush) -> None:

@@ -42,7 +42,7 @@ class PlatformApi:
     """
 
     def __init__(self, settings: FleetSettings) -> None:
-        self._path = f"/api/runs/{settings.run}"
+        self._path = f"/api/v1/runs/{settings.run}"
         self._connection = Connection(
             settings.platform_url,
             settings.token,

@@ -42,7 +42,7 @@ class AnnotationsView(APIView):
         return answer(annotations(readable_run_id(run), asker=identity_of(request)))
 
     @extend_schema(
-        operation_id="annotations_write",
+        operation_id="annotations_create",
         request=NewAnnotation,
         responses={201: AnnotationRow},
         tags=["metrics"],

@@ -40,7 +40,7 @@ class ComparisonsView(_ReadOrOperate):
         return answer(comparison_list())
 
     @extend_schema(
-        operation_id="comparisons_keep",
+        operation_id="comparisons_create",
         request=KeepComparison,
         responses={201: ComparisonRow, **problems(409)},
         tags=["runs"],
@@ -59,7 +59,7 @@ class ComparisonView(_ReadOrOperate):
     """One comparison."""
 
     @extend_schema(
-        operation_id="comparisons_show",
+        operation_id="comparisons_get",
         responses={200: ComparisonRow},
         tags=["runs"],
     )
@@ -69,7 +69,7 @@ class ComparisonView(_ReadOrOperate):
         return answer(_found(comparison))
 
     @extend_schema(
-        operation_id="comparisons_forget",
+        operation_id="comparisons_delete",
         parameters=[REASON],
         responses={204: None},
         tags=["runs"],

@@ -40,7 +40,7 @@ class LayoutsView(APIView):
         return answer(layout_list(found, asker=identity_of(request), may_operate=operates))
 
     @extend_schema(
-        operation_id="metric_layouts_keep",
+        operation_id="metric_layouts_create",
         request=SetMetricLayout,
         responses={201: MetricLayoutRow, **problems(409)},
         tags=["metrics"],
@@ -66,7 +66,7 @@ class LayoutView(APIView):
     permission_classes = [LayoutEditors]
 
     @extend_schema(
-        operation_id="metric_layouts_set",
+        operation_id="metric_layouts_replace",
         request=SetMetricLayout,
         responses={200: MetricLayoutRow, **problems(409)},
         tags=["metrics"],
@@ -87,7 +87,7 @@ class LayoutView(APIView):
         return answer(layout_row(row, names={}, may_change=True))
 
     @extend_schema(
-        operation_id="metric_layouts_forget",
+        operation_id="metric_layouts_delete",
         parameters=[REASON],
         responses={204: None},
         tags=["metrics"],

@@ -74,7 +74,7 @@ class MetricsView(APIView):
         return [scoped("trainer")() if self.request.method == "POST" else Readers()]
 
     @extend_schema(
-        operation_id="metrics",
+        operation_id="metrics_list",
         parameters=[
             OpenApiParameter("names", str, description="Comma-separated; all if absent."),
             *SERIES_PARAMETERS,
@@ -94,7 +94,7 @@ class MetricsView(APIView):
         return bodies.answer(found)
 
     @extend_schema(
-        operation_id="record_metrics",
+        operation_id="metrics_create",
         request=MetricsPush,
         parameters=[IDEMPOTENCY_KEY],
         responses={201: Receipt, **problems(409, 422)},
@@ -247,7 +247,7 @@ class MetricContextView(APIView):
     permission_classes = [Readers]
 
     @extend_schema(
-        operation_id="moment",
+        operation_id="metric_context",
         parameters=[
             OpenApiParameter("name", str, required=True, description="Name of the metric."),
             *(one for one in _LINE_PARAMETERS if one.name in {"x", "from", "to"}),

@@ -22,7 +22,7 @@ class Metric(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class MetricsPush(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of ``POST /api/runs/{run}/metrics``."""
+    """Body of ``POST /api/v1/runs/{run}/metrics``."""
 
     samples: Annotated[list[Metric], Meta(min_length=1, max_length=SAMPLES_AT_MOST)]
 

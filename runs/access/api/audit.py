@@ -87,7 +87,7 @@ class SessionsView(APIView):
     permission_classes = [Known]
 
     @extend_schema(
-        operation_id="sessions_show",
+        operation_id="sessions_list",
         responses={200: SessionRow},
         tags=["session"],
     )
@@ -99,7 +99,7 @@ class SessionsView(APIView):
         return answer(_browsers(request))
 
     @extend_schema(
-        operation_id="sessions_end",
+        operation_id="sessions_delete_others",
         parameters=[REASON],
         request=None,
         responses={200: SessionRow},
@@ -125,7 +125,7 @@ class BrowserView(APIView):
     permission_classes = [Known]
 
     @extend_schema(
-        operation_id="sessions_end_one",
+        operation_id="sessions_delete",
         parameters=[REASON],
         responses={200: SessionRow},
         tags=["session"],

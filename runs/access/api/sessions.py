@@ -52,7 +52,7 @@ class SessionView(APIView):
     authentication_classes = [SessionAuthentication]
     permission_classes = [Anyone]
 
-    @extend_schema(operation_id="session_show", responses={200: Session}, tags=["session"])
+    @extend_schema(operation_id="session_get", responses={200: Session}, tags=["session"])
     def get(self, request: Request) -> HttpResponse:
         """Get the current session.
 
@@ -62,7 +62,7 @@ class SessionView(APIView):
         return answer(session_of(request.user))
 
     @extend_schema(
-        operation_id="session_begin",
+        operation_id="session_create",
         request=SignIn,
         responses={200: Session, **problems(429)},
         tags=["session"],
@@ -85,7 +85,7 @@ class SessionView(APIView):
         return response
 
     @extend_schema(
-        operation_id="session_end",
+        operation_id="session_delete",
         request=None,
         responses={200: Session},
         tags=["session"],

@@ -45,7 +45,7 @@ class AlertRulesView(APIView):
         return answer(selectors.rule_list())
 
     @extend_schema(
-        operation_id="alert_rules_make",
+        operation_id="alert_rules_create",
         request=SetAlertRule,
         responses={201: AlertRuleRow, **problems(409)},
         tags=["alerts"],
@@ -69,7 +69,7 @@ class AlertRuleView(APIView):
         return [Readers() if self.request.method == "GET" else Operators()]
 
     @extend_schema(
-        operation_id="alert_rules_show",
+        operation_id="alert_rules_get",
         responses={200: AlertRuleRow},
         tags=["alerts"],
     )
@@ -78,7 +78,7 @@ class AlertRuleView(APIView):
         return answer(selectors.rule_row(selectors.rule_of(rule)))
 
     @extend_schema(
-        operation_id="alert_rules_set",
+        operation_id="alert_rules_replace",
         request=SetAlertRule,
         responses={200: AlertRuleRow},
         tags=["alerts"],
@@ -133,7 +133,7 @@ class SilencesView(APIView):
         return answer(silence_list(now=timezone.now()))
 
     @extend_schema(
-        operation_id="alert_silences_make",
+        operation_id="alert_silences_create",
         request=NewSilence,
         responses={201: SilenceRow},
         tags=["alerts"],

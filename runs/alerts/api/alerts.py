@@ -78,7 +78,7 @@ class AlertView(APIView):
     permission_classes = [Readers]
 
     @extend_schema(
-        operation_id="alerts_show",
+        operation_id="alerts_get",
         responses={200: AlertDetail},
         tags=["alerts"],
     )

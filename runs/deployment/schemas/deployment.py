@@ -7,7 +7,7 @@ from msgspec import Meta, Struct
 
 
 class SetNotice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of ``PUT /api/deck/notice``."""
+    """Body of ``PUT /api/v1/server/notice``."""
 
     text: Annotated[str, Meta(min_length=1, max_length=300)]
     until: Annotated[datetime, Meta(tz=True)] | None = None

@@ -25,7 +25,7 @@ class NotesView(APIView):
         return [Operators() if self.request.method == "PUT" else Readers()]
 
     @extend_schema(
-        operation_id="runs_notes",
+        operation_id="run_notes_get",
         responses={200: Notes},
         tags=["runs"],
     )
@@ -37,7 +37,7 @@ class NotesView(APIView):
         return answer(notes_of(readable_run_id(run)))
 
     @extend_schema(
-        operation_id="runs_write_notes",
+        operation_id="run_notes_replace",
         request=WriteNotes,
         responses={200: Notes, **problems(409)},
         tags=["runs"],
@@ -65,7 +65,7 @@ class NoteView(APIView):
     permission_classes = [Readers]
 
     @extend_schema(
-        operation_id="runs_note",
+        operation_id="run_notes_revision",
         responses={200: Note},
         tags=["runs"],
     )

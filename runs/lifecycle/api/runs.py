@@ -49,7 +49,7 @@ class RunView(APIView):
         return [Operators() if self.request.method == "PATCH" else RunMachines()]
 
     @extend_schema(
-        operation_id="runs_show",
+        operation_id="runs_get",
         responses={200: RunDetail},
         tags=["runs"],
     )
@@ -61,7 +61,7 @@ class RunView(APIView):
         return answer(run_detail(readable_run(run)))
 
     @extend_schema(
-        operation_id="runs_change",
+        operation_id="runs_update",
         request=ChangeRun,
         responses={200: RunDetail, **problems(409)},
         tags=["runs"],
@@ -140,7 +140,7 @@ class EventsView(APIView):
     permission_classes = [Readers]
 
     @extend_schema(
-        operation_id="runs_events",
+        operation_id="run_events_list",
         parameters=[
             OpenApiParameter("kinds", str, description="Comma-separated; omit for all."),
             *page_parameters(default=EVENTS_PER_ANSWER, most=EVENTS_PER_PAGE),
@@ -171,7 +171,7 @@ class EnvironmentsView(APIView):
     permission_classes = [Readers]
 
     @extend_schema(
-        operation_id="runs_environments",
+        operation_id="run_environments_list",
         responses={200: EnvironmentList},
         tags=["runs"],
     )

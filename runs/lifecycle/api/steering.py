@@ -24,7 +24,7 @@ class EnvironmentView(APIView):
     permission_classes = [Operators]
 
     @extend_schema(
-        operation_id="environments_change",
+        operation_id="run_environments_update",
         request=ChangeEnvironment,
         responses={200: EnvironmentRow},
         tags=["runs"],

@@ -39,7 +39,7 @@ class TokensView(APIView):
         return answer(TokenList(results=tokens(), next=None))
 
     @extend_schema(
-        operation_id="tokens_mint",
+        operation_id="tokens_create",
         request=MintToken,
         responses={201: TokenMinted, **problems(404)},
         tags=["tokens"],

@@ -18,7 +18,7 @@ DECK_RUNS: Final = 200
 def active_run_rows() -> list[LiveRunRow]:
     """Return the active runs among the newest, with summaries; they change often."""
     found = [run for run in _newest_runs() if run.status in ACTIVE]
-    beside = run_table.outlooks([run.pk for run in found])
+    beside = run_table.activity_of([run.pk for run in found])
     return [_live_run_row(row, beside.get(row.id, {})) for row in run_table.run_rows(found)]
 
 
@@ -39,4 +39,4 @@ def _live_run_row(row: RunRow, beside: dict[str, Any]) -> LiveRunRow:
 
 def run_activity(run_ids: Sequence[int]) -> dict[int, RunActivity]:
     """Return run summaries as API objects."""
-    return {run_id: RunActivity(**more) for run_id, more in run_table.outlooks(run_ids).items()}
+    return {run_id: RunActivity(**more) for run_id, more in run_table.activity_of(run_ids).items()}

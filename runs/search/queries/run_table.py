@@ -144,7 +144,7 @@ def environments_of(run_ids: list[int]) -> dict[int, str | None]:
     return names
 
 
-def outlooks(run_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
+def activity_of(run_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
     """Return the summaries of runs: queue, fleet, returns."""
     found: dict[int, dict[str, Any]] = {run_id: {} for run_id in run_ids}
     for read in parts.run_activity_readers():
@@ -224,7 +224,7 @@ def runs_csv(*, text: str, sort: str, now: datetime) -> Iterator[str]:
 
 
 def _lines(rows: list[Run]) -> Iterator[str]:
-    beside = outlooks([row.pk for row in rows])
+    beside = activity_of([row.pk for row in rows])
     for row in run_rows(rows):
         more = beside[row.id]
         own = [_cell(getattr(row, column)) for column in CSV_COLUMNS]

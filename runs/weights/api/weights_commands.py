@@ -18,7 +18,7 @@ from web.http.paging import page_of, page_parameters
 
 
 def _answer(request: Request, run: str) -> HttpResponse:
-    path = f"/api/runs/{run}/weights/orders"
+    path = f"/api/v1/runs/{run}/weights/commands"
     page = page_of(request, int, default=ORDERS_AT_MOST, most=ORDERS_AT_MOST, path=path)
     return answer(weights_commands(readable_run(run), page))
 

@@ -20,7 +20,7 @@ def admin() -> Client:
     b"".join(client.get("/batch"))
     run = make_run(name="alpha", epoch=1, policy_step=0)
     client.generic(
-        "POST", "/api/runs/alpha/fragments", push(fragment()), headers=bearer("worker", run=run)
+        "POST", "/api/v1/runs/alpha/fragments", push(fragment()), headers=bearer("worker", run=run)
     )
     return client
 

@@ -49,7 +49,7 @@ class Deck:
 
     def change(self, **settings: Any) -> Any:
         answer = self.operator.patch(
-            "/api/runs/demo", data=body(settings), content_type="application/json"
+            "/api/v1/runs/demo", data=body(settings), content_type="application/json"
         )
         self.run.refresh_from_db()
         return answer
@@ -61,7 +61,7 @@ class Deck:
 
     def push(self, *contents: bytes) -> Any:
         data = wire.encode(wire.GroupPush(groups=list(contents)))
-        return self.call("/api/runs/demo/groups", data, self.env, GROUPS_TYPE).json()
+        return self.call("/api/v1/runs/demo/groups", data, self.env, GROUPS_TYPE).json()
 
     def push_as(self, codec: str, *groups: dict[str, Any]) -> Any:
         if codec == "json":
@@ -71,7 +71,7 @@ class Deck:
     def stored(self) -> list[bytes]:
         """Lease the next batch as it is kept."""
         answer = self.http.post(
-            "/api/runs/demo/batches/next",
+            "/api/v1/runs/demo/batches/next",
             data=b"{}",
             content_type="application/json",
             headers={"Authorization": self.trainer, "Accept": f"{BATCH_TYPE}; groups=stored"},
@@ -98,7 +98,7 @@ def test_both_settings_are_off_until_an_operator_asks(deck: Deck) -> None:
     sent = body(group(scores=[0.5, 0.5]))
 
     answer = deck.push_json(sent, group(scores=[0.0, 1.0]))
-    shown = deck.operator.get("/api/runs/demo").json()
+    shown = deck.operator.get("/api/v1/runs/demo").json()
 
     assert "dropped" not in answer
     assert (shown["advantages"], shown["drop_zero_variance"]) == ("", False)

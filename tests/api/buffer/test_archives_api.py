@@ -27,11 +27,11 @@ class Api:
         self.headers = bearer("admin")
 
     def get(self, path: str) -> Any:
-        return self.client.get(f"/api/runs/{path}", headers=self.headers)
+        return self.client.get(f"/api/v1/runs/{path}", headers=self.headers)
 
     def post(self, path: str, content: Any, **headers: str) -> Any:
         return self.client.post(
-            f"/api/runs/{path}",
+            f"/api/v1/runs/{path}",
             data=body(content),
             content_type="application/json",
             headers=headers or self.headers,
@@ -158,12 +158,12 @@ def test_a_deleted_archive_is_known_and_has_no_file(api: Api) -> None:
     path = f"words/archives/{row['id']}"
     file = archive_file(ArchiveJob.objects.get(pk=row["id"]))
 
-    gone = api.client.delete(f"/api/runs/{path}", headers=api.headers).json()
+    gone = api.client.delete(f"/api/v1/runs/{path}", headers=api.headers).json()
 
     assert (gone["state"], gone["has_file"], gone["report"]) == ("expired", False, row["report"])
     assert not file.exists()
     assert api.get(f"{path}/file").status_code == 409
-    assert api.client.delete(f"/api/runs/{path}", headers=api.headers).status_code == 409
+    assert api.client.delete(f"/api/v1/runs/{path}", headers=api.headers).status_code == 409
 
 
 def test_a_file_that_is_being_restored_stays(api: Api) -> None:
@@ -171,13 +171,13 @@ def test_a_file_that_is_being_restored_stays(api: Api) -> None:
     make_run(name="again", kind="outside")
     assert api.post("again/restorations", {"archive": row["id"]}).status_code == 202
 
-    refused = api.client.delete(f"/api/runs/words/archives/{row['id']}", headers=api.headers)
+    refused = api.client.delete(f"/api/v1/runs/words/archives/{row['id']}", headers=api.headers)
 
     assert (refused.status_code, refused.json()["code"]) == (409, "archive_not_ready")
     jobs.run_archive_jobs()
     assert ArchiveJob.objects.get(verb="restore").state == "done"
     assert (
-        api.client.delete(f"/api/runs/words/archives/{row['id']}", headers=api.headers).json()[
+        api.client.delete(f"/api/v1/runs/words/archives/{row['id']}", headers=api.headers).json()[
             "state"
         ]
         == "expired"

@@ -39,7 +39,7 @@ def test_long_groups_that_came_too_late_show(run: Run) -> None:
     while lease := take(run_id=run.pk, identity="alice"):
         confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
 
-    answer = Client(headers=bearer("read")).get("/api/runs/words/bias?window=3600").json()
+    answer = Client(headers=bearer("read")).get("/api/v1/runs/words/bias?window=3600").json()
 
     assert (answer["admitted"]["items"], answer["dropped"]["items"]) == (48, 24)
     assert answer["served"]["length"] == {"mean": 10.0, "p10": 10.0, "p50": 10.0, "p90": 10.0}
@@ -52,13 +52,13 @@ def test_long_groups_that_came_too_late_show(run: Run) -> None:
 def test_fragments_are_compared_too_and_nothing_says_too_few() -> None:
     make_run(name="poles")
 
-    answer = Client(headers=bearer("read")).get("/api/runs/poles/bias").json()
+    answer = Client(headers=bearer("read")).get("/api/v1/runs/poles/bias").json()
 
     assert answer["verdict"] == "too few fragments to compare: 0 dropped, 0 served"
     assert answer["dropped"]["length"]["mean"] is None
 
 
 def test_a_window_that_is_no_number_is_refused(run: Run) -> None:
-    answer = Client(headers=bearer("read")).get("/api/runs/words/bias?window=week")
+    answer = Client(headers=bearer("read")).get("/api/v1/runs/words/bias?window=week")
 
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, "window")

@@ -40,7 +40,7 @@ class Deck:
 
     def post(self, path: str, content: Any) -> Any:
         return APIClient().post(
-            f"/api/runs/agents/{path}", content, format="json", headers=self.env
+            f"/api/v1/runs/agents/{path}", content, format="json", headers=self.env
         )
 
     def add(self, session: str, content: dict[str, Any]) -> Any:
@@ -50,7 +50,7 @@ class Deck:
         return self.post("capture-scores", {"scores": scores})
 
     def get(self, path: str) -> Any:
-        return APIClient().get(f"/api/runs/agents/{path}", headers=self.trainer)
+        return APIClient().get(f"/api/v1/runs/agents/{path}", headers=self.trainer)
 
 
 @pytest.fixture
@@ -191,7 +191,7 @@ def test_a_run_of_fragments_captures_nothing() -> None:
     run = make_run(name="agents", status="running")
 
     refused = APIClient().post(
-        "/api/runs/agents/captures/one/calls",
+        "/api/v1/runs/agents/captures/one/calls",
         call(),
         format="json",
         headers=bearer("worker", run=run),

@@ -31,7 +31,7 @@ class TwoRuns(Deck):
         assert answer.status_code == 200, answer.content
 
     def ask(self, path: str) -> Any:
-        answer = self.http.get(f"/api/{path}", headers={"Authorization": self.token})
+        answer = self.http.get(f"/api/v1/{path}", headers={"Authorization": self.token})
         assert answer.status_code == 200, answer.content
         return answer.json()["results"]
 
@@ -86,7 +86,7 @@ def test_costs_say_what_is_known_and_null_of_the_rest(deck: TwoRuns) -> None:
 @pytest.mark.parametrize("path", ["prompts", "run-costs"])
 @pytest.mark.parametrize("runs", ["", ",".join(f"r{n}" for n in range(21))])
 def test_too_few_and_too_many_runs_are_refused(deck: TwoRuns, path: str, runs: str) -> None:
-    answer = deck.http.get(f"/api/{path}?runs={runs}", headers={"Authorization": deck.token})
+    answer = deck.http.get(f"/api/v1/{path}?runs={runs}", headers={"Authorization": deck.token})
 
     assert answer.status_code == 400
     assert answer.json()["errors"][0]["field"] == "runs"

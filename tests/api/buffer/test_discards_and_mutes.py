@@ -22,7 +22,7 @@ def deck() -> Deck:
 
 def discard(deck: Deck, chosen: list[int], **said: Any) -> Any:
     return deck.operator.post(
-        "/api/runs/words/groups/discard",
+        "/api/v1/runs/words/groups/discard",
         data=body({"groups": chosen, "reason": "its prompt is broken"} | said),
         content_type="application/json",
     )
@@ -34,7 +34,7 @@ def ids() -> list[int]:
 
 def mute(deck: Deck, env_id: int, *, muted: bool) -> Any:
     return deck.operator.patch(
-        f"/api/runs/words/environments/{env_id}",
+        f"/api/v1/runs/words/environments/{env_id}",
         data=body({"muted": muted, "reason": "it rewards nonsense"}),
         content_type="application/json",
     )
@@ -110,7 +110,7 @@ def test_a_group_of_another_run_is_not_found(deck: Deck) -> None:
     make_run(name="other", kind="outside")
 
     answer = deck.operator.post(
-        "/api/runs/other/groups/discard",
+        "/api/v1/runs/other/groups/discard",
         data=body({"groups": ids(), "reason": "x"}),
         content_type="application/json",
     )
@@ -163,7 +163,7 @@ def test_several_groups_at_once_are_muted_too(deck: Deck) -> None:
 
 def test_no_batch_waits_for_the_minimum_of_a_muted_environment(deck: Deck) -> None:
     deck.operator.patch(
-        "/api/runs/words/environments/1",
+        "/api/v1/runs/words/environments/1",
         data=body({"min_batch_allocation": 0.5}),
         content_type="application/json",
     )

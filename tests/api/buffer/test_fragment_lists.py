@@ -27,7 +27,7 @@ def run() -> Run:
 def send(run: Run, *fragments: wire.Fragment) -> list[int]:
     """Push fragments, and return their ids in order."""
     answer = Client().post(
-        f"/api/runs/{run.name}/fragments",
+        f"/api/v1/runs/{run.name}/fragments",
         data=push(*fragments),
         content_type=wire.FRAGMENTS_TYPE,
         headers=bearer("worker", run=run),
@@ -38,7 +38,7 @@ def send(run: Run, *fragments: wire.Fragment) -> list[int]:
 
 def get(run: Run, path: str = "", *, status: int = 200, **query: Any) -> Any:
     answer = Client().get(
-        f"/api/runs/{run.name}/fragments{path}", query, headers=bearer("read", run=run)
+        f"/api/v1/runs/{run.name}/fragments{path}", query, headers=bearer("read", run=run)
     )
     assert answer.status_code == status, answer.content
     return answer.json()
@@ -118,7 +118,7 @@ def test_the_fragments_of_a_batch_are_found_and_know_their_step(run: Run) -> Non
     client, trainer = Client(), bearer("trainer", run=run)
 
     def ask(path: str, content: bytes = b"{}") -> int:
-        url = f"/api/runs/{run.name}{path}"
+        url = f"/api/v1/runs/{run.name}{path}"
         return client.post(url, content, "application/json", headers=trainer).status_code
 
     assert ask("/trainers", b'{"name": "t", "resume": true}') == 200

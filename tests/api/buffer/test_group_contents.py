@@ -26,14 +26,14 @@ def push(run: Run, content: dict[str, Any]) -> int:
     """Push a group in the binary form; return its id."""
     data = wire.encode(wire.GroupPush(groups=[wire.encode(pack_group(content))]))
     headers = bearer("env", run=run)
-    answer = Client().post("/api/runs/demo/groups", data, GROUPS_TYPE, headers=headers)
+    answer = Client().post("/api/v1/runs/demo/groups", data, GROUPS_TYPE, headers=headers)
     assert answer.status_code == 200, answer.content
     return TrajectoryGroup.objects.order_by("-id")[0].pk
 
 
 def get(run: Run, path: str, **query: Any) -> Any:
     headers = bearer("read", run=run)
-    return Client().get(f"/api/runs/demo/groups/{path}", query, headers=headers)
+    return Client().get(f"/api/v1/runs/demo/groups/{path}", query, headers=headers)
 
 
 def test_a_long_sequence_comes_in_windows(run: Run) -> None:
@@ -113,7 +113,7 @@ def test_what_a_browser_has_is_not_sent_again(run: Run) -> None:
     first = get(run, f"{found}/sequences/0")
 
     again = Client().get(
-        f"/api/runs/demo/groups/{found}/sequences/0",
+        f"/api/v1/runs/demo/groups/{found}/sequences/0",
         headers=bearer("read", run=run) | {"If-None-Match": first["ETag"]},
     )
 
@@ -127,7 +127,7 @@ def test_looking_changes_nothing(run: Run) -> None:
     for path in ("", "/sequences", "/sequences/0", "/sequences/0/messages", "/content"):
         assert get(run, f"{found}{path}").status_code == 200
         refused = Client().post(
-            f"/api/runs/demo/groups/{found}{path}",
+            f"/api/v1/runs/demo/groups/{found}{path}",
             body({}),
             "application/json",
             headers=bearer("admin"),

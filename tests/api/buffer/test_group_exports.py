@@ -37,7 +37,7 @@ def push(run: Run, *groups: dict[str, Any]) -> None:
 
 
 def exported(run: Run, **query: Any) -> bytes:
-    answer = Client().get("/api/runs/demo/groups/export", query, headers=bearer("read", run=run))
+    answer = Client().get("/api/v1/runs/demo/groups/export", query, headers=bearer("read", run=run))
     assert answer.status_code == 200, answer.content
     return b"".join(answer.streaming_content)  # type: ignore[attr-defined]
 
@@ -89,7 +89,7 @@ def test_a_real_server_streams_it(run: Run) -> None:
 
     with serving() as address:
         answer = httpx.get(
-            f"{address}/api/runs/demo/groups/export",
+            f"{address}/api/v1/runs/demo/groups/export",
             headers=bearer("read", run=run),
             timeout=60,
         )
@@ -102,7 +102,7 @@ def test_a_real_server_streams_it(run: Run) -> None:
 def test_a_form_that_nobody_writes_is_refused(run: Run) -> None:
     for query in ({"form": "csv"}, {"limit": "0"}, {"state": "eaten"}):
         answer = Client().get(
-            "/api/runs/demo/groups/export", query, headers=bearer("read", run=run)
+            "/api/v1/runs/demo/groups/export", query, headers=bearer("read", run=run)
         )
         assert answer.status_code == 400
         assert answer.json()["errors"][0]["field"] == next(iter(query))

@@ -53,7 +53,7 @@ class Deck:
 
     def get(self, path: str = "", **query: Any) -> Any:
         answer = self.http.get(
-            f"/api/runs/demo/groups{path}", query, headers={"Authorization": self.token}
+            f"/api/v1/runs/demo/groups{path}", query, headers={"Authorization": self.token}
         )
         assert answer.status_code == 200, answer.content
         return answer.json()
@@ -63,7 +63,7 @@ class Deck:
 
     def refused(self, path: str = "", **query: Any) -> tuple[int, str]:
         answer = self.http.get(
-            f"/api/runs/demo/groups{path}", query, headers={"Authorization": self.token}
+            f"/api/v1/runs/demo/groups{path}", query, headers={"Authorization": self.token}
         )
         errors = answer.json().get("errors") or [{"field": ""}]
         return answer.status_code, errors[0]["field"]

@@ -46,17 +46,17 @@ class Deck:
     def push(self, *groups: wire.Group | bytes, **headers: str) -> Any:
         contents = [one if isinstance(one, bytes) else wire.encode(one) for one in groups]
         data = wire.encode(wire.GroupPush(groups=contents))
-        return self.call("/api/runs/demo/groups", data, GROUPS_TYPE, self.env, **headers)
+        return self.call("/api/v1/runs/demo/groups", data, GROUPS_TYPE, self.env, **headers)
 
     def push_native_json(self, content: Any) -> Any:
-        return self.call("/api/runs/demo/groups", body(content), "application/json", self.env)
+        return self.call("/api/v1/runs/demo/groups", body(content), "application/json", self.env)
 
     def push_json(self, *groups: Any) -> Any:
         path = "/atropos/demo/scored_data_list"
         return self.call(path, body(list(groups)), "application/json", self.env)
 
     def next_batch(self, accept: str) -> Any:
-        path = "/api/runs/demo/batches/next"
+        path = "/api/v1/runs/demo/batches/next"
         return self.call(path, b"{}", "application/json", self.trainer, Accept=accept)
 
     def stock_batch(self) -> Any:
@@ -215,7 +215,7 @@ def array(values: Any, dtype: str) -> wire.Array:
 def test_json_under_the_binary_type_names_the_format_and_the_route_for_json(deck: Deck) -> None:
     content = json.dumps({"groups": [group()]}).encode()
 
-    answer = deck.call("/api/runs/demo/groups", content, GROUPS_TYPE, deck.env)
+    answer = deck.call("/api/v1/runs/demo/groups", content, GROUPS_TYPE, deck.env)
 
     (error,) = answer.json()["errors"]
     assert (answer.status_code, error["field"]) == (422, "body")
@@ -275,7 +275,7 @@ def test_a_broken_group_is_refused_with_its_place_and_nothing_is_stored(
     ],
 )
 def test_a_broken_push_is_refused(deck: Deck, data: bytes, field: str) -> None:
-    answer = deck.call("/api/runs/demo/groups", data, GROUPS_TYPE, deck.env)
+    answer = deck.call("/api/v1/runs/demo/groups", data, GROUPS_TYPE, deck.env)
 
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["field"] == field
@@ -303,7 +303,7 @@ def test_a_fleet_run_takes_no_groups(deck: Deck) -> None:
     fleet = make_run(name="fleet", kind="fleet", status="running")
     token = f"Bearer {make_token('env', run=fleet)[1]}"
 
-    answer = deck.call("/api/runs/fleet/groups", b"", GROUPS_TYPE, token)
+    answer = deck.call("/api/v1/runs/fleet/groups", b"", GROUPS_TYPE, token)
 
     assert (answer.status_code, answer.json()["code"]) == (409, "run_not_accepting")
 
@@ -329,7 +329,7 @@ def test_a_push_may_be_compressed(deck: Deck, name: str, pack: Callable[[bytes],
     }
 
     with serving() as url:
-        answer = httpx.post(f"{url}/api/runs/demo/groups", content=data, headers=headers)
+        answer = httpx.post(f"{url}/api/v1/runs/demo/groups", content=data, headers=headers)
 
     assert answer.json()["received"] == 1
     deck.push(content)

@@ -44,13 +44,13 @@ class Deck:
         rows = [one | {"scores": [0.0, 1.0], "epoch": 1, "policy_step": 0} for one in groups]
         contents = [wire.encode(pack_group(one, logprob_dtype="float32")) for one in rows]
         content = wire.encode(wire.GroupPush(groups=contents))
-        path = "/api/runs/words/groups"
+        path = "/api/v1/runs/words/groups"
         return APIClient().generic(
             "POST", path, content, content_type=GROUPS_TYPE, headers=self.worker
         )
 
     def next_batch(self) -> Any:
-        return self.post("/api/runs/words/batches/next", {}, self.trainer)
+        return self.post("/api/v1/runs/words/batches/next", {}, self.trainer)
 
 
 @pytest.fixture
@@ -86,12 +86,12 @@ def test_what_waits_from_another_epoch_is_dropped_when_a_trainer_begins_anew(dec
     deck.enter(epoch=2)
 
     assert deck.next_batch().status_code == 204
-    ledger = APIClient().get("/api/runs/words/ledger", headers=deck.trainer).json()
+    ledger = APIClient().get("/api/v1/runs/words/ledger", headers=deck.trainer).json()
     assert ledger["groups"]["dropped"] == {"stale_epoch": 2}
 
 
 def test_it_takes_no_fragments(deck: Deck) -> None:
-    path, content = "/api/runs/words/fragments", wire.encode(wire.FragmentPush(fragments=[]))
+    path, content = "/api/v1/runs/words/fragments", wire.encode(wire.FragmentPush(fragments=[]))
     answer = APIClient().generic(
         "POST", path, content, content_type=FRAGMENTS_TYPE, headers=deck.worker
     )
@@ -110,9 +110,9 @@ def test_a_run_may_name_an_inference_server_that_the_deck_offers(settings: Any) 
     config = CONFIG | {"language": {**CONFIG["language"], "inference": "big"}}
     body = {"name": "beside", "config": config}
 
-    refused = operator.post("/api/runs", body, format="json")
+    refused = operator.post("/api/v1/runs", body, format="json")
     settings.ROLLDECK_INFERENCE_SERVERS = frozenset({"big"})
-    taken = operator.post("/api/runs", body, format="json")
+    taken = operator.post("/api/v1/runs", body, format="json")
 
     assert refused.status_code == 400
     assert [one["field"] for one in refused.json()["errors"]] == ["config.language.inference"]

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[3]
 def test_every_limit_is_shown_as_it_is_set(settings: Any) -> None:
     settings.ROLLDECK_MAX_TOKENS_PER_GROUP = 77
 
-    shown = Client(headers=bearer("env")).get("/api/limits").json()
+    shown = Client(headers=bearer("env")).get("/api/v1/limits").json()
 
     assert shown.pop("max_token_id") == 2**31 - 1
     assert shown.pop("max_tokens_per_group") == 77
@@ -39,7 +39,7 @@ def test_nobody_waits_longer_than_the_limit(settings: Any) -> None:
     began = time.monotonic()
 
     answer = trainer.post(
-        "/api/runs/demo/batches/next", {"wait_seconds": 30}, content_type="application/json"
+        "/api/v1/runs/demo/batches/next", {"wait_seconds": 30}, content_type="application/json"
     )
 
     assert answer.status_code == 204

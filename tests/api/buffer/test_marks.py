@@ -33,7 +33,7 @@ class Marking(Deck):
     def send(self, path: str, content: Any, *, client: Client | None = None) -> Any:
         method = "put" if path.startswith("/labels") else "post"
         return getattr(client or self.alice, method)(
-            f"/api/runs/demo{path}", json.dumps(content), content_type="application/json"
+            f"/api/v1/runs/demo{path}", json.dumps(content), content_type="application/json"
         )
 
     def mark(self, *groups: int, **changes: Any) -> Any:
@@ -224,7 +224,7 @@ def test_groups_of_another_run_are_nobodys_to_mark(deck: Marking, groups: list[i
 def test_who_may_look_reads_marks_and_changes_none(deck: Marking, groups: list[int]) -> None:
     deck.mark(groups[0], label=1)
 
-    assert deck.vera.get("/api/runs/demo/marks").json()["labels"][0]["groups"] == 1
+    assert deck.vera.get("/api/v1/runs/demo/marks").json()["labels"][0]["groups"] == 1
     refused = deck.send("/marks", {"groups": groups, "label": 2}, client=deck.vera)
     assert refused.status_code == 403
     assert deck.marks()[groups[0]]["label"] == 1
@@ -248,7 +248,7 @@ def test_an_export_of_a_set_says_what_was_said_of_its_groups(
     deck.put_in("kept", groups[1], groups[2])
 
     answer = deck.http.get(
-        "/api/runs/demo/groups/export", {"set": "kept"}, headers={"Authorization": deck.token}
+        "/api/v1/runs/demo/groups/export", {"set": "kept"}, headers={"Authorization": deck.token}
     )
 
     later, earlier = [json.loads(line) for line in b"".join(answer).splitlines()]
@@ -271,7 +271,7 @@ def test_looking_changes_nothing(deck: Marking, groups: list[int]) -> None:
 
     deck.get(label="1")
     deck.get("/facets", mark="pinned")
-    deck.vera.get("/api/runs/demo/marks")
+    deck.vera.get("/api/v1/runs/demo/marks")
 
     assert RunEvent.objects.count() == before
     assert not GroupMark.objects.exists()

@@ -84,7 +84,7 @@ def test_a_run_without_a_trainer_has_no_next_batch() -> None:
     operator = Client()
     operator.force_login(make_user(role="operator"))
 
-    seen = operator.get("/api/runs/words/batches/preview").json()
+    seen = operator.get("/api/v1/runs/words/batches/preview").json()
 
     assert (seen["reason"], seen["batch_size"]) == ("unregistered", None)
 
@@ -93,7 +93,7 @@ def test_a_fleet_has_no_mixing(deck: Deck) -> None:
     make_run(name="alpha")
 
     for path in ("mixing", "batches/preview"):
-        answer = deck.operator.get(f"/api/runs/alpha/{path}")
+        answer = deck.operator.get(f"/api/v1/runs/alpha/{path}")
         assert (answer.status_code, answer.json()["code"]) == (409, "wrong_kind")
 
 
@@ -116,7 +116,7 @@ def test_mixing_shows_targets_what_was_realised_and_debts(deck: Deck) -> None:
 
 def change(deck: Deck, content: Any) -> Any:
     return deck.operator.patch(
-        "/api/runs/words", data=body(content), content_type="application/json"
+        "/api/v1/runs/words", data=body(content), content_type="application/json"
     )
 
 

@@ -166,18 +166,18 @@ def test_fragments_are_quarantined_and_released_as_well() -> None:
     run = make_run(name="alpha", epoch=1, policy_step=0, batch_size=1, max_staleness=1)
     client, trainer = Client(), bearer("trainer", run=run)
     client.post(
-        "/api/runs/alpha/trainers",
+        "/api/v1/runs/alpha/trainers",
         data=body({"name": "t", "resume": True}),
         content_type="application/json",
         headers=trainer,
     )
     client.post(
-        "/api/runs/alpha/fragments",
+        "/api/v1/runs/alpha/fragments",
         data=push(fragment()),
         content_type=wire.FRAGMENTS_TYPE,
         headers=bearer("worker", run=run),
     )
-    next_url = "/api/runs/alpha/batches/next"
+    next_url = "/api/v1/runs/alpha/batches/next"
     for _ in range(3):
         answer = client.post(next_url, content_type="application/json", headers=trainer)
         assert answer.status_code == 200
@@ -187,7 +187,7 @@ def test_fragments_are_quarantined_and_released_as_well() -> None:
     head = msgspec.msgpack.decode(answer.content, type=wire.BatchAnswer).batch
 
     released = client.post(
-        f"/api/runs/alpha/batches/{head.id}/release",
+        f"/api/v1/runs/alpha/batches/{head.id}/release",
         content_type="application/json",
         headers=bearer("admin"),
     )

@@ -49,7 +49,7 @@ def test_a_queue_within_its_tolerance_holds_nobody(deck: Deck) -> None:
 
 def test_a_pause_says_why_who_since_when_and_for_how_long(deck: Deck) -> None:
     changed = deck.operator.patch(
-        "/api/runs/words",
+        "/api/v1/runs/words",
         data=body({"off_policy_tolerance": 2.0, "reason": "fresher data"}),
         content_type="application/json",
     )
@@ -87,14 +87,14 @@ def test_a_fleet_is_held_by_the_age_of_what_it_would_make() -> None:
     worker, reader = bearer("worker", run=run), bearer("read")
     deck = Deck(run)
     pushed = deck.client.post(
-        "/api/runs/alpha/fragments",
+        "/api/v1/runs/alpha/fragments",
         data=push(*(fragment(number=n, arrays=arrays(4)) for n in range(3))),
         content_type="application/msgpack",
         headers=worker,
     )
     assert pushed.status_code in {200, 201}, pushed.content
 
-    queue = deck.client.get("/api/runs/alpha/queue", headers=reader).json()
+    queue = deck.client.get("/api/v1/runs/alpha/queue", headers=reader).json()
 
     (gate,) = queue["gates"]
     assert gate["rule"] == "staleness"
@@ -114,7 +114,7 @@ def test_batches_are_read_page_by_page_and_by_state(deck: Deck) -> None:
     ids = [first["batch"]["id"], second["batch"]["id"], third["batch"]["id"]]
     assert [row["id"] for row in [*page["results"], *rest["results"]]] == ids[::-1]
     assert [row["id"] for row in deck.get("batches?state=leased")["results"]] == [ids[-1]]
-    refused = deck.operator.get("/api/runs/words/batches?state=lost")
+    refused = deck.operator.get("/api/v1/runs/words/batches?state=lost")
     assert (refused.status_code, refused.json()["errors"][0]["field"]) == (400, "state")
 
 
@@ -139,7 +139,7 @@ def test_a_batch_shows_its_groups_without_their_bytes(deck: Deck) -> None:
     first = shown["results"][0]
     assert (first["environment"], first["sequences"], first["tokens"]) == ("math_0", 2, 6)
     assert first["state"] == "leased"
-    missing = deck.operator.get(f"/api/runs/words/batches/{uuid4()}/items")
+    missing = deck.operator.get(f"/api/v1/runs/words/batches/{uuid4()}/items")
     assert missing.status_code == 404
 
 

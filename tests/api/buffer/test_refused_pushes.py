@@ -42,7 +42,7 @@ def push(content: Any, status: int, **headers: str) -> None:
 def push_binary(deck: Deck, *groups: dict[str, Any], status: int) -> None:
     sent = wire.encode(wire.GroupPush(groups=[msgspec.msgpack.encode(one) for one in groups]))
     token = {"Authorization": f"Bearer {make_token('env', run=deck.run)[1]}"}
-    assert post("/api/runs/words/groups", sent, GROUPS_TYPE, **token) == status
+    assert post("/api/v1/runs/words/groups", sent, GROUPS_TYPE, **token) == status
 
 
 def post(path: str, sent: bytes, kind: str, **headers: str) -> int:
@@ -87,7 +87,7 @@ def test_binary_pushes_are_counted_as_well(deck: Deck) -> None:
     push_binary(deck, good, status=200)
     push_binary(deck, good, other | {"scores": 7}, status=422)
     push_binary(deck, good | {"scores": []}, status=422)
-    assert post("/api/runs/words/groups", b"{", GROUPS_TYPE) == 401
+    assert post("/api/v1/runs/words/groups", b"{", GROUPS_TYPE) == 401
 
     found = refused(deck)
     assert {env: one["invalid_data"]["pushes"] for env, one in found.items()} == {0: 2, 1: 1}
@@ -98,7 +98,7 @@ def test_a_run_that_takes_nothing_and_a_full_queue_say_so(deck: Deck, settings: 
     settings.ROLLDECK_MAX_QUEUED_GROUPS = 0
     push(group(env_id=1), 503)
     settings.ROLLDECK_MAX_QUEUED_GROUPS = 100
-    deck.operator.post("/api/runs/words/kill", content_type="application/json")
+    deck.operator.post("/api/v1/runs/words/kill", content_type="application/json")
     push(group(env_id=1), 409)
 
     found = refused(deck)[1]

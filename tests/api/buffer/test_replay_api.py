@@ -27,7 +27,7 @@ class Api:
 
     def __init__(self, run: Run) -> None:
         self.client = Client()
-        self.base = f"/api/runs/{run.name}"
+        self.base = f"/api/v1/runs/{run.name}"
         self.worker = bearer("worker", run=run)
         self.trainer = bearer("trainer", "read", run=run)
 

@@ -77,7 +77,7 @@ def test_a_native_registration_gives_a_batch_size_and_the_first_one_stays(
 def test_a_change_of_settings_gives_a_batch_size(url: str, trainer: Trainer) -> None:
     trainer.register()
     headers = bearer("admin")
-    address = f"{url}/api/runs/words"
+    address = f"{url}/api/v1/runs/words"
 
     changed = requests.patch(address, json={"batch_size": 2}, headers=headers, timeout=10)
 
@@ -89,7 +89,7 @@ def test_a_change_of_settings_gives_a_batch_size(url: str, trainer: Trainer) -> 
 def test_the_batch_size_of_a_fleet_is_part_of_its_configuration(url: str) -> None:
     make_run(name="pole")
     answer = requests.patch(
-        f"{url}/api/runs/pole", json={"batch_size": 2}, headers=bearer("admin"), timeout=10
+        f"{url}/api/v1/runs/pole", json={"batch_size": 2}, headers=bearer("admin"), timeout=10
     )
     assert (answer.status_code, answer.json()["code"]) == (409, "batch_size_configured")
 
@@ -112,13 +112,13 @@ def test_a_restored_run_is_served_after_a_native_registration(url: str, tmp_path
 def test_a_run_is_created_lenient_and_shows_it(url: str) -> None:
     def created(**fields: Any) -> Any:
         body = {"kind": "outside", "start": True} | fields
-        answer = requests.post(f"{url}/api/runs", json=body, headers=bearer("admin"), timeout=10)
+        answer = requests.post(f"{url}/api/v1/runs", json=body, headers=bearer("admin"), timeout=10)
         assert answer.status_code == 201, answer.text
         return answer.json()
 
     assert created(name="strict")["lenient"] is False
     assert created(name="words", lenient=True)["lenient"] is True
-    shown = requests.get(f"{url}/api/runs/words", headers=bearer("admin"), timeout=10).json()
+    shown = requests.get(f"{url}/api/v1/runs/words", headers=bearer("admin"), timeout=10).json()
     assert shown["lenient"] is True
     ragged = group() | {"masks": [[1]]}
     for name, status in (("strict", 422), ("words", 200)):

@@ -35,7 +35,7 @@ class Deck:
     def next(self, trainer: dict[str, str] | None = None) -> Any:
         """Return the next batch as JSON, or None."""
         answer = self.post(
-            "/api/runs/words/batches/next",
+            "/api/v1/runs/words/batches/next",
             {},
             **((trainer or self.trainer) | {"Accept": "application/json"}),
         )
@@ -47,17 +47,17 @@ class Deck:
     def ack(self, batch: Any) -> Any:
         head = batch["batch"]
         return self.post(
-            f"/api/runs/words/batches/{head['id']}/ack", {"fence": head["fence"]}, **self.trainer
+            f"/api/v1/runs/words/batches/{head['id']}/ack", {"fence": head["fence"]}, **self.trainer
         )
 
     def get(self, path: str) -> Any:
-        answer = self.operator.get(f"/api/runs/words/{path}")
+        answer = self.operator.get(f"/api/v1/runs/words/{path}")
         assert answer.status_code == 200, answer.content
         return answer.json()
 
     def decide(self, verb: str, batch_id: str, *, reason: str = "") -> Any:
         return self.operator.post(
-            f"/api/runs/words/batches/{batch_id}/{verb}",
+            f"/api/v1/runs/words/batches/{batch_id}/{verb}",
             data=body({"reason": reason}),
             content_type="application/json",
         )

@@ -176,6 +176,6 @@ def test_the_followers_of_a_run_are_listed_with_their_lag(
     buffer.add_fragment(make_fragment())
     follower.begin()
 
-    answer = connect(run, "trainer").json(Call(method="GET", path="/api/runs/alpha/followers"))
+    answer = connect(run, "trainer").json(Call(method="GET", path="/api/v1/runs/alpha/followers"))
 
     assert [(row["name"], row["lag"]) for row in answer["results"]] == [("eve", 1)]

@@ -27,14 +27,14 @@ def test_a_refusal_of_a_token_is_logged_with_its_error(
     token, text = make_token("trainer", name="gsm8k")
     headers = {"Authorization": f"Bearer {text}", "User-Agent": "rolldeck-client/0.1"}
 
-    client.post("/api/runs/alpha/pause", b"{}", "application/json", headers=headers)
+    client.post("/api/v1/runs/alpha/pause", b"{}", "application/json", headers=headers)
 
     [call] = logged(caplog)
     facts = {"run": "alpha", "status": 403, "method": "POST", "code": "forbidden", "bytes_in": 2}
     assert call.items() >= facts.items()
     assert (call["principal"], call["client"]) == (f"token:{token.pk}", "rolldeck-client/0.1")
     assert call["token"] == f"gsm8k ({token.prefix})"
-    assert call["route"] == "api/runs/<slug:run>/pause"
+    assert call["route"] == "api/v1/runs/<slug:run>/pause"
     assert call["bytes_out"] > len(call["detail"]) > 0
     assert call["duration_ms"] > 0
     assert caplog.records[-1].levelname == "WARNING"
@@ -49,11 +49,11 @@ def test_a_success_is_logged_only_if_it_is_slow(
 
     caplog.set_level("INFO")
     settings.ROLLDECK_SLOW_CALL_MS = 60_000
-    client.get("/api/runs/alpha", headers=headers)
+    client.get("/api/v1/runs/alpha", headers=headers)
     assert logged(caplog) == []
 
     settings.ROLLDECK_SLOW_CALL_MS = 0
-    client.get("/api/runs/alpha", headers=headers)
+    client.get("/api/v1/runs/alpha", headers=headers)
     [call] = logged(caplog)
     assert (call["status"], "detail" in call) == (200, False)
     assert caplog.records[-1].levelname == "INFO"
@@ -62,7 +62,7 @@ def test_a_success_is_logged_only_if_it_is_slow(
 def test_an_unknown_token_is_logged_by_its_address(
     client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
-    client.get("/api/runs", headers={"Authorization": "Bearer wrong"})
+    client.get("/api/v1/runs", headers={"Authorization": "Bearer wrong"})
 
     [call] = logged(caplog)
     assert (call["principal"], call["status"]) == ("address:127.0.0.1", 401)
@@ -74,7 +74,7 @@ def test_pages_of_people_are_not_logged(
     settings.ROLLDECK_SLOW_CALL_MS = 0
     client.force_login(make_user())
 
-    client.get("/api/runs")
+    client.get("/api/v1/runs")
     client.get("/login")
 
     assert [record for record in caplog.records if record.name == "config.call_log"] == []
@@ -83,7 +83,7 @@ def test_pages_of_people_are_not_logged(
 def test_hostile_text_forges_no_line(client: Client, caplog: pytest.LogCaptureFixture) -> None:
     headers = {"User-Agent": "a\x1b[2J\u2028b", "Authorization": "Bearer wrong"}
 
-    client.get("/api/runs", headers=headers)
+    client.get("/api/v1/runs", headers=headers)
 
     [record] = [record for record in caplog.records if record.name == "config.call_log"]
     text = record.getMessage()

@@ -45,7 +45,7 @@ def silent_port() -> Iterator[int]:
 
 def cluster(client: Client, *, role: str = "viewer") -> dict[str, Any]:
     client.force_login(make_user(username=f"a-{role}", role=role))
-    answer = client.get("/api/cluster")
+    answer = client.get("/api/v1/cluster")
     assert answer.status_code == 200, answer.content
     found: dict[str, Any] = answer.json()
     return found
@@ -249,9 +249,9 @@ def test_the_deck_says_which_one_it_is(client: Client, settings: Settings) -> No
     settings.ROLLDECK_DEPLOYMENT = "staging"
     client.force_login(make_user(role="admin"))
 
-    deck = client.get("/api/deck").json()
+    deck = client.get("/api/v1/server").json()
 
     assert (deck["deployment"], deck["auth"], deck["time_zone"]) == ("staging", "open", "UTC")
     assert deck["password_address"] == "/admin/password_change/"
-    machine = client.get("/api/deck", headers=bearer("trainer"))
+    machine = client.get("/api/v1/server", headers=bearer("trainer"))
     assert machine.status_code == 200

@@ -22,7 +22,7 @@ GIB = 1 << 30
 
 def cluster(client: Client) -> dict[str, Any]:
     client.force_login(make_user(username="vera", role="viewer"))
-    found: dict[str, Any] = client.get("/api/cluster").json()
+    found: dict[str, Any] = client.get("/api/v1/cluster").json()
     return found
 
 
@@ -104,7 +104,7 @@ def test_without_samples_nothing_is_foretold(client: Client) -> None:
 def notice(method: str, *, role: str = "admin", path: str = "", **body: Any) -> Any:
     return APIClient().generic(
         method,
-        f"/api/deck/notice{path}",
+        f"/api/v1/server/notice{path}",
         msgspec.json.encode(body) if body else b"",
         content_type="application/json",
         headers=bearer(role),

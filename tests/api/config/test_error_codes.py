@@ -6,7 +6,7 @@ from django.test import Client
 
 
 def test_the_type_of_a_problem_leads_to_its_code() -> None:
-    problem = Client().get("/api/nothing").json()
+    problem = Client().get("/api/v1/nothing").json()
     address = urlsplit(problem["type"])
     page = Client().get(address.path)
 

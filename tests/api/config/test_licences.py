@@ -22,7 +22,7 @@ def test_each_package_is_told_with_its_version_and_licence(
     licences._licences.cache_clear()
     client.force_login(make_user(username="vic", role="viewer"))
 
-    found = client.get("/api/deck/licences").json()
+    found = client.get("/api/v1/server/licenses").json()
     licences._licences.cache_clear()
 
     assert found["own"] == "MIT"
@@ -41,7 +41,7 @@ def test_a_deck_whose_dashboard_was_not_built_lists_the_server(
     licences._licences.cache_clear()
     client.force_login(make_user(username="vic", role="viewer"))
 
-    found = client.get("/api/deck/licences").json()
+    found = client.get("/api/v1/server/licenses").json()
     licences._licences.cache_clear()
 
     assert {row["part"] for row in found["results"]} == {"server"}

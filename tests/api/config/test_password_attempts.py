@@ -59,7 +59,7 @@ def real_web(tmp_path: Path) -> Iterator[WebProcess]:
 
 def by_api(browser: httpx.Client, name: str, password: str) -> httpx.Response:
     return browser.post(
-        "/api/session",
+        "/api/v1/session",
         json={"username": name, "password": password},
         headers={"X-CSRFToken": browser.cookies["csrftoken"]},
     )
@@ -124,7 +124,7 @@ def test_parallel_guesses_are_evaluated_up_to_the_limit_and_others_are_served(
     def read_runs() -> None:
         with httpx.Client(base_url=web.url, headers=headers, timeout=60) as reader:
             while not is_over.is_set():
-                answered.append(reader.get("/api/deck").status_code)
+                answered.append(reader.get("/api/v1/server").status_code)
 
     reading = threading.Thread(target=read_runs)
     reading.start()

@@ -42,10 +42,10 @@ def test_a_refused_form_has_a_policy() -> None:
 
 
 def test_answers_of_the_api_have_no_policy() -> None:
-    assert "Content-Security-Policy" not in Client().get("/api/session")
+    assert "Content-Security-Policy" not in Client().get("/api/v1/session")
 
 
-@pytest.mark.parametrize("path", ["/docs", "/api/session", "/api/runs"])
+@pytest.mark.parametrize("path", ["/docs", "/api/v1/session", "/api/v1/runs"])
 def test_with_tls_every_answer_has_hsts(settings: Settings, path: str) -> None:
     headers = bearer("read")
     assert "Strict-Transport-Security" not in Client().get(path, headers=headers)

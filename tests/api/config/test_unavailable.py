@@ -17,7 +17,7 @@ from config.api_errors import handle
 from web.outages import OneLineOutages, is_outage
 
 FORMS = {
-    "/api/runs": "application/problem+json",
+    "/api/v1/runs": "application/problem+json",
     "/healthz/ready": "application/problem+json",
     "/metrics": "application/problem+json",
     "/openapi.json": "application/problem+json",

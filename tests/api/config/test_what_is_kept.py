@@ -22,7 +22,7 @@ def _viewer(client: Client) -> None:
 
 
 def kept(client: Client) -> dict[str, Any]:
-    answer = client.get("/api/deck/kept")
+    answer = client.get("/api/v1/server/retention")
     assert answer.status_code == 200, answer.content
     found: dict[str, Any] = answer.json()
     return found

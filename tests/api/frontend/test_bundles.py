@@ -74,7 +74,7 @@ def push(run: Run, *groups: dict[str, Any]) -> None:
 def write_down(run: Run, name: str, *values: float | str) -> None:
     samples = [{"name": name, "step": step, "value": value} for step, value in enumerate(values)]
     answer = Client().post(
-        "/api/runs/demo/metrics",
+        "/api/v1/runs/demo/metrics",
         json.dumps({"samples": samples}),
         "application/json",
         headers=bearer("trainer", run=run),
@@ -83,7 +83,7 @@ def write_down(run: Run, name: str, *values: float | str) -> None:
 
 
 def asked(run: Run, **query: Any) -> Any:
-    return Client().get("/api/runs/demo/bundle", query, headers=bearer("read", run=run))
+    return Client().get("/api/v1/runs/demo/bundle", query, headers=bearer("read", run=run))
 
 
 def bundled(run: Run, **query: Any) -> Opened:
@@ -105,7 +105,7 @@ def test_the_page_has_what_the_api_says_of_the_run(run: Run) -> None:
     (about,), (line,), (one,), (end,) = (
         page.parts(kind) for kind in ("run", "metric", "group", "end")
     )
-    shown = Client().get("/api/runs/demo", headers=bearer("read", run=run)).json()
+    shown = Client().get("/api/v1/runs/demo", headers=bearer("read", run=run)).json()
     assert about["run"] == shown
     whole = next(row for row in about["ledgers"] if not row["environment"])
     assert (whole["kind"], whole["accepted"], whole["balanced"]) == ("groups", 1, True)
@@ -209,7 +209,7 @@ def test_a_real_server_streams_it_as_a_file(run: Run) -> None:
 
     with serving() as address:
         answer = httpx.get(
-            f"{address}/api/runs/demo/bundle", headers=bearer("read", run=run), timeout=60
+            f"{address}/api/v1/runs/demo/bundle", headers=bearer("read", run=run), timeout=60
         )
 
     assert answer.headers["Content-Disposition"] == 'attachment; filename="demo.html"'
@@ -224,7 +224,7 @@ def test_notes_and_marks_go_along_as_text(run: Run) -> None:
 
     def say(method: str, path: str, **said: Any) -> None:
         send = getattr(olga, method)
-        answer = send(f"/api/runs/demo/{path}", said, content_type="application/json")
+        answer = send(f"/api/v1/runs/demo/{path}", said, content_type="application/json")
         assert answer.status_code == 200, answer.content
 
     say("put", "notes", text=f"# Why\n{HOSTILE}", revision=0)

@@ -153,5 +153,5 @@ def test_an_address_that_is_nobodys_is_said_so_by_the_dashboard(
     # Programs, and requests that write, get a plain 404.
     assert b"Rolldeck" not in client.get("/no/such/page").content
     assert client.post("/no/such/page", headers={"accept": "text/html"}).status_code == 404
-    told = client.get("/api/no/such/thing", headers={"accept": "text/html"})
+    told = client.get("/api/v1/no/such/thing", headers={"accept": "text/html"})
     assert (told.status_code, told.json()["code"]) == (404, "not_found")

@@ -15,7 +15,7 @@ from tests.factories import NOON, bearer, make_run, make_user
 
 pytestmark = pytest.mark.django_db
 
-PATH = "/api/runs/alpha/annotations"
+PATH = "/api/v1/runs/alpha/annotations"
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ def person(name: str, role: str) -> Client:
 
 def keep(client: Client, **fields: Any) -> Any:
     body = {"name": "Two losses", "look": LOOK, **fields}
-    return client.post("/api/comparisons", body, content_type="application/json")
+    return client.post("/api/v1/comparisons", body, content_type="application/json")
 
 
 def test_a_comparison_is_kept_shown_to_everybody_and_forgotten_with_a_reason(olga: Client) -> None:
@@ -49,17 +49,17 @@ def test_a_comparison_is_kept_shown_to_everybody_and_forgotten_with_a_reason(olg
     made = answer.json()
     vic = person("vic", "viewer")
 
-    shown = vic.get(f"/api/comparisons/{made['id']}").json()
+    shown = vic.get(f"/api/v1/comparisons/{made['id']}").json()
     assert shown == made
     assert shown["look"]["metrics"] == ["loss"]
     assert (shown["look"]["x"], shown["look"]["begin"]) == ("step", None)
-    assert [row["id"] for row in vic.get("/api/comparisons").json()["results"]] == [made["id"]]
+    assert [row["id"] for row in vic.get("/api/v1/comparisons").json()["results"]] == [made["id"]]
 
     assert keep(vic).status_code == 403
-    assert vic.delete(f"/api/comparisons/{made['id']}").status_code == 403
-    assert olga.delete(f"/api/comparisons/{made['id']}?reason=published").status_code == 204
-    assert olga.delete(f"/api/comparisons/{made['id']}").status_code == 404
-    assert vic.get(f"/api/comparisons/{made['id']}/file").status_code == 404
+    assert vic.delete(f"/api/v1/comparisons/{made['id']}").status_code == 403
+    assert olga.delete(f"/api/v1/comparisons/{made['id']}?reason=published").status_code == 204
+    assert olga.delete(f"/api/v1/comparisons/{made['id']}").status_code == 404
+    assert vic.get(f"/api/v1/comparisons/{made['id']}/file").status_code == 404
     events = RunEvent.objects.filter(kind__startswith="comparison_").order_by("pk")
     assert list(events.values_list("kind", "actor", "reason")) == [
         ("comparison_saved", "user:olga", "for the paper"),
@@ -111,7 +111,7 @@ def test_the_file_holds_all_that_it_shows_and_no_markup_of_anybody(olga: Client)
     make_run(name="gamma")
     SavedObject.objects.update(body={**LOOK, "runs": ["alpha", "gone", "beta"]})
 
-    answer = person("vic", "viewer").get(f"/api/comparisons/{made['id']}/file")
+    answer = person("vic", "viewer").get(f"/api/v1/comparisons/{made['id']}/file")
 
     assert answer.status_code == 200
     assert "attachment" in answer["Content-Disposition"]
@@ -134,7 +134,7 @@ def test_the_file_holds_all_that_it_shows_and_no_markup_of_anybody(olga: Client)
 def test_the_file_holds_the_range_that_was_looked_at(olga: Client) -> None:
     made = keep(olga, look={**LOOK, "begin": 1.0, "end": 3.0}).json()
 
-    answer = olga.get(f"/api/comparisons/{made['id']}/file")
+    answer = olga.get(f"/api/v1/comparisons/{made['id']}/file")
 
     text = b"".join(answer.streaming_content).decode()  # type: ignore[attr-defined]
     assert [line["x"] for line in blocks(text, "metric")] == [[1, 2, 3], [1, 2, 3]]

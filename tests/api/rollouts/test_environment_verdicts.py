@@ -35,21 +35,21 @@ def olga() -> Client:
 
 def judge(client: Client, *, is_allowed: bool, reason: str = "", spec: str = SPEC) -> Any:
     body = {"spec": spec, "is_allowed": is_allowed, "reason": reason}
-    return client.put("/api/environments/verdict", body, content_type="application/json")
+    return client.put("/api/v1/environments/approvals", body, content_type="application/json")
 
 
 def attempt(client: Client, **fields: Any) -> Any:
     body = {"spec": SPEC, "kwargs": {"delay": 4}, **fields}
-    return client.post("/api/environments/try", body, content_type="application/json")
+    return client.post("/api/v1/environments/probes", body, content_type="application/json")
 
 
 def launch(client: Client, name: str, **config: Any) -> Any:
     body = {"kind": "fleet", "name": name, "start": False, "config": config}
-    return client.post("/api/runs", body, content_type="application/json")
+    return client.post("/api/v1/runs", body, content_type="application/json")
 
 
 def row(client: Client, spec: str = SPEC) -> Any:
-    (found,) = client.get("/api/environments", {"q": spec}).json()["results"]
+    (found,) = client.get("/api/v1/environments", {"q": spec}).json()["results"]
     return found
 
 
@@ -66,7 +66,9 @@ def test_what_is_denied_is_refused_to_new_runs_with_its_reason_and_allowed_again
     assert error["field"] == "config.environment.spec"
     assert "it leaks memory" in error["message"]
     assert not Run.objects.exists()
-    check = olga.post("/api/run-checks", {"config": asked}, content_type="application/json").json()
+    check = olga.post(
+        "/api/v1/run-checks", {"config": asked}, content_type="application/json"
+    ).json()
     assert check["verdict"] == "refused"
     assert launch(olga, "another").status_code == 201
     denied = row(olga)["denied"]
@@ -89,7 +91,7 @@ def test_a_lesson_that_is_denied_is_named_by_its_field(ada: Client, olga: Client
     assert judge(ada, is_allowed=False, reason="too easy", spec=spec).status_code == 204
     body = {"kind": "fleet", "name": "talk", "start": False, "config": config}
 
-    refused = olga.post("/api/runs", body, content_type="application/json")
+    refused = olga.post("/api/v1/runs", body, content_type="application/json")
 
     assert [each["field"] for each in refused.json()["errors"]] == [
         "config.language.lessons.sums.spec"

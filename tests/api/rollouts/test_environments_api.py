@@ -44,7 +44,7 @@ class Deck:
         assert b"".join(self.http.get(f"/atropos/{run}/batch", headers=self.token))
 
     def get(self, path: str = "", **query: Any) -> Any:
-        answer = self.http.get(f"/api/environments{path}", query, headers=self.token)
+        answer = self.http.get(f"/api/v1/environments{path}", query, headers=self.token)
         return answer.json() | {"status": answer.status_code}
 
     def names(self, **query: Any) -> list[str]:

@@ -63,7 +63,7 @@ def ids(run: Run) -> list[int]:
         cut("w1-0@a", 1, ("b/0", 3, "terminated"), ("b/1", 3, ""), begins=False),
     ]
     answer = Client().post(
-        f"/api/runs/{run.name}/fragments",
+        f"/api/v1/runs/{run.name}/fragments",
         data=push(*fragments),
         content_type=wire.FRAGMENTS_TYPE,
         headers=bearer("worker", run=run),
@@ -80,7 +80,7 @@ def reported(run: Run, *returns: float, **fields: Any) -> int:
 
 def asked(run: Run, report: int, *, status: int = 200, **query: Any) -> Any:
     answer = Client().get(
-        f"/api/runs/{run.name}/episodes/{report}/fragments",
+        f"/api/v1/runs/{run.name}/episodes/{report}/fragments",
         query,
         headers=bearer("trainer", "read", run=run),
     )

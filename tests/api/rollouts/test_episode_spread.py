@@ -61,7 +61,7 @@ def write(*reports: EpisodeWindow) -> None:
 
 def asked(run: Run, path: str, **query: Any) -> Any:
     return Client().get(
-        f"/api/runs/{run.name}/episodes/{path}", query, headers=bearer("read", run=run)
+        f"/api/v1/runs/{run.name}/episodes/{path}", query, headers=bearer("read", run=run)
     )
 
 

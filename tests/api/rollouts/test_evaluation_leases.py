@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 
 def renew(lessons: Class, task: dict[str, Any], **fields: Any) -> Any:
     """Return the response to a worker that renews its lease."""
-    url = f"/api/runs/{lessons.run.name}/evaluations/{task['evaluation']}/lease"
+    url = f"/api/v1/runs/{lessons.run.name}/evaluations/{task['evaluation']}/lease"
     body = {"fence": task["fence"], **fields}
     return APIClient().put(url, body, format="json", headers=lessons.worker)
 
@@ -96,7 +96,7 @@ def test_an_evaluation_that_is_not_there_is_not_found() -> None:
 
 def ask(school: Class, /, **body: Any) -> Any:
     """Return the response to an operator who requests evaluations."""
-    url = f"/api/runs/{school.run.name}/evaluations"
+    url = f"/api/v1/runs/{school.run.name}/evaluations"
     return APIClient().post(url, body, format="json", headers=bearer("admin"))
 
 
@@ -203,7 +203,7 @@ def test_one_evaluation_is_read_with_its_answers_and_its_pass_at_k(lessons_of_fo
     assert found["samples"] == [sample]
     assert list(found["pass_at"]) == ["1", "2", "4"]
     assert found["pass_at"]["4"]["low"] <= found["pass_at"]["4"]["estimate"]
-    path = f"/api/runs/words/evaluations/{uuid4()}"
+    path = f"/api/v1/runs/words/evaluations/{uuid4()}"
     assert APIClient().get(path, headers=lessons.reader).status_code == 404
 
 

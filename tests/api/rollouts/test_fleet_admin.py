@@ -155,7 +155,7 @@ def test_a_film_of_text_is_shown_and_linked(admin: Client) -> None:
     page = admin.get(f"/admin/rollouts/recording/{row.pk}/change/").content.decode()
 
     assert "&lt;script&gt;alert(1)&lt;/script&gt; ⟨U+202E⟩gnp.exe" in page
-    address = f"/api/runs/pole/recordings/{row.pk}/content"
+    address = f"/api/v1/runs/pole/recordings/{row.pk}/content"
     assert f'href="{address}"' in page
     assert b"".join(admin.get(address)) == HOSTILE.encode()
 

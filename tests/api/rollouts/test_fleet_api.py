@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db
 def call(method: str, path: str, headers: dict[str, str] | None = None, body: Any = None) -> Any:
     raw = body if isinstance(body, bytes) else msgspec.json.encode(body) if body else b""
     return APIClient().generic(
-        method, f"/api/runs/{path}", raw, content_type="application/json", headers=headers
+        method, f"/api/v1/runs/{path}", raw, content_type="application/json", headers=headers
     )
 
 
@@ -61,14 +61,14 @@ def test_pages_read_fleet_and_episodes(run: Run, manager: dict[str, str]) -> Non
     page = APIClient()
     page.login(username="bob", password="bob")
 
-    state = page.get("/api/runs/pole/fleet").json()
-    episodes = page.get("/api/runs/pole/episodes").json()["results"]
+    state = page.get("/api/v1/runs/pole/fleet").json()
+    episodes = page.get("/api/v1/runs/pole/episodes").json()["results"]
 
     assert (state["desired"], state["observed"]) == ("running", "running")
     assert state["workers"][0]["slots"][0]["state"] == "stepping"
     [row] = episodes
     assert (row["count"], row["return_mean"], row["recent_return_mean"]) == (2, 2.0, 2.0)
-    later = page.get(f"/api/runs/pole/episodes?after_id={row['id']}").json()
+    later = page.get(f"/api/v1/runs/pole/episodes?after_id={row['id']}").json()
     assert later == {"results": [], "next": None}
 
 

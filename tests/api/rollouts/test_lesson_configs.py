@@ -82,7 +82,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
 def test_wrong_lessons_are_refused_by_field(config: dict[str, Any], field: str, words: str) -> None:
     body = {"name": "words", "config": config}
 
-    answer = APIClient().post("/api/runs", body, format="json", headers=bearer("admin"))
+    answer = APIClient().post("/api/v1/runs", body, format="json", headers=bearer("admin"))
 
     assert answer.status_code == 400
     problem = answer.json()["errors"][0]
@@ -133,7 +133,7 @@ def test_a_registered_strategy_that_cannot_be_imported_says_so(settings: Any) ->
     config = language({"a": lesson()}, strategy="no.such.module:Strategy")
 
     answer = APIClient().post(
-        "/api/runs", {"name": "words", "config": config}, format="json", headers=bearer("admin")
+        "/api/v1/runs", {"name": "words", "config": config}, format="json", headers=bearer("admin")
     )
 
     assert answer.status_code == 400
@@ -143,7 +143,7 @@ def test_a_registered_strategy_that_cannot_be_imported_says_so(settings: Any) ->
 def created(config: dict[str, Any]) -> Run:
     """Return a run created through the API."""
     body = {"name": "words", "config": config}
-    answer = APIClient().post("/api/runs", body, format="json", headers=bearer("admin"))
+    answer = APIClient().post("/api/v1/runs", body, format="json", headers=bearer("admin"))
     assert answer.status_code == 201, answer.content
     return Run.objects.get(name="words")
 
@@ -153,7 +153,7 @@ def test_lessons_are_listed_as_they_were_written() -> None:
     written = ["the-first-of-all", "second", "third-one", "z", "a"]
     run = created(language({name: lesson() for name in written}))
 
-    shown = APIClient().get("/api/runs/words/lessons", headers=bearer("read", run=run))
+    shown = APIClient().get("/api/v1/runs/words/lessons", headers=bearer("read", run=run))
 
     assert run.config["language"]["lesson_order"] == written
     assert [row["name"] for row in shown.json()["results"]] == written

@@ -90,7 +90,7 @@ def test_a_wrong_number_of_buckets_is_named(buckets: str) -> None:
     lessons = Class({"a": lesson()})
 
     answer = APIClient().get(
-        f"/api/runs/{lessons.run.name}/lessons/progress",
+        f"/api/v1/runs/{lessons.run.name}/lessons/progress",
         {"buckets": buckets},
         headers=lessons.reader,
     )
@@ -103,7 +103,7 @@ def test_a_run_without_lessons_has_none() -> None:
     run = make_run(name="outside")
 
     answer = APIClient().get(
-        f"/api/runs/{run.name}/lessons/progress", headers=bearer("read", run=run)
+        f"/api/v1/runs/{run.name}/lessons/progress", headers=bearer("read", run=run)
     )
 
     assert (answer.status_code, answer.json()["code"]) == (409, "no_curriculum")

@@ -26,7 +26,7 @@ def alice() -> APIClient:
 
 
 def steer(alice: APIClient, name: str, **wanted: Any) -> Any:
-    return alice.put(f"/api/runs/words/lessons/{name}/steering", wanted, format="json")
+    return alice.put(f"/api/v1/runs/words/lessons/{name}/steering", wanted, format="json")
 
 
 def drawn(lessons: Class, *, tasks: int = 40) -> set[str]:

@@ -260,7 +260,7 @@ def test_an_outside_run_and_a_fleet_of_environments_have_no_lessons() -> None:
     body = {"worker": "w", "epoch": 1, "policy_step": 0}
 
     answer = APIClient().post(
-        "/api/runs/pole/lessons/tasks", body, format="json", headers=bearer("worker", run=run)
+        "/api/v1/runs/pole/lessons/tasks", body, format="json", headers=bearer("worker", run=run)
     )
 
     assert (answer.status_code, answer.json()["code"]) == (409, "no_curriculum")

@@ -12,7 +12,7 @@ from tests.factories import NOON, make_run, make_user
 
 pytestmark = pytest.mark.django_db
 
-PATH = "/api/runs/alpha/metric-layouts"
+PATH = "/api/v1/runs/alpha/metric-layouts"
 LOOK = {"x": "time", "pinned": ["loss"], "panels": ["^grad/"]}
 
 
@@ -37,7 +37,7 @@ def keep(client: Client, path: str = PATH, **fields: Any) -> Any:
 
 
 def names(client: Client, run: str = "alpha") -> list[tuple[str, str]]:
-    rows = client.get(f"/api/runs/{run}/metric-layouts").json()["results"]
+    rows = client.get(f"/api/v1/runs/{run}/metric-layouts").json()["results"]
     return [(row["name"], row["share"]) for row in rows]
 
 
@@ -113,7 +113,7 @@ def test_all_names_of_a_run_come_at_once(people: tuple[Client, Client]) -> None:
     figures = [Figure(name, 1, 1.0) for name in ("b/c", "a", "b/a")]
     store_figures(run_id=alpha.pk, figures=figures, now=NOON)
 
-    assert people[1].get("/api/runs/named/metrics/names").json() == {
+    assert people[1].get("/api/v1/runs/named/metrics/names").json() == {
         "results": ["a", "b/a", "b/c"],
         "next": None,
     }

@@ -30,7 +30,7 @@ def run() -> Run:
 
 def get(run: Run, path: str, *, status: int = 200, **query: Any) -> Any:
     answer = APIClient().get(
-        f"/api/runs/{run.name}/metrics/{path}", query, headers=bearer("read", run=run)
+        f"/api/v1/runs/{run.name}/metrics/{path}", query, headers=bearer("read", run=run)
     )
     assert answer.status_code == status, answer.content
     return answer.json()
@@ -179,7 +179,7 @@ def test_packing_leaves_the_newest_samples_and_what_is_young(run: Run) -> None:
     assert pack_metrics(now=NOON + timedelta(seconds=30)) == 0
     assert pack(run) == 1
     assert MetricSample.objects.count() == SAMPLES_KEPT
-    rows = APIClient().get("/api/runs/pole/metrics", headers=bearer("read", run=run)).json()
+    rows = APIClient().get("/api/v1/runs/pole/metrics", headers=bearer("read", run=run)).json()
     assert len(rows["results"]) == SAMPLES_KEPT
 
 
@@ -204,7 +204,7 @@ def test_lines_of_several_runs_come_in_the_order_asked(run: Run) -> None:
     write(other, [2.0])
 
     answer = APIClient().get(
-        "/api/metrics/lines",
+        "/api/v1/metrics/lines",
         {"runs": "other,pole", "names": "loss,entropy"},
         headers=bearer("read"),
     )
@@ -230,7 +230,7 @@ def test_runs_of_different_days_are_drawn_from_where_each_began(run: Run) -> Non
     asked = {"runs": "pole,later", "names": "loss", "x": "elapsed", "points": 2000}
 
     def drawn(**more: Any) -> list[dict[str, Any]]:
-        answer = APIClient().get("/api/metrics/lines", asked | more, headers=bearer("read"))
+        answer = APIClient().get("/api/v1/metrics/lines", asked | more, headers=bearer("read"))
         found: list[dict[str, Any]] = answer.json()["lines"]
         return found
 
@@ -269,7 +269,7 @@ def test_a_wrong_question_is_refused_by_field(run: Run, query: Any, field: str) 
 def test_names_of_the_deck_are_refused_and_nothing_is_stored(run: Run) -> None:
     samples = [{"name": name, "step": 1, "value": 1.0} for name in ("loss", "rolldeck/queue")]
     answer = APIClient().post(
-        "/api/runs/pole/metrics",
+        "/api/v1/runs/pole/metrics",
         {"samples": samples},
         format="json",
         headers=bearer("trainer", run=run),

@@ -10,7 +10,7 @@ from runs.lifecycle.models.runs import Run
 from tests.factories import bearer, make_run
 
 pytestmark = pytest.mark.django_db
-URL = "/api/runs/pole/metrics"
+URL = "/api/v1/runs/pole/metrics"
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ def after(seconds: float) -> datetime:
 
 def moment(run: Run, *, status: int = 200, **query: Any) -> Any:
     answer = APIClient().get(
-        f"/api/runs/{run.name}/metrics/moment",
+        f"/api/v1/runs/{run.name}/metrics/context",
         {"name": "loss", **query},
         headers=bearer("read", run=run),
     )

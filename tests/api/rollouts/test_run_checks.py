@@ -12,7 +12,7 @@ pytestmark = pytest.mark.django_db
 
 
 def check(client: APIClient, **body: Any) -> dict[str, Any]:
-    response = client.post("/api/run-checks", body, format="json")
+    response = client.post("/api/v1/run-checks", body, format="json")
     assert response.status_code == 200, response.content
     answer: dict[str, Any] = response.json()
     return answer

@@ -83,7 +83,7 @@ def _quarantine_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
 def test_a_run_with_an_unregistered_module_is_refused(
     operator: APIClient, config: dict[str, Any], field: str
 ) -> None:
-    response = operator.post("/api/runs", {"name": "alpha", "config": config}, format="json")
+    response = operator.post("/api/v1/runs", {"name": "alpha", "config": config}, format="json")
 
     assert response.status_code == 400, response.content
     assert response.json()["errors"][0]["field"].startswith(f"config.{field}")
@@ -94,7 +94,9 @@ def test_a_run_with_an_unregistered_module_is_refused(
 def test_a_check_of_an_unregistered_module_is_refused(
     operator: APIClient, config: dict[str, Any], field: str
 ) -> None:
-    response = operator.post("/api/run-checks", {"name": "alpha", "config": config}, format="json")
+    response = operator.post(
+        "/api/v1/run-checks", {"name": "alpha", "config": config}, format="json"
+    )
 
     assert response.status_code == 200, response.content
     found = [row["field"] for row in response.json()["findings"] if row["level"] == "error"]
@@ -106,15 +108,15 @@ def test_a_preset_with_an_unregistered_module_makes_no_run(
     operator: APIClient, config: dict[str, Any], field: str
 ) -> None:
     preset = {"name": "poisoned", "title": "Poisoned", "config": config}
-    if operator.post("/api/presets", preset, format="json").status_code < 400:
+    if operator.post("/api/v1/presets", preset, format="json").status_code < 400:
         run = {"name": "alpha", "preset": "poisoned"}
-        assert operator.post("/api/runs", run, format="json").status_code == 400
+        assert operator.post("/api/v1/runs", run, format="json").status_code == 400
     assert not Run.objects.exists()
 
 
 @pytest.mark.parametrize("spec", [*STEPPED, *LESSONS])
 def test_an_unregistered_module_is_not_tried(operator: APIClient, spec: str) -> None:
-    response = operator.post("/api/environments/try", {"spec": spec}, format="json")
+    response = operator.post("/api/v1/environments/probes", {"spec": spec}, format="json")
 
     assert response.status_code in {400, 404}, response.content
 
@@ -147,7 +149,7 @@ def test_what_is_registered_here_is_not_registered_there(settings: Settings) -> 
 def test_a_registered_lesson_is_accepted(operator: APIClient, settings: Settings) -> None:
     settings.ROLLDECK_ENVIRONMENTS = [f"verifiers:{MODULE}"]
     config = language({"a": lesson(spec=f"verifiers:{MODULE}", kwargs={})})
-    response = operator.post("/api/runs", {"name": "alpha", "config": config}, format="json")
+    response = operator.post("/api/v1/runs", {"name": "alpha", "config": config}, format="json")
 
     assert response.status_code == 201, response.content
 

@@ -35,7 +35,7 @@ def olga() -> Client:
 
 
 def send(client: Client, verb: str, path: str, body: dict[str, Any]) -> Any:
-    return getattr(client, verb)(f"/api/{path}", body, content_type="application/json")
+    return getattr(client, verb)(f"/api/v1/{path}", body, content_type="application/json")
 
 
 def made(client: Client, **fields: Any) -> dict[str, Any]:
@@ -55,12 +55,12 @@ def test_a_rule_is_made_listed_changed_and_deleted_with_reasons(olga: Client) ->
     changed = send(olga, "put", path, {**RULE, "threshold": 9.0, "reason": "too loud"}).json()
     assert (changed["threshold"], changed["run"]) == (9.0, None)
     assert send(olga, "put", path, {**RULE, "threshold": 9.0}).json() == changed
-    listed = olga.get("/api/alert-rules").json()
+    listed = olga.get("/api/v1/alert-rules").json()
     assert (listed["results"], listed["at_most"]) == ([changed], RULES_AT_MOST)
 
-    assert olga.delete(f"/api/{path}?reason={'x' * 2001}").status_code == 400
-    assert olga.delete(f"/api/{path}?reason=over").status_code == 204
-    assert olga.get(f"/api/{path}").status_code == 404
+    assert olga.delete(f"/api/v1/{path}?reason={'x' * 2001}").status_code == 400
+    assert olga.delete(f"/api/v1/{path}?reason=over").status_code == 204
+    assert olga.get(f"/api/v1/{path}").status_code == 404
     events = RunEvent.objects.filter(kind__startswith="alert_rule").order_by("pk")
     assert list(events.values_list("kind", "actor", "reason")) == [
         ("alert_rule_made", "user:olga", "it diverged last week"),
@@ -124,7 +124,9 @@ def test_a_preview_says_when_a_rule_would_have_told_and_stores_nothing(olga: Cli
     store_figures(run_id=runs[1].pk, figures=[Figure("train/loss", 1, 9.0)], now=now)
     asked = {name: RULE[name] for name in ("metric", "comparator", "threshold", "for_seconds")}
 
-    answer = olga.get("/api/alert-rules/preview", {**asked, "filter": "tag:ablation", "hours": 1})
+    answer = olga.get(
+        "/api/v1/alert-rules/preview", {**asked, "filter": "tag:ablation", "hours": 1}
+    )
 
     assert answer.status_code == 200, answer.content
     told = answer.json()
@@ -149,7 +151,7 @@ def test_a_preview_says_where_a_metric_was_silent(olga: Client) -> None:
         store_figures(run_id=run.pk, figures=[Figure("train/loss", 1, 2.0)], now=at)
 
     asked = {"metric": "train/loss", "comparator": "no_data", "for_seconds": 300, "run": "pole"}
-    told = olga.get("/api/alert-rules/preview", asked).json()
+    told = olga.get("/api/v1/alert-rules/preview", asked).json()
 
     assert told["words"] == "without data for 5 min"
     past, lasting = told["results"][0]["fired"]
@@ -166,7 +168,7 @@ def test_a_preview_of_a_run_that_is_over_shows_its_last_hours(olga: Client) -> N
         store_figures(run_id=run.pk, figures=[Figure("train/loss", 1, value)], now=at)
 
     asked = {"metric": "train/loss", "comparator": "above", "threshold": 5, "run": "past"}
-    (shown,) = olga.get("/api/alert-rules/preview", asked).json()["results"]
+    (shown,) = olga.get("/api/v1/alert-rules/preview", asked).json()["results"]
 
     assert (shown["is_watched"], len(shown["fired"])) == (False, 1)
     assert shown["ended_at"] == "2026-03-01T12:03:00Z"
@@ -190,7 +192,7 @@ def test_a_preview_of_what_cannot_be_is_refused_by_field(
     olga: Client, asked: dict[str, Any], field: str
 ) -> None:
     given = {"metric": "loss", "comparator": "above", "threshold": "5", **asked}
-    answer = olga.get("/api/alert-rules/preview", given)
+    answer = olga.get("/api/v1/alert-rules/preview", given)
 
     assert answer.status_code == 400
     assert [each["field"] for each in answer.json()["errors"]] == [field]
@@ -209,22 +211,22 @@ def test_a_silenced_rule_fires_where_everybody_sees_it_and_the_bell_does_not_cou
     assert answer.status_code == 201, answer.content
     conditions.watch(now=datetime.now(UTC))
 
-    page = olga.get("/api/alerts?kind=rule").json()
+    page = olga.get("/api/v1/alerts?kind=rule").json()
     (alert,) = page["results"]
     assert (alert["kind"], alert["metric"], alert["title"]) == ("rule", "train/loss", RULE["name"])
     assert alert["silenced_until"] is not None
     assert [page["summary"][name] for name in ("errors", "silenced")] == [0, 1]
     assert "rule" not in {one["kind"] for one in page["summary"]["newest"]}
-    assert olga.get("/api/alerts?state=silenced").json()["results"] == [alert]
-    assert olga.get("/api/alert-rules").json()["results"][0]["firing"] == 1
+    assert olga.get("/api/v1/alerts?state=silenced").json()["results"] == [alert]
+    assert olga.get("/api/v1/alert-rules").json()["results"][0]["firing"] == 1
 
     silence = answer.json()["id"]
     ended = send(olga, "post", f"alert-silences/{silence}/end", {"reason": "done"})
     assert (ended.status_code, ended.json()["is_lasting"]) == (200, False)
     assert send(olga, "post", f"alert-silences/{silence}/end", {}).status_code == 404
-    listed = olga.get("/api/alert-silences").json()["results"]
+    listed = olga.get("/api/v1/alert-silences").json()["results"]
     assert [(one["rule_name"], one["ended_by"]) for one in listed] == [("Loss is high", "olga")]
-    assert olga.get("/api/alerts?state=silenced").json()["results"] == []
+    assert olga.get("/api/v1/alerts?state=silenced").json()["results"] == []
 
 
 def test_a_silence_needs_a_reason(olga: Client) -> None:

@@ -28,13 +28,15 @@ def raise_one(kind: AlertKind, *, minutes: int = 0, **fields: Any) -> int:
 
 
 def asked(client: Client, **query: Any) -> Any:
-    answer = client.get("/api/alerts", query)
+    answer = client.get("/api/v1/alerts", query)
     assert answer.status_code == 200, answer.content
     return answer.json()
 
 
 def post(client: Client, path: str, reason: str = "") -> Any:
-    return client.post(f"/api/alerts/{path}", {"reason": reason}, content_type="application/json")
+    return client.post(
+        f"/api/v1/alerts/{path}", {"reason": reason}, content_type="application/json"
+    )
 
 
 def kinds(page: Any) -> list[str]:
@@ -84,7 +86,7 @@ def test_alerts_are_found_by_what_is_known_of_them(olga: Client) -> None:
 def test_a_question_that_means_nothing_is_refused_by_its_name(
     olga: Client, name: str, value: str
 ) -> None:
-    answer = olga.get("/api/alerts", {name: value})
+    answer = olga.get("/api/v1/alerts", {name: value})
 
     assert answer.status_code == 400
     assert answer.json()["errors"][0]["field"] == name
@@ -102,7 +104,7 @@ def test_an_alert_is_acknowledged_and_resolved_with_a_reason(olga: Client) -> No
     assert (over["state"], over["resolved_by"], over["cleared_at"]) == ("resolved", "olga", None)
     refused = post(olga, f"{alert}/acknowledge")
     assert (refused.status_code, refused.json()["code"]) == (409, "alert_resolved")
-    assert olga.get(f"/api/alerts/{alert}").json()["resolved_reason"] == "there is room"
+    assert olga.get(f"/api/v1/alerts/{alert}").json()["resolved_reason"] == "there is room"
     assert RunEvent.objects.filter(kind__startswith="alert_", actor="user:olga").count() == 2
 
 
@@ -110,20 +112,20 @@ def test_a_machine_that_acts_is_shown_by_its_name() -> None:
     alert = raise_one(AlertKind.DISK_LOW)
     machine = APIClient(headers=bearer("admin"))
 
-    answer = machine.post(f"/api/alerts/{alert}/acknowledge", {}, format="json")
+    answer = machine.post(f"/api/v1/alerts/{alert}/acknowledge", {}, format="json")
 
     assert answer.json()["acknowledged_by"] == "a token"
 
 
 def test_what_is_not_there_or_no_answer_is_said(olga: Client) -> None:
-    assert olga.get("/api/alerts/77").status_code == 404
+    assert olga.get("/api/v1/alerts/77").status_code == 404
     assert post(olga, "77/resolve").status_code == 404
     alert = raise_one(AlertKind.DISK_LOW)
     wrong = olga.post(
-        f"/api/alerts/{alert}/resolve", {"reason": 7}, content_type="application/json"
+        f"/api/v1/alerts/{alert}/resolve", {"reason": 7}, content_type="application/json"
     )
     assert (wrong.status_code, wrong.json()["errors"][0]["field"]) == (400, "reason")
-    assert olga.get(f"/api/alerts/{alert}").json()["state"] == "open"
+    assert olga.get(f"/api/v1/alerts/{alert}").json()["state"] == "open"
 
 
 def test_prometheus_is_told_how_many_there_are() -> None:
@@ -136,7 +138,7 @@ def test_prometheus_is_told_how_many_there_are() -> None:
 
 def test_the_kinds_of_alerts_are_listed_with_the_titles_of_their_alerts(olga: Client) -> None:
     raise_one(AlertKind.DISK_LOW)
-    found = olga.get("/api/alert-kinds").json()["results"]
+    found = olga.get("/api/v1/alert-kinds").json()["results"]
 
     (row,) = asked(olga)["results"]
     assert [each["kind"] for each in found] == [str(kind) for kind in AlertKind]

@@ -13,8 +13,8 @@ from tests.factories import NOON, bearer, make_run
 
 READS = [
     "",
-    *("/events", "/environments", "/trainers", "/notes", "/weights", "/weights/orders"),
-    *("/fragments", "/batches", "/ledger", "/queue", "/arrivals", "/followers", "/archives"),
+    *("/events", "/environments", "/trainers", "/notes", "/weights", "/weights/commands"),
+    *("/fragments", "/batches", "/ledger", "/queue", "/push-rates", "/followers", "/archives"),
     *("/fleet", "/pipeline", "/episodes", "/episodes/outliers", "/evaluations"),
     *("/metrics", "/metrics/keys", "/metrics/lines?names=a", "/annotations", "/metric-layouts"),
     *("/recordings", "/bundle"),
@@ -44,7 +44,7 @@ def test_an_archived_run_and_its_data_can_be_read(operator: APIClient, path: str
     run = archived_run()
 
     for address in ("cart", f"cart--{run.pk}"):
-        answer = operator.get(f"/api/runs/{address}{path}")
+        answer = operator.get(f"/api/v1/runs/{address}{path}")
         assert answer.status_code == 200, answer.content
 
 
@@ -56,7 +56,7 @@ def test_an_archived_run_is_read_only(
     before = Run.objects.values().get(pk=run.pk)
 
     for address in ("cart", f"cart--{run.pk}"):
-        answer = getattr(operator, method)(f"/api/runs/{address}{path}", body, format="json")
+        answer = getattr(operator, method)(f"/api/v1/runs/{address}{path}", body, format="json")
         assert (answer.status_code, answer.json()["code"]) == (409, "run_archived")
         assert answer.json()["detail"] == (
             "run 'cart' was archived on 2026-03-01 at 12:00 UTC and is read-only;"
@@ -69,7 +69,7 @@ def test_a_name_means_the_current_run_then_the_one_archived_last(operator: APICl
     first, second = archived_run(), archived_run(minutes=1)
 
     def at(address: str) -> int:
-        return int(operator.get(f"/api/runs/{address}").json()["id"])
+        return int(operator.get(f"/api/v1/runs/{address}").json()["id"])
 
     assert (at("cart"), at(f"cart--{first.pk}")) == (second.pk, first.pk)
     third = make_run(name="cart")
@@ -88,7 +88,7 @@ def test_an_address_of_no_run_is_not_found(operator: APIClient) -> None:
         "cart--",
         "cart--" + 19 * "9",
     ):
-        answer = operator.get(f"/api/runs/{address}")
+        answer = operator.get(f"/api/v1/runs/{address}")
         assert (answer.status_code, answer.json()["code"]) == (404, "not_found"), address
 
 
@@ -96,7 +96,7 @@ def test_an_unarchived_run_can_be_changed_again(operator: APIClient) -> None:
     run = archived_run()
     unarchive(run_id=run.pk, actor="user:olga", now=NOON)
 
-    answer = operator.put("/api/runs/cart/tags", {"tags": ["night"]}, format="json")
+    answer = operator.put("/api/v1/runs/cart/tags", {"tags": ["night"]}, format="json")
 
     assert answer.status_code == 200
 
@@ -108,7 +108,7 @@ def test_a_token_of_the_next_run_of_the_name_cannot_read_the_archived_one(
     old = archived_run()
     headers = bearer("trainer", run=make_run(name="cart"))
 
-    answer = client.get(f"/api/runs/cart{suffix.format(id=old.pk)}", headers=headers)
+    answer = client.get(f"/api/v1/runs/cart{suffix.format(id=old.pk)}", headers=headers)
 
     assert answer.status_code == (403 if suffix else 200)
     assert not suffix or "config" not in answer.json()

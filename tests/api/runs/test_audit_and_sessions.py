@@ -21,16 +21,16 @@ def test_the_audit_is_filtered_and_paged() -> None:
     client = APIClient()
     client.force_login(make_user())
 
-    first = client.get("/api/audit", {"kind": "note", "limit": 2}).json()
+    first = client.get("/api/v1/audit", {"kind": "note", "limit": 2}).json()
     assert [(row["message"], row["actor_name"]) for row in first["results"]] == [
         ("n2", "ci"),
         ("n1", "ci"),
     ]
-    rest = client.get("/api/audit", {"kind": "note", "before": first["next_before"]}).json()
+    rest = client.get("/api/v1/audit", {"kind": "note", "before": first["next_before"]}).json()
     assert [row["message"] for row in rest["results"]] == ["n0"]
-    by_people = client.get("/api/audit", {"people": "1", "actor": "user:ada"}).json()["results"]
+    by_people = client.get("/api/v1/audit", {"people": "1", "actor": "user:ada"}).json()["results"]
     assert [(row["run"], row["message"]) for row in by_people] == [(None, "m")]
-    lines = client.get("/api/audit.csv", {"text": "n1"}).content.decode().splitlines()
+    lines = client.get("/api/v1/audit.csv", {"text": "n1"}).content.decode().splitlines()
     assert len(lines) == 2
     assert ",ci,alpha,note,n1," in lines[1]
 
@@ -42,9 +42,9 @@ def test_signing_out_everywhere_leaves_the_browser_that_asked() -> None:
     there.force_login(person)
     other.force_login(make_user(username="bob"))
 
-    assert here.get("/api/sessions").json()["sessions"] == 2
-    assert here.delete("/api/sessions").json()["sessions"] == 1
+    assert here.get("/api/v1/sessions").json()["sessions"] == 2
+    assert here.delete("/api/v1/sessions").json()["sessions"] == 1
 
-    assert here.get("/api/session").json()["authenticated"] is True
-    assert there.get("/api/session").json()["authenticated"] is False
-    assert other.get("/api/session").json()["authenticated"] is True
+    assert here.get("/api/v1/session").json()["authenticated"] is True
+    assert there.get("/api/v1/session").json()["authenticated"] is False
+    assert other.get("/api/v1/session").json()["authenticated"] is True

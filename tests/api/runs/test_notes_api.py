@@ -12,7 +12,7 @@ from runs.lifecycle.schemas.notes import LETTERS_AT_MOST
 from tests.factories import make_run, make_user
 
 pytestmark = pytest.mark.django_db
-PATH = "/api/runs/alpha/notes"
+PATH = "/api/v1/runs/alpha/notes"
 
 
 @pytest.fixture
@@ -90,6 +90,6 @@ def test_what_cannot_be_notes_is_refused(
 
 
 def test_a_run_that_is_not_there_has_no_notes(olga: APIClient) -> None:
-    assert olga.get("/api/runs/nobody/notes").status_code == 404
+    assert olga.get("/api/v1/runs/nobody/notes").status_code == 404
     body = {"text": "a", "revision": 0}
-    assert olga.put("/api/runs/nobody/notes", body, format="json").status_code == 404
+    assert olga.put("/api/v1/runs/nobody/notes", body, format="json").status_code == 404

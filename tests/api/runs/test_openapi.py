@@ -17,7 +17,7 @@ def test_the_openapi_schema_is_valid_and_complete() -> None:
 def test_the_schema_and_its_page_are_served_to_everybody() -> None:
     schema = Client().get("/openapi.json").json()
 
-    assert schema["paths"]["/api/runs"]["post"]["operationId"] == "runs_create"
+    assert schema["paths"]["/api/v1/runs"]["post"]["operationId"] == "runs_create"
     assert "RunDetail" in schema["components"]["schemas"]
     assert Client().get("/docs").status_code == 200
 
@@ -65,9 +65,9 @@ def test_every_operation_has_a_short_plain_summary_of_its_own(document: Any) -> 
 
 
 def test_statuses_follow_from_permissions_parameters_and_bodies(document: Any) -> None:
-    show = document["paths"]["/api/runs/{run}"]["get"]["responses"]
-    create = document["paths"]["/api/runs"]["post"]["responses"]
-    session = document["paths"]["/api/session"]["get"]["responses"]
+    show = document["paths"]["/api/v1/runs/{run}"]["get"]["responses"]
+    create = document["paths"]["/api/v1/runs"]["post"]["responses"]
+    session = document["paths"]["/api/v1/session"]["get"]["responses"]
 
     assert set(show) == {"200", "401", "403", "404", "503"}
     assert set(create) == {"201", "400", "401", "403", "408", "409", "413", "415", "503"}
@@ -78,7 +78,7 @@ def test_statuses_follow_from_permissions_parameters_and_bodies(document: Any) -
 
 
 def test_errors_have_the_form_of_their_routes(document: Any) -> None:
-    missing = document["paths"]["/api/runs/{run}"]["get"]["responses"]["404"]["content"]
+    missing = document["paths"]["/api/v1/runs/{run}"]["get"]["responses"]["404"]["content"]
     stock = document["paths"]["/atropos/{run}/info"]["get"]["responses"]["404"]["content"]
 
     assert list(missing) == ["application/problem+json"]
@@ -87,7 +87,7 @@ def test_errors_have_the_form_of_their_routes(document: Any) -> None:
 
 
 def test_either_form_of_a_token_is_enough(document: Any) -> None:
-    accepted = document["paths"]["/api/runs"]["get"]["security"]
+    accepted = document["paths"]["/api/v1/runs"]["get"]["security"]
 
     assert accepted == [{"token": []}, {"tokenAsPassword": []}, {"cookieAuth": []}]
 

@@ -33,15 +33,15 @@ def oscar() -> APIClient:
 
 def save(client: APIClient, name: str = "four", **fields: Any) -> Any:
     body = {"name": name, "config": FOUR} | fields
-    return client.post("/api/presets", body, format="json")
+    return client.post("/api/v1/presets", body, format="json")
 
 
 def change(client: APIClient, name: str = "four", *, revision: int = 1, **fields: Any) -> Any:
-    return client.patch(f"/api/presets/{name}", {"revision": revision} | fields, format="json")
+    return client.patch(f"/api/v1/presets/{name}", {"revision": revision} | fields, format="json")
 
 
 def names(client: APIClient) -> list[str]:
-    return [row["name"] for row in client.get("/api/presets").json()["results"]]
+    return [row["name"] for row in client.get("/api/v1/presets").json()["results"]]
 
 
 def told(answer: Any) -> tuple[int, str, list[str]]:
@@ -58,7 +58,7 @@ def test_a_preset_is_kept_whole_and_a_run_begins_with_it(olga: APIClient) -> Non
     assert kept["config"]["fleet"]["num_workers"] == 4
     assert kept["config"]["num_steps"] == 1000, "defaults are written out"
     body = {"name": "alpha", "preset": "four", "config": {"seed": 7}}
-    run = olga.post("/api/runs", body, format="json").json()
+    run = olga.post("/api/v1/runs", body, format="json").json()
     assert (run["preset"], run["num_workers"], run["config"]["seed"]) == ("four", 4, 7)
     event = RunEvent.objects.get(kind="preset_saved")
     assert (event.actor, event.reason) == ("user:olga", "for the sweep")
@@ -70,13 +70,13 @@ def test_a_private_preset_is_nobody_elses(olga: APIClient, oscar: APIClient) -> 
 
     assert [names(client) for client in (olga, oscar, ada)] == [["four"], [], []]
     for other in (oscar, ada):
-        assert other.get("/api/presets/four").status_code == 404
+        assert other.get("/api/v1/presets/four").status_code == 404
         assert change(other, description="mine").status_code == 404
-        assert other.delete("/api/presets/four").status_code == 404
-        launch = other.post("/api/runs", {"name": "a", "preset": "four"}, format="json")
+        assert other.delete("/api/v1/presets/four").status_code == 404
+        launch = other.post("/api/v1/runs", {"name": "a", "preset": "four"}, format="json")
         assert told(launch) == (400, "invalid", ["preset"])
         assert told(save(other)) == (409, "preset_exists", ["name"])
-    checked = olga.post("/api/run-checks", {"preset": "nobody-has-it"}, format="json").json()
+    checked = olga.post("/api/v1/run-checks", {"preset": "nobody-has-it"}, format="json").json()
     assert [finding["field"] for finding in checked["findings"]] == ["preset"]
 
 
@@ -85,8 +85,8 @@ def test_a_shared_one_is_changed_by_its_owner_and_an_open_one_by_every_operator(
 ) -> None:
     save(olga, access="shared")
     assert told(change(oscar, description="mine"))[:2] == (403, "forbidden")
-    assert oscar.delete("/api/presets/four").status_code == 403
-    [row] = oscar.get("/api/presets").json()["results"]
+    assert oscar.delete("/api/v1/presets/four").status_code == 403
+    [row] = oscar.get("/api/v1/presets").json()["results"]
     assert row["may_change"] is False
 
     assert change(olga, access="open").status_code == 200
@@ -104,7 +104,7 @@ def test_of_two_who_change_it_the_later_is_told(olga: APIClient) -> None:
     assert change(olga, description="first").status_code == 200
 
     assert told(change(olga, description="second"))[:2] == (409, "preset_changed")
-    assert olga.get("/api/presets/four").json()["description"] == "first"
+    assert olga.get("/api/v1/presets/four").json()["description"] == "first"
 
 
 def test_the_audit_does_not_tell_what_is_in_a_private_preset(olga: APIClient) -> None:
@@ -119,10 +119,10 @@ def test_the_audit_does_not_tell_what_is_in_a_private_preset(olga: APIClient) ->
 
 def test_a_deleted_preset_frees_its_name_and_its_runs_stay(olga: APIClient) -> None:
     save(olga)
-    olga.post("/api/runs", {"name": "alpha", "preset": "four"}, format="json")
+    olga.post("/api/v1/runs", {"name": "alpha", "preset": "four"}, format="json")
 
-    assert olga.delete("/api/presets/four?reason=too+many").status_code == 204
-    assert olga.delete("/api/presets/four").status_code == 404
+    assert olga.delete("/api/v1/presets/four?reason=too+many").status_code == 204
+    assert olga.delete("/api/v1/presets/four").status_code == 404
     assert RunEvent.objects.get(kind="preset_deleted").reason == "too many"
     assert Run.objects.get(name="alpha").config["fleet"]["num_workers"] == 4
     assert names(olga) == []

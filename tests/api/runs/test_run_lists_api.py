@@ -20,7 +20,7 @@ def olga(db: None) -> APIClient:
 
 
 def act(client: APIClient, **body: Any) -> Any:
-    return client.post("/api/run-actions", body, format="json")
+    return client.post("/api/v1/run-actions", body, format="json")
 
 
 def outcome(answer: Any) -> dict[str, str]:
@@ -29,7 +29,7 @@ def outcome(answer: Any) -> dict[str, str]:
 
 
 def test_a_filter_that_cannot_be_read_is_pointed_at(olga: APIClient) -> None:
-    answer = olga.get("/api/runs", {"q": "name~a stat:running"})
+    answer = olga.get("/api/v1/runs", {"q": "name~a stat:running"})
 
     assert answer.status_code == 400
     (problem,) = answer.json()["errors"]
@@ -41,8 +41,8 @@ def test_pages_follow_one_another(olga: APIClient) -> None:
     for name in ("alpha", "beta", "gamma"):
         make_run(name=name)
 
-    first = olga.get("/api/runs", {"sort": "name", "limit": 2}).json()
-    second = olga.get("/api/runs", {"sort": "name", "cursor": first["next"]}).json()
+    first = olga.get("/api/v1/runs", {"sort": "name", "limit": 2}).json()
+    second = olga.get("/api/v1/runs", {"sort": "name", "cursor": first["next"]}).json()
 
     assert [run["name"] for run in first["results"]] == ["alpha", "beta"]
     assert first["total"] == 3
@@ -54,12 +54,12 @@ def test_the_old_questions_are_still_answered(olga: APIClient) -> None:
     make_run(name="alpha-1")
     make_run(name="beta", status=RunStatus.PAUSED)
 
-    both = olga.get("/api/runs", {"q": "BET", "status": "paused"}).json()["results"]
+    both = olga.get("/api/v1/runs", {"q": "BET", "status": "paused"}).json()["results"]
     assert [run["name"] for run in both] == ["beta"]
 
 
 def test_the_language_explains_itself(olga: APIClient) -> None:
-    rows = {row["name"]: row for row in olga.get("/api/run-filter").json()["results"]}
+    rows = {row["name"]: row for row in olga.get("/api/v1/run-filter").json()["results"]}
 
     assert rows["state"]["choices"][:2] == ["draft", "queued"]
     assert rows["step"]["operators"] == [":", "=", ">", ">=", "<", "<="]
@@ -69,7 +69,7 @@ def test_tags_are_set_in_one_form_and_the_change_is_kept(olga: APIClient) -> Non
     run = make_run(status=RunStatus.COMPLETED)
 
     answer = olga.put(
-        "/api/runs/alpha/tags",
+        "/api/v1/runs/alpha/tags",
         {"tags": ["Night", "ablation", "night"], "reason": "found"},
         format="json",
     )
@@ -78,7 +78,7 @@ def test_tags_are_set_in_one_form_and_the_change_is_kept(olga: APIClient) -> Non
     assert (event.kind, event.actor, event.reason) == ("tagged", "user:olga", "found")
     assert event.details == {"tags": {"before": [], "after": ["ablation", "night"]}}
 
-    refused = olga.put("/api/runs/alpha/tags", {"tags": ["two words"]}, format="json")
+    refused = olga.put("/api/v1/runs/alpha/tags", {"tags": ["two words"]}, format="json")
     assert refused.status_code == 400
     assert refused.json()["errors"][0]["field"] == "tags"
 
@@ -117,7 +117,7 @@ def test_what_is_over_is_archived_and_comes_back_unless_its_name_is_taken(olga: 
     done = outcome(act(olga, action="archive", ids=[over.pk, active.pk]))
     refused = "active is running: only ended runs and drafts can be archived"
     assert done == {"over": "", "active": refused}
-    assert [run["name"] for run in olga.get("/api/runs").json()["results"]] == ["active"]
+    assert [run["name"] for run in olga.get("/api/v1/runs").json()["results"]] == ["active"]
 
     usurper = make_run(name="over")
     assert outcome(act(olga, action="unarchive", ids=[over.pk])) == {
@@ -146,34 +146,34 @@ def test_an_action_that_makes_no_sense_is_refused(
     assert answer.json()["errors"][0]["field"] == field
 
 
-def test_outlooks_are_told_for_many_runs_at_once(olga: APIClient) -> None:
+def test_the_activity_of_many_runs_is_read_at_once(olga: APIClient) -> None:
     run = make_run()
 
-    answer = olga.get("/api/run-outlooks", {"ids": f"{run.pk},999999"})
+    answer = olga.get("/api/v1/run-activity", {"ids": f"{run.pk},999999"})
     assert answer.status_code == 200
     assert answer.json()["results"][str(run.pk)]["queued"] is None
-    assert olga.get("/api/run-outlooks", {"ids": "1,x"}).status_code == 400
+    assert olga.get("/api/v1/run-activity", {"ids": "1,x"}).status_code == 400
 
 
 def test_verdicts_are_told_for_as_many_runs_as_a_page_shows(olga: APIClient) -> None:
     run = make_run(status=RunStatus.PAUSED)
 
-    answer = olga.get("/api/run-verdicts", {"ids": f"{run.pk},999999"})
+    answer = olga.get("/api/v1/run-diagnoses", {"ids": f"{run.pk},999999"})
 
     assert answer.status_code == 200
     results = answer.json()["results"]
     assert set(results) == {str(run.pk)}
-    assert results[str(run.pk)] == olga.get("/api/runs/alpha/pipeline").json()["verdict"]
+    assert results[str(run.pk)] == olga.get("/api/v1/runs/alpha/pipeline").json()["verdict"]
     assert results[str(run.pk)]["sentence"].startswith("The run is paused")
     for asked in ("", "1,x", ",".join(str(n) for n in range(13))):
-        refused = olga.get("/api/run-verdicts", {"ids": asked})
+        refused = olga.get("/api/v1/run-diagnoses", {"ids": asked})
         assert (refused.status_code, refused.json()["errors"][0]["field"]) == (400, "ids")
 
 
 def test_the_list_is_a_file_too(olga: APIClient) -> None:
     make_run(name="alpha", tags=["night"])
 
-    answer = olga.get("/api/runs.csv", {"q": "tag:night"})
+    answer = olga.get("/api/v1/runs.csv", {"q": "tag:night"})
     assert answer["Content-Type"] == "text/csv; charset=utf-8"
     assert answer.content.decode().splitlines()[1].startswith("alpha,fleet,running,")
-    assert olga.get("/api/runs.csv", {"q": "tag:"}).status_code == 400
+    assert olga.get("/api/v1/runs.csv", {"q": "tag:"}).status_code == 400

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.django_db
 
 
 def change(operator: APIClient, **body: Any) -> Any:
-    return operator.patch("/api/runs/alpha", body, format="json")
+    return operator.patch("/api/v1/runs/alpha", body, format="json")
 
 
 def test_named_settings_change_and_the_event_says_who_what_and_why(operator: APIClient) -> None:

@@ -33,24 +33,24 @@ def fields_of(response: Any) -> list[str]:
 def test_a_run_is_created_shown_listed_and_found(operator: APIClient) -> None:
     body = {"name": "alpha", "preset": "cartpole", "config": {"buffer": {"batch_size": 4}}}
 
-    created = operator.post("/api/runs", body, format="json")
+    created = operator.post("/api/v1/runs", body, format="json")
 
     assert created.status_code == 201
     detail = created.json()
     assert (detail["status"], detail["batch_size"], detail["created_by"]) == ("draft", 4, "olga")
     assert detail["config"]["buffer"]["batch_size"] == 4
     assert detail["allowed_verbs"] == ["start", "kill"]
-    assert operator.get("/api/runs/alpha").json() == detail
-    listed = operator.get("/api/runs?q=alp&status=draft").json()["results"]
+    assert operator.get("/api/v1/runs/alpha").json() == detail
+    listed = operator.get("/api/v1/runs?q=alp&status=draft").json()["results"]
     summary = {k: v for k, v in detail.items() if k != "config"}
     assert listed == [summary | {"environment": "gymnasium:CartPole-v1"}]
-    assert operator.get("/api/runs?q=nope").json()["results"] == []
+    assert operator.get("/api/v1/runs?q=nope").json()["results"] == []
 
 
 def test_a_run_may_be_created_and_started_at_once(operator: APIClient) -> None:
-    fleet = operator.post("/api/runs", {"name": "a", "start": True}, format="json")
+    fleet = operator.post("/api/v1/runs", {"name": "a", "start": True}, format="json")
     outside = operator.post(
-        "/api/runs", {"name": "b", "kind": "outside", "start": True}, format="json"
+        "/api/v1/runs", {"name": "b", "kind": "outside", "start": True}, format="json"
     )
 
     assert fleet.json()["status"] == "queued"
@@ -104,9 +104,9 @@ def test_a_malformed_run_is_refused_by_field_and_nothing_stored(
     operator: APIClient, body: Any, field: str
 ) -> None:
     if isinstance(body, bytes):
-        response = operator.generic("POST", "/api/runs", body, content_type="application/json")
+        response = operator.generic("POST", "/api/v1/runs", body, content_type="application/json")
     else:
-        response = operator.post("/api/runs", body, format="json")
+        response = operator.post("/api/v1/runs", body, format="json")
 
     assert response.status_code == 400
     assert response.json()["code"] == "invalid"
@@ -117,7 +117,7 @@ def test_a_malformed_run_is_refused_by_field_and_nothing_stored(
 def test_a_name_that_is_taken_is_a_conflict(operator: APIClient) -> None:
     make_run()
 
-    response = operator.post("/api/runs", {"name": "alpha"}, format="json")
+    response = operator.post("/api/v1/runs", {"name": "alpha"}, format="json")
 
     assert (response.status_code, response.json()["code"]) == (409, "run_exists")
 
@@ -125,23 +125,23 @@ def test_a_name_that_is_taken_is_a_conflict(operator: APIClient) -> None:
 def test_each_verb_has_a_route_and_a_second_start_is_a_conflict(operator: APIClient) -> None:
     make_run(status=RunStatus.DRAFT)
 
-    first = operator.post("/api/runs/alpha/start", {"reason": "go"}, format="json")
-    second = operator.post("/api/runs/alpha/start")
+    first = operator.post("/api/v1/runs/alpha/start", {"reason": "go"}, format="json")
+    second = operator.post("/api/v1/runs/alpha/start")
 
     assert (first.status_code, first.json()["status_reason"]) == (200, "go")
     assert (second.status_code, second.json()["code"]) == (409, "move_not_allowed")
     assert "alpha is queued" in second.json()["detail"]
     for verb, status in [("pause", "paused"), ("resume", "running"), ("stop", "draining")]:
-        assert operator.post(f"/api/runs/alpha/{verb}").json()["status"] == status
-    assert operator.post("/api/runs/alpha/kill").json()["status"] == "stopped"
-    kinds = [e["message"] for e in operator.get("/api/runs/alpha/events").json()["results"]]
+        assert operator.post(f"/api/v1/runs/alpha/{verb}").json()["status"] == status
+    assert operator.post("/api/v1/runs/alpha/kill").json()["status"] == "stopped"
+    kinds = [e["message"] for e in operator.get("/api/v1/runs/alpha/events").json()["results"]]
     assert kinds[0] == "draining → stopped"
 
 
 def test_a_verb_with_a_malformed_body_moves_nothing(operator: APIClient) -> None:
     run = make_run()
 
-    response = operator.post("/api/runs/alpha/pause", {"reason": 1}, format="json")
+    response = operator.post("/api/v1/runs/alpha/pause", {"reason": 1}, format="json")
 
     assert fields_of(response) == ["reason"]
     run.refresh_from_db()
@@ -150,7 +150,7 @@ def test_a_verb_with_a_malformed_body_moves_nothing(operator: APIClient) -> None
 
 @pytest.mark.parametrize("path", ["", "/events", "/environments", "/trainers", "/weights/current"])
 def test_an_unknown_run_is_not_found(operator: APIClient, path: str) -> None:
-    response = operator.get(f"/api/runs/nope{path}")
+    response = operator.get(f"/api/v1/runs/nope{path}")
 
     assert (response.status_code, response.json()["code"]) == (404, "not_found")
 
@@ -163,7 +163,7 @@ def test_a_malformed_page_of_events_is_refused_by_parameter(
 ) -> None:
     make_run()
 
-    response = operator.get(f"/api/runs/alpha/events?{query}")
+    response = operator.get(f"/api/v1/runs/alpha/events?{query}")
 
     assert response.status_code == 400
     assert fields_of(response) == [query.partition("=")[0]]
@@ -172,10 +172,10 @@ def test_a_malformed_page_of_events_is_refused_by_parameter(
 def test_events_are_paged_newest_first(operator: APIClient) -> None:
     make_run(status=RunStatus.RUNNING)
     for verb in ("pause", "resume", "pause"):
-        operator.post(f"/api/runs/alpha/{verb}")
+        operator.post(f"/api/v1/runs/alpha/{verb}")
 
-    first = operator.get("/api/runs/alpha/events?limit=2").json()
-    rest = operator.get(f"/api/runs/alpha/events?cursor={first['next']}").json()
+    first = operator.get("/api/v1/runs/alpha/events?limit=2").json()
+    rest = operator.get(f"/api/v1/runs/alpha/events?cursor={first['next']}").json()
 
     assert [e["message"] for e in first["results"]] == ["running → paused", "paused → running"]
     assert [e["kind"] for e in rest["results"]] == ["status", "created"]
@@ -183,8 +183,8 @@ def test_events_are_paged_newest_first(operator: APIClient) -> None:
 
 
 def test_lists_of_runs_refuse_an_unknown_status(operator: APIClient) -> None:
-    assert fields_of(operator.get("/api/runs?status=dancing")) == ["status"]
-    assert fields_of(operator.get("/api/runs?q=%00")) == ["q"]
+    assert fields_of(operator.get("/api/v1/runs?status=dancing")) == ["status"]
+    assert fields_of(operator.get("/api/v1/runs?q=%00")) == ["q"]
 
 
 def test_the_list_of_runs_costs_the_same_however_many_there_are(
@@ -194,28 +194,28 @@ def test_the_list_of_runs_costs_the_same_however_many_there_are(
         make_run(name=f"run-{number}")
 
     with django_assert_max_num_queries(6):
-        assert len(operator.get("/api/runs").json()["results"]) == 20
+        assert len(operator.get("/api/v1/runs").json()["results"]) == 20
 
 
 def test_a_trainer_registers_and_is_listed() -> None:
     run = make_run()
     client = APIClient(headers=bearer("trainer", run=run))
 
-    answer = client.post("/api/runs/alpha/trainers", {"name": "ppo"}, format="json")
+    answer = client.post("/api/v1/runs/alpha/trainers", {"name": "ppo"}, format="json")
 
     assert answer.status_code == 200
     assert answer.json()["epoch"] == 1
     assert answer.json()["policy_step"] == -2
     assert answer.json()["batch_size"] == run.batch_size
     assert answer.json()["config"] == run.config
-    listed = client.get("/api/runs/alpha/trainers").json()["results"]
+    listed = client.get("/api/v1/runs/alpha/trainers").json()["results"]
     assert [(t["uuid"], t["name"]) for t in listed] == [(answer.json()["uuid"], "ppo")]
 
 
 def test_nobody_registers_in_a_run_that_is_over() -> None:
     make_run(status=RunStatus.STOPPED)
 
-    answer = APIClient(headers=bearer("trainer")).post("/api/runs/alpha/trainers")
+    answer = APIClient(headers=bearer("trainer")).post("/api/v1/runs/alpha/trainers")
 
     assert (answer.status_code, answer.json()["code"]) == (409, "run_over")
 
@@ -226,27 +226,27 @@ def test_a_registered_environment_makes_a_run_and_is_not_imported_for_it(
     settings.ROLLDECK_ENVIRONMENTS = ["module:my_lab.nowhere:Maze"]
     config = {"environment": {"spec": "module:my_lab.nowhere:Maze"}, "policy": {"kind": "gru"}}
 
-    answer = operator.post("/api/runs", {"name": "mazes", "config": config}, format="json")
+    answer = operator.post("/api/v1/runs", {"name": "mazes", "config": config}, format="json")
 
     assert answer.status_code == 201
     assert Run.objects.get(name="mazes").config["policy"]["recurrent_units"] == 128
 
 
 def test_the_config_schema_and_the_presets_belong_together(operator: APIClient) -> None:
-    answer = operator.get("/api/run-config-schema").json()
+    answer = operator.get("/api/v1/run-config-schema").json()
 
     assert "$defs" in answer["schema"]
     assert [preset["name"] for preset in answer["presets"]] == list(PRESETS)
     for preset in answer["presets"]:
         body = {"name": f"with-{preset['name']}", "config": preset["config"]}
-        assert operator.post("/api/runs", body, format="json").status_code == 201
+        assert operator.post("/api/v1/runs", body, format="json").status_code == 201
 
 
 def test_the_depth_and_the_values_of_a_body_are_limited(operator: APIClient, settings: Any) -> None:
     settings.ROLLDECK_MAX_JSON_DEPTH = 4
-    deep = operator.post("/api/runs", {"name": "a", "config": {"x": [[[1]]]}}, format="json")
+    deep = operator.post("/api/v1/runs", {"name": "a", "config": {"x": [[[1]]]}}, format="json")
     settings.ROLLDECK_MAX_JSON_VALUES = 10
-    long = operator.post("/api/runs", {"name": "a", "config": {"x": [1] * 10}}, format="json")
+    long = operator.post("/api/v1/runs", {"name": "a", "config": {"x": [1] * 10}}, format="json")
 
     assert deep.status_code == long.status_code == 400
     (said,) = deep.json()["errors"]
@@ -258,25 +258,25 @@ def test_a_token_is_minted_shown_once_used_and_revoked(admin: APIClient) -> None
     make_run()
     body = {"name": "t", "scopes": ["trainer"], "run": "alpha", "expires_in_seconds": 60}
 
-    minted = admin.post("/api/tokens", body, format="json")
+    minted = admin.post("/api/v1/tokens", body, format="json")
 
     assert minted.status_code == 201
     assert minted["Cache-Control"] == "no-store"
     text = minted.json()["token"]
     machine = APIClient(headers={"Authorization": f"Bearer {text}"})
-    assert machine.get("/api/runs/alpha").status_code == 200
-    listed = admin.get("/api/tokens")
+    assert machine.get("/api/v1/runs/alpha").status_code == 200
+    listed = admin.get("/api/v1/tokens")
     assert text not in listed.content.decode()
     assert listed.json()["results"][0]["created_by"] == "ada"
 
-    path = f"/api/tokens/{minted.json()['id']}"
+    path = f"/api/v1/tokens/{minted.json()['id']}"
     wrong = admin.delete(f"{path}?reason=%00")
     assert (wrong.status_code, wrong.json()["errors"][0]["field"]) == (400, "reason")
     assert admin.delete(f"{path}?reason=it+leaked").status_code == 204
     assert RunEvent.objects.get(kind="token_revoked").reason == "it leaked"
 
-    assert machine.get("/api/runs/alpha").status_code == 401
-    assert admin.delete("/api/tokens/999999").status_code == 404
+    assert machine.get("/api/v1/runs/alpha").status_code == 401
+    assert admin.delete("/api/v1/tokens/999999").status_code == 404
 
 
 @pytest.mark.parametrize(
@@ -294,7 +294,7 @@ def test_a_token_is_minted_shown_once_used_and_revoked(admin: APIClient) -> None
 def test_a_malformed_token_is_refused_by_field(
     admin: APIClient, body: dict[str, Any], field: str
 ) -> None:
-    response = admin.post("/api/tokens", body, format="json")
+    response = admin.post("/api/v1/tokens", body, format="json")
 
     assert response.status_code == 400
     assert fields_of(response) == [field]
@@ -304,12 +304,12 @@ def test_a_malformed_token_is_refused_by_field(
 def test_a_token_for_an_unknown_run_is_not_found(admin: APIClient) -> None:
     body = {"name": "t", "scopes": ["env"], "run": "nope"}
 
-    assert admin.post("/api/tokens", body, format="json").status_code == 404
+    assert admin.post("/api/v1/tokens", body, format="json").status_code == 404
 
 
 @pytest.mark.parametrize("header", ["Bearer nope", "Basic %%", "Basic cnVuOm5vcGU="])
 def test_wrong_credentials_are_answered_401_with_a_challenge(header: str) -> None:
-    response = APIClient(headers={"Authorization": header}).get("/api/limits")
+    response = APIClient(headers={"Authorization": header}).get("/api/v1/limits")
 
     assert (response.status_code, response.json()["code"]) == (401, "not_authenticated")
     assert response["WWW-Authenticate"].startswith("Bearer")
@@ -320,20 +320,21 @@ def test_a_token_works_as_basic_password_too() -> None:
     basic = base64.b64encode(f"run:{text}".encode()).decode()
 
     assert (
-        APIClient(headers={"Authorization": f"Basic {basic}"}).get("/api/limits").status_code == 200
+        APIClient(headers={"Authorization": f"Basic {basic}"}).get("/api/v1/limits").status_code
+        == 200
     )
 
 
 def test_an_expired_token_is_refused() -> None:
     _, text = make_token("env", expires_at=NOON + timedelta(seconds=1))
 
-    response = APIClient(headers={"Authorization": f"Bearer {text}"}).get("/api/limits")
+    response = APIClient(headers={"Authorization": f"Bearer {text}"}).get("/api/v1/limits")
 
     assert response.status_code == 401
 
 
 def test_a_method_that_is_not_there_is_a_problem_too(operator: APIClient) -> None:
-    response = operator.delete("/api/runs")
+    response = operator.delete("/api/v1/runs")
 
     assert (response.status_code, response.json()["code"]) == (405, "method_not_allowed")
 
@@ -342,20 +343,20 @@ def test_a_method_that_is_not_there_is_a_problem_too(operator: APIClient) -> Non
 def test_no_verb_is_asked_by_get(operator: APIClient, verb: RunVerb) -> None:
     make_run()
 
-    assert operator.get(f"/api/runs/alpha/{verb}").status_code == 405
+    assert operator.get(f"/api/v1/runs/alpha/{verb}").status_code == 405
 
 
 def test_a_path_that_nobody_serves_is_a_problem_below_api_and_a_page_elsewhere(
     operator: APIClient,
 ) -> None:
-    below = operator.get("/api/nothing")
+    below = operator.get("/api/v1/nothing")
 
     assert (below.status_code, below.json()["code"]) == (404, "not_found")
     assert operator.get("/nothing/at/all")["Content-Type"].startswith("text/html")
 
 
 def test_an_error_that_nobody_expected_is_a_problem_below_api() -> None:
-    answer = server_error(RequestFactory().get("/api/runs"))
+    answer = server_error(RequestFactory().get("/api/v1/runs"))
 
     assert (answer.status_code, json.loads(answer.content)["code"]) == (500, "internal")
     assert server_error(RequestFactory().get("/admin/"))["Content-Type"].startswith("text/html")

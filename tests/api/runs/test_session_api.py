@@ -19,9 +19,9 @@ def browser() -> Client:
 
 
 def sign_in(browser: Client, username: str = "alice", password: str | None = None) -> Any:
-    token = browser.get("/api/session").cookies["csrftoken"].value
+    token = browser.get("/api/v1/session").cookies["csrftoken"].value
     return browser.post(
-        "/api/session",
+        "/api/v1/session",
         {"username": username, "password": password or username},
         content_type="application/json",
         headers={"X-CSRFToken": token},
@@ -32,26 +32,26 @@ def sign_in(browser: Client, username: str = "alice", password: str | None = Non
 def test_a_person_signs_in_is_known_and_signs_out(browser: Client, role: str) -> None:
     make_user(role=role)
 
-    assert browser.get("/api/session").json() == {
+    assert browser.get("/api/v1/session").json() == {
         "authenticated": False,
         "username": "",
         "role": "nobody",
     }
     known = {"authenticated": True, "username": "alice", "role": role}
     assert sign_in(browser).json() == known
-    assert browser.get("/api/session").json() == known
+    assert browser.get("/api/v1/session").json() == known
 
     token = browser.cookies["csrftoken"].value
-    assert browser.delete("/api/session").status_code == 403
-    browser.delete("/api/session", headers={"X-CSRFToken": token})
-    assert not browser.get("/api/session").json()["authenticated"]
+    assert browser.delete("/api/v1/session").status_code == 403
+    browser.delete("/api/v1/session", headers={"X-CSRFToken": token})
+    assert not browser.get("/api/v1/session").json()["authenticated"]
 
 
 def test_signing_in_needs_the_csrf_token(browser: Client) -> None:
     make_user()
 
     response = browser.post(
-        "/api/session",
+        "/api/v1/session",
         {"username": "alice", "password": "alice"},
         content_type="application/json",
     )
@@ -63,7 +63,7 @@ def test_a_change_by_session_needs_the_csrf_token(browser: Client) -> None:
     make_user(role="operator")
     sign_in(browser)
 
-    response = browser.post("/api/runs", {"name": "a"}, content_type="application/json")
+    response = browser.post("/api/v1/runs", {"name": "a"}, content_type="application/json")
 
     assert response.status_code == 403
 
@@ -108,7 +108,7 @@ def test_a_one_time_link_signs_in_once(browser: Client) -> None:
     second = redeem(Client(), link)
 
     assert first["Location"] == "/runs/alpha"
-    assert browser.get("/api/session").json()["username"] == "alice"
+    assert browser.get("/api/v1/session").json()["username"] == "alice"
     assert second.status_code == 403
     assert "has been used, has expired" in second.content.decode()
 
@@ -144,25 +144,25 @@ def test_a_person_sees_where_they_are_signed_in_and_ends_one_of_them() -> None:
     for browser, name in ((here, "alice"), (there, "alice"), (stranger, "bob")):
         assert sign_in(browser, name).status_code == 200
 
-    shown = here.get("/api/sessions").json()["results"]
+    shown = here.get("/api/v1/sessions").json()["results"]
     other = next(one for one in shown if not one["is_current"])
     assert {one["browser"] for one in shown} == {"Firefox/140.0", "Chrome/131.0"}
     assert (other["browser"], other["address"]) == ("Chrome/131.0", "127.0.0.1")
     assert other["signed_in_at"] < other["expires_at"]
     assert there.cookies["sessionid"].value not in str(shown)
 
-    path = f"/api/sessions/{other['id']}"
+    path = f"/api/v1/sessions/{other['id']}"
     assert stranger.delete(path).status_code == 404
-    assert there.get("/api/runs").status_code == 200
+    assert there.get("/api/v1/runs").status_code == 200
     assert here.delete(f"{path}?reason={'x' * 2001}").status_code == 400
     assert here.delete(f"{path}?reason=a+lost+laptop").json()["sessions"] == 1
     assert RunEvent.objects.get(kind="signed_out").reason == "a lost laptop"
-    assert there.get("/api/runs").status_code == 401
+    assert there.get("/api/v1/runs").status_code == 401
     assert here.delete(path).status_code == 404
 
 
 def test_a_machine_has_no_sessions() -> None:
-    assert Client().get("/api/sessions", headers=bearer("trainer")).json() == {
+    assert Client().get("/api/v1/sessions", headers=bearer("trainer")).json() == {
         "sessions": 0,
         "results": [],
         "next": None,

@@ -28,35 +28,35 @@ def test_an_event_names_the_request_that_caused_it(operator: APIClient) -> None:
     make_run()
 
     answer = operator.post(
-        "/api/runs/alpha/pause",
+        "/api/v1/runs/alpha/pause",
         {"reason": "lunch"},
         format="json",
         headers={"X-Request-ID": "from-a-proxy-1"},
     )
-    again = operator.post("/api/runs/alpha/resume", format="json")
+    again = operator.post("/api/v1/runs/alpha/resume", format="json")
 
     assert answer["X-Request-ID"] == "from-a-proxy-1"
-    resumed, paused = operator.get("/api/runs/alpha/events?kinds=status").json()["results"]
+    resumed, paused = operator.get("/api/v1/runs/alpha/events?kinds=status").json()["results"]
     assert (paused["request_id"], paused["reason"]) == ("from-a-proxy-1", "lunch")
     assert paused["details"] == {"from": "running", "to": "paused", "verb": "pause"}
     assert resumed["request_id"] == again["X-Request-ID"] != ""
 
 
 def test_an_id_that_could_be_anything_is_replaced(operator: APIClient) -> None:
-    answer = operator.get("/api/runs", headers={"X-Request-ID": "a b\tc; drop"})
+    answer = operator.get("/api/v1/runs", headers={"X-Request-ID": "a b\tc; drop"})
 
     assert len(answer["X-Request-ID"]) == 32
 
 
 def test_events_are_read_by_kind(operator: APIClient) -> None:
     make_run()
-    operator.patch("/api/runs/alpha", {"max_staleness": 4}, format="json")
+    operator.patch("/api/v1/runs/alpha", {"max_staleness": 4}, format="json")
 
     kinds = [
         event["kind"]
-        for event in operator.get("/api/runs/alpha/events?kinds=settings_changed,created").json()[
-            "results"
-        ]
+        for event in operator.get(
+            "/api/v1/runs/alpha/events?kinds=settings_changed,created"
+        ).json()["results"]
     ]
 
     assert kinds == ["settings_changed", "created"]
@@ -66,8 +66,8 @@ def test_an_environments_weight_is_changed_with_a_reason(operator: APIClient) ->
     add_environment(make_run(kind="outside"))
     wanted = {"weight": 2.5, "min_batch_allocation": 0.25, "reason": "it learns"}
 
-    first = operator.patch("/api/runs/alpha/environments/0", wanted, format="json")
-    again = operator.patch("/api/runs/alpha/environments/0", wanted, format="json")
+    first = operator.patch("/api/v1/runs/alpha/environments/0", wanted, format="json")
+    again = operator.patch("/api/v1/runs/alpha/environments/0", wanted, format="json")
 
     assert (first.status_code, first.json()["weight"]) == (200, 2.5)
     assert again.json() == first.json()
@@ -85,7 +85,7 @@ def test_a_weight_that_is_none_is_refused(
 ) -> None:
     add_environment(make_run(kind="outside"))
 
-    answer = operator.patch("/api/runs/alpha/environments/0", body, format="json")
+    answer = operator.patch("/api/v1/runs/alpha/environments/0", body, format="json")
 
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, field)
     assert Environment.objects.get().weight == 1.0
@@ -97,8 +97,8 @@ def test_an_environment_is_disconnected_with_a_reason_and_can_come_back(
     add_environment(make_run(kind="outside"))
     wanted = {"connected": False, "reason": "its machine is gone"}
 
-    gone = operator.patch("/api/runs/alpha/environments/0", wanted, format="json")
-    back = operator.patch("/api/runs/alpha/environments/0", {"connected": True}, format="json")
+    gone = operator.patch("/api/v1/runs/alpha/environments/0", wanted, format="json")
+    back = operator.patch("/api/v1/runs/alpha/environments/0", {"connected": True}, format="json")
 
     assert (gone.json()["connected"], back.json()["connected"]) == (False, True)
     event = RunEvent.objects.filter(kind="environment_changed").order_by("pk")[0]
@@ -109,7 +109,7 @@ def test_an_environment_is_disconnected_with_a_reason_and_can_come_back(
 def test_an_environment_that_is_not_there_is_not_found(operator: APIClient) -> None:
     make_run(kind="outside")
 
-    answer = operator.patch("/api/runs/alpha/environments/7", {"weight": 1}, format="json")
+    answer = operator.patch("/api/v1/runs/alpha/environments/7", {"weight": 1}, format="json")
 
     assert answer.status_code == 404
 
@@ -117,8 +117,8 @@ def test_an_environment_that_is_not_there_is_not_found(operator: APIClient) -> N
 def test_a_reset_archives_the_run_and_begins_afresh(operator: APIClient) -> None:
     run = make_run(kind="outside", epoch=3)
 
-    unsaid = operator.post("/api/runs/alpha/reset", {}, format="json")
-    answer = operator.post("/api/runs/alpha/reset", {"reason": "new tokenizer"}, format="json")
+    unsaid = operator.post("/api/v1/runs/alpha/reset", {}, format="json")
+    answer = operator.post("/api/v1/runs/alpha/reset", {"reason": "new tokenizer"}, format="json")
 
     assert (unsaid.status_code, unsaid.json()["errors"][0]["field"]) == (400, "reason")
     assert (answer.status_code, answer.json()["epoch"]) == (200, 0)
@@ -132,7 +132,7 @@ def test_a_reset_archives_the_run_and_begins_afresh(operator: APIClient) -> None
 def test_a_fleet_run_cannot_be_reset(operator: APIClient) -> None:
     make_run()
 
-    answer = operator.post("/api/runs/alpha/reset", {"reason": "why not"}, format="json")
+    answer = operator.post("/api/v1/runs/alpha/reset", {"reason": "why not"}, format="json")
 
     assert answer.status_code == 404
 
@@ -144,11 +144,11 @@ def test_policy_versions_are_listed_page_by_page(operator: APIClient) -> None:
             run=run, epoch=1, step=step, manifest={}, sha256="", size_bytes=9, published_at=NOON
         )
 
-    page = operator.get("/api/runs/alpha/weights?limit=2").json()
-    rest = operator.get(f"/api/runs/alpha/weights?cursor={page['next']}").json()
+    page = operator.get("/api/v1/runs/alpha/weights?limit=2").json()
+    rest = operator.get(f"/api/v1/runs/alpha/weights?cursor={page['next']}").json()
 
     rows = [*page["results"], *rest["results"]]
     assert [row["step"] for row in rows] == [2, 1, 0]
     assert (rows[0]["has_file"], rows[0]["trainer"]) == (False, None)
-    only = operator.get(f"/api/runs/alpha/weights?id={rows[1]['id']}").json()
+    only = operator.get(f"/api/v1/runs/alpha/weights?id={rows[1]['id']}").json()
     assert [row["step"] for row in only["results"]] == [1]

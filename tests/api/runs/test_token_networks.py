@@ -14,7 +14,7 @@ def mint(networks: list[str]) -> Any:
     client = Client()
     client.force_login(make_user(username="ada", role="admin"))
     body = {"name": "the lab's", "scopes": ["admin"], "networks": networks}
-    return client.post("/api/tokens", body, content_type="application/json")
+    return client.post("/api/v1/tokens", body, content_type="application/json")
 
 
 def test_a_token_is_refused_from_elsewhere() -> None:
@@ -23,7 +23,7 @@ def test_a_token_is_refused_from_elsewhere() -> None:
     headers = {"Authorization": f"Bearer {minted['token']}"}
 
     def status(address: str) -> int:
-        answer = Client().get("/api/runs/alpha", headers=headers, REMOTE_ADDR=address)
+        answer = Client().get("/api/v1/runs/alpha", headers=headers, REMOTE_ADDR=address)
         return int(answer.status_code)
 
     assert minted["networks"] == ["10.0.0.0/8", "192.168.1.7/32"]

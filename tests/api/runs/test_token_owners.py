@@ -19,15 +19,15 @@ pytestmark = pytest.mark.django_db
 BATCH: Final = "00000000-0000-0000-0000-000000000001"
 # One call that only the scope allows; allowed callers get anything but 401 and 403.
 CALLS: Final = {
-    "trainer": ("GET", f"/api/runs/alpha/batches/{BATCH}"),
-    "env": ("POST", "/api/runs/alpha/groups"),
-    "worker": ("GET", "/api/runs/alpha/fleet/control?wait=0"),
-    "read": ("GET", "/api/runs"),
-    "user": ("GET", "/api/runs"),
+    "trainer": ("GET", f"/api/v1/runs/alpha/batches/{BATCH}"),
+    "env": ("POST", "/api/v1/runs/alpha/groups"),
+    "worker": ("GET", "/api/v1/runs/alpha/fleet/control?wait=0"),
+    "read": ("GET", "/api/v1/runs"),
+    "user": ("GET", "/api/v1/runs"),
     "metrics": ("GET", "/metrics"),
-    "admin": ("GET", "/api/tokens"),
+    "admin": ("GET", "/api/v1/tokens"),
 }
-PAUSE: Final = ("POST", "/api/runs/alpha/pause")
+PAUSE: Final = ("POST", "/api/v1/runs/alpha/pause")
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def minted(owner: User, *scopes: str, **more: Any) -> dict[str, str]:
     client = Client()
     client.force_login(owner)
     body = {"name": "mine", "scopes": list(scopes), **more}
-    answer = client.post("/api/tokens", body, content_type="application/json")
+    answer = client.post("/api/v1/tokens", body, content_type="application/json")
     assert answer.status_code == 201, answer.content
     return {"Authorization": f"Bearer {answer.json()['token']}"}
 
@@ -66,7 +66,7 @@ def demote(person: User, *, to: str) -> None:
 @pytest.mark.parametrize("run", [None, "alpha"])
 def test_a_token_of_an_administrator_works(ada: User, scope: str, run: str | None) -> None:
     headers = minted(ada, scope, **({"run": run} if run else {}))
-    is_about_all = CALLS[scope][1] in {"/api/runs", "/api/tokens", "/metrics"}
+    is_about_all = CALLS[scope][1] in {"/api/v1/runs", "/api/v1/tokens", "/metrics"}
 
     assert is_allowed(headers, CALLS[scope]) == (run is None or not is_about_all)
 
@@ -81,7 +81,7 @@ def test_a_token_of_a_person_who_left_is_refused(ada: User, scope: str, end: str
         User.objects.filter(pk=ada.pk).update(is_active=False)
 
     assert status(headers, CALLS[scope]) == 401
-    assert status(headers, ("GET", "/api/runs/alpha")) == 401
+    assert status(headers, ("GET", "/api/v1/runs/alpha")) == 401
 
 
 @pytest.mark.parametrize("scope", CALLS)
@@ -95,7 +95,7 @@ def test_a_token_of_a_demoted_person_is_limited_to_the_new_role(
     assert is_allowed(headers, CALLS[scope]) == (scope in {"read", "user"})
     has_role = scope in {"user", "admin"}
     assert is_allowed(headers, PAUSE) == (has_role and role == "operator")
-    assert is_allowed(headers, ("GET", "/api/runs")) == (has_role or scope == "read")
+    assert is_allowed(headers, ("GET", "/api/v1/runs")) == (has_role or scope == "read")
 
 
 @pytest.mark.parametrize("scope", CALLS)
@@ -123,7 +123,7 @@ def test_deleting_a_person_revokes_their_tokens_with_events(ada: User) -> None:
 def test_a_token_created_with_a_token_has_the_same_owner(ada: User) -> None:
     first = minted(ada, "admin")
     body = {"name": "child", "scopes": ["trainer", "user"]}
-    answer = Client().post("/api/tokens", body, headers=first, content_type="application/json")
+    answer = Client().post("/api/v1/tokens", body, headers=first, content_type="application/json")
     child = {"Authorization": f"Bearer {answer.json()['token']}"}
 
     assert answer.json()["created_by"] == "ada"
@@ -140,7 +140,7 @@ def test_the_bootstrap_token_and_what_it_creates_need_no_owner() -> None:
     def create(*scopes: str) -> Any:
         body = {"name": "child", "scopes": list(scopes)}
         return Client().post(
-            "/api/tokens", body, headers=bootstrap, content_type="application/json"
+            "/api/v1/tokens", body, headers=bootstrap, content_type="application/json"
         )
 
     child = create("trainer").json()
@@ -157,7 +157,7 @@ def test_the_list_of_tokens_shows_what_is_suspended(ada: User) -> None:
     client = Client()
     client.force_login(make_user(username="boss", role="admin"))
 
-    (row,) = client.get("/api/tokens").json()["results"]
+    (row,) = client.get("/api/v1/tokens").json()["results"]
 
     assert (row["created_by"], row["issuer"], row["suspended"]) == ("ada", "person", ["trainer"])
 

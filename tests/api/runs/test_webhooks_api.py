@@ -27,11 +27,11 @@ def olga(settings: Settings) -> Client:
 
 
 def post(client: Client, webhook: str, **body: Any) -> Any:
-    return client.post(f"/api/webhooks/{webhook}/test", body, content_type="application/json")
+    return client.post(f"/api/v1/webhooks/{webhook}/test", body, content_type="application/json")
 
 
 def test_a_deck_lists_the_webhooks_that_are_set_and_none_of_their_secrets(olga: Client) -> None:
-    answer = olga.get("/api/webhooks")
+    answer = olga.get("/api/v1/webhooks")
 
     (row,) = answer.json()["results"]
     assert row == {
@@ -51,7 +51,7 @@ def test_a_test_is_taken_on_and_its_outcome_is_listed(olga: Client) -> None:
 
     assert asked.status_code == 202, asked.content
     assert (asked.json()["change"], asked.json()["state"]) == ("test", "waiting")
-    (row,) = olga.get("/api/webhooks").json()["results"]
+    (row,) = olga.get("/api/v1/webhooks").json()["results"]
     assert row["last_test"] == asked.json()
 
     delivery = AlertDelivery.objects.get()
@@ -59,7 +59,7 @@ def test_a_test_is_taken_on_and_its_outcome_is_listed(olga: Client) -> None:
     later = webhooks.send_sample(
         webhook=fingerprint(URL), actor="user:ada", now=NOON + timedelta(hours=1)
     )
-    (row,) = olga.get("/api/webhooks").json()["results"]
+    (row,) = olga.get("/api/v1/webhooks").json()["results"]
     assert later.pk > delivery.pk
     assert row["last_test"]["id"] == later.pk
 

@@ -32,7 +32,7 @@ def publish(client: APIClient, described: object = None, *, file: bytes | None =
     form: dict[str, Any] = {"manifest": json.dumps(described or manifest())}
     if file is not None:
         form["weights"] = SimpleUploadedFile("weights", file)
-    return client.post("/api/runs/alpha/weights", form, format="multipart")
+    return client.post("/api/v1/runs/alpha/weights", form, format="multipart")
 
 
 @pytest.fixture
@@ -46,14 +46,14 @@ def trainer(run: Run) -> APIClient:
 
 
 def test_weights_are_published_current_and_downloaded(trainer: APIClient) -> None:
-    assert trainer.get("/api/runs/alpha/weights/current").json()["code"] == "no_weights"
+    assert trainer.get("/api/v1/runs/alpha/weights/current").json()["code"] == "no_weights"
 
     first, again = publish(trainer), publish(trainer)
 
     assert (first.status_code, again.status_code) == (201, 200)
     assert first.json() == again.json() == manifest()
-    assert trainer.get("/api/runs/alpha/weights/current").json() == manifest()
-    download = trainer.get("/api/runs/alpha/weights/1/0")
+    assert trainer.get("/api/v1/runs/alpha/weights/current").json() == manifest()
+    download = trainer.get("/api/v1/runs/alpha/weights/1/0")
     assert download.getvalue() == FILE
     assert download["ETag"] == f'"{SHA256}"'
     assert download["Content-Length"] == str(len(FILE))
@@ -64,12 +64,12 @@ def test_weights_are_published_current_and_downloaded(trainer: APIClient) -> Non
 def test_a_version_that_is_unknown_is_not_found(trainer: APIClient, path: str) -> None:
     publish(trainer)
 
-    assert trainer.get(f"/api/runs/alpha/weights/{path}").status_code == 404
+    assert trainer.get(f"/api/v1/runs/alpha/weights/{path}").status_code == 404
 
 
 def test_a_part_of_the_file_may_be_asked_for(trainer: APIClient) -> None:
     publish(trainer)
-    url = "/api/runs/alpha/weights/1/0"
+    url = "/api/v1/runs/alpha/weights/1/0"
 
     part = trainer.get(url, headers={"Range": "bytes=8-11"})
     beyond = trainer.get(url, headers={"Range": "bytes=100000-"})
@@ -137,9 +137,9 @@ def test_an_older_version_is_a_conflict(trainer: APIClient) -> None:
 
 def test_both_parts_of_the_form_are_required(trainer: APIClient) -> None:
     assert publish(trainer, file=None).json()["errors"][0]["field"] == "weights"
-    no_manifest = trainer.post("/api/runs/alpha/weights", {"a": "b"}, format="multipart")
+    no_manifest = trainer.post("/api/v1/runs/alpha/weights", {"a": "b"}, format="multipart")
     assert no_manifest.json()["errors"][0]["field"] == "manifest"
-    no_form = trainer.post("/api/runs/alpha/weights", {}, format="json")
+    no_form = trainer.post("/api/v1/runs/alpha/weights", {}, format="json")
     assert no_form.status_code == 415
 
 
@@ -148,7 +148,7 @@ async def test_the_asynchronous_server_streams_the_file_in_chunks() -> None:
     headers = await sync_to_async(lambda: bearer("trainer", run=make_run(epoch=1)))()
     await sync_to_async(publish)(APIClient(headers=headers))
 
-    response = await AsyncClient().get("/api/runs/alpha/weights/1/0", headers=headers)
+    response = await AsyncClient().get("/api/v1/runs/alpha/weights/1/0", headers=headers)
 
     assert response.is_async
     assert b"".join([chunk async for chunk in response.streaming_content]) == FILE

@@ -16,7 +16,7 @@ from tests.factories import bearer, make_run, make_user
 from tests.lesson_factories import language, lesson
 
 pytestmark = pytest.mark.django_db
-URL = "/api/runs/alpha/weights"
+URL = "/api/v1/runs/alpha/weights"
 
 
 def published(run: Run, *steps: int, epoch: int = 1) -> None:

@@ -51,7 +51,7 @@ def test_the_ledger_tells_environments_apart_and_they_add_up(run: Run) -> None:
     assert lease is not None
     confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
 
-    answer = Client(headers=bearer("read")).get("/api/runs/words/ledger").json()
+    answer = Client(headers=bearer("read")).get("/api/v1/runs/words/ledger").json()
 
     parts = answer["environments"]
     assert [(part["env_id"], part["accepted"]) for part in parts] == [(None, 1), (0, 3), (1, 2)]
@@ -117,7 +117,7 @@ def test_a_row_that_nobody_counted_raises_one_alarm_until_it_is_mended(run: Run)
     assert "queued: 2 counted, 1 rows found" in run.ledger_problem
     assert "dropped (killed): 0 counted, 1 rows found" in run.ledger_problem
     client = Client(headers=bearer("read"))
-    assert client.get("/api/runs/words").json()["ledger_problem"] == run.ledger_problem
+    assert client.get("/api/v1/runs/words").json()["ledger_problem"] == run.ledger_problem
     assert ledger_part(run.pk).problem == run.ledger_problem
     scraped = Client(headers=bearer("metrics")).get("/metrics").content.decode()
     assert 'rolldeck_ledger_balanced{run="words"} 0.0' in scraped

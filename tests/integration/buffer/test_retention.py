@@ -302,6 +302,6 @@ def test_segments_are_listed_for_administrators(run: Run) -> None:
     push(run)
     number = seal()
 
-    found = Client().get("/api/segments?limit=5", headers=bearer("admin")).json()["results"]
+    found = Client().get("/api/v1/segments?limit=5", headers=bearer("admin")).json()["results"]
 
     assert [(row["number"], row["items"]) for row in found] == [(number + 1, 0), (number, 1)]

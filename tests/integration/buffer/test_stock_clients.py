@@ -143,7 +143,7 @@ def test_a_waiting_trainer_is_answered_soon_after_the_push_that_completes_its_ba
 ) -> None:
     run = make_run(name="alpha", epoch=1, policy_step=0, batch_size=1, max_staleness=1000)
     worker, trainer = bearer("worker", run=run), bearer("trainer", run=run)
-    base = f"{url}/api/runs/alpha"
+    base = f"{url}/api/v1/runs/alpha"
     fleet, consumer = requests.Session(), requests.Session()
     consumer.post(f"{base}/trainers", json={"resume": True}, headers=trainer)
     delays = []

@@ -37,7 +37,7 @@ def outside_run(url: str, trainers: int) -> tuple[str, list[dict[str, str]]]:
     httpx.post(f"{base}/register", json=REGISTRATION | {"batch_size": 2}, headers=headers[0])
     httpx.get(f"{base}/batch", headers=headers[0])
     for one in headers:
-        httpx.post(f"{url}/api/runs/many/trainers", json={}, headers=one).raise_for_status()
+        httpx.post(f"{url}/api/v1/runs/many/trainers", json={}, headers=one).raise_for_status()
     return base, headers
 
 
@@ -86,7 +86,7 @@ def test_five_hundred_trainers_wait_without_threads_or_connections(url: str) -> 
 
     async def wait_and_push() -> tuple[list[int], list[float], int]:
         waiters = [
-            await ask(url, "/api/runs/many/batches/next", trainer, wait_seconds=60)
+            await ask(url, "/api/v1/runs/many/batches/next", trainer, wait_seconds=60)
             for _ in range(WAITERS)
         ]
         beats = await heartbeat_milliseconds(url, 50)
@@ -110,7 +110,8 @@ def test_each_batch_goes_to_one_of_those_who_wait(url: str) -> None:
 
     async def wait_and_push() -> list[int]:
         waiters = [
-            await ask(url, "/api/runs/many/batches/next", one, wait_seconds=3) for one in trainers
+            await ask(url, "/api/v1/runs/many/batches/next", one, wait_seconds=3)
+            for one in trainers
         ]
         async with httpx.AsyncClient() as client:
             for mark in range(4):
@@ -127,8 +128,8 @@ def test_who_hangs_up_gives_its_turn_to_the_next(url: str) -> None:
     base, trainers = outside_run(url, 2)
 
     async def leave_and_push() -> int:
-        _, leaving = await ask(url, "/api/runs/many/batches/next", trainers[0], wait_seconds=20)
-        staying = await ask(url, "/api/runs/many/batches/next", trainers[1], wait_seconds=20)
+        _, leaving = await ask(url, "/api/v1/runs/many/batches/next", trainers[0], wait_seconds=20)
+        staying = await ask(url, "/api/v1/runs/many/batches/next", trainers[1], wait_seconds=20)
         leaving.transport.abort()
         async with httpx.AsyncClient() as client:
             await client.post(f"{base}/scored_data", json=group(), headers=trainers[1])
@@ -163,8 +164,8 @@ def test_the_atropos_routes_ignore_cookies(url: str) -> None:
     ("path", "media_type"),
     [
         ("/info", "application/json"),
-        ("/api/runs", "application/problem+json"),
-        ("/api/runs/alpha/groups", "application/problem+json"),
+        ("/api/v1/runs", "application/problem+json"),
+        ("/api/v1/runs/alpha/groups", "application/problem+json"),
         ("/healthz/live", "application/problem+json"),
     ],
 )
@@ -187,7 +188,7 @@ async def test_a_query_that_is_not_utf8_is_refused() -> None:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    scope = {"type": "http", "method": "GET", "path": "/api/runs/alpha/groups", "headers": []}
+    scope = {"type": "http", "method": "GET", "path": "/api/v1/runs/alpha/groups", "headers": []}
     await Machines(others)(scope | {"query_string": b"q=\xff"}, receive, send)
 
     problem = json.loads(b"".join(message.get("body", b"") for message in sent))

@@ -82,7 +82,7 @@ def test_empty_members_cost_little(deck: Deck, encoding: str, size: int) -> None
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("path", ["/api/runs/packed/trainers", "/api/runs", "/api/tokens"])
+@pytest.mark.parametrize("path", ["/api/v1/runs/packed/trainers", "/api/v1/runs", "/api/v1/tokens"])
 def test_a_body_without_credentials_is_not_unpacked(deck: Deck, path: str) -> None:
     # A bomb within the limits, which would decompress to 200 MiB.
     bomb = zstandard.compress(os.urandom(2 * MIB) + bytes(198 * MIB))

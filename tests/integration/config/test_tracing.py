@@ -88,15 +88,15 @@ def test_a_request_is_a_span_of_its_callers_trace_and_names_the_run(spans: Spans
     app = traced(answering(200))
     parent = f"00-{TRACE}-b7ad6b7169203331-01".encode()
 
-    said = ask(app, "/api/runs/demo/batches/next", (b"traceparent", parent))
+    said = ask(app, "/api/v1/runs/demo/batches/next", (b"traceparent", parent))
     [span] = wait_until(spans, seconds=20, what="the span arrives")
 
     assert said[1]["body"] == b"answer"
-    assert span.name == "GET /api/runs/{run}/batches/next"
+    assert span.name == "GET /api/v1/runs/{run}/batches/next"
     assert span.trace_id.hex() == TRACE
     assert attributes(span) == {
         "http.request.method": "GET",
-        "url.path": "/api/runs/demo/batches/next",
+        "url.path": "/api/v1/runs/demo/batches/next",
         "rolldeck.run": "demo",
         "http.response.status_code": 200,
     }
@@ -146,10 +146,10 @@ def test_a_collector_without_the_packages_is_said_at_the_start(
 @pytest.mark.parametrize(
     ("path", "run", "route"),
     [
-        ("/api/runs/demo", "demo", "/api/runs/{run}"),
-        ("/api/runs/api/groups/12", "api", "/api/runs/{run}/groups/{id}"),
+        ("/api/v1/runs/demo", "demo", "/api/v1/runs/{run}"),
+        ("/api/v1/runs/api/groups/12", "api", "/api/v1/runs/{run}/groups/{id}"),
         ("/atropos/demo/scored_data", "demo", "/atropos/{run}/scored_data"),
-        ("/api/alerts/7/acknowledge", None, "/api/alerts/{id}/acknowledge"),
+        ("/api/v1/alerts/7/acknowledge", None, "/api/v1/alerts/{id}/acknowledge"),
         ("/batch", None, "/batch"),
     ],
 )

@@ -33,13 +33,13 @@ class Platform:
         self._client.close()
 
     def log(self, query: str = "") -> dict[str, Any]:
-        answer = self._client.get(f"/api/runs/pole/fleet/logs?wait=10&{query}")
+        answer = self._client.get(f"/api/v1/runs/pole/fleet/logs?wait=10&{query}")
         assert answer.status_code == 200, answer.text
         found: dict[str, Any] = answer.json()
         return found
 
     def status(self, query: str) -> int:
-        return self._client.get(f"/api/runs/pole/fleet/logs?{query}").status_code
+        return self._client.get(f"/api/v1/runs/pole/fleet/logs?{query}").status_code
 
 
 def slots_run(pids: set[int | None] | None = None) -> bool:

@@ -131,8 +131,8 @@ def test_the_api_tells_of_one_worker_newest_first(run: Run) -> None:
     accept(run, report(run, worker(0, incarnation="b"), sequence=1, events=[lost("a")]))
     client = APIClient(headers=bearer("read"))
 
-    answer = client.get("/api/runs/pole/fleet/attempts?worker=0")
-    wrong = client.get("/api/runs/pole/fleet/attempts?limit=0")
+    answer = client.get("/api/v1/runs/pole/fleet/attempts?worker=0")
+    wrong = client.get("/api/v1/runs/pole/fleet/attempts?limit=0")
 
     assert [row["incarnation"] for row in answer.json()["results"]] == ["b", "a"]
     assert wrong.status_code == 400

@@ -186,7 +186,7 @@ def test_nonsense_is_refused(platform: Platform) -> None:
         assert platform.status(query) == 400, query
     assert platform.status("worker=5") == 404
     late = httpx.post(
-        f"{platform.url}/api/runs/pole/fleet/logs/{REQUEST}",
+        f"{platform.url}/api/v1/runs/pole/fleet/logs/{REQUEST}",
         json={"lines": []},
         headers={"Authorization": f"Bearer {token}"},
     )

@@ -50,7 +50,7 @@ def seen(cluster: FakeCluster, *, minutes: float = 0) -> None:
 
 def put(node: str = "gpu-1-id", **body: Any) -> Any:
     return APIClient().put(
-        f"/api/cluster/nodes/{node}/cordon",
+        f"/api/v1/cluster/nodes/{node}/cordon",
         msgspec.json.encode(body),
         content_type="application/json",
         headers=bearer("admin"),
@@ -59,7 +59,7 @@ def put(node: str = "gpu-1-id", **body: Any) -> Any:
 
 def delete(node: str = "gpu-1-id", reason: str = "") -> Any:
     return APIClient().delete(
-        f"/api/cluster/nodes/{node}/cordon?reason={reason}", headers=bearer("admin")
+        f"/api/v1/cluster/nodes/{node}/cordon?reason={reason}", headers=bearer("admin")
     )
 
 
@@ -228,7 +228,7 @@ def test_whoever_may_look_sees_the_cordon_on_the_page_of_the_cluster(
     put(reason="hot")
     client.force_login(make_user(role="viewer"))
 
-    [cordon] = client.get("/api/cluster").json()["cordons"]
+    [cordon] = client.get("/api/v1/cluster").json()["cordons"]
 
     assert (cordon["node"], cordon["host"], cordon["reason"]) == ("gpu-1-id", "gpu-1", "hot")
     assert (cordon["workers"], cordon["managers"]) == (0, [])

@@ -187,7 +187,7 @@ def platform(transactional_db: None) -> Iterator[Platform]:
 
 def put(platform: Platform, row: Recording, body: bytes) -> httpx.Response:
     return httpx.put(
-        f"{platform.url}/api/runs/pole/recordings/{row.pk}",
+        f"{platform.url}/api/v1/runs/pole/recordings/{row.pk}",
         content=body,
         headers={**bearer("worker", run=row.run), "Content-Type": RECORDING_TYPE},
     )
@@ -217,7 +217,7 @@ def test_a_real_fleet_films_the_next_episode_of_a_slot(platform: Platform, tmp_p
     run = launched(cluster)
     publish(run)
     headers = bearer("admin")
-    path = f"{platform.url}/api/runs/pole/recordings"
+    path = f"{platform.url}/api/v1/runs/pole/recordings"
 
     def newest() -> dict[str, Any]:
         found: dict[str, Any] = httpx.get(path, headers=headers).json()["results"][0]

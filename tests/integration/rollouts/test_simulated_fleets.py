@@ -33,7 +33,7 @@ class Viewer:
         self._client = httpx.Client(base_url=url, headers=bearer("admin"), timeout=60)
 
     def get(self, path: str) -> Any:
-        answer = self._client.get(f"/api/runs/pole{path}")
+        answer = self._client.get(f"/api/v1/runs/pole{path}")
         assert answer.status_code in {200, 404}, answer.text
         return answer.json() if answer.status_code == 200 else None
 
@@ -49,7 +49,7 @@ class Viewer:
         return int(self.get("/ledger")["fragments"]["accepted"])
 
     def kill(self) -> None:
-        answer = self._client.post("/api/runs/pole/kill", json={"reason": "seen"})
+        answer = self._client.post("/api/v1/runs/pole/kill", json={"reason": "seen"})
         assert answer.status_code in {200, 202}, answer.text
 
     def close(self) -> None:

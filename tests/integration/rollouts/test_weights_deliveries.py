@@ -22,7 +22,7 @@ def say(run: Run, sequence: int, *workers: Any) -> None:
 
 def shown(run: Run, query: str = "") -> list[dict[str, Any]]:
     client = APIClient(headers=bearer("read"))
-    answer = client.get(f"/api/runs/{run.name}/weights/deliveries{query}")
+    answer = client.get(f"/api/v1/runs/{run.name}/weights/syncs{query}")
     assert answer.status_code == 200, answer.content
     found: list[dict[str, Any]] = answer.json()["results"]
     return found

@@ -30,7 +30,7 @@ def run() -> Run:
 def post(verb: str, index: int = 0, **body: Any) -> Any:
     return APIClient().generic(
         "POST",
-        f"/api/runs/pole/fleet/workers/{index}/{verb}",
+        f"/api/v1/runs/pole/fleet/workers/{index}/{verb}",
         msgspec.json.encode(body),
         content_type="application/json",
         headers=bearer("admin"),
@@ -145,7 +145,9 @@ def test_a_newest_log_line_is_stored_without_what_could_do_harm(run: Run) -> Non
 
 
 def stacks(run: Run) -> Any:
-    return APIClient().get("/api/runs/pole/fleet/workers/0/stacks", headers=bearer("admin")).json()
+    return (
+        APIClient().get("/api/v1/runs/pole/fleet/workers/0/stacks", headers=bearer("admin")).json()
+    )
 
 
 def test_stacks_are_asked_for_and_answered_through_the_channel_of_reports(run: Run) -> None:

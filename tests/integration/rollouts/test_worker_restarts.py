@@ -25,7 +25,7 @@ def run() -> Run:
 def restart(index: int = 0, **body: Any) -> Any:
     return APIClient().generic(
         "POST",
-        f"/api/runs/pole/fleet/workers/{index}/restart",
+        f"/api/v1/runs/pole/fleet/workers/{index}/restart",
         msgspec.json.encode(body),
         content_type="application/json",
         headers=bearer("admin"),

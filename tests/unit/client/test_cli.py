@@ -54,10 +54,10 @@ def platform(request: Seen) -> Planned:
         problem = {"status": 404, "code": "not_found", "detail": "No run is called gone."}
         return Planned(404, json.dumps(problem).encode())
     answers: dict[str, object] = {
-        "/api/runs/demo/pipeline": {"verdict": WAITS, "stages": []},
-        "/api/run-checks": REFUSED if b'"refused"' in request.body else {**REFUSED, **READY},
-        "/api/runs": {"results": [RUN], "next": None} if request.method == "GET" else RUN,
-        "/api/runs/demo/events": {"results": EVENTS, "next": None},
+        "/api/v1/runs/demo/pipeline": {"verdict": WAITS, "stages": []},
+        "/api/v1/run-checks": REFUSED if b'"refused"' in request.body else {**REFUSED, **READY},
+        "/api/v1/runs": {"results": [RUN], "next": None} if request.method == "GET" else RUN,
+        "/api/v1/runs/demo/events": {"results": EVENTS, "next": None},
     }
     return Planned(body=json.dumps(answers.get(path, RUN)).encode())
 
@@ -107,7 +107,7 @@ def test_every_verb_carries_its_reason(verb: str, capsys: pytest.CaptureFixture[
     with serving(platform) as server:
         assert main(["--url", server.url, verb, "demo", "--reason", "lunch"]) == 0
 
-    assert server.seen[0].path == f"/api/runs/demo/{verb}"
+    assert server.seen[0].path == f"/api/v1/runs/demo/{verb}"
     assert json.loads(server.seen[0].body) == {"reason": "lunch"}
     assert capsys.readouterr().out == "demo is paused (lunch)\n"
 
@@ -133,7 +133,7 @@ def test_events_read_downwards_in_time(capsys: pytest.CaptureFixture[str]) -> No
     with serving(platform) as server:
         assert main(["--url", server.url, "events", "demo", "--limit", "2"]) == 0
 
-    assert server.seen[0].path == "/api/runs/demo/events?limit=2"
+    assert server.seen[0].path == "/api/v1/runs/demo/events?limit=2"
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]] == [
         "12:00",
         "12:01",
@@ -223,7 +223,7 @@ def test_a_run_is_saved_as_one_page(tmp_path: Path, capsys: pytest.CaptureFixtur
         nowhere = str(tmp_path / "missing" / "demo.html")
         assert main(["--url", server.url, "bundle", "demo", "--out", nowhere]) == 1
 
-    assert server.seen[0].path == "/api/runs/demo/bundle?groups=7"
+    assert server.seen[0].path == "/api/v1/runs/demo/bundle?groups=7"
     said = capsys.readouterr()
     assert said.out.startswith(f"{target}: {target.stat().st_size:,} bytes")
     assert "No such file" in said.err
@@ -233,19 +233,23 @@ def test_the_reference_names_every_verb_and_its_route() -> None:
     page = REFERENCE.read_text("utf-8")
 
     for verb in VERBS:
-        assert f"| `rolldeck {verb} RUN [--reason WHY]` | `POST /api/runs/{{run}}/{verb}` |" in page
+        assert (
+            f"| `rolldeck {verb} RUN [--reason WHY]` | `POST /api/v1/runs/{{run}}/{verb}` |" in page
+        )
 
 
 def test_any_request_of_the_api_can_be_sent(capsys: pytest.CaptureFixture[str]) -> None:
     with serving(platform) as server:
         argv = ["--url", server.url, "api", "post", "runs/demo/pause"]
         assert main([*argv, "reason=a long lunch", "hours=2", 'tags=["a"]']) == 0
-        assert main(["--url", server.url, "api", "GET", "/api/runs", "limit=3", "q=tag:a b"]) == 0
+        assert (
+            main(["--url", server.url, "api", "GET", "/api/v1/runs", "limit=3", "q=tag:a b"]) == 0
+        )
         assert main([*argv, "hours=2", "--body", '{"reason": "x", "hours": 1}']) == 0
 
     assert [one.method for one in server.seen] == ["POST", "GET", "POST"]
     assert json.loads(server.seen[0].body) == {"reason": "a long lunch", "hours": 2, "tags": ["a"]}
-    assert server.seen[1].path == "/api/runs?limit=3&q=tag%3Aa+b"
+    assert server.seen[1].path == "/api/v1/runs?limit=3&q=tag%3Aa+b"
     assert json.loads(server.seen[2].body) == {"reason": "x", "hours": 2}
     first, _ = json.JSONDecoder().raw_decode(capsys.readouterr().out)
     assert first == RUN
@@ -277,15 +281,17 @@ def test_whatever_the_dashboard_changes_a_command_changes_too() -> None:
     page = REFERENCE.read_text("utf-8")
     sources = "".join(one.read_text("utf-8") for one in (ROOT / "frontend/src").rglob("*.ts*"))
     changes = set(re.findall(r'api\.(POST|PUT|PATCH|DELETE)\(\s*"([^"]+)"', sources))
-    named = set(re.findall(r"`(POST|PUT|PATCH|DELETE) (/api/[^`]+)` \|$", page, re.MULTILINE))
+    named = set(re.findall(r"`(POST|PUT|PATCH|DELETE) (/api/v1/[^`]+)` \|$", page, re.MULTILINE))
 
     assert len(changes) > 20, "the dashboard's calls were not found"
-    assert {one for one in changes if one[1] != "/api/session"} - named == set()
+    assert {one for one in changes if one[1] != "/api/v1/session"} - named == set()
 
 
 def test_the_fields_of_those_commands_are_those_of_the_api() -> None:
     rows = re.findall(
-        r"\| `([^`]+)` \| `([A-Z]+) (/api/[^`]+)` \|$", REFERENCE.read_text("utf-8"), re.MULTILINE
+        r"\| `([^`]+)` \| `([A-Z]+) (/api/v1/[^`]+)` \|$",
+        REFERENCE.read_text("utf-8"),
+        re.MULTILINE,
     )
     api = json.loads((REFERENCE.parent / "openapi.json").read_text("utf-8"))
     asked = 0

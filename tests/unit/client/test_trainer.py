@@ -68,7 +68,7 @@ def test_a_batch_that_the_loop_breaks_off_stays_unconfirmed() -> None:
         for _batch in trainer.batches():
             break
 
-    assert [request.path for request in seen] == ["/api/runs/demo/batches/next"]
+    assert [request.path for request in seen] == ["/api/v1/runs/demo/batches/next"]
 
 
 def test_a_lease_that_ran_out_is_logged_and_the_loop_goes_on(

@@ -61,7 +61,7 @@ async def post(
     *pieces: bytes,
     headers: Iterable[tuple[bytes, bytes]] = (),
     length: int | None = -1,
-    path: str = "/api/runs",
+    path: str = "/api/v1/runs",
     idle_seconds: float = 5.0,
 ) -> Recorder:
     recorder = Recorder(pieces)
@@ -137,7 +137,7 @@ async def test_a_refused_client_may_finish_sending() -> None:
 
 
 async def test_weights_have_a_limit_of_their_own() -> None:
-    path = "/api/runs/cartpole-1/weights"
+    path = "/api/v1/runs/cartpole-1/weights"
 
     assert (await post(b"a" * 4000, path=path)).status == 200
     assert (await post(b"a" * 5001, path=path)).status == 413
@@ -162,7 +162,7 @@ async def test_an_unknown_encoding_is_named() -> None:
     assert "'br'" in done.answer["detail"]
 
 
-@pytest.mark.parametrize("path", ["/api/session", "/api/session/", "/admin/login/"])
+@pytest.mark.parametrize("path", ["/api/v1/session", "/api/v1/session/", "/admin/login/"])
 async def test_forms_that_anybody_may_send_take_no_compressed_bodies(path: str) -> None:
     done = await post(gzip.compress(b"{}"), headers=[(b"content-encoding", b"gzip")], path=path)
 
@@ -171,7 +171,9 @@ async def test_forms_that_anybody_may_send_take_no_compressed_bodies(path: str) 
     assert done.seen is None
 
 
-@pytest.mark.parametrize("path", ["/api/runs", "/scored_data", "/atropos/alpha/scored_data_list"])
+@pytest.mark.parametrize(
+    "path", ["/api/v1/runs", "/scored_data", "/atropos/alpha/scored_data_list"]
+)
 async def test_routes_of_machines_take_compressed_bodies(path: str) -> None:
     done = await post(gzip.compress(b"{}"), headers=[(b"content-encoding", b"gzip")], path=path)
 

@@ -57,7 +57,7 @@ def request(body: bytes, encoding: str, **scope: Any) -> PackedRequest:
         (b"content-encoding", encoding.encode()),
         (b"content-length", str(len(body)).encode()),
     ]
-    scope = {"type": "http", "method": "POST", "path": "/api/runs", "headers": headers, **scope}
+    scope = {"type": "http", "method": "POST", "path": "/api/v1/runs", "headers": headers, **scope}
     return PackedRequest(scope, BytesIO(body))
 
 

@@ -33,7 +33,7 @@ class ServedRun:
         return Planned(body=body if isinstance(body, bytes) else json.dumps(body).encode())
 
     def _answer(self, request: Seen) -> object:
-        match request.path.removeprefix("/api/runs/demo"):
+        match request.path.removeprefix("/api/v1/runs/demo"):
             case "/trainers":
                 joined = {"epoch": 1, "policy_step": -2, "batch_size": BATCH_SIZE, "uuid": 1}
                 return joined | {"config": run_config.to_builtins(self.config)}

@@ -123,9 +123,9 @@ def test_it_publishes_before_it_asks_then_trains_logs_and_confirms_until_the_run
 
     assert [manifest["step"] for manifest in platform.published] == [0, 1, 2, 3]
     assert [server.path for server in server.seen][:3] == [
-        "/api/runs/demo/trainers",
-        "/api/runs/demo/weights",
-        "/api/runs/demo/batches/next",
+        "/api/v1/runs/demo/trainers",
+        "/api/v1/runs/demo/weights",
+        "/api/v1/runs/demo/batches/next",
     ]
     assert platform.acked == [1, 1, 1]
     names = {sample["name"] for sample in platform.logged[0]["samples"]}

@@ -30,13 +30,13 @@ const FRESH_MS = 3_000;
 
 export const rulesQuery = queryOptions({
   queryKey: ["alert-rules"],
-  queryFn: () => body(api.GET("/api/alert-rules")),
+  queryFn: () => body(api.GET("/api/v1/alert-rules")),
   refetchInterval: REREAD_MS,
 });
 
 export const silencesQuery = queryOptions({
   queryKey: ["alert-silences"],
-  queryFn: async () => (await body(api.GET("/api/alert-silences"))).results,
+  queryFn: async () => (await body(api.GET("/api/v1/alert-silences"))).results,
   refetchInterval: REREAD_MS,
 });
 
@@ -63,7 +63,7 @@ export function previewQuery(draft: Draft, hours: number, isReady: boolean) {
   };
   return queryOptions({
     queryKey: ["alert-rule-preview", query],
-    queryFn: () => body(api.GET("/api/alert-rules/preview", { params: { query } })),
+    queryFn: () => body(api.GET("/api/v1/alert-rules/preview", { params: { query } })),
     enabled: isReady,
     placeholderData: keepPreviousData,
     staleTime: FRESH_MS,
@@ -81,8 +81,8 @@ export function useSetRule(id: number | null) {
   return useMutation({
     mutationFn: (rule: SetAlertRule): Promise<AlertRule> =>
       id === null
-        ? body(api.POST("/api/alert-rules", { body: rule }))
-        : body(api.PUT("/api/alert-rules/{rule}", { params: { path: { rule: String(id) } }, body: rule })),
+        ? body(api.POST("/api/v1/alert-rules", { body: rule }))
+        : body(api.PUT("/api/v1/alert-rules/{rule}", { params: { path: { rule: String(id) } }, body: rule })),
     onSettled: useAlertsChanged(),
   });
 }
@@ -90,14 +90,14 @@ export function useSetRule(id: number | null) {
 export function useDeleteRule(id: number) {
   return useMutation({
     mutationFn: (reason: string) =>
-      body(api.DELETE("/api/alert-rules/{rule}", { params: { path: { rule: String(id) }, query: { reason } } })),
+      body(api.DELETE("/api/v1/alert-rules/{rule}", { params: { path: { rule: String(id) }, query: { reason } } })),
     onSettled: useAlertsChanged(),
   });
 }
 
 export function useSilence() {
   return useMutation({
-    mutationFn: (silence: NewSilence): Promise<Silence> => body(api.POST("/api/alert-silences", { body: silence })),
+    mutationFn: (silence: NewSilence): Promise<Silence> => body(api.POST("/api/v1/alert-silences", { body: silence })),
     onSettled: useAlertsChanged(),
   });
 }
@@ -105,7 +105,7 @@ export function useSilence() {
 export function useEndSilence(id: number) {
   return useMutation({
     mutationFn: (reason: string) =>
-      body(api.POST("/api/alert-silences/{silence}/end", { params: { path: { silence: String(id) } }, body: { reason } })),
+      body(api.POST("/api/v1/alert-silences/{silence}/end", { params: { path: { silence: String(id) } }, body: { reason } })),
     onSettled: useAlertsChanged(),
   });
 }

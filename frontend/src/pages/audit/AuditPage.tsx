@@ -106,7 +106,7 @@ export function AuditPage() {
         <h1>Audit</h1>
         <span className="soft small">All changes with author, time and reason. Entries are never changed or deleted.</span>
         <span className="spacer" />
-        <Button component="a" variant="default" size="compact-sm" href={`/api/audit.csv?${address}`} download>
+        <Button component="a" variant="default" size="compact-sm" href={`/api/v1/audit.csv?${address}`} download>
           CSV
         </Button>
       </div>

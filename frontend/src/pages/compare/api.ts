@@ -11,29 +11,29 @@ export type NewComparison = Schemas["KeepComparisonRequest"];
 
 export const comparisonsQuery = queryOptions({
   queryKey: ["comparisons"],
-  queryFn: async (): Promise<Comparison[]> => (await body(api.GET("/api/comparisons"))).results,
+  queryFn: async (): Promise<Comparison[]> => (await body(api.GET("/api/v1/comparisons"))).results,
 });
 
 export function comparisonQuery(id: number) {
   return queryOptions({
     queryKey: ["comparisons", id],
-    queryFn: (): Promise<Comparison> => body(api.GET("/api/comparisons/{comparison}", { params: { path: { comparison: String(id) } } })),
+    queryFn: (): Promise<Comparison> => body(api.GET("/api/v1/comparisons/{comparison}", { params: { path: { comparison: String(id) } } })),
     retry: false,
   });
 }
 
 /** URL of the standalone HTML file of a comparison. */
-export const comparisonFile = (id: number): string => `/api/comparisons/${id}/file`;
+export const comparisonFile = (id: number): string => `/api/v1/comparisons/${id}/file`;
 
 export function useSaveComparison() {
   return useChange(
     comparisonsQuery.queryKey,
-    (comparison: NewComparison): Promise<Comparison> => body(api.POST("/api/comparisons", { body: comparison })),
+    (comparison: NewComparison): Promise<Comparison> => body(api.POST("/api/v1/comparisons", { body: comparison })),
   );
 }
 
 export function useDeleteComparison(id: number) {
   return useChange(comparisonsQuery.queryKey, (reason: string) =>
-    body(api.DELETE("/api/comparisons/{comparison}", { params: { path: { comparison: String(id) }, query: { reason } } })),
+    body(api.DELETE("/api/v1/comparisons/{comparison}", { params: { path: { comparison: String(id) }, query: { reason } } })),
   );
 }

@@ -20,7 +20,8 @@ const REREAD_MS = 10_000;
 export function knownEnvironmentsQuery(q: string, kind: EnvironmentKind | undefined, limit: number) {
   return infiniteQueryOptions({
     queryKey: ["known-environments", q, kind, limit],
-    queryFn: ({ pageParam }) => body(api.GET("/api/environments", { params: { query: { q, kind, limit, cursor: pageParam || undefined } } })),
+    queryFn: ({ pageParam }) =>
+      body(api.GET("/api/v1/environments", { params: { query: { q, kind, limit, cursor: pageParam || undefined } } })),
     initialPageParam: "",
     getNextPageParam: (page) => page.next ?? undefined,
     refetchInterval: REREAD_MS,
@@ -31,7 +32,7 @@ export function knownEnvironmentsQuery(q: string, kind: EnvironmentKind | undefi
 export function knownEnvironmentQuery(kind: EnvironmentKind, name: string) {
   return queryOptions({
     queryKey: ["known-environments", "one", kind, name],
-    queryFn: () => body(api.GET("/api/environments/one", { params: { query: { kind, name } } })),
+    queryFn: () => body(api.GET("/api/v1/environments/detail", { params: { query: { kind, name } } })),
     refetchInterval: REREAD_MS,
   });
 }
@@ -39,7 +40,7 @@ export function knownEnvironmentQuery(kind: EnvironmentKind, name: string) {
 /** Probe an environment with one episode of random actions; nothing is stored. */
 export function useTryEnvironment() {
   return useMutation({
-    mutationFn: (wanted: ProbeEnvironment): Promise<ProbedEnvironment> => body(api.POST("/api/environments/try", { body: wanted })),
+    mutationFn: (wanted: ProbeEnvironment): Promise<ProbedEnvironment> => body(api.POST("/api/v1/environments/probes", { body: wanted })),
   });
 }
 
@@ -47,7 +48,7 @@ export function useTryEnvironment() {
 export function useJudgeEnvironment() {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: (verdict: EnvironmentApproval) => body(api.PUT("/api/environments/verdict", { body: verdict })),
+    mutationFn: (verdict: EnvironmentApproval) => body(api.PUT("/api/v1/environments/approvals", { body: verdict })),
     onSettled: () => queries.invalidateQueries({ queryKey: ["known-environments"] }),
   });
 }

@@ -32,7 +32,7 @@ export function HomePage() {
   const over = useInfiniteQuery(runsQuery(LATELY_OVER, "-changed"));
   const underWay = active.data?.pages.flatMap(({ results }) => results) ?? [];
   const ended = (over.data?.pages[0]?.results ?? []).slice(0, FINISHED_AT_MOST);
-  const outlooks = useQuery(runActivityQuery([...unknownIds(underWay, live), ...ended.map(({ id }) => id)]));
+  const activity = useQuery(runActivityQuery([...unknownIds(underWay, live), ...ended.map(({ id }) => id)]));
   const isKnown = active.isSuccess && over.isSuccess;
   const isQuiet = isKnown && underWay.length === 0 && ended.length === 0;
   const all = useInfiniteQuery({ ...runsQuery("", NEWEST), enabled: isQuiet });
@@ -40,10 +40,10 @@ export function HomePage() {
   const error = active.error ?? over.error;
 
   const runs = mineFirst(
-    shownRuns(underWay, live, outlooks.data ?? {}).filter(({ status }) => !OVER.has(status)),
+    shownRuns(underWay, live, activity.data ?? {}).filter(({ status }) => !OVER.has(status)),
     session?.username,
   );
-  const finished = shownRuns(ended, live, outlooks.data ?? {}).filter(({ status }) => OVER.has(status));
+  const finished = shownRuns(ended, live, activity.data ?? {}).filter(({ status }) => OVER.has(status));
   return (
     <>
       <div className="page-title">

@@ -11,7 +11,7 @@ export type Access = SavedPreset["access"];
 
 export const presetsQuery = queryOptions({
   queryKey: ["presets"],
-  queryFn: async () => (await body(api.GET("/api/presets"))).results,
+  queryFn: async () => (await body(api.GET("/api/v1/presets"))).results,
   staleTime: 10_000,
 });
 
@@ -23,13 +23,13 @@ export function useSavePreset() {
     presetsQuery.queryKey,
     ({ name, revision, ...fields }: NewPreset & { revision: number | null }): Promise<SavedPreset> =>
       revision === null
-        ? body(api.POST("/api/presets", { body: { name, ...fields } }))
-        : body(api.PATCH("/api/presets/{preset}", { params: { path: { preset: name } }, body: { revision, ...fields } })),
+        ? body(api.POST("/api/v1/presets", { body: { name, ...fields } }))
+        : body(api.PATCH("/api/v1/presets/{preset}", { params: { path: { preset: name } }, body: { revision, ...fields } })),
   );
 }
 
 export function useDeletePreset() {
   return useChange(presetsQuery.queryKey, ({ name, reason }: { name: string; reason: string }) =>
-    body(api.DELETE("/api/presets/{preset}", { params: { path: { preset: name }, query: { reason } } })),
+    body(api.DELETE("/api/v1/presets/{preset}", { params: { path: { preset: name }, query: { reason } } })),
   );
 }

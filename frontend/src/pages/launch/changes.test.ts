@@ -38,6 +38,6 @@ it("quotes commands for the shell", () => {
   );
   expect(cliCommand({ name: "", preset: "", config: {} })).toBe("rolldeck launch --name NAME");
   const curl = curlCommand({ name: "one", preset: "", config: {} }, "http://server:8000");
-  expect(curl).toContain("http://server:8000/api/runs");
+  expect(curl).toContain("http://server:8000/api/v1/runs");
   expect(curl).toContain(`--data '{"name":"one","kind":"fleet","preset":"","config":{},"start":true}'`);
 });

@@ -18,7 +18,7 @@ export function cliCommand({ name, preset, config }: Launch): string {
 export function curlCommand({ name, preset, config }: Launch, origin: string): string {
   const body = { name: name || "NAME", kind: "fleet", preset, config, start: true };
   return [
-    `curl -X POST ${origin}/api/runs`,
+    `curl -X POST ${origin}/api/v1/runs`,
     `  -H "Authorization: Bearer $ROLLDECK_TOKEN"`,
     `  -H "Content-Type: application/json"`,
     `  --data ${quoted(JSON.stringify(body))}`,

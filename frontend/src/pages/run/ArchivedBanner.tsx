@@ -13,7 +13,8 @@ import { visible } from "@/format";
 function useArchiving(address: string, archivedAt: string) {
   const { data } = useQuery({
     queryKey: ["archived-by", address, archivedAt],
-    queryFn: () => body(api.GET("/api/runs/{run}/events", { params: { path: { run: address }, query: { kinds: "archived", limit: 1 } } })),
+    queryFn: () =>
+      body(api.GET("/api/v1/runs/{run}/events", { params: { path: { run: address }, query: { kinds: "archived", limit: 1 } } })),
     staleTime: Number.POSITIVE_INFINITY,
   });
   return data?.results[0];

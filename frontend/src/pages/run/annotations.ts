@@ -15,21 +15,21 @@ const REREAD_MS = 15_000;
 export function annotationsQuery(run: string) {
   return queryOptions({
     queryKey: ["annotations", run],
-    queryFn: (): Promise<Annotations> => body(api.GET("/api/runs/{run}/annotations", { params: { path: { run } } })),
+    queryFn: (): Promise<Annotations> => body(api.GET("/api/v1/runs/{run}/annotations", { params: { path: { run } } })),
     refetchInterval: REREAD_MS,
   });
 }
 
 export function useAnnotate(run: string) {
   return useChange(annotationsQuery(run).queryKey, (annotation: NewAnnotation) =>
-    body(api.POST("/api/runs/{run}/annotations", { params: { path: { run } }, body: annotation })),
+    body(api.POST("/api/v1/runs/{run}/annotations", { params: { path: { run } }, body: annotation })),
   );
 }
 
 export function useDeleteAnnotation(run: string, annotation: number) {
   return useChange(annotationsQuery(run).queryKey, (reason: string) =>
     body(
-      api.DELETE("/api/runs/{run}/annotations/{annotation}", {
+      api.DELETE("/api/v1/runs/{run}/annotations/{annotation}", {
         params: { path: { run, annotation: String(annotation) }, query: { reason } },
       }),
     ),

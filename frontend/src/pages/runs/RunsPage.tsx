@@ -36,12 +36,12 @@ export function RunsPage() {
   if (list.isSuccess) lastGood.current = list.data;
   const data = problem ? lastGood.current : list.data;
   const listed = data?.pages.flatMap(({ results }) => results) ?? [];
-  const outlooks = useQuery(runActivityQuery(unknownIds(listed, live)));
+  const activity = useQuery(runActivityQuery(unknownIds(listed, live)));
   // Ended runs rarely change.
   const resting = useQuery({ ...runActivityQuery(restingIds(listed, live)), staleTime: SLOW_MS, refetchInterval: SLOW_MS });
   const [selected, setSelected] = useState<ReadonlySet<number>>(new Set());
   const [chosen, setChosen] = useState<{ bulk: BulkAction; which: Which; runs: number } | null>(null);
-  const shown = shownRuns(listed, live, { ...resting.data, ...outlooks.data });
+  const shown = shownRuns(listed, live, { ...resting.data, ...activity.data });
   const columns = columnsOf(cols);
   const total = data?.pages[0]?.total ?? 0;
 
@@ -115,7 +115,13 @@ export function RunsPage() {
             )}
             <span className="spacer" />
             {!problem && (
-              <Button component="a" size="compact-sm" variant="default" href={`/api/runs.csv?${new URLSearchParams({ q, sort })}`} download>
+              <Button
+                component="a"
+                size="compact-sm"
+                variant="default"
+                href={`/api/v1/runs.csv?${new URLSearchParams({ q, sort })}`}
+                download
+              >
                 CSV
               </Button>
             )}

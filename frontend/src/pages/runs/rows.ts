@@ -7,14 +7,14 @@ import type { RunRow } from "@/api/types";
 export type ShownRun = ListedRun & Partial<RunActivity>;
 
 /** Runs in list order, each with its newest data. */
-export function shownRuns(listed: ListedRun[], live: RunRow[], outlooks: Record<string, RunActivity>): ShownRun[] {
+export function shownRuns(listed: ListedRun[], live: RunRow[], activity: Record<string, RunActivity>): ShownRun[] {
   const now = new Map(live.map((run) => [run.id, run]));
   const seen = new Set<number>();
   return listed.flatMap((run) => {
     // Two pages may contain the same run if its position changed between requests.
     if (seen.has(run.id)) return [];
     seen.add(run.id);
-    return [{ ...run, ...outlooks[run.id], ...now.get(run.id) }];
+    return [{ ...run, ...activity[run.id], ...now.get(run.id) }];
   });
 }
 

@@ -13,7 +13,7 @@ const WAITING_MS = 700;
 
 export const webhooksQuery = queryOptions({
   queryKey: ["webhooks"],
-  queryFn: async () => (await body(api.GET("/api/webhooks"))).results,
+  queryFn: async () => (await body(api.GET("/api/v1/webhooks"))).results,
   refetchInterval: ({ state }) => (state.data?.some(({ last_test }) => last_test?.state === "waiting") ? WAITING_MS : REREAD_MS),
 });
 
@@ -22,7 +22,7 @@ export function useWebhookTest() {
   const queries = useQueryClient();
   return useMutation({
     mutationFn: ({ webhook, reason }: { webhook: string; reason: string }) =>
-      body(api.POST("/api/webhooks/{webhook}/test", { params: { path: { webhook } }, body: { reason } })),
+      body(api.POST("/api/v1/webhooks/{webhook}/test", { params: { path: { webhook } }, body: { reason } })),
     onSettled: () => queries.invalidateQueries({ queryKey: webhooksQuery.queryKey }),
   });
 }

@@ -58,7 +58,8 @@ export function eventsOf(detail: GroupDetail, sequences: SequenceSummary[]): Lif
     tone: group.has_bytes ? "past" : "bad",
   });
   if (batch) {
-    const again = batch.lease_expiries > 0 ? `; ${batch.lease_expiries} earlier ${batch.lease_expiries > 1 ? "leases" : "lease"} expired` : "";
+    const again =
+      batch.lease_expiries > 0 ? `; ${batch.lease_expiries} earlier ${batch.lease_expiries > 1 ? "leases" : "lease"} expired` : "";
     found.push({
       what: `Leased${batch.trainer ? ` to ${batch.trainer}` : ""}`,
       at: batch.leased_at,

@@ -10,13 +10,13 @@ it("covers every page and run tab", () => {
 
 it("requests only the shown data", () => {
   expect(requestOf("/runs", { q: "state:running tag:a", columns: "x" })).toEqual({
-    path: "/api/runs",
+    path: "/api/v1/runs",
     query: { q: "state:running tag:a" },
   });
   expect(requestOf("/audit", { kind: "created", people: "1" })?.query).toEqual({ kind: "created", people: "1" });
-  expect(requestOf("/runs/pole/groups/12", {})?.path).toBe("/api/runs/pole/groups/12");
-  expect(requestOf("/runs/pole/fragments/7", {})?.path).toBe("/api/runs/pole/fragments/7");
-  expect(requestOf("/compare", { runs: "a,b" })).toEqual({ path: "/api/run-costs", query: { runs: "a,b" } });
+  expect(requestOf("/runs/pole/groups/12", {})?.path).toBe("/api/v1/runs/pole/groups/12");
+  expect(requestOf("/runs/pole/fragments/7", {})?.path).toBe("/api/v1/runs/pole/fragments/7");
+  expect(requestOf("/compare", { runs: "a,b" })).toEqual({ path: "/api/v1/run-costs", query: { runs: "a,b" } });
 });
 
 it("is null for pages without a single request", () => {
@@ -26,11 +26,11 @@ it("is null for pages without a single request", () => {
 });
 
 it("escapes curl and Python code", () => {
-  const request = { path: "/api/runs", query: { q: 'tag:a\'b "c"' } };
+  const request = { path: "/api/v1/runs", query: { q: 'tag:a\'b "c"' } };
   expect(curlOf(request, "http://server")).toBe(
-    `curl -H "Authorization: Bearer $ROLLDECK_TOKEN" 'http://server/api/runs?q=tag%3Aa%27b+%22c%22'`,
+    `curl -H "Authorization: Bearer $ROLLDECK_TOKEN" 'http://server/api/v1/runs?q=tag%3Aa%27b+%22c%22'`,
   );
   expect(pythonOf(request, "http://server").split("\n")[2]).toBe(
-    'request = urllib.request.Request("http://server/api/runs?q=tag%3Aa%27b+%22c%22")',
+    'request = urllib.request.Request("http://server/api/v1/runs?q=tag%3Aa%27b+%22c%22")',
   );
 });

@@ -20,40 +20,40 @@ const passing =
     );
 
 const PAGES: Record<string, Asked> = {
-  "/": { path: "/api/runs" },
-  "/runs": { path: "/api/runs", query: passing({ q: "q", sort: "sort" }) },
-  "/compare": { path: "/api/run-costs", query: passing({ runs: "runs" }) },
-  "/alerts": { path: "/api/alerts" },
-  "/environments": { path: "/api/environments", query: passing({ q: "q", kind: "kind" }) },
-  "/cluster": { path: "/api/cluster" },
-  "/tokens": { path: "/api/tokens" },
+  "/": { path: "/api/v1/runs" },
+  "/runs": { path: "/api/v1/runs", query: passing({ q: "q", sort: "sort" }) },
+  "/compare": { path: "/api/v1/run-costs", query: passing({ runs: "runs" }) },
+  "/alerts": { path: "/api/v1/alerts" },
+  "/environments": { path: "/api/v1/environments", query: passing({ q: "q", kind: "kind" }) },
+  "/cluster": { path: "/api/v1/cluster" },
+  "/tokens": { path: "/api/v1/tokens" },
   "/audit": {
-    path: "/api/audit",
+    path: "/api/v1/audit",
     query: passing({ text: "text", actor: "actor", run: "run", kind: "kind", request: "request", people: "people" }),
   },
-  "/settings": { path: "/api/deck/kept" },
-  "/runs/new": { path: "/api/run-config-schema" },
+  "/settings": { path: "/api/v1/server/retention" },
+  "/runs/new": { path: "/api/v1/run-config-schema" },
 };
 const METRICS = passing({ m: "names", x: "x", from: "from", to: "to" });
 const RUN: Record<string, Asked> = {
-  "": { path: "/api/runs/{run}" },
-  metrics: { path: "/api/runs/{run}/metrics/keys" },
-  queue: { path: "/api/runs/{run}/queue" },
-  environments: { path: "/api/runs/{run}/environments" },
-  fleet: { path: "/api/runs/{run}/fleet" },
-  pipeline: { path: "/api/runs/{run}/pipeline" },
-  trajectories: { path: "/api/runs/{run}/groups" },
-  episodes: { path: "/api/runs/{run}/episodes" },
-  curriculum: { path: "/api/runs/{run}/lessons" },
-  evaluations: { path: "/api/runs/{run}/evaluations" },
-  weights: { path: "/api/runs/{run}/weights" },
-  config: { path: "/api/runs/{run}" },
-  logs: { path: "/api/runs/{run}/events" },
+  "": { path: "/api/v1/runs/{run}" },
+  metrics: { path: "/api/v1/runs/{run}/metrics/keys" },
+  queue: { path: "/api/v1/runs/{run}/queue" },
+  environments: { path: "/api/v1/runs/{run}/environments" },
+  fleet: { path: "/api/v1/runs/{run}/fleet" },
+  pipeline: { path: "/api/v1/runs/{run}/pipeline" },
+  trajectories: { path: "/api/v1/runs/{run}/groups" },
+  episodes: { path: "/api/v1/runs/{run}/episodes" },
+  curriculum: { path: "/api/v1/runs/{run}/lessons" },
+  evaluations: { path: "/api/v1/runs/{run}/evaluations" },
+  weights: { path: "/api/v1/runs/{run}/weights" },
+  config: { path: "/api/v1/runs/{run}" },
+  logs: { path: "/api/v1/runs/{run}/events" },
 };
 const OF_RUN = /^\/runs\/([^/]+)(?:\/(.*))?$/;
 const ONE: [RegExp, Read, string][] = [
-  [/^groups\/(\d+)$/, "/api/runs/{run}/groups/{group}", "{group}"],
-  [/^fragments\/(\d+)$/, "/api/runs/{run}/fragments/{fragment}", "{fragment}"],
+  [/^groups\/(\d+)$/, "/api/v1/runs/{run}/groups/{group}", "{group}"],
+  [/^fragments\/(\d+)$/, "/api/v1/runs/{run}/fragments/{fragment}", "{fragment}"],
 ];
 
 function ofRun(run: string, tab: string, search: Search): Request | null {
@@ -63,7 +63,7 @@ function ofRun(run: string, tab: string, search: Search): Request | null {
   }
   // Charts are requested by name; without a name, all names are listed.
   const { names, ...range } = tab === "metrics" ? METRICS(search) : ({} as Record<string, string>);
-  if (names) return { path: `/api/runs/${run}/metrics/lines`, query: { names, ...range } };
+  if (names) return { path: `/api/v1/runs/${run}/metrics/lines`, query: { names, ...range } };
   const asked = RUN[tab];
   return asked ? { path: asked.path.replace("{run}", run), query: asked.query?.(search) ?? {} } : null;
 }

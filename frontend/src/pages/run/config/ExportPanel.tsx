@@ -33,7 +33,7 @@ export function ExportPanel({ run }: { run: RunDetail }) {
           size="xs"
           variant="default"
           component="a"
-          href={`/api/runs/${encodeURIComponent(run.name)}/bundle?groups=${wanted}`}
+          href={`/api/v1/runs/${encodeURIComponent(run.name)}/bundle?groups=${wanted}`}
           download
         >
           Download

@@ -15,7 +15,7 @@ const LOOK_AGAIN_MS = 15_000;
 export function lessonsQuery(run: string, revision: number) {
   return queryOptions({
     queryKey: ["lessons", run, revision],
-    queryFn: () => body(api.GET("/api/runs/{run}/lessons", { params: { path: { run } } })),
+    queryFn: () => body(api.GET("/api/v1/runs/{run}/lessons", { params: { path: { run } } })),
     placeholderData: (shown) => shown,
     refetchInterval: LOOK_AGAIN_MS,
     gcTime: 10_000,
@@ -27,7 +27,7 @@ export function historyQuery(run: string, lesson: string, revision: number) {
     queryKey: ["lesson-history", run, lesson, revision],
     queryFn: async () => {
       const query = { lesson, limit: ROWS };
-      return (await body(api.GET("/api/runs/{run}/lessons/history", { params: { path: { run }, query } }))).results;
+      return (await body(api.GET("/api/v1/runs/{run}/lessons/history", { params: { path: { run }, query } }))).results;
     },
     placeholderData: (shown) => shown,
     gcTime: 10_000,
@@ -40,7 +40,7 @@ export function lessonMovesQuery(run: string, revision: number) {
     queryKey: ["lesson-history", run, "", revision],
     queryFn: async () => {
       const query = { limit: MOVES_SHOWN };
-      return (await body(api.GET("/api/runs/{run}/lessons/history", { params: { path: { run }, query } }))).results;
+      return (await body(api.GET("/api/v1/runs/{run}/lessons/history", { params: { path: { run }, query } }))).results;
     },
     placeholderData: (shown) => shown,
     gcTime: 10_000,
@@ -51,7 +51,7 @@ export function lessonMovesQuery(run: string, revision: number) {
 export function lessonProgressQuery(run: string, revision: number) {
   return queryOptions({
     queryKey: ["lesson-progress", run, revision],
-    queryFn: () => body(api.GET("/api/runs/{run}/lessons/progress", { params: { path: { run } } })),
+    queryFn: () => body(api.GET("/api/v1/runs/{run}/lessons/progress", { params: { path: { run } } })),
     placeholderData: (shown) => shown,
     gcTime: 10_000,
   });
@@ -62,7 +62,7 @@ export function evaluationsQuery(run: string, lesson: string, revision: number) 
     queryKey: ["evaluations", run, lesson, revision],
     queryFn: async () => {
       const query = { lesson, limit: ROWS, samples: 1 };
-      return (await body(api.GET("/api/runs/{run}/evaluations", { params: { path: { run }, query } }))).results;
+      return (await body(api.GET("/api/v1/runs/{run}/evaluations", { params: { path: { run }, query } }))).results;
     },
     placeholderData: (shown) => shown,
     gcTime: 10_000,
@@ -73,7 +73,7 @@ export function evaluationsQuery(run: string, lesson: string, revision: number) 
 export function evaluationQuery(run: string, evaluation: string) {
   return queryOptions({
     queryKey: ["evaluation", run, evaluation],
-    queryFn: () => body(api.GET("/api/runs/{run}/evaluations/{evaluation}", { params: { path: { run, evaluation } } })),
+    queryFn: () => body(api.GET("/api/v1/runs/{run}/evaluations/{evaluation}", { params: { path: { run, evaluation } } })),
   });
 }
 
@@ -83,7 +83,7 @@ export function microEvaluationsQuery(run: string, lesson: string, revision: num
     queryKey: ["micro-evaluations", run, lesson, revision],
     queryFn: async () => {
       const params = { path: { run, lesson }, query: { limit: ROWS } };
-      return (await body(api.GET("/api/runs/{run}/lessons/{lesson}/micro-evaluations", { params }))).results;
+      return (await body(api.GET("/api/v1/runs/{run}/lessons/{lesson}/micro-evaluations", { params }))).results;
     },
     placeholderData: (shown) => shown,
     gcTime: 10_000,
@@ -96,7 +96,7 @@ export function allEvaluationsQuery(run: string, revision: number) {
     queryKey: ["evaluations", run, "", revision],
     queryFn: async () => {
       const query = { limit: MATRIX_ROWS, samples: 0 };
-      return (await body(api.GET("/api/runs/{run}/evaluations", { params: { path: { run }, query } }))).results;
+      return (await body(api.GET("/api/v1/runs/{run}/evaluations", { params: { path: { run }, query } }))).results;
     },
     placeholderData: (shown) => shown,
     refetchInterval: LOOK_AGAIN_MS,
@@ -109,7 +109,7 @@ export function useRequestEvaluations(run: string) {
   const client = useQueryClient();
   return useMutation({
     mutationFn: (wanted: { lessons: string[]; reason: string }) =>
-      body(api.POST("/api/runs/{run}/evaluations", { params: { path: { run } }, body: wanted })),
+      body(api.POST("/api/v1/runs/{run}/evaluations", { params: { path: { run } }, body: wanted })),
     onSettled: () => client.invalidateQueries({ queryKey: ["evaluations", run] }),
   });
 }
@@ -121,7 +121,7 @@ export function useSteerLesson(run: string) {
   const client = useQueryClient();
   return useMutation({
     mutationFn: ({ lesson, ...wanted }: Steering) =>
-      body(api.PUT("/api/runs/{run}/lessons/{lesson}/steering", { params: { path: { run, lesson } }, body: wanted })),
+      body(api.PUT("/api/v1/runs/{run}/lessons/{lesson}/steering", { params: { path: { run, lesson } }, body: wanted })),
     onSettled: () =>
       Promise.all([
         client.invalidateQueries({ queryKey: ["lessons", run] }),

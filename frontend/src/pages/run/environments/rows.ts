@@ -1,6 +1,6 @@
 /** Combine the data of each environment of a run. Pure. */
 
-import type { EnvironmentPushRate, EnvironmentMixing, EnvironmentRow, LedgerAnswer } from "@/api/types";
+import type { EnvironmentMixing, EnvironmentPushRate, EnvironmentRow, LedgerAnswer } from "@/api/types";
 
 type Refusals = EnvironmentRow["refused"][string];
 

@@ -7,8 +7,8 @@ import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { clock, counted, number, percent, visible } from "@/format";
 import { episodeSummaryQuery } from "@/pages/run/episodes/api";
+import { inOrder, outcomesOf, place, type Range, rangeOf, type Spread, spreadOf } from "@/pages/run/episodes/distribution";
 import { episodesSearch, SPANS, type SpanChoice } from "@/pages/run/episodes/search";
-import { inOrder, outcomesOf, place, type Range, rangeOf, type Spread, spreadOf } from "@/pages/run/episodes/spread";
 import { trainerCommand, wordsOf } from "@/pages/run/words";
 
 const LABELS: Record<SpanChoice, string> = { 60: "1 min", 300: "5 min", 3600: "1 h" };

@@ -15,7 +15,7 @@ export function episodeSummaryQuery(run: string, seconds: number, goesOn: boolea
   return queryOptions({
     queryKey: ["episode-summary", run, seconds],
     queryFn: (): Promise<EpisodeSummary> =>
-      body(api.GET("/api/runs/{run}/episodes/summary", { params: { path: { run }, query: { seconds } } })),
+      body(api.GET("/api/v1/runs/{run}/episodes/summary", { params: { path: { run }, query: { seconds } } })),
     refetchInterval: goesOn ? (seconds > 300 ? SLOW_MS : FAST_MS) : false,
     placeholderData: (shown) => shown,
   });
@@ -31,7 +31,8 @@ type AskedSpread = { of: Measure; task?: string; mode?: "train" | "eval" };
 export function episodeSpreadQuery(run: string, asked: AskedSpread, goesOn: boolean) {
   return queryOptions({
     queryKey: ["episode-spread", run, asked],
-    queryFn: (): Promise<EpisodeSpread> => body(api.GET("/api/runs/{run}/episodes/spread", { params: { path: { run }, query: asked } })),
+    queryFn: (): Promise<EpisodeSpread> =>
+      body(api.GET("/api/v1/runs/{run}/episodes/distribution", { params: { path: { run }, query: asked } })),
     refetchInterval: goesOn && SLOW_MS,
     placeholderData: (shown) => shown,
   });
@@ -42,7 +43,7 @@ export function episodeOutliersQuery(run: string, seconds: number, goesOn: boole
   return queryOptions({
     queryKey: ["episode-outliers", run, seconds],
     queryFn: (): Promise<EpisodeOutliers> =>
-      body(api.GET("/api/runs/{run}/episodes/outliers", { params: { path: { run }, query: { seconds } } })),
+      body(api.GET("/api/v1/runs/{run}/episodes/outliers", { params: { path: { run }, query: { seconds } } })),
     refetchInterval: goesOn && SLOW_MS,
     placeholderData: (shown) => shown,
   });
@@ -53,7 +54,7 @@ export function episodeMatchesQuery(run: string, of: Measure, least: number, mos
   return queryOptions({
     queryKey: ["episode-matches", run, of, least, most],
     queryFn: async (): Promise<EpisodeFind[]> =>
-      (await body(api.GET("/api/runs/{run}/episodes/matches", { params: { path: { run }, query: { of, least, most } } }))).results,
+      (await body(api.GET("/api/v1/runs/{run}/episodes/matches", { params: { path: { run }, query: { of, least, most } } }))).results,
     placeholderData: (shown) => shown,
   });
 }
@@ -66,6 +67,6 @@ export function fragmentsOfEpisode(
   { report, of, value }: { report: number; of: Measure; value: number },
 ): Promise<EpisodeFragments> {
   return body(
-    api.GET("/api/runs/{run}/episodes/{report}/fragments", { params: { path: { run, report: String(report) }, query: { of, value } } }),
+    api.GET("/api/v1/runs/{run}/episodes/{report}/fragments", { params: { path: { run, report: String(report) }, query: { of, value } } }),
   );
 }

@@ -16,7 +16,7 @@ export function logQuery(run: string, { worker, slot }: FleetPlace, lines: numbe
   const query = { worker: worker ?? undefined, slot: slot ?? undefined, lines };
   return queryOptions({
     queryKey: ["fleet-log", run, worker, slot, lines],
-    queryFn: (): Promise<FleetLog> => body(api.GET("/api/runs/{run}/fleet/logs", { params: { path: { run }, query } })),
+    queryFn: (): Promise<FleetLog> => body(api.GET("/api/v1/runs/{run}/fleet/logs", { params: { path: { run }, query } })),
     refetchInterval: follows ? FOLLOW_MS : false,
     placeholderData: (shown) => shown,
     retry: false,
@@ -32,7 +32,7 @@ export function recordingsQuery(run: string) {
   return queryOptions({
     queryKey: ["recordings", run],
     queryFn: async (): Promise<RecordingRow[]> => {
-      const { results } = await body(api.GET("/api/runs/{run}/recordings", { params: { path: { run } } }));
+      const { results } = await body(api.GET("/api/v1/runs/{run}/recordings", { params: { path: { run } } }));
       return results;
     },
     refetchInterval: ({ state }) => (isPending(state.data) ? PENDING_MS : SETTLED_MS),
@@ -46,7 +46,7 @@ export function useRequestRecordings(run: string) {
   return useMutation({
     mutationFn: ({ worker, slot, episodes, reason }: Wanted) =>
       body(
-        api.POST("/api/runs/{run}/recordings", {
+        api.POST("/api/v1/runs/{run}/recordings", {
           params: { path: { run } },
           body: { worker, slot, episodes, environment: "", reason },
         }),
@@ -61,7 +61,7 @@ export function useRestartWorker(run: string) {
   return useMutation({
     mutationFn: ({ worker, incarnation, reason }: Replaced) =>
       body(
-        api.POST("/api/runs/{run}/fleet/workers/{worker}/restart", {
+        api.POST("/api/v1/runs/{run}/fleet/workers/{worker}/restart", {
           params: { path: { run, worker: String(worker) } },
           body: { incarnation, reason },
         }),
@@ -76,8 +76,8 @@ export function useCordonWorker(run: string) {
     mutationFn: ({ worker, incarnation, reason, lifts }: Kept) => {
       const params = { path: { run, worker: String(worker) } };
       return lifts
-        ? body(api.POST("/api/runs/{run}/fleet/workers/{worker}/uncordon", { params, body: { reason } }))
-        : body(api.POST("/api/runs/{run}/fleet/workers/{worker}/cordon", { params, body: { incarnation, reason } }));
+        ? body(api.POST("/api/v1/runs/{run}/fleet/workers/{worker}/uncordon", { params, body: { reason } }))
+        : body(api.POST("/api/v1/runs/{run}/fleet/workers/{worker}/cordon", { params, body: { incarnation, reason } }));
     },
   });
 }
@@ -87,7 +87,7 @@ export function stacksQuery(run: string, worker: number) {
   return queryOptions({
     queryKey: ["worker-stacks", run, worker],
     queryFn: (): Promise<WorkerStacks> =>
-      body(api.GET("/api/runs/{run}/fleet/workers/{worker}/stacks", { params: { path: { run, worker: String(worker) } } })),
+      body(api.GET("/api/v1/runs/{run}/fleet/workers/{worker}/stacks", { params: { path: { run, worker: String(worker) } } })),
     refetchInterval: ({ state }) => (state.data?.state === "requested" ? STACKS_MS : false),
   });
 }
@@ -97,7 +97,7 @@ export function useAskForStacks(run: string) {
   return useMutation({
     mutationFn: ({ worker, incarnation, reason }: Replaced) =>
       body(
-        api.POST("/api/runs/{run}/fleet/workers/{worker}/stacks", {
+        api.POST("/api/v1/runs/{run}/fleet/workers/{worker}/stacks", {
           params: { path: { run, worker: String(worker) } },
           body: { incarnation, reason },
         }),
@@ -107,5 +107,5 @@ export function useAskForStacks(run: string) {
 }
 
 export function recordingUrl(run: string, recording: string): string {
-  return `/api/runs/${encodeURIComponent(run)}/recordings/${encodeURIComponent(recording)}/content`;
+  return `/api/v1/runs/${encodeURIComponent(run)}/recordings/${encodeURIComponent(recording)}/content`;
 }

@@ -64,7 +64,7 @@ export function MetricsTab() {
   if (keys.error) return <ErrorState title="Metrics unavailable" error={keys.error.message} />;
   if (keys.isPending) return <Skeletons heights={[60, 230, 230]} />;
   if (total === 0 && !search.q && !search.under) {
-    const command = `curl -X POST ${location.origin}/api/runs/${run.name}/metrics -H 'Content-Type: application/json' -H "Authorization: Bearer $ROLLDECK_TOKEN" -d '{"samples": [{"name": "loss", "step": 1, "value": 0.7}]}'`;
+    const command = `curl -X POST ${location.origin}/api/v1/runs/${run.name}/metrics -H 'Content-Type: application/json' -H "Authorization: Bearer $ROLLDECK_TOKEN" -d '{"samples": [{"name": "loss", "step": 1, "value": 0.7}]}'`;
     return (
       <div className="panel">
         <EmptyState title="No metrics yet" command={command} needs={{ scope: "trainer", run: run.name }}>

@@ -17,7 +17,7 @@ export function layoutsQuery(run: string) {
   return queryOptions({
     queryKey: [LAYOUTS, run],
     queryFn: async (): Promise<MetricLayout[]> =>
-      (await body(api.GET("/api/runs/{run}/metric-layouts", { params: { path: { run } } }))).results,
+      (await body(api.GET("/api/v1/runs/{run}/metric-layouts", { params: { path: { run } } }))).results,
   });
 }
 
@@ -27,13 +27,13 @@ export function useSaveLayout(run: string) {
     [LAYOUTS],
     ({ id, layout }: { id: number | null; layout: SetMetricLayout }): Promise<MetricLayout> =>
       id === null
-        ? body(api.POST("/api/runs/{run}/metric-layouts", { params: { path: { run } }, body: layout }))
-        : body(api.PUT("/api/runs/{run}/metric-layouts/{layout}", { params: { path: { run, layout: String(id) } }, body: layout })),
+        ? body(api.POST("/api/v1/runs/{run}/metric-layouts", { params: { path: { run } }, body: layout }))
+        : body(api.PUT("/api/v1/runs/{run}/metric-layouts/{layout}", { params: { path: { run, layout: String(id) } }, body: layout })),
   );
 }
 
 export function useDeleteLayout(run: string) {
   return useChange([LAYOUTS], ({ id, reason }: { id: number; reason: string }) =>
-    body(api.DELETE("/api/runs/{run}/metric-layouts/{layout}", { params: { path: { run, layout: String(id) }, query: { reason } } })),
+    body(api.DELETE("/api/v1/runs/{run}/metric-layouts/{layout}", { params: { path: { run, layout: String(id) }, query: { reason } } })),
   );
 }

@@ -18,7 +18,7 @@ export function pointDetailsQuery(run: string, { name, axis, from, to }: PointRa
   const query = { name, x: axis, from: Math.max(isElapsed ? -Infinity : 0, from - slack), to: to + slack };
   return queryOptions({
     queryKey: ["metric-point", run, query],
-    queryFn: (): Promise<PointDetails> => body(api.GET("/api/runs/{run}/metrics/moment", { params: { path: { run }, query } })),
+    queryFn: (): Promise<PointDetails> => body(api.GET("/api/v1/runs/{run}/metrics/context", { params: { path: { run }, query } })),
     retry: false,
   });
 }

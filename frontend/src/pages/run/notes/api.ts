@@ -10,7 +10,7 @@ export type Notes = Schemas["Notes"];
 export function notesQuery(run: string) {
   return queryOptions({
     queryKey: ["notes", run],
-    queryFn: (): Promise<Notes> => body(api.GET("/api/runs/{run}/notes", { params: { path: { run } } })),
+    queryFn: (): Promise<Notes> => body(api.GET("/api/v1/runs/{run}/notes", { params: { path: { run } } })),
     staleTime: 5_000,
   });
 }
@@ -19,7 +19,7 @@ export function notesQuery(run: string) {
 export function noteQuery(run: string, revision: number) {
   return queryOptions({
     queryKey: ["notes", run, revision],
-    queryFn: () => body(api.GET("/api/runs/{run}/notes/{revision}", { params: { path: { run, revision: String(revision) } } })),
+    queryFn: () => body(api.GET("/api/v1/runs/{run}/notes/{revision}", { params: { path: { run, revision: String(revision) } } })),
     staleTime: Number.POSITIVE_INFINITY,
   });
 }
@@ -30,7 +30,8 @@ export function useWriteNotes(run: string) {
   const queries = useQueryClient();
   const { queryKey } = notesQuery(run);
   return useMutation({
-    mutationFn: (written: Written): Promise<Notes> => body(api.PUT("/api/runs/{run}/notes", { params: { path: { run } }, body: written })),
+    mutationFn: (written: Written): Promise<Notes> =>
+      body(api.PUT("/api/v1/runs/{run}/notes", { params: { path: { run } }, body: written })),
     onSuccess: (notes) => queries.setQueryData(queryKey, notes),
     // Conflict: show the other author's revision beside the rejected text.
     onError: () => queries.invalidateQueries({ queryKey, exact: true }),

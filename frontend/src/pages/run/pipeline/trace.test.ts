@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import type { BatchRow, WeightSyncRow, PolicyVersionRow, RunEvent, WorkerRow } from "@/api/types";
+import type { BatchRow, PolicyVersionRow, RunEvent, WeightSyncRow, WorkerRow } from "@/api/types";
 import { type Sources, traceOf } from "./trace";
 
 const AT = "2026-01-01T00:00:00Z";

@@ -5,7 +5,7 @@
  * are known only as means of each worker's last report, and appear at the time of the export.
  */
 
-import type { BatchRow, WeightSyncRow, PolicyVersionRow, RunDetail, RunEvent, WorkerRow } from "@/api/types";
+import type { BatchRow, PolicyVersionRow, RunDetail, RunEvent, WeightSyncRow, WorkerRow } from "@/api/types";
 import { PARTS, waterfallOf } from "@/pages/run/pipeline/stages";
 
 type TraceEvent = {

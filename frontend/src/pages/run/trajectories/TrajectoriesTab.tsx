@@ -174,7 +174,7 @@ function Nothing({ isNarrowed, run, kind, onClear }: { isNarrowed: boolean; run:
   const command =
     kind === "outside"
       ? `curl -X POST ${window.location.origin}/atropos/${run}/scored_data -H "Authorization: Bearer $ROLLDECK_TOKEN" -H "Content-Type: application/json" -d '{"tokens": [[1, 2], [1, 3]], "masks": [[-100, 2], [-100, 3]], "scores": [1.0, 0.0]}'`
-      : `curl -X POST ${window.location.origin}/api/runs/${run}/start -H "Authorization: Bearer $ROLLDECK_TOKEN"`;
+      : `curl -X POST ${window.location.origin}/api/v1/runs/${run}/start -H "Authorization: Bearer $ROLLDECK_TOKEN"`;
   return (
     <EmptyState title="No trajectories yet" command={command} needs={{ scope: kind === "outside" ? "env" : "user", run }}>
       Shows every sequence group of the run: messages, tokens, masks, scores and its state.

@@ -5,7 +5,7 @@ import { ReasonDialog } from "@/components/ReasonDialog";
 import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 import { policyStep } from "@/format";
 import { useOrderWeights, type WeightsCommand } from "@/pages/run/weights/api";
-import { pinEffect, pinnable } from "@/pages/run/weights/orders";
+import { pinEffect, pinnable } from "@/pages/run/weights/commands";
 
 type FormProps = {
   run: string;

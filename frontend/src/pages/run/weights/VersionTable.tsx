@@ -1,6 +1,6 @@
 import { Link } from "@tanstack/react-router";
 import type { ComponentProps } from "react";
-import type { WeightSyncRow, PolicyVersionRow, RunDetail, WeightsCommands } from "@/api/types";
+import type { PolicyVersionRow, RunDetail, WeightSyncRow, WeightsCommands } from "@/api/types";
 import { Age } from "@/components/Age";
 import { Chip } from "@/components/Chip";
 import { EmptyState } from "@/components/EmptyState";
@@ -8,7 +8,7 @@ import { Panel } from "@/components/Panel";
 import { ShowMore } from "@/components/ShowMore";
 import { Table } from "@/components/Table";
 import { bytes, duration, policyStep, visible } from "@/format";
-import { isHeldBack } from "@/pages/run/weights/orders";
+import { isHeldBack } from "@/pages/run/weights/commands";
 import { waterfallOf } from "@/pages/run/weights/waterfall";
 import { trainerCommand } from "@/pages/run/words";
 

@@ -1,4 +1,4 @@
-import type { WeightSyncRow, PolicyVersionRow, WorkerRow } from "@/api/types";
+import type { PolicyVersionRow, WeightSyncRow, WorkerRow } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
 import { Panel } from "@/components/Panel";
 import { duration, number, policyStep } from "@/format";

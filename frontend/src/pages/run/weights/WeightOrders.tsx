@@ -11,8 +11,8 @@ import { Panel } from "@/components/Panel";
 import { counted, number, policyStep, visible } from "@/format";
 import { nameOf } from "@/pages/run/curriculum/steering";
 import { ordersQuery } from "@/pages/run/weights/api";
+import { appliedOf, pinEffect, pinText, whyNotOrder } from "@/pages/run/weights/commands";
 import { PinDialog, SyncDialog, UnpinDialog } from "@/pages/run/weights/OrderDialogs";
-import { appliedOf, pinEffect, pinText, whyNotOrder } from "@/pages/run/weights/orders";
 
 const LimitsDialog = lazy(() => import("@/pages/run/queue/LimitsDialog").then(({ LimitsDialog: dialog }) => ({ default: dialog })));
 const LAGGING_SHOWN = 6;

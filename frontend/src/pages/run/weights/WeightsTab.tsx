@@ -7,7 +7,7 @@ import { Skeletons } from "@/components/Skeletons";
 import { usePartChangeFeed } from "@/live/changeFeed";
 import { useRun } from "@/pages/run/RunContext";
 import { deliveriesQuery, EVERY_MS, ordersQuery, versionQuery, versionsQuery } from "@/pages/run/weights/api";
-import { isHeldBack } from "@/pages/run/weights/orders";
+import { isHeldBack } from "@/pages/run/weights/commands";
 import { StalenessStrip } from "@/pages/run/weights/StalenessStrip";
 import { VersionTable } from "@/pages/run/weights/VersionTable";
 import { Waterfall } from "@/pages/run/weights/Waterfall";

@@ -2,7 +2,7 @@
 
 import { infiniteQueryOptions, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
-import type { WeightSyncRow, PolicyVersionRow } from "@/api/types";
+import type { PolicyVersionRow, WeightSyncRow } from "@/api/types";
 
 /** Minimum interval between reads of lists, however many weight events arrive. */
 export const EVERY_MS = 3_000;
@@ -14,7 +14,7 @@ export function versionsQuery(run: string) {
     queryKey: ["versions", run],
     queryFn: ({ pageParam }) => {
       const query = { limit: VERSIONS_PER_PAGE, cursor: pageParam || undefined };
-      return body(api.GET("/api/runs/{run}/weights", { params: { path: { run }, query } }));
+      return body(api.GET("/api/v1/runs/{run}/weights", { params: { path: { run }, query } }));
     },
     initialPageParam: "",
     getNextPageParam: (page) => page.next ?? undefined,
@@ -26,7 +26,7 @@ export function versionQuery(run: string, id: number, isWanted: boolean) {
   return queryOptions({
     queryKey: ["version", run, id],
     queryFn: async (): Promise<PolicyVersionRow | null> => {
-      const { results } = await body(api.GET("/api/runs/{run}/weights", { params: { path: { run }, query: { id } } }));
+      const { results } = await body(api.GET("/api/v1/runs/{run}/weights", { params: { path: { run }, query: { id } } }));
       return results[0] ?? null;
     },
     enabled: isWanted,
@@ -37,7 +37,7 @@ export function deliveriesQuery(run: string) {
   return queryOptions({
     queryKey: ["deliveries", run],
     queryFn: async (): Promise<WeightSyncRow[]> =>
-      (await body(api.GET("/api/runs/{run}/weights/deliveries", { params: { path: { run }, query: { versions: VERSIONS_PER_PAGE } } })))
+      (await body(api.GET("/api/v1/runs/{run}/weights/syncs", { params: { path: { run }, query: { versions: VERSIONS_PER_PAGE } } })))
         .results,
   });
 }
@@ -46,7 +46,7 @@ export function deliveriesQuery(run: string) {
 export function ordersQuery(run: string) {
   return queryOptions({
     queryKey: ["weights-orders", run],
-    queryFn: () => body(api.GET("/api/runs/{run}/weights/orders", { params: { path: { run } } })),
+    queryFn: () => body(api.GET("/api/v1/runs/{run}/weights/commands", { params: { path: { run } } })),
   });
 }
 
@@ -64,9 +64,10 @@ export function useOrderWeights(run: string) {
     mutationFn: (order: WeightsCommand) => {
       const { reason } = order;
       const params = { path: { run } };
-      if (order.verb === "pin") return body(api.POST("/api/runs/{run}/weights/pin", { params, body: { step: order.step ?? 0, reason } }));
-      if (order.verb === "unpin") return body(api.POST("/api/runs/{run}/weights/unpin", { params, body: { reason } }));
-      return body(api.POST("/api/runs/{run}/weights/sync", { params, body: { reason } }));
+      if (order.verb === "pin")
+        return body(api.POST("/api/v1/runs/{run}/weights/pin", { params, body: { step: order.step ?? 0, reason } }));
+      if (order.verb === "unpin") return body(api.POST("/api/v1/runs/{run}/weights/unpin", { params, body: { reason } }));
+      return body(api.POST("/api/v1/runs/{run}/weights/sync", { params, body: { reason } }));
     },
     onSuccess: (orders) => client.setQueryData(["weights-orders", run], orders),
   });
@@ -78,7 +79,7 @@ export function changesQuery(run: string, kinds: string[]) {
     queryKey: ["changes", run, kinds],
     queryFn: ({ pageParam }) => {
       const query = { limit: EVENTS_PER_PAGE, cursor: pageParam || undefined, kinds: kinds.join(",") };
-      return body(api.GET("/api/runs/{run}/events", { params: { path: { run }, query } }));
+      return body(api.GET("/api/v1/runs/{run}/events", { params: { path: { run }, query } }));
     },
     initialPageParam: "",
     getNextPageParam: (page) => page.next ?? undefined,

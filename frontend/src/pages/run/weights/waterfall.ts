@@ -1,6 +1,6 @@
 /** Convert weight reports to the distribution waterfall of one version. Pure. */
 
-import type { WeightSyncRow, PolicyVersionRow } from "@/api/types";
+import type { PolicyVersionRow, WeightSyncRow } from "@/api/types";
 
 export type Stage = "announced" | "staged" | "active";
 const REPORT_SECONDS = 1;

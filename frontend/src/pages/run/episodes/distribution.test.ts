@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { inOrder, outcomesOf, place, rangeOf, spreadOf } from "@/pages/run/episodes/spread";
+import { inOrder, outcomesOf, place, rangeOf, spreadOf } from "@/pages/run/episodes/distribution";
 
 const spread = (p5: number, p95: number) => ({ p5, p25: p5, p50: p5, p75: p95, p95 });
 

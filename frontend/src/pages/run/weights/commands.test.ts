@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { PolicyVersionRow, WeightsCommands } from "@/api/types";
-import { appliedOf, isHeldBack, pinEffect, pinnable, pinText, whyNotOrder } from "@/pages/run/weights/orders";
+import { appliedOf, isHeldBack, pinEffect, pinnable, pinText, whyNotOrder } from "@/pages/run/weights/commands";
 
 const orders: WeightsCommands = { number: 3, pinned_step: 5, acting_step: 5, newest_step: 8, results: [], next: null };
 const worker = (index: number, active: number, order: number, state = "running") =>
