@@ -13,7 +13,7 @@ from django.http.response import HttpResponseBase
 
 from buffer.atropos.urls import NAMES as ATROPOS_NAMES
 from buffer.batches.api.sending import StoredAnswer
-from runs.lifecycle.models.runs import ApiToken
+from runs.access.models.tokens import ApiToken
 from web.http.request_ids import CURRENT
 
 logger = logging.getLogger(__name__)

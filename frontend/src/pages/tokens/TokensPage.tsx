@@ -65,22 +65,20 @@ export function TokensPage() {
           </div>
         )}
         {role === "admin" && (
-          <>
-            <Panel title="Tokens" note="secrets are not stored">
-              {tokens.isPending && <Skeletons heights={[120]} />}
-              {tokens.isError && <ErrorState title="Tokens unavailable" error={tokens.error} />}
-              {tokens.data?.length === 0 && (
-                <EmptyState
-                  title="No tokens yet"
-                  command={rolldeckCommand("api POST tokens name=trainer scopes='[\"trainer\"]'")}
-                  needs={{ scope: "admin" }}
-                >
-                  Trainers and environments on other machines send a token with each request.
-                </EmptyState>
-              )}
-              {tokens.data && tokens.data.length > 0 && <TokenTable tokens={tokens.data} />}
-            </Panel>
-          </>
+          <Panel title="Tokens" note="secrets are not stored">
+            {tokens.isPending && <Skeletons heights={[120]} />}
+            {tokens.isError && <ErrorState title="Tokens unavailable" error={tokens.error} />}
+            {tokens.data?.length === 0 && (
+              <EmptyState
+                title="No tokens yet"
+                command={rolldeckCommand("api POST tokens name=trainer scopes='[\"trainer\"]'")}
+                needs={{ scope: "admin" }}
+              >
+                Trainers and environments on other machines send a token with each request.
+              </EmptyState>
+            )}
+            {tokens.data && tokens.data.length > 0 && <TokenTable tokens={tokens.data} />}
+          </Panel>
         )}
       </div>
       {isMinting && <MintForm onClose={() => setMinting(false)} onMinted={({ token, run }) => setMinted({ token, run })} />}

@@ -5,7 +5,7 @@ import { curlOf, pythonOf, requestOf } from "./requests";
 
 it("covers every page and run tab", () => {
   for (const { to } of MAIN_PAGES) expect(requestOf(to, {}), to).not.toBeNull();
-  for (const { to } of TABS) expect(requestOf(to.replace("$name", "pole"), {})?.path, to).toMatch(/^\/api\/runs\/pole/);
+  for (const { to } of TABS) expect(requestOf(to.replace("$name", "pole"), {})?.path, to).toMatch(/^\/api\/v1\/runs\/pole/);
 });
 
 it("requests only the shown data", () => {
