@@ -20,10 +20,9 @@ from rollouts.control.models.weight_syncs import WeightsDelivery
 from rollouts.curriculum.models import Evaluation, LessonChange, LessonOutcome
 from rollouts.metrics.schemas.metrics import Metric, MetricsPush
 from rollouts.metrics.services.metrics import record_metrics
-from runs.access.models.calls import ApiCall
 from runs.alerts.models.alerts import Alert
+from runs.events.services import record_event
 from runs.lifecycle.models.runs import PolicyVersion, Run
-from runs.lifecycle.services.events import record_event
 from runs.lifecycle.services.registry import register_environment
 from runs.weights.models import WeightsCommand
 from tests.factories import NOON, make_run, make_user
@@ -54,7 +53,7 @@ OTHER_PARAMETERS: Final = {
     "/api/v1/runs/{run}/groups/export",
     "/api/v1/runs/{run}/metrics/samples",
 }
-# The messages of stored content: see tests/api/buffer/test_group_contents.py.
+# The messages of stored content: see tests/api/buffer/inspect/test_group_contents.py.
 MESSAGES: Final = "/api/v1/runs/{run}/groups/{group}/sequences/{sequence}/messages"
 IN_BATCH: Final = UUID(int=5)
 
@@ -152,8 +151,6 @@ ADD: Final[dict[str, Adder]] = {
     "/api/v1/alerts": lambda run, n: made(
         Alert, run=run, key=f"k{n}", kind="disk_low", severity="error"
     ),
-    "/api/v1/api-calls": lambda _, n: made(ApiCall, client="token:9", path=f"/{n}"),
-    "/api/v1/api-clients": lambda _, n: made(ApiCall, client=f"token:{n}", at=pair(n)),
     "/api/v1/audit": lambda run, n: record_event(
         run_id=run.pk, kind="note", message=str(n), actor="user:ada", now=NOON
     ),
@@ -201,7 +198,6 @@ ADD: Final[dict[str, Adder]] = {
         WeightsCommand, run=run, kind="sync", number=n + 1
     ),
 }
-QUERY: Final = {"/api/v1/api-calls": {"client": "token:9"}}
 
 
 def test_every_paged_list_is_walked() -> None:
@@ -218,7 +214,7 @@ class Lists:
 
     def get(self, path: str, **query: Any) -> Any:
         place = path.format(run="alpha", batch=IN_BATCH, lesson="reverse")
-        given = QUERY.get(path, {}) | {name: value for name, value in query.items() if value}
+        given = {name: value for name, value in query.items() if value}
         return self.client.get(place, given)
 
     def page(self, path: str, **query: Any) -> Any:

@@ -19,7 +19,7 @@ from rollouts.fleet.engine.transformer import Transformer
 from tests.buffer_factories import REGISTRATION
 from tests.contract.tiny_inference import TinyInference, tiny_inference
 from tests.live_server import serving
-from tests.unit.rollouts.fleet.language.small_models import logprobs
+from tests.unit.rollouts.fleet.engine.small_models import logprobs
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

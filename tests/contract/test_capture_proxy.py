@@ -38,7 +38,7 @@ from runs.lifecycle.models.runs import Run
 from tests import processes
 from tests.factories import NOON, make_run, make_token
 from tests.live_server import serving
-from tests.unit.rollouts.fleet.language.small_models import small_model
+from tests.unit.rollouts.fleet.engine.small_models import small_model
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -27,7 +27,7 @@ from rollouts.fleet.inference.http_client import HttpInferenceServer
 from rollouts.fleet.policies.policy_protocol import WeightsDoNotFit
 from runs.config.rules.inference_servers import InferenceServerSettings
 from tests.stand_ins.inference_servers import SglangStandIn, StandIn, VllmStandIn, listening
-from tests.unit.rollouts.fleet.language.small_models import logprobs, small_model
+from tests.unit.rollouts.fleet.engine.small_models import logprobs, small_model
 
 TOKENIZER = CharTokenizer("abcdefghijklmnopqrstuvwxyz 0123456789:\n")
 CONTEXT = 256

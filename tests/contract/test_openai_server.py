@@ -17,7 +17,7 @@ from rollouts.fleet.engine.openai_api import OpenAiApi
 from rollouts.fleet.engine.serving import EngineThread
 from rollouts.fleet.engine.tokenizers import CharTokenizer, ChatFormat
 from rollouts.fleet.engine.transformer import Transformer
-from tests.unit.rollouts.fleet.language.small_models import logprobs, small_model
+from tests.unit.rollouts.fleet.engine.small_models import logprobs, small_model
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz 0123456789:\n"
 ENDLESS: dict[str, Any] = {"model": "small", "extra_body": {"ignore_eos": True}}

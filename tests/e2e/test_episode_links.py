@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from rolldeck import wire
-from tests.api.rollouts.test_episode_fragments import cut
+from tests.api.rollouts.episodes.test_episode_fragments import cut
 from tests.buffer_factories import push
 from tests.deck import Deck
 from tests.e2e.conftest import in_the_shell

@@ -17,7 +17,7 @@ from rollouts.fleet.engine import checkpoints
 from rollouts.fleet.engine.tokenizers import CharTokenizer, save_tokenizer
 from rollouts.fleet.engine.transformer import Transformer
 from tests import processes
-from tests.unit.rollouts.fleet.language.small_models import small_model
+from tests.unit.rollouts.fleet.engine.small_models import small_model
 
 ROOT = Path(__file__).resolve().parents[3]
 TOKENIZER = CharTokenizer("abcdefghijklmnopqrstuvwxyz 0123456789:\n")

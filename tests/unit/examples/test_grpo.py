@@ -12,7 +12,7 @@ from rollouts.fleet.engine.transformer import Transformer
 from runs.config.rules import run_config
 from runs.config.rules.language_config import LanguageConfig, LessonConfig, SamplingConfig
 from runs.config.rules.run_config import RunConfig
-from tests.unit.rollouts.fleet.language.small_models import small_config
+from tests.unit.rollouts.fleet.engine.small_models import small_config
 
 PROMPT = 2
 WIDTH = 6

@@ -11,8 +11,8 @@ from rollouts.fleet.engine.checkpoints import named_tensors
 from rollouts.fleet.groups.batches import Draw, RolloutBatch
 from rollouts.fleet.groups.errors import LessonFailed, SamplingStopped
 from rollouts.fleet.groups.task_environment import TaskEnvironment
+from tests.unit.rollouts.fleet.engine.small_models import logprobs
 from tests.unit.rollouts.fleet.groups.odd_token_environments import Chinese
-from tests.unit.rollouts.fleet.language.small_models import logprobs
 
 MakeBench = Callable[..., Any]
 REVERSE = {"spec": "task:reverse", "kwargs": {"length": 3, "letters": 4}}

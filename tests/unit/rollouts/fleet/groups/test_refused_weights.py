@@ -21,9 +21,9 @@ from rollouts.fleet.weights.records import WeightsRecord
 from runs.config.rules import run_config
 from runs.config.rules.inference_servers import InferenceServerSettings
 from tests.stand_ins.inference_servers import VllmStandIn, listening
+from tests.unit.rollouts.fleet.engine.small_models import small_model
 from tests.unit.rollouts.fleet.groups.conftest import SHAPES
 from tests.unit.rollouts.fleet.groups.language_platform import LanguagePlatform
-from tests.unit.rollouts.fleet.language.small_models import small_model
 from tests.unit.rollouts.fleet.small_platform import served as served_platform
 
 Eventually = Callable[..., None]

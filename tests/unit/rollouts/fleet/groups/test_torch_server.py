@@ -14,7 +14,7 @@ from rollouts.fleet.engine.transformer import Transformer
 from rollouts.fleet.groups.torch_server import TorchInferenceServer
 from rollouts.fleet.inference.contract import InferenceFailed, InferenceServer
 from rollouts.fleet.policies.policy_protocol import WeightsDoNotFit
-from tests.unit.rollouts.fleet.language.small_models import small_config, small_model
+from tests.unit.rollouts.fleet.engine.small_models import small_config, small_model
 
 NEVER = threading.Event()
 

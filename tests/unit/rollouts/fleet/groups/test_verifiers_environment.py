@@ -14,8 +14,8 @@ import pytest
 from rollouts.fleet.groups.batches import Draw
 from rollouts.fleet.groups.environment_loader import load_environment
 from rollouts.fleet.groups.errors import LessonFailed, SamplingStopped
+from tests.unit.rollouts.fleet.engine.small_models import logprobs
 from tests.unit.rollouts.fleet.groups.conftest import Bench
-from tests.unit.rollouts.fleet.language.small_models import logprobs
 
 MakeBench = Callable[..., Bench]
 STAND_INS = str(Path(__file__).resolve().parents[4] / "stand_ins")

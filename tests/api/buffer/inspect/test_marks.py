@@ -1,0 +1,293 @@
+"""Labels, pins, notes and sets of groups: filters, exports and archives."""
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+
+from buffer.inspect.models.marks import GroupMark, GroupSet, SetMember
+from buffer.inspect.rules.marks import MOST_AT_ONCE
+from buffer.inspect.services.group_sets import change_set
+from buffer.inspect.services.marks import mark_groups
+from buffer.items.models.items import TrajectoryGroup
+from runs.events.models import RunEvent
+from tests.api.buffer.inspect.test_group_lists import Deck, said, scored
+from tests.factories import NOON, make_run, make_user
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class Marking(Deck):
+    """A deck on which Alice may operate and Vera may look."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.alice, self.vera = Client(), Client()
+        self.alice.force_login(make_user(username="alice", role="operator"))
+        self.vera.force_login(make_user(username="vera", role="viewer"))
+
+    def send(self, path: str, content: Any, *, client: Client | None = None) -> Any:
+        method = "put" if path.startswith("/labels") else "post"
+        return getattr(client or self.alice, method)(
+            f"/api/v1/runs/demo{path}", json.dumps(content), content_type="application/json"
+        )
+
+    def mark(self, *groups: int, **changes: Any) -> Any:
+        answer = self.send("/marks", {"groups": list(groups), **changes})
+        assert answer.status_code == 200, answer.content
+        return answer.json()
+
+    def put_in(self, name: str, *groups: int) -> Any:
+        answer = self.send(f"/sets/{name}", {"add": list(groups)})
+        assert answer.status_code == 200, answer.content
+        return answer.json()
+
+    def marks(self) -> dict[int, Any]:
+        return {row["id"]: row["mark"] for row in self.get()["results"]}
+
+
+@pytest.fixture
+def deck() -> Marking:
+    return Marking()
+
+
+@pytest.fixture
+def groups(deck: Marking) -> Iterator[list[int]]:
+    found = deck.push(*(scored(float(mark), 1.0, mark=mark) for mark in range(4)))
+    deck.digest()
+    rows = list(TrajectoryGroup.objects.order_by("pk").values())
+    yield found
+    # Whatever was said: the rows of the queue are as they were.
+    assert list(TrajectoryGroup.objects.order_by("pk").values()) == rows
+
+
+def test_a_group_bears_label_pin_and_note_with_who_and_when(
+    deck: Marking, groups: list[int]
+) -> None:
+    deck.mark(groups[0], label=3)
+    deck.mark(groups[0], is_pinned=True, note="  hacks the\nreward ")
+
+    mark = deck.marks()[groups[0]]
+    assert (mark["label"], mark["is_pinned"], mark["note"]) == (3, True, "hacks the\nreward")
+    assert mark["changed_by"] == "alice"
+    assert mark["changed_at"] is not None
+    assert deck.get(f"/{groups[0]}")["group"]["mark"] == mark
+    assert deck.marks()[groups[1]] is None
+
+
+def test_what_is_taken_away_leaves_no_row(deck: Marking, groups: list[int]) -> None:
+    deck.mark(*groups, label=3)
+    deck.mark(groups[0], note="look again")
+    words = deck.mark(*groups, label=None)
+
+    assert GroupMark.objects.values_list("group_id", flat=True).get() == groups[0]
+    assert words["noted"] == 1
+    assert [row["groups"] for row in words["labels"]] == [0] * 9
+
+
+def test_marked_groups_are_found_by_label_pin_note_and_set(
+    deck: Marking, groups: list[int]
+) -> None:
+    first, second, third, fourth = groups
+    deck.mark(first, second, label=2)
+    deck.mark(third, label=9, is_pinned=True)
+    deck.mark(second, note="odd")
+    deck.put_in("kept", first, fourth)
+
+    assert deck.ids(label="2") == [second, first]
+    assert deck.ids(label=["2", "9"]) == [third, second, first]
+    assert deck.ids(mark="pinned") == [third]
+    assert deck.ids(mark="noted", label="2") == [second]
+    assert deck.ids(set="kept") == [fourth, first]
+    assert deck.ids(set="kept", label="2", sort="-score") == [first]
+    assert deck.ids(label=["2", "9"], sort="score") == [third, second, first]
+    assert deck.ids(set="nobody-made-it") == []
+    assert deck.ids(label="2", q="nothing said") == []
+
+
+def test_marked_groups_are_listed_a_page_at_a_time(deck: Marking, groups: list[int]) -> None:
+    deck.mark(*groups, label=1)
+
+    first = deck.get(label="1", limit=3)
+    second = deck.get(label="1", limit=3, cursor=first["next"])
+
+    assert [row["id"] for row in first["results"] + second["results"]] == groups[::-1]
+    assert second["next"] is None
+    beside = second["results"][0]["id"]
+    assert deck.ids(label="1", limit=1, from_group=beside, backward=1) == [groups[1]]
+
+
+def test_facets_count_marks_over_the_whole_run(deck: Marking, groups: list[int]) -> None:
+    deck.send("/labels/2", {"name": "reward  hack"})
+    deck.mark(groups[0], groups[1], label=2)
+    deck.mark(groups[2], is_pinned=True)
+    deck.put_in("kept", *groups)
+
+    shown = deck.get("/facets", score_min=1.5)["facets"]
+
+    assert shown["label"] == [{"value": "2", "label": "2 reward hack", "groups": 2}]
+    assert shown["mark"] == [{"value": "pinned", "label": "pinned", "groups": 1}]
+    assert shown["set"] == [{"value": "kept", "label": "kept", "groups": 4}]
+    assert deck.get("/facets", label="2")["matching"] == 2
+
+
+def test_every_change_is_in_the_audit_once_with_what_was_before(
+    deck: Marking, groups: list[int]
+) -> None:
+    deck.mark(groups[0], label=3, reason="first look")
+    deck.mark(groups[0], label=3)
+    deck.mark(*groups[:2], label=4)
+    deck.put_in("kept", groups[0])
+    deck.put_in("kept", groups[0])
+    deck.send("/labels/4", {"name": "good"})
+    deck.send("/labels/4", {"name": "good"})
+    deck.send("/sets/kept/drop", {"reason": "done with it"})
+
+    told = list(
+        RunEvent.objects.filter(actor="user:alice").order_by("id").values_list("kind", "message")
+    )
+    assert told == [
+        ("groups_marked", f"label 3: group {groups[0]}"),
+        ("groups_marked", "label 4: 2 groups"),
+        ("set_changed", "kept: 1 added, 0 removed, new"),
+        ("label_named", "label 4 named 'good'"),
+        ("set_dropped", "kept with 1 groups"),
+    ]
+    first, second, *_, last = RunEvent.objects.filter(actor="user:alice").order_by("id")
+    assert first.reason == "first look"
+    assert second.details["before"] == {
+        str(groups[0]): {"label": 3},
+        str(groups[1]): {"label": None},
+    }
+    assert last.details["groups"] == [groups[0]]
+
+
+def test_a_set_is_made_filled_emptied_and_ended(deck: Marking, groups: list[int]) -> None:
+    deck.put_in("kept", *groups)
+    deck.send("/sets/kept", {"remove": groups[:3], "add": [groups[3]]})
+
+    assert deck.marks()[groups[3]]["sets"] == ["kept"]
+    assert GroupSet.objects.get().groups == SetMember.objects.count() == 1
+    assert deck.send("/sets/kept/drop", {}).status_code == 200
+    assert deck.send("/sets/kept/drop", {}).status_code == 404
+    assert deck.marks()[groups[3]] is None
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "field"),
+    [
+        ("/marks", {"label": 0}, "label"),
+        ("/marks", {"label": 10}, "label"),
+        ("/marks", {"note": "x" * 2001}, "note"),
+        ("/marks", {"note": 3}, "note"),
+        ("/marks", {}, "label"),
+        ("/marks", {"label": 1, "groups": []}, "groups"),
+        ("/marks", {"label": 1, "groups": [1] * (MOST_AT_ONCE + 1)}, "groups"),
+        ("/labels/1", {"name": "x" * 41}, "name"),
+        ("/labels/10", {"name": "x"}, "label"),
+        ("/sets/NOT", {}, "set"),
+        ("/sets/kept", {"add": ["one"]}, "add[0]"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_by_its_field(
+    deck: Marking, groups: list[int], path: str, content: dict[str, Any], field: str
+) -> None:
+    body = {"groups": groups[:1]} | content if path == "/marks" else content
+
+    answer = deck.send(path, body)
+
+    assert answer.status_code == 400
+    assert answer.json()["errors"][0]["field"] == field
+    assert not GroupMark.objects.exists()
+    assert not GroupSet.objects.exists()
+
+
+@pytest.mark.parametrize("query", [{"label": "0"}, {"mark": "loved"}, {"prompt": "x"}])
+def test_a_filter_that_makes_no_sense_names_its_field(deck: Marking, query: dict[str, str]) -> None:
+    assert deck.refused(**query) == (400, next(iter(query)))
+
+
+def test_groups_of_another_run_are_nobodys_to_mark(deck: Marking, groups: list[int]) -> None:
+    other = make_run(name="other", kind="outside", status="running")
+    change_set(run_id=other.pk, name="kept", actor="user:bob", now=NOON)
+
+    assert deck.send("/marks", {"groups": [groups[0], 999_999], "label": 1}).status_code == 404
+    assert deck.send("/sets/mine", {"add": [999_999]}).status_code == 404
+    assert not GroupMark.objects.exists()
+    assert deck.ids(set="kept") == []
+
+
+def test_who_may_look_reads_marks_and_changes_none(deck: Marking, groups: list[int]) -> None:
+    deck.mark(groups[0], label=1)
+
+    assert deck.vera.get("/api/v1/runs/demo/marks").json()["labels"][0]["groups"] == 1
+    refused = deck.send("/marks", {"groups": groups, "label": 2}, client=deck.vera)
+    assert refused.status_code == 403
+    assert deck.marks()[groups[0]]["label"] == 1
+
+
+def test_two_people_at_once_lose_nothing_of_each_other(deck: Marking, groups: list[int]) -> None:
+    def change(changes: dict[str, Any]) -> None:
+        mark_groups(run_id=deck.run.pk, group_ids=groups, changes=changes, actor="user:x", now=NOON)
+        connection.close()
+
+    with ThreadPoolExecutor(max_workers=3) as people:
+        list(people.map(change, [{"label": 5}, {"is_pinned": True}, {"note": "both"}]))
+
+    assert set(GroupMark.objects.values_list("label", "is_pinned", "note")) == {(5, True, "both")}
+
+
+def test_an_export_of_a_set_says_what_was_said_of_its_groups(
+    deck: Marking, groups: list[int]
+) -> None:
+    deck.mark(groups[1], label=7, note="the best")
+    deck.put_in("kept", groups[1], groups[2])
+
+    answer = deck.http.get(
+        "/api/v1/runs/demo/groups/export", {"set": "kept"}, headers={"Authorization": deck.token}
+    )
+
+    later, earlier = [json.loads(line) for line in b"".join(answer).splitlines()]
+    assert [later["id"], earlier["id"]] == [groups[2], groups[1]]
+    assert (earlier["label"], earlier["note"], earlier["sets"]) == (7, "the best", ["kept"])
+    assert (later["label"], later["is_pinned"], later["sets"]) == (None, False, ["kept"])
+    assert earlier["group"]["scores"] == [1.0, 1.0]
+
+
+def test_marks_are_there_after_the_run_was_reset(deck: Marking, groups: list[int]) -> None:
+    deck.mark(groups[0], label=1)
+
+    deck.send("/reset", {"reason": "anew"})
+
+    assert GroupMark.objects.get(run=deck.run).label == 1
+
+
+def test_looking_changes_nothing(deck: Marking, groups: list[int]) -> None:
+    before = RunEvent.objects.count()
+
+    deck.get(label="1")
+    deck.get("/facets", mark="pinned")
+    deck.vera.get("/api/v1/runs/demo/marks")
+
+    assert RunEvent.objects.count() == before
+    assert not GroupMark.objects.exists()
+
+
+def test_groups_of_one_prompt_are_known_in_every_run(deck: Marking) -> None:
+    asked = said("What is 2 + 2?", "What is 2 + 2?")
+    answered = [[*row, {"role": "assistant", "content": "4"}] for row in asked]
+    one, other, last = deck.push(
+        scored(0.0, 1.0, messages=answered),
+        scored(1.0, 1.0, mark=7, messages=asked),
+        scored(0.0, 1.0, messages=said("What is 3 + 3?", "x")),
+    )
+    deck.digest()
+
+    prompts = {row["id"]: row["prompt"] for row in deck.get()["results"]}
+    assert prompts[one] == prompts[other] != prompts[last]
+    assert deck.ids(prompt=prompts[one]) == [other, one]
+    assert deck.ids(prompt=prompts[one], sort="score") == [other, one]

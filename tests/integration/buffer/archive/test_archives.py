@@ -1,0 +1,331 @@
+"""Archives hold a run's served and dropped items, and restore them byte for byte."""
+
+import hashlib
+import os
+import subprocess
+import sys
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection
+
+from buffer.archive.rules import Window, window
+from buffer.ingest.schemas.groups_json import decode_group
+from buffer.ingest.schemas.groups_msgpack import decode_push as decode_group_push
+from buffer.ingest.services.fragments import accept_fragments, decode_push
+from buffer.ingest.services.groups import accept_groups
+from buffer.items.models.items import FragmentChunk, TrajectoryGroup
+from buffer.items.queries.counts import miscounts
+from buffer.items.rules.states import ItemKind
+from buffer.payloads.rules import GRACE, RetentionLimits
+from buffer.payloads.services.cleanup import drop_open
+from buffer.payloads.services.contents import readable_contents
+from buffer.payloads.services.partitions import clear_current_segment, current_segment
+from buffer.payloads.services.retention import apply_retention
+from buffer.payloads.services.segments import seal, turn_segment
+from rolldeck import wire
+from rolldeck.group_encoding import pack_group
+from runs.events.models import RunEvent
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.services.registry import register_trainer
+from tests.buffer_factories import body, fragment, group, push
+from tests.factories import NOON, make_run
+from tests.integration.buffer.archiving import (
+    export,
+    make_words,
+    push_groups,
+    register,
+    restore,
+    train,
+)
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def run() -> Run:
+    return make_words()
+
+
+def test_groups_come_back_as_a_run_that_replays_them_byte_for_byte(
+    run: Run, tmp_path: Path
+) -> None:
+    push_groups(run, 3, env_id=1)
+    push_groups(run, 3, tokens=40_000)
+    served = train(run, steps=5)
+    push_groups(run, 1)  # still queued: not settled, so not in the file
+    report = export(run, tmp_path / "words.parquet")
+
+    restored = restore(tmp_path / "words.parquet", "again")
+
+    assert report.items == restored.stored == 5
+    again = Run.objects.get(name="again")
+    register(again)
+    assert train(again, steps=5) == served
+    assert set(TrajectoryGroup.objects.filter(run=again).values_list("env_id", flat=True)) == {
+        1,
+        None,
+    }
+    assert set(again.environments.values_list("desired_name", flat=True)) == {"math", "code"}
+    assert miscounts(again.pk) == []
+    assert RunEvent.objects.get(run=again, kind="archive_restored").details["from"] == "words"
+
+
+def test_groups_in_binary_come_back_byte_for_byte(run: Run, tmp_path: Path) -> None:
+    sent = [wire.encode(pack_group(group(mark=mark, tokens=40))) for mark in (1, 2)]
+    groups = decode_group_push(wire.encode(wire.GroupPush(groups=sent)))
+    accept_groups(run=run, groups=groups, producer="bob", now=NOON)
+    train(run, steps=2)
+    export(run, tmp_path / "words.parquet")
+
+    restore(tmp_path / "words.parquet", "again")
+
+    ids = TrajectoryGroup.objects.filter(run__name="again").order_by("id")
+    items = list(ids.values_list("id", flat=True))
+    found = readable_contents(ItemKind.GROUPS, items).values()
+    assert [(one.codec, one.content) for one in found] == [("msgpack", part) for part in sent]
+
+
+def test_fragments_come_back_byte_for_byte(tmp_path: Path) -> None:
+    run = make_run(name="carts", epoch=1, policy_step=0, batch_size=2)
+    register_fleet_trainer(run)
+    sent = decode_push(push(*(fragment(number=n) for n in range(4)), fragment(number=4, epoch=0)))
+    accept_fragments(run=run, fragments=sent, now=NOON)
+    served = train(run, steps=2)
+    report = export(run, tmp_path / "carts.parquet")
+
+    restored = restore(tmp_path / "carts.parquet", "carts")
+
+    assert (report.items, report.without_bytes) == (4, 1)
+    assert restored.stored == 4
+    assert train(run, steps=2) == served == [content for _, content in sent[:4]]
+    slots = FragmentChunk.objects.exclude(origin="").values_list("slot", "number", "contiguous")
+    assert {slot for slot, _, _ in slots} == {f"w0-0@a~{source(tmp_path / 'carts.parquet')}"}
+    assert [(number, contiguous) for _, number, contiguous in slots.order_by("id")] == [
+        *((0, False), (1, True), (2, True), (3, True))
+    ]
+    assert miscounts(run.pk) == []
+
+
+def register_fleet_trainer(run: Run) -> None:
+    register_trainer(run_id=run.pk, identity="alice", resume=True, now=NOON)
+
+
+def source(path: Path) -> str:
+    metadata = pq.read_schema(path).metadata
+    return metadata[b"rolldeck.source"].decode().strip('"')
+
+
+def test_a_fleet_run_that_is_not_there_is_drafted_with_its_configuration(tmp_path: Path) -> None:
+    run = make_run(
+        name="carts", config={"policy": {"hidden_sizes": [8]}}, epoch=1, policy_step=0, batch_size=2
+    )
+    register_fleet_trainer(run)
+    accept_fragments(run=run, fragments=decode_push(push(fragment(), fragment(number=1))), now=NOON)
+    train(run)
+    export(run, tmp_path / "carts.parquet")
+
+    restore(tmp_path / "carts.parquet", "copy")
+
+    copy = Run.objects.get(name="copy")
+    assert copy.status == "draft"
+    assert copy.config["policy"]["hidden_sizes"] == [8]
+    assert FragmentChunk.objects.filter(run=copy, state="queued", epoch=1).count() == 2
+
+
+def test_the_same_file_twice_is_stored_once(run: Run, tmp_path: Path) -> None:
+    push_groups(run, 3)
+    train(run, steps=3)
+    export(run, tmp_path / "all.parquet")
+    export(run, tmp_path / "late.parquet", window(steps="2:3"))
+    first = restore(tmp_path / "late.parquet", "again")
+
+    second = restore(tmp_path / "all.parquet", "again")
+    third = restore(tmp_path / "all.parquet", "again")
+
+    assert (first.stored, second.stored, second.known) == (2, 1, 2)
+    assert (third.stored, third.known) == (0, 3)
+    assert TrajectoryGroup.objects.filter(run__name="again").count() == 3
+
+
+def test_a_window_is_restored_out_of_a_larger_file(run: Run, tmp_path: Path) -> None:
+    push_groups(run, 2, env_id=0)
+    push_groups(run, 2, env_id=1)
+    train(run, steps=4)
+    export(run, tmp_path / "all.parquet")
+
+    steps = restore(tmp_path / "all.parquet", "steps", window(steps="2:3"))
+    envs = restore(tmp_path / "all.parquet", "envs", window(env_ids=[1]))
+
+    assert (steps.stored, steps.left_out) == (2, 2)
+    assert (envs.stored, envs.left_out) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        (window(steps="1:2"), {1, 2}),
+        (window(steps="3:"), {3, 4}),
+        (window(states=["served"]), {1, 2, 3, 4}),
+        (window(states=["dropped"]), {None}),
+        (window(), {1, 2, 3, 4, None}),
+    ],
+)
+def test_windows_choose_by_step_and_state(
+    run: Run, tmp_path: Path, wanted: Window, expected: set[int | None]
+) -> None:
+    push_groups(run, 2, env_id=0)
+    push_groups(run, 2, env_id=1)
+    train(run, steps=4)
+    push_groups(run, 1)
+    drop_open(run_id=run.pk, reason="killed", now=NOON)
+
+    export(run, tmp_path / "some.parquet", wanted)
+
+    table = pq.read_table(tmp_path / "some.parquet")
+    assert set(table["served_step"].to_pylist()) == expected
+
+
+def test_windows_choose_by_environment(run: Run, tmp_path: Path) -> None:
+    push_groups(run, 2, env_id=0)
+    push_groups(run, 3, env_id=1)
+    train(run, steps=5)
+
+    export(run, tmp_path / "some.parquet", window(env_ids=[1]))
+
+    assert pq.read_table(tmp_path / "some.parquet")["env_id"].to_pylist() == [1, 1, 1]
+
+
+def test_the_file_says_what_it_is_to_anybody(run: Run, tmp_path: Path) -> None:
+    push_groups(run, 1, env_id=0)
+    (content,) = train(run)
+    export(run, tmp_path / "words.parquet")
+
+    file = pq.ParquetFile(tmp_path / "words.parquet")
+
+    metadata = file.schema_arrow.metadata
+    assert metadata[b"rolldeck.format"] == b"1"
+    assert metadata[b"rolldeck.kind"] == b"groups"
+    assert b'"name":"words"' in metadata[b"rolldeck.run"]
+    (row,) = file.read().to_pylist()
+    assert row["payload"] == content
+    assert (row["codec"], row["served_step"], row["position"]) == ("json", 1, 0)
+    assert (row["env_id"], row["sequences"], row["tokens"]) == (0, 2, 10)
+    assert row["received_at"] == NOON
+
+
+def test_what_has_no_bytes_any_more_is_left_out_and_counted(run: Run, tmp_path: Path) -> None:
+    clear_current_segment()
+    push_groups(run, 1)
+    train(run)
+    number = current_segment()
+    turn_segment(now=NOON)
+    seal(number, now=NOON)
+    push_groups(run, 1, tokens=40_000)
+    push_groups(run, 1, tokens=50_000)
+    push_groups(run, 1)
+    train(run, steps=3)
+    _, lost, damaged, _ = TrajectoryGroup.objects.order_by("id")
+    files = Path(os.environ["ROLLDECK_VAR"]) / "payloads"
+    (files / lost.object).unlink()
+    (files / damaged.object).write_bytes(b"!" * damaged.size_bytes)
+    apply_retention(
+        now=NOON + GRACE, limits=RetentionLimits(seconds=1, size_bytes=None, items=None)
+    )
+
+    report = export(run, tmp_path / "words.parquet")
+
+    assert (report.items, report.expired, report.lost, report.corrupt) == (1, 1, 1, 1)
+    clear_current_segment()
+
+
+def test_an_empty_window_is_a_whole_file(run: Run, tmp_path: Path) -> None:
+    assert export(run, tmp_path / "none.parquet").items == 0
+    assert restore(tmp_path / "none.parquet", "again").stored == 0
+
+
+def test_the_commands_write_and_read(run: Run, tmp_path: Path) -> None:
+    push_groups(run, 3)
+    train(run, steps=3)
+    said, file = StringIO(), tmp_path / "words.parquet"
+
+    call_command("archive", "words", "--out", str(file), "--steps", "1:2", stdout=said)
+    call_command("restore", str(file), "--run", "again", stdout=said)
+
+    assert said.getvalue().startswith("Wrote 2 items (")
+    assert "2 items stored in again, 0 already present" in said.getvalue()
+    with pytest.raises(CommandError, match="'lost' is neither"):
+        call_command("archive", "words", "--out", str(file), "--state", "lost")
+    with pytest.raises(CommandError, match="run 'missing' not found"):
+        call_command("archive", "missing", "--out", str(file))
+    with pytest.raises(CommandError, match="does not exist"):
+        call_command("restore", str(tmp_path / "none"), "--run", "again")
+
+
+ROOT = Path(__file__).resolve().parents[4]
+OURS = [str(ROOT), str(ROOT / "platform"), str(ROOT / "client")]
+
+
+def test_without_pyarrow_the_error_says_what_to_install(tmp_path: Path) -> None:
+    program = (
+        "import sys; sys.modules['pyarrow'] = None; import django; django.setup()\n"
+        "from pathlib import Path\n"
+        "from buffer.archive.queries.parquet import ArchiveReader, ArchiveUnavailable\n"
+        "try: ArchiveReader(Path('x'))\n"
+        "except ArchiveUnavailable as error: print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(OURS)},
+    )
+    assert "pip install 'rolldeck[archive]'" in done.stdout, done.stderr
+
+
+def peak_growth(work: Any) -> float:
+    """Return by how many megabytes the resident set grew at its peak while `work` ran."""
+    Path("/proc/self/clear_refs").write_text("5")
+    before = resident("VmRSS")
+    work()
+    return resident("VmHWM") - before
+
+
+def resident(name: str) -> float:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(name))
+
+
+def test_memory_stays_flat_while_hundreds_of_megabytes_pass(run: Run, tmp_path: Path) -> None:
+    wanted = 320
+    content = decode_group(body(group(tokens=60_000, inference_logprobs=[[-0.5] * 60_000] * 2)))
+    assert len(content.content) > 2**20
+    for _ in range(wanted // 8):
+        accept_groups(run=run, groups=[content] * 8, producer="bob", now=NOON)
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE buffer_trajectorygroup SET state = 'dropped', drop_reason = 'reset'")
+    file = tmp_path / "large.parquet"
+    small = TrajectoryGroup.objects.order_by("id")[7].pk
+    warm_up(run, tmp_path, small)
+
+    written = peak_growth(lambda: export(run, file))
+    read = peak_growth(lambda: restore(file, "again"))
+
+    assert TrajectoryGroup.objects.filter(run__name="again").count() == wanted
+    assert written <= 64
+    assert read <= 64
+
+
+def warm_up(run: Run, folder: Path, last: int) -> None:
+    """Warm up both paths on a window of the same row groups."""
+    TrajectoryGroup.objects.filter(id__gt=last).update(state="queued", drop_reason="")
+    export(run, folder / "small.parquet")
+    restore(folder / "small.parquet", "small")
+    TrajectoryGroup.objects.filter(run=run).update(state="dropped", drop_reason="reset")
+    assert hashlib.sha256((folder / "small.parquet").read_bytes()).digest()

@@ -1,0 +1,99 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollouts.lessons.rules.lessons import InvalidCurriculum, Lesson, Requirement, check_lessons
+from rollouts.lessons.rules.performance import BATCHES_KEPT, REWARDS_KEPT, Performance
+from rollouts.lessons.rules.strategy import concentration, draw, initial_progress, is_complete
+from tests.unit.rollouts.lessons.made_up import over_time, performance
+
+
+def after(*names: str) -> Lesson:
+    return Lesson(requires=tuple(Requirement(lesson=name) for name in names))
+
+
+def test_lessons_that_wait_for_each_other_are_named() -> None:
+    lessons = {"a": after("c"), "b": after("a"), "c": after("b"), "d": Lesson()}
+
+    with pytest.raises(InvalidCurriculum, match="a → c → b → a") as refusal:
+        check_lessons(lessons)
+
+    assert refusal.value.field == "lessons.a.requires"
+
+
+def test_a_lesson_may_not_wait_for_itself_or_for_nobody() -> None:
+    with pytest.raises(InvalidCurriculum, match="a → a"):
+        check_lessons({"a": after("a")})
+    with pytest.raises(InvalidCurriculum, match="lesson 'z' does not exist") as refusal:
+        check_lessons({"a": Lesson(), "b": after("a", "z")})
+    assert refusal.value.field == "lessons.b.requires.1.lesson"
+    with pytest.raises(InvalidCurriculum, match="at least one lesson is required"):
+        check_lessons({})
+
+
+@given(st.lists(st.integers(0, 20), max_size=40))
+def test_lessons_that_wait_for_earlier_ones_are_sound(links: list[int]) -> None:
+    lessons = {"0": Lesson()}
+    for place, link in enumerate(links, start=1):
+        lessons[str(place)] = after(str(link % place), str((link * 7) % place))
+    check_lessons(lessons)
+
+
+def test_a_chain_of_thousands_is_checked_as_well() -> None:
+    chain = {str(n): after(str(n - 1)) if n else Lesson() for n in range(5000)}
+    check_lessons(chain)
+    with pytest.raises(InvalidCurriculum):
+        check_lessons(chain | {"0": after("4999")})
+
+
+def test_lessons_without_requirements_begin_active() -> None:
+    begun = initial_progress({"a": Lesson(), "b": after("a")})
+
+    assert {name: str(one.status) for name, one in begun.items()} == {"a": "active", "b": "locked"}
+    assert not is_complete(begun)
+
+
+def test_a_performance_keeps_the_newest_only() -> None:
+    made = performance(*[[float(n)] * 8 for n in range(500)])
+
+    assert (made.samples, len(made.rewards), len(made.batches)) == (
+        4000,
+        REWARDS_KEPT,
+        BATCHES_KEPT,
+    )
+    assert made.rewards[-1] == 499.0
+    assert [batch.samples for batch in made.newest(20)] == [8, 8, 8]
+    assert Performance().newest(20) == ()
+
+
+def test_a_late_batch_of_an_older_step_counts_for_the_newest() -> None:
+    later = over_time(([1.0], 5), ([0.0], 3))
+
+    assert (later.last_step, later.at_last_step().samples) == (5, 2)
+
+
+@given(
+    st.dictionaries(st.text(max_size=3), st.floats(0.01, 1), min_size=1),
+    st.floats(0, 1, exclude_max=True),
+)
+def test_every_point_is_in_some_lesson(weights: dict[str, float], point: float) -> None:
+    total = sum(weights.values())
+    shares = {name: weight / total for name, weight in weights.items()}
+
+    assert draw(shares, point) in shares
+    assert draw(shares, 0.0) == next(iter(shares))
+
+
+def test_draws_follow_the_shares() -> None:
+    shares = {"a": 0.25, "b": 0.5, "c": 0.25}
+
+    drawn = [draw(shares, (n + 0.5) / 100) for n in range(100)]
+
+    assert [drawn.count(name) for name in shares] == [25, 50, 25]
+
+
+def test_concentration_counts_lessons_of_equal_share() -> None:
+    even = concentration(dict.fromkeys("abcd", 0.25))
+
+    assert (even.effective_lessons, even.entropy) == pytest.approx((4.0, 1.3862943611198906))
+    assert concentration({}).effective_lessons == 0
