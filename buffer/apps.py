@@ -16,7 +16,7 @@ class BufferConfig(AppConfig):
     def ready(self) -> None:
         """Register the live parts, run summaries and alert conditions of the buffer."""
         from buffer.batches.queries import conditions as seen
-        from buffer.batches.queries.outlooks import queue_activity
+        from buffer.batches.queries.queue_activity import queue_activity
         from buffer.batches.queries.queue_depth import queue_part
         from buffer.inspect.api.newest import newest_part
         from buffer.items.queries.counts import ledger_part

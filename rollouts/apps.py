@@ -27,9 +27,9 @@ def _register_live_parts() -> None:
     from rollouts.control.schemas.fleets import FleetState
     from rollouts.curriculum.queries import token_text
     from rollouts.curriculum.queries.lessons import curriculum_part
-    from rollouts.diagnosis.queries import run_summaries
+    from rollouts.diagnosis.queries import run_activity
     from rollouts.diagnosis.queries.pipelines import diagnosis_of
-    from rollouts.diagnosis.queries.run_summaries import rate_for_lists, staleness_for_lists
+    from rollouts.diagnosis.queries.run_activity import rate_for_lists, staleness_for_lists
     from rollouts.diagnosis.schemas import PipelineDiagnosis
     from rollouts.episodes.queries.episode_windows import episode_series
     from rollouts.metrics.queries.metrics import metric_part
@@ -45,17 +45,17 @@ def _register_live_parts() -> None:
         return diagnosis_of(run_id, now=timezone.now())
 
     def diagnosis_changed(run_id: int) -> None:
-        announce(run_id, "verdict")
+        announce(run_id, "diagnosis")
 
     def fleet_activity(run_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
-        return run_summaries.fleet_activity(run_ids, now=timezone.now())
+        return run_activity.fleet_activity(run_ids, now=timezone.now())
 
     def ingest_activity(run_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
-        return run_summaries.ingest_activity(run_ids, now=timezone.now())
+        return run_activity.ingest_activity(run_ids, now=timezone.now())
 
     register_part("fleet", fleet_part)
     # Read with the other parts every two seconds, and at once when the run's status changes.
-    register_part("verdict", diagnosis_part)
+    register_part("diagnosis", diagnosis_part)
     changes.subscribe(diagnosis_changed)
     register_part("curriculum", curriculum_part)
     register_part("weights", weights_part)

@@ -5,7 +5,7 @@ from django.urls import path
 from rollouts.control.api import attempts, logs, machines, recordings, views, workers
 from rollouts.control.api import weight_syncs as deliveries
 from rollouts.curriculum import api as lessons
-from rollouts.diagnosis import api as verdicts
+from rollouts.diagnosis import api as diagnosis
 from rollouts.diagnosis.api import PipelineView
 from rollouts.environments.api import checks, environments
 from rollouts.episodes import api as episodes
@@ -18,7 +18,7 @@ urlpatterns = [
     path("environments/approvals", environments.EnvironmentApprovalView.as_view()),
     path("environments/detail", environments.KnownEnvironmentView.as_view()),
     path("cluster/nodes/<slug:node>/cordon", machines.MachineCordonView.as_view()),
-    path("run-diagnoses", verdicts.DiagnosesView.as_view()),
+    path("run-diagnoses", diagnosis.DiagnosesView.as_view()),
     path("comparisons", comparisons.ComparisonsView.as_view()),
     path("comparisons/<large:comparison>", comparisons.ComparisonView.as_view()),
     path("run-costs", costs.CostsView.as_view()),

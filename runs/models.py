@@ -5,7 +5,7 @@ from runs.access.models.tokens import ApiToken, TokenIssuer
 from runs.alerts.models.alert_rules import AlertRule, AlertSilence
 from runs.alerts.models.alerts import Alert, AlertDelivery
 from runs.deployment.models.deployment import ServerNotice, SizeSample
-from runs.deployment.models.parts import PART_KINDS, ProcessHeartbeat
+from runs.deployment.models.process_heartbeats import PART_KINDS, ProcessHeartbeat
 from runs.events.models import RunEvent
 from runs.lifecycle.models.notes import RunNote
 from runs.lifecycle.models.runs import (

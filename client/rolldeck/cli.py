@@ -63,7 +63,7 @@ def _run(words: list[str]) -> int:
         print(f"rolldeck: {error}", file=sys.stderr)
         return 1
     print(json.dumps(answer, indent=2) if args.json else args.shown(answer))
-    return 1 if isinstance(answer, dict) and answer.get("verdict") == "refused" else 0
+    return 1 if isinstance(answer, dict) and answer.get("result") == "refused" else 0
 
 
 def build_parser(further: Iterable[EntryPoint] = ()) -> argparse.ArgumentParser:
@@ -90,7 +90,7 @@ def build_parser(further: Iterable[EntryPoint] = ()) -> argparse.ArgumentParser:
     runs.add_argument("--status", help="only runs in this status")
     show = command("show", "show a run with its configuration", command=_show, shown=_run_line)
     show.add_argument("run", metavar="RUN")
-    why = command("why", "show what limits a run, and what to do", command=_why, shown=_verdict)
+    why = command("why", "show what limits a run, and what to do", command=_why, shown=_diagnosis)
     why.add_argument("run", metavar="RUN")
     launch = command("launch", "create a run and start it", command=_launch, shown=_run_line)
     _add_run(launch)
@@ -171,10 +171,10 @@ def _show(connection: Connection, args: argparse.Namespace) -> object:
 
 def _why(connection: Connection, args: argparse.Namespace) -> object:
     path = f"/api/v1/runs/{quote(args.run, safe='')}/pipeline"
-    return connection.json(Call(method="GET", path=path))["verdict"]
+    return connection.json(Call(method="GET", path=path))["diagnosis"]
 
 
-def _verdict(found: Row) -> str:
+def _diagnosis(found: Row) -> str:
     lines = [found["sentence"], *(f"  {each}" for each in found["proof"])]
     return "\n".join([*lines, *([f"What to do: {found['change']}"] if found["change"] else [])])
 
@@ -206,7 +206,7 @@ def _run_line(run: Row) -> str:
 
 
 def _findings(check: Row) -> str:
-    lines = [f"{check['verdict']} after {check['seconds']:g} s"]
+    lines = [f"{check['result']} after {check['seconds']:g} s"]
     for one in check["findings"]:
         place = f" ({one['field']})" if one["field"] else ""
         lines.append(f"{one['level']:<8}{one['subject']}{place}: {one['message']}")

@@ -14,14 +14,6 @@ import numpy as np
 from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
-from rolldeck.errands import (
-    CordonOrder,
-    LogRequest,
-    MachineOrder,
-    RecordingOrder,
-    RestartOrder,
-    StacksRequest,
-)
 from rolldeck.fleet_wire import Count as Count
 from rolldeck.fleet_wire import FleetEvent as FleetEvent
 from rolldeck.fleet_wire import Name as Name
@@ -30,6 +22,14 @@ from rolldeck.fleet_wire import SlotReport as SlotReport
 from rolldeck.fleet_wire import StageTiming as StageTiming
 from rolldeck.fleet_wire import Step as Step
 from rolldeck.fleet_wire import WorkerEnding as WorkerEnding
+from rolldeck.operator_requests import (
+    CordonOrder,
+    LogRequest,
+    MachineOrder,
+    RecordingOrder,
+    RestartOrder,
+    StacksRequest,
+)
 from rolldeck.weights_wire import LargeCount
 from rolldeck.weights_wire import TensorSpec as TensorSpec
 from rolldeck.weights_wire import WeightsManifest as WeightsManifest

@@ -11,7 +11,7 @@ class ProjectConfig(AppConfig):
     def ready(self) -> None:
         """Register the check of unsafe settings and the cluster parts of live pages."""
         from config import binding  # noqa: F401 registers a check
-        from config.cluster.reading import cluster_admin_part, cluster_part
+        from config.cluster.status import cluster_admin_part, cluster_part
         from runs.deployment.services.global_topics import CLUSTER, CLUSTER_ADMIN
         from web.live.parts import register_global_part
 

@@ -54,16 +54,16 @@ def let_jobs_be_traced(**_: Any) -> None:
 @worker_ready.connect
 def start_worker_heartbeat(sender: Any, **_: Any) -> None:
     """Start the worker's heartbeats, with its queues and its concurrency."""
-    from config import pulse  # Django's applications load first
+    from config import heartbeats
 
     queues = sorted(sender.app.amqp.queues.consume_from)
     told = {"queues": queues, "concurrency": sender.controller.concurrency}
-    pulse.begin("worker", name=str(sender.hostname), tell=lambda: told, forks=True)
+    heartbeats.begin("worker", name=str(sender.hostname), tell=lambda: told, forks=True)
 
 
 @beat_init.connect
 def start_scheduler_heartbeat(**_: Any) -> None:
     """Start the heartbeats of the process that starts the periodic jobs."""
-    from config import pulse
+    from config import heartbeats
 
-    pulse.begin("clock", forks=True)
+    heartbeats.begin("clock", forks=True)

@@ -14,8 +14,8 @@ from django.conf import settings
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from buffer.items.api.delivery import HUNG_UP, WHEN_READ
-from config.answer_receipts import AnswerReceipts, Note
 from config.large_writes import LargeWrites
+from config.response_receipts import AnswerReceipts, Note
 from web.http.problems import PROBLEM_TYPE, problem_of
 from web.rules.errors import ApiError
 

@@ -1,9 +1,8 @@
 """Entry point of the web server: the application, with heartbeats of the process."""
 
+from config import heartbeats
 from config.asgi import application
 
-from config import pulse  # isort: skip  Django's applications load with the line above
-
-pulse.begin("web")
+heartbeats.begin("web")
 
 __all__ = ["application"]

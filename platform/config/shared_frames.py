@@ -16,7 +16,7 @@ from websockets.extensions.permessage_deflate import (
 from websockets.frames import Frame, Opcode
 from websockets.protocol import State
 
-from config.patient_sockets import PatientSockets
+from config.socket_timeouts import PatientSockets
 
 PACKED_FROM_BYTES: Final = 2048
 """Minimum size for compression; a shorter message fits into two packets."""

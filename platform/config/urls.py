@@ -5,7 +5,7 @@ from django.urls import include, path
 from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerSplitView
 
 from config import admin_login, error_codes, health
-from config.cluster.kept import RetentionView
+from config.cluster.retention import RetentionView
 from config.cluster.view import ClusterView, ServerView
 from config.licences import LicencesView
 from config.root import root

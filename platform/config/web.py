@@ -12,7 +12,7 @@ from typing import Final
 import uvicorn
 from uvicorn.supervisors import Multiprocess
 
-from config.patient_sockets import PATIENCE_SECONDS, PING_SECONDS
+from config.socket_timeouts import PATIENCE_SECONDS, PING_SECONDS
 
 GRACE_SECONDS: Final = 2
 BACKLOG: Final = 2048

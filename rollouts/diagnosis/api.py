@@ -8,7 +8,7 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from rollouts.diagnosis.queries.pipelines import pipeline_of, verdicts
+from rollouts.diagnosis.queries.pipelines import diagnoses, pipeline_of
 from rollouts.diagnosis.schemas import DiagnosisList, Pipeline
 from runs.access.api.permissions import Readers
 from runs.lifecycle.queries.runs import readable_run
@@ -44,7 +44,7 @@ class DiagnosesView(APIView):
             word.isascii() and word.isdigit() and len(word) < 19 for word in words
         ):
             raise bodies.InvalidBody("ids", f"must be 1 to {RUNS_AT_MOST} comma-separated ids")
-        found = verdicts([int(word) for word in words], now=timezone.now())
+        found = diagnoses([int(word) for word in words], now=timezone.now())
         return bodies.answer(DiagnosisList(results=found))
 
 

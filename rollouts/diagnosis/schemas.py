@@ -57,7 +57,7 @@ class Pipeline(Struct, frozen=True, kw_only=True):
     """Running workers that have reported within seconds."""
     stages: list[PipelineStage]
     """In the order of the data flow; for an outside run only those visible to the server."""
-    verdict: PipelineDiagnosis
+    diagnosis: PipelineDiagnosis
     batches: BatchTimes
     arriving: float | None
     """Items per second into the queue."""

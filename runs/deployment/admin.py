@@ -1,7 +1,7 @@
 """Admin of size samples, the announcement and processes."""
 
 from runs.deployment.models.deployment import ServerNotice, SizeSample
-from runs.deployment.models.parts import ProcessHeartbeat
+from runs.deployment.models.process_heartbeats import ProcessHeartbeat
 from web.admin.read_only import register_read_only
 
 register_read_only(

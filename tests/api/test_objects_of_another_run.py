@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 from rest_framework.test import APIClient
 
-from rolldeck.errands import RecordingUpdate
+from rolldeck.operator_requests import RecordingUpdate
 from rolldeck.wire import encode
 from runs.lifecycle.models.runs import Run
 from tests.factories import make_run, make_token, make_user

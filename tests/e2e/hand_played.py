@@ -14,7 +14,13 @@ from typing import Any, Final
 import httpx
 import msgspec
 
-from rolldeck.errands import RECORDING_TYPE, LogLines, LogRequest, RecordedEpisode, RecordingUpdate
+from rolldeck.operator_requests import (
+    RECORDING_TYPE,
+    LogLines,
+    LogRequest,
+    RecordedEpisode,
+    RecordingUpdate,
+)
 from rolldeck.wire import (
     EpisodeWindow,
     FleetControl,

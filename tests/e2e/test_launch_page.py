@@ -21,9 +21,9 @@ def findings(page: Page, field: str) -> Locator:
     return page.locator(f"[data-finding='{field}']")
 
 
-def check(page: Page, verdict: str) -> None:
+def check(page: Page, result: str) -> None:
     page.get_by_role("button", name="Check", exact=True).click()
-    expect(page.locator(f"[data-verdict={verdict}]")).to_be_visible(timeout=CHECKED_WITHIN_MS)
+    expect(page.locator(f"[data-result={result}]")).to_be_visible(timeout=CHECKED_WITHIN_MS)
 
 
 @pytest.fixture

@@ -160,8 +160,8 @@ def test_the_overview_says_what_holds_the_run_up_and_what_came_last(
 ) -> None:
     page = signed_in
     page.goto("/runs/seed-atropos-mix")
-    verdict = page.get_by_role("region", name="Diagnosis")
-    expect(verdict).to_contain_text(re.compile(r"\w+.*\."))
+    diagnosis = page.get_by_role("region", name="Diagnosis")
+    expect(diagnosis).to_contain_text(re.compile(r"\w+.*\."))
     alerts = page.get_by_role("region", name="Alerts of this run")
     expect(alerts.locator("[data-alert-id]").first).to_be_visible()
     newest_ones = page.get_by_role("region", name="Newest trajectories")
@@ -170,7 +170,7 @@ def test_the_overview_says_what_holds_the_run_up_and_what_came_last(
     expect(page).to_have_url(re.compile(r"/runs/seed-atropos-mix/groups/\d+"))
 
     page.go_back()
-    verdict.get_by_role("link", name="View pipeline").click()
+    diagnosis.get_by_role("link", name="View pipeline").click()
     expect(page).to_have_url(re.compile("/runs/seed-atropos-mix/pipeline$"))
     # An ended run has no diagnosis.
     page.goto("/runs/seed-cartpole-sweep-0")

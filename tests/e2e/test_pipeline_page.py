@@ -32,12 +32,12 @@ def test_a_live_fleet_shows_its_way_and_what_holds_it_up(
         expect(stage(page, name)).to_be_visible()
     expect(stage(page, "step")).to_contain_text("env steps per second")
     told = seeded_deck.get(f"/api/v1/runs/{LIVE}/pipeline")
-    verdict = page.get_by_role("region", name="Diagnosis")
-    expect(verdict.get_by_role("heading", level=2)).not_to_be_empty()
+    diagnosis = page.get_by_role("region", name="Diagnosis")
+    expect(diagnosis.get_by_role("heading", level=2)).not_to_be_empty()
     assert told["workers"] > 0
     # The diagnosis and the marked stage agree, however often they change.
     slowest = page.locator("ol [data-slowest]")
-    named = verdict.get_attribute("data-stage")
+    named = diagnosis.get_attribute("data-stage")
     if named != "none":
         expect(slowest).to_have_attribute("data-stage", named or "")
         expect(slowest).to_contain_text("bottleneck")

@@ -132,7 +132,7 @@ def test_a_silent_run_is_unknown_wherever_its_chip_stands_and_no_launch_hides_it
     fleet = HandPlayedFleet(deck, run, is_replaced=True)
     in_its_header = page.locator(".run-title [data-state]")
     of_the_fleet = page.locator("[data-fleet-state] [data-state]")
-    verdict = page.get_by_role("region", name="Diagnosis")
+    diagnosis = page.get_by_role("region", name="Diagnosis")
 
     def is_unknown(chip: Locator, why: str) -> None:
         expect(chip).to_have_attribute("data-state", "unknown", timeout=30_000)
@@ -149,9 +149,9 @@ def test_a_silent_run_is_unknown_wherever_its_chip_stands_and_no_launch_hides_it
             # The applied settings and the last figures are unconfirmed.
             expect(page.locator("[data-arrival]")).to_have_count(0)
             expect(page.locator("[data-unproven]")).to_have_count(1)
-            expect(verdict).to_contain_text(re.compile("No reports from the fleet for .*: its"))
+            expect(diagnosis).to_contain_text(re.compile("No reports from the fleet for .*: its"))
             page.get_by_role("navigation", name="Tabs of").get_by_text("Overview").click()
-            expect(verdict).to_contain_text("its state is unknown")
+            expect(diagnosis).to_contain_text("its state is unknown")
             page.goto("/runs")
             row = page.locator("tr[data-row]").filter(has=page.get_by_role("link", name=run))
             is_unknown(row.locator("[data-state]:visible"), "its manager does not report")

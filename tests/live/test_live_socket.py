@@ -409,14 +409,14 @@ async def test_a_change_of_status_brings_its_diagnosis_at_once() -> None:
     run = await in_database(make_run)()
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         snapshot = await page.watch("run:alpha")
-        assert snapshot["parts"]["verdict"]["run_status"] == "running"
+        assert snapshot["parts"]["diagnosis"]["run_status"] == "running"
 
         await ask(run, RunVerb.PAUSE)
         delta = await page.hear_parts()
-        while "verdict" not in delta["parts"]:
+        while "diagnosis" not in delta["parts"]:
             delta = await page.hear_parts()
 
-        assert delta["parts"]["verdict"]["run_status"] == "paused"
-        assert delta["parts"]["verdict"]["sentence"].startswith("The run is paused")
+        assert delta["parts"]["diagnosis"]["run_status"] == "paused"
+        assert delta["parts"]["diagnosis"]["sentence"].startswith("The run is paused")
         # Only announced changes have a commit time.
         assert delta["committed_at"] is not None

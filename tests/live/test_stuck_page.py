@@ -9,7 +9,7 @@ import pytest
 from asgiref.sync import sync_to_async
 
 from config.asgi import application
-from config.patient_sockets import NOT_READING
+from config.socket_timeouts import NOT_READING
 from runs.deployment.services.hub import hub
 from tests.factories import make_run
 from tests.lazy_pages import lazy, rest_of, served

@@ -9,7 +9,7 @@ from typing import Any
 
 import psutil
 
-from rolldeck.errands import MachineOrder
+from rolldeck.operator_requests import MachineOrder
 from rolldeck.wire import FleetReport, WorkerReport
 from rollouts.control.services.ray_cluster import disconnect_from_ray
 from rollouts.fleet.process.settings import FleetSettings

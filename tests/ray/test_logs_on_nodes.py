@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rolldeck.errands import LogLines, LogRequest
+from rolldeck.operator_requests import LogLines, LogRequest
 from tests.ray.fleets import SmallFleet, connected, eventually, runs_on, small_fleet
 from tests.ray_nodes import RayNodes, ray_nodes
 

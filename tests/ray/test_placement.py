@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rolldeck.errands import MachineOrder
+from rolldeck.operator_requests import MachineOrder
 from tests.ray.fleets import (
     SmallFleet,
     connected,

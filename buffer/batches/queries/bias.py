@@ -56,7 +56,7 @@ class Bias:
     served: Side
     dropped_against_served: bias.Distances
     served_against_admitted: bias.Distances
-    verdict: str
+    summary: str
 
 
 def bias_of(run: Run, *, window_seconds: float) -> Bias:
@@ -76,7 +76,7 @@ def bias_of(run: Run, *, window_seconds: float) -> Bias:
         served=_side(served),
         dropped_against_served=bias.distances(dropped, served),
         served_against_admitted=bias.distances(served, admitted),
-        verdict=bias.verdict(dropped, served, unit="groups" if run.takes_groups else "fragments"),
+        summary=bias.sentence(dropped, served, unit="groups" if run.takes_groups else "fragments"),
     )
 
 

@@ -102,7 +102,7 @@ def by_chance(count: int, other: int) -> float:
     return 1.63 * float(np.sqrt((count + other) / (count * other)))
 
 
-def verdict(dropped: Items, served: Items, *, unit: str) -> str:
+def sentence(dropped: Items, served: Items, *, unit: str) -> str:
     """Return a sentence that describes the selection bias, if any.
 
     Args:

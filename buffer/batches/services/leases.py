@@ -173,10 +173,10 @@ def _acknowledge_delivered(held: list[Batch], *, asked_at: datetime) -> Batch | 
             sending_since=batch.sending_since,
             sender_is_alive=senders.is_alive(batch.sender),
         )
-        verdict = delivery.on_next_request(now=asked_at)
-        if verdict is Next.CONFIRM:
+        decision = delivery.on_next_request(now=asked_at)
+        if decision is Next.CONFIRM:
             _confirm(batch)
-        elif verdict is Next.SEND_AGAIN and again is None:
+        elif decision is Next.SEND_AGAIN and again is None:
             again = batch
     return again
 

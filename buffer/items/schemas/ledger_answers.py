@@ -42,7 +42,7 @@ class BiasAnswer(Struct, frozen=True, kw_only=True):
     served: BiasSide
     dropped_against_served: BiasDistances
     served_against_admitted: BiasDistances
-    verdict: str
+    summary: str
 
 
 class EnvironmentLedger(KindLedger, frozen=True, kw_only=True):

@@ -4341,7 +4341,7 @@ export interface components {
             served: components["schemas"]["BiasSide"];
             dropped_against_served: components["schemas"]["BiasDistances"];
             served_against_admitted: components["schemas"]["BiasDistances"];
-            verdict: string;
+            summary: string;
         };
         /**
          * BiasDistances
@@ -6767,7 +6767,7 @@ export interface components {
             unit: "fragments" | "sequences";
             workers: number;
             stages: components["schemas"]["PipelineStage"][];
-            verdict: components["schemas"]["PipelineDiagnosis"];
+            diagnosis: components["schemas"]["PipelineDiagnosis"];
             batches: components["schemas"]["BatchTimes"];
             arriving: number | null;
             handed_out: number | null;
@@ -7454,7 +7454,7 @@ export interface components {
          */
         RunCheck: {
             /** @enum {unknown} */
-            verdict: "ready" | "refused" | "risky";
+            result: "ready" | "refused" | "risky";
             config: Record<string, unknown> | null;
             findings: components["schemas"]["FindingRow"][];
             seconds: number;
@@ -7628,7 +7628,7 @@ export interface components {
             ledger?: components["schemas"]["LedgerPart"];
             newest?: components["schemas"]["NewestTrajectories"] | null;
             fleet?: components["schemas"]["FleetState"];
-            verdict?: components["schemas"]["PipelineDiagnosis"];
+            diagnosis?: components["schemas"]["PipelineDiagnosis"];
             curriculum?: components["schemas"]["CurriculumSummary"] | null;
             weights?: components["schemas"]["WeightsProgress"] | null;
             metrics?: components["schemas"]["MetricNews"];

@@ -42,7 +42,7 @@ async function pollRun(name: string, shown: TopicState): Promise<PollAnswer> {
     body(api.GET("/api/v1/runs/{run}/episodes", { params: { ...params, query: { after_id: last } } })),
   ]);
   return {
-    parts: { run, newest, ledger, fleet, verdict: pipeline.verdict, queue: queueOf(run, ledger) },
+    parts: { run, newest, ledger, fleet, diagnosis: pipeline.diagnosis, queue: queueOf(run, ledger) },
     series: {
       events: [...events.results].reverse(),
       episodes: [...episodes.results].reverse(),

@@ -7,7 +7,7 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from config.cluster.messages import Cluster, Deck
-from config.cluster.reading import cluster_status
+from config.cluster.status import cluster_status
 from config.versions import own_version
 from runs.access.api.identity import caller_of, person_of
 from runs.access.api.permissions import Known, Readers

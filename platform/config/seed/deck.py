@@ -11,9 +11,9 @@ import numpy as np
 from django.db import transaction
 
 from config.seed import alerts, events, fleet_runs, language_run, outside_runs, writings
+from config.seed.fake_fleet import FakeFleet
 from config.seed.fleet_runs import FleetPlan
 from config.seed.fragments import SPEC
-from config.seed.played_fleet import FakeFleet
 from config.seed.scale import ACTOR, PREFIX, Scale, story
 from rollouts.control.services.launches import record_manager_ended
 from rollouts.fleet.manager.reports import StaleIncarnation

@@ -15,9 +15,9 @@ from buffer.items.models.items import Batch
 from buffer.items.rules.states import DropReason
 from buffer.payloads.services.cleanup import drop_open
 from config.seed import curves
+from config.seed.fake_fleet import SLOTS, FakeFleet
 from config.seed.fragments import SPEC, Slot
 from config.seed.people import owner
-from config.seed.played_fleet import SLOTS, FakeFleet
 from config.seed.scale import ACTOR, Story
 from config.seed.worker_ids import incarnation_of
 from rolldeck import safetensors

@@ -8,10 +8,10 @@ from numpy.random import default_rng
 from buffer.batches.services.leases import take
 from buffer.ingest.services.groups import accept_groups
 from config.seed import curves
+from config.seed.fake_fleet import FakeFleet
 from config.seed.fleet_runs import TRAINER, complete, date_batches, measure, publish, train_on
 from config.seed.groups import scored
 from config.seed.people import owner
-from config.seed.played_fleet import FakeFleet
 from config.seed.scale import ACTOR, Story
 from config.seed.texts import Problem, reversal
 from config.seed.worker_ids import worker_id

@@ -64,8 +64,8 @@ def tool_problem(random: np.random.Generator, answers: int) -> Problem:
     told, scores = [], []
     for _ in range(answers):
         is_right = bool(random.random() < 0.6)
-        verdict = (degrees < 12) == is_right
-        word = "Yes, take" if verdict else "No, leave"
+        is_suitable = (degrees < 12) == is_right
+        word = "Yes, take" if is_suitable else "No, leave"
         told.append(
             [
                 {"role": "assistant", "content": f'<tool>weather("{city}")</tool>'},

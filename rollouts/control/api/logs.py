@@ -11,7 +11,7 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from rolldeck.errands import LogLines
+from rolldeck.operator_requests import LogLines
 from rollouts.control.api.queries import wait_of
 from rollouts.control.queries.fleets import fleet_log
 from rollouts.control.schemas.fleets import FleetLog

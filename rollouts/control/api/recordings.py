@@ -12,7 +12,7 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from rolldeck.errands import RECORDING_TYPE, RecordingUpdate
+from rolldeck.operator_requests import RECORDING_TYPE, RecordingUpdate
 from rollouts.control.queries import recordings as queries_recordings
 from rollouts.control.queries.recordings import film, recording_row, recordings
 from rollouts.control.schemas.fleets import RecordingRequest, RecordingRow, Recordings

@@ -73,7 +73,9 @@ class FleetControlView(WaitingView):
         return self.wait(
             # Pushes change the free space of the buffer; their receipts report it.
             WaitQueue(
-                run_id=run_id, wanted=("control", after), parts=frozenset({"run", "errands"})
+                run_id=run_id,
+                wanted=("control", after),
+                parts=frozenset({"run", "operator_requests"}),
             ),
             seconds=seconds,
             look=look,

@@ -12,7 +12,7 @@ from rolldeck.wire import FleetControl
 from rollouts.control.models.fleets import EnvSlot, Fleet, FleetWorker, LogRequest
 from rollouts.control.queries import machines, pending_commands
 from rollouts.control.rules import control
-from rollouts.control.rules.proof import UNKNOWN_AFTER, Heard
+from rollouts.control.rules.last_reports import UNKNOWN_AFTER, Heard
 from rollouts.control.rules.reconcile import Action, FleetView, decide, desired_of
 from rollouts.control.schemas.fleets import FleetLog, FleetState, SlotState, WorkerState
 from runs.lifecycle.models.runs import Run
@@ -50,7 +50,7 @@ def control_of(run_id: int) -> FleetControl:
     asked += [restart.incarnation for restart in restarts]
     asked += [f"cordon {cordon.worker}" for cordon in cordons]
     asked += [f"machine {machine.node}" for machine in closed]
-    fingerprint = control.fingerprint(**orders, errands=asked)
+    fingerprint = control.fingerprint(**orders, operator_requests=asked)
     return FleetControl(
         fingerprint=fingerprint,
         log_requests=logs,

@@ -4,12 +4,12 @@ from typing import Any
 
 from django.db.models import Q
 
-from rolldeck.errands import MachineOrder
+from rolldeck.operator_requests import MachineOrder
 from rollouts.control.models.fleets import Fleet, FleetWorker
 from rollouts.control.models.machines import MachineCordon
 from rollouts.control.queries.page_cursor import ABSENT
 from rollouts.control.schemas.machines import MachineCordonRow
-from runs.deployment.models.parts import ProcessHeartbeat
+from runs.deployment.models.process_heartbeats import ProcessHeartbeat
 
 
 def nodes_seen() -> list[dict[str, Any]]:

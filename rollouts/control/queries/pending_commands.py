@@ -6,7 +6,7 @@ from typing import Final
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 
-from rolldeck import errands
+from rolldeck import operator_requests
 from rollouts.control.models.fleets import FleetWorker, LogRequest, Recording
 
 LOG_WANTED_FOR: Final = timedelta(seconds=15)
@@ -14,20 +14,20 @@ LOG_WANTED_FOR: Final = timedelta(seconds=15)
 LOGS_AT_ONCE: Final = 64
 
 
-def pending_logs(run_id: int) -> list[errands.LogRequest]:
+def pending_logs(run_id: int) -> list[operator_requests.LogRequest]:
     """Return the unanswered log requests of the last seconds."""
     found = _unanswered(run_id, "log").values_list("request", "worker", "slot", "lines")
     return [
-        errands.LogRequest(id=str(request), worker=worker, slot=slot, lines=lines)
+        operator_requests.LogRequest(id=str(request), worker=worker, slot=slot, lines=lines)
         for request, worker, slot, lines in found[:LOGS_AT_ONCE]
     ]
 
 
-def pending_stacks(run_id: int) -> list[errands.StacksRequest]:
+def pending_stacks(run_id: int) -> list[operator_requests.StacksRequest]:
     """Return the unanswered requests for stacks of the last seconds."""
     found = _unanswered(run_id, "stacks").values_list("request", "worker", "incarnation")
     return [
-        errands.StacksRequest(id=str(request), worker=worker, incarnation=incarnation)
+        operator_requests.StacksRequest(id=str(request), worker=worker, incarnation=incarnation)
         for request, worker, incarnation in found[:LOGS_AT_ONCE]
         if worker is not None
     ]
@@ -43,27 +43,28 @@ def _unanswered(run_id: int, kind: str) -> QuerySet[LogRequest]:
     return asked.order_by("pk")
 
 
-def pending_restarts(run_id: int) -> list[errands.RestartOrder]:
+def pending_restarts(run_id: int) -> list[operator_requests.RestartOrder]:
     """Return the workers to replace, without those already replaced."""
     asked = FleetWorker.objects.filter(fleet__run_id=run_id, restart_of=F("incarnation"))
     rows = asked.order_by("index").values_list("index", "incarnation", "restart_reason")
     return [
-        errands.RestartOrder(worker=index, incarnation=incarnation, reason=reason)
+        operator_requests.RestartOrder(worker=index, incarnation=incarnation, reason=reason)
         for index, incarnation, reason in rows
     ]
 
 
-def pending_cordons(run_id: int) -> list[errands.CordonOrder]:
+def pending_cordons(run_id: int) -> list[operator_requests.CordonOrder]:
     """Return the cordoned workers."""
     asked = FleetWorker.objects.filter(fleet__run_id=run_id).exclude(cordoned_at=None)
     rows = asked.order_by("index").values_list("index", "cordon_reason")
-    return [errands.CordonOrder(worker=index, reason=reason) for index, reason in rows]
+    return [operator_requests.CordonOrder(worker=index, reason=reason) for index, reason in rows]
 
 
-def pending_recordings(run_id: int) -> list[errands.RecordingOrder]:
+def pending_recordings(run_id: int) -> list[operator_requests.RecordingOrder]:
     """Return the requested recordings, including those in progress."""
     found = Recording.objects.filter(run_id=run_id, state__in=["requested", "recording"])
     rows = found.order_by("requested_at", "pk").values_list("pk", "wanted_worker", "wanted_slot")
     return [
-        errands.RecordingOrder(id=str(pk), worker=worker, slot=slot) for pk, worker, slot in rows
+        operator_requests.RecordingOrder(id=str(pk), worker=worker, slot=slot)
+        for pk, worker, slot in rows
     ]

@@ -16,12 +16,12 @@ def fingerprint(
     admission_remaining: int,
     num_workers: int = 0,
     weights_command: int = 0,
-    errands: Iterable[str] = (),
+    operator_requests: Iterable[str] = (),
 ) -> str:
     """Return a short text that differs whenever one of the arguments does.
 
-    `errands` are the ids of operator requests, in any stable order.
+    `operator_requests` are the ids of operator requests, in any stable order.
     """
     numbers = map(str, (epoch, policy_step, num_workers, weights_command))
-    orders = "/".join([desired, *numbers, *errands]).encode()
+    orders = "/".join([desired, *numbers, *operator_requests]).encode()
     return f"{hashlib.blake2s(orders, digest_size=6).hexdigest()}.{admission_remaining}"

@@ -6,7 +6,7 @@ from django.db import transaction
 
 from rollouts.control.services.machine_cordons import follow_machines
 from rollouts.control.services.ray_cluster import Cluster, ClusterUnreachable
-from runs.deployment.models.parts import ProcessHeartbeat
+from runs.deployment.models.process_heartbeats import ProcessHeartbeat
 from runs.deployment.services.heartbeats import record_failed_check, record_heartbeat
 
 KIND = "ray"

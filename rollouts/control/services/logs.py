@@ -11,7 +11,7 @@ from typing import Final
 from django.db import transaction
 from django.db.models import F, Q
 
-from rolldeck.errands import LogLines
+from rolldeck.operator_requests import LogLines
 from rollouts.control.models.fleets import FleetWorker, LogRequest
 from rollouts.fleet.process import log_text
 from web.live.announcements import announce
@@ -52,7 +52,7 @@ def ask_for_log(
         return row
     row.request, row.asked_at, row.lines = uuid.uuid4(), now, lines
     row.save(update_fields=["request", "asked_at", "lines"])
-    announce(run_id, "errands")
+    announce(run_id, "operator_requests")
     return row
 
 

@@ -116,4 +116,4 @@ def _tell() -> None:
     """Notify the pages that show machines, and all fleets: any may have workers there."""
     announce(NO_RUN, "cluster")
     for run_id in Fleet.objects.exclude(incarnation="").values_list("run_id", flat=True):
-        announce(run_id, "errands")
+        announce(run_id, "operator_requests")

@@ -10,7 +10,7 @@ from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 from django.db import transaction
 
-from rolldeck.errands import RecordingUpdate
+from rolldeck.operator_requests import RecordingUpdate
 from rollouts.control.models.fleets import Recording
 from rollouts.control.schemas.fleets import RecordingRequest
 from rollouts.fleet.process import log_text
@@ -84,7 +84,7 @@ def request_recordings(
         reason=wanted.reason,
         now=now,
     )
-    announce(run_id, "errands", "recordings")
+    announce(run_id, "operator_requests", "recordings")
     return rows
 
 

@@ -37,7 +37,7 @@ def cordon_worker(
             now=now,
             details={"worker": index, "incarnation": wanted.incarnation},
         )
-        announce(run_id, "errands", "fleet")
+        announce(run_id, "operator_requests", "fleet")
     else:
         seat.demand(wanted.incarnation)
 
@@ -63,4 +63,4 @@ def uncordon_worker(
             now=now,
             details={"worker": index},
         )
-        announce(run_id, "errands", "fleet")
+        announce(run_id, "operator_requests", "fleet")

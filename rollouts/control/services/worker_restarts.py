@@ -37,6 +37,6 @@ def restart_worker(
             reason=wanted.reason,
             now=now,
         )
-        announce(run_id, "errands", "fleet")
+        announce(run_id, "operator_requests", "fleet")
     else:
         seat.demand(wanted.incarnation)

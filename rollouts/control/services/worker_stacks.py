@@ -50,4 +50,4 @@ def ask_for_stacks(
         now=now,
         details={"worker": index, "incarnation": wanted.incarnation},
     )
-    announce(run_id, "errands")
+    announce(run_id, "operator_requests")

@@ -11,7 +11,7 @@ from buffer.batches.queries.trainer_pace import TrainerPace, trainer_pace
 from rolldeck.wire import StageTiming
 from rollouts.control.models.fleets import Fleet, FleetWorker
 from rollouts.control.queries.fleets import last_reports
-from rollouts.control.rules.proof import UNKNOWN_AFTER
+from rollouts.control.rules.last_reports import UNKNOWN_AFTER
 from rollouts.diagnosis.rules import bottleneck, flow
 from rollouts.diagnosis.schemas import BatchTimes, Pipeline, PipelineDiagnosis, PipelineStage
 from rollouts.fleet.process.spans import mean_shares, timing_of
@@ -39,7 +39,7 @@ def pipeline_of(run: Run, *, now: datetime) -> Pipeline:
         unit="sequences" if run.takes_groups else "fragments",
         workers=facts.workers,
         stages=[PipelineStage(**asdict(stage)) for stage in flow.stages(facts)],
-        verdict=_judged(run, facts),
+        diagnosis=_diagnosed(run, facts),
         batches=BatchTimes(
             in_transit=_timing(rates.delivery_seconds), with_trainer=_timing(rates.train_seconds)
         ),
@@ -57,13 +57,13 @@ def pipeline_of(run: Run, *, now: datetime) -> Pipeline:
 def diagnosis_of(run_id: int, *, now: datetime) -> PipelineDiagnosis:
     """Return the diagnosis of a run, equal to that of its pipeline."""
     run = Run.objects.get(pk=run_id)
-    return _judged(run, facts_of(run, now=now))
+    return _diagnosed(run, facts_of(run, now=now))
 
 
-def verdicts(run_ids: Sequence[int], *, now: datetime) -> dict[int, PipelineDiagnosis]:
+def diagnoses(run_ids: Sequence[int], *, now: datetime) -> dict[int, PipelineDiagnosis]:
     """Return the diagnoses of several runs; deleted runs are omitted."""
     runs = Run.objects.filter(pk__in=run_ids)
-    return {run.pk: _judged(run, facts_of(run, now=now)) for run in runs}
+    return {run.pk: _diagnosed(run, facts_of(run, now=now)) for run in runs}
 
 
 def facts_of(run: Run, *, now: datetime) -> flow.Facts:
@@ -76,7 +76,7 @@ def facts_of(run: Run, *, now: datetime) -> flow.Facts:
     )
 
 
-def _judged(run: Run, facts: flow.Facts) -> PipelineDiagnosis:
+def _diagnosed(run: Run, facts: flow.Facts) -> PipelineDiagnosis:
     return PipelineDiagnosis(**asdict(bottleneck.judge(facts)), run_status=run.status)
 
 

@@ -119,8 +119,8 @@ class EnvironmentApprovalView(APIView):
 
         A denied spec is refused for new runs with the given reason.
         """
-        verdict = read(request, EnvironmentApproval)
-        approve_environment(verdict=verdict, actor=identity_of(request), now=timezone.now())
+        approval = read(request, EnvironmentApproval)
+        approve_environment(approval=approval, actor=identity_of(request), now=timezone.now())
         return HttpResponse(status=204)
 
 

@@ -32,7 +32,7 @@ class RunCheck(Struct, frozen=True, kw_only=True):
     `config` is the resolved configuration with all defaults, null if it is invalid.
     """
 
-    verdict: Literal["ready", "risky", "refused"]
+    result: Literal["ready", "risky", "refused"]
     config: dict[str, Any] | None
     findings: list[FindingRow]
     seconds: float

@@ -57,45 +57,45 @@ def probe_environment(wanted: ProbeEnvironment) -> ProbedEnvironment:
 
 
 @transaction.atomic
-def approve_environment(*, verdict: EnvironmentApproval, actor: str, now: datetime) -> None:
+def approve_environment(*, approval: EnvironmentApproval, actor: str, now: datetime) -> None:
     """Deny a spec to new runs, or allow it again; existing runs continue.
 
     Raises:
         EnvironmentUnknown: If the spec is not registered on this server.
         InvalidApproval: If it is denied without a reason.
     """
-    if not may_be_named(verdict.spec):
+    if not may_be_named(approval.spec):
         raise EnvironmentUnknown(
-            f"{verdict.spec!r} is not registered on this server (see ROLLDECK_ENVIRONMENTS)"
+            f"{approval.spec!r} is not registered on this server (see ROLLDECK_ENVIRONMENTS)"
         )
-    if verdict.is_allowed:
-        changed = bool(DeniedEnvironment.objects.filter(spec=verdict.spec).delete()[0])
+    if approval.is_allowed:
+        changed = bool(DeniedEnvironment.objects.filter(spec=approval.spec).delete()[0])
     else:
-        if not verdict.reason.strip():
+        if not approval.reason.strip():
             raise InvalidApproval(
                 "reason", "must not be empty: it is shown to users who request the environment"
             )
         _, changed = DeniedEnvironment.objects.get_or_create(
-            spec=verdict.spec,
+            spec=approval.spec,
             defaults={
-                "reason": verdict.reason.strip(),
+                "reason": approval.reason.strip(),
                 "denied_at": now,
                 "denied_by": actor[:ACTOR_LENGTH],
             },
         )
     if changed:
-        _audit(verdict, actor=actor, now=now)
+        _audit(approval, actor=actor, now=now)
 
 
-def _audit(verdict: EnvironmentApproval, *, actor: str, now: datetime) -> None:
-    word = "allowed" if verdict.is_allowed else "denied"
+def _audit(approval: EnvironmentApproval, *, actor: str, now: datetime) -> None:
+    word = "allowed" if approval.is_allowed else "denied"
     record_event(
         run_id=None,
         kind=f"environment_{word}",
-        message=f"{word} the environment {verdict.spec} to new runs",
+        message=f"{word} the environment {approval.spec} to new runs",
         actor=actor,
-        reason=verdict.reason,
-        details={"spec": verdict.spec},
+        reason=approval.reason,
+        details={"spec": approval.spec},
         now=now,
     )
 

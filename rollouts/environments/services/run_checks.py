@@ -44,7 +44,7 @@ def check_run(wanted: CheckRun, *, asked_by: User | None = None) -> RunCheck:
     if config is not None:
         found += _static_findings(config)
     return RunCheck(
-        verdict=_verdict(found),
+        result=_result(found),
         config=None if config is None else run_config.to_builtins(config),
         findings=[FindingRow(**asdict(finding)) for finding in found],
         seconds=round(time.monotonic() - began, 2),
@@ -179,7 +179,7 @@ def _of_environment(field: str, spec: str, outcome: Outcome) -> Finding:
     )
 
 
-def _verdict(found: Iterable[Finding]) -> Literal["ready", "risky", "refused"]:
+def _result(found: Iterable[Finding]) -> Literal["ready", "risky", "refused"]:
     levels: set[Any] = {finding.level for finding in found}
     if "error" in levels:
         return "refused"

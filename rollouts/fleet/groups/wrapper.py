@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from rolldeck.errands import LogLines, RecordingOrder, RecordingUpdate
 from rolldeck.errors import RolldeckError
+from rolldeck.operator_requests import LogLines, RecordingOrder, RecordingUpdate
 from rolldeck.wire import SlotReport, WorkerReport
 from rollouts.fleet.engine.checkpoints import CheckpointUnreadable
 from rollouts.fleet.engine.tokenizers import TokenizerUnusable

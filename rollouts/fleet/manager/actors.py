@@ -14,7 +14,7 @@ import ray
 from msgspec.structs import replace
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from rolldeck.errands import LogLines, RecordingOrder
+from rolldeck.operator_requests import LogLines, RecordingOrder
 from rollouts.fleet.manager.worker_placement import (
     WorkerPlacement,
     id_of,

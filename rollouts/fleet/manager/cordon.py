@@ -4,7 +4,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from rolldeck.errands import CordonOrder, MachineOrder
+from rolldeck.operator_requests import CordonOrder, MachineOrder
 from rolldeck.wire import WorkerReport
 from rollouts.fleet.process.loops import EventLog
 

@@ -88,7 +88,7 @@ class RolloutManager:
             "control": self._listen,
             "weights": self._fetch,
             "report": self._report,
-            "errands": self._operator_requests.turn,
+            "operator_requests": self._operator_requests.turn,
         }
         log_files.delete_old_runs(settings)
         self._log = ActorLog(

@@ -13,8 +13,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Final
 
-from rolldeck.errands import LogLines, LogRequest, RecordingOrder, StacksRequest
 from rolldeck.errors import RolldeckError
+from rolldeck.operator_requests import LogLines, LogRequest, RecordingOrder, StacksRequest
 from rolldeck.wire import FleetControl
 from rollouts.fleet.manager.stack_requests import StackRequests
 from rollouts.fleet.manager.worker_pool import WorkerPool

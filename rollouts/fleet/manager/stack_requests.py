@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any, Final, NamedTuple
 
-from rolldeck.errands import LogLines, StacksRequest
 from rolldeck.errors import RolldeckError
+from rolldeck.operator_requests import LogLines, StacksRequest
 from rollouts.fleet.manager.worker_pool import WorkerPool
 from rollouts.fleet.manager.workers import cause_of
 from rollouts.fleet.spool.platform_api import PlatformApi

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from rolldeck.errands import LogLines, RecordingOrder
+from rolldeck.operator_requests import LogLines, RecordingOrder
 from rollouts.fleet.process.settings import WorkerSettings
 from rollouts.fleet.weights.records import Version, WeightsOffer
 from rollouts.fleet.worker.messages import WorkerCommand, WorkerState

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from rolldeck.errands import CordonOrder, MachineOrder, RestartOrder
+from rolldeck.operator_requests import CordonOrder, MachineOrder, RestartOrder
 from rolldeck.wire import EpisodeWindow, WorkerReport
 from rollouts.fleet.manager.worker_supervisor import WorkerSupervisor
 from rollouts.fleet.manager.workers import WorkerSource

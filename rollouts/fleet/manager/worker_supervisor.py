@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from rolldeck.errands import CordonOrder, MachineOrder, RestartOrder
+from rolldeck.operator_requests import CordonOrder, MachineOrder, RestartOrder
 from rolldeck.wire import EpisodeWindow, WorkerReport
 from rollouts.fleet.manager import admission, exit_events
 from rollouts.fleet.manager.cordon import Cordon

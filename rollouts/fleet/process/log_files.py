@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from rolldeck.errands import LogLines
+from rolldeck.operator_requests import LogLines
 from rollouts.fleet.process import log_text
 from rollouts.fleet.process.settings import FleetSettings
 

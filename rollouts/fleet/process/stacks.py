@@ -8,7 +8,7 @@ import traceback
 from types import FrameType
 from typing import Final
 
-from rolldeck.errands import LogLines
+from rolldeck.operator_requests import LogLines
 from rollouts.fleet.process import log_text
 
 FRAMES_AT_MOST: Final = 60

@@ -6,7 +6,6 @@ from urllib.parse import quote
 import msgspec
 
 from rolldeck.downloads import download
-from rolldeck.errands import RECORDING_TYPE, LogLines, RecordingUpdate
 from rolldeck.errors import InvalidAnswer, NotFound
 from rolldeck.http import Call, Connection
 from rolldeck.lessons import (
@@ -17,6 +16,7 @@ from rolldeck.lessons import (
     RolloutTask,
     TaskRequest,
 )
+from rolldeck.operator_requests import RECORDING_TYPE, LogLines, RecordingUpdate
 from rolldeck.wire import (
     FRAGMENTS_TYPE,
     GROUPS_TYPE,

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from rolldeck.errands import MOST_RECORDED_BYTES, RecordedEpisode
+from rolldeck.operator_requests import MOST_RECORDED_BYTES, RecordedEpisode
 from rollouts.fleet.process import log_text
 
 logger = logging.getLogger(__name__)

@@ -12,8 +12,13 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
-from rolldeck.errands import MOST_RECORDED_BYTES, RecordedEpisode, RecordingOrder, RecordingUpdate
 from rolldeck.errors import InvalidRequest, NotFound, RolldeckError
+from rolldeck.operator_requests import (
+    MOST_RECORDED_BYTES,
+    RecordedEpisode,
+    RecordingOrder,
+    RecordingUpdate,
+)
 from rollouts.fleet.steps.env_messages import Recorded
 from rollouts.fleet.steps.recorder import description_of
 

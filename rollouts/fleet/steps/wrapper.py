@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from rolldeck.errands import LogLines, RecordingOrder
+from rolldeck.operator_requests import LogLines, RecordingOrder
 from rolldeck.wire import Fragment, WorkerReport, encode
 from rollouts.fleet.process.settings import WorkerSettings
 from rollouts.fleet.process.stacks import read_stacks

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final, Literal
 
-from rolldeck.errands import LogLines
+from rolldeck.operator_requests import LogLines
 from rolldeck.wire import WorkerReport
 from rollouts.fleet.process import log_files
 from rollouts.fleet.process.log_capture import ActorLog

@@ -12,6 +12,7 @@ from rest_framework.views import APIView
 from buffer.ingest.services.idempotency import PushKey, once
 from rollouts.control.api.queries import SERIES_PARAMETERS, series_page
 from rollouts.metrics.queries import series
+from rollouts.metrics.queries.metric_context import moment
 from rollouts.metrics.queries.metrics import (
     KEYS_AT_MOST,
     SAMPLES_AT_ONCE,
@@ -20,9 +21,9 @@ from rollouts.metrics.queries.metrics import (
     metrics,
     samples_of,
 )
-from rollouts.metrics.queries.moments import moment
 from rollouts.metrics.queries.series import AXES, TIMES, Asked
 from rollouts.metrics.rules.series import X_AT_MOST
+from rollouts.metrics.schemas.metric_context import Moment
 from rollouts.metrics.schemas.metrics import (
     MetricKeys,
     MetricLines,
@@ -32,7 +33,6 @@ from rollouts.metrics.schemas.metrics import (
     MetricsPush,
 )
 from rollouts.metrics.schemas.metrics import MetricsReceipt as Receipt
-from rollouts.metrics.schemas.moments import Moment
 from rollouts.metrics.services.metrics import record_metrics
 from runs.access.api.permissions import Readers, scoped
 from runs.lifecycle.queries.runs import readable_run, readable_run_id, run_named

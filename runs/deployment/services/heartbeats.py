@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from django.db import transaction
 
-from runs.deployment.models.parts import ProcessHeartbeat
+from runs.deployment.models.process_heartbeats import ProcessHeartbeat
 
 FORGOTTEN_AFTER: Final = timedelta(hours=1)
 _TOLD: Final = ("host", "pid", "started_at", "confirmed_at", "version", "details", "problem")

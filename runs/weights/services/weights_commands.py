@@ -161,5 +161,5 @@ def _ordered(
         details={"order": order.number, "pinned_step": step, "newest_step": run.policy_step},
         now=now,
     )
-    announce(run.pk, "errands", "weights", "fleet")
+    announce(run.pk, "operator_requests", "weights", "fleet")
     return order

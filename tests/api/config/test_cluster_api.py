@@ -12,11 +12,11 @@ from django.test import Client
 from kombu.exceptions import OperationalError
 from pytest_django import Settings
 
-from config import celery_app, pulse
-from config.cluster import looks
-from config.cluster.lookout import StatusProbe
+from config import celery_app, heartbeats
+from config.cluster import probes
+from config.cluster.status_probe import StatusProbe
 from rollouts.control.services.cluster_status import record_cluster_nodes
-from runs.deployment.models.parts import ProcessHeartbeat
+from runs.deployment.models.process_heartbeats import ProcessHeartbeat
 from runs.deployment.services.heartbeats import (
     delete_dead_processes,
     delete_silent_processes,
@@ -121,7 +121,7 @@ def test_a_database_that_is_away_is_told_within_libpq_s_patience(
 ) -> None:
     params = {"host": "127.0.0.1", "port": request.getfixturevalue(port), "user": "x"}
     lookout: StatusProbe[Any] = StatusProbe(
-        lambda: looks.database_figures(params), clock=lambda: NOON
+        lambda: probes.database_figures(params), clock=lambda: NOON
     )
 
     lookout.begin()
@@ -132,14 +132,14 @@ def test_a_database_that_is_away_is_told_within_libpq_s_patience(
 
 
 def test_no_worker_is_told_apart_from_no_broker(dead_port: int, settings: Settings) -> None:
-    with pytest.raises(looks.NoWorkerAnswers):
-        looks.active_jobs(celery_app)
+    with pytest.raises(probes.NoWorkerAnswers):
+        probes.active_jobs(celery_app)
 
     away = celery_app.conf.broker_url
     celery_app.conf.broker_url = f"redis://127.0.0.1:{dead_port}/0"
     try:
         with pytest.raises(OperationalError):
-            looks.active_jobs(celery_app)
+            probes.active_jobs(celery_app)
     finally:
         celery_app.conf.broker_url = away
 
@@ -186,7 +186,7 @@ def test_processes_that_are_gone_are_forgotten_by_their_own_host() -> None:
     for name, host, pid in (("a", "here", os.getpid()), ("b", "here", gone), ("c", "there", gone)):
         record_heartbeat(kind="web", name=name, host=host, pid=pid, started_at=NOON, now=NOON)
 
-    assert delete_dead_processes(host="here", is_alive=pulse.is_alive) == 1
+    assert delete_dead_processes(host="here", is_alive=heartbeats.is_alive) == 1
     assert sorted(ProcessHeartbeat.objects.values_list("name", flat=True)) == ["a", "c"]
 
     assert delete_silent_processes(now=NOON + timedelta(minutes=59)) == 0

@@ -26,7 +26,7 @@ def found(answer: dict[str, Any], field: str) -> dict[str, Any]:
 def test_a_preset_is_ready_but_for_a_cluster(operator: APIClient) -> None:
     answer = check(operator, name="alpha", preset="cartpole")
 
-    assert answer["verdict"] == "risky"
+    assert answer["result"] == "risky"
     assert answer["config"]["buffer"]["batch_size"] == 16
     assert "float32 [4]" in found(answer, "environment.spec")["message"]
     assert found(answer, "fleet.num_workers")["level"] == "warning"
@@ -39,7 +39,7 @@ def test_an_environment_that_cannot_be_made_is_an_error(operator: APIClient) -> 
 
     answer = check(operator, preset="cartpole", config=config)
 
-    assert answer["verdict"] == "refused"
+    assert answer["result"] == "refused"
     assert "nonsense" in found(answer, "environment.spec")["message"]
 
 
@@ -48,7 +48,7 @@ def test_a_batch_that_is_no_whole_number_of_groups_is_an_error(operator: APIClie
 
     answer = check(operator, preset="curriculum", config=config)
 
-    assert answer["verdict"] == "refused"
+    assert answer["result"] == "refused"
     assert found(answer, "buffer.batch_size")["remedy"].startswith("Use 96 or 104")
 
 
@@ -70,6 +70,6 @@ def test_what_the_server_would_refuse_is_a_finding_at_its_field(
 
     answer = check(operator, **body)
 
-    assert answer["verdict"] == "refused"
+    assert answer["result"] == "refused"
     assert found(answer, field)["level"] == "error"
     assert found(answer, field)["remedy"]

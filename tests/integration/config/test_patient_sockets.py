@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from websockets.asyncio.client import ClientConnection
 
-from config.patient_sockets import (
+from config.shared_frames import SharedFrames
+from config.socket_timeouts import (
     KERNEL_BYTES,
     NOT_READING,
     PATIENCE_SECONDS,
     PING_SECONDS,
     PatientSockets,
 )
-from config.shared_frames import SharedFrames
 from tests.lazy_pages import PATIENCE, PING, lazy, rest_of, served
 
 # Random data, which compression hardly shrinks.

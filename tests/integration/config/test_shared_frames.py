@@ -11,8 +11,8 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosedOK
 from websockets.extensions.permessage_deflate import ClientPerMessageDeflateFactory
 
-from config.patient_sockets import PATIENCE_SECONDS, PING_SECONDS
 from config.shared_frames import PACKED_FROM_BYTES, framed
+from config.socket_timeouts import PATIENCE_SECONDS, PING_SECONDS
 from tests.lazy_pages import served
 
 LONG = json.dumps([{"größe": number} for number in range(20_000)], ensure_ascii=False)

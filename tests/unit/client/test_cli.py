@@ -33,8 +33,8 @@ FINDING = {
     "message": "100 sequences are not a multiple of the group size 8.",
     "remedy": "Use 96 or 104.",
 }
-REFUSED = {"verdict": "refused", "config": None, "findings": [FINDING], "seconds": 0.5}
-READY = {"verdict": "ready", "findings": []}
+REFUSED = {"result": "refused", "config": None, "findings": [FINDING], "seconds": 0.5}
+READY = {"result": "ready", "findings": []}
 WAITS = {
     "sentence": "No trainer leases the queued batches.",
     "stage": "train",
@@ -54,7 +54,7 @@ def platform(request: Seen) -> Planned:
         problem = {"status": 404, "code": "not_found", "detail": "No run is called gone."}
         return Planned(404, json.dumps(problem).encode())
     answers: dict[str, object] = {
-        "/api/v1/runs/demo/pipeline": {"verdict": WAITS, "stages": []},
+        "/api/v1/runs/demo/pipeline": {"diagnosis": WAITS, "stages": []},
         "/api/v1/run-checks": REFUSED if b'"refused"' in request.body else {**REFUSED, **READY},
         "/api/v1/runs": {"results": [RUN], "next": None} if request.method == "GET" else RUN,
         "/api/v1/runs/demo/events": {"results": EVENTS, "next": None},
@@ -205,7 +205,7 @@ def test_a_check_says_what_to_do_and_fails_when_a_launch_would(
         "error   Batch (buffer.batch_size): 100 sequences are not a multiple of the group size 8.",
         "        Use 96 or 104.",
     ]
-    assert json.loads(capsys.readouterr().out)["verdict"] == "ready"
+    assert json.loads(capsys.readouterr().out)["result"] == "ready"
 
 
 def test_a_run_is_shown_with_its_configuration(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,7 +3,7 @@
 import threading
 import time
 
-from config.cluster.lookout import StatusProbe
+from config.cluster.status_probe import StatusProbe
 from tests.deck import wait_until
 from tests.factories import NOON
 

@@ -9,9 +9,9 @@ import { ErrorState } from "@/components/ErrorState";
 import { RunChip } from "@/components/RunChip";
 import { Skeletons } from "@/components/Skeletons";
 import { number, percent, visible } from "@/format";
+import { Approval } from "@/pages/environments/Approval";
 import { type EnvironmentKind, type EnvironmentRun, type KnownEnvironmentDetail, knownEnvironmentQuery } from "@/pages/environments/api";
 import { ProbePanel } from "@/pages/environments/ProbePanel";
-import { Verdict } from "@/pages/environments/Verdict";
 import { KINDS, launchCommand } from "@/pages/environments/words";
 import { RUN_PROOF_SECONDS } from "@/theme/chips";
 import css from "./environments.module.css";
@@ -134,7 +134,7 @@ export function EnvironmentDrawer({ kind, name, onClose }: Props) {
         <>
           <Facts shown={data} />
           <Launch shown={data} />
-          <Verdict environment={data.environment} />
+          <Approval environment={data.environment} />
           {kind === "steps" && data.environment.registered && <ProbePanel key={name} shown={data} />}
           <h3>Runs</h3>
           <Runs runs={data.runs} kind={kind} />

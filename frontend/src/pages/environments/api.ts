@@ -48,7 +48,7 @@ export function useTryEnvironment() {
 export function useJudgeEnvironment() {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: (verdict: EnvironmentApproval) => body(api.PUT("/api/v1/environments/approvals", { body: verdict })),
+    mutationFn: (approval: EnvironmentApproval) => body(api.PUT("/api/v1/environments/approvals", { body: approval })),
     onSettled: () => queries.invalidateQueries({ queryKey: ["known-environments"] }),
   });
 }

@@ -22,9 +22,9 @@ type Props = { check: RunCheck; isOld: boolean };
 
 /** Findings of a dry run, each with its remedy. */
 export function Findings({ check, isOld }: Props) {
-  const { tone, sign, words } = RESULTS[check.verdict];
+  const { tone, sign, words } = RESULTS[check.result];
   return (
-    <section aria-label="Check" data-verdict={check.verdict}>
+    <section aria-label="Check" data-result={check.result}>
       <p className="check-result" role="status">
         <Chip tone={tone} sign={sign}>
           {words}

@@ -47,7 +47,7 @@ function LiveRun({ name }: { name: string }) {
   const topic = `run:${name}` as const;
   const shown = usePart(topic, "run") ?? undefined;
   const fleet = usePart(topic, "fleet");
-  const diagnosed = usePart(topic, "verdict") ?? undefined;
+  const diagnosed = usePart(topic, "diagnosis") ?? undefined;
   const queue = usePart(topic, "queue") ?? undefined;
   const ledger = usePart(topic, "ledger");
   const curriculum = usePart(topic, "curriculum");

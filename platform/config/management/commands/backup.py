@@ -9,10 +9,10 @@ from django.utils import timezone
 
 from config.backups import manifest
 from config.backups.at_hand import database_at_hand
-from config.backups.making import BackupRefused, make_backup
+from config.backups.create import BackupRefused, make_backup
 from config.backups.programs import ProgramFailed
 from config.backups.progress import Progress, size
-from config.backups.restoring import check_backup
+from config.backups.restore import check_backup
 from config.embedded.children import StartFailed
 
 

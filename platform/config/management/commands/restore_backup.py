@@ -12,7 +12,7 @@ from config.backups import manifest
 from config.backups.at_hand import database_at_hand
 from config.backups.programs import ProgramFailed
 from config.backups.progress import Progress
-from config.backups.restoring import RestoreRefused, RestoreWrong, restore_backup
+from config.backups.restore import RestoreRefused, RestoreWrong, restore_backup
 from config.embedded.children import StartFailed
 
 

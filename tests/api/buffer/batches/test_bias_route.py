@@ -46,7 +46,7 @@ def test_long_groups_that_came_too_late_show(run: Run) -> None:
     assert answer["served"]["environments"] == {"math_0": 24}
     assert answer["dropped_against_served"] == {"length": 1.0, "score": 0.0, "environment": 1.0}
     assert answer["served_against_admitted"]["length"] == 0.5
-    assert "dropped groups are 4.0× longer than served ones" in answer["verdict"]
+    assert "dropped groups are 4.0× longer than served ones" in answer["summary"]
 
 
 def test_fragments_are_compared_too_and_nothing_says_too_few() -> None:
@@ -54,7 +54,7 @@ def test_fragments_are_compared_too_and_nothing_says_too_few() -> None:
 
     answer = Client(headers=bearer("read")).get("/api/v1/runs/poles/bias").json()
 
-    assert answer["verdict"] == "too few fragments to compare: 0 dropped, 0 served"
+    assert answer["summary"] == "too few fragments to compare: 0 dropped, 0 served"
     assert answer["dropped"]["length"]["mean"] is None
 
 

@@ -132,7 +132,7 @@ def test_one_environment_has_few_reasons(deck: Deck) -> None:
 
 
 def diagnosis(deck: Deck) -> dict[str, Any]:
-    return deck.get("pipeline")["verdict"]
+    return deck.get("pipeline")["diagnosis"]
 
 
 def test_a_run_that_refuses_pushes_reports_it_in_its_diagnosis_and_by_an_alert(deck: Deck) -> None:

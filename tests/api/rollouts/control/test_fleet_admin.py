@@ -8,7 +8,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from rolldeck.errands import LogLines, RecordedEpisode, RecordingUpdate
+from rolldeck.operator_requests import LogLines, RecordedEpisode, RecordingUpdate
 from rolldeck.wire import SlotReport
 from rollouts.control.models.fleets import EnvSlot, LogRequest, Recording
 from rollouts.control.schemas.fleets import RecordingRequest

@@ -155,7 +155,7 @@ def test_the_activity_of_many_runs_is_read_at_once(olga: APIClient) -> None:
     assert olga.get("/api/v1/run-activity", {"ids": "1,x"}).status_code == 400
 
 
-def test_verdicts_are_told_for_as_many_runs_as_a_page_shows(olga: APIClient) -> None:
+def test_as_many_runs_are_diagnosed_as_a_page_shows(olga: APIClient) -> None:
     run = make_run(status=RunStatus.PAUSED)
 
     answer = olga.get("/api/v1/run-diagnoses", {"ids": f"{run.pk},999999"})
@@ -163,7 +163,7 @@ def test_verdicts_are_told_for_as_many_runs_as_a_page_shows(olga: APIClient) -> 
     assert answer.status_code == 200
     results = answer.json()["results"]
     assert set(results) == {str(run.pk)}
-    assert results[str(run.pk)] == olga.get("/api/v1/runs/alpha/pipeline").json()["verdict"]
+    assert results[str(run.pk)] == olga.get("/api/v1/runs/alpha/pipeline").json()["diagnosis"]
     assert results[str(run.pk)]["sentence"].startswith("The run is paused")
     for asked in ("", "1,x", ",".join(str(n) for n in range(13))):
         refused = olga.get("/api/v1/run-diagnoses", {"ids": asked})

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from rolldeck.errands import LogLines
+from rolldeck.operator_requests import LogLines
 from rollouts.control.models.fleets import FleetWorker, LogRequest
 from rollouts.control.queries.fleets import fleet_log
 from rollouts.control.services.launches import record_manager_ended

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from django.core.files.storage import default_storage
 
-from rolldeck.errands import RECORDING_TYPE, RecordedEpisode, RecordingUpdate
+from rolldeck.operator_requests import RECORDING_TYPE, RecordedEpisode, RecordingUpdate
 from rollouts.control.models.fleets import Recording
 from rollouts.control.queries import recordings as queries_recordings
 from rollouts.control.queries.fleets import control_of

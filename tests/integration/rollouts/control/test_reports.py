@@ -13,7 +13,7 @@ from rollouts.control.models.fleets import EnvSlot, EpisodeWindow, FleetWorker
 from rollouts.control.queries.fleets import control_of, fleet_state, running_fragments
 from rollouts.control.services.launches import begin_launch
 from rollouts.diagnosis.queries.pipelines import pipeline_of
-from rollouts.diagnosis.queries.run_summaries import fleet_activity
+from rollouts.diagnosis.queries.run_activity import fleet_activity
 from rollouts.episodes.queries.episode_windows import episode_summary, episodes
 from rollouts.fleet.manager.reports import InvalidReport, StaleIncarnation
 from runs.events.models import RunEvent

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from rest_framework.test import APIClient
 
-from rolldeck.errands import LogLines
+from rolldeck.operator_requests import LogLines
 from rollouts.control.models.fleets import FleetWorker
 from rollouts.control.queries.fleets import control_of, fleet_state
 from rollouts.control.queries.pending_commands import LOG_WANTED_FOR

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from rollouts.diagnosis.queries.run_summaries import ingest_activity
+from rollouts.diagnosis.queries.run_activity import ingest_activity
 from rollouts.metrics.models.metrics import MeasureCursor
 from runs.lifecycle.models.runs import Run
 from runs.search.queries import run_table

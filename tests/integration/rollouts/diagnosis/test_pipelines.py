@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 
 from buffer.items.models.items import Batch, FragmentChunk, Tally
 from rollouts.control.models.fleets import Fleet, FleetWorker
-from rollouts.diagnosis.queries.pipelines import diagnosis_of, pipeline_of, verdicts
+from rollouts.diagnosis.queries.pipelines import diagnoses, diagnosis_of, pipeline_of
 from rollouts.diagnosis.schemas import Pipeline, PipelineStage
 from runs.lifecycle.models.runs import PolicyVersion, Run, Trainer
 from tests.factories import make_run
@@ -117,8 +117,8 @@ def test_a_fleet_whose_trainer_waits_is_held_up_by_its_slowest_stage() -> None:
 
     found, stages = seen(run)
 
-    assert found.verdict.stage == "step"
-    assert "Stepping environments is the bottleneck: 70 %" in found.verdict.sentence
+    assert found.diagnosis.stage == "step"
+    assert "Stepping environments is the bottleneck: 70 %" in found.diagnosis.sentence
     assert (stages["step"].rate, stages["push"].held) == (200.0, 2)
     assert stages["push"].rate == pytest.approx(6 / 60)
     assert stages["queue"].rate == found.handed_out == pytest.approx(24 / 60)
@@ -147,7 +147,7 @@ def test_workers_that_are_not_heard_of_say_nothing() -> None:
 
     assert (found.workers, found.shares) == (0, {})
     assert (stages["step"].rate, stages["step"].share) == (None, None)
-    assert found.verdict.sentence == ("No reports from the fleet for 30 s: its state is unknown.")
+    assert found.diagnosis.sentence == ("No reports from the fleet for 30 s: its state is unknown.")
 
 
 def test_weights_that_do_not_reach_a_worker_are_named_once_they_are_late() -> None:
@@ -161,15 +161,15 @@ def test_weights_that_do_not_reach_a_worker_are_named_once_they_are_late() -> No
     FleetWorker.objects.update(active_step=2)
     soon, _ = seen(run)
 
-    assert found.verdict.sentence == (
+    assert found.diagnosis.sentence == (
         "The slowest worker is 2 versions behind the newest published weights."
     )
-    assert found.verdict.proof == [
+    assert found.diagnosis.proof == [
         "the newest version is 3",
         "a newer version has been available for 40 s",
         "workers should receive a version within 30 s",
     ]
-    assert "The slowest worker is" not in soon.verdict.sentence
+    assert "The slowest worker is" not in soon.diagnosis.sentence
 
 
 def publish(run: Run, *, step: int, published: float) -> None:
@@ -198,7 +198,7 @@ def test_batches_tell_how_long_they_were_under_way_and_in_hand() -> None:
 
 
 @pytest.mark.parametrize("situation", ["at work", "silent", "untaken", "paused", "outside"])
-def test_wherever_a_verdict_is_read_it_is_the_same(situation: str) -> None:
+def test_every_route_and_page_reads_the_same_diagnosis(situation: str) -> None:
     run = make_run(batch_size=8, kind="outside" if situation == "outside" else "fleet")
     if situation != "outside":
         work(run, workers=2, heard=-30 if situation == "silent" else 0)
@@ -210,11 +210,11 @@ def test_wherever_a_verdict_is_read_it_is_the_same(situation: str) -> None:
 
     page, _ = seen(run)
     live = diagnosis_of(run.pk, now=NOON)
-    beside_others = verdicts([run.pk, 99], now=NOON)
+    beside_others = diagnoses([run.pk, 99], now=NOON)
 
-    assert live == page.verdict
+    assert live == page.diagnosis
     assert live.run_status == ("paused" if situation == "paused" else "running")
-    assert beside_others == {run.pk: page.verdict}
+    assert beside_others == {run.pk: page.diagnosis}
 
 
 def test_an_outside_run_begins_where_the_deck_sees_it() -> None:
@@ -235,7 +235,7 @@ def test_what_came_in_before_the_last_minute_counts_for_nothing() -> None:
     found, _ = seen(run)
 
     assert (found.arriving, found.handed_out) == (None, None)
-    assert found.verdict.sentence == "No trainer leases the queued batches."
+    assert found.diagnosis.sentence == "No trainer leases the queued batches."
 
 
 def test_it_costs_as_many_queries_with_many_rows_as_with_few() -> None:

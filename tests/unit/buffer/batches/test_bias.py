@@ -9,9 +9,9 @@ from buffer.batches.rules.bias import (
     Items,
     by_chance,
     kolmogorov_smirnov,
+    sentence,
     summary,
     total_variation,
-    verdict,
 )
 
 values = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=50)
@@ -65,14 +65,14 @@ def test_the_distance_of_shares_is_symmetric_and_within_0_and_1(
 
 
 def test_long_episodes_that_are_dropped_bias_training_towards_short_ones() -> None:
-    said = verdict(items([230.0] * 40), items([100.0] * 40), unit="groups")
+    said = sentence(items([230.0] * 40), items([100.0] * 40), unit="groups")
     assert said == (
         "dropped groups are 2.3× longer than served ones: training is biased towards short groups"
     )
 
 
 def test_scores_and_environments_are_named() -> None:
-    said = verdict(
+    said = sentence(
         items([1.0] * 40, score=0.1, environment="code"), items([1.0] * 40), unit="groups"
     )
     assert said == (
@@ -82,10 +82,13 @@ def test_scores_and_environments_are_named() -> None:
 
 
 def test_few_items_and_chance_say_nothing() -> None:
-    assert verdict(items([9.0] * 5), items([1.0] * 500), unit="groups") == (
+    assert sentence(items([9.0] * 5), items([1.0] * 500), unit="groups") == (
         "too few groups to compare: 5 dropped, 500 served"
     )
     chance = np.random.default_rng(1)
     alike = [items(list(chance.normal(size=60))) for _ in range(2)]
-    assert verdict(*alike, unit="groups") == "no difference found between dropped and served groups"
+    nothing = "no difference found between dropped and served groups"
+    assert sentence(*alike, unit="groups") == nothing
+        sentence(*alike, unit="groups") == "no difference found between dropped and served groups"
+    )
     assert by_chance(60, 60) == pytest.approx(0.2976, abs=1e-3)

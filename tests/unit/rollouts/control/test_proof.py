@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.control.rules.proof import STARTS_WITHIN, UNKNOWN_AFTER, Heard
+from rollouts.control.rules.last_reports import STARTS_WITHIN, UNKNOWN_AFTER, Heard
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from rolldeck import safetensors
-from rolldeck.errands import (
+from rolldeck.operator_requests import (
     CordonOrder,
     LogLines,
     LogRequest,
@@ -68,8 +68,8 @@ class SmallPlatform:
     def control(self) -> FleetControl:
         remaining = self.remaining()
         asked = [one for one in self.log_requests if one.id not in self.log_answers]
-        errands = "/".join(one.id for one in asked)
-        orders = f"{self.desired}/{self.epoch}/{self.policy_step}/{remaining}/{errands}"
+        requests = "/".join(one.id for one in asked)
+        orders = f"{self.desired}/{self.epoch}/{self.policy_step}/{remaining}/{requests}"
         stacks = [one for one in self.stacks if one.id not in self.log_answers]
         orders += f"/{self.num_workers}/{self.restarts}/{self.cordons}/{stacks}"
         orders += f"/{self.weights_command}/{self.machines}"

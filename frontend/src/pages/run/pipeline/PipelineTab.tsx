@@ -15,7 +15,7 @@ export function PipelineTab() {
   const { run, fleet, diagnosis: live } = useRun();
   const { data, error, refetch } = useQuery(pipelineQuery(run.name));
   // The diagnosis and figures of one response; after a status change the live diagnosis wins.
-  const diagnosis = currentDiagnosis(data?.verdict, run) ?? live;
+  const diagnosis = currentDiagnosis(data?.diagnosis, run) ?? live;
   if (error && !data) return <ErrorState title="Pipeline unavailable" error={error} onRetry={() => void refetch()} />;
   if (!data) return <Skeletons heights={[130, 190, 220]} />;
   const running = (fleet?.workers ?? []).filter(({ state }) => state === "running");

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from small_platform import SmallPlatform, served
 
-from rolldeck.errands import CordonOrder
+from rolldeck.operator_requests import CordonOrder
 from rolldeck.wire import WorkerReport
 from rollouts.fleet.manager.local_fleet import LocalFleet
 from rollouts.fleet.manager.manager import RolloutManager

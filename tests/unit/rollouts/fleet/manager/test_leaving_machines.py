@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 from small_platform import SmallPlatform, served
 
-from rolldeck.errands import CordonOrder, MachineOrder
+from rolldeck.operator_requests import CordonOrder, MachineOrder
 from rolldeck.wire import WorkerReport
 from rollouts.fleet.manager.manager import RolloutManager
 from rollouts.fleet.manager.worker_pool import WorkerPool

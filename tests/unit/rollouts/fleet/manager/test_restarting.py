@@ -6,7 +6,7 @@ from typing import Any
 
 from small_platform import SmallPlatform, served
 
-from rolldeck.errands import RestartOrder
+from rolldeck.operator_requests import RestartOrder
 from rolldeck.wire import WorkerReport
 from rollouts.fleet.manager.local_fleet import LocalFleet
 from rollouts.fleet.manager.worker_supervisor import WorkerSupervisor

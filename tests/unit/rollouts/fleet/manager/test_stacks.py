@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from small_platform import SmallPlatform, served
 
-from rolldeck.errands import StacksRequest
+from rolldeck.operator_requests import StacksRequest
 from rollouts.fleet.manager.local_fleet import LocalFleet
 from rollouts.fleet.process.log_text import LINES_AT_MOST
 from rollouts.fleet.process.settings import FleetSettings

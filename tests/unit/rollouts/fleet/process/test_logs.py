@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from small_platform import SmallPlatform, served
 
-from rolldeck.errands import LogLines, LogRequest
+from rolldeck.operator_requests import LogLines, LogRequest
 from rollouts.fleet.manager.local_fleet import LocalFleet
 from rollouts.fleet.process import log_files
 from rollouts.fleet.process.log_capture import OutputPump

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from rolldeck.errands import RecordedEpisode
+from rolldeck.operator_requests import RecordedEpisode
 from rollouts.fleet.steps import recorder as filming
 from rollouts.fleet.steps.env_messages import Began, EnvCrashed, Ready, Recorded, Stepped
 from rollouts.fleet.steps.env_worker import EnvWorker

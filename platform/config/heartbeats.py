@@ -38,11 +38,13 @@ def begin(
         forks: Whether the process forks others and does not use the database otherwise; its
             connection is then closed after each heartbeat.
     """
-    pulse = _Pulse(kind, name or f"{socket.gethostname()}:{os.getpid()}", tell, forks=forks)
-    threading.Thread(target=pulse.send_heartbeats, name="rolldeck-pulse", daemon=True).start()
+    heartbeat = _Heartbeat(kind, name or f"{socket.gethostname()}:{os.getpid()}", tell, forks=forks)
+    threading.Thread(
+        target=heartbeat.send_heartbeats, name="rolldeck-heartbeat", daemon=True
+    ).start()
 
 
-class _Pulse:
+class _Heartbeat:
     def __init__(
         self, kind: str, name: str, tell: Callable[[], dict[str, Any]], *, forks: bool
     ) -> None:

@@ -20,7 +20,7 @@ from django.db.migrations.loader import MigrationLoader
 
 from buffer.items.queries.ledgers import ledger_problems
 from config.backups import files, manifest, programs, renumbering, server_versions
-from config.backups.making import DUMP
+from config.backups.create import DUMP
 from config.backups.progress import Progress
 from config.embedded.schema import migrate, unknown_migrations
 from runs.events.services import record_event

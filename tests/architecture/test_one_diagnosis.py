@@ -52,7 +52,7 @@ def test_there_is_one_field_of_the_api_for_what_holds_a_run_up() -> None:
     told = {
         shape.__name__
         for shape in (FleetState, WorkerState, RunActivity, Pipeline, DiagnosisList)
-        if {"verdict", "bottleneck"} & set(shape.__struct_fields__)
+        if {"diagnosis", "bottleneck"} & set(shape.__struct_fields__)
     }
 
     assert told == {"Pipeline"}

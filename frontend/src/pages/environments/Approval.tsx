@@ -30,7 +30,7 @@ function Ask({ environment, onClose }: { environment: KnownEnvironment; onClose:
 }
 
 /** Whether new runs may use the environment, and the administrator's control for it. */
-export function Verdict({ environment }: { environment: KnownEnvironment }) {
+export function Approval({ environment }: { environment: KnownEnvironment }) {
   const isAdmin = useSession()?.role === "admin";
   const [isOpen, setOpen] = useState(false);
   if (environment.kind === "outside" || !environment.registered) return null;

@@ -69,7 +69,7 @@ def test_what_is_denied_is_refused_to_new_runs_with_its_reason_and_allowed_again
     check = olga.post(
         "/api/v1/run-checks", {"config": asked}, content_type="application/json"
     ).json()
-    assert check["verdict"] == "refused"
+    assert check["result"] == "refused"
     assert launch(olga, "another").status_code == 201
     denied = row(olga)["denied"]
     assert (denied["reason"], denied["denied_by"]) == ("it leaks memory", "ada")

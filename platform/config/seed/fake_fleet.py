@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from config.seed.scale import ACTOR, Story
 from config.seed.worker_ids import incarnation_of
-from rolldeck.errands import LogLines, RecordedEpisode, RecordingUpdate
+from rolldeck.operator_requests import LogLines, RecordedEpisode, RecordingUpdate
 from rolldeck.wire import (
     EpisodeWindow,
     FleetEvent,

@@ -13,9 +13,8 @@ from django.db.models import Sum
 from django.utils import timezone
 
 from buffer.payloads.models import Segment
-from config import pulse
-from config.cluster import looks
-from config.cluster.lookout import Sight, StatusProbe
+from config import heartbeats
+from config.cluster import probes
 from config.cluster.messages import (
     ActiveJob,
     BrokerPart,
@@ -30,12 +29,13 @@ from config.cluster.messages import (
     StoragePart,
     WorkerRow,
 )
+from config.cluster.status_probe import Sight, StatusProbe
 from config.versions import versions
 from rollouts import jobs
 from rollouts.control.queries.machines import machine_cordons
 from rollouts.control.queries.page_cursor import workers_by_node
 from runs.deployment import queries as deck
-from runs.deployment.models.parts import ProcessHeartbeat
+from runs.deployment.models.process_heartbeats import ProcessHeartbeat
 
 P = TypeVar("P", bound=Part)
 WAIT_SECONDS: Final = 1.0
@@ -81,10 +81,10 @@ def cluster_admin_part() -> Cluster:
 def _probes(redis_url: str) -> tuple[StatusProbe[Any], ...]:
     """Return the probes of the database, the broker, the workers and the storage."""
     return (
-        StatusProbe(lambda: looks.database_figures(looks.database_params()), clock=timezone.now),
-        StatusProbe(lambda: looks.broker_figures(redis_url), clock=timezone.now),
-        StatusProbe(lambda known: looks.active_jobs(current_app, known), clock=timezone.now),
-        StatusProbe(looks.storage_figures, clock=timezone.now, fresh_seconds=10.0),
+        StatusProbe(lambda: probes.database_figures(probes.database_params()), clock=timezone.now),
+        StatusProbe(lambda: probes.broker_figures(redis_url), clock=timezone.now),
+        StatusProbe(lambda known: probes.active_jobs(current_app, known), clock=timezone.now),
+        StatusProbe(probes.storage_figures, clock=timezone.now, fresh_seconds=10.0),
     )
 
 
@@ -96,7 +96,7 @@ def _ray_probe() -> StatusProbe[None]:
 
 def _living_workers(parts: Iterable[ProcessHeartbeat]) -> int:
     """Return the number of job workers with a recent heartbeat."""
-    since = timezone.now() - timedelta(seconds=2 * pulse.EVERY_SECONDS)
+    since = timezone.now() - timedelta(seconds=2 * heartbeats.EVERY_SECONDS)
     return sum(part.kind == "worker" and part.confirmed_at >= since for part in parts)
 
 
@@ -109,11 +109,11 @@ def _cluster(
     storage: Sight[dict[str, Any]],
     is_admin: bool,
 ) -> Cluster:
-    kind, place = looks.storage_place()
+    kind, place = probes.storage_place()
     kept = Segment.objects.filter(dropped_at=None).aggregate(Sum("size_bytes"))
     return Cluster(
         at=timezone.now(),
-        process_word_seconds=pulse.EVERY_SECONDS,
+        process_word_seconds=heartbeats.EVERY_SECONDS,
         web=[_process(part) for part in parts if part.kind == "web"],
         workers=[_worker(part, workers) for part in parts if part.kind == "worker"],
         clocks=[_process(part) for part in parts if part.kind == "clock"],
@@ -123,13 +123,13 @@ def _cluster(
             DatabasePart,
             database,
             is_admin=is_admin,
-            address=looks.database_address(looks.database_params()) if is_admin else None,
+            address=probes.database_address(probes.database_params()) if is_admin else None,
         ),
         broker=_figured(
             BrokerPart,
             broker,
             is_admin=is_admin,
-            address=looks.broker_address(settings.REDIS_URL) if is_admin else None,
+            address=probes.broker_address(settings.REDIS_URL) if is_admin else None,
         ),
         storage=_figured(
             StoragePart,

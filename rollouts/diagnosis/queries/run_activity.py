@@ -7,7 +7,7 @@ from typing import Any, Final
 from django.db import connection
 from django.db.models import Case, F, FloatField, Q, When
 
-from rollouts.control.rules.proof import Heard
+from rollouts.control.rules.last_reports import Heard
 from rollouts.metrics.models.metrics import MeasureCursor
 
 RECENT_RETURNS: Final = 20

@@ -11,7 +11,7 @@ from buffer.items.models.items import Batch
 from rollouts.metrics.models.metrics import MetricSeries
 from rollouts.metrics.queries.metrics import NoSuchMetric
 from rollouts.metrics.queries.series import Asked, as_kept
-from rollouts.metrics.schemas.moments import ContextBatch, ContextVersion, Moment
+from rollouts.metrics.schemas.metric_context import ContextBatch, ContextVersion, Moment
 from runs.lifecycle.models.runs import PolicyVersion, Run
 from web import database
 
