@@ -15,7 +15,7 @@ from buffer.items.api.delivery import HUNG_UP
 from config.decompression import Bounds, UnknownEncoding, check_encoding, decompress
 
 # Sign-in and the admin's forms read their bodies before authentication.
-_OPEN_FORMS: Final = re.compile(r"/(?:api/session|admin)(?:/.*)?", re.DOTALL)
+_OPEN_FORMS: Final = re.compile(r"/(?:api/v1/session|admin)(?:/.*)?", re.DOTALL)
 
 
 class PackedRequest(ASGIRequest):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer
 
 ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
-_RUN: Final = re.compile(r"^/(?:api/runs|atropos|runs|ws/runs)/(?P<run>[^/]+)")
+_RUN: Final = re.compile(r"^/(?:api/v1/runs|atropos|runs|ws/runs)/(?P<run>[^/]+)")
 _NUMBERED: Final = re.compile(r"/(?:\d+|[0-9a-f]{8}-[0-9a-f-]{27})(?=/|$)")
 
 

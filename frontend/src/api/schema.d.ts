@@ -33,7 +33,8 @@ export interface paths {
         };
         /**
          * List the kinds of alerts
-         * @description Returns the title, the default severity and the recommended action of each kind.
+         * @description Returns the title, the default severity and the recommended action of each kind; ordered
+         *     by kind.
          */
         get: operations["alert_kinds_list"];
         put?: never;

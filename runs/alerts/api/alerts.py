@@ -67,7 +67,8 @@ class AlertKindsView(APIView):
     def get(self, request: Request) -> HttpResponse:
         """List the kinds of alerts.
 
-        Returns the title, the default severity and the recommended action of each kind.
+        Returns the title, the default severity and the recommended action of each kind; ordered
+        by kind.
         """
         return answer(selectors.alert_kinds())
 

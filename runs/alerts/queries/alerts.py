@@ -49,7 +49,7 @@ def alert_kinds() -> AlertKindList:
                 advice=note.advice,
                 severity=note.severity.value,
             )
-            for kind, note in KINDS.items()
+            for kind, note in sorted(KINDS.items())
         ],
         next=None,
     )

@@ -189,12 +189,12 @@ def test_incomplete_groups_are_told_by_size_and_age(deck: Deck) -> None:
 
 
 def test_what_each_environment_pushes_is_told_muted_or_not(deck: Deck) -> None:
-    assert deck.get("arrivals") == {"results": [], "next": None}
+    assert deck.get("push-rates") == {"results": [], "next": None}
     mute(deck, 1, muted=True)
     for mark, env_id in enumerate((0, 0, 0, 1)):
         deck.push(mark=mark + 1, env_id=env_id)
 
-    rows = deck.get("arrivals")["results"]
+    rows = deck.get("push-rates")["results"]
 
     assert [(row["env_id"], row["per_second"] * 60) for row in rows] == [
         (0, pytest.approx(3)),

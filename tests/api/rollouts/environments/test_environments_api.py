@@ -127,7 +127,7 @@ def test_a_fleet_s_environment_shows_the_returns_of_its_episodes(deck: Deck) -> 
 def test_a_lesson_s_environment_is_found_by_its_spec(deck: Deck) -> None:
     make_run(name="words", config=language({"easy": lesson(), "hard": lesson("easy")}))
 
-    shown = deck.get("/one", kind="tokens", name="task:reverse")
+    shown = deck.get("/detail", kind="tokens", name="task:reverse")
 
     assert [(run["name"], run["lessons"]) for run in shown["runs"]] == [("words", ["easy", "hard"])]
     assert shown["environment"]["runs"] == 1
@@ -138,7 +138,7 @@ def test_a_lesson_s_environment_is_found_by_its_spec(deck: Deck) -> None:
 
 def test_what_it_is_launched_with_is_a_configuration_that_the_deck_takes(deck: Deck) -> None:
     for row in deck.get()["results"]:
-        shown = deck.get("/one", kind=row["kind"], name=row["name"])
+        shown = deck.get("/detail", kind=row["kind"], name=row["name"])
         parsed = configured(preset="", config=shown["config"])
         specs = [one.spec for one in parsed.language.lessons.values()] if parsed.language else []
         assert row["name"] in {*specs, parsed.environment.spec}
@@ -184,8 +184,8 @@ def test_archived_runs_are_not_counted(deck: Deck) -> None:
         ("", {"q": "a\x00"}, 400, "q"),
         ("", {"cursor": "nowhere"}, 400, "cursor"),
         ("", {"limit": "0"}, 400, "limit"),
-        ("/one", {"kind": "steps"}, 400, "name"),
-        ("/one", {"name": "x"}, 400, "kind"),
+        ("/detail", {"kind": "steps"}, 400, "name"),
+        ("/detail", {"name": "x"}, 400, "kind"),
     ],
 )
 def test_a_question_that_makes_no_sense_is_refused_by_its_field(
@@ -197,6 +197,6 @@ def test_a_question_that_makes_no_sense_is_refused_by_its_field(
 
 
 def test_an_environment_that_nobody_knows_is_not_found(deck: Deck) -> None:
-    answer = deck.get("/one", kind="steps", name="gymnasium:Nowhere")
+    answer = deck.get("/detail", kind="steps", name="gymnasium:Nowhere")
 
     assert (answer["status"], answer["code"]) == (404, "not_found")

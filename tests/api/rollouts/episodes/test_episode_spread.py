@@ -78,7 +78,7 @@ def later(minutes: float) -> datetime:
 def test_returns_are_spread_over_the_life_of_the_run(run: Run) -> None:
     write(report(run, 10.0, 20.0), report(run, 200.0, at=later(60)))
 
-    spread = told(run, "spread")
+    spread = told(run, "distribution")
 
     assert (spread["unit"], spread["least"], spread["most"]) == ("episodes", 10.0, 200.0)
     assert (spread["counted"], spread["is_sampled"]) == (3, False)
@@ -91,7 +91,7 @@ def test_returns_are_spread_over_the_life_of_the_run(run: Run) -> None:
 def test_lengths_are_spread_too_and_tasks_are_told_apart(run: Run) -> None:
     write(report(run, 5.0, lengths=[500]), report(run, 1.0, mode="eval", lengths=[20]))
 
-    spread = told(run, "spread", of="length", mode="train")
+    spread = told(run, "distribution", of="length", mode="train")
 
     assert (spread["least"], spread["most"], spread["counted"]) == (500.0, 500.0, 1)
     assert [(task["mode"], task["mean"]) for task in spread["tasks"]] == [
@@ -101,7 +101,7 @@ def test_lengths_are_spread_too_and_tasks_are_told_apart(run: Run) -> None:
 
 
 def test_a_run_without_episodes_has_no_spread(run: Run) -> None:
-    spread = told(run, "spread")
+    spread = told(run, "distribution")
 
     assert (spread["columns"], spread["least"], spread["counted"]) == ([], None, 0)
 
@@ -123,7 +123,7 @@ def very_many_reports(run: Run) -> None:
 
 
 def test_of_very_many_reports_some_stand_for_the_others(run: Run, very_many_reports: None) -> None:
-    spread = told(run, "spread")
+    spread = told(run, "distribution")
 
     assert spread["is_sampled"]
     assert 20_000 < spread["counted"] < 60_000
@@ -133,7 +133,7 @@ def test_of_very_many_reports_some_stand_for_the_others(run: Run, very_many_repo
 @pytest.mark.slow  # its seconds are those of a quiet machine
 def test_very_many_reports_are_told_in_half_a_second(run: Run, very_many_reports: None) -> None:
     began = time.perf_counter()
-    told(run, "spread")
+    told(run, "distribution")
     took = time.perf_counter() - began
 
     print(f"\nspread of 20,000 reports: {took:.3f} s")  # noqa: T201 the figure is why it runs
@@ -148,7 +148,7 @@ def test_groups_are_spread_by_what_lists_filter_them_by() -> None:
     for scores in ([0.0, 1.0], [1.0, 1.0]):
         deck.push(mark=1, scores=scores, env_id=0)
 
-    spread = told(deck.run, "spread")
+    spread = told(deck.run, "distribution")
 
     assert (spread["unit"], spread["least"], spread["most"]) == ("groups", 0.5, 1.0)
     assert [(task["task"], task["counted"]) for task in spread["tasks"]] == [("math_0", 2)]
@@ -207,8 +207,8 @@ def test_reports_with_an_episode_in_a_range_are_found_newest_first(run: Run) -> 
 @pytest.mark.parametrize(
     ("path", "query", "field"),
     [
-        ("spread", {"of": "mood"}, "of"),
-        ("spread", {"mode": "both"}, "mode"),
+        ("distribution", {"of": "mood"}, "of"),
+        ("distribution", {"mode": "both"}, "mode"),
         ("outliers", {"seconds": 0}, "seconds"),
         ("matches", {"least": "x", "most": 1}, "least"),
         ("matches", {"least": 0, "most": "nan"}, "most"),

@@ -26,7 +26,7 @@ def test_the_audit_is_filtered_and_paged() -> None:
         ("n2", "ci"),
         ("n1", "ci"),
     ]
-    rest = client.get("/api/v1/audit", {"kind": "note", "before": first["next_before"]}).json()
+    rest = client.get("/api/v1/audit", {"kind": "note", "cursor": first["next"]}).json()
     assert [row["message"] for row in rest["results"]] == ["n0"]
     by_people = client.get("/api/v1/audit", {"people": "1", "actor": "user:ada"}).json()["results"]
     assert [(row["run"], row["message"]) for row in by_people] == [(None, "m")]

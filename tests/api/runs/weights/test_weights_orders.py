@@ -73,7 +73,7 @@ def test_a_pinned_version_is_what_fleets_are_told_although_newer_ones_come(
     worker = APIClient(headers=bearer("worker", run=run))
     assert worker.get(f"{URL}/current", {"acting": 1}).json()["step"] == 1
     assert worker.get(f"{URL}/current").json()["step"] == 3
-    said = alice.get(f"{URL}/orders").json()
+    said = alice.get(f"{URL}/commands").json()
     assert (said["pinned_step"], said["acting_step"], said["newest_step"]) == (1, 1, 3)
     assert (said["results"][0]["actor"], said["results"][0]["reason"]) == (
         "user:alice",
@@ -127,7 +127,7 @@ def test_a_pin_ends_with_its_epoch(run: Run, alice: APIClient) -> None:
 
     control = control_of(run.pk)
     assert (control.epoch, control.policy_step) == (2, 0)
-    assert alice.get(f"{URL}/orders").json()["pinned_step"] is None
+    assert alice.get(f"{URL}/commands").json()["pinned_step"] is None
 
 
 def test_what_no_worker_could_fetch_is_not_pinned(run: Run, alice: APIClient) -> None:

@@ -36,7 +36,7 @@ with LocalFleet(msgspec.json.decode(sys.argv[1], type=FleetSettings)):
 def fleet_process(settings: FleetSettings) -> Iterator[subprocess.Popen[bytes]]:
     """Run a fleet in a separate process, and kill it by the end of the block."""
     command = [sys.executable, "-c", FLEET, msgspec.json.encode(settings).decode()]
-    paths = [str(ROOT), str(ROOT / "client"), os.environ["PYTHONPATH"]]
+    paths = [str(ROOT), str(ROOT / "platform"), str(ROOT / "client"), os.environ["PYTHONPATH"]]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     with subprocess.Popen(command, env=environment) as process:
         try:
