@@ -54,7 +54,7 @@ def let_jobs_be_traced(**_: Any) -> None:
 @worker_ready.connect
 def start_worker_heartbeat(sender: Any, **_: Any) -> None:
     """Start the worker's heartbeats, with its queues and its concurrency."""
-    from config import heartbeats
+    from config import heartbeats  # Django's applications load first
 
     queues = sorted(sender.app.amqp.queues.consume_from)
     told = {"queues": queues, "concurrency": sender.controller.concurrency}

@@ -1,7 +1,8 @@
 """Entry point of the web server: the application, with heartbeats of the process."""
 
-from config import heartbeats
 from config.asgi import application
+
+from config import heartbeats  # isort: skip  Django's applications load with the line above
 
 heartbeats.begin("web")
 
