@@ -137,7 +137,7 @@ def flaw(answer: httpx.Response, form: str) -> str:
         return "has no Retry-After"
     if found != form:
         return f"answered {found}, not {form}"
-    if form == PROBLEM and answer.json()["code"] != "unavailable":
+    if form == PROBLEM and answer.json()["code"] not in {"unavailable", "not_ready"}:
         return f"has the code {answer.json()['code']}"
     return ""
 
