@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import hmac
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -38,7 +39,7 @@ def decode(cursor: str, kind: type[T], *, key: bytes) -> T:
     try:
         raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
         signature, content = raw[:_SIGNATURE_BYTES], raw[_SIGNATURE_BYTES:]
-        if signature == _signature(content, key):
+        if hmac.compare_digest(signature, _signature(content, key)):
             return msgspec.msgpack.decode(content, type=kind)
     except (ValueError, msgspec.MsgspecError) as error:
         raise InvalidPageCursor("not a valid cursor of this list") from error
