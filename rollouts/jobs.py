@@ -24,7 +24,7 @@ FRESH_SECONDS: Final = 4.0
 """Age up to which a reading of the cluster is reused."""
 
 
-@shared_task(ignore_result=True)
+@shared_task(name="rollouts.jobs.reconcile_fleets", ignore_result=True)
 def reconcile_fleets() -> int:
     """Start a reconciler pass over each run whose fleet needs one; return their number.
 
@@ -33,31 +33,31 @@ def reconcile_fleets() -> int:
     return sum(nudge(run_id) for run_id in runs_to_reconcile(now=timezone.now()))
 
 
-@shared_task(ignore_result=True)
+@shared_task(name="rollouts.jobs.give_up_recordings", ignore_result=True)
 def give_up_recordings() -> int:
     """Mark recordings as failed that can no longer finish; return their number."""
     return recordings.give_up_recordings(now=timezone.now())
 
 
-@shared_task(ignore_result=True)
+@shared_task(name="rollouts.jobs.pack_metrics", ignore_result=True)
 def pack_metrics() -> int:
     """Pack old samples of metrics; return the number of chunks created."""
     return metrics.pack_metrics(now=timezone.now())
 
 
-@shared_task(ignore_result=True)
+@shared_task(name="rollouts.jobs.measure_runs", ignore_result=True)
 def measure_runs() -> int:
     """Measure active runs for their charts; return their number."""
     return measuring.measure_runs(now=timezone.now())
 
 
-@shared_task(ignore_result=True)
+@shared_task(name="rollouts.jobs.delete_old_outcomes", ignore_result=True)
 def delete_old_outcomes() -> int:
     """Delete old outcomes of lesson tasks; return their number."""
     return outcome_retention.delete_old_outcomes(now=timezone.now())
 
 
-@shared_task(ignore_result=True)
+@shared_task(name="rollouts.jobs.reconcile_fleet", ignore_result=True)
 def reconcile_fleet(run_id: int) -> None:
     """Bring the fleet of one run one step closer to its desired state."""
     reconcile(
@@ -68,7 +68,7 @@ def reconcile_fleet(run_id: int) -> None:
     )
 
 
-@shared_task(ignore_result=True)
+@shared_task(name="rollouts.jobs.end_orphans", ignore_result=True)
 def end_orphans() -> list[str]:
     """End managers on the cluster that belong to no run; return their names."""
     if not has_launched():
@@ -82,7 +82,7 @@ def end_orphans() -> list[str]:
         return []
 
 
-@shared_task(ignore_result=True)
+@shared_task(name="rollouts.jobs.record_cluster", ignore_result=True)
 def record_cluster() -> None:
     """Store the cluster's nodes for the cluster page."""
     if not settings.RAY_ADDRESS or not has_launched():
@@ -98,7 +98,7 @@ def _cluster() -> RayCluster:
     )
 
 
-@shared_task(ignore_result=True)
+@shared_task(name="rollouts.jobs.record_cluster_now", ignore_result=True)
 def record_cluster_now() -> None:
     """Store the cluster's nodes for a waiting user, even if no fleet was ever launched."""
     if not settings.RAY_ADDRESS:

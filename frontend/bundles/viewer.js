@@ -84,12 +84,12 @@ function ledger(ledgers) {
     const dropped = Object.entries(one.dropped);
     const sum = dropped.reduce((total, [, items]) => total + items, 0);
     const why = dropped.map(([reason, items]) => `${number(items)} ${reason.replaceAll("_", " ")}`).join(", ");
-    const verdict = one.balanced ? make("span", { class: "good" }, "✓ adds up") : make("span", { class: "bad" }, "✗ does not add up");
+    const balance = one.balanced ? make("span", { class: "good" }, "✓ adds up") : make("span", { class: "bad" }, "✗ does not add up");
     return [
       one.environment ? `${one.kind} of ${one.environment}` : make("strong", {}, one.kind),
       ...PLACES.map((place) => number(one[place])),
       why ? `${number(sum)}: ${why}` : "0",
-      verdict,
+      balance,
     ];
   });
   return panel("ledger", "Ledger: where everything is that came in", rows.length ? table("Ledger", ["items", ...PLACES, "dropped", "check"], rows, true) : make("p", { class: "soft" }, "Nothing has come in."));

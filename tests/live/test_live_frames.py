@@ -109,7 +109,7 @@ def test_every_reader_says_what_it_reads() -> None:
     msgspec.json.schema_components([*shapes, *MESSAGES.values()])
 
 
-def test_a_run_of_the_live_list_has_the_whole_outlook() -> None:
+def test_a_run_of_the_live_list_has_its_activity() -> None:
     added = set(LiveRunRow.__struct_fields__) - set(RunRow.__struct_fields__)
 
     assert added == set(RunActivity.__struct_fields__)

@@ -18,7 +18,13 @@ from buffer.ingest.schemas.scored_data import ScoredData
 from buffer.ingest.services.arrivals import Receipt
 from buffer.ingest.services.delivered_answers import deliveries
 from buffer.ingest.services.groups import accept_groups
-from buffer.ingest.services.idempotency import Claim, ImplicitKey, PushKey, once, run_without_key
+from buffer.ingest.services.idempotency import (
+    Claim,
+    ImplicitKey,
+    PushKey,
+    run_idempotent,
+    run_without_key,
+)
 from buffer.ingest.services.push_context import (
     PushContext,
     UnknownEnvironment,
@@ -71,7 +77,9 @@ class PushView(CountsRefusals, AtroposView):
         delivery = delivery_of(request)
         try:
             if key is not None or delivery is None:
-                result = once(run_id=run.pk, key=key, now=now, push=push, kind=list[Receipt])
+                result = run_idempotent(
+                    run_id=run.pk, key=key, now=now, push=push, kind=list[Receipt]
+                )
             else:
                 keyless = ImplicitKey.of(run_id=run.pk, identity=identity, body=body)
                 claim = Claim(keyless, now=now)

@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from buffer.ingest.services.fragments import accept_fragments, decode_push
-from buffer.ingest.services.idempotency import PushKey, once
+from buffer.ingest.services.idempotency import PushKey, run_idempotent
 from rolldeck.wire import FRAGMENTS_TYPE, FragmentReceipt
 from runs.access.api.permissions import scoped
 from runs.lifecycle.queries.runs import run_named
@@ -41,5 +41,5 @@ class FragmentPushView(APIView):
         now = timezone.now()
 
         push = partial(accept_fragments, run=found, fragments=fragments, now=now)
-        result = once(run_id=found.pk, key=key, now=now, push=push, kind=FragmentReceipt)
+        result = run_idempotent(run_id=found.pk, key=key, now=now, push=push, kind=FragmentReceipt)
         return answer(result.receipt, is_replayed=result.replayed)

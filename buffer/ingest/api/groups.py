@@ -13,7 +13,7 @@ from buffer.ingest.schemas.groups import Group
 from buffer.ingest.schemas.groups_msgpack import InvalidGroups, decode_json_push, decode_push
 from buffer.ingest.services.arrivals import Receipt
 from buffer.ingest.services.groups import RunNotAccepting, accept_groups
-from buffer.ingest.services.idempotency import PushKey, once
+from buffer.ingest.services.idempotency import PushKey, run_idempotent
 from buffer.ingest.services.push_context import UnknownEnvironment
 from buffer.items.queries.admission import admission_remaining
 from buffer.items.queries.counts import limits
@@ -64,7 +64,9 @@ class GroupPushView(CountsRefusals):
             return _receipt(found, receipts)
 
         try:
-            result = once(run_id=found.pk, key=key, now=now, push=push, kind=GroupsReceipt)
+            result = run_idempotent(
+                run_id=found.pk, key=key, now=now, push=push, kind=GroupsReceipt
+            )
         except UnknownEnvironment as error:
             raise InvalidGroups(f"groups[{error.index}].env_id", str(error)) from error
         return answer(result.receipt, is_replayed=result.replayed)

@@ -132,7 +132,7 @@ class PushResult(Generic[R]):
     """Row of a push without a key, to delete once the answer was delivered."""
 
 
-def once(
+def run_idempotent(
     *, run_id: int, key: PushKey | None, now: datetime, push: Callable[[], R], kind: type[R]
 ) -> PushResult[R]:
     """Run `push` unless the key is known; return its receipt, or that of the first push.

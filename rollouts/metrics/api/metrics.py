@@ -9,7 +9,7 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from buffer.ingest.services.idempotency import PushKey, once
+from buffer.ingest.services.idempotency import PushKey, run_idempotent
 from rollouts.control.api.queries import SERIES_PARAMETERS, series_page
 from rollouts.metrics.queries import series
 from rollouts.metrics.queries.metric_context import moment
@@ -112,7 +112,7 @@ class MetricsView(APIView):
         def store() -> Receipt:
             return Receipt(stored=record_metrics(run_id=run_id, push=push, now=now))
 
-        result = once(run_id=run_id, key=key, now=now, push=store, kind=Receipt)
+        result = run_idempotent(run_id=run_id, key=key, now=now, push=store, kind=Receipt)
         return bodies.answer(result.receipt, status=201, is_replayed=result.replayed)
 
 

@@ -10,8 +10,11 @@ import pytest
 from buffer.archive.queries.parquet import ArchiveUnreadable
 from buffer.archive.services.export import export_run
 from buffer.archive.services.restore import WrongRunForArchive
-from buffer.items.models.items import TrajectoryGroup
+from buffer.ingest.services.fragments import accept_fragments, decode_push
+from buffer.items.models.items import FragmentChunk, TrajectoryGroup
 from runs.lifecycle.models.runs import Run
+from runs.lifecycle.services.registry import register_trainer
+from tests.buffer_factories import fragment, push
 from tests.factories import NOON, make_run
 from tests.integration.buffer.archiving import (
     EVERYTHING,
@@ -107,6 +110,22 @@ def test_a_bad_file_is_named_and_stores_nothing(
 
     assert TrajectoryGroup.objects.count() == before
     assert not Run.objects.filter(name="again").exists()
+
+
+def test_fragments_with_the_same_slot_and_number_store_nothing(tmp_path: Path) -> None:
+    run = make_run(name="carts", epoch=1, policy_step=0, batch_size=2)
+    register_trainer(run_id=run.pk, identity="alice", resume=True, now=NOON)
+    accept_fragments(run=run, fragments=decode_push(push(fragment(), fragment(number=1))), now=NOON)
+    train(run)
+    path = tmp_path / "carts.parquet"
+    export(run, path)
+    table = pq.read_table(path)
+    pq.write_table(_payload(table, table["payload"][0].as_py()), path)
+
+    with pytest.raises(ArchiveUnreadable, match="have the same slot and number"):
+        restore(path, "carts")
+
+    assert FragmentChunk.objects.filter(run=run).count() == 2
 
 
 def test_an_archive_fits_only_runs_that_take_its_kind(run: Run, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from buffer.batches.services.leases import (
 )
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.groups import accept_groups
-from buffer.ingest.services.idempotency import KeyInFlight, PushKey, once
+from buffer.ingest.services.idempotency import KeyInFlight, PushKey, run_idempotent
 from buffer.ingest.services.push_context import UnknownEnvironment
 from buffer.ingest.services.senders import is_alive, this_process
 from buffer.items.models.items import Batch, FragmentChunk, Tally, TrajectoryGroup
@@ -267,13 +267,13 @@ def test_the_same_key_in_flight_is_refused(run: Run) -> None:
         return {"a": "b"}
 
     def first() -> None:
-        once(run_id=run.pk, key=key, now=NOON, push=slow, kind=dict[str, str])
+        run_idempotent(run_id=run.pk, key=key, now=NOON, push=slow, kind=dict[str, str])
 
     def second() -> None:
         inside.wait(10)
         try:
             with pytest.raises(KeyInFlight):
-                once(run_id=run.pk, key=key, now=NOON, push=dict, kind=dict)
+                run_idempotent(run_id=run.pk, key=key, now=NOON, push=dict, kind=dict)
         finally:
             finish.set()
 
