@@ -6,19 +6,15 @@ from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
-from django.test import Client
 
-from runs.access.services.tokens import revoke_token
 from runs.deployment.services.hub import FRAME_SECONDS, hub
 from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunStatus, RunVerb
 from runs.lifecycle.services import lifecycle
 from runs.lifecycle.services.registry import default_run, reset_default_run
-from tests.factories import NOON, make_run, make_token
+from tests.factories import NOON, make_run
 from tests.live_sockets import (
-    ORIGIN,
-    WebsocketCommunicator,
     cookie_of,
     headers_of,
     in_database,
@@ -248,82 +244,6 @@ async def test_the_page_of_the_default_run_follows_its_reset() -> None:
         assert before["parts"]["run"]["id"] != fresh.pk
 
 
-async def test_a_stranger_is_turned_away_with_4401() -> None:
-    socket = WebsocketCommunicator("/ws/live", [ORIGIN])
-
-    await socket.connect()
-
-    assert (await socket.receive_output(20))["code"] == 4401
-
-
-async def test_a_page_of_another_origin_is_not_let_in() -> None:
-    headers = [(b"origin", b"https://evil.example"), *await in_database(cookie_of)("viewer")]
-
-    assert not await WebsocketCommunicator("/ws/live", headers).connect()
-
-
-@pytest.mark.parametrize(
-    ("message", "code"),
-    [
-        ({"type": "subscribe", "topic": "run:nope"}, "not_found"),
-        ({"type": "subscribe", "topic": "weather"}, "unknown_topic"),
-        ({"type": "subscribe", "topic": "control:alpha"}, "unknown_topic"),
-        ({"type": "resync", "topic": "run:alpha"}, "not_subscribed"),
-        ({"type": "dance"}, "invalid"),
-        ({"type": "visible", "visible": "no"}, "invalid"),
-        ([], "invalid"),
-        ("x" * 5000, "invalid"),
-    ],
-    ids=str,
-)
-async def test_a_request_that_cannot_be_followed_is_answered_with_an_error(
-    message: object, code: str
-) -> None:
-    await in_database(make_run)()
-    async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
-        await page.socket.say(json.dumps(message))
-
-        assert (await page.hear("error"))["code"] == code
-
-
-async def test_a_socket_and_http_refuse_with_the_same_words() -> None:
-    run = await in_database(make_run)()
-    await in_database(make_run)(name="beta")
-    headers = await in_database(headers_of)("read", run=run)
-    async with opened("/ws/live", headers) as page:
-        for name in ("beta", "nope"):
-            await page.say(type="subscribe", topic=f"run:{name}")
-            frame = await page.hear("error")
-            answer = await in_database(asked_over_http)(f"/api/v1/runs/{name}", headers)
-
-            assert {"code": frame["code"], "detail": frame["detail"]} == answer
-
-
-def asked_over_http(path: str, headers: list[tuple[bytes, bytes]]) -> dict[str, str]:
-    sent = {name.decode(): value.decode() for name, value in headers}
-    body = Client().get(path, headers=sent).json()
-    return {name: body[name] for name in ("code", "detail")}
-
-
-async def test_a_machine_sees_its_own_run_only() -> None:
-    run = await in_database(make_run)()
-    await in_database(make_run)(name="beta")
-    async with opened("/ws/live", await in_database(headers_of)("read", run=run)) as page:
-        await page.watch("run:alpha")
-        for topic in ("run:beta", "runs"):
-            await page.say(type="subscribe", topic=topic)
-            assert (await page.hear("error"))["code"] == "forbidden"
-
-
-async def test_a_revoked_token_loses_its_socket_with_the_next_beat() -> None:
-    token, text = await in_database(make_token)("env")
-    headers = [(b"authorization", f"Bearer {text}".encode())]
-    async with opened("/ws/live", headers) as page:
-        await in_database(revoke_token)(token_id=token.pk, actor="tests", now=NOON)
-
-        assert (await page.socket.receive_output(30))["code"] == 4401
-
-
 async def test_a_socket_that_was_idle_for_longer_than_seven_seconds_still_hears_at_once() -> None:
     run = await in_database(make_run)()
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
@@ -373,23 +293,6 @@ async def test_rollout_handlers_hear_at_once_what_the_run_wants() -> None:
         await ask(run, RunVerb.PAUSE)
 
         assert (await handler.hear("control"))["desired"] == "paused"
-
-
-@pytest.mark.parametrize(
-    ("path", "code"), [("/ws/runs/beta/control", 4403), ("/ws/runs/alpha/control", 4404)]
-)
-async def test_a_handler_without_the_right_or_the_run_is_turned_away(path: str, code: int) -> None:
-    run = await in_database(make_run)(name="alpha")
-    headers = await in_database(headers_of)("env", run=run)
-    await in_database(make_run)(name="beta")
-    if code == 4404:
-        headers = await in_database(headers_of)("env")
-        await in_database(Run.objects.filter(pk=run.pk).update)(archived_at=NOON)
-
-    socket = WebsocketCommunicator(path, [ORIGIN, *headers])
-    await socket.connect()
-
-    assert (await socket.receive_output(20))["code"] == code
 
 
 async def test_pages_go_on_by_polling_without_redis(settings: Any) -> None:

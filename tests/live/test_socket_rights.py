@@ -1,108 +1,113 @@
-"""Access of every caller to every live topic and to the control channel of a run."""
+"""Sockets: callers without a right, and requests that cannot be followed."""
 
-from typing import Final
+import json
 
 import pytest
 from django.test import Client
 
-from runs.deployment.services.global_topics import DECK_TOPICS
-from tests.live_sockets import ORIGIN, Page, WebsocketCommunicator, in_database
-from tests.rights_table import (
-    ADMINISTER,
-    EVERYBODY,
-    KNOW_RUN,
-    PEOPLE,
-    READ,
-    STRANGER,
-    Principal,
-    callers_of,
-    make_principals,
+from runs.access.services.tokens import revoke_token
+from runs.lifecycle.models.runs import Run
+from tests.factories import NOON, make_run, make_token
+from tests.live_sockets import (
+    ORIGIN,
+    WebsocketCommunicator,
+    cookie_of,
+    headers_of,
+    in_database,
+    opened,
 )
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-OF_RUN: Final = "/runs/<slug:run>"
-TOPICS: Final[dict[str, set[str]]] = {
-    "runs": callers_of(READ, "/"),
-    "alerts": callers_of(READ, "/"),
-    "audit": callers_of(READ, "/"),
-    "cluster": callers_of(READ, "/"),
-    "cluster_admin": callers_of(ADMINISTER, "/"),
-    "me": set(PEOPLE),
-    "run:alpha": callers_of(READ, OF_RUN),
-}
+
+async def test_a_stranger_is_turned_away_with_4401() -> None:
+    socket = WebsocketCommunicator("/ws/live", [ORIGIN])
+
+    await socket.connect()
+
+    assert (await socket.receive_output(20))["code"] == 4401
 
 
-def headers_of(caller: Principal) -> list[tuple[bytes, bytes]]:
-    if caller.token:
-        return [(b"authorization", f"Bearer {caller.token}".encode())]
-    if caller.person:
-        client = Client()
-        client.force_login(caller.person)
-        return [(b"cookie", f"sessionid={client.cookies['sessionid'].value}".encode())]
-    return []
+async def test_a_page_of_another_origin_is_not_let_in() -> None:
+    headers = [(b"origin", b"https://evil.example"), *await in_database(cookie_of)("viewer")]
+
+    assert not await WebsocketCommunicator("/ws/live", headers).connect()
 
 
-def test_every_topic_has_a_row() -> None:
-    assert set(DECK_TOPICS) == {topic for topic in TOPICS if ":" not in topic}
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        ({"type": "subscribe", "topic": "run:nope"}, "not_found"),
+        ({"type": "subscribe", "topic": "weather"}, "unknown_topic"),
+        ({"type": "subscribe", "topic": "control:alpha"}, "unknown_topic"),
+        ({"type": "resync", "topic": "run:alpha"}, "not_subscribed"),
+        ({"type": "dance"}, "invalid"),
+        ({"type": "visible", "visible": "no"}, "invalid"),
+        ([], "invalid"),
+        ("x" * 5000, "invalid"),
+    ],
+    ids=str,
+)
+async def test_a_request_that_cannot_be_followed_is_answered_with_an_error(
+    message: object, code: str
+) -> None:
+    await in_database(make_run)()
+    async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
+        await page.socket.say(json.dumps(message))
+
+        assert (await page.hear("error"))["code"] == code
 
 
-async def watched(caller: Principal) -> set[str]:
-    """Return the topics that a caller may watch, by subscribing to each one."""
-    headers = await in_database(headers_of)(caller)
-    socket = WebsocketCommunicator("/ws/live", [ORIGIN, *headers])
-    assert await socket.connect()
-    page, found = Page(socket), set()
-    for topic in [*TOPICS, "run:beta"]:
-        await page.say(type="subscribe", topic=topic)
-        while True:
-            frame = await page.hear_any("snapshot", "delta", "error")
-            if frame["topic"] == topic and frame["type"] != "delta":
-                break
-        if frame["type"] == "snapshot":
-            found.add(topic)
-        else:
-            assert frame["code"] == "forbidden", frame
-        await page.say(type="unsubscribe", topic=topic)
-    await socket.disconnect()
-    return found
+async def test_a_socket_and_http_refuse_with_the_same_words() -> None:
+    run = await in_database(make_run)()
+    await in_database(make_run)(name="beta")
+    headers = await in_database(headers_of)("read", run=run)
+    async with opened("/ws/live", headers) as page:
+        for name in ("beta", "nope"):
+            await page.say(type="subscribe", topic=f"run:{name}")
+            frame = await page.hear("error")
+            answer = await in_database(asked_over_http)(f"/api/v1/runs/{name}", headers)
+
+            assert {"code": frame["code"], "detail": frame["detail"]} == answer
 
 
-async def closed_with(path: str, caller: Principal) -> int | None:
-    """Return the close code of a socket; None while it stays open."""
-    headers = await in_database(headers_of)(caller)
+def asked_over_http(path: str, headers: list[tuple[bytes, bytes]]) -> dict[str, str]:
+    sent = {name.decode(): value.decode() for name, value in headers}
+    body = Client().get(path, headers=sent).json()
+    return {name: body[name] for name in ("code", "detail")}
+
+
+async def test_a_machine_sees_its_own_run_only() -> None:
+    run = await in_database(make_run)()
+    await in_database(make_run)(name="beta")
+    async with opened("/ws/live", await in_database(headers_of)("read", run=run)) as page:
+        await page.watch("run:alpha")
+        for topic in ("run:beta", "runs"):
+            await page.say(type="subscribe", topic=topic)
+            assert (await page.hear("error"))["code"] == "forbidden"
+
+
+async def test_a_revoked_token_loses_its_socket_with_the_next_beat() -> None:
+    token, text = await in_database(make_token)("env")
+    headers = [(b"authorization", f"Bearer {text}".encode())]
+    async with opened("/ws/live", headers) as page:
+        await in_database(revoke_token)(token_id=token.pk, actor="tests", now=NOON)
+
+        assert (await page.socket.receive_output(30))["code"] == 4401
+
+
+@pytest.mark.parametrize(
+    ("path", "code"), [("/ws/runs/beta/control", 4403), ("/ws/runs/alpha/control", 4404)]
+)
+async def test_a_handler_without_the_right_or_the_run_is_turned_away(path: str, code: int) -> None:
+    run = await in_database(make_run)(name="alpha")
+    headers = await in_database(headers_of)("env", run=run)
+    await in_database(make_run)(name="beta")
+    if code == 4404:
+        headers = await in_database(headers_of)("env")
+        await in_database(Run.objects.filter(pk=run.pk).update)(archived_at=NOON)
+
     socket = WebsocketCommunicator(path, [ORIGIN, *headers])
-    assert await socket.connect()
-    answer = await socket.receive_output(20)
-    await socket.disconnect()
-    return int(answer["code"]) if answer["type"] == "websocket.close" else None
+    await socket.connect()
 
-
-async def test_a_topic_is_open_to_the_callers_in_its_row_alone() -> None:
-    principals = await in_database(make_principals)()
-    assert await closed_with("/ws/live", principals.pop(STRANGER)) == 4401
-
-    found = {name: await watched(caller) for name, caller in principals.items()}
-
-    for topic, expected in TOPICS.items():
-        allowed = {name for name, topics in found.items() if topic in topics}
-        assert allowed == expected, topic
-    bound_to_beta = {name for name in EVERYBODY if name.endswith(" of beta")}
-    seen = {name for name, topics in found.items() if "run:beta" in topics}
-    assert seen == callers_of(READ, "/") | {
-        name for name in bound_to_beta if name.partition(" ")[0] in READ
-    }
-
-
-async def test_the_control_channel_is_open_to_machines_and_readers_of_its_run() -> None:
-    principals = await in_database(make_principals)()
-
-    codes = {
-        name: await closed_with("/ws/runs/alpha/control", caller)
-        for name, caller in principals.items()
-    }
-
-    allowed = callers_of(KNOW_RUN, OF_RUN)
-    assert {name for name, code in codes.items() if code is None} == allowed
-    assert codes.pop(STRANGER) == 4401
-    assert {code for name, code in codes.items() if name not in allowed} == {4403}
+    assert (await socket.receive_output(20))["code"] == code
