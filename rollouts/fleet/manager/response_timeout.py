@@ -8,8 +8,12 @@ from rollouts.fleet.manager.workers import WorkerHandle
 
 ANSWER_SECONDS: Final = 15.0
 """Time limit for an answer, after which a worker counts as hung."""
-START_SECONDS: Final = 90.0
-"""Time limit for the first answer, not counting the wait for cluster resources."""
+START_SECONDS: Final = 180.0
+"""Time limit for each answer until the worker runs, not counting the wait for cluster resources.
+
+A worker imports torch and creates its environments after its first answer. On a loaded machine, its
+interpreter may then answer nothing for longer than :data:`ANSWER_SECONDS`.
+"""
 SAY_WAITING_AFTER_SECONDS: Final = 2.0
 LOOK_FOR_OBSTACLES_EVERY_SECONDS: Final = 1.0
 
@@ -33,7 +37,13 @@ class ResponseTimeout:
         self._look_at = 0.0
 
     def judge(
-        self, call: Call, handle: WorkerHandle, *, spawned_at: float | None, now: float
+        self,
+        call: Call,
+        handle: WorkerHandle,
+        *,
+        spawned_at: float | None,
+        is_starting: bool,
+        now: float,
     ) -> str:
         """Return why the worker has timed out; empty to keep waiting.
 
@@ -41,11 +51,13 @@ class ResponseTimeout:
             call: The unanswered command.
             handle: Reports obstacles to the start.
             spawned_at: Time of the spawn; None once the worker has answered.
+            is_starting: Whether the worker has not run yet.
             now: Monotonic seconds.
         """
         owed = now - call.since
         if spawned_at is None:
-            return f"did not answer for {ANSWER_SECONDS:.0f} s" if owed > ANSWER_SECONDS else ""
+            limit = START_SECONDS if is_starting else ANSWER_SECONDS
+            return f"did not answer for {limit:.0f} s" if owed > limit else ""
         if now - spawned_at > SAY_WAITING_AFTER_SECONDS and now >= self._look_at:
             self._look_at = now + LOOK_FOR_OBSTACLES_EVERY_SECONDS
             self.obstacle = handle.obstacle()

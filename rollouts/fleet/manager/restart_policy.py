@@ -30,16 +30,16 @@ class RestartPolicy:
         """Return whether the next incarnation is due."""
         return self._spawn_at is not None and now >= self._spawn_at
 
-    def nobody(self) -> None:
+    def cancel(self) -> None:
         """Schedule no further incarnation."""
         self._spawn_at = None
 
     def crashed(self, now: float) -> float | None:
-        """Count a crash; return the seconds to wait, or None to give up. See `go_on`."""
+        """Count a crash; return the seconds to wait, or None to give up. See `schedule_after`."""
         wait = self._budget.crashed(now)
         return None if self.cannot_recover else wait
 
-    def go_on(self, wait: float | None, now: float) -> None:
+    def schedule_after(self, wait: float | None, now: float) -> None:
         """Schedule the next incarnation after `wait` seconds, or none (None)."""
         self._spawn_at = None if wait is None else now + wait
         self.is_given_up = wait is None
@@ -49,7 +49,7 @@ class RestartPolicy:
         self._spawn_at = now
         self._budget.total += 1
 
-    def another_chance(self, now: float) -> None:
+    def schedule_at_once(self, now: float) -> None:
         """Schedule a start at once; a worker that was given up gets a fresh crash budget."""
         if self.is_given_up:
             self._budget = RestartBudget(RESPAWN_RULE, total=self._budget.total)

@@ -52,7 +52,7 @@ class WorkerSupervisor:
         self._pace = admission.Pace()
         self._source = source
         self._events = events
-        self._succession = RestartPolicy()
+        self._restart_policy = RestartPolicy()
         self._cordon = Cordon(index, events)
         self._handle: WorkerHandle | None = None
         self._incarnation = NEVER_SPAWNED
@@ -62,19 +62,19 @@ class WorkerSupervisor:
         self._leaving_since: float | None = None
         self._restart_reason: str | None = None
         """Why a restart was requested, if one was."""
-        self._farewell = GracefulShutdown()
+        self._shutdown = GracefulShutdown()
         self._has_ended = False
         self._state: WorkerState | None = None
         self._measured: WorkerReport | None = None
         self._accepted_before = 0
         self._lost_steps = 0
         self._reason = ""
-        self._wait_limit = ResponseTimeout()
+        self._response_timeout = ResponseTimeout()
 
     @property
     def obstacle(self) -> str:
         """Reason why the cluster cannot start the worker; empty if there is none."""
-        return self._wait_limit.obstacle
+        return self._response_timeout.obstacle
 
     @property
     def is_leaving(self) -> bool:
@@ -104,12 +104,12 @@ class WorkerSupervisor:
     @property
     def is_given_up(self) -> bool:
         """Whether the worker crashed too often and is not restarted."""
-        return self._succession.is_given_up
+        return self._restart_policy.is_given_up
 
     @property
     def cannot_recover(self) -> bool:
         """Whether the worker was given up because any successor would fail the same way."""
-        return self.is_given_up and self._succession.cannot_recover
+        return self.is_given_up and self._restart_policy.cannot_recover
 
     @property
     def refusal(self) -> str:
@@ -163,7 +163,7 @@ class WorkerSupervisor:
         if self._handle is None:
             if self.is_leaving:
                 self._has_ended = True
-            elif self._succession.is_due(now) and not self._cordon.is_up:
+            elif self._restart_policy.is_due(now) and not self._cordon.is_up:
                 self._spawn(now)
             return
         self._receive_state(now)
@@ -186,7 +186,7 @@ class WorkerSupervisor:
     def _why_to_end(self, now: float) -> str:
         """Return the reason to end the worker once it has stopped or run out of time."""
         if self._restart_reason is not None:
-            return self._restart_reason if self._farewell.is_over(now) else ""
+            return self._restart_reason if self._shutdown.is_over(now) else ""
         if self._cordon.is_draining:
             is_overdue = self._cordon.is_overdue(now)
             return self._cordon.why if self._finish_winding_down(now, is_overdue=is_overdue) else ""
@@ -200,16 +200,16 @@ class WorkerSupervisor:
         if order.incarnation != self._incarnation or self.is_winding_down or self.is_out:
             return
         if self._handle is None:
-            self._succession.another_chance(now)
+            self._restart_policy.schedule_at_once(now)
         elif self._restart_reason is None:
             self._restart_reason = order.reason or "restart requested without a reason"
-            self._farewell.ask(self._handle, now)
+            self._shutdown.ask(self._handle, now)
 
     def cordon(self, order: CordonOrder | None, now: float) -> None:
         """Cordon the worker, or (with None) lift the cordon and start it with a fresh budget."""
         is_news = self._cordon.heed(order, now, has_worker=self._handle is not None)
         if is_news and self._handle is None:
-            self._succession.another_chance(now)
+            self._restart_policy.schedule_at_once(now)
 
     def leave_machine(self, orders: Mapping[str, MachineOrder], now: float) -> None:
         """Drain the worker if its machine is cordoned; a successor starts on another machine."""
@@ -223,7 +223,7 @@ class WorkerSupervisor:
             return
         self._handle.kill()
         self._handle = self._exchange = None
-        self._succession.another_chance(now)
+        self._restart_policy.schedule_at_once(now)
 
     def leave(self, now: float) -> None:
         """Send the worker's fragments, then end it over the next turns. This is irreversible."""
@@ -233,7 +233,7 @@ class WorkerSupervisor:
         """Send a command to the worker unless the previous one is still unanswered."""
         if self.is_winding_down:
             orders = replace(orders, desired="draining", credits=0)
-        is_ending = self._restart_reason is not None or self._farewell.is_asked
+        is_ending = self._restart_reason is not None or self._shutdown.is_asked
         if self._handle is not None and self._exchange is None and not is_ending:
             future = self._handle.submit("exchange", orders)
             self._exchange = Call(future, now, credits=orders.credits)
@@ -254,14 +254,14 @@ class WorkerSupervisor:
 
     def stop(self, now: float) -> Future[Any] | None:
         """Ask the worker to end; it is not restarted."""
-        self._succession.nobody()
+        self._restart_policy.cancel()
         if self._handle is None:
             return None
-        return self._farewell.ask(self._handle, now)
+        return self._shutdown.ask(self._handle, now)
 
     def kill(self) -> None:
         """End the worker at once; it is not restarted."""
-        self._succession.nobody()
+        self._restart_policy.cancel()
         self._receive_final_state()
         self._has_ended = True
         handle, self._handle = self._handle, None
@@ -274,7 +274,7 @@ class WorkerSupervisor:
         if self._has_ended:
             last = self._state.report if self._state else None
             report = final_report(
-                self.index, self._incarnation, last, restarts=self._succession.restarts
+                self.index, self._incarnation, last, restarts=self._restart_policy.restarts
             )
         else:
             report = self._cordon.on(report, has_worker=self._handle is not None)
@@ -284,14 +284,14 @@ class WorkerSupervisor:
         if self._state is not None and self._handle is not None:
             return replace(
                 self._state.report,
-                restarts=self._succession.restarts,
+                restarts=self._restart_policy.restarts,
                 outstanding=max(0, self.outstanding),
             )
         return absent_report(
             self.index,
             self._incarnation,
             is_given_up=self.is_given_up,
-            restarts=self._succession.restarts,
+            restarts=self._restart_policy.restarts,
             reason=self.obstacle or self._reason,
             announced_step=announced_step,
         )
@@ -300,17 +300,17 @@ class WorkerSupervisor:
         """Ask the worker to end if it is empty or overdue; return whether it has ended."""
         # A worker that has never answered has nothing to send.
         is_due = self._state is None or self._is_empty or is_overdue
-        return self._handle is not None and self._farewell.has_come(
+        return self._handle is not None and self._shutdown.has_come(
             self._handle, now, is_due=is_due
         )
 
     def _receive_final_state(self) -> None:
-        last = self._farewell.take()
+        last = self._shutdown.take()
         if last is not None:
             self._state = self._heard(last)
 
     def _spawn(self, now: float) -> None:
-        self._succession.nobody()
+        self._restart_policy.cancel()
         # The manager may have been restarted as well, so a counter could repeat.
         self._incarnation = f"{self._settings.incarnation}-{secrets.token_hex(3)}"
         settings = WorkerSettings(
@@ -339,7 +339,7 @@ class WorkerSupervisor:
             return
         state = self._heard(state)
         if state.report.state == "failed":
-            self._succession.cannot_recover = state.cannot_recover
+            self._restart_policy.cannot_recover = state.cannot_recover
             self._bury(state.report.reason, now, last=state)
             return
         self._pace.note(state.report.fragments_cut, now)
@@ -347,8 +347,14 @@ class WorkerSupervisor:
 
     def _check_silence(self, call: Call, now: float) -> None:
         if self._handle is not None:
-            spawned_at = self._spawned_at if self._state is None else None
-            reason = self._wait_limit.judge(call, self._handle, spawned_at=spawned_at, now=now)
+            state = self._state
+            reason = self._response_timeout.judge(
+                call,
+                self._handle,
+                spawned_at=self._spawned_at if state is None else None,
+                is_starting=state is None or state.report.state == "starting",
+                now=now,
+            )
             if reason:
                 self._bury(reason, now)
 
@@ -360,7 +366,7 @@ class WorkerSupervisor:
         for event in state.events:
             details = {**event.details, "worker": self.index}
             self._events.pass_on(replace(event, details=details))
-        self._wait_limit.obstacle = ""
+        self._response_timeout.obstacle = ""
         if self._measured is not None:
             state = replace(state, report=with_measurements(state.report, self._measured))
         return state
@@ -380,21 +386,21 @@ class WorkerSupervisor:
         self._lost_steps += ending.lost_steps
         self._state = self._measured = self._exchange = None
         self._delivery.reset_offers()
-        self._reason, self._wait_limit.obstacle = reason, ""
+        self._reason, self._response_timeout.obstacle = reason, ""
         if self.is_leaving:
             exit_events.emit_loss(self._events, ending)
             return
-        self._farewell.take()
+        self._shutdown.take()
         if self._restart_reason is not None:
             exit_events.emit_restart(self._events, ending, wanted=self._restart_reason)
             self._restart_reason = None
-            self._succession.replaced(now)
+            self._restart_policy.replaced(now)
         elif self._cordon.is_draining:
             exit_events.emit_cordon(self._events, ending, is_out=self._cordon.is_up)
             self._cordon.ended()
-            self._succession.replaced(now)
+            self._restart_policy.replaced(now)
         else:
-            wait = self._succession.crashed(now)
+            wait = self._restart_policy.crashed(now)
             log = log_files.last_log_lines(self._settings, worker=self.index)
             exit_events.emit_crash(self._events, ending, wait=wait, log=log)
-            self._succession.go_on(wait, now)
+            self._restart_policy.schedule_after(wait, now)
