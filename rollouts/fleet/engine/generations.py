@@ -47,7 +47,7 @@ class Generation:
         self._hears_each_token = hears_each_token or bool(stop)
         self._loop = asyncio.get_running_loop()
         self._news: asyncio.Queue[tuple[Choice, Answer]] = asyncio.Queue()
-        self._tickets: list[Ticket] = []
+        self._waiters: list[Ticket] = []
 
     def __enter__(self) -> "Generation":
         """Submit the prompts.
@@ -60,7 +60,7 @@ class Generation:
         try:
             for prompt in self._prompts:
                 choices = self.choices[first : first + prompt.answers]
-                self._tickets.append(self._submit(prompt, choices))
+                self._waiters.append(self._submit(prompt, choices))
                 first += prompt.answers
         except EngineFailed as error:
             self.__exit__()
@@ -71,7 +71,7 @@ class Generation:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for ticket in self._tickets:
+        for ticket in self._waiters:
             if ticket.ended < ticket.prompt.answers:
                 self._engine.cancel(ticket)
 

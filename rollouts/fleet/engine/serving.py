@@ -71,7 +71,7 @@ class EngineThread:
         """Reason why the engine has ended; empty while it runs."""
         self._engine = engine
         self._context = context
-        self._tickets: dict[int, Ticket] = {}
+        self._waiters: dict[int, Ticket] = {}
         self._inbox = _Inbox()
         self._changed = threading.Condition()
         self._is_closing = False
@@ -138,8 +138,8 @@ class EngineThread:
         with self._changed:
             self._is_closing = True
             self.error = self.error or reason
-            waiting = [*self._tickets.values(), *self._inbox.begun]
-            self._tickets, self._inbox = {}, _Inbox()
+            waiting = [*self._waiters.values(), *self._inbox.begun]
+            self._waiters, self._inbox = {}, _Inbox()
             self._changed.notify_all()
             for ticket in waiting:
                 for index in range(ticket.prompt.answers):
@@ -169,19 +169,19 @@ class EngineThread:
                 self._changed.notify_all()
             for ticket in inbox.begun:
                 ticket.number = self._engine.submit(ticket.prompt)
-                self._tickets[ticket.number] = ticket
+                self._waiters[ticket.number] = ticket
             for ticket in inbox.cancelled:
-                if ticket.number is not None and ticket.number in self._tickets:
-                    del self._tickets[ticket.number]
+                if ticket.number is not None and ticket.number in self._waiters:
+                    del self._waiters[ticket.number]
                     self._engine.cancel(ticket.number)
 
     def _tell(self, answers: list[Answer]) -> None:
         with self._changed:
             for answer in answers:
-                ticket = self._tickets.get(answer.request)
+                ticket = self._waiters.get(answer.request)
                 if ticket is None:
                     continue
                 ticket.listener(answer)
                 ticket.ended += bool(answer.finish)
                 if ticket.ended == ticket.prompt.answers:
-                    del self._tickets[answer.request]
+                    del self._waiters[answer.request]

@@ -60,23 +60,23 @@ class GroupWorkerWrapper:
             owns_process: Whether all log output of the process belongs to this worker.
         """
         self._settings = settings
-        coordination = self._coordination = WorkerRuntime(
+        coordination = self._runtime = WorkerRuntime(
             settings, owns_process=owns_process, env_processes=1, announce_ready=self._adopt
         )
         self._closing = threading.Event()
         self._weights = coordination.weights
-        self._postman = GroupSender(
+        self._group_sender = GroupSender(
             push or (lambda body, key: coordination.api.push_groups(body, key=key))
         )
-        self._sender = coordination.sender(self._postman)
+        self._sender = coordination.sender(self._group_sender)
         self._curriculum = curriculum or PlatformCurriculum(coordination.api, stop=self._closing)
-        self._around = self._surroundings()
+        self._around = self._task_context()
         self._tasks = [TaskLoop(self._around, index=at) for at in range(BATCHES_IN_FLIGHT)]
         self._worker: GroupRolloutWorker | None = None
         self._policy: LanguagePolicy | None = None
         self._refusal = ""
         self._cannot_recover = False
-        self._farewell: WorkerState | None = None
+        self._final_state: WorkerState | None = None
         self._measured = (time.monotonic(), 0, 0)
         self._lock = threading.Lock()
         self._building = threading.Lock()
@@ -86,7 +86,7 @@ class GroupWorkerWrapper:
     def exchange(self, orders: WorkerCommand) -> WorkerState:
         """Apply a command and return the worker's state."""
         with self._lock:
-            self._coordination.orders = orders
+            self._runtime.orders = orders
             for task in self._tasks:
                 task.orders = orders
             self._around.credits.grant(orders.credits)
@@ -105,13 +105,13 @@ class GroupWorkerWrapper:
             reason="lessons have no video; the evaluations show samples",
         )
         try:
-            self._coordination.api.update_recording(order.id, update)
+            self._runtime.api.update_recording(order.id, update)
         except RolldeckError as failure:
-            self._coordination.events.add("recording_failed", str(failure), level="warning")
+            self._runtime.events.add("recording_failed", str(failure), level="warning")
 
     def read_log(self, slot: int | None, lines: int) -> LogLines:
         """Return the end of the worker's log."""
-        return self._coordination.read_log(slot, lines)
+        return self._runtime.read_log(slot, lines)
 
     def read_stacks(self) -> LogLines:
         """Return the stacks of all threads of the worker's process."""
@@ -123,20 +123,20 @@ class GroupWorkerWrapper:
         Returns:
             The final state of the worker.
         """
-        if self._farewell is not None:
-            return self._farewell
+        if self._final_state is not None:
+            return self._final_state
         until = time.monotonic() + CLOSE_SECONDS
-        self._coordination.ask_to_end()
+        self._runtime.ask_to_end()
         self._closing.set()
         self._wake()
         self._end(self._worker)
-        self._coordination.wait_for_loops(until - time.monotonic())
-        self._coordination.close()
+        self._runtime.wait_for_loops(until - time.monotonic())
+        self._runtime.close()
         with self._lock:
-            self._farewell = self._state(is_reporting=True)
-        return self._farewell
+            self._final_state = self._state(is_reporting=True)
+        return self._final_state
 
-    def _surroundings(self) -> TaskContext:
+    def _task_context(self) -> TaskContext:
         settings = self._settings
         worker_id = f"{settings.name}@{settings.incarnation}"
         return TaskContext(
@@ -148,8 +148,8 @@ class GroupWorkerWrapper:
             outbox=Outbox(self._sender.offer, worker=worker_id),
             has_room=self._sender.has_room,
             active=lambda: self._weights.active,
-            monitor=self._coordination.monitor,
-            events=self._coordination.events,
+            monitor=self._runtime.monitor,
+            events=self._runtime.events,
             counted=Counted(
                 statistics=EpisodeStatistics(worker=settings.index, now=time.monotonic())
             ),
@@ -183,7 +183,7 @@ class GroupWorkerWrapper:
                         CheckpointUnreadable: "checkpoint_unreadable",
                         TokenizerUnusable: "tokenizer_unusable",
                     }.get(type(misfit), "policy_refused")
-                    self._coordination.events.add(kind, str(misfit), level="error")
+                    self._runtime.events.add(kind, str(misfit), level="error")
                     self._refusal = str(misfit)
                     self._cannot_recover = self._concerns_all(misfit)
             if self._closing.is_set():
@@ -215,7 +215,7 @@ class GroupWorkerWrapper:
             context_tokens=self._policy.context_tokens,
             curriculum=self._curriculum,
             problem_seed=config.seed,
-            events=self._coordination.events,
+            events=self._runtime.events,
         )
 
     def _concerns_all(self, misfit: Exception) -> bool:
@@ -250,7 +250,7 @@ class GroupWorkerWrapper:
             is_drained=not sampling and not self._sender.waiting and not self._is_busy(),
             buffered_steps=sampling,
             episodes=episodes,
-            events=self._coordination.events.take(),
+            events=self._runtime.events.take(),
             cannot_recover=self._cannot_recover,
             refusal=self._weights.refusal,
         )
@@ -265,7 +265,7 @@ class GroupWorkerWrapper:
 
     def _report(self, *, is_reporting: bool) -> WorkerReport:
         now, counted = time.monotonic(), self._around.counted
-        common = self._coordination.report(
+        common = self._runtime.report(
             self._condition(now), now=now, pids=(), is_reporting=is_reporting
         )
         episodes_a_second, tokens_a_second = self._speed(now, is_reporting=is_reporting)
@@ -275,7 +275,7 @@ class GroupWorkerWrapper:
             env_steps=counted.episodes,
             env_steps_per_second=episodes_a_second,
             fragments_cut=self._around.outbox.groups,
-            fragments_sent=self._postman.sent,
+            fragments_sent=self._group_sender.sent,
             dropped_steps=self._dropped(),
             time_use=" ".join(filter(None, said)),
             slots=self._slots(),
@@ -284,7 +284,7 @@ class GroupWorkerWrapper:
     def _dropped(self) -> dict[str, int]:
         counted = self._around.counted
         with counted.lock:
-            return {**counted.dropped, **self._postman.dropped}
+            return {**counted.dropped, **self._group_sender.dropped}
 
     def _slots(self) -> list[SlotReport]:
         return [
@@ -299,24 +299,24 @@ class GroupWorkerWrapper:
 
     def _condition(self, now: float) -> tuple[Condition, str]:
         """Return the state of the worker, and the reason if it differs from the desired state."""
-        if trouble := self._coordination.trouble(now):
+        if trouble := self._runtime.trouble(now):
             return "failed", trouble
         if self._refusal:
             return "failed", self._refusal
-        orders = self._coordination.orders
+        orders = self._runtime.orders
         if self._worker is None:
-            return "starting", self._coordination.error_of("rollout 0")
+            return "starting", self._runtime.error_of("rollout 0")
         if orders.desired == "paused":
             return "paused", ""
         if orders.desired == "draining":
             return "draining", ""
-        return "running", self._hindrance()
+        return "running", self._obstacle()
 
-    def _hindrance(self) -> str:
+    def _obstacle(self) -> str:
         active = self._weights.active
         if self._weights.refusal:
             return self._weights.refusal
-        if active is None or active[0] != self._coordination.orders.epoch:
+        if active is None or active[0] != self._runtime.orders.epoch:
             return "waiting for the trainer's weights"
         if self._is_busy():
             return ""

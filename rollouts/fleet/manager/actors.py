@@ -90,7 +90,7 @@ class RayHandle:
     def __init__(self, settings: WorkerSettings, seats: WorkerPlacement) -> None:
         fleet = settings.fleet.config.fleet
         self._index = settings.index
-        self._seats = seats
+        self._placement = seats
         self._actor = WorkerActor.options(  # type: ignore[attr-defined]
             name=f"worker {settings.fleet.run} {settings.incarnation}",
             num_cpus=fleet.num_cpus_per_worker,
@@ -117,7 +117,7 @@ class RayHandle:
 
     def obstacle(self) -> str:
         """Return which resources the cluster lacks for the worker; empty once it is placed."""
-        return "" if self.is_placed() else self._seats.obstacle(self._index)
+        return "" if self.is_placed() else self._placement.obstacle(self._index)
 
     def is_placed(self) -> bool:
         """Return whether the worker has a process on some node."""
@@ -129,19 +129,19 @@ class RayWorkers:
 
     def __init__(self, settings: FleetSettings) -> None:
         self._settings = settings
-        self._seats = WorkerPlacement(settings)
+        self._placement = WorkerPlacement(settings)
         # Keep two ids: the newest worker may not be placed yet and so has no log.
         self._actors: defaultdict[int, deque[str]] = defaultdict(lambda: deque(maxlen=2))
 
     def spawn(self, settings: WorkerSettings) -> WorkerHandle:
         """Request a worker from the cluster."""
-        handle = RayHandle(settings, self._seats)
+        handle = RayHandle(settings, self._placement)
         self._actors[settings.index].appendleft(handle.actor_id)
         return handle
 
     def exclude_nodes(self, nodes: frozenset[str]) -> None:
         """Place no further workers on these nodes."""
-        self._seats.exclude_nodes(nodes)
+        self._placement.exclude_nodes(nodes)
 
     def read_log(self, index: int, slot: int | None, lines: int) -> Future[Any] | None:
         """Read the log of a worker that ended, in a task pinned to its node."""
@@ -165,7 +165,7 @@ class RayWorkers:
 
     def close(self) -> None:
         """Release the reserved placement."""
-        self._seats.close()
+        self._placement.close()
 
     def retire(self) -> None:
         """End the manager's own actor, which Ray would otherwise keep alive."""

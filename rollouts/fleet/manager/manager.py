@@ -65,9 +65,9 @@ class RolloutManager:
         self._source = source
         self._api = PlatformApi(settings)
         self._events = EventLog()
-        self._roster = WorkerPool(settings=settings, source=source, events=self._events)
+        self._worker_pool = WorkerPool(settings=settings, source=source, events=self._events)
         self._operator_requests = OperatorRequests(
-            settings, api=self._api, roster=self._roster, source=source
+            settings, api=self._api, roster=self._worker_pool, source=source
         )
         self._control: FleetControl | None = None
         self._accepted_at_control = 0
@@ -113,7 +113,7 @@ class RolloutManager:
     def snapshot(self) -> FleetReport:
         """Return the state of the fleet, without statistics and events."""
         state, reason = self._state()
-        return self._reporter.preview(state, reason, self._roster.reports(self._newest_step()))
+        return self._reporter.preview(state, reason, self._worker_pool.reports(self._newest_step()))
 
     def shutdown(self) -> None:
         """End every loop and worker."""
@@ -139,12 +139,12 @@ class RolloutManager:
             self._stop_workers()
             return
         if self._control is not None and self._control.num_workers:
-            self._roster.resize(self._control.num_workers, now)
+            self._worker_pool.resize(self._control.num_workers, now)
         if self._control is not None:
-            self._roster.cordon(self._control.cordons, now)
-            self._roster.vacate(self._control.machines, now)
-            self._roster.restart(self._control.restarts, now)
-        self._roster.tend(now)
+            self._worker_pool.cordon(self._control.cordons, now)
+            self._worker_pool.vacate(self._control.machines, now)
+            self._worker_pool.restart(self._control.restarts, now)
+        self._worker_pool.tend(now)
         self._order(now)
         self._check_obstacles()
         if self._state()[0] != self._reported_state:
@@ -155,7 +155,7 @@ class RolloutManager:
         is_measuring = now - self._measured_at >= MEASURE_SECONDS
         if is_measuring:
             self._measured_at = now
-        members = self._roster.members
+        members = self._worker_pool.members
         shares = [0] * len(members) if control is None else self._shares(control)
         for member, share in zip(members, shares, strict=True):
             if control is None:
@@ -173,18 +173,18 @@ class RolloutManager:
                 member.offer_weights(self._shared, now)
 
     def _shares(self, control: FleetControl) -> list[int]:
-        members = self._roster.members
+        members = self._worker_pool.members
         if control.desired != "running" or control.policy_step == NO_STEP:
             return [0] * len(members)
         free = admission.room(
             admission_remaining=control.admission_remaining,
-            accepted_since=self._roster.accepted - self._accepted_at_control,
-            outstanding=self._roster.outstanding,
+            accepted_since=self._worker_pool.accepted - self._accepted_at_control,
+            outstanding=self._worker_pool.outstanding,
         )
         return admission.share_out(free, [member.wants(control.policy_step) for member in members])
 
     def _check_obstacles(self) -> None:
-        waiting = [member for member in self._roster.staying if member.obstacle]
+        waiting = [member for member in self._worker_pool.staying if member.obstacle]
         obstacle = "; ".join(sorted({member.obstacle for member in waiting}))
         # The amounts in the text change often; a single event marks the start.
         if obstacle and not self._obstacle:
@@ -198,7 +198,7 @@ class RolloutManager:
         self._obstacle = obstacle
 
     def _stop_workers(self) -> None:
-        members = self._roster.members
+        members = self._worker_pool.members
         asked = [future for member in members if (future := member.stop(time.monotonic()))]
         deadline = time.monotonic() + 5.0
         while time.monotonic() < deadline and not all(future.done() for future in asked):
@@ -212,12 +212,12 @@ class RolloutManager:
     def _listen(self) -> None:
         after = self._control.fingerprint if self._control else ""
         wait = POLL_SECONDS if self._control else 0.0
-        accepted = self._roster.accepted
+        accepted = self._worker_pool.accepted
         try:
             control = self._api.control(after=after, wait_seconds=wait)
             if wait and control.fingerprint != after:
                 # The admission room is current, but `accepted` was read before the wait.
-                accepted = self._roster.accepted
+                accepted = self._worker_pool.accepted
                 control = self._api.control(after="", wait_seconds=0.0)
         except RolldeckError as failure:
             self._take_failure(failure)
@@ -237,8 +237,8 @@ class RolloutManager:
         """Return whether admission allows more than twice the items that workers hold or want."""
         if control.desired != "running" or control.policy_step == NO_STEP:
             return False
-        outstanding = self._roster.outstanding
-        wanted = sum(member.wants(control.policy_step) for member in self._roster.members)
+        outstanding = self._worker_pool.outstanding
+        wanted = sum(member.wants(control.policy_step) for member in self._worker_pool.members)
         return control.admission_remaining > 2 * (outstanding + wanted)
 
     def _apply_control(self, control: FleetControl, *, accepted: int) -> None:
@@ -313,12 +313,12 @@ class RolloutManager:
         self._log.trim()
         # Read the state first: the final report of a failed fleet must carry the reason.
         state, reason = self._state()
-        self._reporter.episodes.extend(self._roster.pop_episodes())
+        self._reporter.episodes.extend(self._worker_pool.pop_episodes())
         self._reporter.events.extend(self._events.take())
-        workers = self._roster.reports(self._newest_step())
+        workers = self._worker_pool.reports(self._newest_step())
         is_final = state == "failed" and self._cannot_recover()
         report = self._reporter.next(state, reason, workers, is_final=is_final)
-        accepted = self._roster.accepted
+        accepted = self._worker_pool.accepted
         try:
             control = self._api.report(report)
         except RolldeckError as failure:
@@ -327,7 +327,7 @@ class RolloutManager:
             return
         self._reported_state = state
         self._reporter.delivered()
-        self._roster.told(workers)
+        self._worker_pool.told(workers)
         self._apply_control(control, accepted=accepted)
 
     def _newest_step(self) -> int:
@@ -343,7 +343,7 @@ class RolloutManager:
         return self._state_of_workers()
 
     def _state_of_workers(self) -> tuple[FleetState, str]:
-        conditions = [one.condition for one in self._roster.staying if not one.is_out]
+        conditions = [one.condition for one in self._worker_pool.staying if not one.is_out]
         failed = conditions.count("failed")
         reason = self._obstacle
         if failed:
@@ -355,7 +355,7 @@ class RolloutManager:
         if conditions and failed == len(conditions):
             return "failed", reason
         if desired == "draining":
-            is_over = all(member.is_idle for member in self._roster.members)
+            is_over = all(member.is_idle for member in self._worker_pool.members)
             return ("drained" if is_over else "draining"), reason
         if "running" in conditions:
             return "running", reason
@@ -365,13 +365,15 @@ class RolloutManager:
 
     def _cannot_recover(self) -> bool:
         """Return whether another fleet of this configuration would fail the same way."""
-        return any(member.cannot_recover for member in self._roster.staying)
+        return any(member.cannot_recover for member in self._worker_pool.staying)
 
     def _why_given_up(self, failed: int, count: int) -> str:
-        causes = {member.report(0).reason for member in self._roster.staying if member.is_given_up}
+        causes = {
+            member.report(0).reason for member in self._worker_pool.staying if member.is_given_up
+        }
         return f"{failed} of {count} workers were given up: {min(causes, default='')}"
 
     def _why_refused(self) -> str:
-        refusals = [one.refusal for one in self._roster.staying if one.refusal]
-        count = len(self._roster.staying)
+        refusals = [one.refusal for one in self._worker_pool.staying if one.refusal]
+        count = len(self._worker_pool.staying)
         return f"{len(refusals)} of {count} workers: {min(refusals)}" if refusals else ""

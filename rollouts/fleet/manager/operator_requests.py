@@ -65,7 +65,7 @@ class OperatorRequests:
         """
         self._settings = settings
         self._api = api
-        self._roster = roster
+        self._worker_pool = roster
         self._source = source
         self._asked = threading.Event()
         self._wanted: list[LogRequest] = []
@@ -106,7 +106,7 @@ class OperatorRequests:
     def _assign_films(self, orders: Sequence[RecordingOrder]) -> None:
         """Assign each recording to a worker, and reassign it when that worker is lost."""
         wanted = {order.id for order in orders}
-        there = {(member.index, member.incarnation) for member in self._roster.members}
+        there = {(member.index, member.incarnation) for member in self._worker_pool.members}
         self._filming = {
             name: at for name, at in self._filming.items() if name in wanted and at in there
         }
@@ -120,7 +120,7 @@ class OperatorRequests:
 
     def _workers_that_record(self, order: RecordingOrder) -> list[WorkerSupervisor]:
         """Return the workers that can record, those with the fewest recordings first."""
-        members = self._roster.members
+        members = self._worker_pool.members
         if order.worker is not None:
             return [member for member in members if member.index == order.worker]
         load = Counter(index for index, _ in self._filming.values())
@@ -135,7 +135,7 @@ class OperatorRequests:
     def _ask(self, request: LogRequest) -> _Reading:
         asked = [
             member.ask("read_log", request.slot, request.lines)
-            for member in self._roster.members
+            for member in self._worker_pool.members
             if member.index == request.worker
         ]
         until = time.monotonic() + ANSWER_SECONDS

@@ -38,7 +38,7 @@ class StackRequests:
             roster: Pool of the workers that can be asked.
         """
         self._api = api
-        self._roster = roster
+        self._worker_pool = roster
         self._under_way: dict[str, _Asked] = {}
         self._done: dict[str, None] = {}
 
@@ -63,7 +63,7 @@ class StackRequests:
                 self._answer(request_id, _outcome(asked.future))
 
     def _ask(self, request: StacksRequest) -> Future[Any] | None:
-        for member in self._roster.members:
+        for member in self._worker_pool.members:
             if (member.index, member.incarnation) == (request.worker, request.incarnation):
                 return member.ask("read_stacks", may_start=True)
         return None

@@ -86,7 +86,7 @@ class StepRolloutWorker:
         self._prepare = None if policy_factory else _import_torch
         self._recordings = recordings
         self._output = OutputPump(settings)
-        self._crew = EnvProcessPool(
+        self._process_pool = EnvProcessPool(
             config,
             base_seed=base_seed,
             events=events,
@@ -128,7 +128,7 @@ class StepRolloutWorker:
     @property
     def is_broken(self) -> bool:
         """Whether every slot was given up."""
-        return self._crew.is_broken
+        return self._process_pool.is_broken
 
     @property
     def is_stepping(self) -> bool:
@@ -142,7 +142,7 @@ class StepRolloutWorker:
 
     def reports(self) -> list[SlotReport]:
         """Return the state of every slot."""
-        return self._crew.reports()
+        return self._process_pool.reports()
 
     def pause(self) -> None:
         """Send no further actions; steps in progress still complete."""
@@ -162,9 +162,9 @@ class StepRolloutWorker:
     def turn(self) -> None:
         """Wait for something to do, then do it: read environments, adopt weights, infer."""
         now = time.monotonic()
-        self._crew.tend(now)
+        self._process_pool.tend(now)
         if self._recordings is not None and self._recordings.has_orders:
-            self._recordings.assign(self._crew, now)
+            self._recordings.assign(self._process_pool, now)
         if self._prepare is not None:
             prepare, self._prepare = self._prepare, None
             prepare()
@@ -181,7 +181,7 @@ class StepRolloutWorker:
 
     def close(self) -> None:
         """End every environment."""
-        self._crew.close()
+        self._process_pool.close()
         self._output.close()
         with self._closing:
             if not self._is_closed:
@@ -257,7 +257,7 @@ class StepRolloutWorker:
 
     def _wait_limit(self, now: float) -> float:
         """Return how long this turn may wait for environments, in seconds."""
-        longest = self._crew.soonest_due(now)
+        longest = self._process_pool.soonest_due(now)
         if self._ready and not self.is_paused:
             due_at = self._ready.oldest_at + self._fleet.batch_timeout_ms / 1000
             longest = min(longest, max(0.0, due_at - now))
@@ -265,7 +265,7 @@ class StepRolloutWorker:
 
     def _hear(self, longest_seconds: float) -> None:
         began = time.monotonic()
-        came = _readable([*self._crew.descriptors, self._bell], longest_seconds)
+        came = _readable([*self._process_pool.descriptors, self._bell], longest_seconds)
         now = time.monotonic()
         if not self.is_paused and not self.is_stepping:
             self._monitor.wait(now - began, wants=self._wants())
@@ -275,7 +275,7 @@ class StepRolloutWorker:
         if came:
             self._hearing_since, self._seconds_in_envs = now, 0.0
             before = self._monitor.total("cut", "enqueue")
-            self._crew.hear(came, now)
+            self._process_pool.hear(came, now)
             self._hearing_since = None
             # The handler's time is measured in separate spans.
             inside = self._monitor.total("cut", "enqueue") - before
@@ -291,7 +291,7 @@ class StepRolloutWorker:
         if not self._waiting:
             return
         waiting = self._waiting.take(len(self._waiting))
-        held = self._crew.held
+        held = self._process_pool.held
         free = waiting[~np.isin(waiting, list(held))] if held else waiting
         admitted = self._handler.admitted(free)
         self._ready.add(admitted, now)
@@ -323,7 +323,9 @@ class StepRolloutWorker:
         # Reported first: if a process has died in the meantime, the abort comes after the steps.
         self._handler.acted(slots, decision, version, before)
         written = time.monotonic()
-        self._crew.step(slots, for_environment(decision.actions, self._action_space), written)
+        self._process_pool.step(
+            slots, for_environment(decision.actions, self._action_space), written
+        )
         self._monitor.record("infer", inferred - began, inferred)
         self._monitor.record("act", time.monotonic() - written, written)
 

@@ -52,7 +52,7 @@ class RolloutWorkerWrapper:
         self._settings = settings
         self._policy_factory = policy_factory
         fleet = settings.fleet.config.fleet
-        coordination = self._coordination = WorkerRuntime(
+        coordination = self._runtime = WorkerRuntime(
             settings,
             owns_process=owns_process,
             env_processes=fleet.env_processes,
@@ -60,7 +60,7 @@ class RolloutWorkerWrapper:
         )
         self._weights = coordination.weights
         self._sender = coordination.sender(push or coordination.api.push)
-        self._collector = FragmentBuilder(
+        self._fragment_builder = FragmentBuilder(
             settings,
             deliver=self._deliver,
             has_room=self._sender.has_room,
@@ -69,7 +69,7 @@ class RolloutWorkerWrapper:
         self._recordings = Recordings(
             worker=settings.index, slots=fleet.envs_per_worker, api=coordination.api
         )
-        self._obeyed = IDLE
+        self._last_command = IDLE
         self._worker: StepRolloutWorker | None = None
         self._measured = (time.monotonic(), 0)
         self._lock = threading.Lock()
@@ -84,8 +84,8 @@ class RolloutWorkerWrapper:
     def exchange(self, orders: WorkerCommand) -> WorkerState:
         """Apply a command and return the worker's state."""
         with self._lock:
-            self._coordination.orders = orders
-            self._collector.grant(orders.credits)
+            self._runtime.orders = orders
+            self._fragment_builder.grant(orders.credits)
             self._wake()
             return self._state(is_reporting=orders.is_reporting)
 
@@ -100,7 +100,7 @@ class RolloutWorkerWrapper:
 
     def read_log(self, slot: int | None, lines: int) -> LogLines:
         """Return the end of the worker's log, or of the log of the env process that runs `slot`."""
-        return self._coordination.read_log(slot, lines)
+        return self._runtime.read_log(slot, lines)
 
     def read_stacks(self) -> LogLines:
         """Return the stacks of all threads of the worker's process."""
@@ -112,15 +112,15 @@ class RolloutWorkerWrapper:
         Returns:
             The final state of the worker.
         """
-        self._coordination.ask_to_end()
+        self._runtime.ask_to_end()
         self._recordings.close()
         self._wake()
-        self._coordination.wait_for_loops(CLOSE_SECONDS)
+        self._runtime.wait_for_loops(CLOSE_SECONDS)
         if self._worker is not None:
             self._worker.close()
             self._worker = None
-        self._collector.end()
-        self._coordination.close()
+        self._fragment_builder.end()
+        self._runtime.close()
         with self._lock:
             return self._state(is_reporting=True)
 
@@ -134,8 +134,8 @@ class RolloutWorkerWrapper:
 
     def _turn(self) -> None:
         worker = self._worker or self._build()
-        orders = self._coordination.orders
-        if orders is not self._obeyed:
+        orders = self._runtime.orders
+        if orders is not self._last_command:
             self._obey(worker, orders)
         try:
             worker.turn()
@@ -144,17 +144,17 @@ class RolloutWorkerWrapper:
             self._worker = None
             worker.close()
             for slot in range(self._settings.fleet.config.fleet.envs_per_worker):
-                self._collector.aborted(slot)
+                self._fragment_builder.aborted(slot)
             raise
 
     def _build(self) -> StepRolloutWorker:
-        self._obeyed = IDLE
+        self._last_command = IDLE
         worker = StepRolloutWorker(
             self._settings,
             weights=self._weights,
-            progress_handler=self._collector,
-            monitor=self._coordination.monitor,
-            events=self._coordination.events,
+            progress_handler=self._fragment_builder,
+            monitor=self._runtime.monitor,
+            events=self._runtime.events,
             policy_factory=self._policy_factory,
             recordings=self._recordings,
         )
@@ -163,42 +163,42 @@ class RolloutWorkerWrapper:
         return worker
 
     def _obey(self, worker: StepRolloutWorker, orders: WorkerCommand) -> None:
-        self._collector.set_orders(
+        self._fragment_builder.set_orders(
             epoch=orders.epoch,
             policy_step=orders.policy_step,
             begins_fragments=orders.desired == "running",
         )
-        before = self._obeyed
+        before = self._last_command
         if (orders.desired, orders.epoch) != (before.desired, before.epoch):
             logger.info("command received: %s, epoch %d", orders.desired, orders.epoch)
         if orders.policy_step != before.policy_step:
             logger.info("version %d announced", orders.policy_step)
-        self._collector.drop_stale_steps()
+        self._fragment_builder.drop_stale_steps()
         worker.epoch = orders.epoch
         worker.is_paused = orders.desired != "running"
         if orders.desired == "draining":
-            self._collector.drain()
-        self._obeyed = orders
+            self._fragment_builder.drain()
+        self._last_command = orders
 
     def _state(self, *, is_reporting: bool) -> WorkerState:
-        being_filled, to_send = self._collector.being_filled, self._sender.waiting
+        being_filled, to_send = self._fragment_builder.being_filled, self._sender.waiting
         return WorkerState(
             report=self._report(is_reporting=is_reporting),
-            unspent=self._collector.unspent,
-            outstanding=self._collector.unspent + being_filled + to_send,
+            unspent=self._fragment_builder.unspent,
+            outstanding=self._fragment_builder.unspent + being_filled + to_send,
             accepted=self._sender.accepted,
             is_drained=not being_filled and not to_send,
             cannot_recover=self._worker is not None and self._worker.cannot_recover,
             refusal=self._weights.refusal,
-            buffered_steps=self._collector.buffered_steps,
-            episodes=self._collector.pop_episodes() if is_reporting else [],
-            events=self._coordination.events.take(),
+            buffered_steps=self._fragment_builder.buffered_steps,
+            episodes=self._fragment_builder.pop_episodes() if is_reporting else [],
+            events=self._runtime.events.take(),
         )
 
     def _report(self, *, is_reporting: bool) -> WorkerReport:
         worker, now = self._worker, time.monotonic()
         slots = worker.reports() if worker else []
-        common = self._coordination.report(
+        common = self._runtime.report(
             self._condition(worker, now),
             now=now,
             pids=[slot.pid for slot in slots if slot.pid],
@@ -206,27 +206,27 @@ class RolloutWorkerWrapper:
         )
         return replace(
             common,
-            env_steps=self._collector.env_steps,
+            env_steps=self._fragment_builder.env_steps,
             env_steps_per_second=self._speed(now, is_reporting=is_reporting),
-            fragments_cut=self._collector.fragments_cut,
+            fragments_cut=self._fragment_builder.fragments_cut,
             fragments_sent=self._sender.sent,
-            dropped_steps=dict(self._collector.dropped_steps),
+            dropped_steps=dict(self._fragment_builder.dropped_steps),
             slots=slots,
         )
 
     def _condition(self, worker: StepRolloutWorker | None, now: float) -> tuple[Condition, str]:
         """Return the state of the worker, and the reason if it differs from the desired state."""
-        if trouble := self._coordination.trouble(now):
+        if trouble := self._runtime.trouble(now):
             return "failed", trouble
         if worker is None:
-            return "starting", self._coordination.error_of("rollout")
+            return "starting", self._runtime.error_of("rollout")
         if failure := self._failure(worker):
             return "failed", failure
-        if self._obeyed.desired == "paused":
+        if self._last_command.desired == "paused":
             return "paused", ""
-        if self._obeyed.desired == "draining":
+        if self._last_command.desired == "draining":
             return "draining", ""
-        return "running", self._hindrance()
+        return "running", self._obstacle()
 
     def _failure(self, worker: StepRolloutWorker) -> str:
         """Return why the worker can make no progress; empty if it can."""
@@ -235,20 +235,20 @@ class RolloutWorkerWrapper:
             return f"an environment in the worker's process did not return for {hung_after:.0f} s"
         return worker.refusal or ("every environment slot was given up" if worker.is_broken else "")
 
-    def _hindrance(self) -> str:
+    def _obstacle(self) -> str:
         active = self._weights.active
-        if active is None or active[0] != self._obeyed.epoch:
+        if active is None or active[0] != self._last_command.epoch:
             return self._weights.refusal or "waiting for the trainer's weights"
         if self._weights.refusal:
             return self._weights.refusal
-        if not self._collector.unspent and not self._collector.being_filled:
+        if not self._fragment_builder.unspent and not self._fragment_builder.being_filled:
             return "waiting for room in the buffer"
         return ""
 
     def _speed(self, now: float, *, is_reporting: bool) -> float:
         """Return the env steps per second since the last report."""
         since, before = self._measured
-        steps = self._collector.env_steps
+        steps = self._fragment_builder.env_steps
         if is_reporting:
             self._measured = (now, steps)
         return max(0.0, (steps - before) / max(now - since, 1e-3))

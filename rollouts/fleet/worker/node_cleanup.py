@@ -31,9 +31,9 @@ GpuMemory = Callable[[], tuple[int, int] | None]
 def mark_of(settings: WorkerSettings) -> Mark:
     """Return the mark of the processes that a worker in this process starts."""
     fleet = settings.fleet
-    deck = f"{fleet.platform_url} {fleet.run_key or fleet.run}".encode()
+    owner = f"{fleet.platform_url} {fleet.run_key or fleet.run}".encode()
     return Mark(
-        fleet=hashlib.blake2s(deck, digest_size=6).hexdigest(),
+        fleet=hashlib.blake2s(owner, digest_size=6).hexdigest(),
         worker=settings.index,
         incarnation=settings.incarnation,
         owner_pid=os.getpid(),

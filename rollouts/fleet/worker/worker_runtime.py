@@ -67,7 +67,7 @@ class WorkerRuntime:
         self.events = EventLog()
         if owns_process:
             clean_node(settings, self.events)
-        self._estate = _spool_directory_of(settings.fleet, self.events)
+        self._spool_directory = _spool_directory_of(settings.fleet, self.events)
         self.monitor = PipelineMonitor(now=time.monotonic(), env_processes=env_processes)
         self._measured_in: tuple[Condition, bool] = ("starting", False)
         """State, and whether weights were loaded, when the monitor was last read."""
@@ -80,8 +80,8 @@ class WorkerRuntime:
         """Return a sender that pushes this worker's items and those left by earlier workers."""
         self._sender = Sender(
             push,
-            spool=Spool(self._estate.folder / self.settings.incarnation),
-            inherit=self._estate.next_orphaned_spool,
+            spool=Spool(self._spool_directory.folder / self.settings.incarnation),
+            inherit=self._spool_directory.next_orphaned_spool,
             capacity=self.settings.fleet.config.fleet.to_send_queue_size,
             events=self.events,
             monitor=self.monitor,
