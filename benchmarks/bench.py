@@ -9,12 +9,12 @@ from statistics import median
 from typing import Any, Final
 
 from benchmarks import figures
-from benchmarks.deck import AtroposApi, Deck, running_deck
 from benchmarks.figures import Aim, Better
 from benchmarks.load import OtherProcess, other_process
 from benchmarks.machine import describe
 from benchmarks.peers import running_atropos
 from benchmarks.profiler import Profiler
+from benchmarks.rolldeck_server import AtroposApi, RolldeckServer, running_rolldeck
 
 MOST_GROWTH_PAIRS: Final = 3
 Figures = dict[str, Any]
@@ -48,23 +48,23 @@ class Bench:
     _used: dict[str, dict[str, list[float]]] = field(default_factory=dict, init=False)
 
     @contextlib.contextmanager
-    def deck(self, *, settings: Mapping[str, str] | None = None) -> Iterator[Deck]:
+    def rolldeck(self, *, settings: Mapping[str, str] | None = None) -> Iterator[RolldeckServer]:
         """Start a new server of ours, with some settings changed."""
-        with running_deck(
+        with running_rolldeck(
             web_workers=self.web_workers, settings=settings, prepare=self.prepare
-        ) as deck:
-            self.machine = describe(postgres=deck.postgres_version(), data_folder=deck.var)
+        ) as rolldeck:
+            self.machine = describe(postgres=rolldeck.postgres_version(), data_folder=rolldeck.var)
             if self.profiler is not None:
-                self.profiler.watch(deck.web_pids)
-            yield deck
+                self.profiler.watch(rolldeck.web_pids)
+            yield rolldeck
 
     @contextlib.contextmanager
-    def beside_atropos(self) -> Iterator[tuple[Deck, AtroposApi, OtherProcess]]:
+    def beside_atropos(self) -> Iterator[tuple[RolldeckServer, AtroposApi, OtherProcess]]:
         """Start our server, the stock server, and a process that loads either."""
         with contextlib.ExitStack() as parts:
-            deck = parts.enter_context(self.deck())
-            peer = deck if self.is_alone else parts.enter_context(running_atropos())
-            yield deck, peer, parts.enter_context(other_process())
+            rolldeck = parts.enter_context(self.rolldeck())
+            peer = rolldeck if self.is_alone else parts.enter_context(running_atropos())
+            yield rolldeck, peer, parts.enter_context(other_process())
 
     def atropos(self) -> AbstractContextManager[AtroposApi]:
         """Start a new stock server."""
@@ -96,7 +96,7 @@ class Bench:
         before = server.cpu_seconds()
         with watching:
             yield
-        side = self._used.setdefault("ours" if isinstance(server, Deck) else "peer", {})
+        side = self._used.setdefault("ours" if isinstance(server, RolldeckServer) else "peer", {})
         for part, seconds in server.cpu_seconds().items():
             side.setdefault(part, []).append(1000 * (seconds - before[part]) / per)
 

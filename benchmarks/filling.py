@@ -6,8 +6,8 @@ import psycopg
 from psycopg import sql
 
 from benchmarks.bodies import Numbered, Size, json_group
-from benchmarks.deck import AtroposApi, Deck
 from benchmarks.http_client import Line, request_bytes
+from benchmarks.rolldeck_server import AtroposApi, RolldeckServer
 
 SMALL: Final = Size(sequences=8, tokens=4)
 GROUPS_A_PUSH: Final = 100
@@ -15,23 +15,23 @@ GROUPS_A_PUSH: Final = 100
 SHARED_PAYLOADS: Final = {"ROLLDECK_INLINE_PAYLOAD_BYTES": "0"}
 
 
-def fill_by_copying(deck: Deck, *, groups: int) -> None:
+def fill_by_copying(rolldeck: RolldeckServer, *, groups: int) -> None:
     """Queue small groups until there are `groups`, in the run that one was pushed to.
 
     The rows pass every constraint and index; counts are updated in the same transaction. Then the
     tables are vacuumed, as by autovacuum during normal growth, and a checkpoint is written, so that
     later measurements do not include the cost of filling.
     """
-    missing = groups - deck.queue_size()
+    missing = groups - rolldeck.queue_size()
     if missing > 0:
-        with deck.sql(autocommit=False) as connection:
+        with rolldeck.sql(autocommit=False) as connection:
             _copy_rows(connection, missing)
             _raise_counts(connection, missing)
-        with deck.sql() as connection:
+        with rolldeck.sql() as connection:
             connection.execute("VACUUM ANALYZE")
             connection.execute("CHECKPOINT")
-    if deck.queue_size() != groups:
-        raise ValueError(f"{deck.queue_size()} groups are queued, not {groups}")
+    if rolldeck.queue_size() != groups:
+        raise ValueError(f"{rolldeck.queue_size()} groups are queued, not {groups}")
 
 
 def _copy_rows(connection: "psycopg.Connection[Any]", count: int) -> None:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from benchmarks import processes
 from benchmarks.bodies import Numbered, Size, arrays, json_group
-from benchmarks.deck import RUN, TOKEN
 from benchmarks.http_client import Line, request_bytes
+from benchmarks.rolldeck_server import RUN, TOKEN
 from rolldeck.http import Call, Connection
 from rolldeck.sender import GroupSender
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks import processes
-from benchmarks.deck import AtroposApi
+from benchmarks.rolldeck_server import AtroposApi
 
 FOLDER: Final = Path(__file__).with_name(".venv-peers")
 INSTALL_SECONDS: Final = 900

@@ -9,8 +9,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.deck import TOKEN
 from benchmarks.load import timed_threads
+from benchmarks.rolldeck_server import TOKEN
 from rolldeck.replay import ReplayBufferInterface, pack_fragment
 from rolldeck.wire import Fragment
 

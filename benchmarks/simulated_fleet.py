@@ -19,8 +19,8 @@ from typing import Any, Final
 import numpy as np
 
 from benchmarks import processes
-from benchmarks.deck import NO_RAY, TOKEN, Deck, running_deck
 from benchmarks.figures import percentile
+from benchmarks.rolldeck_server import NO_RAY, TOKEN, RolldeckServer, running_rolldeck
 from rolldeck.trainer import Trainer
 
 RUN: Final = "simulated"
@@ -37,9 +37,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--idle", action="store_true", help="pause the run before measuring")
     asked = parser.parse_args()
-    with running_deck(settings={"ROLLDECK_SIMULATION": "1"}) as deck:
+    with running_rolldeck(settings={"ROLLDECK_SIMULATION": "1"}) as rolldeck:
         found = measured(
-            deck,
+            rolldeck,
             workers=asked.workers,
             slots=asked.slots,
             seconds=asked.seconds,
@@ -49,26 +49,26 @@ def main() -> None:
 
 
 def measured(
-    deck: Deck, *, workers: int, slots: int, seconds: float, is_idle: bool = False
+    rolldeck: RolldeckServer, *, workers: int, slots: int, seconds: float, is_idle: bool = False
 ) -> dict[str, Any]:
     """Return the figures of a running or paused fleet over the given time."""
     wanted = "paused" if is_idle else "running"
-    with _simulation(deck, workers=workers, slots=slots) as manager:
-        _wait_for(deck, workers)
+    with _simulation(rolldeck, workers=workers, slots=slots) as manager:
+        _wait_for(rolldeck, workers)
         if is_idle:
-            _pause(deck, workers)
-        used = _cpu_seconds(deck, manager)
+            _pause(rolldeck, workers)
+        used = _cpu_seconds(rolldeck, manager)
         answers, ages, states = [], [], []
         began = time.monotonic()
         while time.monotonic() < began + seconds:
             asked_at = time.monotonic()
-            fleet = _fleet(deck)
+            fleet = _fleet(rolldeck)
             answers.append(1000 * (time.monotonic() - asked_at))
             ages.append(fleet["age_seconds"])
             states.append(Counter(worker["state"] for worker in fleet["workers"]))
             time.sleep(REST_SECONDS)
         took = time.monotonic() - began
-        used_then = _cpu_seconds(deck, manager)
+        used_then = _cpu_seconds(rolldeck, manager)
     return {
         "workers": workers,
         "slots": slots * workers,
@@ -83,15 +83,17 @@ def measured(
 
 
 @contextmanager
-def _simulation(deck: Deck, *, workers: int, slots: int) -> Iterator["subprocess.Popen[bytes]"]:
-    services = json.loads((deck.var / "run" / "services.json").read_text(encoding="utf-8"))
+def _simulation(
+    rolldeck: RolldeckServer, *, workers: int, slots: int
+) -> Iterator["subprocess.Popen[bytes]"]:
+    services = json.loads((rolldeck.var / "run" / "services.json").read_text(encoding="utf-8"))
     command = [
-        *(sys.executable, "manage.py", "simulate", "--run", RUN, "--url", deck.url),
+        *(sys.executable, "manage.py", "simulate", "--run", RUN, "--url", rolldeck.url),
         *("--workers", str(workers), "--slots", str(slots), "--seconds", str(LIMIT_SECONDS)),
     ]
     own = {
         "ROLLDECK_SIMULATION": "1",
-        "ROLLDECK_VAR": str(deck.var),
+        "ROLLDECK_VAR": str(rolldeck.var),
         "RAY_ADDRESS": NO_RAY,
         "DJANGO_SETTINGS_MODULE": "config.settings.base",
         "ROLLDECK_BOOTSTRAP_TOKEN": TOKEN,
@@ -104,28 +106,28 @@ def _simulation(deck: Deck, *, workers: int, slots: int) -> Iterator["subprocess
             process.terminate()
 
 
-def _wait_for(deck: Deck, workers: int) -> None:
+def _wait_for(rolldeck: RolldeckServer, workers: int) -> None:
     """Return once the fleet has registered and all its workers run."""
     deadline = time.monotonic() + START_SECONDS
     has_weights = False
     while time.monotonic() < deadline:
         time.sleep(REST_SECONDS)
-        if not has_weights and RUN in [run["name"] for run in _runs(deck)]:
-            _publish(deck.url)
+        if not has_weights and RUN in [run["name"] for run in _runs(rolldeck)]:
+            _publish(rolldeck.url)
             has_weights = True
         if has_weights:
-            states = [worker["state"] for worker in _fleet(deck)["workers"]]
+            states = [worker["state"] for worker in _fleet(rolldeck)["workers"]]
             if states.count("running") == workers:
                 return
     raise processes.NotStarted("the simulated fleet does not run")
 
 
-def _pause(deck: Deck, workers: int) -> None:
+def _pause(rolldeck: RolldeckServer, workers: int) -> None:
     """Return once every worker is paused."""
-    deck.call("POST", f"/api/v1/runs/{RUN}/pause", {}, is_admin=True)
+    rolldeck.call("POST", f"/api/v1/runs/{RUN}/pause", {}, is_admin=True)
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
-        if [worker["state"] for worker in _fleet(deck)["workers"]].count("paused") == workers:
+        if [worker["state"] for worker in _fleet(rolldeck)["workers"]].count("paused") == workers:
             return
         time.sleep(REST_SECONDS)
     raise processes.NotStarted("the simulated fleet does not pause")
@@ -137,18 +139,18 @@ def _publish(url: str) -> None:
         trainer.publish_weights({"nothing": np.zeros(1, dtype=np.float32)}, step=0)
 
 
-def _runs(deck: Deck) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = deck.call("GET", "/api/v1/runs", is_admin=True)["results"]
+def _runs(rolldeck: RolldeckServer) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = rolldeck.call("GET", "/api/v1/runs", is_admin=True)["results"]
     return found
 
 
-def _fleet(deck: Deck) -> dict[str, Any]:
-    found: dict[str, Any] = deck.call("GET", f"/api/v1/runs/{RUN}/fleet", is_admin=True)
+def _fleet(rolldeck: RolldeckServer) -> dict[str, Any]:
+    found: dict[str, Any] = rolldeck.call("GET", f"/api/v1/runs/{RUN}/fleet", is_admin=True)
     return found
 
 
-def _cpu_seconds(deck: Deck, manager: "subprocess.Popen[bytes]") -> dict[str, float]:
-    return deck.cpu_seconds() | {"manager": processes.cpu_seconds([manager.pid])}
+def _cpu_seconds(rolldeck: RolldeckServer, manager: "subprocess.Popen[bytes]") -> dict[str, float]:
+    return rolldeck.cpu_seconds() | {"manager": processes.cpu_seconds([manager.pid])}
 
 
 if __name__ == "__main__":

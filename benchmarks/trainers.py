@@ -12,8 +12,8 @@ import requests
 from numpy.typing import NDArray
 
 from benchmarks.bodies import Numbered, Size, json_group
-from benchmarks.deck import RUN, TOKEN
 from benchmarks.http_client import Line, request_bytes
+from benchmarks.rolldeck_server import RUN, TOKEN
 from rolldeck.batches import Batch
 from rolldeck.trainer import Trainer
 

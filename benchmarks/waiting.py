@@ -7,8 +7,8 @@ import time
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from benchmarks.deck import TOKEN
 from benchmarks.http_client import request_bytes
+from benchmarks.rolldeck_server import TOKEN
 
 CONNECT_SECONDS: Final = 10.0
 

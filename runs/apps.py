@@ -24,7 +24,7 @@ class RunsConfig(AppConfig):
         from runs.alerts.rules.alerts import AlertKind
         from runs.alerts.schemas.alerts import AlertSummary
         from runs.alerts.services import conditions
-        from runs.deployment import queries as deck
+        from runs.deployment import queries as deployment
         from runs.deployment.schemas.deployment import Notice
         from runs.deployment.services.global_topics import ALERTS, AUDIT
         from runs.lifecycle.queries.runs import event_series, run_part
@@ -50,7 +50,7 @@ class RunsConfig(AppConfig):
 
         def notice_part(username: str) -> Notice | None:
             del username  # the notice is the same for all users
-            return deck.notice(now=timezone.now())
+            return deployment.notice(now=timezone.now())
 
         register_global_part("alerts", alerts_part, topic=ALERTS)
         register_global_part("audit", audit_reader.read, topic=AUDIT)

@@ -28,7 +28,7 @@ from runs.deployment.schemas.live import (
     Unsubscribe,
     Visible,
 )
-from runs.deployment.services.global_topics import DECK_TOPICS, frame_topic, key_of, rule_of
+from runs.deployment.services.global_topics import SERVER_TOPICS, frame_topic, key_of, rule_of
 from runs.deployment.services.hub import Hub, hub
 from runs.deployment.services.topics import CONTROL_PREFIX, RUN_PREFIX
 from runs.lifecycle.queries.runs import RunNotFound, readable_run, run_named
@@ -280,9 +280,9 @@ class LiveConsumer(SocketConsumer):
             TooManyTopics: If the socket is at its limit.
             RunNotFound: If the topic's run does not exist.
         """
-        rule, run = DECK_TOPICS.get(topic), _run_in(topic)
+        rule, run = SERVER_TOPICS.get(topic), _run_in(topic)
         if rule is None and not topic.startswith(RUN_PREFIX):
-            known = ", ".join(sorted(DECK_TOPICS))
+            known = ", ".join(sorted(SERVER_TOPICS))
             raise UnknownTopic(f"unknown topic; known: {known}, {RUN_PREFIX}<name>")
         if not _may_watch(self.caller, topic):
             raise Forbidden(

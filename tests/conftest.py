@@ -70,7 +70,7 @@ from tests.database import empty_quickly  # noqa: E402 it needs the settings too
 from tests.local_clients import ask_for_loopback  # noqa: E402
 from tests.ray_head import ray_head  # noqa: E402, F401 the fixture of every folder that uses Ray
 from tests.second_tries import OPTION, fail_first_try  # noqa: E402
-from tests.spreading import SharedDecks, check_ids, leave, longest_first  # noqa: E402
+from tests.spreading import SharedServers, check_ids, leave, longest_first  # noqa: E402
 
 ask_for_loopback()
 empty_quickly()
@@ -113,9 +113,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SharedDecks | None:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SharedServers | None:
     """Return the scheduler that keeps tests of a shared server together."""
-    return SharedDecks(config, log) if config.getvalue("dist") == "loadscope" else None
+    return SharedServers(config, log) if config.getvalue("dist") == "loadscope" else None
 
 
 def pytest_unconfigure() -> None:

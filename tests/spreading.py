@@ -49,7 +49,7 @@ LONGEST_FIRST: Final = (
 HEAVY: Final = ("tests/ray/", "tests/system/", "tests/contract/test_cluster_nodes.py")
 
 
-class SharedDecks(LoadScopeScheduling):
+class SharedServers(LoadScopeScheduling):
     """Scheduler that assigns tests with a common server or cluster to one process."""
 
     def _split_scope(self, nodeid: str) -> str:

@@ -7,7 +7,6 @@ from statistics import median
 
 from benchmarks.bench import Bench, Figures, Row
 from benchmarks.bodies import USUAL, Size
-from benchmarks.deck import TOKEN, AtroposApi, Deck
 from benchmarks.figures import percentile
 from benchmarks.http_client import request_bytes
 from benchmarks.load import (
@@ -19,6 +18,7 @@ from benchmarks.load import (
     push_json,
     read_again,
 )
+from benchmarks.rolldeck_server import TOKEN, AtroposApi, RolldeckServer
 from benchmarks.rows.p2_batch import LARGE, fill
 from benchmarks.rows.p5_depth import forming_milliseconds
 from benchmarks.waiting import wait_for_batches
@@ -44,8 +44,8 @@ def percentiles(seconds: list[float]) -> Figures:
 
 
 def status_env_under_load(bench: Bench) -> Figures:
-    with bench.beside_atropos() as (deck, peer, load):
-        ours = _polls_while_serving(deck, load, again=True)
+    with bench.beside_atropos() as (rolldeck, peer, load):
+        ours = _polls_while_serving(rolldeck, load, again=True)
         bench.say(f"  ours: {ours}")
         if bench.is_alone:
             return {"ours": ours}
@@ -74,28 +74,28 @@ def _polls_while_serving(server: AtroposApi, load: OtherProcess, *, again: bool)
 
 
 def waiters(bench: Bench) -> Figures:
-    with bench.deck() as deck, other_process() as load:
-        deck.begin(batch_size=64, group_size=8)
-        with Trainer(deck.url, "default", TOKEN) as trainer:
+    with bench.rolldeck() as rolldeck, other_process() as load:
+        rolldeck.begin(batch_size=64, group_size=8)
+        with Trainer(rolldeck.url, "default", TOKEN) as trainer:
             trainer.register(resume=True)
-        before = _lives(deck)
-        finished = load.start(wait_for_batches, deck.url, waiters=WAITERS, seconds=25.0)
+        before = _lives(rolldeck)
+        finished = load.start(wait_for_batches, rolldeck.url, waiters=WAITERS, seconds=25.0)
         time.sleep(8.0)
-        during = _lives(deck)
+        during = _lives(rolldeck)
         outcome = finished()
     bench.say(f"  none wait: {before}\n  {WAITERS} wait: {during}\n  {outcome}")
     return {"no_waiters": before, "all_wait": during, **outcome}
 
 
-def _lives(deck: Deck) -> Figures:
-    with deck.sql() as connection:
+def _lives(rolldeck: RolldeckServer) -> Figures:
+    with rolldeck.sql() as connection:
         row = connection.execute(
             "SELECT count(*) FROM pg_stat_activity"
             " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
         ).fetchone()
     return {
-        "heartbeat": percentiles(latencies(deck.url, LIVE, count=200)),
-        "authenticated": percentiles(latencies(deck.url, RUN, count=200)),
+        "heartbeat": percentiles(latencies(rolldeck.url, LIVE, count=200)),
+        "authenticated": percentiles(latencies(rolldeck.url, RUN, count=200)),
         "database_connections": row[0] if row else None,
     }
 
@@ -104,14 +104,14 @@ def _lives(deck: Deck) -> Figures:
 
 
 def old_snapshot(bench: Bench) -> Figures:
-    with bench.deck() as deck, other_process() as load:
-        env_id = deck.begin(batch_size=64, group_size=8)
+    with bench.rolldeck() as rolldeck, other_process() as load:
+        env_id = rolldeck.begin(batch_size=64, group_size=8)
         seconds = OLD_SNAPSHOT_SECONDS if bench.full else OLD_SNAPSHOT_SECONDS / 3
-        _churn(deck, load, env_id, seconds)
-        fresh = _costs(deck, load, env_id)
-        with _held_snapshot(deck):
-            _churn(deck, load, env_id, seconds)
-            old = _costs(deck, load, env_id)
+        _churn(rolldeck, load, env_id, seconds)
+        fresh = _costs(rolldeck, load, env_id)
+        with _held_snapshot(rolldeck):
+            _churn(rolldeck, load, env_id, seconds)
+            old = _costs(rolldeck, load, env_id)
     bench.say(f"  without: {fresh}\n  with a snapshot {seconds:.0f} s old: {old}")
     return {
         "snapshot_seconds": seconds,
@@ -123,30 +123,33 @@ def old_snapshot(bench: Bench) -> Figures:
 
 
 @contextlib.contextmanager
-def _held_snapshot(deck: Deck) -> Iterator[None]:
+def _held_snapshot(rolldeck: RolldeckServer) -> Iterator[None]:
     """Hold an idle transaction whose snapshot keeps every row version from now on."""
-    with deck.sql(autocommit=False) as connection:
+    with rolldeck.sql(autocommit=False) as connection:
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         connection.execute("SELECT count(*) FROM buffer_tally")
         yield
 
 
-def _churn(deck: Deck, load: OtherProcess, env_id: int, seconds: float) -> None:
+def _churn(rolldeck: RolldeckServer, load: OtherProcess, env_id: int, seconds: float) -> None:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        push = Push(url=deck.url, size=SMALL, groups=8 * CHURN_GROUPS, clients=2, env_id=env_id)
+        push = Push(url=rolldeck.url, size=SMALL, groups=8 * CHURN_GROUPS, clients=2, env_id=env_id)
         load.run(push_json, push)
-        load.run(get_batches, deck.url, CHURN_GROUPS)
+        load.run(get_batches, rolldeck.url, CHURN_GROUPS)
 
 
-def _costs(deck: Deck, load: OtherProcess, env_id: int) -> Figures:
+def _costs(rolldeck: RolldeckServer, load: OtherProcess, env_id: int) -> Figures:
     """Return the median cost of a push and of forming a batch, in ms."""
     pushes = []
     for _ in range(5):
-        push = Push(url=deck.url, size=SMALL, groups=100, env_id=env_id)
+        push = Push(url=rolldeck.url, size=SMALL, groups=100, env_id=env_id)
         pushes.append(1000 * load.run(push_json, push) / 100)
-    load.run(push_json, Push(url=deck.url, size=SMALL, groups=200, env_id=env_id))
-    return {"push_ms": round(median(pushes), 3), "forming_ms": round(forming_milliseconds(deck), 3)}
+    load.run(push_json, Push(url=rolldeck.url, size=SMALL, groups=200, env_id=env_id))
+    return {
+        "push_ms": round(median(pushes), 3),
+        "forming_ms": round(forming_milliseconds(rolldeck), 3),
+    }
 
 
 SMALL = Size(sequences=8, tokens=64)
@@ -159,19 +162,19 @@ def payload_size(bench: Bench) -> Figures:
     found: Figures = {}
     groups = 16 if bench.tiny else 1_000
     for name, size in (("small", Size(sequences=8, tokens=8)), ("usual", USUAL)):
-        with bench.deck() as deck, other_process() as load:
-            env_id = deck.begin(batch_size=64, group_size=8)
-            push = Push(url=deck.url, size=size, groups=groups, clients=4, env_id=env_id)
+        with bench.rolldeck() as rolldeck, other_process() as load:
+            env_id = rolldeck.begin(batch_size=64, group_size=8)
+            push = Push(url=rolldeck.url, size=size, groups=groups, clients=4, env_id=env_id)
             load.run(push_json, push)
-            found[name] = {"payload": size.name, "scan_ms": _scan_milliseconds(deck)}
+            found[name] = {"payload": size.name, "scan_ms": _scan_milliseconds(rolldeck)}
     growth = found["usual"]["scan_ms"] / found["small"]["scan_ms"]
     bench.say(f"  {found}: {growth:.2f}×")
     return found | {"groups": groups, "growth": round(growth, 3)}
 
 
-def _scan_milliseconds(deck: Deck) -> float:
+def _scan_milliseconds(rolldeck: RolldeckServer) -> float:
     taken = []
-    with deck.sql() as connection:
+    with rolldeck.sql() as connection:
         connection.execute("VACUUM ANALYZE buffer_trajectorygroup")
         for _ in range(50):
             began = time.perf_counter()

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from benchmarks import processes
 from benchmarks.bench import Bench, Figures, Row
-from benchmarks.deck import Deck
+from benchmarks.benchmark_fleet import BenchmarkFleet, Shape, fleet_on
 from benchmarks.figures import Aim, Limit
-from benchmarks.fleet_on_deck import FleetOnDeck, Shape, fleet_on
+from benchmarks.rolldeck_server import RolldeckServer
 from benchmarks.rows.p7_fleet import WITH_RAY
 
 MOST_KILLS: Final = 3
@@ -34,7 +34,7 @@ class Part:
     """A part of a fleet that is killed."""
 
     name: str
-    victim: Callable[[Deck, Workers], int]
+    victim: Callable[[RolldeckServer, Workers], int]
     """Returns the id of the process to kill."""
     steps_again: Callable[[Workers, Workers], bool]
     """Compares the workers before the kill with the present ones."""
@@ -58,9 +58,9 @@ def _is_another(before: Worker, now: Worker) -> bool:
     return bool(now["incarnation"] != before["incarnation"] and now["env_steps"] > 0)
 
 
-def _process_called(mark: str) -> Callable[[Deck, Workers], int]:
-    def find(deck: Deck, _: Workers) -> int:
-        lines = processes.descendants(deck.pid)
+def _process_called(mark: str) -> Callable[[RolldeckServer, Workers], int]:
+    def find(rolldeck: RolldeckServer, _: Workers) -> int:
+        lines = processes.descendants(rolldeck.pid)
         [found] = [pid for pid, line in lines.items() if mark in line]
         return found
 
@@ -93,25 +93,25 @@ def take(bench: Bench) -> Figures:
     kills = 1 if bench.tiny else min(bench.pairs, MOST_KILLS)
     figures: Figures = {"kills": kills}
     medians: Figures = {}
-    with bench.deck(settings=WITH_RAY) as deck, fleet_on(deck, SHAPE) as fleet:
+    with bench.rolldeck(settings=WITH_RAY) as rolldeck, fleet_on(rolldeck, SHAPE) as fleet:
         for part in PARTS:
-            taken = [_killed(deck, fleet, part) for _ in range(kills)]
+            taken = [_killed(rolldeck, fleet, part) for _ in range(kills)]
             bench.say(f"  {part.name}: {', '.join(f'{seconds:.1f}' for seconds in taken)} s")
             figures[f"{part.name}_s"] = round(max(taken), 1)
             medians[f"{part.name}_s"] = round(median(taken), 1)
     return figures | {"median": medians}
 
 
-def _killed(deck: Deck, fleet: FleetOnDeck, part: Part) -> float:
+def _killed(rolldeck: RolldeckServer, fleet: BenchmarkFleet, part: Part) -> float:
     """Kill a part of a working fleet; return the seconds until it steps again."""
     before = _await(fleet, lambda workers: all(map(_steps, workers)))
-    os.kill(part.victim(deck, before), signal.SIGKILL)
+    os.kill(part.victim(rolldeck, before), signal.SIGKILL)
     began = time.monotonic()
     _await(fleet, lambda workers: part.steps_again(before, workers))
     return time.monotonic() - began
 
 
-def _await(fleet: FleetOnDeck, condition: Callable[[Workers], bool]) -> Workers:
+def _await(fleet: BenchmarkFleet, condition: Callable[[Workers], bool]) -> Workers:
     deadline = time.monotonic() + GIVE_UP_SECONDS
     while True:
         workers = fleet.workers()

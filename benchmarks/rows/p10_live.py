@@ -8,9 +8,9 @@ from pathlib import Path
 
 from benchmarks.bench import Bench, Figures, Row
 from benchmarks.bodies import USUAL
-from benchmarks.deck import ENVIRONMENT, RUN, TOKEN, Deck
 from benchmarks.figures import Aim, Limit, percentile
 from benchmarks.load import OtherProcess, Push, Underway, other_process, push_json
+from benchmarks.rolldeck_server import ENVIRONMENT, RUN, TOKEN, RolldeckServer
 from benchmarks.watching import LAST, Seen, Watch, watch
 
 SOCKETS = 200
@@ -24,11 +24,11 @@ READY_SECONDS = 60.0
 def take(bench: Bench) -> Figures:
     sockets, groups = (4, 20) if bench.tiny else (SOCKETS, GROUPS)
     late: list[float] = []
-    with bench.deck() as deck, other_process() as pushing, other_process() as watching:
+    with bench.rolldeck() as rolldeck, other_process() as pushing, other_process() as watching:
         found = bench.compare(
             f"1 client, {sockets} live pages",
-            ours=lambda: _rate_while_watched(deck, pushing, watching, sockets, groups, late),
-            peer=lambda: _rate_unwatched(deck, pushing, groups),
+            ours=lambda: _rate_while_watched(rolldeck, pushing, watching, sockets, groups, late),
+            peer=lambda: _rate_unwatched(rolldeck, pushing, groups),
             better="more",
         )
     return found | {
@@ -40,24 +40,24 @@ def take(bench: Bench) -> Figures:
     }
 
 
-def _begin(deck: Deck) -> int:
-    return deck.begin(batch_size=BATCH_SIZE, group_size=USUAL.sequences)
+def _begin(rolldeck: RolldeckServer) -> int:
+    return rolldeck.begin(batch_size=BATCH_SIZE, group_size=USUAL.sequences)
 
 
-def _rate(deck: Deck, pushing: OtherProcess, env_id: int, groups: int) -> float:
-    push = Push(url=deck.url, size=USUAL, groups=groups, env_id=env_id)
+def _rate(rolldeck: RolldeckServer, pushing: OtherProcess, env_id: int, groups: int) -> float:
+    push = Push(url=rolldeck.url, size=USUAL, groups=groups, env_id=env_id)
     return groups / pushing.run(push_json, push)
 
 
-def _rate_unwatched(deck: Deck, pushing: OtherProcess, groups: int) -> float:
+def _rate_unwatched(rolldeck: RolldeckServer, pushing: OtherProcess, groups: int) -> float:
     """Return groups per second with the same changes but without pages."""
-    env_id = _begin(deck)
-    with _Changes(deck):
-        return _rate(deck, pushing, env_id, groups)
+    env_id = _begin(rolldeck)
+    with _Changes(rolldeck):
+        return _rate(rolldeck, pushing, env_id, groups)
 
 
 def _rate_while_watched(
-    deck: Deck,
+    rolldeck: RolldeckServer,
     pushing: OtherProcess,
     watching: OtherProcess,
     sockets: int,
@@ -65,14 +65,14 @@ def _rate_while_watched(
     late: list[float],
 ) -> float:
     """Return groups per second; append each page's delay of each change to `late`, in ms."""
-    env_id = _begin(deck)
+    env_id = _begin(rolldeck)
     with tempfile.TemporaryDirectory() as folder:
         ready = Path(folder, "ready")
-        asked = Watch(url=deck.url, token=TOKEN, run=RUN, sockets=sockets, ready=str(ready))
+        asked = Watch(url=rolldeck.url, token=TOKEN, run=RUN, sockets=sockets, ready=str(ready))
         seen = watching.start(watch, asked)
         _wait_for(ready, seen)
-        with _Changes(deck) as changes:
-            rate = _rate(deck, pushing, env_id, groups)
+        with _Changes(rolldeck) as changes:
+            rate = _rate(rolldeck, pushing, env_id, groups)
         late += [1000 * (at - changes.sent[name]) for name, at in seen() if name in changes.sent]
     return rate
 
@@ -91,9 +91,9 @@ class _Changes:
     `sent` holds the time of each request, which precedes its commit, so delays are not understated.
     """
 
-    def __init__(self, deck: Deck) -> None:
+    def __init__(self, rolldeck: RolldeckServer) -> None:
         self.sent: dict[str, float] = {}
-        self._deck = deck
+        self._rolldeck = rolldeck
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._sample_next_turns)
 
@@ -116,7 +116,7 @@ class _Changes:
 
     def _join(self, name: str) -> None:
         joining = ENVIRONMENT | {"group_size": USUAL.sequences, "desired_name": name}
-        self._deck.call("POST", "/register-env", joining)
+        self._rolldeck.call("POST", "/register-env", joining)
 
 
 ROW = Row(

@@ -4,9 +4,9 @@ from statistics import median
 
 from benchmarks.bench import Bench, Figures, Row
 from benchmarks.bodies import USUAL, json_group
-from benchmarks.deck import AtroposApi, Deck
 from benchmarks.figures import Aim, Limit, Paired, alone
 from benchmarks.load import OtherProcess, Push, get_batches, push_json
+from benchmarks.rolldeck_server import AtroposApi, RolldeckServer
 
 WARM_GROUPS = 128
 QUEUED_GROUPS = 1_000
@@ -21,11 +21,11 @@ MEGABYTE = 1e6
 
 
 def take(bench: Bench) -> Figures:
-    with bench.beside_atropos() as (deck, peer, load):
+    with bench.beside_atropos() as (rolldeck, peer, load):
         queued = 64 if bench.tiny else QUEUED_GROUPS
         # Data that passes first fills caches and pools, so that only the queue adds memory.
-        passing = passed_through(bench, deck, load)
-        ours = megabytes_of_a_group(deck, load, queued)
+        passing = passed_through(bench, rolldeck, load)
+        ours = megabytes_of_a_group(rolldeck, load, queued)
         bench.say(f"  {queued} queued: ours {ours:.4f} MB a group")
         if bench.is_alone:
             figures = alone([ours])
@@ -56,27 +56,27 @@ def megabytes_of_a_group(server: AtroposApi, load: OtherProcess, groups: int) ->
     return (memory_bytes(server) - before) / groups / MEGABYTE
 
 
-def _pass_once(deck: Deck, load: OtherProcess, env_id: int) -> None:
-    _push(deck, load, env_id, ROUND_GROUPS)
-    load.run(get_batches, deck.url, ROUND_GROUPS // BATCH_GROUPS)
+def _pass_once(rolldeck: RolldeckServer, load: OtherProcess, env_id: int) -> None:
+    _push(rolldeck, load, env_id, ROUND_GROUPS)
+    load.run(get_batches, rolldeck.url, ROUND_GROUPS // BATCH_GROUPS)
 
 
-def passed_through(bench: Bench, deck: Deck, load: OtherProcess) -> Figures:
+def passed_through(bench: Bench, rolldeck: RolldeckServer, load: OtherProcess) -> Figures:
     """Return our memory while gigabytes are pushed and served, sampled ten times.
 
     Earlier data fills caches and pools, and is not counted.
     """
-    env_id = deck.begin(batch_size=BATCH_GROUPS * USUAL.sequences, group_size=USUAL.sequences)
+    env_id = rolldeck.begin(batch_size=BATCH_GROUPS * USUAL.sequences, group_size=USUAL.sequences)
     total = FULL_PASSING_BYTES if bench.full else PASSING_BYTES
     round_bytes = ROUND_GROUPS * len(json_group(USUAL, seed=0))
     rounds = max(10, total // round_bytes)
     megabytes = []
     for _ in range(0 if bench.tiny else FILLING_BYTES // round_bytes):
-        _pass_once(deck, load, env_id)
+        _pass_once(rolldeck, load, env_id)
     for number in range(2 if bench.tiny else rounds):
-        _pass_once(deck, load, env_id)
+        _pass_once(rolldeck, load, env_id)
         if number % max(1, rounds // 10) == 0 or number == rounds - 1:
-            megabytes.append(round(memory_bytes(deck) / MEGABYTE, 1))
+            megabytes.append(round(memory_bytes(rolldeck) / MEGABYTE, 1))
     third = max(1, len(megabytes) // 3)
     grown = median(megabytes[-third:]) / median(megabytes[1 : third + 1])
     bench.say(f"  {total / 1e9:g} GB through: {megabytes} MB")
@@ -84,7 +84,9 @@ def passed_through(bench: Bench, deck: Deck, load: OtherProcess) -> Figures:
         "passed_gb": total / 1e9,
         "passing_mb": megabytes,
         "passing_growth": round(grown, 3),
-        "parts_mb": {part: round(size / MEGABYTE, 1) for part, size in deck.memory_bytes().items()},
+        "parts_mb": {
+            part: round(size / MEGABYTE, 1) for part, size in rolldeck.memory_bytes().items()
+        },
     }
 
 

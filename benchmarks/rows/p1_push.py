@@ -2,9 +2,9 @@
 
 from benchmarks.bench import Bench, Figures, Row
 from benchmarks.bodies import USUAL, Size
-from benchmarks.deck import AtroposApi
 from benchmarks.figures import Aim, Limit
 from benchmarks.load import OtherProcess, Push, push_json
+from benchmarks.rolldeck_server import AtroposApi
 
 GROUPS = 200
 CLIENTS = 16
@@ -12,12 +12,12 @@ BATCH_SIZE = 64
 
 
 def take(bench: Bench) -> Figures:
-    with bench.beside_atropos() as (deck, peer, load):
+    with bench.beside_atropos() as (rolldeck, peer, load):
 
         def at(clients: int, size: Size, groups: int, pairs: int | None = None) -> Figures:
             return bench.compare(
                 f"{clients} clients, {size.name}",
-                ours=lambda: rate(bench, deck, load, clients, size, groups),
+                ours=lambda: rate(bench, rolldeck, load, clients, size, groups),
                 peer=lambda: rate(bench, peer, load, clients, size, groups),
                 better="more",
                 pairs=pairs,

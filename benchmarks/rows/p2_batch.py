@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from benchmarks.bench import Bench, Figures, Row
 from benchmarks.bodies import USUAL, Size
-from benchmarks.deck import AtroposApi
 from benchmarks.figures import Aim, Limit
 from benchmarks.load import OtherProcess, Push, get_batches, push_json
+from benchmarks.rolldeck_server import AtroposApi
 
 SEQUENCES = 64
 LARGE = Size(sequences=8, tokens=8192)
@@ -16,12 +16,12 @@ PUSHING = 4
 
 
 def take(bench: Bench) -> Figures:
-    with bench.beside_atropos() as (deck, peer, load):
+    with bench.beside_atropos() as (rolldeck, peer, load):
 
         def at(sequences: int, size: Size, batches: int, pairs: int | None = None) -> Figures:
             return bench.compare(
                 f"{sequences} sequences of {size.tokens:,} tokens",
-                ours=lambda: rate(bench, deck, load, sequences, size, batches),
+                ours=lambda: rate(bench, rolldeck, load, sequences, size, batches),
                 peer=lambda: rate(bench, peer, load, sequences, size, batches),
                 better="more",
                 pairs=pairs,

@@ -6,9 +6,9 @@ from typing import Any
 
 from benchmarks.bench import Bench, Figures, Row
 from benchmarks.bodies import USUAL, Size
-from benchmarks.deck import AtroposApi, Deck
 from benchmarks.figures import Aim, Limit
 from benchmarks.load import OtherProcess, Push, push_binary, push_json
+from benchmarks.rolldeck_server import AtroposApi, RolldeckServer
 from benchmarks.rows.p2_batch import LARGE, SEQUENCES, fill
 from benchmarks.trainers import our_trainer, our_wait, stock_wait
 
@@ -18,7 +18,7 @@ PROFILED = 40
 
 
 def take(bench: Bench) -> Figures:
-    with bench.beside_atropos() as (deck, peer, load):
+    with bench.beside_atropos() as (rolldeck, peer, load):
 
         def at(
             sequences: int,
@@ -32,7 +32,7 @@ def take(bench: Bench) -> Figures:
             form = "binary" if push is push_binary else "JSON"
             return bench.compare(
                 f"{sequences} sequences of {size.tokens:,} tokens, pushed as {form}",
-                ours=lambda: our_milliseconds(bench, deck, load, push=push, **filled),
+                ours=lambda: our_milliseconds(bench, rolldeck, load, push=push, **filled),
                 peer=lambda: stock_milliseconds(bench, peer, load, **filled),
                 better="less",
                 pairs=pairs,
@@ -50,13 +50,13 @@ def take(bench: Bench) -> Figures:
 
 
 def our_milliseconds(
-    bench: Bench, deck: Deck, load: OtherProcess, *, batches: int, **filled: Any
+    bench: Bench, rolldeck: RolldeckServer, load: OtherProcess, *, batches: int, **filled: Any
 ) -> float:
     """Return the median wait of our client; the first batch is a warm-up."""
-    fill(deck, load, batches=batches + 1, **filled)
-    load.run(our_trainer, deck.url)
+    fill(rolldeck, load, batches=batches + 1, **filled)
+    load.run(our_trainer, rolldeck.url)
     load.run(our_wait)
-    with bench.metered(deck, per=batches):
+    with bench.metered(rolldeck, per=batches):
         return 1000 * median(load.run(our_wait) for _ in range(batches))
 
 

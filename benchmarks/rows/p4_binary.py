@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from benchmarks.bench import Bench, Figures, Row
 from benchmarks.bodies import USUAL, Size
-from benchmarks.deck import AtroposApi
 from benchmarks.figures import Aim, Limit
 from benchmarks.load import OtherProcess, Push, push_binary, push_json
+from benchmarks.rolldeck_server import AtroposApi
 
 GROUPS = 640
 PEER_GROUPS = 200
@@ -15,14 +15,14 @@ BATCH_SIZE = 64
 
 
 def take(bench: Bench) -> Figures:
-    with bench.beside_atropos() as (deck, peer, load):
+    with bench.beside_atropos() as (rolldeck, peer, load):
 
         def at(
             clients: int, size: Size, groups: int, peer_groups: int, pairs: int | None = None
         ) -> Figures:
             return bench.compare(
                 f"{clients} clients, {size.name}",
-                ours=lambda: rate(bench, deck, load, push_binary, clients, size, groups),
+                ours=lambda: rate(bench, rolldeck, load, push_binary, clients, size, groups),
                 peer=lambda: rate(bench, peer, load, push_json, PEER_CLIENTS, size, peer_groups),
                 better="more",
                 pairs=pairs,

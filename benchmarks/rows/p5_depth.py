@@ -5,11 +5,11 @@ import time
 from statistics import median
 
 from benchmarks.bench import Bench, Figures, Row
-from benchmarks.deck import TOKEN, Deck
 from benchmarks.figures import Aim, Limit, Paired, in_turn
 from benchmarks.filling import SHARED_PAYLOADS, SMALL, fill_by_copying, push_small
 from benchmarks.http_client import Line, request_bytes
 from benchmarks.load import latencies
+from benchmarks.rolldeck_server import TOKEN, RolldeckServer
 from rolldeck.batches import Batch
 from rolldeck.trainer import Trainer
 from rolldeck.wire import BATCH_TYPE
@@ -24,9 +24,9 @@ POLLS = 50
 
 def take(bench: Bench) -> Figures:
     depths = DEPTHS[:1] if bench.tiny else DEPTHS
-    with contextlib.ExitStack() as decks:
-        short = decks.enter_context(bench.deck(settings=SHARED_PAYLOADS))
-        long = decks.enter_context(bench.deck(settings=SHARED_PAYLOADS))
+    with contextlib.ExitStack() as servers:
+        short = servers.enter_context(bench.rolldeck(settings=SHARED_PAYLOADS))
+        long = servers.enter_context(bench.rolldeck(settings=SHARED_PAYLOADS))
         short_env, long_env = _begin(short), _begin(long)
         fill_by_copying(short, groups=SHORT)
         growth = []
@@ -45,13 +45,15 @@ def take(bench: Bench) -> Figures:
     return figures | _of_peer(bench, ours)
 
 
-def _begin(deck: Deck) -> int:
-    env_id = deck.begin(batch_size=BATCH_SEQUENCES, group_size=SMALL.sequences)
-    push_small(deck, env_id=env_id, groups=1)
+def _begin(rolldeck: RolldeckServer) -> int:
+    env_id = rolldeck.begin(batch_size=BATCH_SEQUENCES, group_size=SMALL.sequences)
+    push_small(rolldeck, env_id=env_id, groups=1)
     return env_id
 
 
-def _beside(bench: Bench, short: Deck, long: Deck, depth: int, env_ids: tuple[int, int]) -> Figures:
+def _beside(
+    bench: Bench, short: RolldeckServer, long: RolldeckServer, depth: int, env_ids: tuple[int, int]
+) -> Figures:
     """Return both costs at `depth` and those of the short queue, measured in turn."""
     forming = in_turn(
         bench.pairs,
@@ -87,14 +89,14 @@ def _grown(taken: Paired) -> Figures:
     }
 
 
-def forming_milliseconds(deck: Deck) -> float:
+def forming_milliseconds(rolldeck: RolldeckServer) -> float:
     """Return the median time to form, lease and send a batch."""
     headers = {"Authorization": f"Bearer {TOKEN}", "Accept": BATCH_TYPE}
     ask = request_bytes(
         "POST", "/api/v1/runs/default/batches/next", b'{"wait_seconds":0}', headers=headers
     )
     taken = []
-    with Trainer(deck.url, "default", TOKEN) as trainer, Line(deck.url) as line:
+    with Trainer(rolldeck.url, "default", TOKEN) as trainer, Line(rolldeck.url) as line:
         trainer.register(resume=True)
         for _ in range(BATCHES):
             began = time.perf_counter()
@@ -104,10 +106,10 @@ def forming_milliseconds(deck: Deck) -> float:
     return 1000 * median(taken)
 
 
-def _forming_short(deck: Deck) -> float:
+def _forming_short(rolldeck: RolldeckServer) -> float:
     """Return the time to form batches from the short queue, and refill the queue."""
-    taken = forming_milliseconds(deck)
-    fill_by_copying(deck, groups=SHORT)
+    taken = forming_milliseconds(rolldeck)
+    fill_by_copying(rolldeck, groups=SHORT)
     return taken
 
 

@@ -4,9 +4,9 @@ from statistics import fmean, median
 
 from benchmarks.bench import Bench, Figures, Row
 from benchmarks.bodies import USUAL
-from benchmarks.deck import AtroposApi, Deck
 from benchmarks.figures import Aim, Limit, percentile
 from benchmarks.load import OtherProcess
+from benchmarks.rolldeck_server import AtroposApi, RolldeckServer
 from benchmarks.trainers import POLL_SECONDS, deliveries, our_receiver, stock_receiver
 
 SAMPLES = 200
@@ -15,14 +15,14 @@ LONG_POLL_REST = 0.03
 
 
 def take(bench: Bench) -> Figures:
-    with bench.beside_atropos() as (deck, peer, load):
+    with bench.beside_atropos() as (rolldeck, peer, load):
 
         def at(groups: int, samples: int, pairs: int | None = None) -> Figures:
             seen: list[float] = []
             waited: list[float] = []
             found = bench.compare(
                 f"batches of {groups} groups",
-                ours=lambda: _p50(seen, of(bench, deck, load, groups, samples)),
+                ours=lambda: _p50(seen, of(bench, rolldeck, load, groups, samples)),
                 peer=lambda: _p50(waited, of(bench, peer, load, groups, PEER_SAMPLES)),
                 better="less",
                 pairs=pairs,
@@ -41,7 +41,7 @@ def of(
 ) -> list[float]:
     """Return the milliseconds of `batches` deliveries, each of a batch of `groups` groups."""
     env_id = server.begin(batch_size=groups * USUAL.sequences, group_size=USUAL.sequences)
-    ours = isinstance(server, Deck)
+    ours = isinstance(server, RolldeckServer)
     receiver = our_receiver if ours else stock_receiver
     with bench.metered(server, per=batches):
         taken = deliveries(

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.bench import Bench, Figures, Row
+from benchmarks.benchmark_fleet import BenchmarkFleet, Shape, fleet_on
 from benchmarks.figures import Aim, Limit
-from benchmarks.fleet_on_deck import FleetOnDeck, Shape, fleet_on
 from benchmarks.paced import Paced, paced
 from benchmarks.peers import RLLIB
 
@@ -46,8 +46,8 @@ def at(bench: Bench, shape: Shape, *, is_whole: bool = True) -> Figures:
     """Return the figures of a fleet with this layout; whole: compared with every loop."""
     envs_a_core = shape.workers * shape.envs // CORES
     with ExitStack() as parts:
-        deck = parts.enter_context(bench.deck(settings=WITH_RAY))
-        fleet = parts.enter_context(fleet_on(deck, shape))
+        rolldeck = parts.enter_context(bench.rolldeck(settings=WITH_RAY))
+        fleet = parts.enter_context(fleet_on(rolldeck, shape))
         if bench.is_alone:
             return _compared(bench, _words(shape), fleet, None)
         sync = parts.enter_context(_bare(envs_a_core, "sync"))
@@ -73,7 +73,7 @@ def _words(shape: Shape) -> str:
 
 
 def _compared(
-    bench: Bench, what: str, fleet: FleetOnDeck, peer: Paced | None, *, pairs: int | None = None
+    bench: Bench, what: str, fleet: BenchmarkFleet, peer: Paced | None, *, pairs: int | None = None
 ) -> Figures:
     seconds = TINY_SECONDS if bench.tiny else SECONDS
 

@@ -2,10 +2,10 @@
 
 from benchmarks import replaying
 from benchmarks.bench import Bench, Figures, Row
-from benchmarks.deck import Deck
 from benchmarks.figures import Aim, Limit
 from benchmarks.load import OtherProcess, other_process
 from benchmarks.peers import Reverb, running_reverb
+from benchmarks.rolldeck_server import RolldeckServer
 
 INSERTS = 640
 SAMPLES = 1_600
@@ -14,18 +14,20 @@ BATCH_SIZE = 64
 
 
 def take(bench: Bench) -> Figures:
-    with bench.deck() as deck, other_process() as load, running_reverb() as reverb:
-        tokens = _begin(deck, load)
+    with bench.rolldeck() as rolldeck, other_process() as load, running_reverb() as reverb:
+        tokens = _begin(rolldeck, load)
 
         def inserts() -> float:
-            with bench.metered(deck, per=INSERTS):
+            with bench.metered(rolldeck, per=INSERTS):
                 return INSERTS / load.run(
-                    replaying.insert, deck.url, items=INSERTS, clients=CLIENTS
+                    replaying.insert, rolldeck.url, items=INSERTS, clients=CLIENTS
                 )
 
         def samples() -> float:
-            with bench.metered(deck, per=SAMPLES):
-                return SAMPLES / load.run(replaying.sample, deck.url, items=SAMPLES, tokens=tokens)
+            with bench.metered(rolldeck, per=SAMPLES):
+                return SAMPLES / load.run(
+                    replaying.sample, rolldeck.url, items=SAMPLES, tokens=tokens
+                )
 
         inserted = bench.compare(
             "inserts", ours=inserts, peer=lambda: _of(reverb, "insert", INSERTS), better="more"
@@ -37,20 +39,20 @@ def take(bench: Bench) -> Figures:
     return inserted | {"samples": sampled, "worst_ratio": worst}
 
 
-def _begin(deck: Deck, load: OtherProcess) -> list[str]:
+def _begin(rolldeck: RolldeckServer, load: OtherProcess) -> list[str]:
     """Start a run whose fleet is this benchmark: the platform has no Ray to launch one.
 
     Returns a token for each trainer, because trainers are identified by their tokens.
     """
     wanted = {"name": replaying.RUN, "config": replaying.CONFIG, "start": True}
-    deck.call("POST", "/api/v1/runs", wanted, is_admin=True)
-    load.run(replaying.open_session, deck.url)
-    return [_trainer_token(deck, f"trainer {index}") for index in range(CLIENTS)]
+    rolldeck.call("POST", "/api/v1/runs", wanted, is_admin=True)
+    load.run(replaying.open_session, rolldeck.url)
+    return [_trainer_token(rolldeck, f"trainer {index}") for index in range(CLIENTS)]
 
 
-def _trainer_token(deck: Deck, name: str) -> str:
+def _trainer_token(rolldeck: RolldeckServer, name: str) -> str:
     wanted = {"name": name, "scopes": ["trainer"]}
-    return str(deck.call("POST", "/api/v1/tokens", wanted, is_admin=True)["token"])
+    return str(rolldeck.call("POST", "/api/v1/tokens", wanted, is_admin=True)["token"])
 
 
 def _of(reverb: Reverb, verb: str, count: int) -> float:

@@ -43,12 +43,12 @@ def topic_shapes() -> dict[str, TopicShape]:
     of_runs = TopicShape(
         parts=parts.shapes(parts.part_readers()), series=parts.shapes(parts.series_readers())
     )
-    of_the_deck = {
+    of_the_server = {
         topic: TopicShape(parts=parts.shapes(parts.global_readers(topic)), series={})
         for topic in parts.topic_names()
     }
     of_people = TopicShape(parts=parts.shapes(parts.person_readers()), series={})
-    return {RUN: of_runs, ME: of_people, **of_the_deck}
+    return {RUN: of_runs, ME: of_people, **of_the_server}
 
 
 def describe_sockets(result: dict[str, Any], **_: Any) -> dict[str, Any]:

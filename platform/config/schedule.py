@@ -44,7 +44,7 @@ SCHEDULE: Final[dict[str, dict[str, Any]]] = {
         "schedule": 60.0,
         "options": {"expires": 60.0},
     },
-    "take a sample of the deck": {
+    "record the size of the deployment": {
         "task": "runs.jobs.record_size_sample",
         "schedule": 60.0,
         "options": {"expires": 60.0},

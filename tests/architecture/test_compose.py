@@ -59,7 +59,7 @@ def read_by_the_code() -> set[str]:
     }
 
 
-def test_every_part_of_a_deck_has_a_container() -> None:
+def test_every_part_of_a_server_has_a_container() -> None:
     assert set(SERVICES) == {
         *("postgres", "valkey", "prepare", "web", "jobs", "beat", "ray-head", "ray-worker")
     }

@@ -7,10 +7,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFTEST = """
-from tests.spreading import SharedDecks
+from tests.spreading import SharedServers
 
 def pytest_xdist_make_scheduler(config, log):
-    return SharedDecks(config, log)
+    return SharedServers(config, log)
 """
 HARMLESS = """
 import time

@@ -35,23 +35,23 @@ def inference(tmp_path: Path) -> Iterator[TinyInference]:
 
 
 @pytest.fixture
-def deck() -> Iterator[str]:
+def server() -> Iterator[str]:
     with serving() as base:
         yield base
     connection.close()
 
 
-def register(deck: str) -> None:
+def register(server: str) -> None:
     registration = REGISTRATION | {"batch_size": 2 * GROUP, "max_token_len": 64, "num_steps": 100}
-    assert requests.post(f"{deck}/register", json=registration, timeout=30).status_code == 200
+    assert requests.post(f"{server}/register", json=registration, timeout=30).status_code == 200
     # A trainer counts as started after its first request for a batch.
-    assert requests.get(f"{deck}/batch", timeout=30).json() == {"batch": None}
+    assert requests.get(f"{server}/batch", timeout=30).json() == {"batch": None}
 
 
-def batch_of(deck: str) -> list[dict[str, Any]]:
+def batch_of(server: str) -> list[dict[str, Any]]:
     deadline = time.monotonic() + SECONDS
     while True:
-        found: list[dict[str, Any]] | None = requests.get(f"{deck}/batch", timeout=30).json()[
+        found: list[dict[str, Any]] | None = requests.get(f"{server}/batch", timeout=30).json()[
             "batch"
         ]
         if found:
@@ -101,18 +101,18 @@ def test_what_it_asked_the_inference_server_is_answered_as_it_reads_it(
 
 
 def test_the_groups_that_it_pushed_come_back_as_they_were(
-    deck: str, inference: TinyInference
+    server: str, inference: TinyInference
 ) -> None:
     recorded = json.loads(RECORDING.read_text())
-    register(deck)
+    register(server)
     groups = [group | {"env_id": None} for group in recorded["groups"][:2]]
     for group in groups:
         check(group, inference.model)
         assert group["distill_token_ids"][0][0] == [group["tokens"][0][0], 0]
-        said = requests.post(f"{deck}/scored_data", json=group, timeout=30)
+        said = requests.post(f"{server}/scored_data", json=group, timeout=30)
         assert said.json() == {"status": "received"}
 
-    found = batch_of(deck)
+    found = batch_of(server)
 
     assert [
         {name: one[name] for name in sent} for one, sent in zip(found, groups, strict=True)

@@ -247,7 +247,7 @@ def test_a_version_that_the_platform_refuses_damages_none_that_it_announced(
     assert steps_in(record) == {3.0}
 
 
-def test_a_run_asks_for_a_directory_only_where_the_deck_shares_one(
+def test_a_run_asks_for_a_directory_only_where_the_server_shares_one(
     settings: Any,
 ) -> None:
     from runs.config.rules.run_config import InvalidRunConfig

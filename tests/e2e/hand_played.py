@@ -29,8 +29,8 @@ from rolldeck.wire import (
     WeightsTransfers,
     WorkerReport,
 )
-from tests.deck import Deck, wait_until
 from tests.e2e.conftest import in_the_shell
+from tests.server import Server, wait_until
 
 REPORT_SECONDS: Final = 0.5
 CONFIG: Final = {
@@ -44,7 +44,7 @@ class HandPlayedFleet:
 
     def __init__(
         self,
-        deck: Deck,
+        server: Server,
         name: str,
         *,
         config: Mapping[str, Any] = CONFIG,
@@ -53,12 +53,12 @@ class HandPlayedFleet:
         """Create a run and become its manager, as the platform's own simulation does.
 
         Args:
-            deck: Server of the run.
+            server: Server of the run.
             name: Name of the run.
             config: Configuration of the run.
             is_replaced: Whether the reconciler launches another manager when this one is silent.
         """
-        self.name = deck.free_name(name)
+        self.name = server.free_name(name)
         self.workers = 2
         self._replacements: dict[int, int] = {}
         """Number of replacements by worker."""
@@ -75,11 +75,11 @@ class HandPlayedFleet:
         self.control: FleetControl | None = None
         order = json.loads(
             in_the_shell(
-                deck,
+                server,
                 "import json; from django.utils import timezone; "
                 "from rollouts.control.services.launches import launch_simulation;"
                 f"order = launch_simulation(name={name!r}, config={config!r},"
-                f" platform_url={deck.url!r}, actor='tests', now=timezone.now());"
+                f" platform_url={server.url!r}, actor='tests', now=timezone.now());"
                 "from rollouts.models import Fleet;"
                 f"Fleet.objects.filter(run__name={name!r}, run__archived_at=None)"
                 f".update(is_external={not is_replaced});"
@@ -88,7 +88,7 @@ class HandPlayedFleet:
         )
         self._incarnation, token = order
         self._http = httpx.Client(
-            base_url=f"{deck.url}/api/v1/runs/{name}",
+            base_url=f"{server.url}/api/v1/runs/{name}",
             headers={"Authorization": f"Bearer {token}"},
             timeout=30,
         )
@@ -224,16 +224,16 @@ class HandPlayedFleet:
 
 @contextmanager
 def hand_played(
-    deck: Deck, name: str, *, config: Mapping[str, Any] = CONFIG
+    server: Server, name: str, *, config: Mapping[str, Any] = CONFIG
 ) -> Iterator[HandPlayedFleet]:
     """Simulate the fleet of a new run until the end of the block."""
-    fleet = HandPlayedFleet(deck, name, config=config)
+    fleet = HandPlayedFleet(server, name, config=config)
     try:
         yield fleet
     finally:
         fleet.close()
         # A running run without a manager would get a real one, which would slow other tests down.
-        deck.post(f"/api/v1/runs/{name}/kill", {"reason": "the test is over"})
+        server.post(f"/api/v1/runs/{name}/kill", {"reason": "the test is over"})
 
 
 def window(*returns: float, mode: str = "train", **fields: Any) -> EpisodeWindow:

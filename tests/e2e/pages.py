@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from playwright.sync_api import Page, expect
 
-from tests.deck import ROOT, Deck
 from tests.e2e.conftest import complaints_of
+from tests.server import ROOT, Server
 
 ROUTER: Final = ROOT / "frontend" / "src" / "router.tsx"
 AXE: Final = ROOT / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
@@ -23,12 +23,12 @@ _ROUTE: Final = re.compile(
     r'(?:path: "(?P<path>[^"]*)"|id: "\w+")'
 )
 # Values for the parameters of addresses; a page with a new parameter needs an entry here.
-SAMPLES: Final[dict[str, Callable[[Deck], str]]] = {
+SAMPLES: Final[dict[str, Callable[[Server], str]]] = {
     "name": lambda _: RUN,
-    "group": lambda deck: _newest(deck, "groups"),
-    "groupId": lambda deck: _newest(deck, "groups"),
-    "fragment": lambda deck: _newest(deck, "fragments", run=FLEET_RUN),
-    "batch": lambda deck: _newest(deck, "batches"),
+    "group": lambda server: _newest(server, "groups"),
+    "groupId": lambda server: _newest(server, "groups"),
+    "fragment": lambda server: _newest(server, "fragments", run=FLEET_RUN),
+    "batch": lambda server: _newest(server, "batches"),
     "lesson": lambda _: "reverse-4-letters",
 }
 
@@ -65,15 +65,15 @@ def addresses() -> list[str]:
     return sorted({*found})
 
 
-def at(address: str, deck: Deck) -> str:
+def at(address: str, server: Server) -> str:
     """Return an address with an object of the seeded server for each parameter."""
     if "$fragment" in address:
         address = address.replace("$name", FLEET_RUN)
-    return re.sub(r"\$(\w+)", lambda parameter: SAMPLES[parameter[1]](deck), address)
+    return re.sub(r"\$(\w+)", lambda parameter: SAMPLES[parameter[1]](server), address)
 
 
-def _newest(deck: Deck, kind: str, *, run: str = RUN) -> str:
-    rows: list[dict[str, Any]] = deck.get(f"/api/v1/runs/{run}/{kind}?limit=50")["results"]
+def _newest(server: Server, kind: str, *, run: str = RUN) -> str:
+    rows: list[dict[str, Any]] = server.get(f"/api/v1/runs/{run}/{kind}?limit=50")["results"]
     return str(next(row["id"] for row in rows if row.get("has_bytes", True)))
 
 

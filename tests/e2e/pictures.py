@@ -14,9 +14,9 @@ from typing import Final
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.deck import ROOT, Deck, running_deck, wait_until
 from tests.e2e import pages
 from tests.e2e.conftest import CHROMIUM, FLAGS, USERNAME, create_superuser, seeded, sign_in
+from tests.server import ROOT, Server, running_server, wait_until
 
 IMAGES: Final = ROOT / "docs" / "images"
 WIDTH: Final = 1440
@@ -40,23 +40,23 @@ NAMES: Final = {"/": "home", "/runs/$name": "run-page", "/runs/new": "launch", "
 def main() -> None:
     """Seed a server and take every screenshot, or only those whose names are given."""
     folder = Path(tempfile.mkdtemp(prefix="rolldeck-pictures"))
-    with running_deck(folder) as deck, seeded(deck), sync_playwright() as playwright:
-        create_superuser(deck)
+    with running_server(folder) as server, seeded(server), sync_playwright() as playwright:
+        create_superuser(server)
         wait_until(
-            lambda: deck.get("/api/v1/cluster")["ray"]["state"] != "unknown",
+            lambda: server.get("/api/v1/cluster")["ray"]["state"] != "unknown",
             seconds=60,
             what="a worker has looked at the Ray cluster",
         )
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         for scheme in ("light", "dark"):
-            take(deck, browser, scheme)
+            take(server, browser, scheme)
         browser.close()
 
 
-def take(deck: Deck, browser: Browser, scheme: str) -> None:
+def take(server: Server, browser: Browser, scheme: str) -> None:
     """Take the screenshots of one theme."""
     context = browser.new_context(
-        base_url=deck.url,
+        base_url=server.url,
         viewport={"width": WIDTH, "height": 900},
         color_scheme=scheme,  # type: ignore[arg-type]
         reduced_motion="reduce",
@@ -71,7 +71,7 @@ def take(deck: Deck, browser: Browser, scheme: str) -> None:
         if address == "/login" or (sys.argv[1:] and name not in sys.argv[1:]):
             continue
         try:
-            picture(page, BETTER.get(address) or pages.at(address, deck))
+            picture(page, BETTER.get(address) or pages.at(address, server))
         except Exception as error:  # noqa: BLE001 one broken page must not cost the others
             print(f"{name}: {error}")  # noqa: T201 a command
         page.screenshot(path=IMAGES / f"{name}{'-dark' if scheme == 'dark' else ''}.png")

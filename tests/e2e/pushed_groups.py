@@ -6,27 +6,27 @@ import numpy as np
 
 from rolldeck import wire
 from rolldeck.group_encoding import pack_group
-from tests.deck import Deck, wait_until
+from tests.server import Server, wait_until
 
 LONG_TOKENS = 131_072
 HOSTILE = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
 UNSEEN = "\u202egnp.exe\u200b\x1b[31m"
 
 
-def outside_run(deck: Deck, name: str) -> None:
-    deck.post("/api/v1/runs", {"name": deck.free_name(name), "kind": "outside", "start": True})
+def outside_run(server: Server, name: str) -> None:
+    server.post("/api/v1/runs", {"name": server.free_name(name), "kind": "outside", "start": True})
 
 
-def push(deck: Deck, run: str, *groups: dict[str, Any]) -> list[int]:
+def push(server: Server, run: str, *groups: dict[str, Any]) -> list[int]:
     """Push groups in the binary format; return their ids after ingestion."""
     body = wire.encode(wire.GroupPush(groups=[wire.encode(pack_group(one)) for one in groups]))
-    answer = deck.http.post(
+    answer = server.http.post(
         f"/api/v1/runs/{run}/groups", content=body, headers={"Content-Type": wire.GROUPS_TYPE}
     )
     assert answer.is_success, answer.text
 
     def digested() -> list[int]:
-        rows = deck.get(f"/api/v1/runs/{run}/groups?limit={len(groups)}")["results"]
+        rows = server.get(f"/api/v1/runs/{run}/groups?limit={len(groups)}")["results"]
         is_done = len(rows) == len(groups) and all(row["is_digested"] for row in rows)
         return [row["id"] for row in reversed(rows)] if is_done else []
 

@@ -7,26 +7,26 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.buffer_factories import REGISTRATION, group
-from tests.deck import Deck, wait_until
+from tests.server import Server, wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
 REASON = "poisoned by a broken verifier"
 
 
-def left_batch(deck: Deck) -> tuple[str, str]:
+def left_batch(server: Server) -> tuple[str, str]:
     """Lease a batch and never acknowledge it; return the run's name and the batch's id."""
     run = f"admin-{uuid4().hex[:6]}"
-    deck.post("/api/v1/runs", {"name": run, "kind": "outside", "start": True})
-    answer = deck.http.patch(f"/api/v1/runs/{run}", json={"lease_seconds": 1})
+    server.post("/api/v1/runs", {"name": run, "kind": "outside", "start": True})
+    answer = server.http.patch(f"/api/v1/runs/{run}", json={"lease_seconds": 1})
     assert answer.is_success, answer.text
-    deck.post(f"/atropos/{run}/register", REGISTRATION)
+    server.post(f"/atropos/{run}/register", REGISTRATION)
     for mark in (1, 2):
-        deck.post(f"/atropos/{run}/scored_data", group(sequences=4, mark=mark))
-    assert deck.get(f"/atropos/{run}/batch")["batch"]
+        server.post(f"/atropos/{run}/scored_data", group(sequences=4, mark=mark))
+    assert server.get(f"/atropos/{run}/batch")["batch"]
 
     def left() -> str:
-        (batch,) = deck.get(f"/api/v1/runs/{run}/batches")["results"]
+        (batch,) = server.get(f"/api/v1/runs/{run}/batches")["results"]
         return str(batch["id"]) if batch["state"] == "returned" else ""
 
     return run, wait_until(left, seconds=60, what="the lease has lapsed")
@@ -38,14 +38,14 @@ def follow(page: Page, name: str | re.Pattern[str]) -> None:
 
 
 def test_what_hangs_is_found_by_filter_followed_by_links_and_discarded_with_a_reason(
-    signed_in: Page, deck: Deck
+    signed_in: Page, server: Server
 ) -> None:
     page = signed_in
-    run, batch = left_batch(deck)
+    run, batch = left_batch(server)
     page.goto("/admin/")
     page.get_by_role("link", name="Batches").first.click()
     page.wait_for_url("**/admin/buffer/batch/")
-    run_id = deck.get(f"/api/v1/runs/{run}")["id"]
+    run_id = server.get(f"/api/v1/runs/{run}")["id"]
     page.goto(f"/admin/buffer/batch/?state__exact=returned&run__id__exact={run_id}")
     rows = page.locator("#result_list tbody tr")
     expect(rows).to_have_count(1)
@@ -63,13 +63,13 @@ def test_what_hangs_is_found_by_filter_followed_by_links_and_discarded_with_a_re
     expect(page.get_by_text("are not served again")).to_be_visible()
     page.get_by_role("button", name="Discard").click()  # the browser itself asks for the reason
     expect(page.get_by_label("Reason")).to_be_focused()
-    assert deck.get(f"/api/v1/runs/{run}/ledger")["groups"]["dropped"] == {}
+    assert server.get(f"/api/v1/runs/{run}/ledger")["groups"]["dropped"] == {}
     page.get_by_label("Reason").fill(REASON)
     page.get_by_role("button", name="Discard").click()
     expect(page.get_by_text("The items of 1 batches were dropped.")).to_be_visible()
 
-    assert deck.get(f"/api/v1/runs/{run}/ledger")["groups"]["dropped"] == {"discarded": 1}
-    (event,) = deck.get(f"/api/v1/runs/{run}/events?kinds=batch_discarded")["results"]
+    assert server.get(f"/api/v1/runs/{run}/ledger")["groups"]["dropped"] == {"discarded": 1}
+    (event,) = server.get(f"/api/v1/runs/{run}/events?kinds=batch_discarded")["results"]
     assert (event["actor"], event["reason"]) == ("user:ada", REASON)
     page.goto("/admin/admin/logentry/")
     expect(page.locator("#result_list tbody tr").first).to_contain_text(REASON)

@@ -7,43 +7,43 @@ import pytest
 from playwright.sync_api import Page, WebSocketRoute, expect
 
 from tests.buffer_factories import REGISTRATION, group
-from tests.deck import Deck, wait_until
 from tests.e2e.conftest import USERNAME, VIEWER, in_the_shell, sign_in
+from tests.server import Server, wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 MARKUP = re.compile("<img|<script|<b ")
 
 
-def alert_of(deck: Deck, kind: str, run: str) -> int:
-    (alert, *_) = deck.get(f"/api/v1/alerts?state=all&kind={kind}&run={run}")["results"]
+def alert_of(server: Server, kind: str, run: str) -> int:
+    (alert, *_) = server.get(f"/api/v1/alerts?state=all&kind={kind}&run={run}")["results"]
     return int(alert["id"])
 
 
-def quarantine_a_batch(deck: Deck, run: str) -> int:
+def quarantine_a_batch(server: Server, run: str) -> int:
     """Expire the lease of a batch until it is quarantined; return the id of its alert."""
-    answer = deck.http.patch(f"/api/v1/runs/{run}", json={"lease_seconds": 1})
+    answer = server.http.patch(f"/api/v1/runs/{run}", json={"lease_seconds": 1})
     assert answer.is_success, answer.text
-    deck.post(f"/atropos/{run}/register", REGISTRATION)
-    deck.post(f"/atropos/{run}/scored_data", group(sequences=REGISTRATION["batch_size"], mark=1))
+    server.post(f"/atropos/{run}/register", REGISTRATION)
+    server.post(f"/atropos/{run}/scored_data", group(sequences=REGISTRATION["batch_size"], mark=1))
 
     def is_quarantined() -> bool:
-        batches = deck.get(f"/api/v1/runs/{run}/batches")["results"]
+        batches = server.get(f"/api/v1/runs/{run}/batches")["results"]
         if not batches or batches[0]["state"] == "returned":
             # Atropos' GET /batch would acknowledge the previous batch.
-            deck.http.post(f"/api/v1/runs/{run}/batches/next", json={}).raise_for_status()
+            server.http.post(f"/api/v1/runs/{run}/batches/next", json={}).raise_for_status()
         return bool(batches) and batches[0]["state"] == "quarantined"
 
     wait_until(is_quarantined, seconds=120, what="the batch is quarantined")
     alerts = f"/api/v1/alerts?state=all&kind=batch_quarantined&run={run}"
-    (alert,) = wait_until(lambda: deck.get(alerts)["results"], seconds=60, what="its alert")
+    (alert,) = wait_until(lambda: server.get(alerts)["results"], seconds=60, what="its alert")
     return int(alert["id"])
 
 
 def test_an_alert_is_found_acknowledged_with_a_reason_and_resolves_itself(
-    signed_in: Page, seeded_deck: Deck
+    signed_in: Page, seeded_server: Server
 ) -> None:
-    page, run = signed_in, seeded_deck.new_run("spoilt")
-    quarantined = quarantine_a_batch(seeded_deck, run)
+    page, run = signed_in, seeded_server.new_run("spoilt")
+    quarantined = quarantine_a_batch(seeded_server, run)
     page.goto("/alerts?severity=error")
     row = page.locator(f"[data-alert-id='{quarantined}']")
     row.get_by_role("button").click()
@@ -58,19 +58,19 @@ def test_an_alert_is_found_acknowledged_with_a_reason_and_resolves_itself(
     expect(told.locator("[data-delivery=delivered]")).to_be_visible(timeout=40_000)
     page.reload()
     expect(drawer.get_by_text("“looking at its groups”")).to_be_visible()
-    events = seeded_deck.get(f"/api/v1/audit?kind=alert_acknowledged&run={run}")["results"]
+    events = seeded_server.get(f"/api/v1/audit?kind=alert_acknowledged&run={run}")["results"]
     assert (events[0]["actor"], events[0]["reason"]) == ("user:ada", "looking at its groups")
 
     # A decision about the batch resolves the alert.
-    batch = seeded_deck.get(f"/api/v1/alerts/{quarantined}")["subject"]
-    seeded_deck.post(f"/api/v1/runs/{run}/batches/{batch}/discard", {"reason": "spoilt anyway"})
+    batch = seeded_server.get(f"/api/v1/alerts/{quarantined}")["subject"]
+    seeded_server.post(f"/api/v1/runs/{run}/batches/{batch}/discard", {"reason": "spoilt anyway"})
     expect(drawer.locator("[data-alert=resolved]")).to_be_visible(timeout=40_000)
     expect(drawer.get_by_text("Resolved by platform")).to_be_visible()
     drawer.get_by_role("button", name="Close").click()
     expect(row).to_have_count(0)
 
 
-def test_the_filter_lives_in_the_address(signed_in: Page, seeded_deck: Deck) -> None:
+def test_the_filter_lives_in_the_address(signed_in: Page, seeded_server: Server) -> None:
     page = signed_in
     page.goto("/alerts")
     page.get_by_text("Resolved", exact=True).click()
@@ -86,10 +86,12 @@ def test_the_filter_lives_in_the_address(signed_in: Page, seeded_deck: Deck) -> 
     expect(page).to_have_url(re.compile(r"/alerts\?state=all$"))
 
 
-def test_hostile_words_are_text_and_a_viewer_may_only_look(page: Page, seeded_deck: Deck) -> None:
+def test_hostile_words_are_text_and_a_viewer_may_only_look(
+    page: Page, seeded_server: Server
+) -> None:
     sign_in(page, VIEWER)
     page.set_viewport_size({"width": 360, "height": 800})
-    hostile = alert_of(seeded_deck, "items_corrupt", "seed-hostile-text")
+    hostile = alert_of(seeded_server, "items_corrupt", "seed-hostile-text")
     page.goto(f"/alerts?alert={hostile}")
     drawer = page.get_by_role("dialog", name="Stored bytes are corrupt")
     expect(drawer).to_contain_text(MARKUP)
@@ -101,7 +103,7 @@ def test_hostile_words_are_text_and_a_viewer_may_only_look(page: Page, seeded_de
 
 
 def test_the_bell_is_right_though_the_frames_that_told_it_were_lost(
-    page: Page, seeded_deck: Deck
+    page: Page, seeded_server: Server
 ) -> None:
     lost: list[int] = []
 
@@ -125,13 +127,13 @@ def test_the_bell_is_right_though_the_frames_that_told_it_were_lost(
 
     def is_right() -> bool:
         """Return whether the bell shows the current count; other alerts may come and go."""
-        summary = seeded_deck.get("/api/v1/alerts?limit=1")["summary"]
+        summary = seeded_server.get("/api/v1/alerts?limit=1")["summary"]
         return bell.get_attribute("data-open-alerts") == str(
             summary["errors"] + summary["warnings"]
         )
 
     alert = in_the_shell(
-        seeded_deck,
+        seeded_server,
         "from django.utils import timezone;"
         "from runs.alerts.rules.alerts import AlertKind, Condition;"
         "from runs.alerts.services import alerts;"
@@ -143,21 +145,21 @@ def test_the_bell_is_right_though_the_frames_that_told_it_were_lost(
     attention = page.get_by_role("region", name="Needs attention")
     expect(attention.get_by_text("a lost frame")).to_be_visible(timeout=40_000)
     wait_until(is_right, seconds=40, what="the bell is right with it")
-    seeded_deck.post(f"/api/v1/alerts/{int(alert.split()[-1])}/resolve", {"reason": "was a test"})
+    seeded_server.post(f"/api/v1/alerts/{int(alert.split()[-1])}/resolve", {"reason": "was a test"})
     expect(attention.get_by_text("a lost frame")).to_have_count(0, timeout=40_000)
     wait_until(is_right, seconds=40, what="the bell is right without it")
     assert lost, "no frame was lost, so nothing was tried"
 
 
 def test_a_rule_made_from_a_chart_fires_is_silenced_and_deleted(
-    signed_in: Page, deck: Deck
+    signed_in: Page, server: Server
 ) -> None:
-    page, run = signed_in, deck.new_run("ruled")
+    page, run = signed_in, server.new_run("ruled")
     rule = f"KL of {run} runs away"
-    deck.post(f"/api/v1/runs/{run}/trainers")
+    server.post(f"/api/v1/runs/{run}/trainers")
     for step, value in enumerate([1.0, 1.0, 8.0, 9.0]):
         sample = {"name": "kl", "step": step, "value": value}
-        deck.post(f"/api/v1/runs/{run}/metrics", {"samples": [sample]})
+        server.post(f"/api/v1/runs/{run}/metrics", {"samples": [sample]})
     page.goto(f"/runs/{run}/metrics")
     page.get_by_role("button", name="Options of kl").click()
     page.get_by_role("menuitem", name="Alert when").click()
@@ -201,5 +203,5 @@ def test_a_rule_made_from_a_chart_fires_is_silenced_and_deleted(
     confirm.get_by_label("Reason").fill("was a test")
     confirm.get_by_role("button", name="Delete rule").click()
     expect(row).to_have_count(0)
-    (event, *_) = deck.get("/api/v1/audit?kind=alert_rule_deleted")["results"]
+    (event, *_) = server.get("/api/v1/audit?kind=alert_rule_deleted")["results"]
     assert (event["actor"], event["reason"]) == ("user:ada", "was a test")

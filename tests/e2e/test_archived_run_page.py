@@ -6,26 +6,28 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.deck import Deck
 from tests.e2e.conftest import VIEWER, sign_in
+from tests.server import Server
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
 
-def archived(deck: Deck, name: str) -> int:
+def archived(server: Server, name: str) -> int:
     """Archive a new run and return its id."""
-    run: dict[str, Any] = deck.post(
+    run: dict[str, Any] = server.post(
         "/api/v1/runs", {"name": name, "kind": "outside", "start": False, "tags": ["shelf"]}
     )
     body = {"action": "archive", "ids": [run["id"]], "reason": "the paper is out"}
-    assert deck.post("/api/v1/run-actions", body)["results"][0]["problem"] == ""
+    assert server.post("/api/v1/run-actions", body)["results"][0]["problem"] == ""
     return int(run["id"])
 
 
-def test_an_archived_run_opens_read_only_and_can_be_unarchived(signed_in: Page, deck: Deck) -> None:
-    page, run_id = signed_in, archived(deck, "old-words")
+def test_an_archived_run_opens_read_only_and_can_be_unarchived(
+    signed_in: Page, server: Server
+) -> None:
+    page, run_id = signed_in, archived(server, "old-words")
     # The name is free again, and another run takes it.
-    current = deck.post("/api/v1/runs", {"name": "old-words", "kind": "outside", "start": False})
+    current = server.post("/api/v1/runs", {"name": "old-words", "kind": "outside", "start": False})
     page.goto("/runs?q=is:archived tag:shelf name:old-words")
     page.get_by_role("link", name="old-words").click()
 
@@ -45,7 +47,7 @@ def test_an_archived_run_opens_read_only_and_can_be_unarchived(signed_in: Page, 
     banner.get_by_role("button", name="Unarchive").click()
     expect(page.get_by_text("a current run has its name")).to_be_visible()
     body = {"action": "archive", "ids": [current["id"]], "reason": ""}
-    deck.post("/api/v1/run-actions", body)
+    server.post("/api/v1/run-actions", body)
     banner.get_by_role("button", name="Unarchive").click()
 
     expect(page).to_have_url(re.compile("/runs/old-words$"))
@@ -53,9 +55,9 @@ def test_an_archived_run_opens_read_only_and_can_be_unarchived(signed_in: Page, 
     expect(page.get_by_role("button", name="Edit tags")).to_be_visible()
 
 
-def test_the_address_of_a_run_opens_it_after_it_was_archived(page: Page, deck: Deck) -> None:
+def test_the_address_of_a_run_opens_it_after_it_was_archived(page: Page, server: Server) -> None:
     sign_in(page, VIEWER)
-    archived(deck, "old-maths")
+    archived(server, "old-maths")
 
     page.goto("/runs/old-maths")
 

@@ -6,8 +6,8 @@ import time
 import pytest
 from playwright.sync_api import BrowserContext, Page, Response, expect
 
-from tests.deck import Deck
 from tests.e2e.conftest import USERNAME, sign_in, sign_in_anew
+from tests.server import Server
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
@@ -45,7 +45,7 @@ class Traffic:
 
 
 def test_the_first_page_loads_little_script_and_none_from_elsewhere(
-    context: BrowserContext, deck: Deck
+    context: BrowserContext, server: Server
 ) -> None:
     page = context.new_page()
     traffic = Traffic(page)
@@ -53,14 +53,14 @@ def test_the_first_page_loads_little_script_and_none_from_elsewhere(
     page.wait_for_load_state("networkidle")
 
     assert 50_000 < sum(traffic.scripts.values()) <= FIRST_SCRIPT_BYTES, traffic.scripts
-    assert {url.startswith(deck.url) for url in traffic.scripts} == {True}
+    assert {url.startswith(server.url) for url in traffic.scripts} == {True}
     large = {url for url, size in traffic.scripts.items() if size > 1_000}
     assert large, "no script was loaded"
     assert large <= traffic.packed, "a script came unpacked over the network"
 
 
-def test_idle_tabs_take_next_to_nothing(context: BrowserContext, deck: Deck) -> None:
-    run = deck.new_run("idle")
+def test_idle_tabs_take_next_to_nothing(context: BrowserContext, server: Server) -> None:
+    run = server.new_run("idle")
     sign_in(context.new_page(), USERNAME)
     rates = idle_rates(context, [place.format(run=run) for place in IDLE_PLACES])
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.deck import Deck
 from tests.e2e import pages
 from tests.e2e.pushed_groups import HOSTILE, UNSEEN, conversation, outside_run, push
+from tests.server import Server
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
@@ -18,8 +18,8 @@ SPIKE = 1234.5
 
 
 @pytest.fixture(scope="module")
-def group(deck: Deck) -> int:
-    outside_run(deck, RUN)
+def group(server: Server) -> int:
+    outside_run(server, RUN)
     # One high value among thousands, which downsampling must keep.
     values = [SPIKE if step == 777 else 1 / (step + 1) for step in range(3000)]
     for begin in range(0, len(values), 1000):
@@ -27,12 +27,12 @@ def group(deck: Deck) -> int:
             {"name": "loss", "step": step, "value": values[step]}
             for step in range(begin, begin + 1000)
         ]
-        deck.post(f"/api/v1/runs/{RUN}/metrics", {"samples": samples})
-    deck.post(
+        server.post(f"/api/v1/runs/{RUN}/metrics", {"samples": samples})
+    server.post(
         f"/api/v1/runs/{RUN}/metrics", {"samples": [{"name": "lr", "step": 3, "value": 0.25}]}
     )
     (found,) = push(
-        deck, RUN, conversation(HOSTILE, UNSEEN, "that", scores=[0.0, 1.0], lesson="evil")
+        server, RUN, conversation(HOSTILE, UNSEEN, "that", scores=[0.0, 1.0], lesson="evil")
     )
     return found
 
@@ -51,8 +51,8 @@ def copy(signed_in: Page, group: int, tmp_path: Path) -> Path:
     return target
 
 
-def test_the_copy_shows_offline_what_the_deck_shows(
-    copy: Path, offline: Page, deck: Deck, group: int
+def test_the_copy_shows_offline_what_the_server_shows(
+    copy: Path, offline: Page, server: Server, group: int
 ) -> None:
     page = offline
     page.goto(copy.as_uri())
@@ -60,7 +60,7 @@ def test_the_copy_shows_offline_what_the_deck_shows(
     expect(page.get_by_role("heading", level=1)).to_have_text(RUN)
     expect(page.locator("[data-status=running]")).to_be_visible()
     row = page.get_by_role("table", name="Ledger").get_by_role("row").nth(1)
-    ledger = deck.get(f"/api/v1/runs/{RUN}/ledger")["groups"]
+    ledger = server.get(f"/api/v1/runs/{RUN}/ledger")["groups"]
     expect(row.get_by_role("cell").nth(1)).to_have_text(f"{ledger['accepted']:,}")
     expect(row).to_contain_text("adds up")
 

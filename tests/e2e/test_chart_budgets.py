@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, StorageState
 
-from tests.deck import Deck, running_deck, wait_until
 from tests.e2e.conftest import USERNAME, create_superuser, in_the_shell, sign_in
+from tests.server import Server, running_server, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -56,10 +56,10 @@ new MutationObserver(() => {
 def var(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The data folder of a server with runs of very many samples."""
     folder = tmp_path_factory.mktemp("long-runs")
-    with running_deck(folder) as deck:
-        create_superuser(deck)
+    with running_server(folder) as server:
+        create_superuser(server)
         in_the_shell(
-            deck,
+            server,
             f"""
 from datetime import timedelta
 from django.utils import timezone
@@ -73,7 +73,7 @@ million_samples({RUNS!r}, began=timezone.now() - timedelta(days=12))
 
 
 @contextlib.contextmanager
-def cold(var: Path) -> Iterator[Deck]:
+def cold(var: Path) -> Iterator[Server]:
     """Start the server with empty caches, also of the file system where permitted.
 
     All background processes have started: the test measures cold caches, not a busy machine.
@@ -82,18 +82,18 @@ def cold(var: Path) -> Iterator[Deck]:
         Path("/proc/sys/vm/drop_caches").write_text("1")
     log = var / "up.log"
     starts = log.read_text().count("Ready on")
-    with running_deck(var) as deck:
+    with running_server(var) as server:
         wait_until(
             lambda: log.read_text().count("Ready on") > starts, seconds=60, what="every part is up"
         )
-        yield deck
+        yield server
 
 
 @contextlib.contextmanager
-def fresh(chromium: Browser, deck: Deck, signed_in: StorageState | None) -> Iterator[Page]:
+def fresh(chromium: Browser, server: Server, signed_in: StorageState | None) -> Iterator[Page]:
     """Open a browser with an empty cache and, optionally, a session cookie."""
     context: BrowserContext = chromium.new_context(
-        base_url=deck.url,
+        base_url=server.url,
         viewport={"width": 1440, "height": 900},
         storage_state=signed_in,
     )
@@ -105,7 +105,7 @@ def fresh(chromium: Browser, deck: Deck, signed_in: StorageState | None) -> Iter
 @pytest.fixture(scope="module")
 def session(chromium: Browser, var: Path) -> StorageState:
     """A session that outlives the server's processes."""
-    with running_deck(var) as deck, fresh(chromium, deck, None) as page:
+    with running_server(var) as server, fresh(chromium, server, None) as page:
         return sign_in(page, USERNAME).context.storage_state()
 
 
@@ -137,9 +137,9 @@ def test_the_overview_of_a_month_is_painted_while_everything_is_cold(
 ) -> None:
     found: dict[str, list[float]] = {"cold": [], "cold browser": [], "metrics, cold browser": []}
     for _ in range(ROUNDS):
-        with cold(var) as deck:
+        with cold(var) as server:
             for name, tab in zip(found, ("", "", "/metrics"), strict=True):
-                with fresh(chromium, deck, session) as page:
+                with fresh(chromium, server, session) as page:
                     found[name].append(seconds_to_curves(page, f"/runs/{MONTH}{tab}"))
 
     print(f"\nnavigation → curves of a month, 5,000 names: {told(found)}")  # noqa: T201 figures
@@ -153,13 +153,13 @@ def test_twenty_runs_of_a_million_samples_are_asked_for_and_painted_over_every_a
 ) -> None:
     answered: dict[str, list[float]] = {}
     painted: dict[str, list[float]] = {}
-    with cold(var) as deck:
+    with cold(var) as server:
         for axis in AXES:
             query = {"runs": ",".join(RUNS), "names": "loss", "x": axis, "points": POINTS}
-            answered[axis] = [seconds_to_answer(deck, query) for _ in range(1 + ROUNDS)]
+            answered[axis] = [seconds_to_answer(server, query) for _ in range(1 + ROUNDS)]
             painted[axis] = []
             for _ in range(ROUNDS):
-                with fresh(chromium, deck, session) as page:
+                with fresh(chromium, server, session) as page:
                     address = f"/compare?runs={','.join(RUNS)}&x={axis}"
                     painted[axis].append(seconds_to_curves(page, address))
 
@@ -168,9 +168,9 @@ def test_twenty_runs_of_a_million_samples_are_asked_for_and_painted_over_every_a
     assert above(LINES_SECONDS, {axis: each[1:] for axis, each in answered.items()}) == {}
 
 
-def seconds_to_answer(deck: Deck, query: dict[str, Any]) -> float:
+def seconds_to_answer(server: Server, query: dict[str, Any]) -> float:
     began = time.perf_counter()
-    answer = deck.http.get("/api/v1/metrics/lines", params=query)
+    answer = server.http.get("/api/v1/metrics/lines", params=query)
     took = time.perf_counter() - began
     assert len(answer.json()["lines"]) == len(RUNS), answer.text[:200]
     return took

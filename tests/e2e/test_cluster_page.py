@@ -3,14 +3,14 @@
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.deck import Deck, wait_until
 from tests.e2e.conftest import VIEWER, sign_in
 from tests.e2e.pages import barriers
+from tests.server import Server, wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
 
-def test_every_part_of_a_running_deck_answers(signed_in: Page, deck: Deck) -> None:
+def test_every_part_of_a_running_server_answers(signed_in: Page, server: Server) -> None:
     page = signed_in
     page.goto("/cluster")
     # Processes send their first heartbeat within seconds of their start.
@@ -26,21 +26,21 @@ def test_every_part_of_a_running_deck_answers(signed_in: Page, deck: Deck) -> No
     expect(page.get_by_role("region", name="Versions")).to_contain_text("python")
 
 
-def test_workers_are_not_waited_for_once_all_have_answered(deck: Deck) -> None:
+def test_workers_are_not_waited_for_once_all_have_answered(server: Server) -> None:
     def took_ms() -> float:
-        return float(deck.get("/api/v1/cluster")["jobs"]["took_ms"] or 1e9)
+        return float(server.get("/api/v1/cluster")["jobs"]["took_ms"] or 1e9)
 
     # kombu takes more than a second when it waits for further replies.
     wait_until(lambda: took_ms() < 800, seconds=60, what="a status without further waiting")
 
 
 def test_the_ray_cluster_is_shown_by_its_nodes_or_said_to_be_missing(
-    signed_in: Page, deck: Deck
+    signed_in: Page, server: Server
 ) -> None:
     page = signed_in
     page.goto("/cluster")
     ray = page.get_by_role("region", name="Ray")
-    if deck.get("/api/v1/cluster")["ray"]["state"] == "absent":
+    if server.get("/api/v1/cluster")["ray"]["state"] == "absent":
         expect(ray).to_contain_text("RAY_ADDRESS")
         return
     head = ray.locator("[data-node-tile]").filter(has_text="head")
@@ -48,7 +48,7 @@ def test_the_ray_cluster_is_shown_by_its_nodes_or_said_to_be_missing(
     expect(head).to_have_count(1)
     expect(ray.locator("[data-state=up]")).to_be_visible(timeout=90_000)
     node = next(
-        one["node"] for one in deck.get("/api/v1/cluster")["ray"]["nodes"] if one["is_head"]
+        one["node"] for one in server.get("/api/v1/cluster")["ray"]["nodes"] if one["is_head"]
     )
     try:
         head.get_by_role("button", name="Cordon…").click()
@@ -65,10 +65,10 @@ def test_the_ray_cluster_is_shown_by_its_nodes_or_said_to_be_missing(
         dialog.get_by_role("button", name="Uncordon").click()
         expect(told).to_have_count(0)
     finally:
-        deck.delete(f"/api/v1/cluster/nodes/{node}/cordon")
+        server.delete(f"/api/v1/cluster/nodes/{node}/cordon")
 
 
-def test_a_viewer_sees_how_it_is_but_not_where_on_a_phone_too(page: Page, deck: Deck) -> None:
+def test_a_viewer_sees_how_it_is_but_not_where_on_a_phone_too(page: Page, server: Server) -> None:
     sign_in(page, VIEWER)
     page.set_viewport_size({"width": 360, "height": 740})
     page.goto("/cluster")
@@ -79,7 +79,7 @@ def test_a_viewer_sees_how_it_is_but_not_where_on_a_phone_too(page: Page, deck: 
 
 
 def test_what_everybody_is_told_stands_on_every_page_until_it_is_taken_down(
-    signed_in: Page, deck: Deck
+    signed_in: Page, server: Server
 ) -> None:
     page = signed_in
     page.goto("/cluster")
@@ -102,7 +102,7 @@ def test_what_everybody_is_told_stands_on_every_page_until_it_is_taken_down(
         expect(page.locator("[data-notice]")).to_have_count(0)
         expect(page.get_by_role("region", name="Notice")).to_contain_text("No notice is set")
     finally:
-        deck.delete("/api/v1/server/notice")
+        server.delete("/api/v1/server/notice")
 
 
 def test_tables_growth_and_machines_are_shown_and_nothing_is_foretold_too_early(

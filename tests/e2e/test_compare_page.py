@@ -8,20 +8,20 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.deck import Deck
 from tests.e2e import pages
 from tests.e2e.conftest import VIEWER, sign_in
 from tests.e2e.pushed_groups import conversation, outside_run, push
+from tests.server import Server
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 STEPS = 400
 
 
-def launched(deck: Deck, name: str, **config: Any) -> None:
-    deck.post(
+def launched(server: Server, name: str, **config: Any) -> None:
+    server.post(
         "/api/v1/runs",
         {
-            "name": deck.free_name(name),
+            "name": server.free_name(name),
             "preset": "cartpole",
             "config": config,
             "start": False,
@@ -30,24 +30,24 @@ def launched(deck: Deck, name: str, **config: Any) -> None:
     )
 
 
-def measure(deck: Deck, run: str, metric: str, *, scale: float) -> None:
+def measure(server: Server, run: str, metric: str, *, scale: float) -> None:
     samples = [
         {"name": metric, "step": step, "value": scale / (1 + step / 50)} for step in range(STEPS)
     ]
-    deck.post(f"/api/v1/runs/{run}/metrics", {"samples": samples})
+    server.post(f"/api/v1/runs/{run}/metrics", {"samples": samples})
 
 
 @pytest.fixture(scope="module")
-def measured(deck: Deck) -> Deck:
+def measured(server: Server) -> Server:
     """Three runs, two of them drafts with different settings; all have a loss, one an entropy."""
-    launched(deck, "beside-a", seed=1)
-    launched(deck, "beside-b", seed=2, buffer={"batch_size": 4})
-    out = deck.free_name("beside-out")
-    deck.post("/api/v1/runs", {"name": out, "kind": "outside", "tags": ["beside"]})
+    launched(server, "beside-a", seed=1)
+    launched(server, "beside-b", seed=2, buffer={"batch_size": 4})
+    out = server.free_name("beside-out")
+    server.post("/api/v1/runs", {"name": out, "kind": "outside", "tags": ["beside"]})
     for scale, run in enumerate(("beside-a", "beside-b", "beside-out"), start=1):
-        measure(deck, run, "loss", scale=scale)
-    measure(deck, "beside-a", "entropy", scale=5)
-    return deck
+        measure(server, run, "loss", scale=scale)
+    measure(server, "beside-a", "entropy", scale=5)
+    return server
 
 
 def overlay(page: Page, metric: str) -> Locator:
@@ -58,7 +58,7 @@ def row(page: Page, run: str) -> Locator:
     return page.locator(f'tr[data-run="{run}"]')
 
 
-def test_runs_selected_in_the_list_stand_beside_each_other(page: Page, measured: Deck) -> None:
+def test_runs_selected_in_the_list_stand_beside_each_other(page: Page, measured: Server) -> None:
     sign_in(page, VIEWER)
     page.goto("/runs?q=tag:beside")
     page.get_by_label("Select beside-a").check()
@@ -81,7 +81,7 @@ def test_runs_selected_in_the_list_stand_beside_each_other(page: Page, measured:
 
 
 def test_only_what_they_were_told_differently_is_shown_until_all_is_asked_for(
-    signed_in: Page, measured: Deck
+    signed_in: Page, measured: Server
 ) -> None:
     page = signed_in
     page.goto("/compare?runs=beside-a,beside-b,beside-out")
@@ -99,7 +99,7 @@ def test_only_what_they_were_told_differently_is_shown_until_all_is_asked_for(
     expect(page).to_have_url(re.compile("config=all"))
 
 
-def test_whatever_one_chose_is_in_the_address(signed_in: Page, measured: Deck) -> None:
+def test_whatever_one_chose_is_in_the_address(signed_in: Page, measured: Server) -> None:
     page = signed_in
     page.goto("/compare")
     expect(page.get_by_role("heading", name="No runs selected")).to_be_visible()
@@ -132,7 +132,7 @@ def test_whatever_one_chose_is_in_the_address(signed_in: Page, measured: Deck) -
     )
 
 
-def test_one_zoom_is_that_of_all_charts(signed_in: Page, measured: Deck) -> None:
+def test_one_zoom_is_that_of_all_charts(signed_in: Page, measured: Server) -> None:
     page = signed_in
     page.goto("/compare?runs=beside-a,beside-b")
     area = overlay(page, "loss").locator(".u-over")
@@ -153,7 +153,9 @@ def test_one_zoom_is_that_of_all_charts(signed_in: Page, measured: Deck) -> None
     expect(overlay(page, "loss").locator(".chart")).to_have_attribute("data-points", str(STEPS))
 
 
-def test_a_run_that_is_not_there_costs_the_others_nothing(signed_in: Page, measured: Deck) -> None:
+def test_a_run_that_is_not_there_costs_the_others_nothing(
+    signed_in: Page, measured: Server
+) -> None:
     page = signed_in
     page.goto("/runs/beside-a")
     page.get_by_role("link", name="Compare", exact=True).click()
@@ -170,11 +172,11 @@ def test_a_run_that_is_not_there_costs_the_others_nothing(signed_in: Page, measu
 
 
 def test_what_runs_were_asked_alike_and_what_became_of_their_data_stand_beside_each_other(
-    page: Page, deck: Deck
+    page: Page, server: Server
 ) -> None:
     for run, answer in (("alike-a", "four"), ("alike-b", "five")):
-        outside_run(deck, run)
-        push(deck, run, conversation("What is 2 + 2?", "no idea", answer, scores=[0.0, 1.0]))
+        outside_run(server, run)
+        push(server, run, conversation("What is 2 + 2?", "no idea", answer, scores=[0.0, 1.0]))
     sign_in(page, VIEWER)
     page.goto("/compare?runs=alike-a,alike-b")
 
@@ -186,8 +188,8 @@ def test_what_runs_were_asked_alike_and_what_became_of_their_data_stand_beside_e
     expect(page).to_have_url(re.compile("prompt=[0-9a-f]{32}"))
 
 
-def test_a_report_is_kept_opened_again_and_opens_without_a_deck(
-    signed_in: Page, measured: Deck, offline: Page, tmp_path: Path
+def test_a_report_is_kept_opened_again_and_opens_without_a_server(
+    signed_in: Page, measured: Server, offline: Page, tmp_path: Path
 ) -> None:
     page, name = signed_in, f"two losses {uuid.uuid4().hex[:6]}"
     page.goto("/compare?runs=beside-a,beside-b&m=loss")

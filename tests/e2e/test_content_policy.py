@@ -3,8 +3,8 @@
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from tests.deck import Deck
 from tests.e2e.conftest import USERNAME, in_the_shell, sign_in
+from tests.server import Server
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
@@ -26,8 +26,8 @@ def test_the_description_of_the_api_is_shown(page: Page) -> None:
     expect(page.locator("#operations-atropos-root_retrieve")).to_be_visible()
 
 
-def test_a_one_time_link_signs_in_with_a_click(page: Page, deck: Deck) -> None:
-    link = in_the_shell(deck, LINK).splitlines()[-1]
+def test_a_one_time_link_signs_in_with_a_click(page: Page, server: Server) -> None:
+    link = in_the_shell(server, LINK).splitlines()[-1]
 
     page.goto(link)
     page.get_by_role("button", name="Sign in").click()

@@ -9,9 +9,9 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from rolldeck.trainer import Trainer
-from tests.deck import ADMIN_TOKEN, Deck
 from tests.e2e.conftest import in_the_shell
 from tests.e2e.hand_played import hand_played
+from tests.server import ADMIN_TOKEN, Server
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
@@ -86,17 +86,17 @@ print(token)
 
 
 @pytest.fixture(scope="module")
-def token(deck: Deck) -> str:
+def token(server: Server) -> str:
     """Create a run with lessons in progress; return a token of its workers."""
     config = {"language": {"lessons": LESSONS, "evaluation": {"examples": 64}}}
-    deck.free_name(NAME)
+    server.free_name(NAME)
     given = f"NAME, CONFIG, HOSTILE = {NAME!r}, {config!r}, {HOSTILE!r}\n"
     # Functions find names only in the globals of the shell's code.
     code = f"exec(compile({given + SEED!r}, 'seed', 'exec'), {{}})"
-    return in_the_shell(deck, code).split()[-1]
+    return in_the_shell(server, code).split()[-1]
 
 
-def fail(deck: Deck, token: str, lesson: str) -> None:
+def fail(server: Server, token: str, lesson: str) -> None:
     """Report, as a worker does, that a lesson failed."""
     body = {
         "key": "failed",
@@ -109,7 +109,7 @@ def fail(deck: Deck, token: str, lesson: str) -> None:
         "successes": [],
         "error": "no such file",
     }
-    path = f"{deck.url}/api/v1/runs/{NAME}/lessons/{lesson}/outcomes"
+    path = f"{server.url}/api/v1/runs/{NAME}/lessons/{lesson}/outcomes"
     headers = {"Authorization": f"Bearer {token}"}
     httpx.post(path, json=body, headers=headers, timeout=30).raise_for_status()
 
@@ -119,7 +119,7 @@ def lesson(page: Page, name: str) -> Locator:
 
 
 def test_lessons_are_shown_with_their_state_and_why_and_move_live(
-    signed_in: Page, deck: Deck, token: str
+    signed_in: Page, server: Server, token: str
 ) -> None:
     signed_in.goto(f"/runs/{NAME}/curriculum")
     panel = signed_in.get_by_role("region", name="Curriculum")
@@ -133,7 +133,7 @@ def test_lessons_are_shown_with_their_state_and_why_and_move_live(
     expect(bar).to_have_attribute("aria-label", words)
 
     # New reports of workers appear without a reload.
-    fail(deck, token, "sums")
+    fail(server, token, "sums")
     expect(lesson(signed_in, "sums")).to_contain_text("no such file")
 
     lesson(signed_in, "sums").get_by_role("button", name="sums").click()
@@ -240,17 +240,17 @@ def test_evaluations_are_a_matrix_and_more_can_be_asked_for(signed_in: Page, tok
 
 
 def test_lessons_of_a_run_at_work_are_evaluated_because_somebody_asks(
-    signed_in: Page, deck: Deck
+    signed_in: Page, server: Server
 ) -> None:
     name = "words-at-work"
     lessons = {name: LESSONS[name] for name in ("reverse-2", "sums")}
     config = {"language": {"lessons": lessons, "evaluation": {"examples": 64}}}
-    with hand_played(deck, name, config=config) as fleet:
+    with hand_played(server, name, config=config) as fleet:
         signed_in.goto(f"/runs/{name}/evaluations")
         button = signed_in.get_by_role("button", name="Evaluate now")
         expect(button).to_have_accessible_description("No weights published yet.")
 
-        with Trainer(deck.url, name, ADMIN_TOKEN) as trainer:
+        with Trainer(server.url, name, ADMIN_TOKEN) as trainer:
             trainer.register()
             trainer.publish_weights({"w": np.zeros(1, dtype=np.float32)}, step=0)
         assert fleet.evaluate(successes=16) == ["reverse-2", "sums"]
@@ -278,12 +278,12 @@ def test_lessons_of_a_run_at_work_are_evaluated_because_somebody_asks(
         expect(signed_in.get_by_text("a closer look").first).to_be_visible()
 
 
-def test_a_lesson_is_steered_by_hand_and_given_back(signed_in: Page, deck: Deck) -> None:
+def test_a_lesson_is_steered_by_hand_and_given_back(signed_in: Page, server: Server) -> None:
     name = "words-steered"
     lessons = {name: LESSONS[name] for name in ("reverse-2", "sums")}
     config = {"language": {"lessons": lessons, "evaluation": {"examples": 64}}}
-    with hand_played(deck, name, config=config):
-        with Trainer(deck.url, name, ADMIN_TOKEN) as trainer:
+    with hand_played(server, name, config=config):
+        with Trainer(server.url, name, ADMIN_TOKEN) as trainer:
             trainer.register()
             trainer.publish_weights({"w": np.zeros(1, dtype=np.float32)}, step=0)
         signed_in.goto(f"/runs/{name}/curriculum?lesson=sums")

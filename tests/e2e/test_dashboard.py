@@ -9,8 +9,8 @@ from uuid import uuid4
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from tests.deck import Deck, wait_until
 from tests.e2e.conftest import VIEWER, complaints_of, in_the_shell, sign_in, sign_in_anew
+from tests.server import Server, wait_until
 
 # Generous limit for a busy machine; test_paint_budgets.py measures on an idle one.
 ACTS_WITHIN_SECONDS = 10.0
@@ -45,13 +45,13 @@ def test_signing_in_leads_to_where_one_wanted_to_go(page: Page) -> None:
     assert page.url.endswith("/runs/new")
 
 
-def test_a_run_is_launched_watched_paused_and_resumed(at_home: Page, deck: Deck) -> None:
+def test_a_run_is_launched_watched_paused_and_resumed(at_home: Page, server: Server) -> None:
     page, name = at_home, f"from-the-form-{uuid4().hex[:6]}"
     page.get_by_role("link", name="Launch", exact=True).click()
     page.get_by_label("Name", exact=True).fill(name)
     page.get_by_role("button", name="Launch", exact=True).click()
     expect(page.get_by_role("heading", name=name)).to_be_visible()
-    trainer = deck.start_trainer(name)
+    trainer = server.start_trainer(name)
     try:
         see_it_move(page, "Return, of training episodes", seconds=240)  # measured every 10 s
         assert figure(page, "return") > 0
@@ -65,7 +65,7 @@ def test_a_run_is_launched_watched_paused_and_resumed(at_home: Page, deck: Deck)
     finally:
         trainer.terminate()
         trainer.wait(10)
-        deck.post(f"/api/v1/runs/{name}/kill")
+        server.post(f"/api/v1/runs/{name}/kill")
 
 
 def see_it_move(page: Page, chart: str, *, seconds: float) -> None:
@@ -107,7 +107,7 @@ def resume_and_see_it_go_on(page: Page) -> None:
     )
 
 
-def test_what_the_server_refuses_lands_on_its_field(signed_in: Page, deck: Deck) -> None:
+def test_what_the_server_refuses_lands_on_its_field(signed_in: Page, server: Server) -> None:
     page = signed_in
     page.goto("/runs/new")
     page.get_by_label("Name", exact=True).fill("refused")
@@ -119,7 +119,7 @@ def test_what_the_server_refuses_lands_on_its_field(signed_in: Page, deck: Deck)
     field = page.get_by_label("Environment", exact=True)
     expect(field).to_have_attribute("aria-invalid", "true")
     expect(field).to_be_focused()
-    assert "refused" not in [run["name"] for run in deck.get("/api/v1/runs")["results"]]
+    assert "refused" not in [run["name"] for run in server.get("/api/v1/runs")["results"]]
 
 
 @pytest.mark.parametrize("theme", ["Light", "Dark"])
@@ -151,9 +151,9 @@ def test_the_keyboard_reaches_help_filter_and_runs(at_home: Page) -> None:
 
 
 @pytest.mark.parametrize("place", ["/runs", "/runs/new", "/runs/{run}"])
-def test_nothing_is_wider_than_a_phone(signed_in: Page, deck: Deck, place: str) -> None:
+def test_nothing_is_wider_than_a_phone(signed_in: Page, server: Server, place: str) -> None:
     page = signed_in
-    run = deck.new_run("on-a-phone", kind="fleet", preset="cartpole", start=False)
+    run = server.new_run("on-a-phone", kind="fleet", preset="cartpole", start=False)
     page.set_viewport_size({"width": 360, "height": 800})
     page.goto(place.format(run=run))
     page.get_by_role("heading", level=1).wait_for()
@@ -166,9 +166,11 @@ HOSTILE = "<b id=hostile>wrong seed</b> \u202egnp.exe\u202c \x1b[31mred"
 AS_TEXT = "<b id=hostile>wrong seed</b> ⟨U+202E⟩gnp.exe⟨U+202C⟩ ⟨U+001B⟩[31mred"
 
 
-def test_a_kill_is_confirmed_and_its_reason_is_kept_as_text(signed_in: Page, deck: Deck) -> None:
+def test_a_kill_is_confirmed_and_its_reason_is_kept_as_text(
+    signed_in: Page, server: Server
+) -> None:
     page = signed_in
-    run = deck.new_run("to-be-killed")
+    run = server.new_run("to-be-killed")
     page.goto(f"/runs/{run}")
     page.get_by_role("button", name="Kill").click()
     dialog = page.get_by_role("dialog", name=f"Kill {run}?")
@@ -184,8 +186,8 @@ def test_a_kill_is_confirmed_and_its_reason_is_kept_as_text(signed_in: Page, dec
     expect(page.locator("#hostile")).to_have_count(0)
 
 
-def test_a_viewer_sees_why_nothing_can_be_asked(page: Page, deck: Deck) -> None:
-    run = deck.new_run("only-to-look-at")
+def test_a_viewer_sees_why_nothing_can_be_asked(page: Page, server: Server) -> None:
+    run = server.new_run("only-to-look-at")
     sign_in(page, VIEWER)
     page.goto(f"/runs/{run}")
     pause = page.get_by_role("button", name="Pause", exact=True)
@@ -200,7 +202,7 @@ def test_a_viewer_sees_why_nothing_can_be_asked(page: Page, deck: Deck) -> None:
 
 
 def test_a_session_that_ends_leads_to_the_login_and_back(
-    context: BrowserContext, deck: Deck
+    context: BrowserContext, server: Server
 ) -> None:
     page = context.new_page()
     complaints = complaints_of(page)
@@ -209,7 +211,7 @@ def test_a_session_that_ends_leads_to_the_login_and_back(
     page.locator("[data-live=live]").wait_for()
     key = next(each["value"] for each in page.context.cookies() if each["name"] == "sessionid")
     in_the_shell(
-        deck,
+        server,
         "from django.contrib.sessions.models import Session;"
         f"Session.objects.filter(pk={key!r}).delete()",
     )
@@ -224,18 +226,18 @@ def test_a_session_that_ends_leads_to_the_login_and_back(
     assert [said for said in complaints if "status of 401" not in said] == []
 
 
-def test_the_page_heals_when_the_web_server_is_killed(signed_in: Page, deck: Deck) -> None:
+def test_the_page_heals_when_the_web_server_is_killed(signed_in: Page, server: Server) -> None:
     page = signed_in
     page.goto("/runs")
     page.evaluate("window.stays = true")
     page.locator("[data-live=live]").wait_for()
-    for pid in deck.children("config.web"):
+    for pid in server.children("config.web"):
         os.kill(pid, signal.SIGKILL)
 
     expect(page.locator("[data-live=live]")).to_have_count(0)
     page.locator("[data-live=live]").wait_for(timeout=90_000)
-    wait_until(deck.is_ready, seconds=90, what="the deck is ready again")
+    wait_until(server.is_ready, seconds=90, what="the server is ready again")
     name = f"after-the-fall-{uuid4().hex[:6]}"
-    deck.post("/api/v1/runs", {"name": name, "kind": "outside"})
+    server.post("/api/v1/runs", {"name": name, "kind": "outside"})
     expect(page.get_by_role("link", name=name)).to_be_visible()
     assert page.evaluate("window.stays") is True

@@ -5,13 +5,13 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.deck import Deck
+from tests.server import Server
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
 
 def test_an_environment_is_found_looked_into_and_followed_to_its_run(
-    signed_in: Page, seeded_deck: Deck
+    signed_in: Page, seeded_server: Server
 ) -> None:
     page = signed_in
     page.goto("/environments")
@@ -36,7 +36,7 @@ def test_an_environment_is_found_looked_into_and_followed_to_its_run(
 
 
 def test_the_command_and_the_form_launch_this_environment(
-    signed_in: Page, seeded_deck: Deck
+    signed_in: Page, seeded_server: Server
 ) -> None:
     page = signed_in
     page.goto("/environments?kind=tokens")
@@ -63,11 +63,13 @@ def test_the_command_and_the_form_launch_this_environment(
 
 
 def test_an_environment_is_denied_to_new_runs_and_allowed_again(
-    signed_in: Page, seeded_deck: Deck
+    signed_in: Page, seeded_server: Server
 ) -> None:
     page, spec = signed_in, "gymnasium:Acrobot-v1"
     # An earlier attempt of the test may have denied it.
-    seeded_deck.http.put("/api/v1/environments/approvals", json={"spec": spec, "is_allowed": True})
+    seeded_server.http.put(
+        "/api/v1/environments/approvals", json={"spec": spec, "is_allowed": True}
+    )
     asked = {"name": "denied-to-me", "kind": "fleet", "config": {"environment": {"spec": spec}}}
     page.goto(f"/environments?q={spec}")
     page.get_by_role("button", name=spec).click()
@@ -80,21 +82,23 @@ def test_an_environment_is_denied_to_new_runs_and_allowed_again(
     expect(drawer.locator("[data-denied=denied]")).to_contain_text(
         re.compile("Denied for new runs by ada .*: it <b>leaks</b> memory")
     )
-    refused = seeded_deck.http.post("/api/v1/runs", json=asked)
+    refused = seeded_server.http.post("/api/v1/runs", json=asked)
     assert refused.status_code == 400, refused.text
     assert "it <b>leaks</b> memory" in refused.text
-    assert "denied-to-me" not in [run["name"] for run in seeded_deck.get("/api/v1/runs")["results"]]
+    assert "denied-to-me" not in [
+        run["name"] for run in seeded_server.get("/api/v1/runs")["results"]
+    ]
 
     drawer.get_by_role("button", name="Allow…").click()
     dialog = page.get_by_role("dialog", name=f"Allow {spec}?")
     dialog.get_by_role("button", name="Allow", exact=True).click()
     expect(drawer.locator("[data-denied=allowed]")).to_be_visible()
-    checked = seeded_deck.post("/api/v1/run-checks", {"config": asked["config"]})
+    checked = seeded_server.post("/api/v1/run-checks", {"config": asked["config"]})
     assert "denied" not in str(checked)
 
 
 def test_names_that_mean_harm_are_shown_as_text_and_nothing_matches_is_said(
-    signed_in: Page, seeded_deck: Deck
+    signed_in: Page, seeded_server: Server
 ) -> None:
     page = signed_in
     page.set_viewport_size({"width": 360, "height": 740})

@@ -8,8 +8,8 @@ from playwright.sync_api import Page, expect
 from rolldeck import wire
 from tests.api.rollouts.episodes.test_episode_fragments import cut
 from tests.buffer_factories import push
-from tests.deck import Deck
 from tests.e2e.conftest import in_the_shell
+from tests.server import Server
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 RUN = "short-lived"
@@ -29,11 +29,11 @@ Run.objects.filter(pk=run.pk).update(status="stopped")
 
 
 @pytest.fixture
-def fragments(deck: Deck) -> list[int]:
+def fragments(server: Server) -> list[int]:
     """Store episodes of returns 2, 9 and 1, the second one in two fragments."""
-    deck.post("/api/v1/runs", {"name": RUN, "preset": "cartpole", "start": False})
+    server.post("/api/v1/runs", {"name": RUN, "preset": "cartpole", "start": False})
     in_the_shell(
-        deck,
+        server,
         "from runs.models import Run; Run.objects.filter(name='short-lived')"
         ".update(status='paused', epoch=1, policy_step=0)",
     )
@@ -41,19 +41,19 @@ def fragments(deck: Deck) -> list[int]:
         cut("w0-0@a", 0, ("a/0", 2, "terminated"), ("a/1", 4, ""), begins=True),
         cut("w0-0@a", 1, ("a/1", 5, "terminated"), ("a/2", 1, "truncated"), begins=False),
     )
-    answer = deck.http.post(
+    answer = server.http.post(
         f"/api/v1/runs/{RUN}/fragments",
         content=pushed,
         headers={"Content-Type": wire.FRAGMENTS_TYPE},
     )
     assert answer.status_code == 200, answer.text
-    in_the_shell(deck, WINDOW)
-    rows = deck.get(f"/api/v1/runs/{RUN}/fragments")["results"]
+    in_the_shell(server, WINDOW)
+    rows = server.get(f"/api/v1/runs/{RUN}/fragments")["results"]
     return [row["id"] for row in rows][::-1]
 
 
 def test_an_extreme_episode_opens_where_it_is_stored(
-    signed_in: Page, deck: Deck, fragments: list[int]
+    signed_in: Page, server: Server, fragments: list[int]
 ) -> None:
     page = signed_in
     page.goto(f"/runs/{RUN}/episodes?span=3600")

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from tests.deck import Deck, wait_until
 from tests.e2e import pages
 from tests.e2e.conftest import PASSWORD, USERNAME, sign_in
+from tests.server import Server, wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
@@ -38,9 +38,9 @@ SHOW = """async (address) => {
 
 
 @pytest.fixture(scope="module")
-def reader(chromium: Browser, seeded_deck: Deck) -> Iterator[pages.Reader]:
+def reader(chromium: Browser, seeded_server: Server) -> Iterator[pages.Reader]:
     context: BrowserContext = chromium.new_context(
-        base_url=seeded_deck.url, viewport={"width": 1440, "height": 900}
+        base_url=seeded_server.url, viewport={"width": 1440, "height": 900}
     )
     # unfold's stored choice of theme; Ctrl+E toggles it.
     context.add_init_script("localStorage.setItem('adminTheme', '\"dark\"')")
@@ -50,10 +50,10 @@ def reader(chromium: Browser, seeded_deck: Deck) -> Iterator[pages.Reader]:
 
 
 @pytest.fixture(scope="module")
-def ids(seeded_deck: Deck) -> dict[str, str]:
+def ids(seeded_server: Server) -> dict[str, str]:
     return {
-        "run": str(seeded_deck.get(f"/api/v1/runs/{pages.RUN}")["id"]),
-        "group": pages.SAMPLES["group"](seeded_deck),
+        "run": str(seeded_server.get(f"/api/v1/runs/{pages.RUN}")["id"]),
+        "group": pages.SAMPLES["group"](seeded_server),
         "person": "1",
     }
 

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from tests.deck import Deck, wait_until
 from tests.e2e import pages
 from tests.e2e.conftest import USERNAME, sign_in
+from tests.server import Server, wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
@@ -26,9 +26,9 @@ OTHERS = [
 
 
 @pytest.fixture(scope="module")
-def reader(chromium: Browser, seeded_deck: Deck) -> Iterator[pages.Reader]:
+def reader(chromium: Browser, seeded_server: Server) -> Iterator[pages.Reader]:
     context: BrowserContext = chromium.new_context(
-        base_url=seeded_deck.url,
+        base_url=seeded_server.url,
         viewport={"width": 1440, "height": 900},
         color_scheme="dark",
         reduced_motion="reduce",
@@ -39,8 +39,8 @@ def reader(chromium: Browser, seeded_deck: Deck) -> Iterator[pages.Reader]:
 
 
 @pytest.mark.parametrize("address", [*ADDRESSES, *OTHERS])
-def test_a_page_keeps_nobody_out(reader: pages.Reader, seeded_deck: Deck, address: str) -> None:
-    page = reader.opens(pages.at(address, seeded_deck))
+def test_a_page_keeps_nobody_out(reader: pages.Reader, seeded_server: Server, address: str) -> None:
+    page = reader.opens(pages.at(address, seeded_server))
 
     assert pages.barriers(page) == []
     with in_the_light(page):
@@ -87,7 +87,9 @@ def test_the_login_keeps_nobody_out(page: Page) -> None:
     assert pages.barriers(page) == []
 
 
-def test_a_run_is_found_and_looked_into_without_a_mouse(signed_in: Page, seeded_deck: Deck) -> None:
+def test_a_run_is_found_and_looked_into_without_a_mouse(
+    signed_in: Page, seeded_server: Server
+) -> None:
     page = signed_in
     page.goto("/runs")
     page.get_by_role("link", name="seed-cartpole-live").wait_for()

@@ -10,8 +10,8 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, WebSocketRoute, expect
 
 from tests.buffer_factories import REGISTRATION
-from tests.deck import Deck, wait_until
 from tests.e2e.conftest import USERNAME, sign_in
+from tests.server import Server, wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
@@ -19,12 +19,12 @@ LOST_PART = 0.3
 MARKUP = "<script>document.title='owned'</script><b id=hostile>x</b>"
 
 
-def outside_run(deck: Deck) -> str:
+def outside_run(server: Server) -> str:
     name = f"faults-{uuid4().hex[:6]}"
-    deck.post("/api/v1/runs", {"name": name, "kind": "outside", "start": True})
+    server.post("/api/v1/runs", {"name": name, "kind": "outside", "start": True})
     # Environments are admitted after a trainer has asked for a batch.
-    deck.post(f"/atropos/{name}/register", REGISTRATION)
-    deck.get(f"/atropos/{name}/batch")
+    server.post(f"/atropos/{name}/register", REGISTRATION)
+    server.get(f"/atropos/{name}/batch")
     return name
 
 
@@ -34,24 +34,24 @@ def events_shown(page: Page) -> list[str]:
     return [re.sub(r"^[\d:]+\s*", "", text).strip() for text in rows.all_inner_texts()]
 
 
-def join(deck: Deck, run: str, name: str) -> None:
+def join(server: Server, run: str, name: str) -> None:
     body = {"max_token_length": 64, "desired_name": name, "weight": 1.0, "group_size": 2}
-    answer = deck.http.post(f"/atropos/{run}/register-env", json=body)
+    answer = server.http.post(f"/atropos/{run}/register-env", json=body)
     assert answer.is_success, answer.text
 
 
 def test_after_a_restart_of_the_server_a_page_shows_what_a_fresh_one_does(
-    context: BrowserContext, deck: Deck
+    context: BrowserContext, server: Server
 ) -> None:
-    run, page = outside_run(deck), sign_in(context.new_page(), USERNAME)
+    run, page = outside_run(server), sign_in(context.new_page(), USERNAME)
     page.goto(f"/runs/{run}")
     page.locator("[data-live=live]").wait_for()
     page.evaluate("window.stays = true")
-    for pid in deck.children("config.web"):
+    for pid in server.children("config.web"):
         os.kill(pid, signal.SIGKILL)
     expect(page.locator("[data-live=live]")).to_have_count(0)
-    wait_until(deck.is_ready, seconds=90, what="the deck is ready again")
-    join(deck, run, "after-the-fall")
+    wait_until(server.is_ready, seconds=90, what="the server is ready again")
+    join(server, run, "after-the-fall")
 
     page.locator("[data-live=live]").wait_for(timeout=60_000)
     expect(page.get_by_label("Events, newest first")).to_contain_text("after-the-fall")
@@ -63,9 +63,9 @@ def test_after_a_restart_of_the_server_a_page_shows_what_a_fresh_one_does(
 
 
 def test_a_socket_that_loses_and_reorders_messages_loses_nothing_on_the_page(
-    context: BrowserContext, deck: Deck
+    context: BrowserContext, server: Server
 ) -> None:
-    run, chance = outside_run(deck), random.Random(7)
+    run, chance = outside_run(server), random.Random(7)
     page = context.new_page()
     lost: list[str] = []
 
@@ -91,7 +91,7 @@ def test_a_socket_that_loses_and_reorders_messages_loses_nothing_on_the_page(
     page.get_by_role("heading", name=run).wait_for()
     names = [f"env-{number}" for number in range(12)]
     for name in names:
-        join(deck, run, name)
+        join(server, run, name)
 
     events = page.get_by_label("Events, newest first")
     for name in names:
@@ -120,9 +120,9 @@ def test_a_broken_address_says_so_and_leads_on(context: BrowserContext, place: s
     assert page.title() != "owned"
 
 
-def test_names_with_markup_stay_text_everywhere(signed_in: Page, deck: Deck) -> None:
-    page, run = signed_in, outside_run(deck)
-    join(deck, run, MARKUP)
+def test_names_with_markup_stay_text_everywhere(signed_in: Page, server: Server) -> None:
+    page, run = signed_in, outside_run(server)
+    join(server, run, MARKUP)
     page.goto(f"/runs/{run}/logs")
 
     expect(page.get_by_label("Events, newest first")).to_contain_text(MARKUP)

@@ -11,10 +11,10 @@ from uuid import uuid4
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.deck import Deck, wait_until
 from tests.e2e.conftest import LEAVING, in_the_shell, sign_in
 from tests.e2e.hand_played import HandPlayedFleet, hand_played, window
 from tests.e2e.pages import barriers
+from tests.server import Server, wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
@@ -27,16 +27,16 @@ SHOWN = "<script>document.title='owned'</script><b id=hostile>seed</b> ⟨U+202E
 
 
 @pytest.fixture(scope="module")
-def fleets(deck: Deck) -> "Iterator[Fleets]":
+def fleets(server: Server) -> "Iterator[Fleets]":
     with ExitStack() as open_ones:
-        yield Fleets(deck, open_ones)
+        yield Fleets(server, open_ones)
 
 
 class Fleets:
     """Provider of one fleet for the first attempt of every test, and a new one for each retry."""
 
-    def __init__(self, deck: Deck, open_ones: ExitStack) -> None:
-        self._deck = deck
+    def __init__(self, server: Server, open_ones: ExitStack) -> None:
+        self._server = server
         self._open = open_ones
         self._shared: HandPlayedFleet | None = None
 
@@ -47,7 +47,7 @@ class Fleets:
         return self._shared
 
     def _new(self) -> HandPlayedFleet:
-        return self._open.enter_context(hand_played(self._deck, f"played-{uuid4().hex[:6]}"))
+        return self._open.enter_context(hand_played(self._server, f"played-{uuid4().hex[:6]}"))
 
 
 @pytest.fixture
@@ -341,11 +341,11 @@ def test_workers_are_shown_as_tiles_and_the_address_says_so(
 
 
 def test_a_size_that_is_refused_leaves_the_fleet_as_it_was(
-    page: Page, deck: Deck, fleet: HandPlayedFleet
+    page: Page, server: Server, fleet: HandPlayedFleet
 ) -> None:
     lou = "from django.contrib.auth.models import Group, User;"
     lou += f"lou = User.objects.get(username={LEAVING!r});"
-    in_the_shell(deck, lou + "lou.groups.set([Group.objects.get(name='operator')])")
+    in_the_shell(server, lou + "lou.groups.set([Group.objects.get(name='operator')])")
     sign_in(page, LEAVING)
     page.goto(f"/runs/{fleet.name}/fleet")
     button = page.locator("[data-resize]")
@@ -354,7 +354,7 @@ def test_a_size_that_is_refused_leaves_the_fleet_as_it_was(
     dialog = page.get_by_role("dialog", name=f"Workers of {fleet.name}")
     dialog.get_by_label("Workers").fill("9")
     # An administrator revokes the permission while the dialog is open.
-    in_the_shell(deck, lou + "lou.groups.clear()")
+    in_the_shell(server, lou + "lou.groups.clear()")
     with page.expect_response("**/api/v1/runs/*") as answer:
         dialog.get_by_role("button", name="Resize").click()
 
@@ -365,6 +365,6 @@ def test_a_size_that_is_refused_leaves_the_fleet_as_it_was(
     expect(button).to_be_disabled()
     expect(button).to_have_text(before)
     expect(page.locator("[data-size=applied]")).to_be_visible()
-    assert deck.get(f"/api/v1/runs/{fleet.name}")["num_workers"] == int(
+    assert server.get(f"/api/v1/runs/{fleet.name}")["num_workers"] == int(
         re.findall(r"\d+", before)[0]
     )

@@ -6,27 +6,27 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.deck import Deck
 from tests.e2e.conftest import in_the_shell
+from tests.server import Server
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 RUN = "seed-cartpole-live"
 
 
-def newest(deck: Deck, *, least: int = 1) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = deck.get(f"/api/v1/runs/{RUN}/fragments?limit=100")["results"]
+def newest(server: Server, *, least: int = 1) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = server.get(f"/api/v1/runs/{RUN}/fragments?limit=100")["results"]
     assert len(rows) >= least
     return rows
 
 
-def ends(deck: Deck, row: dict[str, Any]) -> bool:
+def ends(server: Server, row: dict[str, Any]) -> bool:
     """Return whether an episode ends inside a fragment."""
-    detail = deck.get(f"/api/v1/runs/{RUN}/fragments/{row['id']}")
+    detail = server.get(f"/api/v1/runs/{RUN}/fragments/{row['id']}")
     return any(one["outcome"] for one in detail["content"]["episodes"])
 
 
 def test_a_fragment_is_found_and_walked_through_from_end_to_end(
-    signed_in: Page, seeded_deck: Deck
+    signed_in: Page, seeded_server: Server
 ) -> None:
     page = signed_in
     page.goto(f"/runs/{RUN}/trajectories")
@@ -51,9 +51,13 @@ def test_a_fragment_is_found_and_walked_through_from_end_to_end(
     expect(page.locator('[data-worker="1"]')).to_have_attribute("aria-current", "true")
 
 
-def test_ends_of_episodes_and_neighbours_are_a_key_away(signed_in: Page, seeded_deck: Deck) -> None:
+def test_ends_of_episodes_and_neighbours_are_a_key_away(
+    signed_in: Page, seeded_server: Server
+) -> None:
     page = signed_in
-    row = next(row for row in newest(seeded_deck) if row["number"] > 0 and ends(seeded_deck, row))
+    row = next(
+        row for row in newest(seeded_server) if row["number"] > 0 and ends(seeded_server, row)
+    )
     page.goto(f"/runs/{RUN}/fragments/{row['id']}")
     page.get_by_role("article").wait_for()
     page.keyboard.press("n")
@@ -65,14 +69,16 @@ def test_ends_of_episodes_and_neighbours_are_a_key_away(signed_in: Page, seeded_
     expect(page.get_by_role("heading", name=re.compile(f"· {row['number'] - 1}$"))).to_be_visible()
 
 
-def test_bytes_that_are_no_fragment_are_said_to_be_none(signed_in: Page, seeded_deck: Deck) -> None:
+def test_bytes_that_are_no_fragment_are_said_to_be_none(
+    signed_in: Page, seeded_server: Server
+) -> None:
     page = signed_in
-    broken = newest(seeded_deck)[-1]["id"]
+    broken = newest(seeded_server)[-1]["id"]
     in_the_shell(
-        seeded_deck,
+        seeded_server,
         "from buffer.models import Payload;"
         f"Payload.objects.filter(kind='fragments', item_id={broken})"
-        f".update(content=b'\\xc1' * {newest(seeded_deck)[-1]['size_bytes']})",
+        f".update(content=b'\\xc1' * {newest(seeded_server)[-1]['size_bytes']})",
     )
 
     page.goto(f"/runs/{RUN}/fragments/{broken}")
@@ -87,9 +93,9 @@ def test_bytes_that_are_no_fragment_are_said_to_be_none(signed_in: Page, seeded_
     [("trajectories", "tr[data-fragment]"), ("fleet", "tr[data-worker]")],
 )
 def test_rows_stay_low_with_ids_as_long_as_those_of_real_workers(
-    signed_in: Page, seeded_deck: Deck, tab: str, row: str
+    signed_in: Page, seeded_server: Server, tab: str, row: str
 ) -> None:
-    worker = newest(seeded_deck)[0]["worker"]
+    worker = newest(seeded_server)[0]["worker"]
     assert re.fullmatch(r"w\d+@1-[0-9a-f]{8}-[0-9a-f]{6}", worker)
     page = signed_in
     page.goto(f"/runs/{RUN}/{tab}")
@@ -102,7 +108,7 @@ def test_rows_stay_low_with_ids_as_long_as_those_of_real_workers(
 
 
 def test_a_short_name_of_a_worker_has_its_whole_id_in_the_tooltip(
-    signed_in: Page, seeded_deck: Deck
+    signed_in: Page, seeded_server: Server
 ) -> None:
     page = signed_in
     page.goto(f"/runs/{RUN}/trajectories")

@@ -6,14 +6,16 @@ from uuid import uuid4
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.deck import Deck
 from tests.e2e.conftest import USERNAME, in_the_shell, sign_in
 from tests.e2e.hand_played import hand_played, window
+from tests.server import Server
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
 
-def test_home_says_what_needs_attention_and_leads_there(signed_in: Page, seeded_deck: Deck) -> None:
+def test_home_says_what_needs_attention_and_leads_there(
+    signed_in: Page, seeded_server: Server
+) -> None:
     page = signed_in
     page.goto("/")
     attention = page.get_by_role("region", name="Needs attention")
@@ -32,12 +34,12 @@ def test_home_says_what_needs_attention_and_leads_there(signed_in: Page, seeded_
     expect(page.get_by_role("heading", name="Home")).to_be_visible()
 
 
-def test_runs_under_way_are_shown_as_they_go(signed_in: Page, seeded_deck: Deck) -> None:
+def test_runs_under_way_are_shown_as_they_go(signed_in: Page, seeded_server: Server) -> None:
     page, unlike = signed_in, uuid4().hex[:6]
     watched, begun_now = f"home-watched-{unlike}", f"begun-now-{unlike}"
     page.goto("/")
     # The home view lists only the newest runs, and other tests have created many.
-    with hand_played(seeded_deck, watched) as fleet:
+    with hand_played(seeded_server, watched) as fleet:
         card = page.locator(f"[data-run={watched}]")
         expect(card.locator("[data-state=running]")).to_be_visible()
         fleet.episodes = [window(9.0, 11.0)]
@@ -49,12 +51,12 @@ def test_runs_under_way_are_shown_as_they_go(signed_in: Page, seeded_deck: Deck)
     expect(card).to_have_count(0)
 
     # New runs appear without a reload, and paused runs are marked.
-    seeded_deck.post("/api/v1/runs", {"name": begun_now, "kind": "outside", "start": True})
+    seeded_server.post("/api/v1/runs", {"name": begun_now, "kind": "outside", "start": True})
     begun = page.locator(f"[data-run={begun_now}]")
     expect(begun.locator("[data-state=running]")).to_be_visible()
-    seeded_deck.post(f"/api/v1/runs/{begun_now}/pause", {"reason": "tests"})
+    seeded_server.post(f"/api/v1/runs/{begun_now}/pause", {"reason": "tests"})
     expect(begun.locator("[data-state=paused]")).to_be_visible()
-    seeded_deck.post(f"/api/v1/runs/{begun_now}/kill", {"reason": "tests"})
+    seeded_server.post(f"/api/v1/runs/{begun_now}/kill", {"reason": "tests"})
     expect(begun).to_have_count(0)
 
     # The keyboard moves through alerts and runs alike.
@@ -63,7 +65,7 @@ def test_runs_under_way_are_shown_as_they_go(signed_in: Page, seeded_deck: Deck)
     assert page.evaluate("document.activeElement.hasAttribute('data-open')")
 
 
-def test_an_empty_deck_says_how_to_begin(page: Page, deck: Deck) -> None:
+def test_an_empty_server_says_how_to_begin(page: Page, server: Server) -> None:
     """The test stubs empty lists, because other tests have filled this server."""
     nothing = {"results": [], "next": None, "total": 0}
     page.route(re.compile(r"/api/v1/runs\?"), lambda route: route.fulfill(json=nothing))
@@ -77,15 +79,15 @@ def test_an_empty_deck_says_how_to_begin(page: Page, deck: Deck) -> None:
 
 
 def test_a_run_that_fails_shows_at_once_in_the_bell_and_at_home(
-    signed_in: Page, deck: Deck
+    signed_in: Page, server: Server
 ) -> None:
     page = signed_in
     page.goto("/")
     bell = page.locator("[data-open-alerts]")
     expect(bell).to_be_visible()
-    run = deck.new_run("no-spec", kind="fleet", preset="cartpole", start=False)
+    run = server.new_run("no-spec", kind="fleet", preset="cartpole", start=False)
     in_the_shell(
-        deck,
+        server,
         "from runs.models import Run;"
         f"Run.objects.filter(name={run!r}).update(status='failed', status_reason='no seat')",
     )
@@ -98,10 +100,10 @@ def test_a_run_that_fails_shows_at_once_in_the_bell_and_at_home(
 
 
 def test_home_says_how_the_machines_are_and_who_changed_what(
-    signed_in: Page, seeded_deck: Deck
+    signed_in: Page, seeded_server: Server
 ) -> None:
     page = signed_in
-    run = seeded_deck.new_run("changed-lately")
+    run = seeded_server.new_run("changed-lately")
     page.goto("/")
     changes = page.get_by_role("region", name="Recent changes")
     expect(changes).to_contain_text(run, timeout=30_000)

@@ -9,8 +9,8 @@ from uuid import uuid4
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.deck import Deck
 from tests.e2e.pushed_groups import conversation, outside_run, push
+from tests.server import Server
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
@@ -33,42 +33,42 @@ class Written(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def written(deck: Deck) -> Written:
+def written(server: Server) -> Written:
     run = f"hostile-{uuid4().hex[:6]}"
-    outside_run(deck, run)
+    outside_run(server, run)
     group, huge = push(
-        deck,
+        server,
         run,
         conversation(HOSTILE, HOSTILE, scores=[1.0]),
         conversation("Say it all.", "x" * HUGE, scores=[0.0]),
     )
     samples = [{"name": f"{'a' * 60}{n}/loss", "step": 1, "value": 0.5} for n in range(30)]
-    deck.post(f"/api/v1/runs/{run}/metrics", {"samples": samples})
-    deck.post(f"/api/v1/runs/{run}/annotations", {"text": HOSTILE, "step": 1})
+    server.post(f"/api/v1/runs/{run}/metrics", {"samples": samples})
+    server.post(f"/api/v1/runs/{run}/annotations", {"text": HOSTILE, "step": 1})
     look = {"panels": [ENDLESS]}
     layout = {"name": HOSTILE, "share": "run", "look": look, "reason": HOSTILE}
-    kept = deck.post(f"/api/v1/runs/{run}/metric-layouts", layout)
-    deck.post(f"/api/v1/runs/{run}/marks", {"groups": [group], "label": 3, "note": HOSTILE})
-    put(deck, f"/api/v1/runs/{run}/labels/3", {"name": "<b id=hostile>torn</b>"})
+    kept = server.post(f"/api/v1/runs/{run}/metric-layouts", layout)
+    server.post(f"/api/v1/runs/{run}/marks", {"groups": [group], "label": 3, "note": HOSTILE})
+    put(server, f"/api/v1/runs/{run}/labels/3", {"name": "<b id=hostile>torn</b>"})
     put(
-        deck,
+        server,
         f"/api/v1/runs/{run}/notes",
         {"text": f"# {HOSTILE}\n\n[go](javascript:alert(1))", "revision": 0},
     )
     preset = f"{run}-preset"
     config = {"seed": 3}
     saved = {"name": preset, "description": HOSTILE, "access": "shared", "config": config}
-    deck.post("/api/v1/presets", saved | {"reason": HOSTILE})
+    server.post("/api/v1/presets", saved | {"reason": HOSTILE})
     rule = {"name": HOSTILE, "metric": "loss", "comparator": "above", "threshold": 1e9}
-    deck.post("/api/v1/alert-rules", rule | {"run": run, "runbook": HOSTILE})
+    server.post("/api/v1/alert-rules", rule | {"run": run, "runbook": HOSTILE})
     until = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
     still = {"kind": "run_stalled", "run": run, "until": until, "reason": HOSTILE}
-    deck.post("/api/v1/alert-silences", still)
+    server.post("/api/v1/alert-silences", still)
     return Written(run, group, huge, kept["id"], preset)
 
 
-def put(deck: Deck, path: str, body: dict[str, Any]) -> None:
-    answer = deck.http.put(path, json=body)
+def put(server: Server, path: str, body: dict[str, Any]) -> None:
+    answer = server.http.put(path, json=body)
     assert answer.is_success, answer.text
 
 

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.deck import Deck
+from tests.server import Server
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
@@ -27,24 +27,24 @@ def check(page: Page, result: str) -> None:
 
 
 @pytest.fixture
-def parent(deck: Deck) -> Iterator[dict[str, Any]]:
-    run = deck.post(
+def parent(server: Server) -> Iterator[dict[str, Any]]:
+    run = server.post(
         "/api/v1/runs",
         {
-            "name": deck.free_name("the-parent"),
+            "name": server.free_name("the-parent"),
             "preset": "cartpole",
             "config": {"environment": {"kwargs": {"sutton_barto_reward": True}}, "seed": 7},
         },
     )
     yield run
-    deck.post("/api/v1/runs/the-parent/kill")
+    server.post("/api/v1/runs/the-parent/kill")
 
 
 def test_a_clone_shows_only_what_differs_and_survives_a_reload(
-    signed_in: Page, parent: dict[str, Any], deck: Deck
+    signed_in: Page, parent: dict[str, Any], server: Server
 ) -> None:
     page = signed_in
-    deck.free_name("the-child")
+    server.free_name("the-child")
     page.goto("/runs/the-parent")
     page.get_by_role("link", name="Clone").click()
 
@@ -65,9 +65,9 @@ def test_a_clone_shows_only_what_differs_and_survives_a_reload(
     page.get_by_label("Arguments", exact=True).fill('{"sutton_barto_reward": true}')
     page.get_by_role("button", name="Launch", exact=True).click()
     expect(page.get_by_role("heading", name="the-child")).to_be_visible()
-    child = deck.get("/api/v1/runs/the-child")
+    child = server.get("/api/v1/runs/the-child")
     assert child["config"] == parent["config"] | {"seed": 8}
-    deck.post("/api/v1/runs/the-child/kill")
+    server.post("/api/v1/runs/the-child/kill")
 
 
 def test_form_and_configuration_follow_each_other(signed_in: Page) -> None:
@@ -122,7 +122,7 @@ def test_the_configuration_is_written_as_yaml_where_one_likes(signed_in: Page) -
     expect(shown).to_have_attribute("data-format", "json")
 
 
-def test_a_preset_is_saved_used_changed_and_deleted(signed_in: Page, deck: Deck) -> None:
+def test_a_preset_is_saved_used_changed_and_deleted(signed_in: Page, server: Server) -> None:
     page, preset = signed_in, f"launch-six-{uuid4().hex[:6]}"
     page.goto("/runs/new?preset=cartpole")
     page.get_by_label("Workers", exact=True).fill("6")
@@ -143,7 +143,7 @@ def test_a_preset_is_saved_used_changed_and_deleted(signed_in: Page, deck: Deck)
     page.get_by_role("button", name="Save as preset").click()
     dialog.get_by_role("button", name="Replace").click()
     expect(page.get_by_text(f"No changes from {preset}.")).to_be_visible()
-    kept = deck.get(f"/api/v1/presets/{preset}")
+    kept = server.get(f"/api/v1/presets/{preset}")
     assert (kept["config"]["fleet"]["num_workers"], kept["revision"]) == (7, 2)
 
     page.get_by_role("button", name="Saved presets").click()
@@ -151,7 +151,7 @@ def test_a_preset_is_saved_used_changed_and_deleted(signed_in: Page, deck: Deck)
     page.get_by_role("dialog").get_by_label("Reason").fill("too many")
     page.get_by_role("dialog").get_by_role("button", name="Delete", exact=True).click()
     expect(page.get_by_text(f"No preset named {preset}")).to_be_visible()
-    event, *_ = deck.get("/api/v1/audit?kind=preset_deleted")["results"]
+    event, *_ = server.get("/api/v1/audit?kind=preset_deleted")["results"]
     assert (event["actor"], event["reason"]) == ("user:ada", "too many")
 
 
@@ -170,7 +170,7 @@ def json_with(section: str, field: str, value: int) -> Any:
     return re.compile(rf'"{section}": {{\s+"{field}": {value},')
 
 
-def test_a_check_finds_what_a_launch_would_meet(signed_in: Page, deck: Deck) -> None:
+def test_a_check_finds_what_a_launch_would_meet(signed_in: Page, server: Server) -> None:
     page = signed_in
     page.goto("/runs/new?preset=cartpole")
     page.get_by_label("Arguments", exact=True).fill('{"nonsense": 1}')
@@ -189,9 +189,9 @@ def test_a_check_finds_what_a_launch_would_meet(signed_in: Page, deck: Deck) -> 
     expect(page.get_by_label("Batch size · fragments")).to_be_focused()
 
 
-def test_a_run_is_launched_with_the_keyboard_alone(at_home: Page, deck: Deck) -> None:
+def test_a_run_is_launched_with_the_keyboard_alone(at_home: Page, server: Server) -> None:
     page = at_home
-    deck.free_name("typed-only")
+    server.free_name("typed-only")
     page.keyboard.press("g")
     page.keyboard.press("n")
     expect(page.get_by_role("heading", name="Launch a run")).to_be_visible()
@@ -204,4 +204,4 @@ def test_a_run_is_launched_with_the_keyboard_alone(at_home: Page, deck: Deck) ->
     page.keyboard.press("Enter")
 
     expect(page.get_by_role("heading", name="typed-only")).to_be_visible()
-    deck.post("/api/v1/runs/typed-only/kill")
+    server.post("/api/v1/runs/typed-only/kill")

@@ -6,18 +6,18 @@ import uuid
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.deck import Deck
 from tests.e2e.pushed_groups import conversation, outside_run, push
+from tests.server import Server
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 HERE = "/runs/marked-by-people"
 
 
 @pytest.fixture
-def groups(deck: Deck) -> list[int]:
-    outside_run(deck, "marked-by-people")
+def groups(server: Server) -> list[int]:
+    outside_run(server, "marked-by-people")
     return push(
-        deck,
+        server,
         "marked-by-people",
         conversation("Fold a crane", "no", "yes", scores=[0.0, 1.0]),
         conversation("Fold a boat", "no", "yes", scores=[0.2, 1.0]),
@@ -117,11 +117,13 @@ def test_scores_are_brushed_over(groups: list[int], signed_in: Page) -> None:
     expect(page).to_have_url(re.compile("score_min=0.5&score_max=|score_max=.*score_min=0.5"))
 
 
-def test_chosen_groups_are_labelled_at_once_and_some_discarded(deck: Deck, signed_in: Page) -> None:
+def test_chosen_groups_are_labelled_at_once_and_some_discarded(
+    server: Server, signed_in: Page
+) -> None:
     run = f"chosen-{uuid.uuid4().hex[:8]}"
-    outside_run(deck, run)
+    outside_run(server, run)
     questions = ("Fold a crane", "Fold a boat", "Fold a hat")
-    ids = push(deck, run, *(conversation(one, "no", "yes", scores=[0, 1]) for one in questions))
+    ids = push(server, run, *(conversation(one, "no", "yes", scores=[0, 1]) for one in questions))
     page = signed_in
     page.goto(f"/runs/{run}/trajectories")
     rows = page.locator("tbody tr")
@@ -141,5 +143,5 @@ def test_chosen_groups_are_labelled_at_once_and_some_discarded(deck: Deck, signe
     expect(page.get_by_role("dialog")).to_have_count(0)
     expect(page.locator(f'[data-group="{ids[0]}"]')).to_contain_text("discarded")
     expect(page.locator(f'[data-group="{ids[1]}"]')).to_contain_text("queued")
-    ledger = deck.get(f"/api/v1/runs/{run}/ledger")["groups"]
+    ledger = server.get(f"/api/v1/runs/{run}/ledger")["groups"]
     assert (ledger["queued"], ledger["dropped"]) == (1, {"discarded": 2})

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.deck import Deck
+from tests.server import Server
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 STEPS = 5000
@@ -14,10 +14,10 @@ SPIKE_AT = 3210
 
 
 @pytest.fixture(scope="module")
-def measured(deck: Deck) -> Deck:
+def measured(server: Server) -> Server:
     """Two runs with a loss; the first run's loss has one spike and one NaN among thousands."""
     for run in ("curves-a", "curves-b"):
-        deck.post("/api/v1/runs", {"name": deck.free_name(run), "kind": "outside"})
+        server.post("/api/v1/runs", {"name": server.free_name(run), "kind": "outside"})
         for first in range(0, STEPS, 1000):
             samples: list[dict[str, Any]] = [
                 {"name": "train/loss", "step": step, "value": 1 / (1 + step / 500)}
@@ -26,10 +26,10 @@ def measured(deck: Deck) -> Deck:
             if run == "curves-a" and first <= SPIKE_AT < first + 1000:
                 samples[SPIKE_AT - first]["value"] = 99.0
                 samples[SPIKE_AT - first + 40]["value"] = "NaN"
-            deck.post(f"/api/v1/runs/{run}/metrics", {"samples": samples})
+            server.post(f"/api/v1/runs/{run}/metrics", {"samples": samples})
         names = [{"name": f"layer/{i}/norm", "step": 1, "value": 0.1} for i in range(90)]
-        deck.post(f"/api/v1/runs/{run}/metrics", {"samples": names})
-    return deck
+        server.post(f"/api/v1/runs/{run}/metrics", {"samples": names})
+    return server
 
 
 def card(page: Page, name: str) -> Locator:
@@ -41,15 +41,15 @@ def choose(page: Page, found: Locator, item: str) -> None:
     page.get_by_role("menuitem", name=re.compile(f"^{item}")).click()
 
 
-def opened(page: Page, deck: Deck, query: str) -> Locator:
-    page.goto(f"{deck.url}/runs/curves-a/metrics{query}")
+def opened(page: Page, server: Server, query: str) -> Locator:
+    page.goto(f"{server.url}/runs/curves-a/metrics{query}")
     found = card(page, "train/loss")
     expect(found.locator("canvas")).to_be_visible()
     return found
 
 
 def test_zooming_fetches_finer_buckets_and_lives_in_the_address(
-    signed_in: Page, measured: Deck
+    signed_in: Page, measured: Server
 ) -> None:
     loss = opened(signed_in, measured, "?q=loss")
     expect(loss.locator("[data-bucket]")).to_have_attribute("data-bucket", "16")
@@ -77,7 +77,7 @@ def test_zooming_fetches_finer_buckets_and_lives_in_the_address(
 
 
 def test_the_file_holds_what_is_drawn_and_the_spike_is_in_it(
-    signed_in: Page, measured: Deck
+    signed_in: Page, measured: Server
 ) -> None:
     loss = opened(signed_in, measured, "?q=loss")
     expect(loss.locator("[data-bucket]")).to_have_attribute("data-bucket", "16")
@@ -93,7 +93,9 @@ def test_the_file_holds_what_is_drawn_and_the_spike_is_in_it(
     assert sum(int(row.split(",")[7]) for row in rows[1:]) == STEPS
 
 
-def test_names_are_found_and_only_charts_in_view_are_drawn(signed_in: Page, measured: Deck) -> None:
+def test_names_are_found_and_only_charts_in_view_are_drawn(
+    signed_in: Page, measured: Server
+) -> None:
     asked: list[str] = []
     signed_in.on("request", lambda sent: asked.append(sent.url) if "/lines?" in sent.url else None)
     signed_in.goto(f"{measured.url}/runs/curves-a/metrics")
@@ -111,7 +113,7 @@ def test_names_are_found_and_only_charts_in_view_are_drawn(signed_in: Page, meas
     expect(signed_in.locator("[data-metric]")).to_have_count(1)
 
 
-def test_another_run_is_drawn_beside_this_one(signed_in: Page, measured: Deck) -> None:
+def test_another_run_is_drawn_beside_this_one(signed_in: Page, measured: Server) -> None:
     loss = opened(signed_in, measured, "?q=loss")
     signed_in.get_by_label("Compare with").fill("curves-b")
 
@@ -121,7 +123,7 @@ def test_another_run_is_drawn_beside_this_one(signed_in: Page, measured: Deck) -
 
 
 def test_the_menu_of_a_chart_shows_a_table_saves_a_picture_and_changes_the_axis(
-    signed_in: Page, measured: Deck
+    signed_in: Page, measured: Server
 ) -> None:
     loss = opened(signed_in, measured, "?q=loss")
     choose(signed_in, loss, "Show as table")
@@ -153,7 +155,7 @@ def test_the_menu_of_a_chart_shows_a_table_saves_a_picture_and_changes_the_axis(
     expect(signed_in.get_by_role("menuitemcheckbox", name="Log axis")).to_be_checked()
 
 
-def test_a_log_axis_says_what_it_has_no_place_for(signed_in: Page, measured: Deck) -> None:
+def test_a_log_axis_says_what_it_has_no_place_for(signed_in: Page, measured: Server) -> None:
     values = [1.0, 0.0, -2.0, 4.0, 8.0]
     samples = [{"name": "signed", "step": i, "value": value} for i, value in enumerate(values)]
     measured.post("/api/v1/runs/curves-b/metrics", {"samples": samples})
@@ -162,7 +164,7 @@ def test_a_log_axis_says_what_it_has_no_place_for(signed_in: Page, measured: Dec
     expect(card(signed_in, "signed")).to_contain_text("2 values at or below 0 omitted")
 
 
-def test_lines_are_switched_and_read_without_a_mouse(signed_in: Page, measured: Deck) -> None:
+def test_lines_are_switched_and_read_without_a_mouse(signed_in: Page, measured: Server) -> None:
     loss = opened(signed_in, measured, "?q=loss&with=curves-b")
     entry = loss.get_by_role("button", name="curves-b")
     expect(entry).to_have_attribute("aria-pressed", "true")
@@ -188,7 +190,7 @@ def test_lines_are_switched_and_read_without_a_mouse(signed_in: Page, measured: 
 
 
 def test_a_metric_is_pinned_and_stays_first_whatever_is_looked_for(
-    signed_in: Page, seeded_deck: Deck
+    signed_in: Page, seeded_server: Server
 ) -> None:
     page = signed_in
     page.goto("/runs/seed-cartpole-live/metrics")
@@ -205,7 +207,7 @@ def test_a_metric_is_pinned_and_stays_first_whatever_is_looked_for(
 
 
 def test_a_branch_of_the_tree_and_an_expression_narrow_what_is_shown_and_a_layout_keeps_it(
-    signed_in: Page, measured: Deck
+    signed_in: Page, measured: Server
 ) -> None:
     page = signed_in
     page.goto("/runs/curves-a/metrics")
@@ -242,7 +244,7 @@ def test_a_branch_of_the_tree_and_an_expression_narrow_what_is_shown_and_a_layou
 
 
 def test_a_text_is_written_at_a_point_stands_on_the_charts_and_leads_to_the_logs(
-    signed_in: Page, measured: Deck
+    signed_in: Page, measured: Server
 ) -> None:
     page = signed_in
     for left in measured.get("/api/v1/runs/curves-a/annotations")["results"]:

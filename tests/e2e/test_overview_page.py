@@ -5,9 +5,9 @@ import re
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.deck import Deck, wait_until
 from tests.e2e.conftest import USERNAME, sign_in
 from tests.e2e.pushed_groups import conversation, outside_run, push
+from tests.server import Server, wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
@@ -42,14 +42,14 @@ def newest(page: Page, title: str) -> Locator:
 
 
 def test_curves_begin_by_themselves_and_what_was_never_measured_says_so(
-    signed_in: Page, deck: Deck
+    signed_in: Page, server: Server
 ) -> None:
-    outside_run(deck, "measured")
+    outside_run(server, "measured")
     page = signed_in
     page.goto("/runs/measured")
     expect(curve(page, "reward")).to_contain_text("No groups received yet.")
 
-    push(deck, "measured", conversation("2+2?", "4", "5", scores=[1.0, 0.0]))
+    push(server, "measured", conversation("2+2?", "4", "5", scores=[1.0, 0.0]))
     expect(newest(page, "Reward")).to_have_attribute(
         "data-newest", "0.5", timeout=MEASURED_WITHIN_MS
     )
@@ -61,7 +61,7 @@ def test_curves_begin_by_themselves_and_what_was_never_measured_says_so(
     curve(page, "reward").scroll_into_view_if_needed()
 
     # New samples move the curves without a reload.
-    push(deck, "measured", conversation("3+3?", "6", "six", scores=[1.0, 1.0]))
+    push(server, "measured", conversation("3+3?", "6", "six", scores=[1.0, 1.0]))
     expect(newest(page, "Reward")).to_have_attribute("data-newest", "1", timeout=MEASURED_WITHIN_MS)
     chart = curve(page, "reward").locator(".chart")
     wait_until(
@@ -69,14 +69,14 @@ def test_curves_begin_by_themselves_and_what_was_never_measured_says_so(
         seconds=60,
         what="the curve has both measurements",
     )
-    names = deck.get("/api/v1/runs/measured/metrics/keys?prefix=rolldeck/")["results"]
+    names = server.get("/api/v1/runs/measured/metrics/keys?prefix=rolldeck/")["results"]
     assert "rolldeck/accepted_per_second" in [row["name"] for row in names]
 
 
 @pytest.fixture(scope="module")
-def reader(chromium: Browser, seeded_deck: Deck) -> Page:
+def reader(chromium: Browser, seeded_server: Server) -> Page:
     context = chromium.new_context(
-        base_url=seeded_deck.url, viewport={"width": 1440, "height": 1500}, color_scheme="dark"
+        base_url=seeded_server.url, viewport={"width": 1440, "height": 1500}, color_scheme="dark"
     )
     context.set_default_timeout(30_000)
     return sign_in(context.new_page(), USERNAME)
@@ -141,7 +141,7 @@ def test_axis_range_and_point_live_in_the_address_and_only_what_is_in_view_is_dr
     reader.set_viewport_size({"width": 1440, "height": 1500})
 
 
-def test_the_overview_fetches_no_episode_one_by_one(signed_in: Page, seeded_deck: Deck) -> None:
+def test_the_overview_fetches_no_episode_one_by_one(signed_in: Page, seeded_server: Server) -> None:
     page = signed_in
     page.goto("/runs/seed-cartpole-live")
     expect(curve(page, "reward").locator(".chart")).to_be_visible()
@@ -156,7 +156,7 @@ def test_the_overview_fetches_no_episode_one_by_one(signed_in: Page, seeded_deck
 
 
 def test_the_overview_says_what_holds_the_run_up_and_what_came_last(
-    signed_in: Page, seeded_deck: Deck
+    signed_in: Page, seeded_server: Server
 ) -> None:
     page = signed_in
     page.goto("/runs/seed-atropos-mix")
@@ -178,7 +178,7 @@ def test_the_overview_says_what_holds_the_run_up_and_what_came_last(
     expect(page.get_by_role("region", name="Diagnosis")).to_have_count(0)
 
 
-def test_a_key_looks_further_back(signed_in: Page, seeded_deck: Deck) -> None:
+def test_a_key_looks_further_back(signed_in: Page, seeded_server: Server) -> None:
     page = signed_in
     page.goto("/runs/seed-cartpole-live")
     expect(curve(page, "reward").locator("canvas")).to_be_visible()
@@ -193,8 +193,10 @@ def test_a_key_looks_further_back(signed_in: Page, seeded_deck: Deck) -> None:
     expect(page).not_to_have_url(re.compile("last="))
 
 
-def test_notes_are_written_kept_and_never_overwritten_unseen(signed_in: Page, deck: Deck) -> None:
-    page, run = signed_in, deck.new_run("noted")
+def test_notes_are_written_kept_and_never_overwritten_unseen(
+    signed_in: Page, server: Server
+) -> None:
+    page, run = signed_in, server.new_run("noted")
     page.goto(f"/runs/{run}")
     notes = page.get_by_role("region", name="Notes", exact=True)
     notes.get_by_role("button", name="Add notes").click()
@@ -217,7 +219,7 @@ def test_notes_are_written_kept_and_never_overwritten_unseen(signed_in: Page, de
     notes.get_by_role("button", name="Edit notes").click()
     notes.get_by_label("Notes", exact=True).fill("mine")
     theirs = {"text": "theirs", "revision": 1}
-    assert deck.http.put(f"/api/v1/runs/{run}/notes", json=theirs).status_code == 200
+    assert server.http.put(f"/api/v1/runs/{run}/notes", json=theirs).status_code == 200
     page.reload()
     expect(notes.locator("[data-conflict]")).to_contain_text("saved revision 2")
     expect(notes.get_by_label("Their text")).to_have_text("theirs")
@@ -226,7 +228,7 @@ def test_notes_are_written_kept_and_never_overwritten_unseen(signed_in: Page, de
     notes.get_by_role("button", name="Save notes").click()
     expect(shown).to_contain_text("theirs")
     expect(shown).to_contain_text("mine")
-    assert deck.get(f"/api/v1/runs/{run}/notes")["revision"] == 3
+    assert server.get(f"/api/v1/runs/{run}/notes")["revision"] == 3
 
     notes.get_by_role("button", name="History").click()
     page.get_by_role("menuitem", name=re.compile("^Revision 1 by ada")).click()
@@ -234,8 +236,8 @@ def test_notes_are_written_kept_and_never_overwritten_unseen(signed_in: Page, de
     expect(shown.locator("strong")).to_have_text("good")
 
 
-def test_tags_are_given_in_the_header(signed_in: Page, deck: Deck) -> None:
-    page, run = signed_in, deck.new_run("labelled")
+def test_tags_are_given_in_the_header(signed_in: Page, server: Server) -> None:
+    page, run = signed_in, server.new_run("labelled")
     page.goto(f"/runs/{run}")
     page.get_by_role("button", name="Add tags").click()
     dialog = page.get_by_role("dialog", name=f"Tags of {run}")
@@ -247,5 +249,5 @@ def test_tags_are_given_in_the_header(signed_in: Page, deck: Deck) -> None:
     expect(page.get_by_role("link", name="header-tag")).to_be_visible()
     page.get_by_role("button", name="Copy link").click()
     expect(page.get_by_role("button", name="Link copied")).to_be_visible()
-    event, *_ = deck.get(f"/api/v1/runs/{run}/events?kinds=tagged")["results"]
+    event, *_ = server.get(f"/api/v1/runs/{run}/events?kinds=tagged")["results"]
     assert event["reason"] == "to find it again"

@@ -11,9 +11,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.buffer_factories import ENVIRONMENT, REGISTRATION, group
-from tests.deck import Deck, wait_until
 from tests.e2e.conftest import USERNAME, sign_in
 from tests.e2e.pushed_groups import LONG_TOKENS, long_group, outside_run, push
+from tests.server import Server, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -78,16 +78,16 @@ LISTEN = """() => {
 
 
 @pytest.fixture
-def thousand_panels(deck: Deck) -> str:
+def thousand_panels(server: Server) -> str:
     run = "thousand-panels"
-    outside_run(deck, run)
+    outside_run(server, run)
     for first in range(0, PANELS, 250):
         samples = [
             {"name": f"layer/{n:04}/norm", "step": step, "value": 0.1 * n + step}
             for n in range(first, first + 250)
             for step in range(3)
         ]
-        deck.post(f"/api/v1/runs/{run}/metrics", {"samples": samples})
+        server.post(f"/api/v1/runs/{run}/metrics", {"samples": samples})
     return run
 
 
@@ -113,10 +113,12 @@ def test_of_a_thousand_panels_those_near_the_window_are_mounted(
     assert all(0 < one["drawn"] <= one["near"] < A_PAGE for one in seen)
 
 
-def test_128_thousand_tokens_scroll_at_fifty_frames_a_second(signed_in: Page, deck: Deck) -> None:
+def test_128_thousand_tokens_scroll_at_fifty_frames_a_second(
+    signed_in: Page, server: Server
+) -> None:
     page, run = signed_in, "scrolled-through"
-    outside_run(deck, run)
-    (sequence,) = push(deck, run, long_group())
+    outside_run(server, run)
+    (sequence,) = push(server, run, long_group())
     page.goto(f"/runs/{run}/groups/{sequence}?view=tokens")
     expect(page.locator('[data-token="0"]')).to_be_visible()
     page.wait_for_load_state("networkidle")
@@ -148,16 +150,18 @@ class Kept:
         return {one["name"]: float(one["value"]) for one in found if one["name"] in names}
 
 
-def busy_run(deck: Deck, run: str) -> None:
-    deck.post("/api/v1/runs", {"name": run, "kind": "outside", "start": True})
-    deck.post(f"/atropos/{run}/register", REGISTRATION)
-    deck.get(f"/atropos/{run}/batch")
-    deck.post(f"/atropos/{run}/register-env", ENVIRONMENT)
+def busy_run(server: Server, run: str) -> None:
+    server.post("/api/v1/runs", {"name": run, "kind": "outside", "start": True})
+    server.post(f"/atropos/{run}/register", REGISTRATION)
+    server.get(f"/atropos/{run}/batch")
+    server.post(f"/atropos/{run}/register-env", ENVIRONMENT)
 
 
-def test_a_page_of_a_busy_run_keeps_its_memory_and_stays_calm(signed_in: Page, deck: Deck) -> None:
+def test_a_page_of_a_busy_run_keeps_its_memory_and_stays_calm(
+    signed_in: Page, server: Server
+) -> None:
     page, run = signed_in, "soaked"
-    busy_run(deck, run)
+    busy_run(server, run)
     heard: list[int] = []
     page.on("websocket", lambda socket: socket.on("framereceived", lambda t: heard.append(len(t))))
     page.goto(f"/runs/{run}")
@@ -166,9 +170,9 @@ def test_a_page_of_a_busy_run_keeps_its_memory_and_stays_calm(signed_in: Page, d
     began, number = time.monotonic(), 0
     page.evaluate(LISTEN)
     while (passed := time.monotonic() - began) < SOAK_SECONDS:
-        deck.post(f"/atropos/{run}/scored_data", group(mark=number % 50_000, env_id=0))
+        server.post(f"/atropos/{run}/scored_data", group(mark=number % 50_000, env_id=0))
         if number % 8 == 0:
-            deck.get(f"/atropos/{run}/batch")
+            server.get(f"/atropos/{run}/batch")
         page.wait_for_timeout(1000 * PUSH_SECONDS)
         number += 1
         if number % 40 == 0:
@@ -197,10 +201,10 @@ def test_a_page_of_a_busy_run_keeps_its_memory_and_stays_calm(signed_in: Page, d
     assert len(said) <= SOAK_SECONDS / ANNOUNCED_EVERY_SECONDS
 
 
-def test_a_hidden_tab_is_told_next_to_nothing_of_a_busy_run(deck: Deck, chromium: Any) -> None:
+def test_a_hidden_tab_is_told_next_to_nothing_of_a_busy_run(server: Server, chromium: Any) -> None:
     run = "not-looked-at"
-    busy_run(deck, run)
-    context = chromium.new_context(base_url=deck.url)
+    busy_run(server, run)
+    context = chromium.new_context(base_url=server.url)
     page = sign_in(context.new_page(), USERNAME)
     heard: list[int] = []
     page.on("websocket", lambda socket: socket.on("framereceived", lambda t: heard.append(len(t))))
@@ -216,7 +220,7 @@ def test_a_hidden_tab_is_told_next_to_nothing_of_a_busy_run(deck: Deck, chromium
     page.wait_for_timeout(1_000)
     before, began = sum(heard), time.monotonic()
     for number in range(40):
-        deck.post(f"/atropos/{run}/scored_data", group(mark=number, env_id=0))
+        server.post(f"/atropos/{run}/scored_data", group(mark=number, env_id=0))
         page.wait_for_timeout(1000 * PUSH_SECONDS)
     rate = (sum(heard) - before) / (time.monotonic() - began)
     context.close()

@@ -17,8 +17,8 @@ from benchmarks.figures import percentile
 from benchmarks.load import other_process
 from benchmarks.watching import LAST, Watch, watch
 from tests.buffer_factories import REGISTRATION
-from tests.deck import ADMIN_TOKEN, Deck, wait_until
 from tests.e2e.conftest import in_the_shell
+from tests.server import ADMIN_TOKEN, Server, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -55,18 +55,18 @@ PAINTED = """() => {
 }"""
 
 
-def join(deck: Deck, run: str, name: str) -> None:
+def join(server: Server, run: str, name: str) -> None:
     body = {"max_token_length": 64, "desired_name": name, "weight": 1.0, "group_size": 2}
-    deck.post(f"/atropos/{run}/register-env", body)
+    server.post(f"/atropos/{run}/register-env", body)
 
 
 def test_a_change_is_painted_within_half_a_second_while_200_pages_watch(
-    signed_in: Page, deck: Deck
+    signed_in: Page, server: Server
 ) -> None:
     page, run = signed_in, "much-watched"
-    deck.post("/api/v1/runs", {"name": run, "kind": "outside", "start": True})
-    deck.post(f"/atropos/{run}/register", REGISTRATION)
-    deck.get(f"/atropos/{run}/batch")
+    server.post("/api/v1/runs", {"name": run, "kind": "outside", "start": True})
+    server.post(f"/atropos/{run}/register", REGISTRATION)
+    server.get(f"/atropos/{run}/batch")
     page.goto(f"/runs/{run}")
     page.locator("[data-live=live]").wait_for()
     page.get_by_label("Events, newest first").wait_for()
@@ -74,15 +74,15 @@ def test_a_change_is_painted_within_half_a_second_while_200_pages_watch(
     asked: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder, other_process() as others:
         ready = Path(folder, "ready")
-        tabs = Watch(url=deck.url, token=ADMIN_TOKEN, run=run, sockets=TABS - 1, ready=str(ready))
+        tabs = Watch(url=server.url, token=ADMIN_TOKEN, run=run, sockets=TABS - 1, ready=str(ready))
         heard = others.start(watch, tabs)
         wait_until(ready.exists, seconds=120, what="all pages are open")
         for number in range(CHANGES):
             # Taken before the commit, so that no delay is hidden.
             asked[f"change-{number}"] = 1000 * time.time()
-            join(deck, run, f"change-{number}")
+            join(server, run, f"change-{number}")
             page.wait_for_timeout(1000 * CHANGE_SECONDS)
-        join(deck, run, LAST)
+        join(server, run, LAST)
         heard()
 
     def all_painted() -> dict[str, float]:
@@ -103,9 +103,9 @@ def told(milliseconds: list[float]) -> str:
 
 
 @pytest.fixture
-def many_runs(deck: Deck) -> None:
+def many_runs(server: Server) -> None:
     in_the_shell(
-        deck,
+        server,
         f"""
 from datetime import timedelta
 from django.db import connection
@@ -128,14 +128,14 @@ with connection.cursor() as cursor:
 
 
 def test_ten_thousand_runs_are_filtered_and_painted_within_the_budget(
-    signed_in: Page, deck: Deck, many_runs: None
+    signed_in: Page, server: Server, many_runs: None
 ) -> None:
     page = signed_in
     answered: list[float] = []
     for _ in range(EACH):
         for text in FILTERS:
             began = time.perf_counter()
-            found: dict[str, Any] = deck.http.get(
+            found: dict[str, Any] = server.http.get(
                 "/api/v1/runs", params={"q": text, "limit": 50}
             ).json()
             answered.append(1000 * (time.perf_counter() - began))

@@ -10,8 +10,8 @@ import time
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.deck import ADMIN_TOKEN, Deck
 from tests.e2e import pages
+from tests.server import ADMIN_TOKEN, Server
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
@@ -30,7 +30,7 @@ def chosen(page: Page) -> Locator:
     return page.locator(f"[id='{box.get_attribute('aria-activedescendant')}']")
 
 
-def test_letters_typed_while_the_palette_loads_are_kept(signed_in: Page, deck: Deck) -> None:
+def test_letters_typed_while_the_palette_loads_are_kept(signed_in: Page, server: Server) -> None:
     page = signed_in
     # Its code arrives late, as on a slow connection.
     page.route("**/Palette-*.js", lambda route: (time.sleep(1), route.continue_()))
@@ -44,7 +44,7 @@ def test_letters_typed_while_the_palette_loads_are_kept(signed_in: Page, deck: D
 
 
 def test_a_run_and_its_tabs_are_reached_by_a_few_letters(
-    signed_in: Page, seeded_deck: Deck
+    signed_in: Page, seeded_server: Server
 ) -> None:
     page = signed_in
     page.goto("/runs")
@@ -80,9 +80,9 @@ def test_a_run_and_its_tabs_are_reached_by_a_few_letters(
 
 
 def test_what_changes_a_run_is_asked_about_first_and_gives_the_focus_back(
-    signed_in: Page, deck: Deck
+    signed_in: Page, server: Server
 ) -> None:
-    page, run = signed_in, deck.new_run("by-palette")
+    page, run = signed_in, server.new_run("by-palette")
     page.goto(f"/runs/{run}")
     page.get_by_role("link", name="Metrics").focus()
 
@@ -97,14 +97,14 @@ def test_what_changes_a_run_is_asked_about_first_and_gives_the_focus_back(
     page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
     expect(page.get_by_role("link", name="Metrics")).to_be_focused()
-    assert deck.get(f"/api/v1/runs/{run}")["status"] == "running"
+    assert server.get(f"/api/v1/runs/{run}")["status"] == "running"
 
 
 def test_it_changes_the_theme_copies_the_link_and_opens_the_help(
-    signed_in: Page, deck: Deck
+    signed_in: Page, server: Server
 ) -> None:
     page = signed_in
-    page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=deck.url)
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=server.url)
     page.goto("/audit?kind=created")
     page.get_by_role("heading", name="Audit").wait_for()
     page.get_by_role("button", name="Search or command").click()
@@ -117,7 +117,7 @@ def test_it_changes_the_theme_copies_the_link_and_opens_the_help(
     page.keyboard.type("copy link")
     page.keyboard.press("Enter")
     expect(page.get_by_role("dialog").get_by_role("status")).to_have_text("Link copied")
-    assert page.evaluate("navigator.clipboard.readText()") == f"{deck.url}/audit?kind=created"
+    assert page.evaluate("navigator.clipboard.readText()") == f"{server.url}/audit?kind=created"
 
     page.keyboard.press("Control+a")
     page.keyboard.type("copy as python")

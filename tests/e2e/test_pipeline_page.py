@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.deck import Deck
 from tests.e2e.pushed_groups import conversation, outside_run, push
+from tests.server import Server
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 LIVE = "seed-cartpole-live"
@@ -21,7 +21,7 @@ def stage(page: Page, name: str) -> Locator:
 
 
 def test_a_live_fleet_shows_its_way_and_what_holds_it_up(
-    signed_in: Page, seeded_deck: Deck
+    signed_in: Page, seeded_server: Server
 ) -> None:
     page = signed_in
     page.goto(f"/runs/{LIVE}/fleet")
@@ -31,7 +31,7 @@ def test_a_live_fleet_shows_its_way_and_what_holds_it_up(
     for name in ("step", "exchange", "infer", "push", "queue", "batch", "train"):
         expect(stage(page, name)).to_be_visible()
     expect(stage(page, "step")).to_contain_text("env steps per second")
-    told = seeded_deck.get(f"/api/v1/runs/{LIVE}/pipeline")
+    told = seeded_server.get(f"/api/v1/runs/{LIVE}/pipeline")
     diagnosis = page.get_by_role("region", name="Diagnosis")
     expect(diagnosis.get_by_role("heading", level=2)).not_to_be_empty()
     assert told["workers"] > 0
@@ -53,11 +53,11 @@ def test_a_live_fleet_shows_its_way_and_what_holds_it_up(
 
 
 @pytest.fixture(scope="module")
-def followed(deck: Deck) -> list[int]:
+def followed(server: Server) -> list[int]:
     """An external run with four groups and a loss for each step."""
-    outside_run(deck, FOLLOWED)
+    outside_run(server, FOLLOWED)
     groups = push(
-        deck,
+        server,
         FOLLOWED,
         *(conversation("Which one?", "this", "that", scores=[0.0, 1.0]) for _ in range(4)),
     )
@@ -65,12 +65,12 @@ def followed(deck: Deck) -> list[int]:
         samples: list[dict[str, Any]] = [
             {"name": "train/loss", "step": step, "value": 1 / (1 + step)}
         ]
-        deck.post(f"/api/v1/runs/{FOLLOWED}/metrics", {"samples": samples})
+        server.post(f"/api/v1/runs/{FOLLOWED}/metrics", {"samples": samples})
         time.sleep(0.05)
     return groups
 
 
-def test_of_an_outside_run_the_way_begins_where_the_deck_sees_it(
+def test_of_an_outside_run_the_way_begins_where_the_server_sees_it(
     signed_in: Page, followed: list[int]
 ) -> None:
     page = signed_in
@@ -105,7 +105,7 @@ def test_a_point_is_chosen_with_the_keyboard_and_kept_in_the_address(
 
 
 def test_a_point_leads_to_its_batch_a_group_of_it_and_its_tokens(
-    signed_in: Page, seeded_deck: Deck
+    signed_in: Page, seeded_server: Server
 ) -> None:
     page = signed_in
     page.goto("/runs/seed-reverse-lessons/metrics")

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.deck import Deck, wait_until
 from tests.e2e.hand_played import HandPlayedFleet
+from tests.server import Server, wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
@@ -44,18 +44,18 @@ def shown(page: Page) -> list[dict[str, Any]]:
 
 
 def test_a_worker_that_is_killed_turns_grey_says_why_and_comes_back(
-    signed_in: Page, deck: Deck
+    signed_in: Page, server: Server
 ) -> None:
-    page, run = signed_in, deck.free_name("loses-a-worker")
+    page, run = signed_in, server.free_name("loses-a-worker")
     small = {"num_workers": 1, "envs_per_worker": 2, "inference_batch_size": 2}
     asked = {"name": run, "preset": "cartpole", "config": {"fleet": small}, "start": True}
-    deck.post("/api/v1/runs", asked)
+    server.post("/api/v1/runs", asked)
     try:
         page.goto(f"/runs/{run}/fleet")
         row = page.locator("tr[data-worker='0']")
         expect(row.locator("[data-state=running]")).to_be_visible(timeout=180_000)
         page.evaluate(WATCH, "tr[data-worker='0'] [data-state]")
-        (worker,) = deck.get(f"/api/v1/runs/{run}/fleet")["workers"]
+        (worker,) = server.get(f"/api/v1/runs/{run}/fleet")["workers"]
         killed_at = time.monotonic()
         os.kill(worker["pid"], signal.SIGKILL)
 
@@ -76,14 +76,14 @@ def test_a_worker_that_is_killed_turns_grey_says_why_and_comes_back(
         )
         assert page.evaluate("window.stays") is True
     finally:
-        deck.post(f"/api/v1/runs/{run}/kill", {"reason": "the test is over"})
+        server.post(f"/api/v1/runs/{run}/kill", {"reason": "the test is over"})
 
 
 def test_a_fleet_that_falls_silent_is_unknown_until_another_manager_speaks(
-    signed_in: Page, deck: Deck
+    signed_in: Page, server: Server
 ) -> None:
     page, run = signed_in, "falls-silent"
-    fleet = HandPlayedFleet(deck, run, is_replaced=True)
+    fleet = HandPlayedFleet(server, run, is_replaced=True)
     try:
         page.goto(f"/runs/{run}/fleet")
         chip = page.locator("tr[data-worker='0'] [data-state]")
@@ -108,13 +108,13 @@ def test_a_fleet_that_falls_silent_is_unknown_until_another_manager_speaks(
         )
         assert page.evaluate("window.stays") is True
     finally:
-        deck.post(f"/api/v1/runs/{run}/kill", {"reason": "the test is over"})
+        server.post(f"/api/v1/runs/{run}/kill", {"reason": "the test is over"})
 
 
 @contextmanager
-def stopped_jobs(deck: Deck) -> Iterator[None]:
+def stopped_jobs(server: Server) -> Iterator[None]:
     """Stop the clock and job processes of a server, so that no fleet is reconciled."""
-    held = deck.children("celery")
+    held = server.children("celery")
     assert held
     for pid in held:
         os.kill(pid, signal.SIGSTOP)
@@ -126,10 +126,10 @@ def stopped_jobs(deck: Deck) -> Iterator[None]:
 
 
 def test_a_silent_run_is_unknown_wherever_its_chip_stands_and_no_launch_hides_it(
-    signed_in: Page, deck: Deck
+    signed_in: Page, server: Server
 ) -> None:
     page, run = signed_in, "not-heard-of"
-    fleet = HandPlayedFleet(deck, run, is_replaced=True)
+    fleet = HandPlayedFleet(server, run, is_replaced=True)
     in_its_header = page.locator(".run-title [data-state]")
     of_the_fleet = page.locator("[data-fleet-state] [data-state]")
     diagnosis = page.get_by_role("region", name="Diagnosis")
@@ -142,7 +142,7 @@ def test_a_silent_run_is_unknown_wherever_its_chip_stands_and_no_launch_hides_it
         page.goto(f"/runs/{run}/fleet")
         for chip in (in_its_header, of_the_fleet):
             expect(chip).to_have_attribute("data-state", "running")
-        with stopped_jobs(deck):
+        with stopped_jobs(server):
             fleet.close()
             is_unknown(of_the_fleet, "its manager does not report")
             is_unknown(in_its_header, "its manager does not report")
@@ -165,4 +165,4 @@ def test_a_silent_run_is_unknown_wherever_its_chip_stands_and_no_launch_hides_it
         is_unknown(in_its_header, "another was launched and has not reported yet")
         is_unknown(of_the_fleet, "another was launched and has not reported yet")
     finally:
-        deck.post(f"/api/v1/runs/{run}/kill", {"reason": "the test is over"})
+        server.post(f"/api/v1/runs/{run}/kill", {"reason": "the test is over"})

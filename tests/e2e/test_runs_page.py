@@ -6,20 +6,20 @@ from uuid import uuid4
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.deck import Deck
 from tests.e2e.conftest import VIEWER, sign_in
+from tests.server import Server
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 FILTER = re.compile("^Filter runs")
 
 
 @pytest.fixture(scope="module")
-def many_runs(deck: Deck) -> None:
+def many_runs(server: Server) -> None:
     for number in range(6):
-        deck.post(
+        server.post(
             "/api/v1/runs",
             {
-                "name": deck.free_name(f"sweep-{number}"),
+                "name": server.free_name(f"sweep-{number}"),
                 "kind": "outside",
                 "start": number % 2 == 0,
                 "tags": ["one-of-six", f"seed-{number}"],
@@ -99,7 +99,7 @@ def test_a_half_typed_filter_keeps_the_rows_of_the_last_valid_one(
 
 
 def test_an_action_on_many_is_confirmed_and_says_what_was_not_done(
-    signed_in: Page, deck: Deck, many_runs: None
+    signed_in: Page, server: Server, many_runs: None
 ) -> None:
     page = signed_in
     page.goto("/runs?q=tag:one-of-six")
@@ -114,7 +114,7 @@ def test_an_action_on_many_is_confirmed_and_says_what_was_not_done(
     expect(dialog.get_by_text("sweep-1 is draft: pause is not allowed")).to_be_visible()
     dialog.get_by_role("button", name="Close", exact=True).last.click()
     expect(page.locator("tbody [data-state=paused]:visible")).to_have_count(3)
-    (event, *_) = deck.get("/api/v1/runs/sweep-0/events")["results"]
+    (event, *_) = server.get("/api/v1/runs/sweep-0/events")["results"]
     assert (event["actor"], event["reason"]) == ("user:ada", "the cluster moves")
 
     page.get_by_label("Select sweep-1").check()
@@ -136,7 +136,7 @@ def test_a_viewer_finds_runs_and_may_do_nothing_to_them(page: Page, many_runs: N
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
-def test_a_way_to_look_is_kept_under_a_name(signed_in: Page, seeded_deck: Deck) -> None:
+def test_a_way_to_look_is_kept_under_a_name(signed_in: Page, seeded_server: Server) -> None:
     page, view = signed_in, f"the sweep {uuid4().hex[:6]}"
     page.goto("/runs?q=tag:sweep&dense=true")
     page.get_by_role("link", name="seed-cartpole-sweep-0").wait_for()
@@ -154,7 +154,7 @@ def test_a_way_to_look_is_kept_under_a_name(signed_in: Page, seeded_deck: Deck) 
     expect(page.get_by_role("menuitem", name=view)).to_have_count(0)
 
 
-def test_rate_and_staleness_are_columns_with_units(signed_in: Page, seeded_deck: Deck) -> None:
+def test_rate_and_staleness_are_columns_with_units(signed_in: Page, seeded_server: Server) -> None:
     page = signed_in
     page.goto("/runs?q=name:seed-reverse-lessons")
     page.get_by_role("button", name="Columns").click()
@@ -165,5 +165,5 @@ def test_rate_and_staleness_are_columns_with_units(signed_in: Page, seeded_deck:
     row = page.locator("tbody tr[data-row]")
     expect(row).to_have_count(1)
     expect(page.get_by_role("columnheader", name="Staleness p50")).to_be_visible()
-    lines = seeded_deck.http.get("/api/v1/runs.csv?q=name:seed-reverse-lessons").text.splitlines()
+    lines = seeded_server.http.get("/api/v1/runs.csv?q=name:seed-reverse-lessons").text.splitlines()
     assert lines[0].endswith("accepted_per_second,staleness_p50_versions")

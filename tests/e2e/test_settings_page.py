@@ -8,8 +8,8 @@ import re
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.deck import Deck, wait_until
 from tests.e2e.conftest import OPERATOR, VIEWER, WEBHOOK_SECRET, sign_in, sign_in_anew
+from tests.server import Server, wait_until
 from tests.webhook_receiver import Receiver
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
@@ -23,7 +23,7 @@ def is_test(body: bytes) -> bool:
     return bool(json.loads(body)["change"] == "test")
 
 
-def test_what_is_chosen_holds_on_every_page_and_after_a_reload(page: Page, deck: Deck) -> None:
+def test_what_is_chosen_holds_on_every_page_and_after_a_reload(page: Page, server: Server) -> None:
     sign_in(page, OPERATOR)
     page.goto("/settings")
     pick(page, "Theme", "Light")
@@ -46,10 +46,12 @@ def test_what_is_chosen_holds_on_every_page_and_after_a_reload(page: Page, deck:
     expect(page.locator("html")).to_have_attribute("data-density", "comfortable")
 
 
-def test_a_person_signs_out_on_another_browser(page: Page, chromium: Browser, deck: Deck) -> None:
+def test_a_person_signs_out_on_another_browser(
+    page: Page, chromium: Browser, server: Server
+) -> None:
     sign_in_anew(page, VIEWER)
     elsewhere = chromium.new_context(
-        base_url=deck.url,
+        base_url=server.url,
         user_agent="Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
     )
     other = sign_in_anew(elsewhere.new_page(), VIEWER)
@@ -63,24 +65,24 @@ def test_a_person_signs_out_on_another_browser(page: Page, chromium: Browser, de
     expect(page.locator("[data-browser=this]")).to_have_count(1)
 
     other.goto("/runs")
-    expect(other).to_have_url(f"{deck.url}/login?next=%2Fruns")
+    expect(other).to_have_url(f"{server.url}/login?next=%2Fruns")
     elsewhere.close()
     page.goto("/runs")
     expect(page.get_by_role("heading", name="Runs", exact=True)).to_be_visible()
 
 
-def test_everybody_sees_who_they_are_and_which_deck_this_is(page: Page, deck: Deck) -> None:
+def test_everybody_sees_who_they_are_and_which_server_this_is(page: Page, server: Server) -> None:
     sign_in(page, VIEWER)
     page.set_viewport_size({"width": 360, "height": 740})
     page.goto("/settings")
     you = page.get_by_role("region", name="Account")
     expect(you).to_contain_text("Can view everything")
     expect(you).to_contain_text("An administrator can change your password")
-    expect(page.get_by_role("region", name="Server", exact=True)).to_contain_text(deck.url)
+    expect(page.get_by_role("region", name="Server", exact=True)).to_contain_text(server.url)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
-def test_what_the_deck_is_made_of_stands_with_its_licences(page: Page, deck: Deck) -> None:
+def test_what_the_server_is_made_of_stands_with_its_licences(page: Page, server: Server) -> None:
     sign_in(page, VIEWER)
     page.set_viewport_size({"width": 360, "height": 740})
     page.goto("/settings")
@@ -90,14 +92,14 @@ def test_what_the_deck_is_made_of_stands_with_its_licences(page: Page, deck: Dec
 
     expect(rows.filter(has_text=re.compile(r"^[Dd]jango \d"))).to_contain_text("BSD")
     expect(rows.filter(has_text=re.compile(r"^uplot \d"))).to_contain_text("MIT")
-    told = deck.get("/api/v1/server/licenses")["results"]
+    told = server.get("/api/v1/server/licenses")["results"]
     expect(rows).to_have_count(len(told) + 1)
     assert all(one["licence"] for one in told)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
 def test_a_webhook_is_tried_out_and_the_page_says_what_it_answered(
-    page: Page, deck: Deck, webhook: Receiver
+    page: Page, server: Server, webhook: Receiver
 ) -> None:
     sign_in(page, OPERATOR)
     page.goto("/settings")
@@ -122,18 +124,18 @@ def test_a_webhook_is_tried_out_and_the_page_says_what_it_answered(
     proof = hmac.new(WEBHOOK_SECRET.encode(), f"{when[2:]}.".encode() + body, hashlib.sha256)
     assert signed == proof.hexdigest()
 
-    event, *_ = deck.get("/api/v1/audit?kind=webhook_tested")["results"]
+    event, *_ = server.get("/api/v1/audit?kind=webhook_tested")["results"]
     assert (event["actor"], event["reason"]) == ("user:olga", "a new receiver")
 
 
 def test_a_webhook_that_fails_says_so_and_a_viewer_may_not_try_it(
-    page: Page, deck: Deck, webhook: Receiver
+    page: Page, server: Server, webhook: Receiver
 ) -> None:
     webhook.answer = lambda body: 503 if is_test(body) else 200
-    hook = deck.get("/api/v1/webhooks")["results"][0]["id"]
+    hook = server.get("/api/v1/webhooks")["results"][0]["id"]
 
     def test_is_taken_on() -> bool:  # refused within ten seconds of another test
-        asked = deck.http.post(f"/api/v1/webhooks/{hook}/test", json={})
+        asked = server.http.post(f"/api/v1/webhooks/{hook}/test", json={})
         return asked.status_code == 202
 
     wait_until(test_is_taken_on, seconds=30, what="a further test of the webhook")

@@ -6,8 +6,8 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.deck import Deck
 from tests.e2e.conftest import OPERATOR, PASSWORD, in_the_shell, sign_in
+from tests.server import Server
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.system]
     ],
 )
 def test_a_page_is_known_by_its_title(
-    signed_in: Page, seeded_deck: Deck, place: str, title: str
+    signed_in: Page, seeded_server: Server, place: str, title: str
 ) -> None:
     """The number of open errors may precede the title; the seeded server has some."""
     signed_in.goto(place)
@@ -33,7 +33,7 @@ def test_a_page_is_known_by_its_title(
 
 
 def test_keys_lead_to_the_parts_of_the_run_that_was_last(
-    signed_in: Page, seeded_deck: Deck
+    signed_in: Page, seeded_server: Server
 ) -> None:
     page = signed_in
     page.goto("/runs/seed-cartpole-live")
@@ -49,7 +49,9 @@ def test_keys_lead_to_the_parts_of_the_run_that_was_last(
     expect(page).to_have_url(re.compile("/runs/seed-cartpole-live/fleet$"))
 
 
-def test_a_page_stands_still_until_it_is_asked_to_move(signed_in: Page, seeded_deck: Deck) -> None:
+def test_a_page_stands_still_until_it_is_asked_to_move(
+    signed_in: Page, seeded_server: Server
+) -> None:
     page = signed_in
     page.goto("/runs/seed-cartpole-live")
     page.locator("[data-live=live]").wait_for()
@@ -70,7 +72,7 @@ def test_a_page_stands_still_until_it_is_asked_to_move(signed_in: Page, seeded_d
     expect(steps).not_to_have_attribute("data-value", held or "")
 
 
-def test_rows_stand_closer_with_a_key(signed_in: Page, seeded_deck: Deck) -> None:
+def test_rows_stand_closer_with_a_key(signed_in: Page, seeded_server: Server) -> None:
     page = signed_in
     page.goto("/settings")
     page.get_by_role("heading", name="Settings").wait_for()
@@ -100,15 +102,15 @@ def test_rows_stand_closer_with_a_key(signed_in: Page, seeded_deck: Deck) -> Non
     ],
 )
 def test_a_broken_address_leads_to_a_page_that_helps(
-    signed_in: Page, seeded_deck: Deck, place: str, words: str
+    signed_in: Page, seeded_server: Server, place: str, words: str
 ) -> None:
     signed_in.goto(place)
     expect(signed_in.get_by_text(words).first).to_be_visible()
     expect(signed_in.get_by_role("heading", level=1)).to_have_count(1)
 
 
-def test_a_command_is_given_a_token_where_it_stands(signed_in: Page, deck: Deck) -> None:
-    page, run = signed_in, deck.new_run("wants-data")
+def test_a_command_is_given_a_token_where_it_stands(signed_in: Page, server: Server) -> None:
+    page, run = signed_in, server.new_run("wants-data")
     page.goto(f"/runs/{run}/environments")
     command = page.locator(".command code")
     expect(command).to_contain_text("env:$ROLLDECK_TOKEN@")
@@ -126,7 +128,9 @@ def test_a_command_is_given_a_token_where_it_stands(signed_in: Page, deck: Deck)
     expect(command).to_contain_text('token="$ROLLDECK_TOKEN"')
 
 
-def test_the_time_of_a_run_is_taken_along_as_a_trace(signed_in: Page, seeded_deck: Deck) -> None:
+def test_the_time_of_a_run_is_taken_along_as_a_trace(
+    signed_in: Page, seeded_server: Server
+) -> None:
     page = signed_in
     page.goto("/runs/seed-cartpole-live/pipeline")
     with page.expect_download() as saved:
@@ -142,15 +146,15 @@ def test_the_time_of_a_run_is_taken_along_as_a_trace(signed_in: Page, seeded_dec
     assert any(name.startswith("activated 1.") for name in names)
 
 
-def test_what_somebody_was_writing_outlives_their_session(page: Page, deck: Deck) -> None:
-    run = deck.new_run("half-explained")
+def test_what_somebody_was_writing_outlives_their_session(page: Page, server: Server) -> None:
+    run = server.new_run("half-explained")
     sign_in(page, OPERATOR)
     page.goto(f"/runs/{run}")
     page.get_by_role("button", name="Drain").click()
     page.get_by_role("dialog").get_by_label("Reason").fill("the paper is out, so")
     key = next(each["value"] for each in page.context.cookies() if each["name"] == "sessionid")
     in_the_shell(
-        deck,
+        server,
         "from django.contrib.sessions.models import Session;"
         f"Session.objects.filter(pk={key!r}).delete()",
     )

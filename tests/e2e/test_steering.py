@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.deck import Deck, wait_until
+from tests.server import Server, wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
 
-def test_a_pause_is_undone_and_a_drain_ends(signed_in: Page, deck: Deck) -> None:
-    page, run = signed_in, deck.new_run("steered")
+def test_a_pause_is_undone_and_a_drain_ends(signed_in: Page, server: Server) -> None:
+    page, run = signed_in, server.new_run("steered")
     page.goto(f"/runs/{run}")
     page.get_by_role("button", name="Pause", exact=True).click()
     page.locator("[data-status=paused]").wait_for()
@@ -36,8 +36,8 @@ def test_a_pause_is_undone_and_a_drain_ends(signed_in: Page, deck: Deck) -> None
     expect(changes).to_contain_text("request ")
 
 
-def test_a_kill_needs_the_name_and_a_reason(signed_in: Page, deck: Deck) -> None:
-    page, run = signed_in, deck.new_run("to-kill")
+def test_a_kill_needs_the_name_and_a_reason(signed_in: Page, server: Server) -> None:
+    page, run = signed_in, server.new_run("to-kill")
     page.goto(f"/runs/{run}")
     page.locator("[data-verb=kill]").focus()
     page.keyboard.press("Enter")
@@ -55,15 +55,15 @@ def test_a_kill_needs_the_name_and_a_reason(signed_in: Page, deck: Deck) -> None
     page.locator("[data-status=stopped]").wait_for()
     (event,) = [
         one
-        for one in deck.get(f"/api/v1/runs/{run}/events?kinds=status")["results"]
+        for one in server.get(f"/api/v1/runs/{run}/events?kinds=status")["results"]
         if one["details"]["verb"] == "kill"
     ]
     assert (event["actor"], event["reason"]) == ("user:ada", "out of patience")
 
 
-def test_a_reset_begins_a_fresh_run_of_the_same_name(signed_in: Page, deck: Deck) -> None:
-    page, run = signed_in, deck.new_run("to-reset")
-    before = deck.get(f"/api/v1/runs/{run}")["id"]
+def test_a_reset_begins_a_fresh_run_of_the_same_name(signed_in: Page, server: Server) -> None:
+    page, run = signed_in, server.new_run("to-reset")
+    before = server.get(f"/api/v1/runs/{run}")["id"]
     page.goto(f"/runs/{run}")
     page.get_by_role("button", name="Reset").click()
     dialog = page.get_by_role("dialog", name=f"Reset {run}?")
@@ -73,11 +73,11 @@ def test_a_reset_begins_a_fresh_run_of_the_same_name(signed_in: Page, deck: Deck
         dialog.get_by_role("button", name="Reset").click()
 
     assert answer.value.status == 200
-    assert deck.get(f"/api/v1/runs/{run}")["id"] != before
+    assert server.get(f"/api/v1/runs/{run}")["id"] != before
 
 
 def test_the_queue_says_why_it_pauses_and_a_left_batch_is_queued_again(
-    signed_in: Page, seeded_deck: Deck
+    signed_in: Page, seeded_server: Server
 ) -> None:
     page = signed_in
     page.goto("/runs/seed-atropos-mix/queue?state=returned")
@@ -93,12 +93,12 @@ def test_the_queue_says_why_it_pauses_and_a_left_batch_is_queued_again(
     drawer.get_by_role("button", name="Release").click()
 
     expect(drawer).to_contain_text("released")
-    released = seeded_deck.get("/api/v1/runs/seed-atropos-mix/events?kinds=batch_released")
+    released = seeded_server.get("/api/v1/runs/seed-atropos-mix/events?kinds=batch_released")
     assert released["results"][0]["reason"] == "its trainer is gone"
 
 
 def test_an_environment_gets_another_weight_and_one_is_muted(
-    signed_in: Page, seeded_deck: Deck
+    signed_in: Page, seeded_server: Server
 ) -> None:
     page = signed_in
     page.goto("/runs/seed-atropos-mix/environments")
@@ -111,9 +111,9 @@ def test_an_environment_gets_another_weight_and_one_is_muted(
 
     changed_to = row.get_by_role("button", name="Change the weight of gsm8k_0, now 4.5")
     expect(changed_to).to_be_visible()
-    (changed,) = seeded_deck.get("/api/v1/runs/seed-atropos-mix/events?kinds=environment_changed")[
-        "results"
-    ]
+    (changed,) = seeded_server.get(
+        "/api/v1/runs/seed-atropos-mix/events?kinds=environment_changed"
+    )["results"]
     assert changed["details"]["weight"]["after"] == 4.5
 
     gone = page.locator("[data-environment=gsm8k_1]")
@@ -125,14 +125,14 @@ def test_an_environment_gets_another_weight_and_one_is_muted(
     expect(gone).to_contain_text("muted")
 
 
-def test_an_environment_says_what_of_it_was_refused(signed_in: Page, seeded_deck: Deck) -> None:
+def test_an_environment_says_what_of_it_was_refused(signed_in: Page, seeded_server: Server) -> None:
     def environment() -> Any:
-        rows = seeded_deck.get("/api/v1/runs/seed-atropos-mix/environments")["results"]
+        rows = seeded_server.get("/api/v1/runs/seed-atropos-mix/environments")["results"]
         return next(one for one in rows if one["wandb_name"] == "gsm8k_0")
 
     before = environment()
     broken = {"env_id": before["env_id"], "masks": [[1]], "scores": [1.0]}
-    answer = seeded_deck.http.post("/atropos/seed-atropos-mix/scored_data", json=broken)
+    answer = seeded_server.http.post("/atropos/seed-atropos-mix/scored_data", json=broken)
     assert answer.status_code == 422
     wait_until(
         lambda: environment()["refused"] != before["refused"],
@@ -146,7 +146,7 @@ def test_an_environment_says_what_of_it_was_refused(signed_in: Page, seeded_deck
     expect(row).to_contain_text("body.tokens: Field required")
 
 
-def test_weights_and_their_staleness_are_followed(signed_in: Page, seeded_deck: Deck) -> None:
+def test_weights_and_their_staleness_are_followed(signed_in: Page, seeded_server: Server) -> None:
     page = signed_in
     page.goto("/runs/seed-cartpole-live/weights")
     versions = page.get_by_role("table", name="Versions, newest first")
@@ -158,8 +158,8 @@ def test_weights_and_their_staleness_are_followed(signed_in: Page, seeded_deck: 
     assert "/runs/seed-cartpole-live/queue?batch=" in page.url
 
 
-def test_a_pause_can_be_given_its_reason_first(signed_in: Page, deck: Deck) -> None:
-    page, run = signed_in, deck.new_run("explained")
+def test_a_pause_can_be_given_its_reason_first(signed_in: Page, server: Server) -> None:
+    page, run = signed_in, server.new_run("explained")
     page.goto(f"/runs/{run}")
     page.get_by_role("button", name="Give a reason").click()
     dialog = page.get_by_role("dialog", name=f"Pause {run}?")
@@ -167,11 +167,11 @@ def test_a_pause_can_be_given_its_reason_first(signed_in: Page, deck: Deck) -> N
     dialog.get_by_role("button", name="Pause").click()
 
     page.locator("[data-status=paused]").wait_for()
-    assert deck.get(f"/api/v1/runs/{run}")["status_reason"] == "the disk is swapped"
+    assert server.get(f"/api/v1/runs/{run}")["status_reason"] == "the disk is swapped"
 
 
 def test_limits_are_moved_where_one_sees_what_they_hold_back(
-    signed_in: Page, seeded_deck: Deck
+    signed_in: Page, seeded_server: Server
 ) -> None:
     page = signed_in
     page.goto("/runs/seed-hostile-text/queue")
@@ -187,17 +187,17 @@ def test_limits_are_moved_where_one_sees_what_they_hold_back(
     expect(
         page.get_by_role("region", name=re.compile("Producers paused|Backpressure"))
     ).to_contain_text("7.5 ×")
-    (event,) = seeded_deck.get("/api/v1/runs/seed-hostile-text/events?kinds=settings_changed")[
+    (event,) = seeded_server.get("/api/v1/runs/seed-hostile-text/events?kinds=settings_changed")[
         "results"
     ]
     assert event["reason"] == "the trainer is far away"
 
 
-def test_settings_are_put_back_to_what_they_were(signed_in: Page, deck: Deck) -> None:
-    page, run = signed_in, deck.new_run("restored")
-    before = deck.get(f"/api/v1/runs/{run}")
+def test_settings_are_put_back_to_what_they_were(signed_in: Page, server: Server) -> None:
+    page, run = signed_in, server.new_run("restored")
+    before = server.get(f"/api/v1/runs/{run}")
     for changes in ({"max_staleness": 4}, {"max_staleness": 7, "max_age_seconds": 90}):
-        deck.http.patch(f"/api/v1/runs/{run}", json=changes).raise_for_status()
+        server.http.patch(f"/api/v1/runs/{run}", json=changes).raise_for_status()
     page.goto(f"/runs/{run}/config")
     made = page.locator("[data-change=created]")
     made.get_by_role("button", name="Restore these settings").click()
@@ -211,7 +211,7 @@ def test_settings_are_put_back_to_what_they_were(signed_in: Page, deck: Deck) ->
     newest = page.locator("[data-change=settings_changed]").first
     expect(newest).to_contain_text("it was better before")
     expect(newest).to_contain_text("user:ada")
-    after = deck.get(f"/api/v1/runs/{run}")
+    after = server.get(f"/api/v1/runs/{run}")
     for name in ("max_staleness", "max_age_seconds"):
         assert after[name] == before[name]
     # The current value has nothing to restore.

@@ -6,14 +6,14 @@ import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.deck import Deck
 from tests.e2e.conftest import VIEWER, sign_in
+from tests.server import Server
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
 
-def test_a_token_is_made_used_and_revoked(signed_in: Page, deck: Deck) -> None:
-    page, run, name = signed_in, deck.new_run("used"), f"trainer-{uuid4().hex[:6]}"
+def test_a_token_is_made_used_and_revoked(signed_in: Page, server: Server) -> None:
+    page, run, name = signed_in, server.new_run("used"), f"trainer-{uuid4().hex[:6]}"
     page.goto("/tokens")
     page.get_by_role("button", name="Create token").click()
     dialog = page.get_by_role("dialog")
@@ -24,11 +24,11 @@ def test_a_token_is_made_used_and_revoked(signed_in: Page, deck: Deck) -> None:
     token = page.locator("[data-token]").inner_text()
     dialog.get_by_role("button", name="Done").click()
     expect(page.get_by_text("with the last created token")).to_be_visible()
-    expect(page.locator("pre:visible")).to_contain_text(f"{deck.url}/api/v1/runs")
+    expect(page.locator("pre:visible")).to_contain_text(f"{server.url}/api/v1/runs")
     expect(page.locator("pre:visible")).to_contain_text(token)
 
     bearer = {"Authorization": f"Bearer {token}"}
-    with httpx.Client(base_url=deck.url, headers=bearer) as machine:
+    with httpx.Client(base_url=server.url, headers=bearer) as machine:
         assert machine.get(f"/api/v1/runs/{run}").status_code == 200
         assert machine.post(f"/api/v1/runs/{run}/pause", json={}).status_code == 403
 
@@ -38,8 +38,8 @@ def test_a_token_is_made_used_and_revoked(signed_in: Page, deck: Deck) -> None:
     dialog.get_by_role("button", name="Revoke").click()
     row = page.get_by_role("row", name=name)
     expect(row).to_contain_text("revoked")
-    assert httpx.get(f"{deck.url}/api/v1/runs/{run}", headers=bearer).status_code == 401
-    event, *_ = deck.get("/api/v1/audit?kind=token_revoked")["results"]
+    assert httpx.get(f"{server.url}/api/v1/runs/{run}", headers=bearer).status_code == 401
+    event, *_ = server.get("/api/v1/audit?kind=token_revoked")["results"]
     assert event["reason"] == "it was in a screenshot"
 
 

@@ -5,17 +5,17 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.deck import Deck
 from tests.e2e.pushed_groups import conversation, outside_run, push
+from tests.server import Server
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
 
 @pytest.fixture(scope="module")
-def groups(deck: Deck) -> list[int]:
-    outside_run(deck, "looked-for")
+def groups(server: Server) -> list[int]:
+    outside_run(server, "looked-for")
     return push(
-        deck,
+        server,
         "looked-for",
         conversation("Name the planets", "Mars", "Venus", scores=[0.0, 1.0], lesson="space"),
         conversation("Sort 3 1 2", "1 2 3", "1 2 3", scores=[1.0, 1.0], lesson="sorting"),
@@ -75,12 +75,12 @@ def test_one_walks_through_the_list_by_keys_and_opens_a_group(
     expect(page.locator("tbody tr")).to_have_count(2)
 
 
-def test_a_run_without_groups_says_how_to_get_one(deck: Deck, signed_in: Page) -> None:
-    page, run = signed_in, deck.new_run("nothing-yet")
+def test_a_run_without_groups_says_how_to_get_one(server: Server, signed_in: Page) -> None:
+    page, run = signed_in, server.new_run("nothing-yet")
     page.goto(f"/runs/{run}/trajectories")
 
     expect(page.get_by_role("heading", name="No trajectories yet")).to_be_visible()
-    expect(page.get_by_text(f"{deck.url}/atropos/{run}/scored_data")).to_be_visible()
+    expect(page.get_by_text(f"{server.url}/atropos/{run}/scored_data")).to_be_visible()
 
 
 def test_it_works_on_a_small_screen(groups: list[int], signed_in: Page) -> None:

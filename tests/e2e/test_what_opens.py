@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
-from tests.deck import Deck, wait_until
 from tests.e2e import pages
 from tests.e2e.conftest import USERNAME, sign_in
 from tests.e2e.test_every_page import in_the_light, is_no_wider, on_a_phone
+from tests.server import Server, wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
@@ -67,9 +67,9 @@ WAYS: dict[str, list[list[str]]] = {
 
 
 @pytest.fixture(scope="module")
-def reader(chromium: Browser, seeded_deck: Deck) -> Iterator[pages.Reader]:
+def reader(chromium: Browser, seeded_server: Server) -> Iterator[pages.Reader]:
     context: BrowserContext = chromium.new_context(
-        base_url=seeded_deck.url, viewport={"width": 1440, "height": 900}, reduced_motion="reduce"
+        base_url=seeded_server.url, viewport={"width": 1440, "height": 900}, reduced_motion="reduce"
     )
     context.set_default_timeout(30_000)
     yield pages.Reader(sign_in(context.new_page(), USERNAME))

@@ -19,7 +19,7 @@ from pytest_django import DjangoDbBlocker
 from schemathesis.checks import CHECKS
 from schemathesis.generation.meta import TestPhase
 
-from config.seed import deck
+from config.seed import sample_runs
 from config.seed.scale import SMALL
 from tests.factories import make_run
 from tests.fuzz.conftest import Platform
@@ -55,12 +55,12 @@ def as_bytes(_context: Any, value: Any) -> bytes:
 def known(platform: Platform, django_db_blocker: DjangoDbBlocker) -> Iterator[KnownObjects]:
     """Seed the database of the module's platform and collect its objects."""
     with django_db_blocker.unblock():
-        seeded = deck.write(scale=SMALL, clock=now, note=lambda _: None)
+        seeded = sample_runs.write(scale=SMALL, clock=now, note=lambda _: None)
         make_run(name=SPARE, kind="outside")
         try:
             yield KnownObjects(platform.lease)
         finally:
-            deck.end(seeded.fleets, now=now())
+            sample_runs.end(seeded.fleets, now=now())
             connection.close()
 
 

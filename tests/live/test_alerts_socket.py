@@ -23,7 +23,7 @@ async def raise_one(run: Run | None = None, *, subject: str = "") -> int:
         kind=AlertKind.ITEMS_CORRUPT,
         run_id=run.pk if run else None,
         subject=subject,
-        message=f"bytes of {subject or 'the deck'} were corrupt",
+        message=f"bytes of {subject or 'the server'} were corrupt",
     )
     alert: int = await in_database(alerts.raise_alert)(condition, now=NOON)
     return alert
@@ -70,7 +70,7 @@ async def test_every_person_sees_the_alerts_of_every_run(role: str) -> None:
 
 
 @pytest.mark.parametrize("scope", ["read", "admin"])
-async def test_a_token_of_the_whole_deck_sees_them_and_one_of_a_run_does_not(scope: str) -> None:
+async def test_a_token_of_the_whole_server_sees_them_and_one_of_a_run_does_not(scope: str) -> None:
     run = await in_database(make_run)()
     await raise_one(run)
 

@@ -8,8 +8,8 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 from websockets.typing import Origin
 
-from tests.deck import free_port
 from tests.live_sockets import cookie_of
+from tests.server import free_port
 from tests.web_process import web_process
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -12,7 +12,7 @@ from django.core.management import call_command
 from config.live_protocol import MESSAGES, TopicShape, topic_shapes
 from runs.deployment.schemas.deployment import SetNotice
 from runs.deployment.schemas.live import ControlFrame, DeltaFrame, PageFrame, SnapshotFrame
-from runs.deployment.services.global_topics import DECK_TOPICS, frame_topic
+from runs.deployment.services.global_topics import SERVER_TOPICS, frame_topic
 from runs.deployment.services.notices import set_notice
 from runs.deployment.services.topics import CONTROL_PREFIX, Change, topic_named
 from runs.lifecycle.models.runs import Run
@@ -52,16 +52,16 @@ def tell_everybody() -> None:
     set_notice(wanted=wanted, actor="user:ada", now=NOON)
 
 
-def test_every_topic_of_a_deck_with_everything_in_it_is_as_the_protocol_says() -> None:
+def test_every_topic_of_a_server_with_everything_in_it_is_as_the_protocol_says() -> None:
     call_command("seed", "--small", "--exit", stdout=StringIO())
     runs = list(Run.objects.values_list("name", flat=True))
     tell_everybody()
     ada = make_user(username="ada", role="operator")
-    deck = ["runs", "alerts", "audit", "cluster", "cluster_admin", f"me:user:{ada.username}"]
+    server = ["runs", "alerts", "audit", "cluster", "cluster_admin", f"me:user:{ada.username}"]
     parts_seen: dict[str, set[str]] = {}
     rows_seen: dict[str, set[str]] = {}
 
-    for name in [*deck, *(f"run:{run}" for run in runs)]:
+    for name in [*server, *(f"run:{run}" for run in runs)]:
         topic = topic_named(name)
         change = topic.look(None)
         assert change is not None
@@ -80,7 +80,7 @@ def test_every_topic_of_a_deck_with_everything_in_it_is_as_the_protocol_says() -
         parts_seen.setdefault(kind, set()).update(n for n, part in parts.items() if part)
         rows_seen.setdefault(kind, set()).update(n for n, found in rows.items() if found)
 
-    assert set(topic_shapes()) == {"run", *DECK_TOPICS}
+    assert set(topic_shapes()) == {"run", *SERVER_TOPICS}
     # Empty frames would pass as well.
     for kind, shape in topic_shapes().items():
         assert (kind, parts_seen[kind]) == (kind, set(shape.parts))

@@ -107,7 +107,7 @@ async def test_what_nobody_announced_has_no_time_of_commit() -> None:
     forget_part("test_silent")
 
 
-async def test_lists_of_the_deck_say_when_they_changed_too() -> None:
+async def test_lists_of_the_server_say_when_they_changed_too() -> None:
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         await page.watch("runs")
         before = datetime.now(UTC)

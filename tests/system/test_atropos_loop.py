@@ -15,7 +15,7 @@ import pytest
 from examples import tiny_checkpoint
 from rollouts.fleet.engine.tokenizers import load_tokenizer
 from tests import processes
-from tests.deck import ADMIN_TOKEN, NO_RAY, ROOT, Deck, environment, running_deck, wait_until
+from tests.server import ADMIN_TOKEN, NO_RAY, ROOT, Server, environment, running_server, wait_until
 from tests.stand_ins.digits_environment import DigitsEnvironment, Generated
 
 pytestmark = pytest.mark.system
@@ -27,19 +27,19 @@ SECONDS = 420
 
 
 @contextmanager
-def serving(deck: Deck, checkpoint: Path) -> Iterator[str]:
+def serving(server: Server, checkpoint: Path) -> Iterator[str]:
     """Run `rolldeck serve` on a run's weights; yield its URL."""
-    log = deck.var / "serve.log"
+    log = server.var / "serve.log"
     command = [
         *(sys.executable, "-m", "rolldeck.cli", "serve", "--port", "0", "--threads", "1"),
         *("--checkpoint", str(checkpoint), "--run", RUN),
-        *("--platform", deck.url, "--token", ADMIN_TOKEN),
+        *("--platform", server.url, "--token", ADMIN_TOKEN),
     ]
     with log.open("w") as said:
         process = processes.start(
             command,
             cwd=ROOT,
-            env=environment(deck.var, deck.port) | {"PYTHONPATH": ".:platform:client"},
+            env=environment(server.var, server.port) | {"PYTHONPATH": ".:platform:client"},
             stdout=said,
             stderr=said,
         )
@@ -62,27 +62,27 @@ def mean_score(groups: list[Generated]) -> float:
 def test_groups_are_generated_with_what_was_learnt_from_earlier_ones(tmp_path: Path) -> None:
     checkpoint = tmp_path / "tiny"
     tiny_checkpoint.write(checkpoint)
-    with running_deck(tmp_path / "var", RAY_ADDRESS=NO_RAY) as deck:
-        deck.post("/api/v1/runs", {"name": RUN, "kind": "outside", "start": True})
-        trainer = deck.start_trainer(
+    with running_server(tmp_path / "var", RAY_ADDRESS=NO_RAY) as server:
+        server.post("/api/v1/runs", {"name": RUN, "kind": "outside", "start": True})
+        trainer = server.start_trainer(
             *(RUN, "--checkpoint", str(checkpoint), "--learning-rate", "0.003"), example="grpo"
         )
-        with serving(deck, checkpoint) as inference:
+        with serving(server, checkpoint) as inference:
             loop = DigitsEnvironment(
                 inference=inference,
-                rollout_server=f"{deck.url}/atropos/{RUN}",
+                rollout_server=f"{server.url}/atropos/{RUN}",
                 tokenizer=load_tokenizer(checkpoint),
             )
             loop.start()
 
             def has_turned() -> bool:
-                assert trainer.poll() is None, (deck.var / "trainer.log").read_text()[-2000:]
+                assert trainer.poll() is None, (server.var / "trainer.log").read_text()[-2000:]
                 assert not loop.error, loop.error
                 return bool(loop.pushed) and loop.pushed[-1].version >= VERSIONS
 
             try:
                 wait_until(has_turned, seconds=SECONDS, what=f"groups of version {VERSIONS}")
-                run = deck.get(f"/api/v1/runs/{RUN}")
+                run = server.get(f"/api/v1/runs/{RUN}")
             finally:
                 loop.close()
                 trainer.terminate()

@@ -23,21 +23,21 @@ from config.embedded.binaries import postgres_folder
 from config.embedded.postgres import Postgres
 from rolldeck.followers import Follower
 from tests.buffer_factories import REGISTRATION, group
-from tests.deck import ADMIN_TOKEN, NO_RAY, ROOT, Deck, environment, free_port, running_deck
+from tests.server import ADMIN_TOKEN, NO_RAY, ROOT, Server, environment, free_port, running_server
 
 pytestmark = pytest.mark.system
 
 LARGE_TOKENS = 2_000
 WEIGHTS = save({"w": np.arange(6, dtype=np.float32)})
 # A group of a few tokens is stored in the database, one of two thousand as an object.
-DECK = {"RAY_ADDRESS": NO_RAY, "ROLLDECK_INLINE_PAYLOAD_BYTES": "1000"}
+SERVER = {"RAY_ADDRESS": NO_RAY, "ROLLDECK_INLINE_PAYLOAD_BYTES": "1000"}
 
 
 def manage(var: Path, *words: str, **more: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [sys.executable, "manage.py", *words],
         cwd=ROOT,
-        env=environment(var, free_port(), **(DECK | more)),
+        env=environment(var, free_port(), **(SERVER | more)),
         capture_output=True,
         text=True,
         timeout=120,
@@ -56,20 +56,20 @@ def refused(finished: "subprocess.CompletedProcess[str]") -> str:
     return finished.stderr
 
 
-def push(deck: Deck, mark: int, *, tokens: int) -> None:
-    deck.post("/scored_data", group(mark=mark, sequences=1, tokens=tokens))
+def push(server: Server, mark: int, *, tokens: int) -> None:
+    server.post("/scored_data", group(mark=mark, sequences=1, tokens=tokens))
 
 
-def trained_marks(deck: Deck) -> list[tuple[int, int]]:
+def trained_marks(server: Server) -> list[tuple[int, int]]:
     """Return (mark, tokens) of all groups, served until none are left."""
     got = []
-    while batch := deck.get("/batch")["batch"]:
+    while batch := server.get("/batch")["batch"]:
         got += [(one["tokens"][0][0], len(one["tokens"][0])) for one in batch]
     return got
 
 
-def publish(deck: Deck) -> None:
-    epoch = deck.get("/api/v1/runs/default")["epoch"]
+def publish(server: Server) -> None:
+    epoch = server.get("/api/v1/runs/default")["epoch"]
     described = {
         "epoch": epoch,
         "step": 0,
@@ -77,7 +77,7 @@ def publish(deck: Deck) -> None:
         "size_bytes": len(WEIGHTS),
         "tensors": [{"name": "w", "dtype": "F32", "shape": [6]}],
     }
-    answer = deck.http.post(
+    answer = server.http.post(
         "/api/v1/runs/default/weights",
         data={"manifest": json.dumps(described)},
         files={"weights": ("weights", WEIGHTS)},
@@ -86,13 +86,13 @@ def publish(deck: Deck) -> None:
 
 
 @contextmanager
-def pushing(deck: Deck, first: int) -> Iterator[list[int]]:
+def pushing(server: Server, first: int) -> Iterator[list[int]]:
     """Push groups of both sizes during the block; the list holds the acknowledged marks."""
     marks: list[int] = []
     is_over = threading.Event()
 
     def go_on() -> None:
-        with httpx.Client(base_url=deck.url, headers=deck.http.headers, timeout=30) as http:
+        with httpx.Client(base_url=server.url, headers=server.http.headers, timeout=30) as http:
             for mark in range(first, first + 100_000):
                 tokens = LARGE_TOKENS if mark % 2 else 3
                 body = group(mark=mark, sequences=1, tokens=tokens)
@@ -110,8 +110,8 @@ def pushing(deck: Deck, first: int) -> Iterator[list[int]]:
         pusher.join(60)
 
 
-def eve(deck: Deck) -> Follower:
-    return Follower(deck.url, "default", ADMIN_TOKEN, name="eve")
+def eve(server: Server) -> Follower:
+    return Follower(server.url, "default", ADMIN_TOKEN, name="eve")
 
 
 def read_on(follower: Follower, *, count: int) -> list[int]:
@@ -128,19 +128,19 @@ def backed_up(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """A backup made during pushes, with the server's data before it."""
     room = tmp_path_factory.mktemp("backup")
     known: dict[str, Any] = {"room": room, "folder": room / "kept", "var": room / "var"}
-    with running_deck(room / "var", **DECK) as deck:
-        deck.post("/register", {**REGISTRATION, "batch_size": 1})
-        publish(deck)
+    with running_server(room / "var", **SERVER) as server:
+        server.post("/register", {**REGISTRATION, "batch_size": 1})
+        publish(server)
         for mark in range(1, 9):
-            push(deck, mark, tokens=LARGE_TOKENS if mark % 2 else 3)
-        first = deck.get("/batch")["batch"]
+            push(server, mark, tokens=LARGE_TOKENS if mark % 2 else 3)
+        first = server.get("/batch")["batch"]
         known["served"] = [one["tokens"][0][0] for one in first]
-        with eve(deck) as follower:
+        with eve(server) as follower:
             follower.begin(start="earliest")
             known["followed"] = read_on(follower, count=5)
         objects = [path for path in (room / "var" / "payloads").rglob("*") if path.is_file()]
         assert objects, "nothing was large enough to become an object"
-        with pushing(deck, 1000) as acknowledged:
+        with pushing(server, 1000) as acknowledged:
             while len(acknowledged) < 10:
                 time.sleep(0.05)
             known["before"] = list(acknowledged)
@@ -150,7 +150,7 @@ def backed_up(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return known
 
 
-def test_a_deck_that_is_restored_serves_what_was_acknowledged_before(
+def test_a_server_that_is_restored_serves_what_was_acknowledged_before(
     backed_up: dict[str, Any], tmp_path: Path
 ) -> None:
     assert "1 runs" in done(backed_up["said"])
@@ -159,10 +159,10 @@ def test_a_deck_that_is_restored_serves_what_was_acknowledged_before(
     told = done(manage(tmp_path / "var", "restore_backup", str(backed_up["folder"])))
 
     assert "every ledger balances" in told
-    with running_deck(tmp_path / "var", **DECK) as deck:
-        ledger = deck.get("/api/v1/runs/default/ledger")["groups"]
+    with running_server(tmp_path / "var", **SERVER) as server:
+        ledger = server.get("/api/v1/runs/default/ledger")["groups"]
         assert ledger["balanced"]
-        got = trained_marks(deck)
+        got = trained_marks(server)
         # Acknowledged groups are kept, byte for byte, in either storage; leased ones are served
         # again.
         wanted = {*range(1, 9), *backed_up["before"]}
@@ -171,19 +171,19 @@ def test_a_deck_that_is_restored_serves_what_was_acknowledged_before(
         assert len(marks) == len(set(marks))
         assert set(marks) <= {*range(1, 9), *backed_up["pushed"]}
         assert {tokens for mark, tokens in got if mark % 2} == {LARGE_TOKENS}
-        after = deck.get("/api/v1/runs/default/ledger")
+        after = server.get("/api/v1/runs/default/ledger")
         assert (after["groups"]["balanced"], after["groups"]["queued"]) == (True, 0)
-        assert deck.http.get("/api/v1/runs/default/weights/1/0").content == WEIGHTS
-        with eve(deck) as follower:
+        assert server.http.get("/api/v1/runs/default/weights/1/0").content == WEIGHTS
+        with eve(server) as follower:
             rest = read_on(follower, count=10_000)
         assert wanted - set(backed_up["followed"]) <= set(rest)
         # It works like any server: new items follow the restored ones.
         for mark in range(5000, 5004):
-            push(deck, mark, tokens=LARGE_TOKENS)
-        assert [mark for mark, _ in trained_marks(deck)] == [5000, 5001, 5002, 5003]
-        with eve(deck) as follower:
+            push(server, mark, tokens=LARGE_TOKENS)
+        assert [mark for mark, _ in trained_marks(server)] == [5000, 5001, 5002, 5003]
+        with eve(server) as follower:
             assert read_on(follower, count=10) == [5000, 5001, 5002, 5003]
-        assert len(deck.get("/api/v1/audit?kind=deck_restored")["results"]) == 1
+        assert len(server.get("/api/v1/audit?kind=server_restored")["results"]) == 1
 
 
 def test_a_restore_writes_over_nothing(backed_up: dict[str, Any], tmp_path: Path) -> None:

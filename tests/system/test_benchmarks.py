@@ -14,7 +14,7 @@ def tiny_bench(said: list[str]) -> Bench:
     return Bench(pairs=1, tiny=True, alone=True, say=said.append, prepare=copy_database)
 
 
-def test_rows_are_measured_on_a_real_deck() -> None:
+def test_rows_are_measured_on_a_real_server() -> None:
     said: list[str] = []
     bench = tiny_bench(said)
 

@@ -12,7 +12,7 @@ import pytest
 from rolldeck.sender import GroupSender
 from rolldeck.trainer import Trainer
 from tests.buffer_factories import REGISTRATION, group
-from tests.deck import ADMIN_TOKEN, Deck, running_deck, wait_until
+from tests.server import ADMIN_TOKEN, Server, running_server, wait_until
 
 pytestmark = pytest.mark.system
 
@@ -21,18 +21,18 @@ BATCH: Final = 4
 
 
 @pytest.fixture(scope="module")
-def deck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deck]:
-    with running_deck(tmp_path_factory.mktemp("database-kills")) as deck:
-        wait_until(lambda: "Ready on" in deck.log(), seconds=300, what="every part is ready")
-        yield deck
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with running_server(tmp_path_factory.mktemp("database-kills")) as server:
+        wait_until(lambda: "Ready on" in server.log(), seconds=300, what="every part is ready")
+        yield server
 
 
 class Producer(threading.Thread):
     """Producer that pushes groups with our client until stopped or until a call raises."""
 
-    def __init__(self, deck: Deck, run: str) -> None:
+    def __init__(self, server: Server, run: str) -> None:
         super().__init__(daemon=True)
-        self.sender = GroupSender(deck.url, run, ADMIN_TOKEN)
+        self.sender = GroupSender(server.url, run, ADMIN_TOKEN)
         self.acknowledged: list[int] = []
         self.error: Exception | None = None
         self.stopping = threading.Event()
@@ -52,9 +52,9 @@ class Producer(threading.Thread):
 class Consumer(threading.Thread):
     """Consumer that trains with our client on all groups of the producer."""
 
-    def __init__(self, deck: Deck, run: str, producer: Producer) -> None:
+    def __init__(self, server: Server, run: str, producer: Producer) -> None:
         super().__init__(daemon=True)
-        self.trainer = Trainer(deck.url, run, ADMIN_TOKEN)
+        self.trainer = Trainer(server.url, run, ADMIN_TOKEN)
         self.producer = producer
         self.served: list[int] = []
         self.error: Exception | None = None
@@ -79,36 +79,36 @@ class Consumer(threading.Thread):
         return not producer.is_alive() and len(self.served) >= len(producer.acknowledged)
 
 
-def fleet_counts(deck: Deck, run: str) -> tuple[int, int]:
+def fleet_counts(server: Server, run: str) -> tuple[int, int]:
     """Return the accepted and the served fragments of a run; zeros during an outage."""
-    answer = deck.http.get(f"/api/v1/runs/{run}/ledger")
+    answer = server.http.get(f"/api/v1/runs/{run}/ledger")
     if answer.status_code == 503:
         return 0, 0
     ledger = answer.raise_for_status().json()["fragments"]
     return ledger["accepted"], ledger["served"]
 
 
-def test_all_go_on_through_ten_kills_of_the_database(deck: Deck) -> None:
-    fleet_run = deck.free_name("kills-of-a-fleet")
-    deck.post("/api/v1/runs", {"name": fleet_run, "preset": "cartpole", "start": True})
-    example = deck.start_trainer(fleet_run)
-    run = deck.new_run("kills")
-    deck.post(f"/atropos/{run}/register", REGISTRATION | {"batch_size": BATCH})
-    producer = Producer(deck, run)
-    consumer = Consumer(deck, run, producer)
+def test_all_go_on_through_ten_kills_of_the_database(server: Server) -> None:
+    fleet_run = server.free_name("kills-of-a-fleet")
+    server.post("/api/v1/runs", {"name": fleet_run, "preset": "cartpole", "start": True})
+    example = server.start_trainer(fleet_run)
+    run = server.new_run("kills")
+    server.post(f"/atropos/{run}/register", REGISTRATION | {"batch_size": BATCH})
+    producer = Producer(server, run)
+    consumer = Consumer(server, run, producer)
     for thread in (producer, consumer):
         thread.start()
 
     def counts() -> tuple[int, ...]:
         alive = producer.is_alive() and consumer.is_alive() and example.poll() is None
-        assert alive, (producer.error, consumer.error, deck.trainer_log())
-        return len(producer.acknowledged), len(consumer.served), *fleet_counts(deck, fleet_run)
+        assert alive, (producer.error, consumer.error, server.trainer_log())
+        return len(producer.acknowledged), len(consumer.served), *fleet_counts(server, fleet_run)
 
     try:
         wait_until(lambda: min(counts()) > 0, seconds=300, what="all are under way")
         for number in range(KILLS):
             before = counts()
-            os.kill(deck.child("postgres", "-D"), signal.SIGKILL)
+            os.kill(server.child("postgres", "-D"), signal.SIGKILL)
             wait_until(
                 lambda before=before: all(
                     now > then for now, then in zip(counts(), before, strict=True)
@@ -126,12 +126,12 @@ def test_all_go_on_through_ten_kills_of_the_database(deck: Deck) -> None:
     assert (producer.error, consumer.error) == (None, None)
     assert [producer.is_alive(), consumer.is_alive()] == [False, False]
     assert sorted(consumer.served) == producer.acknowledged
-    groups = deck.get(f"/api/v1/runs/{run}/ledger")["groups"]
+    groups = server.get(f"/api/v1/runs/{run}/ledger")["groups"]
     assert (groups["accepted"], groups["balanced"]) == (len(producer.acknowledged), True)
-    assert deck.get(f"/api/v1/runs/{fleet_run}/ledger")["fragments"]["balanced"]
+    assert server.get(f"/api/v1/runs/{fleet_run}/ledger")["fragments"]["balanced"]
 
     def states() -> list[str]:
-        fleet = deck.get(f"/api/v1/runs/{fleet_run}/fleet")
+        fleet = server.get(f"/api/v1/runs/{fleet_run}/fleet")
         return [worker["state"] for worker in fleet["workers"]]
 
     # Workers are unknown until the first report after the last outage.

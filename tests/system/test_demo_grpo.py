@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests import processes
-from tests.deck import ROOT, environment, free_port, wait_until
 from tests.prepared import copy_database
+from tests.server import ROOT, environment, free_port, wait_until
 from tests.system.test_up import living
 
 pytestmark = pytest.mark.system

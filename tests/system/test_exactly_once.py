@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from tests.buffer_factories import REGISTRATION, group
-from tests.deck import NO_RAY, Deck, running_deck, wait_until
+from tests.server import NO_RAY, Server, running_server, wait_until
 
 pytestmark = pytest.mark.system
 
@@ -49,60 +49,60 @@ class Pusher(threading.Thread):
         return answer.status_code == 200
 
 
-def kill(deck: Deck, *words: str) -> None:
+def kill(server: Server, *words: str) -> None:
     """Kill one of the server's processes with SIGKILL."""
-    os.kill(deck.children(*words)[0], signal.SIGKILL)
+    os.kill(server.children(*words)[0], signal.SIGKILL)
 
 
 def acknowledged(pushers: list[Pusher]) -> int:
     return sum(len(pusher.acknowledged) for pusher in pushers)
 
 
-def train(deck: Deck) -> list[int]:
+def train(server: Server) -> list[int]:
     """Return the marks of all groups, served until none are left."""
     got: list[int] = []
-    while batch := deck.get("/batch")["batch"]:
+    while batch := server.get("/batch")["batch"]:
         got += [one["tokens"][0][0] for one in batch]
     return got
 
 
-def ledger(deck: Deck) -> dict[str, Any]:
-    found: dict[str, Any] = deck.get("/api/v1/runs/default/ledger")["groups"]
+def ledger(server: Server) -> dict[str, Any]:
+    found: dict[str, Any] = server.get("/api/v1/runs/default/ledger")["groups"]
     return found
 
 
 def test_acknowledged_groups_are_served_exactly_once_after_kill_9(tmp_path: Path) -> None:
     where: dict[str, str] = {}
     pushers = [Pusher(where, first_mark=1000 * number) for number in range(1, PUSHERS + 1)]
-    with running_deck(tmp_path / "var", RAY_ADDRESS=NO_RAY) as deck:
-        where["url"] = deck.url
+    with running_server(tmp_path / "var", RAY_ADDRESS=NO_RAY) as server:
+        where["url"] = server.url
         # A part that dies during the start makes the start fail.
-        wait_until(lambda: "Ready on" in deck.log(), seconds=60, what="every part is ready")
-        deck.post("/register", REGISTRATION)
+        wait_until(lambda: "Ready on" in server.log(), seconds=60, what="every part is ready")
+        server.post("/register", REGISTRATION)
         for pusher in pushers:
             pusher.start()
         wait_until(lambda: acknowledged(pushers) > 20, seconds=60, what="pushes are acknowledged")
-        kill(deck, "config.web")
+        kill(server, "config.web")
         wait_until(lambda: acknowledged(pushers) > 40, seconds=60, what="the web is back")
-        kill(deck, "postgres", "-D")
+        kill(server, "postgres", "-D")
         wait_until(lambda: acknowledged(pushers) > 60, seconds=60, what="PostgreSQL is back")
-        deck.process.kill()
-        deck.process.wait()
-    with running_deck(tmp_path / "var", RAY_ADDRESS=NO_RAY) as deck:
-        where["url"] = deck.url
+        server.process.kill()
+        server.process.wait()
+    with running_server(tmp_path / "var", RAY_ADDRESS=NO_RAY) as server:
+        where["url"] = server.url
         for pusher in pushers:
             pusher.join(60)
         everything = sorted(mark for pusher in pushers for mark in pusher.marks)
 
-        got = train(deck)
+        got = train(server)
 
         assert sorted(got) == everything
-        found = ledger(deck)
+        found = ledger(server)
         assert (found["accepted"], found["balanced"]) == (len(everything), True)
         done = datetime.now(UTC).isoformat()
         audited = wait_until(
             lambda: (
-                ((said := deck.get("/api/v1/runs/default/ledger"))["audited_at"] or "") > done
+                ((said := server.get("/api/v1/runs/default/ledger"))["audited_at"] or "") > done
                 and said
             ),
             seconds=120,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.deck import Deck, running_deck, wait_until
+from tests.server import Server, running_server, wait_until
 
 LEARNS_WITHIN_SECONDS = 600.0
 """About 90 s each on two cores, with a margin for a loaded machine."""
@@ -18,14 +18,14 @@ pytestmark = pytest.mark.system
 
 
 @pytest.fixture(scope="module")
-def deck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deck]:
-    with running_deck(tmp_path_factory.mktemp("examples")) as deck:
-        yield deck
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with running_server(tmp_path_factory.mktemp("examples")) as server:
+        yield server
 
 
-def windows(deck: Deck, run: str) -> list[dict[str, Any]]:
+def windows(server: Server, run: str) -> list[dict[str, Any]]:
     """Return the newest episode windows, oldest first."""
-    rows: list[dict[str, Any]] = deck.get(f"/api/v1/runs/{run}/episodes?limit=2000")["results"]
+    rows: list[dict[str, Any]] = server.get(f"/api/v1/runs/{run}/episodes?limit=2000")["results"]
     return rows[::-1]
 
 
@@ -39,26 +39,26 @@ def windows(deck: Deck, run: str) -> list[dict[str, Any]]:
     ],
 )
 def test_an_example_learns_on_what_a_fleet_samples_for_it(
-    deck: Deck, preset: str, example: str, begins_below: float, mark: float
+    server: Server, preset: str, example: str, begins_below: float, mark: float
 ) -> None:
-    deck.post("/api/v1/runs", {"name": preset, "preset": preset, "start": True})
-    trainer = deck.start_trainer(preset, example=example)
+    server.post("/api/v1/runs", {"name": preset, "preset": preset, "start": True})
+    trainer = server.start_trainer(preset, example=example)
 
     def has_learned() -> bool:
-        assert trainer.poll() is None, (deck.var / "trainer.log").read_text()[-2000:]
-        recent = deck.get(f"/api/v1/runs/{preset}/episodes?limit=1")["results"]
+        assert trainer.poll() is None, (server.var / "trainer.log").read_text()[-2000:]
+        recent = server.get(f"/api/v1/runs/{preset}/episodes?limit=1")["results"]
         return bool(recent) and (recent[-1]["recent_return_mean"] or -1e9) >= mark
 
     try:
         wait_until(
             has_learned, seconds=LEARNS_WITHIN_SECONDS, what=f"a mean return of {mark}", every=1.0
         )
-        seen = windows(deck, preset)
+        seen = windows(server, preset)
         first = next(row for row in seen if row["count"] and row["mode"] == "train")
-        run = deck.get(f"/api/v1/runs/{preset}")
-        fleet = deck.get(f"/api/v1/runs/{preset}/fleet")
-        ledger = deck.get(f"/api/v1/runs/{preset}/ledger")["fragments"]
-        deck.post(f"/api/v1/runs/{preset}/kill", {"reason": "it has learned"})
+        run = server.get(f"/api/v1/runs/{preset}")
+        fleet = server.get(f"/api/v1/runs/{preset}/fleet")
+        ledger = server.get(f"/api/v1/runs/{preset}/ledger")["fragments"]
+        server.post(f"/api/v1/runs/{preset}/kill", {"reason": "it has learned"})
     finally:
         trainer.terminate()
         trainer.wait(20)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.deck import Deck, running_deck, wait_until
+from tests.server import Server, running_server, wait_until
 
 MARK = 450.0
 HEALS_WITHIN_SECONDS = 30.0
@@ -22,38 +22,40 @@ logger = logging.getLogger(__name__)
 
 
 @pytest.fixture(scope="module")
-def deck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deck]:
-    with running_deck(tmp_path_factory.mktemp("healing")) as deck:
-        wait_until(lambda: "Ready on" in deck.log(), seconds=300, what="every part is ready")
-        yield deck
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with running_server(tmp_path_factory.mktemp("healing")) as server:
+        wait_until(lambda: "Ready on" in server.log(), seconds=300, what="every part is ready")
+        yield server
 
 
-def fleet(deck: Deck) -> Any:
-    return deck.get("/api/v1/runs/healing/fleet")
+def fleet(server: Server) -> Any:
+    return server.get("/api/v1/runs/healing/fleet")
 
 
-def accepted(deck: Deck) -> int:
-    return int(deck.get("/api/v1/runs/healing/ledger")["fragments"]["accepted"])
+def accepted(server: Server) -> int:
+    return int(server.get("/api/v1/runs/healing/ledger")["fragments"]["accepted"])
 
 
-def kinds(deck: Deck) -> list[str]:
-    return [event["kind"] for event in deck.get("/api/v1/runs/healing/events?limit=200")["results"]]
+def kinds(server: Server) -> list[str]:
+    return [
+        event["kind"] for event in server.get("/api/v1/runs/healing/events?limit=200")["results"]
+    ]
 
 
-def is_flowing(deck: Deck, *, since: int) -> bool:
+def is_flowing(server: Server, *, since: int) -> bool:
     """Return whether more data arrived than was in transit at the time of the kill."""
-    return accepted(deck) > since + 16
+    return accepted(server) > since + 16
 
 
-def heals(deck: Deck, pids: list[int], *, healed: Callable[[], bool] = lambda: True) -> float:
+def heals(server: Server, pids: list[int], *, healed: Callable[[], bool] = lambda: True) -> float:
     """Kill `pids` at once and return the seconds until data flows again."""
     assert pids
-    before, started = accepted(deck), time.monotonic()
+    before, started = accepted(server), time.monotonic()
     for pid in pids:
         with suppress(ProcessLookupError):  # a pool process that has ended
             os.kill(pid, signal.SIGKILL)
     wait_until(
-        lambda: healed() and is_flowing(deck, since=before),
+        lambda: healed() and is_flowing(server, since=before),
         seconds=HEALS_WITHIN_SECONDS,
         what=f"data flows after kill -9 of {pids}",
     )
@@ -62,76 +64,78 @@ def heals(deck: Deck, pids: list[int], *, healed: Callable[[], bool] = lambda: T
     return seconds
 
 
-def is_new(deck: Deck, part: tuple[str, ...], old: set[int]) -> bool:
-    return bool(set(deck.children(*part)) - old)
+def is_new(server: Server, part: tuple[str, ...], old: set[int]) -> bool:
+    return bool(set(server.children(*part)) - old)
 
 
-def worker_pids(deck: Deck) -> list[int]:
-    return [w["pid"] for w in fleet(deck)["workers"] if w["state"] == "running" and w["pid"]]
+def worker_pids(server: Server) -> list[int]:
+    return [w["pid"] for w in fleet(server)["workers"] if w["state"] == "running" and w["pid"]]
 
 
-def slot_pids(deck: Deck) -> list[int]:
+def slot_pids(server: Server) -> list[int]:
     return sorted(
         {
             slot["pid"]
-            for worker in fleet(deck)["workers"]
+            for worker in fleet(server)["workers"]
             for slot in worker["slots"]
             if slot["state"] in {"stepping", "waiting"} and slot["pid"]
         }
     )
 
 
-def test_a_learning_run_survives_the_death_of_every_part(deck: Deck) -> None:
+def test_a_learning_run_survives_the_death_of_every_part(server: Server) -> None:
     started = time.monotonic()
-    deck.post(
-        "/api/v1/runs", {"name": deck.free_name("healing"), "preset": "cartpole", "start": True}
+    server.post(
+        "/api/v1/runs", {"name": server.free_name("healing"), "preset": "cartpole", "start": True}
     )
-    trainer = deck.start_trainer("healing")
+    trainer = server.start_trainer("healing")
     try:
-        wait_until(lambda: is_flowing(deck, since=0), seconds=300, what="the first fragments")
+        wait_until(lambda: is_flowing(server, since=0), seconds=300, what="the first fragments")
 
-        env_worker = slot_pids(deck)[:1]
-        heals(deck, env_worker, healed=lambda: len(set(slot_pids(deck)) - set(env_worker)) == 2)
-        wrapper = worker_pids(deck)[:1]
-        heals(deck, wrapper, healed=lambda: len(set(worker_pids(deck)) - set(wrapper)) == 2)
+        env_worker = slot_pids(server)[:1]
+        heals(server, env_worker, healed=lambda: len(set(slot_pids(server)) - set(env_worker)) == 2)
+        wrapper = worker_pids(server)[:1]
+        heals(server, wrapper, healed=lambda: len(set(worker_pids(server)) - set(wrapper)) == 2)
         for part in (("celery", "worker"), ("config.web",)):
-            old = set(deck.children(*part))
-            heals(deck, sorted(old), healed=lambda part=part, old=old: is_new(deck, part, old))
+            old = set(server.children(*part))
+            heals(server, sorted(old), healed=lambda part=part, old=old: is_new(server, part, old))
 
-        assert trainer.poll() is None, (deck.var / "trainer.log").read_text()[-2000:]
-        reach_the_mark(deck, seconds=LEARNS_WITHIN_SECONDS - (time.monotonic() - started))
-        ledger = deck.get("/api/v1/runs/healing/ledger")
+        assert trainer.poll() is None, (server.var / "trainer.log").read_text()[-2000:]
+        reach_the_mark(server, seconds=LEARNS_WITHIN_SECONDS - (time.monotonic() - started))
+        ledger = server.get("/api/v1/runs/healing/ledger")
         assert ledger["fragments"]["balanced"]
     finally:
         trainer.terminate()
         trainer.wait(10)
 
 
-def nothing_is_open(deck: Deck) -> bool:
-    ledger = deck.get("/api/v1/runs/healing/ledger")["fragments"]
+def nothing_is_open(server: Server) -> bool:
+    ledger = server.get("/api/v1/runs/healing/ledger")["fragments"]
     return bool(ledger["balanced"]) and ledger["queued"] == ledger["leased"] == 0
 
 
-def reach_the_mark(deck: Deck, *, seconds: float) -> None:
+def reach_the_mark(server: Server, *, seconds: float) -> None:
     def recent() -> bool:
-        rows = deck.get("/api/v1/runs/healing/episodes?limit=1")["results"]
+        rows = server.get("/api/v1/runs/healing/episodes?limit=1")["results"]
         return bool(rows) and (rows[-1]["recent_return_mean"] or 0) >= MARK
 
     wait_until(recent, seconds=seconds, what=f"a mean return of {MARK}", every=1.0)
 
 
 def test_logs_of_a_run_that_was_killed_half_way_have_no_traceback_of_the_platform(
-    deck: Deck,
+    server: Server,
 ) -> None:
-    wait_until(lambda: not nothing_is_open(deck), seconds=30, what="open fragments")
-    deck.post("/api/v1/runs/healing/kill", {"reason": "the test is over"})
+    wait_until(lambda: not nothing_is_open(server), seconds=30, what="open fragments")
+    server.post("/api/v1/runs/healing/kill", {"reason": "the test is over"})
     wait_until(
-        lambda: deck.get("/api/v1/runs/healing")["status"] == "stopped", seconds=10, what="stopped"
+        lambda: server.get("/api/v1/runs/healing")["status"] == "stopped",
+        seconds=10,
+        what="stopped",
     )
 
-    wait_until(lambda: not worker_pids(deck), seconds=20, what="no worker is left")
-    wait_until(lambda: nothing_is_open(deck), seconds=20, what="losses are counted")
-    assert "items_dropped" in kinds(deck)
-    logs = list(Path(deck.var, "log").glob("web*"))
+    wait_until(lambda: not worker_pids(server), seconds=20, what="no worker is left")
+    wait_until(lambda: nothing_is_open(server), seconds=20, what="losses are counted")
+    assert "items_dropped" in kinds(server)
+    logs = list(Path(server.var, "log").glob("web*"))
     assert logs
     assert not any("Traceback" in path.read_text(errors="replace") for path in logs)

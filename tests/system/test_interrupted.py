@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from tests import processes
-from tests.deck import ROOT, wait_until
 from tests.processes import descendants, is_gone
+from tests.server import ROOT, wait_until
 
 pytestmark = pytest.mark.system
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.system
 INNER = "tests/e2e/test_home_page.py"
 
 
-def test_ctrl_c_leaves_no_deck_no_ray_head_and_no_seeding_process() -> None:
+def test_ctrl_c_leaves_no_server_no_ray_head_and_no_seeding_process() -> None:
     command = [sys.executable, "-m", "pytest", "-n", "1", "-p", "no:cacheprovider", INNER]
     with processes.start(
         command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

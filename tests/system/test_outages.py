@@ -30,7 +30,7 @@ from config.root import root
 from config.settings.connections import POOL_CONNECTIONS  # noqa: TID251 under test
 from frontend.pages import index
 from tests.buffer_factories import REGISTRATION, group
-from tests.deck import ADMIN_TOKEN, NO_RAY, Deck, environment, running_deck, wait_until
+from tests.server import ADMIN_TOKEN, NO_RAY, Server, environment, running_server, wait_until
 
 pytestmark = pytest.mark.system
 
@@ -50,23 +50,23 @@ PRODUCERS: Final = 8
 
 
 @pytest.fixture(scope="module")
-def deck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deck]:
-    with running_deck(tmp_path_factory.mktemp("outages"), RAY_ADDRESS=NO_RAY) as deck:
-        wait_until(lambda: "Ready on" in deck.log(), seconds=60, what="every part is ready")
-        yield deck
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with running_server(tmp_path_factory.mktemp("outages"), RAY_ADDRESS=NO_RAY) as server:
+        wait_until(lambda: "Ready on" in server.log(), seconds=60, what="every part is ready")
+        yield server
 
 
 @contextmanager
-def without(deck: Deck, *words: str) -> Iterator[None]:
+def without(server: Server, *words: str) -> Iterator[None]:
     """Kill a server with SIGKILL, and keep the supervisor from restarting it."""
-    pid = deck.child(*words)
-    os.kill(deck.process.pid, signal.SIGSTOP)
+    pid = server.child(*words)
+    os.kill(server.process.pid, signal.SIGSTOP)
     try:
         os.kill(pid, signal.SIGKILL)
         yield
     finally:
-        os.kill(deck.process.pid, signal.SIGCONT)
-        wait_until(deck.is_ready, seconds=60, what="the deck is ready again")
+        os.kill(server.process.pid, signal.SIGCONT)
+        wait_until(server.is_ready, seconds=60, what="the server is ready again")
 
 
 def get_routes() -> Iterator[tuple[str, str]]:
@@ -107,22 +107,22 @@ def _examples(pattern: Any) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def browser(deck: Deck) -> Iterator[httpx.Client]:
+def browser(server: Server) -> Iterator[httpx.Client]:
     """Open a browser session of an administrator."""
     name = f"admin-{uuid4().hex[:6]}"
     subprocess.run(
         [sys.executable, "manage.py", "createsuperuser", "--noinput"]  # noqa: RUF005 a command
         + ["--username", name, "--email", "admin@example.org"],
-        env=environment(deck.var, deck.port, DJANGO_SUPERUSER_PASSWORD=PASSWORD),
+        env=environment(server.var, server.port, DJANGO_SUPERUSER_PASSWORD=PASSWORD),
         check=True,
         capture_output=True,
     )
-    with httpx.Client(base_url=deck.url, timeout=60) as browser:
+    with httpx.Client(base_url=server.url, timeout=60) as browser:
         browser.get("/api/v1/session")
         answer = browser.post(
             "/api/v1/session",
             json={"username": name, "password": PASSWORD},
-            headers={"X-CSRFToken": browser.cookies.get("csrftoken") or "", "Origin": deck.url},
+            headers={"X-CSRFToken": browser.cookies.get("csrftoken") or "", "Origin": server.url},
         )
         assert answer.is_success, answer.text
         yield browser
@@ -143,14 +143,14 @@ def flaw(answer: httpx.Response, form: str) -> str:
 
 
 def test_every_route_answers_503_in_its_own_form_while_the_database_is_away(
-    deck: Deck, browser: httpx.Client
+    server: Server, browser: httpx.Client
 ) -> None:
     asked = [(route, form) for route, form in get_routes() if not route.startswith(NO_DATABASE)]
     assert len(asked) > 250
 
     def ask(route: str, form: str) -> str:
         # The admin redirects anonymous users to its sign-in, without a query.
-        client = browser if route.startswith(("admin/", *WITH_SESSION)) else deck.http
+        client = browser if route.startswith(("admin/", *WITH_SESSION)) else server.http
         answer = client.get(
             f"/{route}", headers={"Accept": "text/html"} if form == PAGE else {}, timeout=60
         )
@@ -158,7 +158,7 @@ def test_every_route_answers_503_in_its_own_form_while_the_database_is_away(
         return f"{route}: {wrong}: {answer.text[:200]}" if wrong else ""
 
     with (
-        without(deck, "postgres", "-D"),
+        without(server, "postgres", "-D"),
         ThreadPoolExecutor(ASKED_AT_ONCE) as threads,
     ):
         wrong = [text for text in threads.map(lambda one: ask(*one), asked) if text]
@@ -167,52 +167,52 @@ def test_every_route_answers_503_in_its_own_form_while_the_database_is_away(
 
 
 def test_sockets_are_closed_to_be_opened_again_while_the_database_is_away(
-    deck: Deck, browser: httpx.Client
+    server: Server, browser: httpx.Client
 ) -> None:
-    run = deck.new_run("sockets")
+    run = server.new_run("sockets")
     cookies = "; ".join(f"{name}={value}" for name, value in browser.cookies.items())
-    ws = deck.url.replace("http", "ws")
-    with without(deck, "postgres", "-D"):
+    ws = server.url.replace("http", "ws")
+    with without(server, "postgres", "-D"):
         for path, headers in (
             ("/ws/live", {"Cookie": cookies}),
             (f"/ws/runs/{run}/control", {"Authorization": f"Bearer {ADMIN_TOKEN}"}),
         ):
             with (
-                connect(ws + path, additional_headers={"Origin": deck.url, **headers}) as socket,
+                connect(ws + path, additional_headers={"Origin": server.url, **headers}) as socket,
                 pytest.raises(ConnectionClosed) as closed,
             ):
                 socket.recv(timeout=30)
             assert closed.value.rcvd == Close(1013, "")
 
 
-def test_no_route_answers_500_while_redis_is_away(deck: Deck, browser: httpx.Client) -> None:
-    deck.new_run("no-redis")
-    with without(deck, "valkey"), ThreadPoolExecutor(8) as threads:
+def test_no_route_answers_500_while_redis_is_away(server: Server, browser: httpx.Client) -> None:
+    server.new_run("no-redis")
+    with without(server, "valkey"), ThreadPoolExecutor(8) as threads:
         answers = list(
             threads.map(
                 lambda route: browser.get(f"/{route}", timeout=60),
                 [route for route, _ in get_routes()],
             )
         )
-        run = deck.new_run("while-redis-is-away")
-        deck.post(f"/api/v1/runs/{run}/drain")
+        run = server.new_run("while-redis-is-away")
+        server.post(f"/api/v1/runs/{run}/drain")
 
     assert [answer.url for answer in answers if answer.status_code >= 500] == []
 
 
 @contextmanager
-def session_of(deck: Deck) -> Iterator["psycopg.Connection[Any]"]:
+def session_of(server: Server) -> Iterator["psycopg.Connection[Any]"]:
     """Open a session with the server's database, separate from the server's own."""
-    services = json.loads((deck.var / "run" / "services.json").read_text())
+    services = json.loads((server.var / "run" / "services.json").read_text())
     with psycopg.connect(services["DATABASE_URL"], autocommit=True) as session:
         yield session
 
 
-def pushed(deck: Deck, run: str, mark: int) -> tuple[int, float]:
+def pushed(server: Server, run: str, mark: int) -> tuple[int, float]:
     """Push a group once; return the status and the duration in seconds."""
     began = time.monotonic()
     answer = httpx.post(
-        f"{deck.url}/atropos/{run}/scored_data",
+        f"{server.url}/atropos/{run}/scored_data",
         json=group(mark=mark, sequences=1),
         headers={"Authorization": f"Bearer {ADMIN_TOKEN}", "Idempotency-Key": f"group {mark}"},
         timeout=60,
@@ -222,16 +222,18 @@ def pushed(deck: Deck, run: str, mark: int) -> tuple[int, float]:
     return answer.status_code, time.monotonic() - began
 
 
-def test_pages_that_use_up_the_pool_do_not_delay_pushes(deck: Deck, browser: httpx.Client) -> None:
-    run = deck.new_run("pool")
-    deck.post(f"/atropos/{run}/register", REGISTRATION)
+def test_pages_that_use_up_the_pool_do_not_delay_pushes(
+    server: Server, browser: httpx.Client
+) -> None:
+    run = server.new_run("pool")
+    server.post(f"/atropos/{run}/register", REGISTRATION)
 
     def page(_: int) -> tuple[int, str | None]:
         answer = browser.get("/api/v1/presets", timeout=120)
         return answer.status_code, answer.headers.get("Retry-After")
 
     with (
-        session_of(deck) as session,
+        session_of(server) as session,
         ThreadPoolExecutor(PAGES) as threads,
         ThreadPoolExecutor(PRODUCERS) as producers,
     ):
@@ -246,25 +248,25 @@ def test_pages_that_use_up_the_pool_do_not_delay_pushes(deck: Deck, browser: htt
             )
             refused = [one.result() for one in pages if one.done()]
             # As many at once as threads, most of which are not started yet.
-            pushes = list(producers.map(lambda mark: pushed(deck, run, mark), range(1, 21)))
+            pushes = list(producers.map(lambda mark: pushed(server, run, mark), range(1, 21)))
         answers = [one.result() for one in pages]
 
     assert set(refused) == {(503, "1")}
     assert [status for status, _ in pushes] == [200] * 20
     assert set(answers) - set(refused) == {(200, None)}
-    assert deck.get(f"/api/v1/runs/{run}/ledger")["groups"]["accepted"] == 20
+    assert server.get(f"/api/v1/runs/{run}/ledger")["groups"]["accepted"] == 20
 
 
-def test_pushes_are_answered_at_once_when_the_server_has_no_connection_left(deck: Deck) -> None:
-    run = deck.new_run("taken")
-    deck.post(f"/atropos/{run}/register", REGISTRATION)
+def test_pushes_are_answered_at_once_when_the_server_has_no_connection_left(server: Server) -> None:
+    run = server.new_run("taken")
+    server.post(f"/atropos/{run}/register", REGISTRATION)
     with ExitStack() as taken, ThreadPoolExecutor(16) as threads:
         with suppress(psycopg.OperationalError):
             while True:
-                taken.enter_context(session_of(deck))
-        pushes = list(threads.map(lambda mark: pushed(deck, run, mark), range(1, 41)))
+                taken.enter_context(session_of(server))
+        pushes = list(threads.map(lambda mark: pushed(server, run, mark), range(1, 41)))
 
     assert {status for status, _ in pushes} <= {200, 503}
-    again = [pushed(deck, run, mark)[0] for mark in range(1, 41)]
+    again = [pushed(server, run, mark)[0] for mark in range(1, 41)]
     assert again == [200] * 40
-    assert deck.get(f"/api/v1/runs/{run}/ledger")["groups"]["accepted"] == 40
+    assert server.get(f"/api/v1/runs/{run}/ledger")["groups"]["accepted"] == 40

@@ -16,19 +16,19 @@ import psycopg
 import pytest
 
 from tests import processes
-from tests.deck import (
+from tests.login_links import redeem
+from tests.prepared import copy_database
+from tests.processes import wait_until_gone
+from tests.server import (
     ADMIN_TOKEN,
     NO_RAY,
     ROOT,
-    Deck,
+    Server,
     environment,
     free_port,
     in_a_shell,
     wait_until,
 )
-from tests.login_links import redeem
-from tests.prepared import copy_database
-from tests.processes import wait_until_gone
 
 pytestmark = pytest.mark.system
 
@@ -37,41 +37,41 @@ READY_SECONDS = 120
 UP = [sys.executable, "manage.py", "up"]
 
 
-def start(var: Path, port: int, **more: str) -> Deck:
+def start(var: Path, port: int, **more: str) -> Server:
     var.mkdir(parents=True, exist_ok=True)
     with (var / "up.log").open("ab") as log:
         process = processes.start(
             UP, cwd=ROOT, env=environment(var, port, **more), stdout=log, stderr=log
         )
-    return Deck(var, port, process)
+    return Server(var, port, process)
 
 
 @contextmanager
-def ready_deck(var: Path, port: int, **more: str) -> Iterator[Deck]:
-    deck = start(var, port, **more)
+def ready_server(var: Path, port: int, **more: str) -> Iterator[Server]:
+    server = start(var, port, **more)
     try:
-        wait_until(deck.is_ready, seconds=READY_SECONDS, what="the deck is ready")
-        yield deck
+        wait_until(server.is_ready, seconds=READY_SECONDS, what="the server is ready")
+        yield server
     finally:
-        deck.http.close()
-        if deck.process.poll() is None:
-            deck.process.kill()
-        deck.process.wait()
+        server.http.close()
+        if server.process.poll() is None:
+            server.process.kill()
+        server.process.wait()
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deck]:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A shared server without runs, with a body limit of one megabyte; tests do not change it."""
     var = tmp_path_factory.mktemp("shared")
     copy_database(var / "postgres")
     more = {"ROLLDECK_MAX_BODY_BYTES": "1000000", "RAY_ADDRESS": NO_RAY}
-    with ready_deck(var, free_port(), **more) as deck:
-        yield deck
+    with ready_server(var, free_port(), **more) as server:
+        yield server
 
 
-def wait_until_every_part_is_ready(deck: Deck, *, starts: int = 1) -> None:
+def wait_until_every_part_is_ready(server: Server, *, starts: int = 1) -> None:
     """Wait for the "Ready on" line, which the log has once for each start in the same folder."""
-    log = deck.var / "up.log"
+    log = server.var / "up.log"
     wait_until(
         lambda: log.read_text().count("Ready on") >= starts,
         seconds=READY_SECONDS,
@@ -116,35 +116,35 @@ def socket_folders(var: Path) -> list[str]:
     return [note.read_text()] if note.exists() else []
 
 
-def test_a_deck_that_was_stopped_or_killed_leaves_nothing_running_and_finds_everything(
+def test_a_server_that_was_stopped_or_killed_leaves_nothing_running_and_finds_everything(
     tmp_path: Path,
 ) -> None:
     port = free_port()
-    with ready_deck(tmp_path, port) as deck:
-        deck.post("/api/v1/runs", {"kind": "outside", "name": "before-the-stop"})
-        wait_until_every_part_is_ready(deck)
-        assert "createsuperuser" in deck.log()
+    with ready_server(tmp_path, port) as server:
+        server.post("/api/v1/runs", {"kind": "outside", "name": "before-the-stop"})
+        wait_until_every_part_is_ready(server)
+        assert "createsuperuser" in server.log()
         sockets = socket_folders(tmp_path)
         asked_at = time.monotonic()
-        deck.process.send_signal(signal.SIGTERM)
+        server.process.send_signal(signal.SIGTERM)
 
         # Each part has at most five seconds, one after the other.
-        assert deck.process.wait(60) == 0
+        assert server.process.wait(60) == 0
         assert time.monotonic() - asked_at < 30
     wait_until(lambda: not living(tmp_path), seconds=60, what="nothing lives")
     assert not Path(sockets[0]).exists()
     assert not (tmp_path / "run" / "services.json").exists()
 
-    with ready_deck(tmp_path, port) as deck:
-        wait_until_every_part_is_ready(deck, starts=2)
-        assert deck.get("/api/v1/runs/before-the-stop")["kind"] == "outside"
-        deck.post("/api/v1/runs", {"kind": "outside", "name": "before-the-kill"})
-        deck.process.kill()
-        deck.process.wait()
+    with ready_server(tmp_path, port) as server:
+        wait_until_every_part_is_ready(server, starts=2)
+        assert server.get("/api/v1/runs/before-the-stop")["kind"] == "outside"
+        server.post("/api/v1/runs", {"kind": "outside", "name": "before-the-kill"})
+        server.process.kill()
+        server.process.wait()
         wait_until(lambda: not living(tmp_path), seconds=30, what="no process is left")
 
-    with ready_deck(tmp_path, port, RAY_ADDRESS=NO_RAY) as deck:
-        names = {run["name"] for run in deck.get("/api/v1/runs")["results"]}
+    with ready_server(tmp_path, port, RAY_ADDRESS=NO_RAY) as server:
+        names = {run["name"] for run in server.get("/api/v1/runs")["results"]}
         assert names == {"before-the-stop", "before-the-kill"}
 
 
@@ -152,27 +152,27 @@ def test_the_commands_that_are_printed_work_in_another_terminal(tmp_path: Path) 
     var = tmp_path / "a folder's name"
     var.mkdir()
     copy_database(var / "postgres")
-    with ready_deck(var, free_port(), RAY_ADDRESS=NO_RAY) as deck:
-        wait_until_every_part_is_ready(deck)
-        printed = re.search(r"^  (.+ createsuperuser)$", deck.log(), re.MULTILINE)
-        assert printed is not None, deck.log()
+    with ready_server(var, free_port(), RAY_ADDRESS=NO_RAY) as server:
+        wait_until_every_part_is_ready(server)
+        printed = re.search(r"^  (.+ createsuperuser)$", server.log(), re.MULTILINE)
+        assert printed is not None, server.log()
         in_a_shell(
             f"{printed[1]} --noinput --username ada --email ada@example.org",
             DJANGO_SUPERUSER_PASSWORD="a-password-for-tests",
         )
         link = in_a_shell(printed[1].replace("createsuperuser", "login_link ada"))
 
-        assert link.startswith(f"{deck.url}/login/once#")
+        assert link.startswith(f"{server.url}/login/once#")
         with httpx.Client() as browser:
             assert redeem(browser, link).status_code == 302
-            known = browser.get(f"{deck.url}/api/v1/session").json()
+            known = browser.get(f"{server.url}/api/v1/session").json()
             assert (known["username"], known["role"]) == ("ada", "admin")
 
 
 def test_each_part_that_dies_comes_back(tmp_path: Path) -> None:
     copy_database(tmp_path / "postgres")
-    with ready_deck(tmp_path, free_port(), RAY_ADDRESS=NO_RAY) as deck:
-        wait_until_every_part_is_ready(deck)
+    with ready_server(tmp_path, free_port(), RAY_ADDRESS=NO_RAY) as server:
+        wait_until_every_part_is_ready(server)
         for words in [
             ("config.web",),
             ("celery", "worker"),
@@ -180,21 +180,21 @@ def test_each_part_that_dies_comes_back(tmp_path: Path) -> None:
             ("valkey-server",),
             ("/postgres", "-D"),
         ]:
-            first = deck.children(*words)[0]
+            first = server.children(*words)[0]
             os.kill(first, signal.SIGKILL)
             wait_until(
                 lambda words=words, first=first: (
-                    first not in deck.children(*words) and deck.children(*words)
+                    first not in server.children(*words) and server.children(*words)
                 ),
                 seconds=60,
                 what=f"{words} runs again",
             )
-        wait_until(deck.is_ready, seconds=60, what="the deck is ready again")
-        assert deck.log().count("; restarting ") == 5
-        assert "Traceback" not in deck.log()
+        wait_until(server.is_ready, seconds=60, what="the server is ready again")
+        assert server.log().count("; restarting ") == 5
+        assert "Traceback" not in server.log()
 
 
-def test_a_connection_waits_while_the_web_process_starts_again(shared: Deck) -> None:
+def test_a_connection_waits_while_the_web_process_starts_again(shared: Server) -> None:
     wait_until_every_part_is_ready(shared)
     web = shared.children("config.web")[0]
     os.kill(web, signal.SIGKILL)
@@ -203,7 +203,7 @@ def test_a_connection_waits_while_the_web_process_starts_again(shared: Deck) -> 
     assert shared.get("/api/v1/runs")["results"] == []
 
 
-def test_two_decks_never_share_a_folder(shared: Deck) -> None:
+def test_two_servers_never_share_a_folder(shared: Server) -> None:
     message = refused(shared.var, free_port())
 
     assert f"process {shared.process.pid}" in message
@@ -231,7 +231,7 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
         ({"ROLLDECK_AUTH": "required", "ROLLDECK_DEBUG": "1"}, "ROLLDECK_DEBUG"),
     ],
 )
-def test_a_deck_that_the_network_could_misuse_does_not_start(
+def test_a_server_that_the_network_could_misuse_does_not_start(
     tmp_path: Path, more: dict[str, str], wanted: str
 ) -> None:
     assert wanted in refused(tmp_path, free_port(), ROLLDECK_HOST="0.0.0.0", **more)
@@ -249,13 +249,13 @@ def test_a_bootstrap_token_that_is_too_short_is_refused(tmp_path: Path) -> None:
     assert "16" in refused(tmp_path, free_port(), ROLLDECK_BOOTSTRAP_TOKEN="short")
 
 
-def test_secrets_are_for_this_user_only(shared: Deck) -> None:
+def test_secrets_are_for_this_user_only(shared: Server) -> None:
     for name in ("secret_key", "run/services.json"):
         assert (shared.var / name).stat().st_mode & 0o077 == 0
     assert ADMIN_TOKEN not in shared.log()
 
 
-def test_servers_of_ones_own_replace_ours(shared: Deck, tmp_path: Path) -> None:
+def test_servers_of_ones_own_replace_ours(shared: Server, tmp_path: Path) -> None:
     folder, database = socket_folders(shared.var)[0], f"second_{uuid4().hex[:6]}"
     server = f"postgresql:///postgres?host={folder}&user=rolldeck"
     with psycopg.connect(server, autocommit=True) as connection:
@@ -266,7 +266,7 @@ def test_servers_of_ones_own_replace_ours(shared: Deck, tmp_path: Path) -> None:
         "RAY_ADDRESS": NO_RAY,
         "ROLLDECK_WEB_WORKERS": "2",
     }
-    with ready_deck(tmp_path, free_port(), **own) as second:
+    with ready_server(tmp_path, free_port(), **own) as second:
         wait_until_every_part_is_ready(second)
         second.post("/api/v1/runs", {"kind": "outside", "name": "elsewhere"})
 
@@ -276,7 +276,7 @@ def test_servers_of_ones_own_replace_ours(shared: Deck, tmp_path: Path) -> None:
         assert shared.get("/api/v1/runs")["results"] == []
 
 
-def test_a_body_that_is_too_large_gets_its_answer(shared: Deck) -> None:
+def test_a_body_that_is_too_large_gets_its_answer(shared: Server) -> None:
     answer = shared.http.post("/api/v1/runs", content=b"x" * 3_000_000)
 
     assert (answer.status_code, answer.json()["code"]) == (413, "too_large")

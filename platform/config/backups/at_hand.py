@@ -7,7 +7,7 @@ from django.conf import settings
 from django.db import connections
 
 from config import env
-from config.embedded.folders import DeckRunning, Folders
+from config.embedded.folders import Folders, ServerRunning
 from config.embedded.postgres import Postgres
 from config.settings.connections import database
 
@@ -20,7 +20,7 @@ def database_at_hand(*, alone: bool) -> Iterator[None]:
         alone: Fail if a server runs on the folder, and keep others from starting.
 
     Raises:
-        DeckRunning: If a server runs on the folder and `alone` is true.
+        ServerRunning: If a server runs on the folder and `alone` is true.
         StartFailed: If the embedded database cannot start.
     """
     folders = Folders(settings.ROLLDECK_VAR)
@@ -29,7 +29,7 @@ def database_at_hand(*, alone: bool) -> Iterator[None]:
         undo.callback(connections.close_all)
         try:
             undo.enter_context(folders.lock())
-        except DeckRunning:
+        except ServerRunning:
             if alone:
                 raise
         else:

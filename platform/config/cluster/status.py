@@ -34,7 +34,7 @@ from config.versions import versions
 from rollouts import jobs
 from rollouts.control.queries.machines import machine_cordons
 from rollouts.control.queries.page_cursor import workers_by_node
-from runs.deployment import queries as deck
+from runs.deployment import queries as deployment
 from runs.deployment.models.process_heartbeats import ProcessHeartbeat
 
 P = TypeVar("P", bound=Part)
@@ -145,7 +145,7 @@ def _cluster(
             for node, node_id, run, workers in workers_by_node()
         ],
         cordons=machine_cordons(),
-        growth=deck.growth(
+        growth=deployment.growth(
             keep_free_bytes=settings.ROLLDECK_MIN_FREE_DISK_BYTES, now=timezone.now()
         ),
         versions=versions(),

@@ -18,7 +18,7 @@ from config.embedded.children import Child, Command, StartFailed
 from config.embedded.folders import Folders
 from config.embedded.services import Services, manage_command
 
-DECK_STARTS_WITHIN_SECONDS: Final = 120.0
+SERVER_STARTS_WITHIN_SECONDS: Final = 120.0
 LOOK_EVERY_SECONDS: Final = 0.5
 TRAINER_AGAIN_AFTER_SECONDS: Final = 1.0
 # Enough for a loaded machine to start Python and torch, and to find a restarted web process.
@@ -73,8 +73,8 @@ class Demo:
             self._stop()
 
     def _start(self) -> tuple[Child, Scenario]:
-        deck = self._child("deck", "manage.py", "up", stop_seconds=20.0)
-        self._wait_for(deck)
+        server = self._child("server", "manage.py", "up", stop_seconds=20.0)
+        self._wait_for(server)
         services = Services.from_file(self._folders.services)
         services.adopt()
         self._environment = services.child_environment(
@@ -82,13 +82,13 @@ class Demo:
         )
         scenario = self._prepare()
         self._view.say(f"Run {scenario.run_name} is launched; starting its trainer")
-        return deck, scenario
+        return server, scenario
 
     def _prepare(self) -> Scenario:
         preset = "" if self._config else self._subject.preset
         return prepare(preset=preset, config=self._config, now=timezone.now())
 
-    def _watch(self, deck: Child, scenario: Scenario) -> str:
+    def _watch(self, server: Child, scenario: Scenario) -> str:
         reader = ProgressReader(scenario.run_id, self._subject.learning(scenario.run_id))
         trainer = _Trainer(self._child, self._subject.trainer, scenario)
         report = _Report(self._view, limit_seconds=self._limit_seconds)
@@ -96,8 +96,8 @@ class Demo:
         with self._view as view:
             view.say(f"Further login links: {manage_command('login_link', USER_NAME)}")
             while True:
-                if deck.exit_code is not None:
-                    raise StartFailed(f"the server has ended:\n{deck.last_lines()}")
+                if server.exit_code is not None:
+                    raise StartFailed(f"the server has ended:\n{server.last_lines()}")
                 trainer.keep_running()
                 progress = reader.read(now=timezone.now())
                 if progress is not None:
@@ -116,13 +116,13 @@ class Demo:
                     return report.missing
                 time.sleep(LOOK_EVERY_SECONDS)
 
-    def _wait_for(self, deck: Child) -> None:
+    def _wait_for(self, server: Child) -> None:
         """Show the server's own lines until it is ready."""
-        deadline = time.monotonic() + DECK_STARTS_WITHIN_SECONDS
+        deadline = time.monotonic() + SERVER_STARTS_WITHIN_SECONDS
         shown = 0
         while True:
-            ended = deck.exit_code is not None
-            lines = deck.logged().splitlines()
+            ended = server.exit_code is not None
+            lines = server.logged().splitlines()
             for line in lines[shown:]:
                 self._view.say(line)
                 if line.startswith(READY_WORDS):

@@ -13,7 +13,7 @@ from config.embedded.children import StartFailed
 MAX_SOCKET_FOLDER_BYTES: Final = 40
 
 
-class DeckRunning(StartFailed):
+class ServerRunning(StartFailed):
     """Another server uses this data folder."""
 
 
@@ -38,7 +38,7 @@ class Folders:
         """Lock this folder and return the open lock file; closing it releases the lock.
 
         Raises:
-            DeckRunning: If another process holds the lock; the message has its process id.
+            ServerRunning: If another process holds the lock; the message has its process id.
         """
         path = self.run / "lock"
         held = path.open("a+", encoding="ascii")
@@ -47,7 +47,7 @@ class Folders:
         except BlockingIOError:
             held.close()
             pid = path.read_text(encoding="ascii").strip() or "unknown"
-            raise DeckRunning(
+            raise ServerRunning(
                 f"a server already runs on {self.var} (process {pid}); stop it, or set another "
                 "ROLLDECK_VAR and ROLLDECK_PORT for this one"
             ) from None

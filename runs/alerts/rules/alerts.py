@@ -178,7 +178,7 @@ class Condition:
     @property
     def key(self) -> str:
         """Return the key that identifies the condition across checks."""
-        return f"{self.kind}:{self.run_id or 'deck'}:{self.subject[:SUBJECT_LENGTH]}"
+        return f"{self.kind}:{self.run_id or 'server'}:{self.subject[:SUBJECT_LENGTH]}"
 
     @property
     def weight(self) -> Severity:

@@ -129,7 +129,7 @@ class AlertMessage(Struct, frozen=True, kw_only=True):
 
     change: Change
     at: datetime
-    deck: str
+    platform_url: str
     """URL of the deployment."""
     text: str
     """One-line summary, under the key that chat systems read. `&`, `<` and `>` are escaped as

@@ -18,7 +18,7 @@ def letter(told: AlertMessage, *, delivery: int, place: str) -> AlertEmail:
         place: Name of the deployment; empty for its URL.
     """
     alert = told.alert
-    host = urlsplit(told.deck).hostname or "rolldeck"
+    host = urlsplit(told.platform_url).hostname or "rolldeck"
     lines = [
         f"{alert.title}: {visible(alert.message)}",
         f"{alert.severity}, {told.change} {told.at:%Y-%m-%d %H:%M:%S} UTC",
@@ -29,7 +29,7 @@ def letter(told: AlertMessage, *, delivery: int, place: str) -> AlertEmail:
         "",
         told.url,
     ]
-    subject = f"[{place or told.deck}] {alert.severity} {told.change}: {alert.message}"
+    subject = f"[{place or told.platform_url}] {alert.severity} {told.change}: {alert.message}"
     return AlertEmail(
         subject=" ".join(visible(subject).split())[:_SUBJECT_LENGTH],
         text="\n".join(lines) + "\n",

@@ -158,14 +158,14 @@ def _delivery(
 
 
 def _message(row: AlertRow, change: str, *, now: datetime) -> AlertMessage:
-    deck = settings.ROLLDECK_PUBLIC_URL
-    where = settings.ROLLDECK_DEPLOYMENT or deck
+    platform_url = settings.ROLLDECK_PUBLIC_URL
+    where = settings.ROLLDECK_DEPLOYMENT or platform_url
     return AlertMessage(
         change=change,  # type: ignore[arg-type]
         at=now,
-        deck=deck,
+        platform_url=platform_url,
         text=rules.chat_text(f"[{where}] {row.severity} {change}: {row.message}"),
-        url=f"{deck}/alerts?alert={row.id}" if row.id else f"{deck}/settings",
+        url=f"{platform_url}/alerts?alert={row.id}" if row.id else f"{platform_url}/settings",
         alert=row,
     )
 

@@ -43,7 +43,7 @@ class GlobalTopicRule:
     """Not read while all pages that watch it are hidden."""
 
 
-DECK_TOPICS: Final[dict[str, GlobalTopicRule]] = {
+SERVER_TOPICS: Final[dict[str, GlobalTopicRule]] = {
     DECK: GlobalTopicRule(hears=None),
     ALERTS: GlobalTopicRule(hears=frozenset({"alerts"})),
     AUDIT: GlobalTopicRule(hears=frozenset({"events"}), is_seen_only=True),
@@ -77,4 +77,4 @@ def frame_topic(key: str) -> str:
 
 def rule_of(key: str) -> GlobalTopicRule | None:
     """Return the rule of a deployment topic; None for a topic of a run."""
-    return DECK_TOPICS.get(frame_topic(key))
+    return SERVER_TOPICS.get(frame_topic(key))

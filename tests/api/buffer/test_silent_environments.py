@@ -11,8 +11,8 @@ from rollouts.diagnosis.queries.pipelines import diagnosis_of
 from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Environment, Run
 from runs.lifecycle.rules.registration import SEEN_EVERY, SILENT_AFTER
+from tests.api.buffer.outside_run import OutsideRun, make_mixed_run
 from tests.api.buffer.stock_server import Server
-from tests.api.buffer.words_deck import Deck, make_mixed_deck
 from tests.buffer_factories import ENVIRONMENT, REGISTRATION, group
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -20,9 +20,9 @@ BASE = "/atropos/words"
 
 
 @pytest.fixture
-def deck() -> Deck:
+def outside() -> OutsideRun:
     """A run with two environments."""
-    return make_mixed_deck()
+    return make_mixed_run()
 
 
 def silence(env_id: int, seconds: float) -> datetime:
@@ -31,16 +31,16 @@ def silence(env_id: int, seconds: float) -> datetime:
     return at
 
 
-def connected(deck: Deck) -> list[bool]:
-    return [row["connected"] for row in deck.get("environments")["results"]]
+def connected(outside: OutsideRun) -> list[bool]:
+    return [row["connected"] for row in outside.get("environments")["results"]]
 
 
 def seen_at(env_id: int) -> datetime:
     return Environment.objects.get(env_id=env_id).last_seen_at
 
 
-def ask(deck: Deck, env_id: int) -> Any:
-    answer = deck.client.get(f"{BASE}/status-env?env_id={env_id}")
+def ask(outside: OutsideRun, env_id: int) -> Any:
+    answer = outside.client.get(f"{BASE}/status-env?env_id={env_id}")
     assert answer.status_code == 200
     return answer.json()
 
@@ -49,43 +49,45 @@ LONG = SILENT_AFTER.total_seconds() + 1
 
 
 @pytest.mark.parametrize("call", ["status", "push", "list"])
-def test_a_silent_environment_is_disconnected_until_its_next_call(deck: Deck, call: str) -> None:
+def test_a_silent_environment_is_disconnected_until_its_next_call(
+    outside: OutsideRun, call: str
+) -> None:
     silence(1, LONG)
-    assert connected(deck) == [True, False]
+    assert connected(outside) == [True, False]
 
     if call == "status":
-        ask(deck, 1)
+        ask(outside, 1)
     elif call == "push":
-        deck.push(env_id=1)
+        outside.push(env_id=1)
     else:
-        deck.post(f"{BASE}/scored_data_list", [group(env_id=1), group(env_id=1)])
+        outside.post(f"{BASE}/scored_data_list", [group(env_id=1), group(env_id=1)])
 
-    assert connected(deck) == [True, True]
+    assert connected(outside) == [True, True]
     assert datetime.now(UTC) - seen_at(1) < timedelta(seconds=60)
 
 
-def test_no_batch_waits_for_the_minimum_of_a_silent_environment(deck: Deck) -> None:
+def test_no_batch_waits_for_the_minimum_of_a_silent_environment(outside: OutsideRun) -> None:
     Environment.objects.filter(env_id=1).update(min_batch_allocation=0.5)
-    deck.push(mark=1, env_id=0)
-    deck.push(mark=2, env_id=0)
-    assert deck.next() is None
+    outside.push(mark=1, env_id=0)
+    outside.push(mark=2, env_id=0)
+    assert outside.next() is None
 
     silence(1, LONG)
-    assert deck.next() is not None
+    assert outside.next() is not None
 
 
-def test_a_silent_environment_has_no_weight_in_the_shares_of_others(deck: Deck) -> None:
-    before = ask(deck, 0)["env_weight"]
+def test_a_silent_environment_has_no_weight_in_the_shares_of_others(outside: OutsideRun) -> None:
+    before = ask(outside, 0)["env_weight"]
     silence(1, LONG)
 
-    assert ask(deck, 0)["env_weight"] == 1.0 > before
+    assert ask(outside, 0)["env_weight"] == 1.0 > before
 
 
-def test_last_seen_at_is_renewed_at_most_once_in_15_seconds(deck: Deck) -> None:
+def test_last_seen_at_is_renewed_at_most_once_in_15_seconds(outside: OutsideRun) -> None:
     recent = silence(0, SEEN_EVERY.total_seconds() - 5)
     with CaptureQueriesContext(connection) as queries:
-        deck.push(env_id=0)
-        ask(deck, 0)
+        outside.push(env_id=0)
+        ask(outside, 0)
 
     assert seen_at(0) == recent
     assert not [one for one in queries if 'UPDATE "runs_environment"' in one["sql"]]

@@ -187,7 +187,7 @@ def test_tokens_are_revoked_and_runs_exported_with_a_trace(ada: Client) -> None:
     )
 
 
-def test_the_admin_says_which_deck_it_is_and_leads_to_the_dashboard(
+def test_the_admin_says_which_server_it_is_and_leads_to_the_dashboard(
     ada: Client, settings: Settings
 ) -> None:
     settings.ROLLDECK_DEPLOYMENT, settings.ROLLDECK_DEPLOYMENT_COLOUR = "lab cluster 3", "danger"

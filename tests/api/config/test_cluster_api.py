@@ -245,13 +245,13 @@ class TestRay:
         assert ray["problem"] == "no answer"
 
 
-def test_the_deck_says_which_one_it_is(client: Client, settings: Settings) -> None:
+def test_the_server_says_which_one_it_is(client: Client, settings: Settings) -> None:
     settings.ROLLDECK_DEPLOYMENT = "staging"
     client.force_login(make_user(role="admin"))
 
-    deck = client.get("/api/v1/server").json()
+    server = client.get("/api/v1/server").json()
 
-    assert (deck["deployment"], deck["auth"], deck["time_zone"]) == ("staging", "open", "UTC")
-    assert deck["password_address"] == "/admin/password_change/"
+    assert (server["deployment"], server["auth"], server["time_zone"]) == ("staging", "open", "UTC")
+    assert server["password_address"] == "/admin/password_change/"
     machine = client.get("/api/v1/server", headers=bearer("trainer"))
     assert machine.status_code == 200

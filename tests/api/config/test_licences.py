@@ -34,7 +34,7 @@ def test_each_package_is_told_with_its_version_and_licence(
     assert [row["name"] for row in found["results"] if row["part"] == "dashboard"] == ["react"]
 
 
-def test_a_deck_whose_dashboard_was_not_built_lists_the_server(
+def test_a_server_whose_dashboard_was_not_built_lists_the_server(
     client: Client, settings: Settings, tmp_path: Path
 ) -> None:
     settings.FRONTEND_DIST = tmp_path

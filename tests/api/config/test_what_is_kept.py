@@ -81,7 +81,7 @@ def test_archives_are_the_files_that_are_there(
 def test_the_last_backup_is_told(client: Client) -> None:
     assert kept(client)["backed_up_at"] is None
     record_event(
-        run_id=None, kind="deck_backed_up", message="backed up", actor="somebody", now=NOON
+        run_id=None, kind="server_backed_up", message="backed up", actor="somebody", now=NOON
     )
 
     assert kept(client)["backed_up_at"] == NOON.isoformat().replace("+00:00", "Z")

@@ -28,7 +28,7 @@ PUSH: Final = "/atropos/packed/scored_data"
 TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
-class Deck(NamedTuple):
+class Server(NamedTuple):
     """A running server with an administrator's headers."""
 
     web: WebProcess
@@ -36,9 +36,9 @@ class Deck(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def deck(
+def server(
     django_db_setup: None, django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Deck]:
+) -> Iterator[Server]:
     log = tmp_path_factory.mktemp("packed") / "web.log"
     with django_db_blocker.unblock():
         try:
@@ -47,22 +47,22 @@ def deck(
                 for path, what in (("register", REGISTRATION), ("register-env", ENVIRONMENT)):
                     url = f"{running.url}/atropos/packed/{path}"
                     httpx.post(url, json=what, timeout=30).raise_for_status()
-                yield Deck(running, bearer("admin"))
+                yield Server(running, bearer("admin"))
         finally:
             delete_rows()
             connection.close()
 
 
-def cpu_seconds(deck: Deck) -> float:
+def cpu_seconds(server: Server) -> float:
     """Return the server's processor time so far."""
-    words = Path(f"/proc/{deck.web.process.pid}/stat").read_text().rpartition(")")[2].split()
+    words = Path(f"/proc/{server.web.process.pid}/stat").read_text().rpartition(")")[2].split()
     return (int(words[11]) + int(words[12])) / TICKS
 
 
-def send(deck: Deck, path: str, encoding: str, size: int, **headers: str) -> httpx.Response:
+def send(server: Server, path: str, encoding: str, size: int, **headers: str) -> httpx.Response:
     unit = EMPTY[encoding]
     return httpx.post(
-        deck.web.url + path,
+        server.web.url + path,
         content=unit * (size // len(unit)),
         headers={"Content-Type": "application/json", "Content-Encoding": encoding, **headers},
         timeout=60,
@@ -72,41 +72,41 @@ def send(deck: Deck, path: str, encoding: str, size: int, **headers: str) -> htt
 @pytest.mark.django_db
 @pytest.mark.parametrize("encoding", EMPTY)
 @pytest.mark.parametrize("size", [2 * MIB, 4 * MIB, 32 * MIB - 20])
-def test_empty_members_cost_little(deck: Deck, encoding: str, size: int) -> None:
-    before = cpu_seconds(deck)
-    refused = send(deck, PUSH, encoding, size)
+def test_empty_members_cost_little(server: Server, encoding: str, size: int) -> None:
+    before = cpu_seconds(server)
+    refused = send(server, PUSH, encoding, size)
 
     assert (refused.status_code, refused.json()["code"]) == (413, "too_large")
     assert refused.json()["errors"][0]["field"] == "body"
-    assert cpu_seconds(deck) - before < 1.0
+    assert cpu_seconds(server) - before < 1.0
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("path", ["/api/v1/runs/packed/trainers", "/api/v1/runs", "/api/v1/tokens"])
-def test_a_body_without_credentials_is_not_unpacked(deck: Deck, path: str) -> None:
+def test_a_body_without_credentials_is_not_unpacked(server: Server, path: str) -> None:
     # A bomb within the limits, which would decompress to 200 MiB.
     bomb = zstandard.compress(os.urandom(2 * MIB) + bytes(198 * MIB))
-    before = cpu_seconds(deck)
+    before = cpu_seconds(server)
     headers = {"Content-Type": "application/json", "Content-Encoding": "zstd"}
-    answers = [httpx.post(deck.web.url + path, content=bomb, headers=headers) for _ in range(10)]
+    answers = [httpx.post(server.web.url + path, content=bomb, headers=headers) for _ in range(10)]
 
     assert {answer.status_code for answer in answers} == {401}
-    assert cpu_seconds(deck) - before < 1.0
-    damaged = httpx.post(deck.web.url + path, content=b"no zstd", headers=headers)
+    assert cpu_seconds(server) - before < 1.0
+    damaged = httpx.post(server.web.url + path, content=b"no zstd", headers=headers)
     assert damaged.status_code == 401
-    known = httpx.post(deck.web.url + path, content=b"no zstd", headers=headers | deck.admin)
+    known = httpx.post(server.web.url + path, content=b"no zstd", headers=headers | server.admin)
     assert (known.status_code, known.json()["code"]) == (400, "invalid")
 
 
 @pytest.mark.django_db
-def test_pushes_go_on_under_an_attack(deck: Deck) -> None:
+def test_pushes_go_on_under_an_attack(server: Server) -> None:
     before = TrajectoryGroup.objects.count()
     over = threading.Event()
 
     def attack(encoding: str) -> set[int]:
         statuses = set()
         while not over.is_set():
-            statuses.add(send(deck, PUSH, encoding, 4 * MIB).status_code)
+            statuses.add(send(server, PUSH, encoding, 4 * MIB).status_code)
         return statuses
 
     with ThreadPoolExecutor(6) as pool:
@@ -116,7 +116,7 @@ def test_pushes_go_on_under_an_attack(deck: Deck) -> None:
                 packed = gzip.compress(body(group(mark=mark)))
                 headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
                 pushed = httpx.post(
-                    deck.web.url + PUSH, content=packed, headers=headers, timeout=10
+                    server.web.url + PUSH, content=packed, headers=headers, timeout=10
                 )
                 assert pushed.status_code == 200, pushed.text
         finally:
@@ -124,4 +124,4 @@ def test_pushes_go_on_under_an_attack(deck: Deck) -> None:
         assert {status for attacker in attackers for status in attacker.result()} == {413}
 
     assert TrajectoryGroup.objects.count() == before + 20
-    assert "Traceback" not in deck.web.log(), deck.web.log()[-5000:]
+    assert "Traceback" not in server.web.log(), server.web.log()[-5000:]

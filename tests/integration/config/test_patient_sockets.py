@@ -134,6 +134,6 @@ async def stuck(connection: PatientSockets) -> int:
     return sizes[-1]
 
 
-def test_a_deck_waits_half_a_minute_and_its_kernel_keeps_little() -> None:
+def test_a_server_waits_half_a_minute_and_its_kernel_keeps_little() -> None:
     assert PING_SECONDS + PATIENCE_SECONDS == 30
     assert KERNEL_BYTES < MEGABYTE / 4

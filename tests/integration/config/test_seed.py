@@ -9,7 +9,7 @@ from django.core.management import call_command
 
 from buffer.items.models.items import Batch, TrajectoryGroup
 from buffer.items.queries.counts import miscounts
-from config.seed import deck
+from config.seed import sample_runs
 from rollouts.control.models.fleets import LogRequest, Recording
 from rollouts.curriculum.models import Evaluation, Lesson
 from runs.alerts.models.alerts import Alert
@@ -22,7 +22,7 @@ from tests.factories import NOON, make_run
 pytestmark = pytest.mark.django_db
 
 
-def test_a_small_deck_has_runs_in_every_state_and_its_ledgers_balance() -> None:
+def test_a_small_server_has_runs_in_every_state_and_its_ledgers_balance() -> None:
     said = StringIO()
     call_command("seed", "--small", "--exit", stdout=said)
 
@@ -59,7 +59,7 @@ def test_a_small_deck_has_runs_in_every_state_and_its_ledgers_balance() -> None:
     again = StringIO()
     call_command("seed", stdout=again)
     assert again.getvalue().startswith("already seeded: seed-atropos-mix")
-    assert deck.present() == sorted(states)
+    assert sample_runs.present() == sorted(states)
 
 
 def test_environments_of_seeded_runs_stay_connected(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,10 +74,10 @@ def test_environments_of_seeded_runs_stay_connected(monkeypatch: pytest.MonkeyPa
         now=NOON,
     )
     later = NOON + SILENT_AFTER + timedelta(seconds=1)
-    monkeypatch.setattr(deck, "_speak", lambda *_, **__: False)
-    monkeypatch.setattr(deck.time, "sleep", lambda _: None)
+    monkeypatch.setattr(sample_runs, "_speak", lambda *_, **__: False)
+    monkeypatch.setattr(sample_runs.time, "sleep", lambda _: None)
 
-    deck.keep_alive([SimpleNamespace()], clock=lambda: later)  # type: ignore[list-item]
+    sample_runs.keep_alive([SimpleNamespace()], clock=lambda: later)  # type: ignore[list-item]
 
     environment.refresh_from_db()
     assert environment.last_seen_at == later

@@ -15,7 +15,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from config.body_limits import Receive, Scope, Send
 from config.celery import app as celery
 from config.tracing import route_of, run_of, trace_jobs, traced
-from tests.deck import wait_until
+from tests.server import wait_until
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 Spans = Callable[[], list[Any]]

@@ -243,7 +243,7 @@ def test_retry_after_is_read_as_seconds_or_as_a_date(
 
 
 @pytest.mark.parametrize(
-    "url", ["localhost:8000", "deck.example", "ftp://deck:8000", "http://", ""]
+    "url", ["localhost:8000", "deck.example", "ftp://server:8000", "http://", ""]
 )
 def test_a_url_without_scheme_or_host_is_refused_at_once_with_an_example(url: str) -> None:
     with pytest.raises(InvalidRequest, match="use the form http://") as refused:

@@ -14,16 +14,16 @@ from config.settings.connections import (  # noqa: TID251 under test
 
 
 def test_a_database_on_a_socket_keeps_its_folder() -> None:
-    entry = database("postgresql:///rolldeck?host=/run/deck&user=deck")
+    entry = database("postgresql:///rolldeck?host=/run/server&user=server")
 
-    assert (entry["HOST"], entry["NAME"], entry["USER"]) == ("/run/deck", "rolldeck", "deck")
+    assert (entry["HOST"], entry["NAME"], entry["USER"]) == ("/run/server", "rolldeck", "server")
 
 
 def test_a_database_on_the_network_keeps_its_port_and_password() -> None:
-    entry = database("postgresql://deck:p%40ss@db.example:5433/runs")
+    entry = database("postgresql://server:p%40ss@db.example:5433/runs")
 
     assert (entry["HOST"], entry["PORT"]) == ("db.example", "5433")
-    assert (entry["USER"], entry["PASSWORD"], entry["NAME"]) == ("deck", "p@ss", "runs")
+    assert (entry["USER"], entry["PASSWORD"], entry["NAME"]) == ("server", "p@ss", "runs")
 
 
 @pytest.mark.parametrize(
@@ -38,24 +38,27 @@ def test_celery_spells_sockets_its_own_way(url: str, broker: str) -> None:
 
 
 def test_payloads_lie_in_files_unless_a_bucket_is_named() -> None:
-    files = payload_storage("", folder=Path("/deck/payloads"))
+    files = payload_storage("", folder=Path("/server/payloads"))
     bucket = payload_storage(
-        "s3://deck/some/where/?endpoint=https://s3.example:9000&region=eu-1", folder=Path("/deck")
+        "s3://server/some/where/?endpoint=https://s3.example:9000&region=eu-1",
+        folder=Path("/server"),
     )
 
-    assert files["OPTIONS"] == {"location": "/deck/payloads"}
+    assert files["OPTIONS"] == {"location": "/server/payloads"}
     assert bucket["OPTIONS"] == {
-        "bucket_name": "deck",
+        "bucket_name": "server",
         "location": "some/where",
         "endpoint_url": "https://s3.example:9000",
         "region_name": "eu-1",
     }
 
 
-@pytest.mark.parametrize("url", ["/payloads", "s3:///prefix", "gs://deck", "s3://deck?acl=public"])
+@pytest.mark.parametrize(
+    "url", ["/payloads", "s3:///prefix", "gs://server", "s3://server?acl=public"]
+)
 def test_other_places_for_payloads_are_refused(url: str) -> None:
     with pytest.raises(InvalidSetting, match="ROLLDECK_PAYLOAD_STORAGE"):
-        payload_storage(url, folder=Path("/deck"))
+        payload_storage(url, folder=Path("/server"))
 
 
 def test_what_ray_prepares_for_fleets_is_a_json_object() -> None:

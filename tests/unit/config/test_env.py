@@ -9,45 +9,45 @@ from config import env
 
 def test_a_secret_may_come_from_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("from a file\n")
-    monkeypatch.setenv("DECK_SECRET", "from the environment")
-    monkeypatch.setenv("DECK_SECRET_FILE", str(tmp_path / "secret"))
+    monkeypatch.setenv("SERVER_SECRET", "from the environment")
+    monkeypatch.setenv("SERVER_SECRET_FILE", str(tmp_path / "secret"))
 
-    assert env.text("DECK_SECRET") == "from a file"
+    assert env.text("SERVER_SECRET") == "from a file"
 
 
 def test_a_missing_variable_has_its_default() -> None:
-    assert env.text("DECK_MISSING", "default") == "default"
-    assert env.integer("DECK_MISSING", 7) == 7
-    assert env.flag("DECK_MISSING", default=True) is True
-    assert env.words("DECK_MISSING", "a, b,,c") == ["a", "b", "c"]
+    assert env.text("SERVER_MISSING", "default") == "default"
+    assert env.integer("SERVER_MISSING", 7) == 7
+    assert env.flag("SERVER_MISSING", default=True) is True
+    assert env.words("SERVER_MISSING", "a, b,,c") == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("value", ["eight", "8.5", "", "-1", "70000"])
 def test_a_number_out_of_range_or_none_at_all_is_refused(
     monkeypatch: pytest.MonkeyPatch, value: str
 ) -> None:
-    monkeypatch.setenv("DECK_PORT", value)
+    monkeypatch.setenv("SERVER_PORT", value)
 
-    with pytest.raises(env.InvalidSetting, match="DECK_PORT"):
-        env.integer("DECK_PORT", 8000, at_least=1, at_most=65535)
+    with pytest.raises(env.InvalidSetting, match="SERVER_PORT"):
+        env.integer("SERVER_PORT", 8000, at_least=1, at_most=65535)
 
 
 def test_a_word_that_is_no_choice_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DECK_AUTH", "closed")
+    monkeypatch.setenv("SERVER_AUTH", "closed")
 
-    with pytest.raises(env.InvalidSetting, match=r"DECK_AUTH is 'closed'.*open, required"):
-        env.choice("DECK_AUTH", "open", of=("open", "required"))
+    with pytest.raises(env.InvalidSetting, match=r"SERVER_AUTH is 'closed'.*open, required"):
+        env.choice("SERVER_AUTH", "open", of=("open", "required"))
 
 
 @pytest.mark.parametrize(("value", "means"), [("1", True), ("Yes", True), ("off", False)])
 def test_a_flag_says_yes_or_no(monkeypatch: pytest.MonkeyPatch, value: str, means: bool) -> None:
-    monkeypatch.setenv("DECK_FLAG", value)
+    monkeypatch.setenv("SERVER_FLAG", value)
 
-    assert env.flag("DECK_FLAG") is means
+    assert env.flag("SERVER_FLAG") is means
 
 
 def test_a_flag_that_says_neither_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DECK_FLAG", "maybe")
+    monkeypatch.setenv("SERVER_FLAG", "maybe")
 
-    with pytest.raises(env.InvalidSetting, match="DECK_FLAG"):
-        env.flag("DECK_FLAG")
+    with pytest.raises(env.InvalidSetting, match="SERVER_FLAG"):
+        env.flag("SERVER_FLAG")

@@ -4,8 +4,8 @@ import threading
 import time
 
 from config.cluster.status_probe import StatusProbe
-from tests.deck import wait_until
 from tests.factories import NOON
+from tests.server import wait_until
 
 
 def soon() -> float:

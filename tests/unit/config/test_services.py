@@ -19,7 +19,7 @@ def test_the_database_is_postgresql_and_waits_for_no_disk() -> None:
         assert connection.vendor == "postgresql"
 
 
-def test_the_database_of_a_deck_keeps_what_it_confirms(tmp_path: Path) -> None:
+def test_the_database_of_a_server_keeps_what_it_confirms(tmp_path: Path) -> None:
     folders = {f"{name}_folder": tmp_path / name for name in ("data", "socket", "log")}
 
     options = Postgres(**folders)._command(Path("bin"), ()).argv

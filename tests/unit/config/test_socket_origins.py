@@ -5,17 +5,17 @@ from pytest_django import Settings
 
 from config.socket_origins import is_own
 
-DECK = "127.0.0.1:8000"
+SERVER = "127.0.0.1:8000"
 
 
 @pytest.fixture(autouse=True)
-def _deck(settings: Settings) -> None:
+def _server(settings: Settings) -> None:
     settings.ALLOWED_HOSTS = ["127.0.0.1", "localhost", "[::1]", "deck.example"]
     settings.ROLLDECK_PUBLIC_URL = "https://deck.example"
     settings.CSRF_TRUSTED_ORIGINS = ["https://other.example:8443", "https://*.lab.example"]
 
 
-def accepts(origin: str | None, *, host: str = DECK, scheme: str = "ws") -> bool:
+def accepts(origin: str | None, *, host: str = SERVER, scheme: str = "ws") -> bool:
     headers = [(b"host", host.encode())]
     if origin is not None:
         headers.append((b"origin", origin.encode()))
@@ -25,17 +25,17 @@ def accepts(origin: str | None, *, host: str = DECK, scheme: str = "ws") -> bool
 @pytest.mark.parametrize(
     ("origin", "host", "scheme"),
     [
-        ("http://127.0.0.1:8000", DECK, "ws"),
+        ("http://127.0.0.1:8000", SERVER, "ws"),
         ("http://[::1]:8000", "[::1]:8000", "ws"),
         ("http://localhost", "localhost:80", "ws"),
         ("https://localhost", "localhost", "wss"),
-        ("https://deck.example", DECK, "ws"),
-        ("https://deck.example:443", DECK, "ws"),
-        ("https://other.example:8443", DECK, "ws"),
-        ("https://a.lab.example", DECK, "ws"),
+        ("https://deck.example", SERVER, "ws"),
+        ("https://deck.example:443", SERVER, "ws"),
+        ("https://other.example:8443", SERVER, "ws"),
+        ("https://a.lab.example", SERVER, "ws"),
     ],
 )
-def test_pages_of_the_deck_are_accepted(origin: str, host: str, scheme: str) -> None:
+def test_pages_of_the_server_are_accepted(origin: str, host: str, scheme: str) -> None:
     assert accepts(origin, host=host, scheme=scheme)
 
 
@@ -70,7 +70,7 @@ def test_a_foreign_host_is_refused_although_its_page_has_the_same_origin() -> No
 
 def test_forwarded_headers_change_nothing() -> None:
     headers = [
-        (b"host", DECK.encode()),
+        (b"host", SERVER.encode()),
         (b"origin", b"https://evil.example"),
         (b"x-forwarded-host", b"evil.example"),
         (b"x-forwarded-proto", b"https"),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from config.embedded.children import Child, Command, StartFailed
-from config.embedded.folders import DeckRunning, Folders
+from config.embedded.folders import Folders, ServerRunning
 from config.embedded.watching import STABLE_SECONDS, Part, Watch, delay_seconds
 from tests.processes import wait_until_gone
 
@@ -155,18 +155,18 @@ def test_a_child_dies_with_its_parent(begin: str, tmp_path: Path) -> None:
     wait_until_gone(pid)
 
 
-def test_a_folder_has_one_deck_at_a_time(tmp_path: Path) -> None:
+def test_a_folder_has_one_server_at_a_time(tmp_path: Path) -> None:
     folders = Folders(tmp_path)
     folders.create()
     held = folders.lock()
 
-    with pytest.raises(DeckRunning, match=f"process {os.getpid()}"):
+    with pytest.raises(ServerRunning, match=f"process {os.getpid()}"):
         folders.lock()
     held.close()
     folders.lock().close()
 
 
-def test_sockets_of_a_killed_deck_are_removed_by_the_next(tmp_path: Path) -> None:
+def test_sockets_of_a_killed_server_are_removed_by_the_next(tmp_path: Path) -> None:
     folders = Folders(tmp_path)
     folders.create()
     left_behind = folders.new_socket_folder()

@@ -5,7 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 from django.utils import timezone
 
-from config.seed import deck
+from config.seed import sample_runs
 from config.seed.scale import LARGE, SMALL
 
 
@@ -25,12 +25,12 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **asked: Any) -> None:
         """Write the missing runs, then simulate their fleets."""
-        there = deck.present()
+        there = sample_runs.present()
         if there:
             self.stdout.write(f"already seeded: {', '.join(there)}")
             return
         scale = SMALL if asked["small"] else LARGE
-        seeded = deck.write(scale=scale, clock=timezone.now, note=self._note)
+        seeded = sample_runs.write(scale=scale, clock=timezone.now, note=self._note)
         self.stdout.write(f"seeded {len(seeded.runs)} runs")
         self.stdout.flush()
         try:
@@ -38,11 +38,11 @@ class Command(BaseCommand):
                 names = " and ".join(fleet.run.name for fleet in seeded.fleets)
                 self.stdout.write(f"simulating the fleets of {names}; Ctrl-C to stop")
                 self.stdout.flush()
-                deck.keep_alive(seeded.fleets, clock=timezone.now)
+                sample_runs.keep_alive(seeded.fleets, clock=timezone.now)
         except KeyboardInterrupt:
             self.stdout.write("ended")
         finally:
-            deck.end(seeded.fleets, now=timezone.now())
+            sample_runs.end(seeded.fleets, now=timezone.now())
 
     def _note(self, name: str) -> None:
         self.stdout.write(f"  {name}")

@@ -12,14 +12,14 @@ from buffer.items.models.items import Tally
 from runs.alerts.models.alerts import Alert
 from runs.alerts.services import conditions
 from runs.lifecycle.models.runs import Run
-from tests.api.buffer.words_deck import Deck, make_deck
+from tests.api.buffer.outside_run import OutsideRun, make_words_run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
-def deck() -> Deck:
-    return make_deck()
+def outside() -> OutsideRun:
+    return make_words_run()
 
 
 def watched(*, at: datetime | None = None) -> dict[str, str]:
@@ -28,89 +28,91 @@ def watched(*, at: datetime | None = None) -> dict[str, str]:
     return dict(Alert.objects.filter(cleared_at=None).values_list("kind", "message"))
 
 
-def test_a_lapsed_lease_is_told_until_somebody_takes_the_batch(deck: Deck) -> None:
-    deck.push(mark=1)
-    deck.push(mark=2)
-    deck.next()
-    deck.lapse()
+def test_a_lapsed_lease_is_told_until_somebody_takes_the_batch(outside: OutsideRun) -> None:
+    outside.push(mark=1)
+    outside.push(mark=2)
+    outside.next()
+    outside.lapse()
     assert watched() == {
         "lease_lapsed": "1 batch of words returned to the queue: the lease expired"
     }
 
-    deck.next()
+    outside.next()
     assert watched() == {}
 
 
-def test_a_quarantined_batch_is_told_until_a_person_decides(deck: Deck) -> None:
-    deck.push(mark=1)
-    deck.push(mark=2)
+def test_a_quarantined_batch_is_told_until_a_person_decides(outside: OutsideRun) -> None:
+    outside.push(mark=1)
+    outside.push(mark=2)
     for _ in range(3):
-        batch = deck.next()
-        deck.lapse()
+        batch = outside.next()
+        outside.lapse()
     found = watched()
 
     assert found == {
         "batch_quarantined": "batch 1 of words is quarantined: its lease expired 3 times"
     }
     assert Alert.objects.get().subject == batch["batch"]["id"]
-    assert deck.decide("release", batch["batch"]["id"]).status_code == 200
+    assert outside.decide("release", batch["batch"]["id"]).status_code == 200
     assert watched() == {}
 
 
-def test_a_quarantined_batch_of_an_archived_run_waits_for_nobody(deck: Deck) -> None:
-    deck.push(mark=1)
-    deck.push(mark=2)
+def test_a_quarantined_batch_of_an_archived_run_waits_for_nobody(outside: OutsideRun) -> None:
+    outside.push(mark=1)
+    outside.push(mark=2)
     for _ in range(3):
-        deck.next()
-        deck.lapse()
+        outside.next()
+        outside.lapse()
     assert [*watched()] == ["batch_quarantined"]
 
-    Run.objects.filter(pk=deck.run.pk).update(archived_at=datetime.now(UTC))
+    Run.objects.filter(pk=outside.run.pk).update(archived_at=datetime.now(UTC))
     assert watched() == {}
 
 
-def test_corrupt_bytes_are_told_once_each_time_they_are_met(deck: Deck) -> None:
+def test_corrupt_bytes_are_told_once_each_time_they_are_met(outside: OutsideRun) -> None:
     for mark in (1, 2):
-        deck.push(mark=mark)
+        outside.push(mark=mark)
     with connection.cursor() as cursor:
         cursor.execute(
             "UPDATE buffer_payload SET content = set_byte(content, 12, get_byte(content, 12) # 1)"
         )
-    deck.next()
+    outside.next()
 
     alert = Alert.objects.get()
-    assert (alert.kind, alert.run_id, alert.times_seen) == ("items_corrupt", deck.run.pk, 1)
+    assert (alert.kind, alert.run_id, alert.times_seen) == ("items_corrupt", outside.run.pk, 1)
     conditions.watch(now=datetime.now(UTC))
     alert.refresh_from_db()
     assert alert.state == "open"
 
 
-def stopped_clock(deck: Deck, **fields: Any) -> datetime:
+def stopped_clock(outside: OutsideRun, **fields: Any) -> datetime:
     """Set the start of the run one hour back, and return the end of that hour."""
     now = datetime.now(UTC)
-    Run.objects.filter(pk=deck.run.pk).update(status_changed_at=now, **fields)
+    Run.objects.filter(pk=outside.run.pk).update(status_changed_at=now, **fields)
     return now + timedelta(hours=1)
 
 
-def test_a_run_into_which_nothing_comes_is_told_and_one_nobody_trains_on(deck: Deck) -> None:
-    at = stopped_clock(deck)
+def test_a_run_into_which_nothing_comes_is_told_and_one_nobody_trains_on(
+    outside: OutsideRun,
+) -> None:
+    at = stopped_clock(outside)
     assert watched(at=at) == {"run_stalled": "words has received no items for more than 10 min"}
 
-    deck.push(mark=1)
-    deck.push(mark=2)
+    outside.push(mark=1)
+    outside.push(mark=2)
     assert [*watched(at=at)] == ["training_stalled"]
-    assert deck.next() is not None
+    assert outside.next() is not None
     assert watched(at=at) == {}
 
 
 def test_a_stall_is_told_only_of_running_runs_and_where_it_is_wanted(
-    deck: Deck, settings: Settings
+    outside: OutsideRun, settings: Settings
 ) -> None:
-    at = stopped_clock(deck)
+    at = stopped_clock(outside)
     settings.ROLLDECK_STALLED_SECONDS = 0
     assert watched(at=at) == {}
     settings.ROLLDECK_STALLED_SECONDS = 600
-    Run.objects.filter(pk=deck.run.pk).update(status="paused")
+    Run.objects.filter(pk=outside.run.pk).update(status="paused")
     assert watched(at=at) == {}
 
 
@@ -130,27 +132,29 @@ def count(run: Run, fate: str, items: int, *, reason: str = "", epoch: int = 1) 
     )
 
 
-def test_data_that_becomes_too_old_is_told_while_it_is_much_of_what_came(deck: Deck) -> None:
-    Run.objects.filter(pk=deck.run.pk).update(epoch=1)
+def test_data_that_becomes_too_old_is_told_while_it_is_much_of_what_came(
+    outside: OutsideRun,
+) -> None:
+    Run.objects.filter(pk=outside.run.pk).update(epoch=1)
     # Of an earlier trainer, and of other reasons: none of it counts.
-    count(deck.run, "dropped", 500, reason="stale_version", epoch=0)
-    count(deck.run, "dropped", 60, reason="zero_variance")
-    count(deck.run, "accepted", 99)
-    count(deck.run, "dropped", 21, reason="stale_version")
+    count(outside.run, "dropped", 500, reason="stale_version", epoch=0)
+    count(outside.run, "dropped", 60, reason="zero_variance")
+    count(outside.run, "accepted", 99)
+    count(outside.run, "dropped", 21, reason="stale_version")
     assert "stale_drops" not in watched()
 
-    count(deck.run, "accepted", 6)
-    count(deck.run, "dropped", 1, reason="stale_age")
+    count(outside.run, "accepted", 6)
+    count(outside.run, "dropped", 1, reason="stale_age")
     said = "words has dropped more than 20 % of its items as stale"
     assert watched()["stale_drops"] == said
 
-    count(deck.run, "accepted", 5)
+    count(outside.run, "accepted", 5)
     assert "stale_drops" not in watched()
 
 
-def test_a_queue_that_takes_no_more_is_told(deck: Deck, settings: Settings) -> None:
+def test_a_queue_that_takes_no_more_is_told(outside: OutsideRun, settings: Settings) -> None:
     settings.ROLLDECK_MAX_QUEUED_GROUPS = 1
-    deck.push(mark=1)
+    outside.push(mark=1)
 
     assert watched()["queue_full"].startswith("words is at its limit of 1 groups")
 

@@ -6,15 +6,15 @@ import pytest
 
 from rollouts.control.models.attempts import WorkerAttempt
 from rollouts.control.models.fleets import Fleet
-from tests.api.buffer.inspect.test_group_lists import Deck, said, scored
+from tests.api.buffer.inspect.test_group_lists import Server, said, scored
 from tests.buffer_factories import body
 from tests.factories import NOON, make_run, make_token
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-class TwoRuns(Deck):
-    """A deck with a second run; its token reads both."""
+class TwoRuns(Server):
+    """A server with a second run; its token reads both."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,32 +37,32 @@ class TwoRuns(Deck):
 
 
 @pytest.fixture
-def deck() -> TwoRuns:
+def server() -> TwoRuns:
     return TwoRuns()
 
 
-def test_prompts_that_both_were_asked_come_first_with_each_runs_scores(deck: TwoRuns) -> None:
+def test_prompts_that_both_were_asked_come_first_with_each_runs_scores(server: TwoRuns) -> None:
     both, alone = said("What is 2 + 2?", "x"), said("Only here", "x")
-    deck.push_to("demo", scored(0.0, 1.0, messages=both), scored(0.0, 0.5, messages=alone))
-    deck.push_to("demo", scored(1.0, 1.0, messages=both))
-    deck.push_to("other", scored(0.0, 0.0, messages=both))
-    deck.digest()
+    server.push_to("demo", scored(0.0, 1.0, messages=both), scored(0.0, 0.5, messages=alone))
+    server.push_to("demo", scored(1.0, 1.0, messages=both))
+    server.push_to("other", scored(0.0, 0.0, messages=both))
+    server.digest()
 
-    first, second = deck.ask("prompts?runs=demo,other")
+    first, second = server.ask("prompts?runs=demo,other")
 
     assert first["excerpt"] == "What is 2 + 2?"
     told = {one["run"]: (one["groups"], one["score_mean"]) for one in first["runs"]}
     assert told == {"demo": (2, 0.75), "other": (1, 0.0)}
     assert [one["run"] for one in second["runs"]] == ["demo"]
     (there,) = [one["newest"] for one in first["runs"] if one["run"] == "other"]
-    found = deck.ask(f"runs/other/groups?prompt={first['prompt']}")
+    found = server.ask(f"runs/other/groups?prompt={first['prompt']}")
     assert [row["id"] for row in found] == [there]
 
 
-def test_costs_say_what_is_known_and_null_of_the_rest(deck: TwoRuns) -> None:
-    deck.push_to("demo", *(scored(0.0, 1.0, mark=mark) for mark in range(2)))
-    deck.batch()
-    deck.batch()
+def test_costs_say_what_is_known_and_null_of_the_rest(server: TwoRuns) -> None:
+    server.push_to("demo", *(scored(0.0, 1.0, mark=mark) for mark in range(2)))
+    server.batch()
+    server.batch()
     fleet_run = make_run(name="fleet", config={"fleet": {"num_gpus_per_worker": 0.5}})
     fleet = Fleet.objects.create(run=fleet_run)
     for worker, seconds in enumerate((100, 300)):
@@ -74,7 +74,7 @@ def test_costs_say_what_is_known_and_null_of_the_rest(deck: TwoRuns) -> None:
             ended_at=NOON.replace(minute=seconds // 60, second=seconds % 60),
         )
 
-    demo, fleeting = deck.ask("run-costs?runs=demo,fleet")
+    demo, fleeting = server.ask("run-costs?runs=demo,fleet")
 
     assert (demo["unit"], demo["ledger"]["accepted"]) == ("groups", 2)
     assert demo["served_tokens"] is not None
@@ -85,8 +85,8 @@ def test_costs_say_what_is_known_and_null_of_the_rest(deck: TwoRuns) -> None:
 
 @pytest.mark.parametrize("path", ["prompts", "run-costs"])
 @pytest.mark.parametrize("runs", ["", ",".join(f"r{n}" for n in range(21))])
-def test_too_few_and_too_many_runs_are_refused(deck: TwoRuns, path: str, runs: str) -> None:
-    answer = deck.http.get(f"/api/v1/{path}?runs={runs}", headers={"Authorization": deck.token})
+def test_too_few_and_too_many_runs_are_refused(server: TwoRuns, path: str, runs: str) -> None:
+    answer = server.http.get(f"/api/v1/{path}?runs={runs}", headers={"Authorization": server.token})
 
     assert answer.status_code == 400
     assert answer.json()["errors"][0]["field"] == "runs"

@@ -10,7 +10,7 @@ from buffer.items.models.items import MixingShare
 from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.services.registry import register_environment
-from tests.api.buffer.words_deck import Deck, make_deck
+from tests.api.buffer.outside_run import OutsideRun, make_words_run
 from tests.buffer_factories import ENVIRONMENT, body
 from tests.factories import make_run, make_user
 
@@ -18,41 +18,41 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
-def deck() -> Deck:
-    return make_deck()
+def outside() -> OutsideRun:
+    return make_words_run()
 
 
-def test_a_preview_shows_the_next_batch_and_takes_nothing(deck: Deck) -> None:
-    deck.push(mark=1)
-    deck.push(mark=2, tokens=9)
-    deck.push(mark=3)
-    before = deck.get("ledger")
+def test_a_preview_shows_the_next_batch_and_takes_nothing(outside: OutsideRun) -> None:
+    outside.push(mark=1)
+    outside.push(mark=2, tokens=9)
+    outside.push(mark=3)
+    before = outside.get("ledger")
 
-    seen = deck.get("batches/preview")
+    seen = outside.get("batches/preview")
 
-    assert deck.get("ledger") == before
+    assert outside.get("ledger") == before
     assert seen["reason"] is None
     assert (seen["items"], seen["sequences"], seen["sizes"]) == (2, 4, {"2": 2})
     assert (seen["composition"], seen["shares"]) == ({"": 4}, {"": 1.0})
     assert seen["padding"] == pytest.approx(1 - (2 * 3 + 2 * 9) / (4 * 9))
     assert seen["oldest_at"] <= seen["newest_at"]
-    batch = deck.next()
+    batch = outside.next()
     assert [item["tokens"][0][0] for item in batch["items"]] == [1, 2]
-    row = deck.get("batches")["results"][0]
+    row = outside.get("batches")["results"][0]
     assert (row["padding"], row["composition"]) == (seen["padding"], seen["composition"])
 
 
-def test_a_preview_says_why_there_is_no_batch(deck: Deck) -> None:
-    deck.push()
-    assert deck.get("batches/preview")["reason"] == "too_few"
-    deck.push(sequences=3)
-    assert deck.get("batches/preview")["reason"] == "no_exact_fill"
-    deck.push()
-    deck.next()
+def test_a_preview_says_why_there_is_no_batch(outside: OutsideRun) -> None:
+    outside.push()
+    assert outside.get("batches/preview")["reason"] == "too_few"
+    outside.push(sequences=3)
+    assert outside.get("batches/preview")["reason"] == "no_exact_fill"
+    outside.push()
+    outside.next()
     for _ in range(2):
-        deck.push()
+        outside.push()
     register_environment(
-        run_id=deck.run.pk,
+        run_id=outside.run.pk,
         desired_name="math",
         weight=1.0,
         max_token_length=64,
@@ -61,20 +61,20 @@ def test_a_preview_says_why_there_is_no_batch(deck: Deck) -> None:
         now=datetime.now(UTC),
     )
 
-    seen = deck.get("batches/preview")
+    seen = outside.get("batches/preview")
 
     assert (seen["reason"], seen["waiting_for"]) == ("waiting_for_minimum", [0])
     assert seen["waits_until"] is not None
     assert not MixingShare.objects.exclude(blocks_since=None).exists()
 
 
-def test_a_preview_names_the_batch_that_came_back(deck: Deck) -> None:
-    deck.push(mark=1)
-    deck.push(mark=2)
-    batch = deck.next()
-    deck.lapse()
+def test_a_preview_names_the_batch_that_came_back(outside: OutsideRun) -> None:
+    outside.push(mark=1)
+    outside.push(mark=2)
+    batch = outside.next()
+    outside.lapse()
 
-    seen = deck.get("batches/preview")
+    seen = outside.get("batches/preview")
 
     assert (seen["retried_batch"], seen["items"]) == (batch["batch"]["id"], 2)
 
@@ -89,23 +89,23 @@ def test_a_run_without_a_trainer_has_no_next_batch() -> None:
     assert (seen["reason"], seen["batch_size"]) == ("unregistered", None)
 
 
-def test_a_fleet_has_no_mixing(deck: Deck) -> None:
+def test_a_fleet_has_no_mixing(outside: OutsideRun) -> None:
     make_run(name="alpha")
 
     for path in ("mixing", "batches/preview"):
-        answer = deck.operator.get(f"/api/v1/runs/alpha/{path}")
+        answer = outside.operator.get(f"/api/v1/runs/alpha/{path}")
         assert (answer.status_code, answer.json()["code"]) == (409, "wrong_kind")
 
 
-def test_mixing_shows_targets_what_was_realised_and_debts(deck: Deck) -> None:
-    deck.push()
-    deck.push()
-    deck.next()
+def test_mixing_shows_targets_what_was_realised_and_debts(outside: OutsideRun) -> None:
+    outside.push()
+    outside.push()
+    outside.next()
     for weight in (3.0, 1.0):
-        deck.post("/atropos/words/register-env", ENVIRONMENT | {"weight": weight})
-    deck.push(env_id=1)
+        outside.post("/atropos/words/register-env", ENVIRONMENT | {"weight": weight})
+    outside.push(env_id=1)
 
-    shown = deck.get("mixing")
+    shown = outside.get("mixing")
 
     assert (shown["batch_size"], shown["dry_deadline_seconds"]) == (4, 30.0)
     rows = {row["env_id"]: row for row in shown["environments"]}
@@ -114,21 +114,21 @@ def test_mixing_shows_targets_what_was_realised_and_debts(deck: Deck) -> None:
     assert (rows[1]["name"], rows[1]["queued_sequences"]) == ("math_1", 2)
 
 
-def change(deck: Deck, content: Any) -> Any:
-    return deck.operator.patch(
+def change(outside: OutsideRun, content: Any) -> Any:
+    return outside.operator.patch(
         "/api/v1/runs/words", data=body(content), content_type="application/json"
     )
 
 
-def test_how_long_a_minimum_may_hold_batches_back_is_set_on_the_run(deck: Deck) -> None:
-    changed = change(deck, {"dry_deadline_seconds": None})
+def test_how_long_a_minimum_may_hold_batches_back_is_set_on_the_run(outside: OutsideRun) -> None:
+    changed = change(outside, {"dry_deadline_seconds": None})
 
     assert (changed.status_code, changed.json()["dry_deadline_seconds"]) == (200, None)
     event = RunEvent.objects.get(kind="settings_changed")
     assert event.details == {"dry_deadline_seconds": {"before": 30.0, "after": None}}
     assert event.actor == "user:olga"
-    assert change(deck, {}).status_code == 200
-    assert change(deck, {"dry_deadline_seconds": None}).status_code == 200
+    assert change(outside, {}).status_code == 200
+    assert change(outside, {"dry_deadline_seconds": None}).status_code == 200
     assert RunEvent.objects.filter(kind="settings_changed").count() == 1
 
 
@@ -136,18 +136,18 @@ def test_how_long_a_minimum_may_hold_batches_back_is_set_on_the_run(deck: Deck) 
     "wrong", [{"dry_deadline_seconds": -1}, {"dry_deadline_seconds": "x"}, {"batch_size": 0}]
 )
 def test_an_impossible_setting_is_refused_and_changes_nothing(
-    deck: Deck, wrong: dict[str, Any]
+    outside: OutsideRun, wrong: dict[str, Any]
 ) -> None:
-    answer = change(deck, wrong)
+    answer = change(outside, wrong)
 
     assert answer.status_code == 400
     assert answer.json()["errors"][0]["field"] == next(iter(wrong))
-    assert Run.objects.get(pk=deck.run.pk).dry_deadline_seconds == 30.0
+    assert Run.objects.get(pk=outside.run.pk).dry_deadline_seconds == 30.0
 
 
-def test_the_settings_of_a_run_that_is_over_are_history(deck: Deck) -> None:
-    Run.objects.filter(pk=deck.run.pk).update(status="stopped")
+def test_the_settings_of_a_run_that_is_over_are_history(outside: OutsideRun) -> None:
+    Run.objects.filter(pk=outside.run.pk).update(status="stopped")
 
-    answer = change(deck, {"dry_deadline_seconds": 1})
+    answer = change(outside, {"dry_deadline_seconds": 1})
 
     assert (answer.status_code, answer.json()["code"]) == (409, "run_over")

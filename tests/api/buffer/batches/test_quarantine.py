@@ -15,7 +15,7 @@ from buffer.items.models.items import Batch, TrajectoryGroup
 from buffer.items.queries.counts import ledger_part, miscounts
 from rolldeck import wire
 from runs.events.models import RunEvent
-from tests.api.buffer.words_deck import Deck, make_deck
+from tests.api.buffer.outside_run import OutsideRun, make_words_run
 from tests.buffer_factories import body, fragment, push
 from tests.factories import bearer, make_run, make_user
 
@@ -23,8 +23,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
-def deck() -> Deck:
-    return make_deck()
+def outside() -> OutsideRun:
+    return make_words_run()
 
 
 def corrupt(group_id: int) -> None:
@@ -39,75 +39,75 @@ def corrupt(group_id: int) -> None:
         assert cursor.rowcount == 1
 
 
-def quarantined(deck: Deck) -> Any:
+def quarantined(outside: OutsideRun) -> Any:
     """Return a batch whose lease has expired three times."""
-    deck.push(mark=1)
-    deck.push(mark=2)
+    outside.push(mark=1)
+    outside.push(mark=2)
     for _ in range(3):
-        batch = deck.next()
+        batch = outside.next()
         assert batch is not None
-        deck.lapse()
+        outside.lapse()
     return batch
 
 
-def test_a_batch_that_lapses_three_times_is_quarantined_with_an_alert(deck: Deck) -> None:
-    batch = quarantined(deck)
+def test_a_batch_that_lapses_three_times_is_quarantined_with_an_alert(outside: OutsideRun) -> None:
+    batch = quarantined(outside)
 
-    assert deck.next() is None
-    (row,) = deck.get("batches")["results"]
+    assert outside.next() is None
+    (row,) = outside.get("batches")["results"]
     assert (row["state"], row["lease_expiries"], row["id"]) == (
         "quarantined",
         3,
         batch["batch"]["id"],
     )
-    ledger = deck.get("ledger")["groups"]
+    ledger = outside.get("ledger")["groups"]
     assert (ledger["quarantined"], ledger["leased"], ledger["balanced"]) == (2, 0, True)
-    assert miscounts(deck.run.pk) == []
+    assert miscounts(outside.run.pk) == []
     alert = RunEvent.objects.get(kind="batch_quarantined")
     assert (alert.level, alert.details["items"]) == ("error", 2)
 
 
-def test_one_batch_in_quarantine_does_not_stop_the_next(deck: Deck) -> None:
-    first = quarantined(deck)
-    deck.push(mark=3)
-    deck.push(mark=4)
+def test_one_batch_in_quarantine_does_not_stop_the_next(outside: OutsideRun) -> None:
+    first = quarantined(outside)
+    outside.push(mark=3)
+    outside.push(mark=4)
 
-    second = deck.next()
+    second = outside.next()
 
     assert second is not None
     assert second["batch"]["ordinal"] == first["batch"]["ordinal"] + 1
     assert [item["tokens"][0][0] for item in second["items"]] == [3, 4]
 
 
-def test_a_released_batch_goes_back_to_the_head_of_the_queue(deck: Deck) -> None:
-    batch = quarantined(deck)
-    deck.push(mark=3)
+def test_a_released_batch_goes_back_to_the_head_of_the_queue(outside: OutsideRun) -> None:
+    batch = quarantined(outside)
+    outside.push(mark=3)
 
-    released = deck.decide("release", batch["batch"]["id"])
+    released = outside.decide("release", batch["batch"]["id"])
 
     assert (released.status_code, released.json()["state"]) == (200, "dropped")
-    assert deck.get("mixing")["environments"][0]["sequences"] == 0
-    again = deck.next()
+    assert outside.get("mixing")["environments"][0]["sequences"] == 0
+    again = outside.next()
     assert again is not None
     assert [item["tokens"][0][0] for item in again["items"]] == [1, 2]
     assert again["batch"]["id"] != batch["batch"]["id"]
-    assert deck.ack(again).status_code == 200
-    assert miscounts(deck.run.pk) == []
-    assert deck.get("ledger")["groups"]["served"] == 2
+    assert outside.ack(again).status_code == 200
+    assert miscounts(outside.run.pk) == []
+    assert outside.get("ledger")["groups"]["served"] == 2
 
 
-def test_a_discarded_batch_is_dropped_as_poison(deck: Deck) -> None:
-    batch = quarantined(deck)
+def test_a_discarded_batch_is_dropped_as_poison(outside: OutsideRun) -> None:
+    batch = quarantined(outside)
 
-    discarded = deck.decide("discard", batch["batch"]["id"])
-    twice = deck.decide("release", batch["batch"]["id"])
+    discarded = outside.decide("discard", batch["batch"]["id"])
+    twice = outside.decide("release", batch["batch"]["id"])
 
     assert discarded.status_code == 200
     assert (twice.status_code, twice.json()["code"]) == (409, "not_quarantined")
-    ledger = deck.get("ledger")["groups"]
+    ledger = outside.get("ledger")["groups"]
     assert (ledger["dropped"], ledger["quarantined"]) == ({"poison": 2}, 0)
-    assert deck.next() is None
-    assert miscounts(deck.run.pk) == []
+    assert outside.next() is None
+    assert miscounts(outside.run.pk) == []
 
 
 @pytest.mark.parametrize(
@@ -115,9 +115,9 @@ def test_a_discarded_batch_is_dropped_as_poison(deck: Deck) -> None:
     [("release", "queued", {"queued": 2}), ("discard", "dropped", {"dropped": {"poison": 2}})],
 )
 def test_an_administrator_decides_in_the_admin(
-    deck: Deck, action: str, state: str, fates: dict[str, Any]
+    outside: OutsideRun, action: str, state: str, fates: dict[str, Any]
 ) -> None:
-    batch = quarantined(deck)["batch"]["id"]
+    batch = quarantined(outside)["batch"]["id"]
     staff = Client()
     staff.force_login(make_user(username="alice", role="admin"))
     person = User.objects.get(username="alice")
@@ -138,14 +138,14 @@ def test_an_administrator_decides_in_the_admin(
 
     assert "not quarantined" in page.content.decode()
     assert set(TrajectoryGroup.objects.values_list("state", flat=True)) == {state}
-    assert fates.items() <= deck.get("ledger")["groups"].items()
+    assert fates.items() <= outside.get("ledger")["groups"].items()
     assert RunEvent.objects.filter(actor="user:alice").count() == 1
 
 
-def test_who_is_not_staff_decides_nothing_in_the_admin(deck: Deck) -> None:
-    batch = quarantined(deck)["batch"]["id"]
+def test_who_is_not_staff_decides_nothing_in_the_admin(outside: OutsideRun) -> None:
+    batch = quarantined(outside)["batch"]["id"]
 
-    answer = deck.operator.post(
+    answer = outside.operator.post(
         "/admin/buffer/batch/", {"action": "discard", "_selected_action": [batch]}
     )
 
@@ -153,13 +153,13 @@ def test_who_is_not_staff_decides_nothing_in_the_admin(deck: Deck) -> None:
     assert Batch.objects.get(pk=batch).state == "quarantined"
 
 
-def test_who_trained_on_a_quarantined_batch_after_all_may_still_say_so(deck: Deck) -> None:
-    batch = quarantined(deck)
+def test_who_trained_on_a_quarantined_batch_after_all_may_still_say_so(outside: OutsideRun) -> None:
+    batch = quarantined(outside)
 
-    assert deck.ack(batch).status_code == 200
+    assert outside.ack(batch).status_code == 200
 
-    assert deck.get("ledger")["groups"]["served"] == 2
-    assert miscounts(deck.run.pk) == []
+    assert outside.get("ledger")["groups"]["served"] == 2
+    assert miscounts(outside.run.pk) == []
 
 
 def test_fragments_are_quarantined_and_released_as_well() -> None:
@@ -199,34 +199,34 @@ def test_fragments_are_quarantined_and_released_as_well() -> None:
 
 
 @pytest.mark.parametrize("stock", [False, True], ids=["by id", "stock"])
-def test_corrupt_bytes_are_never_served(deck: Deck, stock: bool) -> None:
+def test_corrupt_bytes_are_never_served(outside: OutsideRun, stock: bool) -> None:
     for mark in range(3):
-        deck.push(mark=mark)
+        outside.push(mark=mark)
     first = TrajectoryGroup.objects.order_by("id")[0]
     corrupt(first.pk)
 
     if stock:
-        answer = deck.client.get("/atropos/words/batch", headers=deck.trainer)
+        answer = outside.client.get("/atropos/words/batch", headers=outside.trainer)
         items = msgspec.json.decode(answer.content)["batch"]
     else:
-        items = deck.next()["items"]
+        items = outside.next()["items"]
 
     assert [item["tokens"][0][0] for item in items] == [1, 2]
     first.refresh_from_db()
     assert (first.state, first.drop_reason) == ("dropped", "corrupt")
     assert RunEvent.objects.get(kind="items_corrupt").level == "error"
-    assert miscounts(deck.run.pk) == []
-    assert deck.get("mixing")["environments"][0]["sequences"] == 4
+    assert miscounts(outside.run.pk) == []
+    assert outside.get("mixing")["environments"][0]["sequences"] == 4
 
 
-def test_without_another_item_for_a_corrupt_one_there_is_no_batch_yet(deck: Deck) -> None:
-    deck.push(mark=1)
-    deck.push(mark=2)
+def test_without_another_item_for_a_corrupt_one_there_is_no_batch_yet(outside: OutsideRun) -> None:
+    outside.push(mark=1)
+    outside.push(mark=2)
     corrupt(TrajectoryGroup.objects.order_by("id")[1].pk)
 
-    assert deck.next() is None
+    assert outside.next() is None
 
-    assert deck.get("ledger")["groups"]["queued"] == 1
-    deck.push(mark=3)
-    batch = deck.next()
+    assert outside.get("ledger")["groups"]["queued"] == 1
+    outside.push(mark=3)
+    batch = outside.next()
     assert [item["tokens"][0][0] for item in batch["items"]] == [1, 3]

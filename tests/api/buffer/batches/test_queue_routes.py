@@ -11,7 +11,7 @@ from buffer.items.models.items import Batch
 from buffer.items.queries.counts import miscounts
 from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
-from tests.api.buffer.words_deck import Deck, make_deck
+from tests.api.buffer.outside_run import OutsideRun, make_words_run
 from tests.buffer_factories import ENVIRONMENT, arrays, body, fragment, push
 from tests.factories import bearer, make_run
 
@@ -19,26 +19,26 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
-def deck() -> Deck:
+def outside() -> OutsideRun:
     """A run whose batches are four sequences, so twelve may wait."""
-    deck = make_deck()
-    deck.next()
-    joined = deck.post("/atropos/words/register-env", ENVIRONMENT)
+    outside = make_words_run()
+    outside.next()
+    joined = outside.post("/atropos/words/register-env", ENVIRONMENT)
     assert joined.json()["env_id"] == 0
-    return deck
+    return outside
 
 
-def fill(deck: Deck, *, groups: int) -> None:
+def fill(outside: OutsideRun, *, groups: int) -> None:
     for mark in range(groups):
-        deck.push(mark=mark + 1, env_id=0)
+        outside.push(mark=mark + 1, env_id=0)
     # Pacing is judged when an environment asks.
-    assert deck.client.get("/atropos/words/status-env?env_id=0").status_code == 200
+    assert outside.client.get("/atropos/words/status-env?env_id=0").status_code == 200
 
 
-def test_a_queue_within_its_tolerance_holds_nobody(deck: Deck) -> None:
-    fill(deck, groups=2)
+def test_a_queue_within_its_tolerance_holds_nobody(outside: OutsideRun) -> None:
+    fill(outside, groups=2)
 
-    queue = deck.get("queue")
+    queue = outside.get("queue")
 
     assert (queue["paused"], queue["since"], queue["resumes_in_seconds"]) == (False, None, None)
     assert [gate["words"] for gate in queue["gates"]] == [
@@ -47,17 +47,17 @@ def test_a_queue_within_its_tolerance_holds_nobody(deck: Deck) -> None:
     assert queue["unit"] == "sequences"
 
 
-def test_a_pause_says_why_who_since_when_and_for_how_long(deck: Deck) -> None:
-    changed = deck.operator.patch(
+def test_a_pause_says_why_who_since_when_and_for_how_long(outside: OutsideRun) -> None:
+    changed = outside.operator.patch(
         "/api/v1/runs/words",
         data=body({"off_policy_tolerance": 2.0, "reason": "fresher data"}),
         content_type="application/json",
     )
     assert changed.status_code == 200
-    fill(deck, groups=6)
-    assert deck.next() is not None
+    fill(outside, groups=6)
+    assert outside.next() is not None
 
-    queue = deck.get("queue")
+    queue = outside.get("queue")
 
     assert queue["paused"]
     assert queue["gates"][0]["words"] == "queued 8 ≥ tolerance × batch = 2 × 4 = 8"
@@ -70,23 +70,23 @@ def test_a_pause_says_why_who_since_when_and_for_how_long(deck: Deck) -> None:
     assert row["oldest_at"] is not None
 
 
-def test_a_pause_ends_with_its_time(deck: Deck) -> None:
-    fill(deck, groups=6)
-    assert Run.objects.get(pk=deck.run.pk).over_tolerance_at is not None
-    deck.next()
-    deck.ack(deck.next())
-    deck.next()
+def test_a_pause_ends_with_its_time(outside: OutsideRun) -> None:
+    fill(outside, groups=6)
+    assert Run.objects.get(pk=outside.run.pk).over_tolerance_at is not None
+    outside.next()
+    outside.ack(outside.next())
+    outside.next()
 
-    deck.client.get("/atropos/words/status-env?env_id=0")
+    outside.client.get("/atropos/words/status-env?env_id=0")
 
-    assert Run.objects.get(pk=deck.run.pk).over_tolerance_at is None
+    assert Run.objects.get(pk=outside.run.pk).over_tolerance_at is None
 
 
 def test_a_fleet_is_held_by_the_age_of_what_it_would_make() -> None:
     run = make_run(name="alpha", epoch=1, policy_step=0)
     worker, reader = bearer("worker", run=run), bearer("read")
-    deck = Deck(run)
-    pushed = deck.client.post(
+    outside = OutsideRun(run)
+    pushed = outside.client.post(
         "/api/v1/runs/alpha/fragments",
         data=push(*(fragment(number=n, arrays=arrays(4)) for n in range(3))),
         content_type="application/msgpack",
@@ -94,7 +94,7 @@ def test_a_fleet_is_held_by_the_age_of_what_it_would_make() -> None:
     )
     assert pushed.status_code in {200, 201}, pushed.content
 
-    queue = deck.client.get("/api/v1/runs/alpha/queue", headers=reader).json()
+    queue = outside.client.get("/api/v1/runs/alpha/queue", headers=reader).json()
 
     (gate,) = queue["gates"]
     assert gate["rule"] == "staleness"
@@ -103,85 +103,85 @@ def test_a_fleet_is_held_by_the_age_of_what_it_would_make() -> None:
     assert queue["set_by"]["is_initial"]
 
 
-def test_batches_are_read_page_by_page_and_by_state(deck: Deck) -> None:
+def test_batches_are_read_page_by_page_and_by_state(outside: OutsideRun) -> None:
     for mark in range(6):
-        deck.push(mark=mark + 1, env_id=0)
-    first, second, third = served(deck, 3)
+        outside.push(mark=mark + 1, env_id=0)
+    first, second, third = served(outside, 3)
 
-    page = deck.get("batches?limit=2")
-    rest = deck.get(f"batches?limit=2&cursor={page['next']}")
+    page = outside.get("batches?limit=2")
+    rest = outside.get(f"batches?limit=2&cursor={page['next']}")
 
     ids = [first["batch"]["id"], second["batch"]["id"], third["batch"]["id"]]
     assert [row["id"] for row in [*page["results"], *rest["results"]]] == ids[::-1]
-    assert [row["id"] for row in deck.get("batches?state=leased")["results"]] == [ids[-1]]
-    refused = deck.operator.get("/api/v1/runs/words/batches?state=lost")
+    assert [row["id"] for row in outside.get("batches?state=leased")["results"]] == [ids[-1]]
+    refused = outside.operator.get("/api/v1/runs/words/batches?state=lost")
     assert (refused.status_code, refused.json()["errors"][0]["field"]) == (400, "state")
 
 
-def served(deck: Deck, count: int) -> list[Any]:
+def served(outside: OutsideRun, count: int) -> list[Any]:
     """Return batches of which all but the last are confirmed."""
     found: list[Any] = []
     for _ in range(count):
         if found:
-            deck.ack(found[-1])
-        found.append(deck.next())
+            outside.ack(found[-1])
+        found.append(outside.next())
     return found
 
 
-def test_a_batch_shows_its_groups_without_their_bytes(deck: Deck) -> None:
-    fill(deck, groups=2)
-    batch = deck.next()
+def test_a_batch_shows_its_groups_without_their_bytes(outside: OutsideRun) -> None:
+    fill(outside, groups=2)
+    batch = outside.next()
 
-    shown = deck.get(f"batches/{batch['batch']['id']}/items")
+    shown = outside.get(f"batches/{batch['batch']['id']}/items")
 
     assert shown["batch"]["ordinal"] == batch["batch"]["ordinal"]
     assert [row["position"] for row in shown["results"]] == [0, 1]
     first = shown["results"][0]
     assert (first["environment"], first["sequences"], first["tokens"]) == ("math_0", 2, 6)
     assert first["state"] == "leased"
-    missing = deck.operator.get(f"/api/v1/runs/words/batches/{uuid4()}/items")
+    missing = outside.operator.get(f"/api/v1/runs/words/batches/{uuid4()}/items")
     assert missing.status_code == 404
 
 
 @pytest.mark.parametrize("swept", [False, True])
-def test_a_lapsed_batch_may_be_queued_again(deck: Deck, swept: bool) -> None:
-    batch = left_alone(deck, swept=swept)
+def test_a_lapsed_batch_may_be_queued_again(outside: OutsideRun, swept: bool) -> None:
+    batch = left_alone(outside, swept=swept)
 
-    answer = deck.decide("release", batch, reason="the trainer is gone")
+    answer = outside.decide("release", batch, reason="the trainer is gone")
 
     assert (answer.status_code, answer.json()["state"]) == (200, "dropped")
-    assert deck.get("ledger")["groups"]["queued"] == 2
+    assert outside.get("ledger")["groups"]["queued"] == 2
     event = RunEvent.objects.get(kind="batch_released")
     assert (event.actor, event.reason) == ("user:olga", "the trainer is gone")
-    assert miscounts(deck.run.pk) == []
+    assert miscounts(outside.run.pk) == []
 
 
-def test_a_lapsed_batch_may_be_discarded(deck: Deck) -> None:
-    batch = left_alone(deck, swept=True)
+def test_a_lapsed_batch_may_be_discarded(outside: OutsideRun) -> None:
+    batch = left_alone(outside, swept=True)
 
-    assert deck.decide("discard", batch, reason="bad rewards").status_code == 200
+    assert outside.decide("discard", batch, reason="bad rewards").status_code == 200
 
-    assert deck.get("ledger")["groups"]["dropped"] == {"discarded": 2}
+    assert outside.get("ledger")["groups"]["dropped"] == {"discarded": 2}
     assert RunEvent.objects.get(kind="batch_discarded").reason == "bad rewards"
-    assert miscounts(deck.run.pk) == []
+    assert miscounts(outside.run.pk) == []
 
 
 @pytest.mark.parametrize("verb", ["release", "discard"])
-def test_a_batch_that_a_trainer_holds_is_left_to_it(deck: Deck, verb: str) -> None:
-    fill(deck, groups=2)
-    batch = deck.next()["batch"]["id"]
+def test_a_batch_that_a_trainer_holds_is_left_to_it(outside: OutsideRun, verb: str) -> None:
+    fill(outside, groups=2)
+    batch = outside.next()["batch"]["id"]
 
-    answer = deck.decide(verb, batch)
+    answer = outside.decide(verb, batch)
 
     assert (answer.status_code, answer.json()["code"]) == (409, "not_quarantined")
 
 
-def left_alone(deck: Deck, *, swept: bool) -> str:
+def left_alone(outside: OutsideRun, *, swept: bool) -> str:
     """Return the id of a batch with an expired lease; `swept`: already returned to the queue."""
-    fill(deck, groups=2)
-    batch: str = deck.next()["batch"]["id"]
+    fill(outside, groups=2)
+    batch: str = outside.next()["batch"]["id"]
     if swept:
-        deck.lapse()
+        outside.lapse()
     else:
         Batch.objects.update(lease_expires_at=Now() - timedelta(seconds=1))
     return batch

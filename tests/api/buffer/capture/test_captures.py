@@ -31,7 +31,7 @@ def call(key: str = "a", *, prompt: list[int] | None = None, **fields: Any) -> d
     return {**asked, "answers": [answer], **fields}
 
 
-class Deck:
+class Server:
     def __init__(self) -> None:
         self.run: Run = make_run(name="agents", kind="outside", status="running")
         Run.objects.filter(pk=self.run.pk).update(batch_size=2, max_token_len=64)
@@ -54,8 +54,8 @@ class Deck:
 
 
 @pytest.fixture
-def deck() -> Deck:
-    return Deck()
+def server() -> Server:
+    return Server()
 
 
 def stored() -> dict[str, Any]:
@@ -64,12 +64,12 @@ def stored() -> dict[str, Any]:
     return content
 
 
-def test_scored_sessions_become_one_group(deck: Deck) -> None:
-    deck.add("one", call())
-    deck.add("one", call("b", prompt=[1, 2, 3, 4, 9]))
-    deck.add("two", call())
+def test_scored_sessions_become_one_group(server: Server) -> None:
+    server.add("one", call())
+    server.add("one", call("b", prompt=[1, 2, 3, 4, 9]))
+    server.add("two", call())
 
-    scored = deck.score(one=1.0, two=0.0)
+    scored = server.score(one=1.0, two=0.0)
 
     assert scored.json() == {"sequences": 2, "tokens": 6, "dropped": "", "gaps": {}}
     group = stored()
@@ -84,9 +84,9 @@ def test_scored_sessions_become_one_group(deck: Deck) -> None:
     assert (group["epoch"], group["policy_step"]) == (0, 0)
 
 
-def test_a_call_and_a_score_that_come_twice_count_once(deck: Deck) -> None:
-    first, again = deck.add("one", call()), deck.add("one", call())
-    scored, repeated = deck.score(one=1.0), deck.score(one=1.0)
+def test_a_call_and_a_score_that_come_twice_count_once(server: Server) -> None:
+    first, again = server.add("one", call()), server.add("one", call())
+    scored, repeated = server.score(one=1.0), server.score(one=1.0)
 
     assert (first.json(), again.json()) == (
         {"number": 0, "is_new": True},
@@ -96,19 +96,19 @@ def test_a_call_and_a_score_that_come_twice_count_once(deck: Deck) -> None:
     assert TrajectoryGroup.objects.count() == 1
 
 
-def test_a_scored_session_takes_neither_another_score_nor_calls(deck: Deck) -> None:
-    deck.add("one", call())
-    deck.score(one=1.0)
+def test_a_scored_session_takes_neither_another_score_nor_calls(server: Server) -> None:
+    server.add("one", call())
+    server.score(one=1.0)
 
-    for refused in (deck.score(one=0.5), deck.add("one", call("b"))):
+    for refused in (server.score(one=0.5), server.add("one", call("b"))):
         assert (refused.status_code, refused.json()["code"]) == (409, "session_over")
     assert TrajectoryGroup.objects.count() == 1
 
 
-def test_an_unknown_session_is_named_and_nothing_is_scored(deck: Deck) -> None:
-    deck.add("one", call())
+def test_an_unknown_session_is_named_and_nothing_is_scored(server: Server) -> None:
+    server.add("one", call())
 
-    refused = deck.score(one=1.0, other=0.0)
+    refused = server.score(one=1.0, other=0.0)
 
     assert refused.status_code == 404
     assert refused.json()["errors"][0]["field"] == "scores.other"
@@ -116,14 +116,14 @@ def test_an_unknown_session_is_named_and_nothing_is_scored(deck: Deck) -> None:
     assert not TrajectoryGroup.objects.exists()
 
 
-def test_gaps_are_listed_and_alone_make_no_group(deck: Deck) -> None:
+def test_gaps_are_listed_and_alone_make_no_group(server: Server) -> None:
     gap = {"key": "g", "kind": "chat", "gap": "no token ids"}
-    deck.add("one", call())
-    deck.add("one", gap)
-    deck.add("two", gap)
+    server.add("one", call())
+    server.add("one", gap)
+    server.add("two", gap)
 
-    alone = deck.score(two=1.0)
-    both = deck.score(one=1.0, two=0.0)
+    alone = server.score(two=1.0)
+    both = server.score(one=1.0, two=0.0)
 
     assert (alone.status_code, alone.json()["code"]) == (409, "nothing_captured")
     assert both.json()["gaps"] == {"one": ["call 1: no token ids"], "two": ["call 0: no token ids"]}
@@ -153,30 +153,30 @@ def test_gaps_are_listed_and_alone_make_no_group(deck: Deck) -> None:
     ],
 )
 def test_a_bad_call_names_its_field_and_keeps_nothing(
-    deck: Deck, content: dict[str, Any], field: str
+    server: Server, content: dict[str, Any], field: str
 ) -> None:
-    refused = deck.add("one", content)
+    refused = server.add("one", content)
 
     assert refused.status_code in {400, 422}
     assert refused.json()["errors"][0]["field"] == field
     assert not CaptureSession.objects.exists()
 
 
-def test_a_session_is_shown_with_what_its_calls_make(deck: Deck) -> None:
-    deck.add("one", call())
+def test_a_session_is_shown_with_what_its_calls_make(server: Server) -> None:
+    server.add("one", call())
 
-    listed, shown = deck.get("captures").json()["results"], deck.get("captures/one").json()
+    listed, shown = server.get("captures").json()["results"], server.get("captures/one").json()
 
     assert [(row["name"], row["state"], row["calls"]) for row in listed] == [("one", "open", 1)]
     assert shown["sequences"][0]["tokens"] == [1, 2, 3, 4]
     assert shown["gaps"] == []
-    assert deck.get("captures/other").status_code == 404
+    assert server.get("captures/other").status_code == 404
 
 
-def test_a_session_that_nobody_scores_expires_with_an_event(deck: Deck) -> None:
-    deck.add("old", call())
-    deck.add("scored", call())
-    deck.score(scored=1.0)
+def test_a_session_that_nobody_scores_expires_with_an_event(server: Server) -> None:
+    server.add("old", call())
+    server.add("scored", call())
+    server.score(scored=1.0)
     later = datetime.now(UTC) + timedelta(days=2)
 
     assert delete_old_captures(now=later) == 1

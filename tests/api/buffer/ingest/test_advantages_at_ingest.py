@@ -32,7 +32,7 @@ FIELDS: dict[str, Any] = {
 }
 
 
-class Deck:
+class Server:
     """One outside run, as its environment, its trainer and its operator see it."""
 
     def __init__(self) -> None:
@@ -85,8 +85,8 @@ class Deck:
 
 
 @pytest.fixture
-def deck() -> Deck:
-    return Deck()
+def server() -> Server:
+    return Server()
 
 
 def advantages_in(content: bytes, codec: str) -> list[list[float]]:
@@ -94,44 +94,46 @@ def advantages_in(content: bytes, codec: str) -> list[list[float]]:
     return [row.tolist() for row in np.split(rows.values, np.cumsum(rows.lengths)[:-1])]
 
 
-def test_both_settings_are_off_until_an_operator_asks(deck: Deck) -> None:
+def test_both_settings_are_off_until_an_operator_asks(server: Server) -> None:
     sent = body(group(scores=[0.5, 0.5]))
 
-    answer = deck.push_json(sent, group(scores=[0.0, 1.0]))
-    shown = deck.operator.get("/api/v1/runs/demo").json()
+    answer = server.push_json(sent, group(scores=[0.0, 1.0]))
+    shown = server.operator.get("/api/v1/runs/demo").json()
 
     assert "dropped" not in answer
     assert (shown["advantages"], shown["drop_zero_variance"]) == ("", False)
-    assert all(json.loads(content)["advantages"] is None for content in deck.stored())
+    assert all(json.loads(content)["advantages"] is None for content in server.stored())
 
 
-def test_an_operator_changes_them_and_the_run_shows_them(deck: Deck) -> None:
-    answer = deck.change(advantages="grpo", drop_zero_variance=True)
+def test_an_operator_changes_them_and_the_run_shows_them(server: Server) -> None:
+    answer = server.change(advantages="grpo", drop_zero_variance=True)
 
     assert (answer.status_code, answer.json()["advantages"]) == (200, "grpo")
     assert answer.json()["drop_zero_variance"] is True
-    assert deck.change(advantages="").json()["advantages"] == ""
+    assert server.change(advantages="").json()["advantages"] == ""
 
 
 @pytest.mark.parametrize(
     ("wrong", "field"),
     [({"advantages": "gae"}, "advantages"), ({"drop_zero_variance": "no"}, "drop_zero_variance")],
 )
-def test_what_is_no_rule_is_refused_by_name(deck: Deck, wrong: dict[str, Any], field: str) -> None:
-    answer = deck.change(**wrong)
+def test_what_is_no_rule_is_refused_by_name(
+    server: Server, wrong: dict[str, Any], field: str
+) -> None:
+    answer = server.change(**wrong)
 
     assert answer.status_code == 400
     assert answer.json()["errors"][0]["field"] == field
-    assert deck.run.advantages == ""
+    assert server.run.advantages == ""
 
 
-def test_json_gets_one_number_for_each_token_behind_the_bytes_that_came(deck: Deck) -> None:
-    deck.change(advantages="rloo")
+def test_json_gets_one_number_for_each_token_behind_the_bytes_that_came(server: Server) -> None:
+    server.change(advantages="rloo")
     sent = body(group(**FIELDS))
 
-    deck.push_json(sent, sent)
+    server.push_json(sent, sent)
 
-    for content in deck.stored():
+    for content in server.stored():
         assert content.startswith(sent[:-1])
         found = json.loads(content)
         assert found["advantages"] == [[value] * 3 for value in LEAVE_ONE_OUT]
@@ -141,14 +143,14 @@ def test_json_gets_one_number_for_each_token_behind_the_bytes_that_came(deck: De
 
 @pytest.mark.parametrize("extra", [{}, {"distill_token_ids": [[[1], [2], [3]]] * 2}])
 def test_a_null_that_came_makes_room_and_every_other_value_keeps_its_bytes(
-    deck: Deck, extra: dict[str, Any]
+    server: Server, extra: dict[str, Any]
 ) -> None:
-    deck.change(advantages="rloo")
+    server.change(advantages="rloo")
     sent = body(group(advantages=None, **FIELDS, **extra))
 
-    deck.push_json(sent, sent)
+    server.push_json(sent, sent)
 
-    for content in deck.stored():
+    for content in server.stored():
         before = msgspec.json.decode(sent, type=dict[str, msgspec.Raw])
         after = msgspec.json.decode(content, type=dict[str, msgspec.Raw])
         rows = msgspec.json.decode(after["advantages"])
@@ -158,15 +160,15 @@ def test_a_null_that_came_makes_room_and_every_other_value_keeps_its_bytes(
             assert bytes(after[name]) == bytes(before[name])
 
 
-def test_the_binary_form_gets_one_number_for_each_sequence(deck: Deck) -> None:
-    deck.change(advantages="rloo")
+def test_the_binary_form_gets_one_number_for_each_sequence(server: Server) -> None:
+    server.change(advantages="rloo")
     sent = wire.encode(pack_group(group(**FIELDS)))
     left_out = msgspec.msgpack.decode(sent)
     del left_out["advantages"]
 
-    deck.push(sent, msgspec.msgpack.encode(left_out))
+    server.push(sent, msgspec.msgpack.encode(left_out))
 
-    for content in deck.stored():
+    for content in server.stored():
         before = msgspec.msgpack.decode(sent, type=dict[str, msgspec.Raw])
         after = msgspec.msgpack.decode(content, type=dict[str, msgspec.Raw])
         added = msgspec.msgpack.decode(after.pop("advantages"), type=wire.Array)
@@ -177,112 +179,114 @@ def test_the_binary_form_gets_one_number_for_each_sequence(deck: Deck) -> None:
 
 
 @pytest.mark.parametrize("codec", ["json", "msgpack"])
-def test_grpo_divides_by_the_deviation(deck: Deck, codec: str) -> None:
-    deck.change(advantages="grpo")
+def test_grpo_divides_by_the_deviation(server: Server, codec: str) -> None:
+    server.change(advantages="grpo")
 
-    deck.push_as(codec, *[group(scores=[3.0, 1.0])] * 2)
+    server.push_as(codec, *[group(scores=[3.0, 1.0])] * 2)
 
-    for content in deck.stored():
+    for content in server.stored():
         firsts = [row[0] for row in advantages_in(content, codec)]
         assert firsts == pytest.approx([1.0, -1.0], rel=2e-6)
         assert firsts[0] < 1.0
 
 
 @pytest.mark.parametrize("codec", ["json", "msgpack"])
-def test_a_group_that_brings_its_own_keeps_them(deck: Deck, codec: str) -> None:
-    deck.change(advantages="rloo")
+def test_a_group_that_brings_its_own_keeps_them(server: Server, codec: str) -> None:
+    server.change(advantages="rloo")
     own = [[0.25, 0.5, 1.0], [-1.0, 0.0, 2.0]]
 
-    deck.push_as(codec, *[group(advantages=own, scores=[1.0, 0.0])] * 2)
+    server.push_as(codec, *[group(advantages=own, scores=[1.0, 0.0])] * 2)
 
-    assert [advantages_in(content, codec) for content in deck.stored()] == [own, own]
+    assert [advantages_in(content, codec) for content in server.stored()] == [own, own]
 
 
-def test_rows_of_any_length_are_filled(deck: Deck) -> None:
-    deck.change(advantages="rloo")
+def test_rows_of_any_length_are_filled(server: Server) -> None:
+    server.change(advantages="rloo")
     rows = [[1, 2, 3, 4], [5], [6, 7], [8, 9]]
     scores = [1.0, 0.0, 0.0, 0.0]
 
-    deck.push_json({"tokens": rows, "masks": rows, "scores": scores})
+    server.push_json({"tokens": rows, "masks": rows, "scores": scores})
 
-    (content,) = deck.stored()
+    (content,) = server.stored()
     found = json.loads(content)["advantages"]
     assert [len(row) for row in found] == [4, 1, 2, 2]
     assert [row[0] for row in found] == pytest.approx([1.0, -1 / 3, -1 / 3, -1 / 3])
 
 
-def test_a_lenient_run_adds_nothing_where_scores_are_missing(deck: Deck) -> None:
-    deck.change(advantages="rloo", drop_zero_variance=True, lenient=True)
+def test_a_lenient_run_adds_nothing_where_scores_are_missing(server: Server) -> None:
+    server.change(advantages="rloo", drop_zero_variance=True, lenient=True)
 
-    answer = deck.push_json(group(scores=[1.0]), group(scores=[]))
+    answer = server.push_json(group(scores=[1.0]), group(scores=[]))
 
     assert "dropped" not in answer
-    assert all(json.loads(content)["advantages"] is None for content in deck.stored())
+    assert all(json.loads(content)["advantages"] is None for content in server.stored())
 
 
-def test_advantages_that_no_json_could_tell_are_left_out(deck: Deck) -> None:
-    deck.change(advantages="rloo")
+def test_advantages_that_no_json_could_tell_are_left_out(server: Server) -> None:
+    server.change(advantages="rloo")
 
-    deck.push_json(*[group(scores=[1.7e308, -1.7e308])] * 2)
+    server.push_json(*[group(scores=[1.7e308, -1.7e308])] * 2)
 
-    assert all(json.loads(content)["advantages"] is None for content in deck.stored())
+    assert all(json.loads(content)["advantages"] is None for content in server.stored())
 
 
 @pytest.mark.parametrize("codec", ["json", "msgpack"])
-def test_groups_without_variance_are_dropped_told_and_counted(deck: Deck, codec: str) -> None:
-    deck.change(drop_zero_variance=True, advantages="rloo")
+def test_groups_without_variance_are_dropped_told_and_counted(server: Server, codec: str) -> None:
+    server.change(drop_zero_variance=True, advantages="rloo")
 
-    answer = deck.push_as(
+    answer = server.push_as(
         codec, group(scores=[0.1, 0.1]), group(scores=[0.1, 0.2]), group(scores=[1.0, 1.0])
     )
 
     assert answer["dropped"] == {"zero_variance": 2}
-    assert (deck.ledger().dropped, deck.ledger().queued) == ({"zero_variance": 2}, 1)
+    assert (server.ledger().dropped, server.ledger().queued) == ({"zero_variance": 2}, 1)
     rows = TrajectoryGroup.objects.filter(state="dropped", drop_reason="zero_variance")
     assert rows.count() == 2
     assert Payload.objects.count() == 1
 
 
-def test_a_group_of_one_and_one_that_waits_for_others(deck: Deck) -> None:
-    deck.change(drop_zero_variance=True)
-    deck.http.get("/atropos/demo/batch", headers={"Authorization": deck.trainer})
-    deck.call("/atropos/demo/register-env", body(ENVIRONMENT | {"group_size": 4}), deck.env)
+def test_a_group_of_one_and_one_that_waits_for_others(server: Server) -> None:
+    server.change(drop_zero_variance=True)
+    server.http.get("/atropos/demo/batch", headers={"Authorization": server.trainer})
+    server.call("/atropos/demo/register-env", body(ENVIRONMENT | {"group_size": 4}), server.env)
 
-    single = deck.push_json(group(sequences=1, scores=[0.5]))
-    halves = deck.push_json(group(env_id=0, scores=[0.0, 0.0]), group(env_id=0, scores=[0.0, 1.0]))
+    single = server.push_json(group(sequences=1, scores=[0.5]))
+    halves = server.push_json(
+        group(env_id=0, scores=[0.0, 0.0]), group(env_id=0, scores=[0.0, 1.0])
+    )
 
     assert "dropped" not in single
     assert (halves["dropped"], halves["buffered"]) == ({"zero_variance": 1}, 1)
-    assert deck.ledger().waiting == 1
+    assert server.ledger().waiting == 1
 
 
-def test_what_is_stale_is_dropped_for_that(deck: Deck) -> None:
-    deck.change(drop_zero_variance=True)
+def test_what_is_stale_is_dropped_for_that(server: Server) -> None:
+    server.change(drop_zero_variance=True)
 
-    answer = deck.push_json(group(policy_step=7, scores=[0.0, 0.0]))
+    answer = server.push_json(group(policy_step=7, scores=[0.0, 0.0]))
 
     assert answer["dropped"] == {"future": 1}
 
 
-def test_a_push_repeated_after_the_setting_changed_is_answered_as_before(deck: Deck) -> None:
+def test_a_push_repeated_after_the_setting_changed_is_answered_as_before(server: Server) -> None:
     data = body(group(scores=[0.0, 0.0]))
-    headers = {"Authorization": deck.env, "Idempotency-Key": "k"}
+    headers = {"Authorization": server.env, "Idempotency-Key": "k"}
     path = "/atropos/demo/scored_data"
 
-    first = deck.http.post(path, data=data, content_type="application/json", headers=headers)
-    deck.change(drop_zero_variance=True)
-    again = deck.http.post(path, data=data, content_type="application/json", headers=headers)
+    first = server.http.post(path, data=data, content_type="application/json", headers=headers)
+    server.change(drop_zero_variance=True)
+    again = server.http.post(path, data=data, content_type="application/json", headers=headers)
 
     assert again.json() == first.json()
-    assert deck.ledger().queued == 1
+    assert server.ledger().queued == 1
 
 
-def test_the_arrays_of_a_batch_hold_what_was_added(deck: Deck) -> None:
-    deck.change(advantages="rloo")
-    deck.push_as("json", group(scores=[1.0, -0.5]))
-    deck.push_as("msgpack", group(scores=[1.0, -0.5]))
+def test_the_arrays_of_a_batch_hold_what_was_added(server: Server) -> None:
+    server.change(advantages="rloo")
+    server.push_as("json", group(scores=[1.0, -0.5]))
+    server.push_as("msgpack", group(scores=[1.0, -0.5]))
 
-    contents = zip(deck.stored(), ["json", "msgpack"], strict=True)
+    contents = zip(server.stored(), ["json", "msgpack"], strict=True)
 
     firsts = [np.array([row[0] for row in advantages_in(*one)]) for one in contents]
     assert np.array_equal(firsts[0], firsts[1])

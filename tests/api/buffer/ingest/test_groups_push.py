@@ -29,7 +29,7 @@ from tests.live_server import serving
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-class Deck:
+class Server:
     """One outside run, as its environment and its trainer see it."""
 
     def __init__(self, **run: Any) -> None:
@@ -66,8 +66,8 @@ class Deck:
 
 
 @pytest.fixture
-def deck() -> Deck:
-    return Deck()
+def server() -> Server:
+    return Server()
 
 
 def packed(**fields: Any) -> wire.Group:
@@ -78,11 +78,11 @@ def with_nulls(fields: dict[str, Any]) -> dict[str, Any]:
     return dict.fromkeys(ATROPOS_FIELDS) | fields
 
 
-def test_a_push_is_stored_byte_for_byte_and_served_untouched(deck: Deck) -> None:
+def test_a_push_is_stored_byte_for_byte_and_served_untouched(server: Server) -> None:
     contents = [wire.encode(packed(mark=mark)) for mark in (1, 2)]
 
-    answer = deck.push(*contents)
-    batch = deck.next_batch(f"{BATCH_TYPE}; groups=stored")
+    answer = server.push(*contents)
+    batch = server.next_batch(f"{BATCH_TYPE}; groups=stored")
 
     assert answer.json() == {
         "received": 2,
@@ -95,15 +95,15 @@ def test_a_push_is_stored_byte_for_byte_and_served_untouched(deck: Deck) -> None
     assert found.items == contents
     row = TrajectoryGroup.objects.order_by("id")[0]
     assert (row.codec, row.sequences, row.tokens, row.score_mean) == ("msgpack", 2, 6, 0.5)
-    assert miscounts(deck.run.pk) == []
+    assert miscounts(server.run.pk) == []
 
 
-def test_a_push_may_be_a_json_list(deck: Deck) -> None:
-    answer = deck.push_native_json([group(mark=1), group(mark=2)])
+def test_a_push_may_be_a_json_list(server: Server) -> None:
+    answer = server.push_native_json([group(mark=1), group(mark=2)])
 
     assert answer.status_code == 200, answer.content
     assert (answer.json()["received"], answer.json()["dropped"]) == (2, {})
-    assert deck.next_batch("application/json").json()["items"] == [
+    assert server.next_batch("application/json").json()["items"] == [
         with_nulls(group(mark=1)),
         with_nulls(group(mark=2)),
     ]
@@ -119,9 +119,9 @@ def test_a_push_may_be_a_json_list(deck: Deck) -> None:
     ],
 )
 def test_a_wrong_json_push_names_the_field_and_stores_nothing(
-    deck: Deck, content: Any, field: str
+    server: Server, content: Any, field: str
 ) -> None:
-    answer = deck.push_native_json(content)
+    answer = server.push_native_json(content)
 
     assert answer.status_code == 422
     assert answer.headers["Content-Type"] == "application/problem+json"
@@ -129,13 +129,13 @@ def test_a_wrong_json_push_names_the_field_and_stores_nothing(
     assert not TrajectoryGroup.objects.exists()
 
 
-def test_a_stock_trainer_gets_the_same_values_in_its_json(deck: Deck) -> None:
+def test_a_stock_trainer_gets_the_same_values_in_its_json(server: Server) -> None:
     logprobs = np.array([[-0.1, -0.2, -0.3]] * 2, dtype=np.float32)
     messages = [[{"role": "user", "content": "é", "reward": 1.5}], []]
     sent = group(mark=7, messages=messages, mine={"b": 1, "a": [None]})
-    deck.push(pack_group(sent | {"inference_logprobs": logprobs}), packed(mark=8))
+    server.push(pack_group(sent | {"inference_logprobs": logprobs}), packed(mark=8))
 
-    batch = deck.stock_batch()
+    batch = server.stock_batch()
 
     assert batch[0] == with_nulls(sent | {"inference_logprobs": logprobs.tolist()})
     assert batch[1] == with_nulls(group(mark=8))
@@ -150,17 +150,19 @@ def test_a_stock_trainer_gets_the_same_values_in_its_json(deck: Deck) -> None:
         (f"{BATCH_TYPE}; groups=nonsense", ["json", "json"]),
     ],
 )
-def test_a_batch_of_both_codecs_comes_as_asked(deck: Deck, accept: str, codecs: list[str]) -> None:
-    deck.push_json(group(mark=1, advantages=[[0.5, 1e-7, -2.0]] * 2))
-    deck.push(packed(mark=2))
+def test_a_batch_of_both_codecs_comes_as_asked(
+    server: Server, accept: str, codecs: list[str]
+) -> None:
+    server.push_json(group(mark=1, advantages=[[0.5, 1e-7, -2.0]] * 2))
+    server.push(packed(mark=2))
 
-    answer = deck.next_batch(accept)
+    answer = server.next_batch(accept)
 
     found = msgspec.msgpack.decode(answer.content, type=BatchAnswer)
     assert found.codecs == codecs
     for codec, content in zip(found.codecs, found.items, strict=True):
         assert json.loads(content) if codec == "json" else decode_push_item(content)
-    assert deck.next_batch("application/json").json()["items"] == [
+    assert server.next_batch("application/json").json()["items"] == [
         with_nulls(group(mark=1, advantages=[[0.5, 1e-7, -2.0]] * 2)),
         with_nulls(group(mark=2)),
     ]
@@ -170,33 +172,35 @@ def decode_push_item(content: bytes) -> Any:
     return decode_push(wire.encode(wire.GroupPush(groups=[content])))
 
 
-def test_the_latest_example_and_the_preview_are_json(deck: Deck) -> None:
-    deck.push(packed(mark=3))
+def test_the_latest_example_and_the_preview_are_json(server: Server) -> None:
+    server.push(packed(mark=3))
 
-    latest = deck.http.get("/atropos/demo/latest_example", headers={"Authorization": deck.trainer})
+    latest = server.http.get(
+        "/atropos/demo/latest_example", headers={"Authorization": server.trainer}
+    )
 
     assert latest.json() == with_nulls(group(mark=3))
     assert json.loads(previews.group_preview(TrajectoryGroup.objects.get().pk)) == latest.json()
 
 
-def test_groups_wait_for_their_environments_size(deck: Deck) -> None:
+def test_groups_wait_for_their_environments_size(server: Server) -> None:
     # A trainer must have asked for a batch before environments may join.
-    deck.http.get("/atropos/demo/batch", headers={"Authorization": deck.trainer})
+    server.http.get("/atropos/demo/batch", headers={"Authorization": server.trainer})
     offer = {"max_token_length": 64, "desired_name": "e", "weight": 1.0, "group_size": 4}
-    deck.call("/atropos/demo/register-env", body(offer), "application/json", deck.env)
+    server.call("/atropos/demo/register-env", body(offer), "application/json", server.env)
 
-    first = deck.push(packed(env_id=0)).json()
-    second = deck.push(packed(env_id=0)).json()
+    first = server.push(packed(env_id=0)).json()
+    second = server.push(packed(env_id=0)).json()
 
     assert (first["received"], first["buffered"]) == (1, 1)
     assert second["buffered"] == 1
-    assert [one["env_id"] for one in deck.stock_batch()] == [0, 0]
+    assert [one["env_id"] for one in server.stock_batch()] == [0, 0]
 
 
-def test_a_repeated_push_is_answered_as_before(deck: Deck) -> None:
-    first = deck.push(packed(), **{"Idempotency-Key": "k1"})
-    again = deck.push(packed(), **{"Idempotency-Key": "k1"})
-    other = deck.push(packed(mark=2), **{"Idempotency-Key": "k1"})
+def test_a_repeated_push_is_answered_as_before(server: Server) -> None:
+    first = server.push(packed(), **{"Idempotency-Key": "k1"})
+    again = server.push(packed(), **{"Idempotency-Key": "k1"})
+    other = server.push(packed(mark=2), **{"Idempotency-Key": "k1"})
 
     assert again.json() == first.json()
     assert again["Idempotent-Replayed"] == "true"
@@ -212,10 +216,10 @@ def array(values: Any, dtype: str) -> wire.Array:
     return wire.pack_array(np.array(values, dtype=dtype))
 
 
-def test_json_under_the_binary_type_names_the_format_and_the_route_for_json(deck: Deck) -> None:
+def test_json_under_the_binary_type_names_the_format_and_the_route_for_json(server: Server) -> None:
     content = json.dumps({"groups": [group()]}).encode()
 
-    answer = deck.call("/api/v1/runs/demo/groups", content, GROUPS_TYPE, deck.env)
+    answer = server.call("/api/v1/runs/demo/groups", content, GROUPS_TYPE, server.env)
 
     (error,) = answer.json()["errors"]
     assert (answer.status_code, error["field"]) == (422, "body")
@@ -252,9 +256,9 @@ def test_json_under_the_binary_type_names_the_format_and_the_route_for_json(deck
     ids=str,
 )
 def test_a_broken_group_is_refused_with_its_place_and_nothing_is_stored(
-    deck: Deck, broken: Any, field: str, message: str
+    server: Server, broken: Any, field: str, message: str
 ) -> None:
-    answer = deck.push(packed(), broken)
+    answer = server.push(packed(), broken)
 
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid_data")
     assert answer["Content-Type"] == "application/problem+json"
@@ -274,64 +278,66 @@ def test_a_broken_group_is_refused_with_its_place_and_nothing_is_stored(
         (msgspec.msgpack.encode({"schema": 1, "groups": ["text"]}), "groups[0]"),
     ],
 )
-def test_a_broken_push_is_refused(deck: Deck, data: bytes, field: str) -> None:
-    answer = deck.call("/api/v1/runs/demo/groups", data, GROUPS_TYPE, deck.env)
+def test_a_broken_push_is_refused(server: Server, data: bytes, field: str) -> None:
+    answer = server.call("/api/v1/runs/demo/groups", data, GROUPS_TYPE, server.env)
 
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["field"] == field
 
 
 def test_a_lenient_run_takes_and_notes_what_only_poisons_training() -> None:
-    deck = Deck(lenient=True)
+    server = Server(lenient=True)
 
-    answer = deck.push(changed(tokens=array([1, 2, 3, 4, 5, -6], "int32")))
+    answer = server.push(changed(tokens=array([1, 2, 3, 4, 5, -6], "int32")))
 
     assert answer.json()["received"] == 1
-    note = RunEvent.objects.get(run=deck.run, kind="odd_groups")
+    note = RunEvent.objects.get(run=server.run, kind="odd_groups")
     assert "tokens: token_range" in note.message
 
 
-def test_groups_of_a_version_that_is_not_out_yet_are_dropped_and_counted(deck: Deck) -> None:
-    answer = deck.push(changed(policy_step=9), changed(policy_step=0)).json()
+def test_groups_of_a_version_that_is_not_out_yet_are_dropped_and_counted(server: Server) -> None:
+    answer = server.push(changed(policy_step=9), changed(policy_step=0)).json()
 
     assert (answer["received"], answer["dropped"]) == (1, {"future": 1})
     assert list(TrajectoryGroup.objects.values_list("policy_step", flat=True)) == [9, 0]
-    assert miscounts(deck.run.pk) == []
+    assert miscounts(server.run.pk) == []
 
 
-def test_a_fleet_run_takes_no_groups(deck: Deck) -> None:
+def test_a_fleet_run_takes_no_groups(server: Server) -> None:
     fleet = make_run(name="fleet", kind="fleet", status="running")
     token = f"Bearer {make_token('env', run=fleet)[1]}"
 
-    answer = deck.call("/api/v1/runs/fleet/groups", b"", GROUPS_TYPE, token)
+    answer = server.call("/api/v1/runs/fleet/groups", b"", GROUPS_TYPE, token)
 
     assert (answer.status_code, answer.json()["code"]) == (409, "run_not_accepting")
 
 
 def test_numbers_that_no_array_holds_stay_json(db: None) -> None:
-    deck = Deck(lenient=True)
-    deck.push_json(group(mark=2**70), group(mark=1))
+    server = Server(lenient=True)
+    server.push_json(group(mark=2**70), group(mark=1))
 
-    answer = deck.next_batch(f"{BATCH_TYPE};groups=msgpack")
+    answer = server.next_batch(f"{BATCH_TYPE};groups=msgpack")
 
     found = msgspec.msgpack.decode(answer.content, type=BatchAnswer)
     assert found.codecs == ["json", "msgpack"]
 
 
 @pytest.mark.parametrize(("name", "pack"), [("zstd", zstandard.compress), ("gzip", gzip.compress)])
-def test_a_push_may_be_compressed(deck: Deck, name: str, pack: Callable[[bytes], bytes]) -> None:
+def test_a_push_may_be_compressed(
+    server: Server, name: str, pack: Callable[[bytes], bytes]
+) -> None:
     content = wire.encode(packed())
     data = pack(wire.encode(wire.GroupPush(groups=[content])))
     headers = {
         "Content-Encoding": name,
         "Content-Type": GROUPS_TYPE,
-        "Authorization": deck.env,
+        "Authorization": server.env,
     }
 
     with serving() as url:
         answer = httpx.post(f"{url}/api/v1/runs/demo/groups", content=data, headers=headers)
 
     assert answer.json()["received"] == 1
-    deck.push(content)
-    batch = deck.next_batch(f"{BATCH_TYPE};groups=stored")
+    server.push(content)
+    batch = server.next_batch(f"{BATCH_TYPE};groups=stored")
     assert msgspec.msgpack.decode(batch.content, type=BatchAnswer).items == [content] * 2

@@ -23,7 +23,7 @@ CONFIG: dict[str, Any] = {
 }
 
 
-class Deck:
+class Server:
     """A language run whose stock trainer has registered, at version 0 of epoch 1."""
 
     def __init__(self) -> None:
@@ -54,58 +54,60 @@ class Deck:
 
 
 @pytest.fixture
-def deck() -> Deck:
-    return Deck()
+def server() -> Server:
+    return Server()
 
 
-def test_lessons_make_a_run_a_language_run(deck: Deck) -> None:
-    run = Run.objects.get(pk=deck.run.pk)
+def test_lessons_make_a_run_a_language_run(server: Server) -> None:
+    run = Run.objects.get(pk=server.run.pk)
 
     assert (run.kind, run.has_fleet, run.takes_groups) == ("language", True, True)
     assert run.drop_zero_variance
     assert fleet_view(run.pk).launches_fleets
 
 
-def test_a_stock_trainer_joins_it_as_it_is(deck: Deck) -> None:
-    after = Run.objects.get(pk=deck.run.pk)
+def test_a_stock_trainer_joins_it_as_it_is(server: Server) -> None:
+    after = Run.objects.get(pk=server.run.pk)
 
-    assert deck.registered.status_code == 200
+    assert server.registered.status_code == 200
     assert (after.batch_size, after.max_token_len) == (4, 64)
 
 
-def test_a_worker_pushes_groups_and_a_trainer_gets_them(deck: Deck) -> None:
-    pushed = deck.push(group(), group(mark=2))
+def test_a_worker_pushes_groups_and_a_trainer_gets_them(server: Server) -> None:
+    pushed = server.push(group(), group(mark=2))
 
     assert pushed.status_code == 200, pushed.content
     assert pushed.json()["received"] == 2
-    assert deck.next_batch().status_code == 200
+    assert server.next_batch().status_code == 200
 
 
-def test_what_waits_from_another_epoch_is_dropped_when_a_trainer_begins_anew(deck: Deck) -> None:
-    deck.push(group(), group(mark=2))
-    deck.enter(epoch=2)
+def test_what_waits_from_another_epoch_is_dropped_when_a_trainer_begins_anew(
+    server: Server,
+) -> None:
+    server.push(group(), group(mark=2))
+    server.enter(epoch=2)
 
-    assert deck.next_batch().status_code == 204
-    ledger = APIClient().get("/api/v1/runs/words/ledger", headers=deck.trainer).json()
+    assert server.next_batch().status_code == 204
+    ledger = APIClient().get("/api/v1/runs/words/ledger", headers=server.trainer).json()
     assert ledger["groups"]["dropped"] == {"stale_epoch": 2}
 
 
-def test_it_takes_no_fragments(deck: Deck) -> None:
+def test_it_takes_no_fragments(server: Server) -> None:
     path, content = "/api/v1/runs/words/fragments", wire.encode(wire.FragmentPush(fragments=[]))
     answer = APIClient().generic(
-        "POST", path, content, content_type=FRAGMENTS_TYPE, headers=deck.worker
+        "POST", path, content, content_type=FRAGMENTS_TYPE, headers=server.worker
     )
 
     assert answer.status_code in {409, 422}
 
 
-def test_the_list_names_its_lessons(deck: Deck) -> None:
+def test_the_list_names_its_lessons(server: Server) -> None:
     (row,) = active_run_rows()
 
     assert (row.kind, row.environment) == ("language", "reverse-2")
 
 
-def test_a_run_may_name_an_inference_server_that_the_deck_offers(settings: Any) -> None:
+def test_a_run_may_name_an_inference_server_that_the_server_offers(settings: Any) -> None:
     operator = APIClient(headers=bearer("admin"))
     config = CONFIG | {"language": {**CONFIG["language"], "inference": "big"}}
     body = {"name": "beside", "config": config}

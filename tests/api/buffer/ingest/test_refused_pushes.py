@@ -19,7 +19,7 @@ from runs.lifecycle.services.refused_pushes import (
     REASONS_KEPT,
     flush_refused_pushes,
 )
-from tests.api.buffer.words_deck import Deck, make_mixed_deck
+from tests.api.buffer.outside_run import OutsideRun, make_mixed_run
 from tests.buffer_factories import body, group
 from tests.factories import make_token
 
@@ -27,10 +27,10 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
-def deck(settings: Any) -> Deck:
+def outside(settings: Any) -> OutsideRun:
     """A run with two environments, whose refused pushes are counted."""
     settings.COUNT_REFUSED_PUSHES = True
-    return make_mixed_deck()
+    return make_mixed_run()
 
 
 def push(content: Any, status: int, **headers: str) -> None:
@@ -39,9 +39,9 @@ def push(content: Any, status: int, **headers: str) -> None:
     assert post(path, sent, "application/json", **headers) == status
 
 
-def push_binary(deck: Deck, *groups: dict[str, Any], status: int) -> None:
+def push_binary(outside: OutsideRun, *groups: dict[str, Any], status: int) -> None:
     sent = wire.encode(wire.GroupPush(groups=[msgspec.msgpack.encode(one) for one in groups]))
-    token = {"Authorization": f"Bearer {make_token('env', run=deck.run)[1]}"}
+    token = {"Authorization": f"Bearer {make_token('env', run=outside.run)[1]}"}
     assert post("/api/v1/runs/words/groups", sent, GROUPS_TYPE, **token) == status
 
 
@@ -49,19 +49,19 @@ def post(path: str, sent: bytes, kind: str, **headers: str) -> int:
     return int(Client().generic("POST", path, sent, kind, headers=headers).status_code)
 
 
-def refused(deck: Deck) -> dict[int, dict[str, Any]]:
+def refused(outside: OutsideRun) -> dict[int, dict[str, Any]]:
     """Return what the page shows, once the refusals so far were counted."""
     flush_refused_pushes()
-    rows = deck.get("environments")["results"]
+    rows = outside.get("environments")["results"]
     return {row["env_id"]: row["refused"] for row in rows}
 
 
-def test_refusals_are_added_up_by_environment_and_reason(deck: Deck) -> None:
+def test_refusals_are_added_up_by_environment_and_reason(outside: OutsideRun) -> None:
     push(group(env_id=0), 200)
     push(group(env_id=0) | {"scores": [1.0]}, 422)
     push({"env_id": 0, "masks": [[1]], "scores": [1.0]}, 422)
     push({"env_id": 0, "tokens": [[1]], "scores": [1.0]}, 422)
-    found = refused(deck)
+    found = refused(outside)
 
     assert found[1] == {}
     assert found[0].keys() == {"missing", "length_mismatch"}
@@ -69,54 +69,56 @@ def test_refusals_are_added_up_by_environment_and_reason(deck: Deck) -> None:
     assert found[0]["missing"]["said"] == "body.masks: Field required"
 
     push({"env_id": 0, "masks": [[1]], "scores": [1.0]}, 422)
-    again = refused(deck)[0]["missing"]
+    again = refused(outside)[0]["missing"]
     assert (again["pushes"], again["said"]) == (3, "body.tokens: Field required")
     assert again["newest_at"] > found[0]["missing"]["newest_at"]
 
 
-def test_a_push_of_several_counts_for_each_environment_that_it_names(deck: Deck) -> None:
+def test_a_push_of_several_counts_for_each_environment_that_it_names(outside: OutsideRun) -> None:
     broken = group(env_id=1) | {"scores": [1.0]}
     push([group(env_id=0), broken, broken], 422)
 
-    found = refused(deck)
+    found = refused(outside)
     assert [[one["pushes"] for one in found[env].values()] for env in (0, 1)] == [[1], [1]]
 
 
-def test_binary_pushes_are_counted_as_well(deck: Deck) -> None:
+def test_binary_pushes_are_counted_as_well(outside: OutsideRun) -> None:
     good, other = (msgspec.structs.asdict(pack_group(group(env_id=env))) for env in (0, 1))
-    push_binary(deck, good, status=200)
-    push_binary(deck, good, other | {"scores": 7}, status=422)
-    push_binary(deck, good | {"scores": []}, status=422)
+    push_binary(outside, good, status=200)
+    push_binary(outside, good, other | {"scores": 7}, status=422)
+    push_binary(outside, good | {"scores": []}, status=422)
     assert post("/api/v1/runs/words/groups", b"{", GROUPS_TYPE) == 401
 
-    found = refused(deck)
+    found = refused(outside)
     assert {env: one["invalid_data"]["pushes"] for env, one in found.items()} == {0: 2, 1: 1}
     assert "scores" in found[1]["invalid_data"]["said"]
 
 
-def test_a_run_that_takes_nothing_and_a_full_queue_say_so(deck: Deck, settings: Any) -> None:
+def test_a_run_that_takes_nothing_and_a_full_queue_say_so(
+    outside: OutsideRun, settings: Any
+) -> None:
     settings.ROLLDECK_MAX_QUEUED_GROUPS = 0
     push(group(env_id=1), 503)
     settings.ROLLDECK_MAX_QUEUED_GROUPS = 100
-    deck.operator.post("/api/v1/runs/words/kill", content_type="application/json")
+    outside.operator.post("/api/v1/runs/words/kill", content_type="application/json")
     push(group(env_id=1), 409)
 
-    found = refused(deck)[1]
+    found = refused(outside)[1]
     assert {reason: one["pushes"] for reason, one in found.items()} == {
         "over_quota": 1,
         "run_not_accepting": 1,
     }
 
 
-def test_who_names_no_environment_of_the_run_is_counted_for_none(deck: Deck) -> None:
+def test_who_names_no_environment_of_the_run_is_counted_for_none(outside: OutsideRun) -> None:
     for content in (group(env_id=7), group(env_id=-1), b"{", b"", {"env_id": "0"}):
         push(content, 422)
     push(group(env_id=0) | {"scores": []}, 401, Authorization="Bearer unknown")
 
-    assert refused(deck) == {0: {}, 1: {}}
+    assert refused(outside) == {0: {}, 1: {}}
 
 
-def test_one_environment_has_few_reasons(deck: Deck) -> None:
+def test_one_environment_has_few_reasons(outside: OutsideRun) -> None:
     Environment.objects.filter(env_id=0).update(
         refused={
             f"reason_{n}": {"pushes": 1, "newest_at": "2026-03-01T12:00:00Z", "said": ""}
@@ -125,21 +127,23 @@ def test_one_environment_has_few_reasons(deck: Deck) -> None:
     )
     for _ in range(2):
         push({"env_id": 0}, 422)
-        found = refused(deck)[0]
+        found = refused(outside)[0]
 
     assert len(found) == REASONS_KEPT + 1
     assert found[FURTHER]["pushes"] == 2
 
 
-def diagnosis(deck: Deck) -> dict[str, Any]:
-    return deck.get("pipeline")["diagnosis"]
+def diagnosis(outside: OutsideRun) -> dict[str, Any]:
+    return outside.get("pipeline")["diagnosis"]
 
 
-def test_a_run_that_refuses_pushes_reports_it_in_its_diagnosis_and_by_an_alert(deck: Deck) -> None:
+def test_a_run_that_refuses_pushes_reports_it_in_its_diagnosis_and_by_an_alert(
+    outside: OutsideRun,
+) -> None:
     Run.objects.update(status="running")
     for _ in range(3):
         push(group(env_id=0) | {"scores": [1.0]}, 422)
-    refused(deck)
+    refused(outside)
     now = datetime.now(UTC)
     conditions.watch(now=now)
 
@@ -148,7 +152,7 @@ def test_a_run_that_refuses_pushes_reports_it_in_its_diagnosis_and_by_an_alert(d
     problem = "body.scores: has 1 entries for 2 sequences"
     assert alert.message == f"words refuses pushes of {name}: {problem}"
     assert (alert.severity, alert.subject, alert.details) == ("error", name, {"pushes": 3})
-    found = diagnosis(deck)
+    found = diagnosis(outside)
     assert found["sentence"] == "Pushes are rejected, and their data is lost."
     assert found["proof"] == [f"{name}: 3 pushes rejected, most recently because of {problem}"]
 
@@ -156,11 +160,11 @@ def test_a_run_that_refuses_pushes_reports_it_in_its_diagnosis_and_by_an_alert(d
     assert not Alert.objects.filter(cleared_at=None, kind="pushes_refused").exists()
 
 
-def test_a_full_queue_has_an_alert_of_its_own(deck: Deck, settings: Any) -> None:
+def test_a_full_queue_has_an_alert_of_its_own(outside: OutsideRun, settings: Any) -> None:
     Run.objects.update(status="running")
     settings.ROLLDECK_MAX_QUEUED_GROUPS = 0
     push(group(env_id=0), 503)
-    refused(deck)
+    refused(outside)
     conditions.watch(now=datetime.now(UTC))
 
     assert not Alert.objects.filter(kind="pushes_refused").exists()

@@ -7,7 +7,7 @@ import pytest
 from buffer.items.models.items import TrajectoryGroup
 from buffer.items.queries.counts import miscounts
 from runs.events.models import RunEvent
-from tests.api.buffer.words_deck import Deck, make_mixed_deck
+from tests.api.buffer.outside_run import OutsideRun, make_mixed_run
 from tests.buffer_factories import ENVIRONMENT, body
 from tests.factories import make_run
 
@@ -15,13 +15,13 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
-def deck() -> Deck:
+def outside() -> OutsideRun:
     """A run whose batches are four sequences, with two environments that send groups of two."""
-    return make_mixed_deck()
+    return make_mixed_run()
 
 
-def discard(deck: Deck, chosen: list[int], **said: Any) -> Any:
-    return deck.operator.post(
+def discard(outside: OutsideRun, chosen: list[int], **said: Any) -> Any:
+    return outside.operator.post(
         "/api/v1/runs/words/groups/discard",
         data=body({"groups": chosen, "reason": "its prompt is broken"} | said),
         content_type="application/json",
@@ -32,39 +32,39 @@ def ids() -> list[int]:
     return list(TrajectoryGroup.objects.order_by("pk").values_list("pk", flat=True))
 
 
-def mute(deck: Deck, env_id: int, *, muted: bool) -> Any:
-    return deck.operator.patch(
+def mute(outside: OutsideRun, env_id: int, *, muted: bool) -> Any:
+    return outside.operator.patch(
         f"/api/v1/runs/words/environments/{env_id}",
         data=body({"muted": muted, "reason": "it rewards nonsense"}),
         content_type="application/json",
     )
 
 
-def test_a_queued_group_is_discarded_once_and_nobody_gets_it(deck: Deck) -> None:
+def test_a_queued_group_is_discarded_once_and_nobody_gets_it(outside: OutsideRun) -> None:
     for mark in (1, 2, 3):
-        deck.push(mark=mark, env_id=0)
+        outside.push(mark=mark, env_id=0)
     first, _, _ = ids()
 
-    done = discard(deck, [first])
-    again = discard(deck, [first])
+    done = discard(outside, [first])
+    again = discard(outside, [first])
 
     assert (done.status_code, again.status_code) == (200, 200)
     assert done.json() == again.json() == {"results": [{"id": first, "problem": ""}]}
-    batch = deck.next()
+    batch = outside.next()
     assert [item["tokens"][0][0] for item in batch["items"]] == [2, 3]
-    assert deck.get("ledger")["groups"]["dropped"] == {"discarded": 1}
-    assert miscounts(deck.run.pk) == []
+    assert outside.get("ledger")["groups"]["dropped"] == {"discarded": 1}
+    assert miscounts(outside.run.pk) == []
     event = RunEvent.objects.get(kind="groups_discarded")
     assert (event.actor, event.reason) == ("user:olga", "its prompt is broken")
 
 
-def test_a_group_that_a_trainer_holds_is_left_to_it_and_the_others_go(deck: Deck) -> None:
+def test_a_group_that_a_trainer_holds_is_left_to_it_and_the_others_go(outside: OutsideRun) -> None:
     for mark in (1, 2, 3):
-        deck.push(mark=mark, env_id=0)
+        outside.push(mark=mark, env_id=0)
     held, _, free = ids()
-    assert deck.next() is not None
+    assert outside.next() is not None
 
-    answer = discard(deck, [held, free])
+    answer = discard(outside, [held, free])
 
     assert answer.json()["results"] == [
         {"id": held, "problem": "its batch is leased to a trainer"},
@@ -73,14 +73,14 @@ def test_a_group_that_a_trainer_holds_is_left_to_it_and_the_others_go(deck: Deck
     assert TrajectoryGroup.objects.get(pk=held).state == "leased"
 
 
-def test_a_group_that_waits_for_others_can_be_discarded(deck: Deck) -> None:
-    deck.push(mark=1, env_id=0, sequences=1)
+def test_a_group_that_waits_for_others_can_be_discarded(outside: OutsideRun) -> None:
+    outside.push(mark=1, env_id=0, sequences=1)
 
-    assert discard(deck, ids()).json()["results"][0]["problem"] == ""
-    deck.push(mark=2, env_id=0, sequences=1)
+    assert discard(outside, ids()).json()["results"][0]["problem"] == ""
+    outside.push(mark=2, env_id=0, sequences=1)
 
-    assert deck.get("queue")["environments"][0]["waiting"] == 1
-    assert miscounts(deck.run.pk) == []
+    assert outside.get("queue")["environments"][0]["waiting"] == 1
+    assert miscounts(outside.run.pk) == []
 
 
 @pytest.mark.parametrize(
@@ -93,11 +93,11 @@ def test_a_group_that_waits_for_others_can_be_discarded(deck: Deck) -> None:
     ],
 )
 def test_what_makes_no_sense_is_refused(
-    deck: Deck, said: dict[str, Any], status: int, field: str | None
+    outside: OutsideRun, said: dict[str, Any], status: int, field: str | None
 ) -> None:
-    deck.push(mark=1, env_id=0)
+    outside.push(mark=1, env_id=0)
 
-    answer = discard(deck, ids(), **said)
+    answer = discard(outside, ids(), **said)
 
     assert answer.status_code == status
     if field:
@@ -105,11 +105,11 @@ def test_what_makes_no_sense_is_refused(
     assert TrajectoryGroup.objects.get().state == "queued"
 
 
-def test_a_group_of_another_run_is_not_found(deck: Deck) -> None:
-    deck.push(mark=1, env_id=0)
+def test_a_group_of_another_run_is_not_found(outside: OutsideRun) -> None:
+    outside.push(mark=1, env_id=0)
     make_run(name="other", kind="outside")
 
-    answer = deck.operator.post(
+    answer = outside.operator.post(
         "/api/v1/runs/other/groups/discard",
         data=body({"groups": ids(), "reason": "x"}),
         content_type="application/json",
@@ -119,82 +119,84 @@ def test_a_group_of_another_run_is_not_found(deck: Deck) -> None:
     assert TrajectoryGroup.objects.get().state == "queued"
 
 
-def test_what_a_muted_environment_pushes_is_counted_and_not_served(deck: Deck) -> None:
-    deck.push(mark=1, env_id=0)
+def test_what_a_muted_environment_pushes_is_counted_and_not_served(outside: OutsideRun) -> None:
+    outside.push(mark=1, env_id=0)
 
-    told = mute(deck, 0, muted=True)
-    deck.push(mark=2, env_id=0)
-    deck.push(mark=3, env_id=1)
+    told = mute(outside, 0, muted=True)
+    outside.push(mark=2, env_id=0)
+    outside.push(mark=3, env_id=1)
 
     assert (told.status_code, told.json()["muted"]) == (200, True)
-    batch = deck.next()
+    batch = outside.next()
     assert [item["tokens"][0][0] for item in batch["items"]] == [1, 3]
-    ledger = deck.get("ledger")["groups"]
+    ledger = outside.get("ledger")["groups"]
     assert (ledger["accepted"], ledger["dropped"]) == (3, {"muted": 1})
-    assert miscounts(deck.run.pk) == []
+    assert miscounts(outside.run.pk) == []
     event = RunEvent.objects.get(kind="environment_changed")
     assert (event.actor, event.reason) == ("user:olga", "it rewards nonsense")
 
 
-def test_an_environment_that_is_heard_again_is_served_again(deck: Deck) -> None:
-    mute(deck, 0, muted=True)
-    deck.push(mark=1, env_id=0)
-    mute(deck, 0, muted=False)
+def test_an_environment_that_is_heard_again_is_served_again(outside: OutsideRun) -> None:
+    mute(outside, 0, muted=True)
+    outside.push(mark=1, env_id=0)
+    mute(outside, 0, muted=False)
 
-    deck.push(mark=2, env_id=0)
-    deck.push(mark=3, env_id=0)
+    outside.push(mark=2, env_id=0)
+    outside.push(mark=3, env_id=0)
 
-    assert [item["tokens"][0][0] for item in deck.next()["items"]] == [2, 3]
+    assert [item["tokens"][0][0] for item in outside.next()["items"]] == [2, 3]
 
 
-def test_several_groups_at_once_are_muted_too(deck: Deck) -> None:
-    mute(deck, 1, muted=True)
+def test_several_groups_at_once_are_muted_too(outside: OutsideRun) -> None:
+    mute(outside, 1, muted=True)
     groups = [
         {"tokens": [[mark], [mark]], "masks": [[mark], [mark]], "scores": [0, 1], "env_id": env}
         for mark, env in ((1, 0), (2, 1), (3, 0))
     ]
 
-    pushed = deck.post("/atropos/words/scored_data_list", groups)
+    pushed = outside.post("/atropos/words/scored_data_list", groups)
 
     assert pushed.status_code == 200
     states = TrajectoryGroup.objects.order_by("pk").values_list("state", "drop_reason")
     assert list(states) == [("queued", ""), ("dropped", "muted"), ("queued", "")]
 
 
-def test_no_batch_waits_for_the_minimum_of_a_muted_environment(deck: Deck) -> None:
-    deck.operator.patch(
+def test_no_batch_waits_for_the_minimum_of_a_muted_environment(outside: OutsideRun) -> None:
+    outside.operator.patch(
         "/api/v1/runs/words/environments/1",
         data=body({"min_batch_allocation": 0.5}),
         content_type="application/json",
     )
     for mark in (1, 2):
-        deck.push(mark=mark, env_id=0)
-    assert deck.get("batches/preview")["reason"] == "waiting_for_minimum"
+        outside.push(mark=mark, env_id=0)
+    assert outside.get("batches/preview")["reason"] == "waiting_for_minimum"
 
-    mute(deck, 1, muted=True)
+    mute(outside, 1, muted=True)
 
-    assert deck.get("batches/preview")["reason"] is None
+    assert outside.get("batches/preview")["reason"] is None
 
 
-def test_incomplete_groups_are_told_by_size_and_age(deck: Deck) -> None:
-    deck.post("/atropos/words/register-env", ENVIRONMENT | {"desired_name": "odd", "group_size": 8})
+def test_incomplete_groups_are_told_by_size_and_age(outside: OutsideRun) -> None:
+    outside.post(
+        "/atropos/words/register-env", ENVIRONMENT | {"desired_name": "odd", "group_size": 8}
+    )
     for mark, sequences in enumerate((3, 3, 1)):
-        deck.push(mark=mark + 1, env_id=2, sequences=sequences)
+        outside.push(mark=mark + 1, env_id=2, sequences=sequences)
 
-    (row,) = deck.get("queue")["environments"]
+    (row,) = outside.get("queue")["environments"]
 
     assert (row["waiting"], row["waiting_sizes"]) == (3, {"1": 1, "3": 2})
     assert (row["group_size"], row["oldest_at"]) == (8, None)
     assert row["waiting_since"] is not None
 
 
-def test_what_each_environment_pushes_is_told_muted_or_not(deck: Deck) -> None:
-    assert deck.get("push-rates") == {"results": [], "next": None}
-    mute(deck, 1, muted=True)
+def test_what_each_environment_pushes_is_told_muted_or_not(outside: OutsideRun) -> None:
+    assert outside.get("push-rates") == {"results": [], "next": None}
+    mute(outside, 1, muted=True)
     for mark, env_id in enumerate((0, 0, 0, 1)):
-        deck.push(mark=mark + 1, env_id=env_id)
+        outside.push(mark=mark + 1, env_id=env_id)
 
-    rows = deck.get("push-rates")["results"]
+    rows = outside.get("push-rates")["results"]
 
     assert [(row["env_id"], row["per_second"] * 60) for row in rows] == [
         (0, pytest.approx(3)),

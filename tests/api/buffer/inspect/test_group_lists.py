@@ -18,7 +18,7 @@ from tests.factories import NOON, make_run, make_token
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-class Deck:
+class Server:
     """A run whose environment pushes and whose groups people look for."""
 
     def __init__(self, **run: Any) -> None:
@@ -70,8 +70,8 @@ class Deck:
 
 
 @pytest.fixture
-def deck() -> Deck:
-    return Deck()
+def server() -> Server:
+    return Server()
 
 
 def scored(*scores: float, mark: int = 1, **fields: Any) -> dict[str, Any]:
@@ -83,119 +83,119 @@ def said(*texts: str) -> list[list[dict[str, str]]]:
     return [[{"role": "user", "content": text}] for text in texts]
 
 
-def test_groups_are_listed_newest_first_a_page_at_a_time(deck: Deck) -> None:
-    ids = deck.push(*(scored(0.0, 1.0, mark=mark) for mark in range(5)))
+def test_groups_are_listed_newest_first_a_page_at_a_time(server: Server) -> None:
+    ids = server.push(*(scored(0.0, 1.0, mark=mark) for mark in range(5)))
 
-    first = deck.get(limit=2)
-    second = deck.get(limit=2, cursor=first["next"])
-    third = deck.get(limit=2, cursor=second["next"])
+    first = server.get(limit=2)
+    second = server.get(limit=2, cursor=first["next"])
+    third = server.get(limit=2, cursor=second["next"])
 
     pages = [[row["id"] for row in page["results"]] for page in (first, second, third)]
     assert pages == [ids[:2:-1], ids[2:0:-1], ids[:1]]
     assert (third["next"], third["is_partial"]) == (None, False)
 
 
-def test_a_list_begins_next_to_a_group_in_either_direction(deck: Deck) -> None:
-    ids = deck.push(*(scored(0.0, 1.0, mark=mark) for mark in range(5)))
+def test_a_list_begins_next_to_a_group_in_either_direction(server: Server) -> None:
+    ids = server.push(*(scored(0.0, 1.0, mark=mark) for mark in range(5)))
 
-    assert deck.ids(from_group=ids[2], limit=1) == [ids[1]]
-    back = deck.get(from_group=ids[2], limit=1, backward=1)
-    further = deck.get(from_group=ids[2], limit=1, backward=1, cursor=back["next"])
+    assert server.ids(from_group=ids[2], limit=1) == [ids[1]]
+    back = server.get(from_group=ids[2], limit=1, backward=1)
+    further = server.get(from_group=ids[2], limit=1, backward=1, cursor=back["next"])
     assert [row["id"] for row in back["results"] + further["results"]] == [ids[3], ids[4]]
     assert further["next"] is None
 
 
-def test_a_group_is_listed_before_it_is_digested(deck: Deck) -> None:
-    deck.push(scored(0.25, 0.75, messages=said("What is 2 + 2?", "What is 2 + 2?")))
+def test_a_group_is_listed_before_it_is_digested(server: Server) -> None:
+    server.push(scored(0.25, 0.75, messages=said("What is 2 + 2?", "What is 2 + 2?")))
 
-    (before,) = deck.get()["results"]
+    (before,) = server.get()["results"]
     assert (before["is_digested"], before["scores"], before["score_mean"]) == (False, [], 0.5)
-    assert deck.get("/facets")["undigested"] == 1
+    assert server.get("/facets")["undigested"] == 1
 
-    assert deck.digest() == 1
-    (after,) = deck.get()["results"]
+    assert server.digest() == 1
+    (after,) = server.get()["results"]
     assert (after["is_digested"], after["scores"]) == (True, [0.25, 0.75])
     assert after["excerpt"] == "What is 2 + 2?"
-    assert deck.get("/facets")["undigested"] == 0
-    assert deck.digest() == 0
+    assert server.get("/facets")["undigested"] == 0
+    assert server.digest() == 0
     assert DigestCursor.objects.get().accepted == 1
 
 
-def test_words_are_found_in_messages_and_in_this_run_only(deck: Deck) -> None:
-    hit, _ = deck.push(
+def test_words_are_found_in_messages_and_in_this_run_only(server: Server) -> None:
+    hit, _ = server.push(
         scored(0.0, 1.0, messages=said("the harmonic oscillator", "x")),
         scored(0.0, 1.0, messages=said("a pendulum", "x")),
     )
     other = make_run(name="other", kind="outside", status="running")
     elsewhere = TrajectoryGroup.objects.get(pk=hit)
-    deck.digest()
+    server.digest()
     elsewhere.pk, elsewhere.run = None, other
     elsewhere.save()
     GroupDigest.objects.create(
         group=elsewhere, run=other, words="'oscillator':1", score_mean=0.5, longest_tokens=3
     )
 
-    assert deck.ids(q="oscillator harmonic") == [hit]
-    assert deck.ids(q='"harmonic oscillator"') == [hit]
-    assert deck.ids(q="oscillator -harmonic") == []
-    assert deck.ids(q="'; DROP TABLE buffer_groupdigest; --") == []
-    assert deck.ids(q="oscillator", sort="score") == [hit]
+    assert server.ids(q="oscillator harmonic") == [hit]
+    assert server.ids(q='"harmonic oscillator"') == [hit]
+    assert server.ids(q="oscillator -harmonic") == []
+    assert server.ids(q="'; DROP TABLE buffer_groupdigest; --") == []
+    assert server.ids(q="oscillator", sort="score") == [hit]
 
 
-def test_each_facet_narrows_the_list(deck: Deck) -> None:
-    low, high, flat, twin = deck.push(
-        scored(0.0, 0.2, env_id=deck.env_id),
+def test_each_facet_narrows_the_list(server: Server) -> None:
+    low, high, flat, twin = server.push(
+        scored(0.0, 0.2, env_id=server.env_id),
         scored(0.8, 1.0),
         scored(0.5, 0.5, lesson="sort", worker="w0@a"),
         group(sequences=2, tokens=5) | {"scores": [0.0, 1.0], "is_truncated": [True, False]},
     )
     TrajectoryGroup.objects.filter(pk=low).update(state="dropped", drop_reason="stale_age")
     TrajectoryGroup.objects.filter(pk=high).update(epoch=1, policy_step=7)
-    deck.digest()
+    server.digest()
 
-    assert deck.ids(env=deck.env_id) == [low]
-    assert deck.ids(env="none") == [twin, flat, high]
-    assert deck.ids(lesson="sort") == [flat]
-    assert deck.ids(worker="w0@a") == [flat]
-    assert deck.ids(state="dropped") == [low]
-    assert deck.ids(state=["dropped", "queued"]) == [twin, flat, high, low]
-    assert deck.ids(reason="stale_age") == [low]
-    assert deck.ids(version_min=7, version_max=7) == [high]
-    assert deck.ids(score_min=0.6) == [high]
-    assert deck.ids(score_max=0.1) == [low]
-    assert deck.ids(length_min=5) == [twin]
-    assert deck.ids(flag="zero_variance") == [flat]
-    assert deck.ids(flag="duplicate") == [twin]
-    assert deck.ids(flag="truncated") == [twin]
-    assert deck.ids(flag=["truncated", "duplicate"]) == [twin]
-    assert deck.ids(flag="stale") == [low]
-    assert deck.ids(flag="quarantined") == []
-    assert deck.ids(env="none", score_min=0.6, state="queued") == [high]
+    assert server.ids(env=server.env_id) == [low]
+    assert server.ids(env="none") == [twin, flat, high]
+    assert server.ids(lesson="sort") == [flat]
+    assert server.ids(worker="w0@a") == [flat]
+    assert server.ids(state="dropped") == [low]
+    assert server.ids(state=["dropped", "queued"]) == [twin, flat, high, low]
+    assert server.ids(reason="stale_age") == [low]
+    assert server.ids(version_min=7, version_max=7) == [high]
+    assert server.ids(score_min=0.6) == [high]
+    assert server.ids(score_max=0.1) == [low]
+    assert server.ids(length_min=5) == [twin]
+    assert server.ids(flag="zero_variance") == [flat]
+    assert server.ids(flag="duplicate") == [twin]
+    assert server.ids(flag="truncated") == [twin]
+    assert server.ids(flag=["truncated", "duplicate"]) == [twin]
+    assert server.ids(flag="stale") == [low]
+    assert server.ids(flag="quarantined") == []
+    assert server.ids(env="none", score_min=0.6, state="queued") == [high]
 
 
-def test_lists_are_sorted_by_score_and_length_across_pages(deck: Deck) -> None:
+def test_lists_are_sorted_by_score_and_length_across_pages(server: Server) -> None:
     long = group(sequences=1, tokens=9) | {"scores": [0.5]}
-    one, two, three = deck.push(scored(0.1), scored(0.9), long)
-    deck.digest()
+    one, two, three = server.push(scored(0.1), scored(0.9), long)
+    server.digest()
 
-    assert deck.ids(sort="score") == [two, three, one]
-    assert deck.ids(sort="-score") == [one, three, two]
-    assert deck.ids(sort="length")[0] == three
-    page = deck.get(sort="score", limit=1)
-    assert deck.ids(sort="score", cursor=page["next"]) == [three, one]
-    assert deck.ids(sort="score", score_max=0.5) == [three, one]
-    assert deck.ids(sort="score", from_group=one, backward=1) == [three, two]
+    assert server.ids(sort="score") == [two, three, one]
+    assert server.ids(sort="-score") == [one, three, two]
+    assert server.ids(sort="length")[0] == three
+    page = server.get(sort="score", limit=1)
+    assert server.ids(sort="score", cursor=page["next"]) == [three, one]
+    assert server.ids(sort="score", score_max=0.5) == [three, one]
+    assert server.ids(sort="score", from_group=one, backward=1) == [three, two]
 
 
-def test_groups_are_found_by_the_batch_that_served_them(deck: Deck) -> None:
-    ids = deck.push(*(scored(0.0, 1.0, mark=mark) for mark in range(4)))
-    deck.batch()
-    (served,) = {row["batch"] for row in deck.get(step_min=1, step_max=1)["results"]}
+def test_groups_are_found_by_the_batch_that_served_them(server: Server) -> None:
+    ids = server.push(*(scored(0.0, 1.0, mark=mark) for mark in range(4)))
+    server.batch()
+    (served,) = {row["batch"] for row in server.get(step_min=1, step_max=1)["results"]}
 
-    assert deck.ids(batch=served) == ids[1::-1]
-    assert deck.ids(step_min=1) == ids[1::-1]
-    assert deck.ids(step_min=2) == []
-    detail = deck.get(f"/{ids[0]}")
+    assert server.ids(batch=served) == ids[1::-1]
+    assert server.ids(step_min=1) == ids[1::-1]
+    assert server.ids(step_min=2) == []
+    detail = server.get(f"/{ids[0]}")
     times = {"leased_at": None, "lease_expires_at": None, "delivered_at": None}
     assert detail["batch"]["leased_at"] <= detail["batch"]["lease_expires_at"]
     assert detail["batch"] | times == times | {
@@ -212,28 +212,28 @@ def test_groups_are_found_by_the_batch_that_served_them(deck: Deck) -> None:
     assert (detail["newer"], detail["older"]) == (ids[1], None)
 
 
-def test_what_was_dropped_when_it_came_is_in_the_list_without_content(deck: Deck) -> None:
-    Run.objects.filter(pk=deck.run.pk).update(drop_zero_variance=True)
-    kept, dropped = deck.push(scored(0.0, 1.0), scored(0.5, 0.5))
+def test_what_was_dropped_when_it_came_is_in_the_list_without_content(server: Server) -> None:
+    Run.objects.filter(pk=server.run.pk).update(drop_zero_variance=True)
+    kept, dropped = server.push(scored(0.0, 1.0), scored(0.5, 0.5))
 
-    assert deck.ids() == [dropped, kept]
-    row = deck.get(f"/{dropped}")["group"]
+    assert server.ids() == [dropped, kept]
+    row = server.get(f"/{dropped}")["group"]
     assert (row["state"], row["drop_reason"], row["has_bytes"]) == (
         *("dropped", "zero_variance"),
         False,
     )
-    assert deck.refused(f"/{dropped}/sequences")[0] == 410
+    assert server.refused(f"/{dropped}/sequences")[0] == 410
 
 
-def test_facets_count_what_each_choice_would_show(deck: Deck) -> None:
-    deck.push(
-        scored(0.0, 0.2, lesson="sort", env_id=deck.env_id),
+def test_facets_count_what_each_choice_would_show(server: Server) -> None:
+    server.push(
+        scored(0.0, 0.2, lesson="sort", env_id=server.env_id),
         scored(0.8, 1.0, lesson="sort"),
         scored(0.5, 0.5, lesson="add"),
     )
-    deck.digest()
+    server.digest()
 
-    found = deck.get("/facets", lesson="sort")
+    found = server.get("/facets", lesson="sort")
 
     assert (found["examined"], found["matching"], found["total"]) == (3, 2, 3)
     count = {
@@ -241,7 +241,7 @@ def test_facets_count_what_each_choice_would_show(deck: Deck) -> None:
         for name, values in found["facets"].items()
     }
     assert count["lesson"] == {"sort": 2, "add": 1}
-    assert count["env"] == {"none": 1, str(deck.env_id): 1}
+    assert count["env"] == {"none": 1, str(server.env_id): 1}
     assert count["state"] == {"queued": 2}
     assert count["flag"] == {}
     assert [one["label"] for one in found["facets"]["env"]] == ["no environment", "math_0"]
@@ -273,38 +273,38 @@ def test_facets_count_what_each_choice_would_show(deck: Deck) -> None:
     ],
 )
 def test_a_filter_that_makes_no_sense_is_refused_by_name(
-    deck: Deck, query: dict[str, Any], field: str
+    server: Server, query: dict[str, Any], field: str
 ) -> None:
-    assert deck.refused(**query) == (400, field)
+    assert server.refused(**query) == (400, field)
 
 
-def test_a_group_of_another_run_is_not_there(deck: Deck) -> None:
-    (mine,) = deck.push(scored(0.0, 1.0))
+def test_a_group_of_another_run_is_not_there(server: Server) -> None:
+    (mine,) = server.push(scored(0.0, 1.0))
     other = make_run(name="other", kind="outside", status="running")
     TrajectoryGroup.objects.filter(pk=mine).update(run=other)
 
     for path in ("", "/sequences", "/content", "/sequences/0", "/sequences/0/messages"):
-        assert deck.refused(f"/{mine}{path}")[0] == 404
+        assert server.refused(f"/{mine}{path}")[0] == 404
 
 
-def test_a_group_that_cannot_be_taken_apart_stops_no_other(deck: Deck) -> None:
-    Run.objects.filter(pk=deck.run.pk).update(lenient=True)
+def test_a_group_that_cannot_be_taken_apart_stops_no_other(server: Server) -> None:
+    Run.objects.filter(pk=server.run.pk).update(lenient=True)
     bad = scored(0.0, 1.0) | {"tokens": [[1 << 70, 2, 3], [1, 2, 4]]}
-    ids = deck.push(bad, scored(0.0, 1.0))
+    ids = server.push(bad, scored(0.0, 1.0))
 
-    assert deck.digest() == 2
+    assert server.digest() == 2
     assert list(GroupDigest.objects.values_list("group_id", flat=True)) == ids[1:]
-    assert deck.refused(f"/{ids[0]}/sequences")[0] == 422
+    assert server.refused(f"/{ids[0]}/sequences")[0] == 422
 
 
-def test_the_live_part_has_the_newest_groups_as_the_list_has_them(deck: Deck) -> None:
-    ids = deck.push(*(scored(0.0, float(number)) for number in range(7)))
-    deck.digest()
+def test_the_live_part_has_the_newest_groups_as_the_list_has_them(server: Server) -> None:
+    ids = server.push(*(scored(0.0, float(number)) for number in range(7)))
+    server.digest()
 
-    part = newest_part(deck.run.pk)
+    part = newest_part(server.run.pk)
 
     assert part is not None
     assert [one.id for one in part.groups] == ids[:1:-1]
-    assert json.loads(msgspec.json.encode(part.groups)) == deck.get(limit=5)["results"]
+    assert json.loads(msgspec.json.encode(part.groups)) == server.get(limit=5)["results"]
     assert part.fragments == []
     assert newest_part(0) is None

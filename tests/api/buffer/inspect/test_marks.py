@@ -15,14 +15,14 @@ from buffer.inspect.services.group_sets import change_set
 from buffer.inspect.services.marks import mark_groups
 from buffer.items.models.items import TrajectoryGroup
 from runs.events.models import RunEvent
-from tests.api.buffer.inspect.test_group_lists import Deck, said, scored
+from tests.api.buffer.inspect.test_group_lists import Server, said, scored
 from tests.factories import NOON, make_run, make_user
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-class Marking(Deck):
-    """A deck on which Alice may operate and Vera may look."""
+class Marking(Server):
+    """A server on which Alice may operate and Vera may look."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,14 +51,14 @@ class Marking(Deck):
 
 
 @pytest.fixture
-def deck() -> Marking:
+def server() -> Marking:
     return Marking()
 
 
 @pytest.fixture
-def groups(deck: Marking) -> Iterator[list[int]]:
-    found = deck.push(*(scored(float(mark), 1.0, mark=mark) for mark in range(4)))
-    deck.digest()
+def groups(server: Marking) -> Iterator[list[int]]:
+    found = server.push(*(scored(float(mark), 1.0, mark=mark) for mark in range(4)))
+    server.digest()
     rows = list(TrajectoryGroup.objects.order_by("pk").values())
     yield found
     # Whatever was said: the rows of the queue are as they were.
@@ -66,23 +66,23 @@ def groups(deck: Marking) -> Iterator[list[int]]:
 
 
 def test_a_group_bears_label_pin_and_note_with_who_and_when(
-    deck: Marking, groups: list[int]
+    server: Marking, groups: list[int]
 ) -> None:
-    deck.mark(groups[0], label=3)
-    deck.mark(groups[0], is_pinned=True, note="  hacks the\nreward ")
+    server.mark(groups[0], label=3)
+    server.mark(groups[0], is_pinned=True, note="  hacks the\nreward ")
 
-    mark = deck.marks()[groups[0]]
+    mark = server.marks()[groups[0]]
     assert (mark["label"], mark["is_pinned"], mark["note"]) == (3, True, "hacks the\nreward")
     assert mark["changed_by"] == "alice"
     assert mark["changed_at"] is not None
-    assert deck.get(f"/{groups[0]}")["group"]["mark"] == mark
-    assert deck.marks()[groups[1]] is None
+    assert server.get(f"/{groups[0]}")["group"]["mark"] == mark
+    assert server.marks()[groups[1]] is None
 
 
-def test_what_is_taken_away_leaves_no_row(deck: Marking, groups: list[int]) -> None:
-    deck.mark(*groups, label=3)
-    deck.mark(groups[0], note="look again")
-    words = deck.mark(*groups, label=None)
+def test_what_is_taken_away_leaves_no_row(server: Marking, groups: list[int]) -> None:
+    server.mark(*groups, label=3)
+    server.mark(groups[0], note="look again")
+    words = server.mark(*groups, label=None)
 
     assert GroupMark.objects.values_list("group_id", flat=True).get() == groups[0]
     assert words["noted"] == 1
@@ -90,62 +90,62 @@ def test_what_is_taken_away_leaves_no_row(deck: Marking, groups: list[int]) -> N
 
 
 def test_marked_groups_are_found_by_label_pin_note_and_set(
-    deck: Marking, groups: list[int]
+    server: Marking, groups: list[int]
 ) -> None:
     first, second, third, fourth = groups
-    deck.mark(first, second, label=2)
-    deck.mark(third, label=9, is_pinned=True)
-    deck.mark(second, note="odd")
-    deck.put_in("kept", first, fourth)
+    server.mark(first, second, label=2)
+    server.mark(third, label=9, is_pinned=True)
+    server.mark(second, note="odd")
+    server.put_in("kept", first, fourth)
 
-    assert deck.ids(label="2") == [second, first]
-    assert deck.ids(label=["2", "9"]) == [third, second, first]
-    assert deck.ids(mark="pinned") == [third]
-    assert deck.ids(mark="noted", label="2") == [second]
-    assert deck.ids(set="kept") == [fourth, first]
-    assert deck.ids(set="kept", label="2", sort="-score") == [first]
-    assert deck.ids(label=["2", "9"], sort="score") == [third, second, first]
-    assert deck.ids(set="nobody-made-it") == []
-    assert deck.ids(label="2", q="nothing said") == []
+    assert server.ids(label="2") == [second, first]
+    assert server.ids(label=["2", "9"]) == [third, second, first]
+    assert server.ids(mark="pinned") == [third]
+    assert server.ids(mark="noted", label="2") == [second]
+    assert server.ids(set="kept") == [fourth, first]
+    assert server.ids(set="kept", label="2", sort="-score") == [first]
+    assert server.ids(label=["2", "9"], sort="score") == [third, second, first]
+    assert server.ids(set="nobody-made-it") == []
+    assert server.ids(label="2", q="nothing said") == []
 
 
-def test_marked_groups_are_listed_a_page_at_a_time(deck: Marking, groups: list[int]) -> None:
-    deck.mark(*groups, label=1)
+def test_marked_groups_are_listed_a_page_at_a_time(server: Marking, groups: list[int]) -> None:
+    server.mark(*groups, label=1)
 
-    first = deck.get(label="1", limit=3)
-    second = deck.get(label="1", limit=3, cursor=first["next"])
+    first = server.get(label="1", limit=3)
+    second = server.get(label="1", limit=3, cursor=first["next"])
 
     assert [row["id"] for row in first["results"] + second["results"]] == groups[::-1]
     assert second["next"] is None
     beside = second["results"][0]["id"]
-    assert deck.ids(label="1", limit=1, from_group=beside, backward=1) == [groups[1]]
+    assert server.ids(label="1", limit=1, from_group=beside, backward=1) == [groups[1]]
 
 
-def test_facets_count_marks_over_the_whole_run(deck: Marking, groups: list[int]) -> None:
-    deck.send("/labels/2", {"name": "reward  hack"})
-    deck.mark(groups[0], groups[1], label=2)
-    deck.mark(groups[2], is_pinned=True)
-    deck.put_in("kept", *groups)
+def test_facets_count_marks_over_the_whole_run(server: Marking, groups: list[int]) -> None:
+    server.send("/labels/2", {"name": "reward  hack"})
+    server.mark(groups[0], groups[1], label=2)
+    server.mark(groups[2], is_pinned=True)
+    server.put_in("kept", *groups)
 
-    shown = deck.get("/facets", score_min=1.5)["facets"]
+    shown = server.get("/facets", score_min=1.5)["facets"]
 
     assert shown["label"] == [{"value": "2", "label": "2 reward hack", "groups": 2}]
     assert shown["mark"] == [{"value": "pinned", "label": "pinned", "groups": 1}]
     assert shown["set"] == [{"value": "kept", "label": "kept", "groups": 4}]
-    assert deck.get("/facets", label="2")["matching"] == 2
+    assert server.get("/facets", label="2")["matching"] == 2
 
 
 def test_every_change_is_in_the_audit_once_with_what_was_before(
-    deck: Marking, groups: list[int]
+    server: Marking, groups: list[int]
 ) -> None:
-    deck.mark(groups[0], label=3, reason="first look")
-    deck.mark(groups[0], label=3)
-    deck.mark(*groups[:2], label=4)
-    deck.put_in("kept", groups[0])
-    deck.put_in("kept", groups[0])
-    deck.send("/labels/4", {"name": "good"})
-    deck.send("/labels/4", {"name": "good"})
-    deck.send("/sets/kept/drop", {"reason": "done with it"})
+    server.mark(groups[0], label=3, reason="first look")
+    server.mark(groups[0], label=3)
+    server.mark(*groups[:2], label=4)
+    server.put_in("kept", groups[0])
+    server.put_in("kept", groups[0])
+    server.send("/labels/4", {"name": "good"})
+    server.send("/labels/4", {"name": "good"})
+    server.send("/sets/kept/drop", {"reason": "done with it"})
 
     told = list(
         RunEvent.objects.filter(actor="user:alice").order_by("id").values_list("kind", "message")
@@ -166,15 +166,15 @@ def test_every_change_is_in_the_audit_once_with_what_was_before(
     assert last.details["groups"] == [groups[0]]
 
 
-def test_a_set_is_made_filled_emptied_and_ended(deck: Marking, groups: list[int]) -> None:
-    deck.put_in("kept", *groups)
-    deck.send("/sets/kept", {"remove": groups[:3], "add": [groups[3]]})
+def test_a_set_is_made_filled_emptied_and_ended(server: Marking, groups: list[int]) -> None:
+    server.put_in("kept", *groups)
+    server.send("/sets/kept", {"remove": groups[:3], "add": [groups[3]]})
 
-    assert deck.marks()[groups[3]]["sets"] == ["kept"]
+    assert server.marks()[groups[3]]["sets"] == ["kept"]
     assert GroupSet.objects.get().groups == SetMember.objects.count() == 1
-    assert deck.send("/sets/kept/drop", {}).status_code == 200
-    assert deck.send("/sets/kept/drop", {}).status_code == 404
-    assert deck.marks()[groups[3]] is None
+    assert server.send("/sets/kept/drop", {}).status_code == 200
+    assert server.send("/sets/kept/drop", {}).status_code == 404
+    assert server.marks()[groups[3]] is None
 
 
 @pytest.mark.parametrize(
@@ -194,11 +194,11 @@ def test_a_set_is_made_filled_emptied_and_ended(deck: Marking, groups: list[int]
     ],
 )
 def test_what_makes_no_sense_is_refused_by_its_field(
-    deck: Marking, groups: list[int], path: str, content: dict[str, Any], field: str
+    server: Marking, groups: list[int], path: str, content: dict[str, Any], field: str
 ) -> None:
     body = {"groups": groups[:1]} | content if path == "/marks" else content
 
-    answer = deck.send(path, body)
+    answer = server.send(path, body)
 
     assert answer.status_code == 400
     assert answer.json()["errors"][0]["field"] == field
@@ -207,32 +207,36 @@ def test_what_makes_no_sense_is_refused_by_its_field(
 
 
 @pytest.mark.parametrize("query", [{"label": "0"}, {"mark": "loved"}, {"prompt": "x"}])
-def test_a_filter_that_makes_no_sense_names_its_field(deck: Marking, query: dict[str, str]) -> None:
-    assert deck.refused(**query) == (400, next(iter(query)))
+def test_a_filter_that_makes_no_sense_names_its_field(
+    server: Marking, query: dict[str, str]
+) -> None:
+    assert server.refused(**query) == (400, next(iter(query)))
 
 
-def test_groups_of_another_run_are_nobodys_to_mark(deck: Marking, groups: list[int]) -> None:
+def test_groups_of_another_run_are_nobodys_to_mark(server: Marking, groups: list[int]) -> None:
     other = make_run(name="other", kind="outside", status="running")
     change_set(run_id=other.pk, name="kept", actor="user:bob", now=NOON)
 
-    assert deck.send("/marks", {"groups": [groups[0], 999_999], "label": 1}).status_code == 404
-    assert deck.send("/sets/mine", {"add": [999_999]}).status_code == 404
+    assert server.send("/marks", {"groups": [groups[0], 999_999], "label": 1}).status_code == 404
+    assert server.send("/sets/mine", {"add": [999_999]}).status_code == 404
     assert not GroupMark.objects.exists()
-    assert deck.ids(set="kept") == []
+    assert server.ids(set="kept") == []
 
 
-def test_who_may_look_reads_marks_and_changes_none(deck: Marking, groups: list[int]) -> None:
-    deck.mark(groups[0], label=1)
+def test_who_may_look_reads_marks_and_changes_none(server: Marking, groups: list[int]) -> None:
+    server.mark(groups[0], label=1)
 
-    assert deck.vera.get("/api/v1/runs/demo/marks").json()["labels"][0]["groups"] == 1
-    refused = deck.send("/marks", {"groups": groups, "label": 2}, client=deck.vera)
+    assert server.vera.get("/api/v1/runs/demo/marks").json()["labels"][0]["groups"] == 1
+    refused = server.send("/marks", {"groups": groups, "label": 2}, client=server.vera)
     assert refused.status_code == 403
-    assert deck.marks()[groups[0]]["label"] == 1
+    assert server.marks()[groups[0]]["label"] == 1
 
 
-def test_two_people_at_once_lose_nothing_of_each_other(deck: Marking, groups: list[int]) -> None:
+def test_two_people_at_once_lose_nothing_of_each_other(server: Marking, groups: list[int]) -> None:
     def change(changes: dict[str, Any]) -> None:
-        mark_groups(run_id=deck.run.pk, group_ids=groups, changes=changes, actor="user:x", now=NOON)
+        mark_groups(
+            run_id=server.run.pk, group_ids=groups, changes=changes, actor="user:x", now=NOON
+        )
         connection.close()
 
     with ThreadPoolExecutor(max_workers=3) as people:
@@ -242,13 +246,13 @@ def test_two_people_at_once_lose_nothing_of_each_other(deck: Marking, groups: li
 
 
 def test_an_export_of_a_set_says_what_was_said_of_its_groups(
-    deck: Marking, groups: list[int]
+    server: Marking, groups: list[int]
 ) -> None:
-    deck.mark(groups[1], label=7, note="the best")
-    deck.put_in("kept", groups[1], groups[2])
+    server.mark(groups[1], label=7, note="the best")
+    server.put_in("kept", groups[1], groups[2])
 
-    answer = deck.http.get(
-        "/api/v1/runs/demo/groups/export", {"set": "kept"}, headers={"Authorization": deck.token}
+    answer = server.http.get(
+        "/api/v1/runs/demo/groups/export", {"set": "kept"}, headers={"Authorization": server.token}
     )
 
     later, earlier = [json.loads(line) for line in b"".join(answer).splitlines()]
@@ -258,36 +262,36 @@ def test_an_export_of_a_set_says_what_was_said_of_its_groups(
     assert earlier["group"]["scores"] == [1.0, 1.0]
 
 
-def test_marks_are_there_after_the_run_was_reset(deck: Marking, groups: list[int]) -> None:
-    deck.mark(groups[0], label=1)
+def test_marks_are_there_after_the_run_was_reset(server: Marking, groups: list[int]) -> None:
+    server.mark(groups[0], label=1)
 
-    deck.send("/reset", {"reason": "anew"})
+    server.send("/reset", {"reason": "anew"})
 
-    assert GroupMark.objects.get(run=deck.run).label == 1
+    assert GroupMark.objects.get(run=server.run).label == 1
 
 
-def test_looking_changes_nothing(deck: Marking, groups: list[int]) -> None:
+def test_looking_changes_nothing(server: Marking, groups: list[int]) -> None:
     before = RunEvent.objects.count()
 
-    deck.get(label="1")
-    deck.get("/facets", mark="pinned")
-    deck.vera.get("/api/v1/runs/demo/marks")
+    server.get(label="1")
+    server.get("/facets", mark="pinned")
+    server.vera.get("/api/v1/runs/demo/marks")
 
     assert RunEvent.objects.count() == before
     assert not GroupMark.objects.exists()
 
 
-def test_groups_of_one_prompt_are_known_in_every_run(deck: Marking) -> None:
+def test_groups_of_one_prompt_are_known_in_every_run(server: Marking) -> None:
     asked = said("What is 2 + 2?", "What is 2 + 2?")
     answered = [[*row, {"role": "assistant", "content": "4"}] for row in asked]
-    one, other, last = deck.push(
+    one, other, last = server.push(
         scored(0.0, 1.0, messages=answered),
         scored(1.0, 1.0, mark=7, messages=asked),
         scored(0.0, 1.0, messages=said("What is 3 + 3?", "x")),
     )
-    deck.digest()
+    server.digest()
 
-    prompts = {row["id"]: row["prompt"] for row in deck.get()["results"]}
+    prompts = {row["id"]: row["prompt"] for row in server.get()["results"]}
     assert prompts[one] == prompts[other] != prompts[last]
-    assert deck.ids(prompt=prompts[one]) == [other, one]
-    assert deck.ids(prompt=prompts[one], sort="score") == [other, one]
+    assert server.ids(prompt=prompts[one]) == [other, one]
+    assert server.ids(prompt=prompts[one], sort="score") == [other, one]

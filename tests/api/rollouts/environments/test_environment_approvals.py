@@ -98,7 +98,7 @@ def test_a_lesson_that_is_denied_is_named_by_its_field(ada: Client, olga: Client
     ]
 
 
-def test_only_administrators_decide_and_only_about_what_the_deck_offers(
+def test_only_administrators_decide_and_only_about_what_the_server_offers(
     ada: Client, olga: Client, settings: Settings
 ) -> None:
     assert judge(olga, is_allowed=False, reason="no").status_code == 403

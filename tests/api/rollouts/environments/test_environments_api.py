@@ -16,7 +16,7 @@ from tests.lesson_factories import language, lesson
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-class Deck:
+class Server:
     """Runs, and a user who lists their environments."""
 
     def __init__(self) -> None:
@@ -52,14 +52,16 @@ class Deck:
 
 
 @pytest.fixture
-def deck() -> Deck:
-    return Deck()
+def server() -> Server:
+    return Server()
 
 
-def test_what_runs_may_ask_for_is_listed_before_anybody_has(deck: Deck, settings: Settings) -> None:
+def test_what_runs_may_ask_for_is_listed_before_anybody_has(
+    server: Server, settings: Settings
+) -> None:
     settings.ROLLDECK_ENVIRONMENTS = ["module:my_lab:Maze"]
 
-    rows = {row["name"]: row for row in deck.get()["results"]}
+    rows = {row["name"]: row for row in server.get()["results"]}
 
     assert {"gymnasium:CartPole-v1", "task:reverse", "module:my_lab:Maze"} <= set(rows)
     assert rows["gymnasium:CartPole-v1"]["presets"] == ["cartpole"]
@@ -68,13 +70,13 @@ def test_what_runs_may_ask_for_is_listed_before_anybody_has(deck: Deck, settings
     assert (maze["registered"], maze["runs"], maze["per_hour"]) == (True, 0, None)
 
 
-def test_an_environment_from_outside_brings_its_figures(deck: Deck) -> None:
+def test_an_environment_from_outside_brings_its_figures(server: Server) -> None:
     for name in ("one", "two"):
         make_run(name=name, kind="outside", status="running")
-        deck.opens(name)
-        deck.registers(name)
-        deck.registers(name, desired_name="code")
-    deck.post(
+        server.opens(name)
+        server.registers(name)
+        server.registers(name, desired_name="code")
+    server.post(
         "two",
         "/scored_data_list",
         [
@@ -84,7 +86,7 @@ def test_an_environment_from_outside_brings_its_figures(deck: Deck) -> None:
         ],
     )
 
-    (math,) = deck.get(kind="outside", q="MAT")["results"]
+    (math,) = server.get(kind="outside", q="MAT")["results"]
 
     assert (math["name"], math["runs"], math["active_runs"]) == ("math", 2, 2)
     assert math["newest_run"] in {"one", "two"}
@@ -93,7 +95,7 @@ def test_an_environment_from_outside_brings_its_figures(deck: Deck) -> None:
     assert (math["examined"], math["registered"]) == (2, False)
 
 
-def test_a_fleet_s_environment_shows_the_returns_of_its_episodes(deck: Deck) -> None:
+def test_a_fleet_s_environment_shows_the_returns_of_its_episodes(server: Server) -> None:
     run = make_run(name="pole")
     Fleet.objects.create(run=run, heard_at=NOON)
     window = {
@@ -117,17 +119,17 @@ def test_a_fleet_s_environment_shows_the_returns_of_its_episodes(deck: Deck) -> 
     run.episode_windows.create(**window, mode="train", count=4, return_sum=20.0)
     run.episode_windows.create(**window, mode="eval", count=90, return_sum=900.0)
 
-    (found,) = deck.get(q="cartpole")["results"]
+    (found,) = server.get(q="cartpole")["results"]
 
     assert (found["runs"], found["reward_mean"], found["examined"]) == (1, 5.0, 4)
     assert (found["per_hour"], found["zero_variance_share"]) == (0.0, None)
     assert found["last_seen_at"] == "2026-03-01T12:00:00Z"
 
 
-def test_a_lesson_s_environment_is_found_by_its_spec(deck: Deck) -> None:
+def test_a_lesson_s_environment_is_found_by_its_spec(server: Server) -> None:
     make_run(name="words", config=language({"easy": lesson(), "hard": lesson("easy")}))
 
-    shown = deck.get("/detail", kind="tokens", name="task:reverse")
+    shown = server.get("/detail", kind="tokens", name="task:reverse")
 
     assert [(run["name"], run["lessons"]) for run in shown["runs"]] == [("words", ["easy", "hard"])]
     assert shown["environment"]["runs"] == 1
@@ -136,25 +138,25 @@ def test_a_lesson_s_environment_is_found_by_its_spec(deck: Deck) -> None:
     }
 
 
-def test_what_it_is_launched_with_is_a_configuration_that_the_deck_takes(deck: Deck) -> None:
-    for row in deck.get()["results"]:
-        shown = deck.get("/detail", kind=row["kind"], name=row["name"])
+def test_what_it_is_launched_with_is_a_configuration_that_the_server_takes(server: Server) -> None:
+    for row in server.get()["results"]:
+        shown = server.get("/detail", kind=row["kind"], name=row["name"])
         parsed = configured(preset="", config=shown["config"])
         specs = [one.spec for one in parsed.language.lessons.values()] if parsed.language else []
         assert row["name"] in {*specs, parsed.environment.spec}
 
 
-def test_pages_follow_one_another_without_gap_or_repetition(deck: Deck) -> None:
+def test_pages_follow_one_another_without_gap_or_repetition(server: Server) -> None:
     make_run(name="outside", kind="outside", status="running")
-    deck.opens("outside")
+    server.opens("outside")
     for name in ("zebra", "Äpfel", "gymnasium:CartPole-v1"):
-        deck.registers("outside", desired_name=name)
-    whole = [(row["name"], row["kind"]) for row in deck.get()["results"]]
+        server.registers("outside", desired_name=name)
+    whole = [(row["name"], row["kind"]) for row in server.get()["results"]]
 
     found: list[Any] = []
     cursor = ""
     while True:
-        page = deck.get(limit=2, cursor=cursor)
+        page = server.get(limit=2, cursor=cursor)
         found += [(row["name"], row["kind"]) for row in page["results"]]
         if page["next"] is None:
             break
@@ -166,15 +168,15 @@ def test_pages_follow_one_another_without_gap_or_repetition(deck: Deck) -> None:
     assert ("gymnasium:CartPole-v1", "steps") in found
 
 
-def test_archived_runs_are_not_counted(deck: Deck) -> None:
+def test_archived_runs_are_not_counted(server: Server) -> None:
     make_run(name="old", kind="outside", status="running")
-    deck.opens("old")
-    deck.registers("old", desired_name="gone")
-    assert deck.names(q="gone") == ["gone"]
+    server.opens("old")
+    server.registers("old", desired_name="gone")
+    assert server.names(q="gone") == ["gone"]
 
     Run.objects.update(archived_at=NOON)
 
-    assert deck.names(q="gone") == []
+    assert server.names(q="gone") == []
 
 
 @pytest.mark.parametrize(
@@ -189,14 +191,14 @@ def test_archived_runs_are_not_counted(deck: Deck) -> None:
     ],
 )
 def test_a_question_that_makes_no_sense_is_refused_by_its_field(
-    deck: Deck, path: str, query: dict[str, str], status: int, field: str
+    server: Server, path: str, query: dict[str, str], status: int, field: str
 ) -> None:
-    answer = deck.get(path, **query)
+    answer = server.get(path, **query)
 
     assert (answer["status"], answer["errors"][0]["field"]) == (status, field)
 
 
-def test_an_environment_that_nobody_knows_is_not_found(deck: Deck) -> None:
-    answer = deck.get("/detail", kind="steps", name="gymnasium:Nowhere")
+def test_an_environment_that_nobody_knows_is_not_found(server: Server) -> None:
+    answer = server.get("/detail", kind="steps", name="gymnasium:Nowhere")
 
     assert (answer["status"], answer["code"]) == (404, "not_found")

@@ -10,7 +10,7 @@ from django.test import Client
 
 from rollouts.control.models.fleets import EpisodeWindow
 from runs.lifecycle.models.runs import Run
-from tests.api.buffer.words_deck import make_deck
+from tests.api.buffer.outside_run import make_words_run
 from tests.buffer_factories import ENVIRONMENT
 from tests.factories import NOON, bearer, make_run
 
@@ -141,18 +141,18 @@ def test_very_many_reports_are_told_in_half_a_second(run: Run, very_many_reports
 
 
 def test_groups_are_spread_by_what_lists_filter_them_by() -> None:
-    deck = make_deck()
+    outside = make_words_run()
     # Environments may register once a trainer has requested a batch.
-    deck.next()
-    assert deck.post("/atropos/words/register-env", ENVIRONMENT).status_code == 200
+    outside.next()
+    assert outside.post("/atropos/words/register-env", ENVIRONMENT).status_code == 200
     for scores in ([0.0, 1.0], [1.0, 1.0]):
-        deck.push(mark=1, scores=scores, env_id=0)
+        outside.push(mark=1, scores=scores, env_id=0)
 
-    spread = told(deck.run, "distribution")
+    spread = told(outside.run, "distribution")
 
     assert (spread["unit"], spread["least"], spread["most"]) == ("groups", 0.5, 1.0)
     assert [(task["task"], task["counted"]) for task in spread["tasks"]] == [("math_0", 2)]
-    assert len(deck.get("groups?score_min=0.75")["results"]) == 1
+    assert len(outside.get("groups?score_min=0.75")["results"]) == 1
 
 
 def test_a_worker_whose_episodes_are_unlike_the_others_is_named(run: Run) -> None:

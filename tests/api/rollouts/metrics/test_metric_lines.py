@@ -266,7 +266,7 @@ def test_a_wrong_question_is_refused_by_field(run: Run, query: Any, field: str) 
     assert get(run, "lines", status=400, **query)["errors"][0]["field"] == field
 
 
-def test_names_of_the_deck_are_refused_and_nothing_is_stored(run: Run) -> None:
+def test_names_of_the_server_are_refused_and_nothing_is_stored(run: Run) -> None:
     samples = [{"name": name, "step": 1, "value": 1.0} for name in ("loss", "rolldeck/queue")]
     answer = APIClient().post(
         "/api/v1/runs/pole/metrics",

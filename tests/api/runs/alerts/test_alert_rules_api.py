@@ -100,7 +100,7 @@ def test_a_rule_that_cannot_be_watched_is_refused_by_field_and_not_stored(
     assert not AlertRule.objects.exists()
 
 
-def test_a_deck_has_so_many_rules_and_no_more(olga: Client) -> None:
+def test_a_server_has_so_many_rules_and_no_more(olga: Client) -> None:
     row = made(olga)
     rule = AlertRule.objects.get(pk=row["id"])
     AlertRule.objects.bulk_create(_copies(rule, RULES_AT_MOST - 1))

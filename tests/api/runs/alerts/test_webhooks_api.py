@@ -30,7 +30,7 @@ def post(client: Client, webhook: str, **body: Any) -> Any:
     return client.post(f"/api/v1/webhooks/{webhook}/test", body, content_type="application/json")
 
 
-def test_a_deck_lists_the_webhooks_that_are_set_and_none_of_their_secrets(olga: Client) -> None:
+def test_a_server_lists_the_webhooks_that_are_set_and_none_of_their_secrets(olga: Client) -> None:
     answer = olga.get("/api/v1/webhooks")
 
     (row,) = answer.json()["results"]

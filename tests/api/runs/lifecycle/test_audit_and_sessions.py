@@ -17,7 +17,7 @@ def test_the_audit_is_filtered_and_paged() -> None:
         record_event(
             run_id=run.pk, kind="note", message=f"n{number}", actor=f"token:{token.pk}", now=NOON
         )
-    record_event(run_id=None, kind="deck", message="m", actor="user:ada", now=NOON)
+    record_event(run_id=None, kind="server", message="m", actor="user:ada", now=NOON)
     client = APIClient()
     client.force_login(make_user())
 

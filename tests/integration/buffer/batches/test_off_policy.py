@@ -240,7 +240,7 @@ def test_a_push_over_a_limit_is_refused_whole_and_says_when_to_come_back(
     assert TrajectoryGroup.objects.count() == 2
 
 
-def test_the_room_on_the_disk_is_that_of_the_deck() -> None:
+def test_the_room_on_the_disk_is_that_of_the_server() -> None:
     assert backpressure.free_disk_bytes() > 0
 
 

@@ -246,7 +246,7 @@ def test_files_are_written_whole_however_many_parts_they_have(tmp_path: Path) ->
         files.write_parts("7/name", [b"again"])
 
 
-def test_a_deck_without_an_open_segment_opens_one_once() -> None:
+def test_a_server_without_an_open_segment_opens_one_once() -> None:
     Segment.objects.all().delete()
     numbers: list[int] = []
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.conf import settings as deck
+from django.conf import settings
 from django.core.management import call_command
 from django.db import connection, transaction
 from django.test import Client
@@ -103,7 +103,7 @@ def partitions() -> set[int]:
 
 
 def folder(number: int) -> Path:
-    return Path(deck.ROLLDECK_VAR) / "payloads" / str(number)
+    return Path(settings.ROLLDECK_VAR) / "payloads" / str(number)
 
 
 def bytes_on_disk() -> int:
@@ -113,7 +113,7 @@ def bytes_on_disk() -> int:
             " WHERE relkind = 'r' AND relname ~ '^buffer_payload_'"
         )
         tables = int(cursor.fetchone()[0])
-    files = Path(deck.ROLLDECK_VAR, "payloads").rglob("*")
+    files = Path(settings.ROLLDECK_VAR, "payloads").rglob("*")
     return tables + sum(file.stat().st_size for file in files if file.is_file())
 
 

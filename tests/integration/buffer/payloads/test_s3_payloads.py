@@ -51,7 +51,7 @@ def bucket(
     resource = boto3.resource("s3", endpoint_url=endpoint, region_name="us-east-1")
     bucket = resource.Bucket("rolldeck-tests")
     bucket.create()
-    url = f"s3://rolldeck-tests/deck?endpoint={endpoint}&region=us-east-1"
+    url = f"s3://rolldeck-tests/server?endpoint={endpoint}&region=us-east-1"
     settings.STORAGES = settings.STORAGES | {"payloads": payload_storage(url, folder=tmp_path)}
     settings.ROLLDECK_INLINE_PAYLOAD_BYTES = 1_000
     clear_current_segment()
@@ -92,7 +92,7 @@ def test_a_push_is_one_object_and_comes_back_as_often_as_asked(run: Run, bucket:
     sent = push(run, 500, 900)
     lease = take(run)
 
-    assert keys(bucket) == [f"deck/{TrajectoryGroup.objects.all()[0].object}"]
+    assert keys(bucket) == [f"server/{TrajectoryGroup.objects.all()[0].object}"]
     assert read(lease) == sent
     assert read(take(run)) == sent
 
@@ -153,7 +153,7 @@ def test_retention_empties_the_prefix_of_a_segment_and_moves_what_is_open(
     )
 
     assert (report.dropped, report.moved_items) == ([number], 1)
-    assert [key.split("/")[:2] for key in keys(bucket)] == [["deck", str(number + 1)]]
+    assert [key.split("/")[:2] for key in keys(bucket)] == [["server", str(number + 1)]]
     moved = TrajectoryGroup.objects.get(state="queued")
     (found,) = readable_contents(ItemKind.GROUPS, [moved.pk]).values()
     assert found.content == left

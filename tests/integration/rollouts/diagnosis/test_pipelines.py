@@ -217,7 +217,7 @@ def test_every_route_and_page_reads_the_same_diagnosis(situation: str) -> None:
     assert beside_others == {run.pk: page.diagnosis}
 
 
-def test_an_outside_run_begins_where_the_deck_sees_it() -> None:
+def test_an_outside_run_begins_where_the_server_sees_it() -> None:
     run = make_run(name="mix", kind="outside", batch_size=8)
 
     found, stages = seen(run)

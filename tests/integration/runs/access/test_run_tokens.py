@@ -110,7 +110,7 @@ def test_an_unknown_token_cannot_be_revoked() -> None:
 
 
 @pytest.mark.django_db
-def test_the_bootstrap_token_is_adopted_once_however_often_the_deck_starts() -> None:
+def test_the_bootstrap_token_is_adopted_once_however_often_the_server_starts() -> None:
     first = adopt_bootstrap_token(text="sixteen letters!", now=NOON)
     second = adopt_bootstrap_token(text="sixteen letters!", now=NOON)
 

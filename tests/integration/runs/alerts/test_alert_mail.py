@@ -53,7 +53,7 @@ def mailbox(settings: Settings) -> Iterator[Mailbox]:
     settings.EMAIL_HOST = "127.0.0.1"
     settings.EMAIL_PORT = there.port
     settings.ROLLDECK_ALERT_EMAILS = ["ops@example.org"]
-    settings.DEFAULT_FROM_EMAIL = "Rolldeck <deck@example.org>"
+    settings.DEFAULT_FROM_EMAIL = "Rolldeck <server@example.org>"
     yield box
     there.stop()
 
@@ -77,7 +77,7 @@ def test_a_letter_says_what_is_wrong_where_and_what_to_do(
     assert send() == 1
 
     (letter,) = mailbox.letters
-    assert (letter["To"], letter["From"]) == ("ops@example.org", "Rolldeck <deck@example.org>")
+    assert (letter["To"], letter["From"]) == ("ops@example.org", "Rolldeck <server@example.org>")
     assert letter["Subject"] == "[lab] warning raised: nothing came into pole"
     text = letter.get_content()
     assert f"/alerts?alert={alert}" in text

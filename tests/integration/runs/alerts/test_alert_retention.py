@@ -36,7 +36,7 @@ def test_only_what_has_been_over_for_long_is_forgotten(settings: Settings) -> No
     assert AlertDelivery.objects.filter(alert=holds).exists()
 
 
-def test_a_deck_may_keep_them_for_ever(settings: Settings) -> None:
+def test_a_server_may_keep_them_for_ever(settings: Settings) -> None:
     settings.ROLLDECK_ALERT_RETENTION_DAYS = 0
     alerts.clear([raise_one("a")], now=OLD)
 

@@ -180,7 +180,7 @@ def test_an_empty_queue_is_never_called_full(known: dict[str, Any], says: str) -
     assert "full" not in found.sentence
 
 
-def test_of_an_outside_run_only_what_the_deck_sees_is_judged() -> None:
+def test_of_an_outside_run_only_what_the_server_sees_is_judged() -> None:
     waiting = judge(outside(trainer_waits=0.8))
     training = judge(outside(trainer_waits=0.1))
 

@@ -105,7 +105,7 @@ def test_two_thousand_simulated_workers_stay_live_and_send_fragments(
 
 
 @pytest.mark.django_db
-def test_a_deck_offers_simulations_only_where_its_administrator_wants_them(settings: Any) -> None:
+def test_a_server_offers_simulations_only_where_its_administrator_wants_them(settings: Any) -> None:
     with pytest.raises(InvalidRunConfig, match="not registered"):
         configured(preset="", config=SIMULATED)
     settings.ROLLDECK_SIMULATION = True

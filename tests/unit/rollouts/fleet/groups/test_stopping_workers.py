@@ -67,7 +67,7 @@ class HangingOffer:
         return None
 
 
-class Deck:
+class Server:
     """A platform and one worker of its run."""
 
     def __init__(self, platform: HangingPlatform, worker: GroupWorkerWrapper) -> None:
@@ -90,7 +90,9 @@ class Deck:
 @pytest.fixture
 def working(tmp_path: Path) -> Callable[..., Any]:
     @contextmanager
-    def begin(lesson: dict[str, Any], *, hangs_at: str = "nowhere", **model: Any) -> Iterator[Deck]:
+    def begin(
+        lesson: dict[str, Any], *, hangs_at: str = "nowhere", **model: Any
+    ) -> Iterator[Server]:
         language = {"lessons": {"one": lesson}, "model": SHAPES | model, "group_size": 4}
         config = run_config.parse({"language": language | {"keeps_zero_variance": True}})
         assert config.language is not None
@@ -106,43 +108,45 @@ def working(tmp_path: Path) -> Callable[..., Any]:
                 log_root=str(tmp_path / "logs"),
             )
             settings = WorkerSettings(fleet=fleet, index=0, incarnation="1-aaaa-bb")
-            deck = Deck(platform, GroupWorkerWrapper(settings))
+            server = Server(platform, GroupWorkerWrapper(settings))
             try:
-                yield deck
+                yield server
             finally:
                 platform.released.set()
-                deck.worker.stop()
+                server.worker.stop()
 
     return begin
 
 
 @pytest.mark.parametrize("place", ["/lessons/tasks", "/groups", "/outcomes"])
 def test_while_the_platform_does_not_answer(working: Callable[..., Any], place: str) -> None:
-    with working(REVERSE, hangs_at=place) as deck:
-        deck.publish()
-        deck.run()
-        assert deck.platform.is_reached.wait(60)
+    with working(REVERSE, hangs_at=place) as server:
+        server.publish()
+        server.run()
+        assert server.platform.is_reached.wait(60)
 
-        assert deck.stop() < BOUND_SECONDS
+        assert server.stop() < BOUND_SECONDS
 
 
 def test_between_two_tries_to_push(working: Callable[..., Any], eventually: Eventually) -> None:
-    with working(REVERSE) as deck:
-        deck.platform.takes_groups = False
-        deck.publish()
-        eventually(lambda: deck.run().report.to_send > 0, 60.0)
+    with working(REVERSE) as server:
+        server.platform.takes_groups = False
+        server.publish()
+        eventually(lambda: server.run().report.to_send > 0, 60.0)
 
-        assert deck.stop() < BOUND_SECONDS
-        assert deck.worker.stop().report.to_send > 0, "unsent groups wait in the spool"
+        assert server.stop() < BOUND_SECONDS
+        assert server.worker.stop().report.to_send > 0, "unsent groups wait in the spool"
 
 
 def test_in_the_middle_of_long_answers(working: Callable[..., Any], eventually: Eventually) -> None:
     endless = {"spec": "module:odd_token_environments:Endless", "sampling": {"max_tokens": 20_000}}
-    with working(endless, tokenizer="bytes", max_position_embeddings=4096) as deck:
-        deck.publish()
-        eventually(lambda: any(slot.state == "stepping" for slot in deck.run().report.slots), 60.0)
+    with working(endless, tokenizer="bytes", max_position_embeddings=4096) as server:
+        server.publish()
+        eventually(
+            lambda: any(slot.state == "stepping" for slot in server.run().report.slots), 60.0
+        )
 
-        assert deck.stop() < BOUND_SECONDS
+        assert server.stop() < BOUND_SECONDS
 
 
 def test_while_an_environment_hangs(working: Callable[..., Any]) -> None:
@@ -150,12 +154,12 @@ def test_while_an_environment_hangs(working: Callable[..., Any]) -> None:
     environment.STUCK.clear()
     environment.RELEASED.clear()
     stuck = {"spec": "module:odd_token_environments:Stuck"}
-    with working(stuck, tokenizer="bytes") as deck:
-        deck.publish()
-        deck.run()
+    with working(stuck, tokenizer="bytes") as server:
+        server.publish()
+        server.run()
         assert environment.STUCK.wait(60)
 
-        took = deck.stop()
+        took = server.stop()
         environment.RELEASED.set()
 
     assert took < BOUND_SECONDS
@@ -163,13 +167,13 @@ def test_while_an_environment_hangs(working: Callable[..., Any]) -> None:
 
 def test_while_weights_do_not_come(working: Callable[..., Any]) -> None:
     offer = HangingOffer()
-    with working(REVERSE) as deck:
-        deck.publish()
-        deck.run()
-        deck.worker.update_weights(offer)
+    with working(REVERSE) as server:
+        server.publish()
+        server.run()
+        server.worker.update_weights(offer)
         assert offer.is_reached.wait(60)
 
-        took = deck.stop()
+        took = server.stop()
         offer.released.set()
 
     assert took < BOUND_SECONDS
@@ -186,7 +190,7 @@ def test_while_its_model_is_read(
     # Opening the FIFO for reading blocks until a writer opens it.
     os.mkfifo(folder / "config.json")
     monkeypatch.setenv("ROLLDECK_CHECKPOINTS", str(folder.parent))
-    with working(REVERSE, checkpoint="slow") as deck:
+    with working(REVERSE, checkpoint="slow") as server:
         # It cannot be opened for writing without a reader.
         writing: list[int] = []
 
@@ -196,7 +200,7 @@ def test_while_its_model_is_read(
             return bool(writing)
 
         eventually(is_read, 60.0)
-        took = deck.stop()
+        took = server.stop()
         os.close(writing[0])
 
     assert took < BOUND_SECONDS

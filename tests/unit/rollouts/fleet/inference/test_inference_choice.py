@@ -52,7 +52,7 @@ def test_a_machine_that_cannot_reach_it_says_which_field_is_wrong(
     assert refusal.value.field == "language.inference"
 
 
-def test_a_setting_that_describes_no_servers_stops_the_deck() -> None:
+def test_a_setting_that_describes_no_servers_stops_the_server() -> None:
     assert inference_servers(MACHINE[SETTING]) == {"ours", "bare"}
     assert inference_servers("") == frozenset()
     with pytest.raises(InvalidSetting, match=r"ROLLDECK_INFERENCE_SERVERS.*url"):

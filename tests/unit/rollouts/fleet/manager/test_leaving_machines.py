@@ -113,7 +113,7 @@ class Seated(SimulatedHandle):
 
     def __init__(self, worker: Any, seats: WorkerPlacement, node: str) -> None:
         super().__init__(worker)
-        self._seats, self._node, self._is_there = seats, node, True
+        self._placement, self._node, self._is_there = seats, node, True
 
     def submit(self, method: str, *arguments: object) -> Future[Any]:
         future = super().submit(method, *arguments)
@@ -126,7 +126,7 @@ class Seated(SimulatedHandle):
 
     def kill(self) -> None:
         if self._is_there:
-            self._is_there, self._seats.seats[self._node] = False, 1
+            self._is_there, self._placement.seats[self._node] = False, 1
 
 
 class Waiting(SimulatedHandle):

@@ -13,7 +13,7 @@ from tests.buffer_factories import ENVIRONMENT, REGISTRATION, body, group
 from tests.factories import bearer, make_run, make_user
 
 
-class Deck:
+class OutsideRun:
     """One outside run as its environments, two trainers and an operator use it."""
 
     def __init__(self, run: Run) -> None:
@@ -67,19 +67,19 @@ class Deck:
         jobs.reclaim_expired_leases()
 
 
-def make_deck() -> Deck:
+def make_words_run() -> OutsideRun:
     """Return the run with one registered trainer."""
     run = make_run(name="words", kind="outside")
-    found = Deck(run)
+    found = OutsideRun(run)
     registered = found.post("/atropos/words/register", REGISTRATION, **found.trainer)
     assert registered.status_code == 200, registered.content
     run.refresh_from_db()
     return found
 
 
-def make_mixed_deck() -> Deck:
+def make_mixed_run() -> OutsideRun:
     """Return the run once its trainer has begun, with the environments `math` and `code`."""
-    found = make_deck()
+    found = make_words_run()
     found.next()
     for name in ("math", "code"):
         joined = found.post("/atropos/words/register-env", ENVIRONMENT | {"desired_name": name})

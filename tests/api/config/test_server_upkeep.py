@@ -9,7 +9,7 @@ from django.test import Client
 from rest_framework.test import APIClient
 
 from rollouts.control.models.fleets import Fleet, FleetWorker
-from runs.deployment import queries as deck
+from runs.deployment import queries as deployment
 from runs.deployment.models.deployment import ServerNotice, SizeSample
 from runs.deployment.services.samples import record_size_sample
 from runs.events.models import RunEvent
@@ -83,7 +83,7 @@ def test_the_disk_is_foretold_from_the_samples_of_the_last_hours() -> None:
         for minutes in range(120)
     )
 
-    found = deck.growth(keep_free_bytes=50 * GIB, now=NOON)
+    found = deployment.growth(keep_free_bytes=50 * GIB, now=NOON)
 
     assert found.samples == 120
     assert found.database_bytes_per_hour == pytest.approx(GIB, rel=0.01)
@@ -117,8 +117,8 @@ def test_a_notice_stands_until_its_time_and_who_set_it_is_kept() -> None:
 
     assert answer.status_code == 200, answer.content
     assert answer.json()["notice"]["text"] == "The disk is changed at noon."
-    assert deck.notice(now=until - timedelta(seconds=1))
-    assert deck.notice(now=until) is None
+    assert deployment.notice(now=until - timedelta(seconds=1))
+    assert deployment.notice(now=until) is None
     [event] = RunEvent.objects.filter(kind="notice_set")
     assert (event.reason, event.run_id, bool(event.actor)) == ("it is old", None, True)
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.deck import Deck, running_deck, wait_until
+from tests.server import Server, running_server, wait_until
 
 pytestmark = pytest.mark.system
 
@@ -40,7 +40,7 @@ class Spy(gymnasium.Env):
         return numpy.zeros(2, numpy.float32), 1.0, False, True, {}
 '''
 SECRETS: Final = {
-    "ROLLDECK_SECRET_KEY": "the-secret-key-of-this-deck-0123456789",
+    "ROLLDECK_SECRET_KEY": "the-secret-key-of-this-server-0123456789",
     "ROLLDECK_ALERT_WEBHOOK_SECRET": "the-secret-of-webhooks",
     "ROLLDECK_SMTP_URL": "smtp://user:the-password-of-mail@localhost:25",
     "RAY_AUTH_TOKEN": "c0ffee" * 10,
@@ -57,7 +57,7 @@ def spies(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def deck(tmp_path_factory: pytest.TempPathFactory, spies: Path) -> Iterator[Deck]:
+def server(tmp_path_factory: pytest.TempPathFactory, spies: Path) -> Iterator[Server]:
     code = tmp_path_factory.mktemp("code")
     (code / "spying_env.py").write_text(SPY)
     more = {
@@ -68,13 +68,13 @@ def deck(tmp_path_factory: pytest.TempPathFactory, spies: Path) -> Iterator[Deck
         **SECRETS,
         **PASSED_ON,
     }
-    with running_deck(tmp_path_factory.mktemp("hardened"), **more) as deck:
-        launch(deck, "in-processes", spies, envs_in_worker=False)
-        launch(deck, "in-workers", spies, envs_in_worker=True)
-        yield deck
+    with running_server(tmp_path_factory.mktemp("hardened"), **more) as server:
+        launch(server, "in-processes", spies, envs_in_worker=False)
+        launch(server, "in-workers", spies, envs_in_worker=True)
+        yield server
 
 
-def launch(deck: Deck, name: str, spies: Path, **fleet: Any) -> None:
+def launch(server: Server, name: str, spies: Path, **fleet: Any) -> None:
     folder = spies / name
     folder.mkdir()
     config = {
@@ -87,7 +87,7 @@ def launch(deck: Deck, name: str, spies: Path, **fleet: Any) -> None:
             **fleet,
         },
     }
-    deck.post("/api/v1/runs", {"name": name, "kind": "fleet", "config": config, "start": True})
+    server.post("/api/v1/runs", {"name": name, "kind": "fleet", "config": config, "start": True})
 
 
 def seen(spies: Path, name: str, *, processes: int) -> list[dict[str, Any]]:
@@ -100,20 +100,20 @@ def seen(spies: Path, name: str, *, processes: int) -> list[dict[str, Any]]:
     return [json.loads(note.read_text()) for note in notes]
 
 
-def secrets_of(deck: Deck) -> dict[str, str]:
+def secrets_of(server: Server) -> dict[str, str]:
     """Return all values that fleets must not see."""
-    written = json.loads((deck.var / "run" / "services.json").read_text())
+    written = json.loads((server.var / "run" / "services.json").read_text())
     servers = {name: written[name] for name in ("DATABASE_URL", "REDIS_URL")}
-    token = deck.http.headers["Authorization"].partition(" ")[2]
+    token = server.http.headers["Authorization"].partition(" ")[2]
     return {**SECRETS, **servers, "ROLLDECK_BOOTSTRAP_TOKEN": token}
 
 
-def fleets_processes(deck: Deck) -> list[int]:
+def fleets_processes(server: Server) -> list[int]:
     """Return Ray's processes with all of their descendants."""
     (head,) = [
-        pid for pid in deck.children("ray.scripts.scripts") if parent(pid) == deck.process.pid
+        pid for pid in server.children("ray.scripts.scripts") if parent(pid) == server.process.pid
     ]
-    return [pid for pid in deck.children() if head in ancestors(pid)]
+    return [pid for pid in server.children() if head in ancestors(pid)]
 
 
 def parent(pid: int) -> int:
@@ -135,9 +135,9 @@ def leaked(text: str, secrets: dict[str, str]) -> set[str]:
 
 @pytest.mark.parametrize(("name", "processes"), [("in-processes", 2), ("in-workers", 1)])
 def test_environment_code_sees_no_secret(
-    deck: Deck, spies: Path, name: str, processes: int
+    server: Server, spies: Path, name: str, processes: int
 ) -> None:
-    secrets = secrets_of(deck)
+    secrets = secrets_of(server)
     for note in seen(spies, name, processes=processes):
         assert leaked(note["raw"], secrets) == set()
         assert leaked(json.dumps(note["seen"]), secrets) == set()
@@ -145,16 +145,16 @@ def test_environment_code_sees_no_secret(
         assert PASSED_ON.items() <= note["seen"].items()
 
 
-def test_processes_of_environments_know_nothing_of_ray(deck: Deck, spies: Path) -> None:
+def test_processes_of_environments_know_nothing_of_ray(server: Server, spies: Path) -> None:
     for note in seen(spies, "in-processes", processes=2):
         assert [name for name in note["seen"] if name.startswith("RAY_")] == []
 
 
-def test_no_process_of_ray_holds_a_secret(deck: Deck, spies: Path) -> None:
+def test_no_process_of_ray_holds_a_secret(server: Server, spies: Path) -> None:
     seen(spies, "in-processes", processes=2)
     seen(spies, "in-workers", processes=1)
-    secrets, found, examined = secrets_of(deck), {}, []
-    for pid in fleets_processes(deck):
+    secrets, found, examined = secrets_of(server), {}, []
+    for pid in fleets_processes(server):
         try:
             variables = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace")
             line = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
@@ -200,9 +200,9 @@ def listeners(pids: list[int]) -> dict[tuple[str, int], str]:
     return found
 
 
-def test_every_server_listens_on_the_loopback_alone(deck: Deck, spies: Path) -> None:
+def test_every_server_listens_on_the_loopback_alone(server: Server, spies: Path) -> None:
     seen(spies, "in-processes", processes=2)
-    found = listeners([deck.process.pid, *deck.children()])
+    found = listeners([server.process.pid, *server.children()])
     public = {
         f"{address}:{port}": line
         for (address, port), line in found.items()

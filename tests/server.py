@@ -77,7 +77,7 @@ def wait_until(ask: Callable[[], T], *, seconds: float, what: str, every: float 
     raise AssertionError(f"not within {seconds} s: {what}; last seen: {last!r}")
 
 
-class Deck:
+class Server:
     """A running server with an administrator's client."""
 
     def __init__(self, var: Path, port: int, process: "subprocess.Popen[bytes]") -> None:
@@ -119,7 +119,7 @@ class Deck:
         self.http.delete(path).raise_for_status()
 
     def is_ready(self) -> bool:
-        assert self.process.poll() is None, f"the deck ended: {self.log()}"
+        assert self.process.poll() is None, f"the server ended: {self.log()}"
         return self.http.get("/healthz/ready").status_code == 200
 
     def log(self) -> str:
@@ -165,7 +165,7 @@ class Deck:
 
 
 @contextmanager
-def running_deck(var: Path, **more: str) -> Iterator[Deck]:
+def running_server(var: Path, **more: str) -> Iterator[Server]:
     """Start a server on a prepared database, wait for it, and stop it like Ctrl-C."""
     port = free_port()
     var.mkdir(parents=True, exist_ok=True)
@@ -179,12 +179,12 @@ def running_deck(var: Path, **more: str) -> Iterator[Deck]:
             stdout=log,
             stderr=log,
         )
-    deck = Deck(var, port, process)
+    server = Server(var, port, process)
     try:
-        wait_until(deck.is_ready, seconds=180, what="the deck is ready")
-        yield deck
+        wait_until(server.is_ready, seconds=180, what="the server is ready")
+        yield server
     finally:
-        deck.http.close()
+        server.http.close()
         process.send_signal(signal.SIGINT)
         try:
             process.wait(90)

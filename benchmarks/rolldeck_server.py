@@ -79,7 +79,7 @@ class AtroposApi:
         return int(self.call("GET", "/status")["queue_size"])
 
 
-class Deck(AtroposApi):
+class RolldeckServer(AtroposApi):
     """A running server of ours."""
 
     def __init__(self, url: str, var: Path, pid: int) -> None:
@@ -147,12 +147,12 @@ class Deck(AtroposApi):
 
 
 @contextlib.contextmanager
-def running_deck(
+def running_rolldeck(
     *,
     web_workers: int | None = None,
     settings: Mapping[str, str] | None = None,
     prepare: Callable[[Path], None] | None = None,
-) -> Iterator[Deck]:
+) -> Iterator[RolldeckServer]:
     """Start a server on an empty folder; stop it and remove the folder at the end.
 
     Args:
@@ -173,9 +173,9 @@ def running_deck(
             url=url,
             ready_path="/healthz/ready",
         ) as process:
-            deck = Deck(url, var, process.pid)
-            deck.refuse_pretence()
-            yield deck
+            rolldeck = RolldeckServer(url, var, process.pid)
+            rolldeck.refuse_pretence()
+            yield rolldeck
     finally:
         shutil.rmtree(var, ignore_errors=True)
 

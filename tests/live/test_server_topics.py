@@ -65,7 +65,7 @@ def looks() -> Any:
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the poll interval of the cluster, so that the tests need not wait."""
     rule = topic_names.GlobalTopicRule(frame_seconds=0.1, look_seconds=0.2, is_seen_only=True)
-    monkeypatch.setitem(topic_names.DECK_TOPICS, CLUSTER, rule)
+    monkeypatch.setitem(topic_names.SERVER_TOPICS, CLUSTER, rule)
 
 
 async def test_the_audit_tells_what_people_change_at_once() -> None:
@@ -81,10 +81,10 @@ async def test_the_audit_tells_what_people_change_at_once() -> None:
         assert told.newest == event.pk > before.newest
         assert [(row.run, row.message) for row in told.lately][:1] == [("pole", "paused by hand")]
 
-        of_the_deck = await note("a notice was set")
+        of_the_server = await note("a notice was set")
         told = audited(await page.hear("delta"))
         assert (told.newest, told.lately[0].message, told.lately[0].run) == (
-            of_the_deck.pk,
+            of_the_server.pk,
             "a notice was set",
             None,
         )
@@ -165,7 +165,7 @@ async def test_nobody_else_watches_what_administrators_are_told(role: str | None
 
 
 @pytest.mark.parametrize("topic", [AUDIT, CLUSTER])
-async def test_a_token_of_one_run_is_told_nothing_of_the_deck(topic: str) -> None:
+async def test_a_token_of_one_run_is_told_nothing_of_the_server(topic: str) -> None:
     run = await in_database(make_run)()
     async with opened("/ws/live", await in_database(headers_of)("read", run=run)) as page:
         assert await refusal(page, topic) == "forbidden"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from benchmarks import processes
-from benchmarks.deck import TOKEN, Deck
 from benchmarks.load import OtherProcess, other_process
+from benchmarks.rolldeck_server import TOKEN, RolldeckServer
 from rolldeck.trainer import Trainer
 
 RUN: Final = "fleet"
@@ -59,11 +59,11 @@ class Shape:
         }
 
 
-class FleetOnDeck:
+class BenchmarkFleet:
     """A fleet that samples with one version while a trainer acknowledges every batch."""
 
-    def __init__(self, deck: Deck, shape: Shape, trainer: OtherProcess) -> None:
-        self._deck = deck
+    def __init__(self, rolldeck: RolldeckServer, shape: Shape, trainer: OtherProcess) -> None:
+        self._rolldeck = rolldeck
         self._shape = shape
         self._trainer = trainer
         self.cpu_microseconds: dict[str, float] = {}
@@ -72,8 +72,8 @@ class FleetOnDeck:
     def start(self) -> None:
         """Launch the run, and return once data arrives."""
         self._call("POST", "", {"name": RUN, "config": self._shape.config(), "start": True})
-        self._trainer.run(_publish, self._deck.url)
-        self._trainer.start(_consume, self._deck.url)
+        self._trainer.run(_publish, self._rolldeck.url)
+        self._trainer.start(_consume, self._rolldeck.url)
         wanted = 4 * self._shape.workers * self._shape.envs
         _wait(lambda: self._accepted()[0] >= wanted, "the first fragments")
 
@@ -119,7 +119,7 @@ class FleetOnDeck:
         return str(self._call("GET", f"/{RUN}/fleet")["observed"])
 
     def _cpu_seconds(self) -> dict[str, float]:
-        lines = processes.descendants(self._deck.pid)
+        lines = processes.descendants(self._rolldeck.pid)
         by_part: dict[str, list[int]] = {}
         for pid, line in lines.items():
             part = next((name for mark, name in PARTS if mark in line), "ray")
@@ -128,19 +128,19 @@ class FleetOnDeck:
         return found | {"trainer": self._trainer.cpu_seconds()}
 
     def _call(self, method: str, path: str, content: Any = None) -> Any:
-        return self._deck.call(method, f"/api/v1/runs{path}", content, is_admin=True)
+        return self._rolldeck.call(method, f"/api/v1/runs{path}", content, is_admin=True)
 
 
 @contextlib.contextmanager
-def fleet_on(deck: Deck, shape: Shape) -> Iterator[FleetOnDeck]:
+def fleet_on(rolldeck: RolldeckServer, shape: Shape) -> Iterator[BenchmarkFleet]:
     """Run a fleet until the block ends, then kill its run."""
     with other_process() as trainer:
-        fleet = FleetOnDeck(deck, shape, trainer)
+        fleet = BenchmarkFleet(rolldeck, shape, trainer)
         try:
             fleet.start()
             yield fleet
         finally:
-            deck.call("POST", f"/api/v1/runs/{RUN}/kill", {"reason": "measured"}, is_admin=True)
+            rolldeck.call("POST", f"/api/v1/runs/{RUN}/kill", {"reason": "measured"}, is_admin=True)
 
 
 def _publish(url: str) -> None:
