@@ -6,7 +6,7 @@ from typing import Any
 from django.contrib.auth.models import Group, User
 
 from runs.access.models.tokens import ApiToken, TokenIssuer
-from runs.access.services.tokens import mint_token
+from runs.access.services.tokens import create_token
 from runs.lifecycle.models.runs import Run, RunKind
 from runs.lifecycle.rules.lifecycle import RunStatus
 from runs.lifecycle.rules.registration import Registration
@@ -67,7 +67,7 @@ def make_token(
 ) -> tuple[ApiToken, str]:
     """Create a token for `run` or for all, issued by the platform unless `created_by` is given."""
     issuer = TokenIssuer.PERSON if fields.get("created_by") else TokenIssuer.PLATFORM
-    return mint_token(
+    return create_token(
         name=name,
         scopes=scopes,
         run_id=run.pk if run else None,

@@ -175,7 +175,7 @@ def _why(connection: Connection, args: argparse.Namespace) -> object:
 
 
 def _diagnosis(found: Row) -> str:
-    lines = [found["sentence"], *(f"  {each}" for each in found["proof"])]
+    lines = [found["summary"], *(f"  {each}" for each in found["evidence"])]
     return "\n".join([*lines, *([f"What to do: {found['change']}"] if found["change"] else [])])
 
 

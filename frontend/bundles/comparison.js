@@ -34,13 +34,13 @@ function scaleOf(values, isLog) {
   return { least, up, isShown: (value) => placed(value) !== null };
 }
 
-function overlay(name, lines, look, placeOf) {
-  const shown = lines.filter((line) => !look.hidden.includes(line.run) && line.x.length);
-  const drawn = shown.map((line) => ({ ...line, y: look.smooth ? smoothed(line.last, look.smooth) : line.last }));
+function overlay(name, lines, view, placeOf) {
+  const shown = lines.filter((line) => !view.hidden.includes(line.run) && line.x.length);
+  const drawn = shown.map((line) => ({ ...line, y: view.smooth ? smoothed(line.last, view.smooth) : line.last }));
   const [first, end] = extent(drawn.flatMap((line) => [line.x[0], line.x.at(-1)]));
   const values = drawn.flatMap((line) => line.y);
   const [bottom, top] = extent(values);
-  const { least, up, isShown } = scaleOf(values, look.logarithmic.includes(name));
+  const { least, up, isShown } = scaleOf(values, view.logarithmic.includes(name));
   const across = (x) => (end > first ? PAD + ((x - first) / (end - first)) * (WIDE - 2 * PAD) : WIDE / 2);
   const told = drawn.map((line) => `${line.run} ${number(line.last.findLast((value) => value !== null) ?? null)}`).join(", ");
   const svg = make("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, preserveAspectRatio: "none", role: "img", "aria-label": `${name}, last values: ${told || "none"}`, class: "overlay" });
@@ -56,7 +56,7 @@ function overlay(name, lines, look, placeOf) {
       number(line.last.findLast((value) => value !== null) ?? null), number(extent(low)[0]), number(extent(high)[1]), number(line.samples),
     ];
   });
-  const notes = [look.logarithmic.includes(name) ? "log axis" : "", look.smooth ? `smoothed by ${look.smooth}` : "", `over ${look.x === "amount" ? "data served" : look.x === "step" ? "train steps" : look.x === "time" ? "time" : "seconds since the run began"}`, first === null ? "" : `x from ${number(first)} to ${number(end)}, y from ${number(bottom)} to ${number(top)}`].filter(Boolean).join(", ");
+  const notes = [view.logarithmic.includes(name) ? "log axis" : "", view.smooth ? `smoothed by ${view.smooth}` : "", `over ${view.x === "amount" ? "data served" : view.x === "step" ? "train steps" : view.x === "time" ? "time" : "seconds since the run began"}`, first === null ? "" : `x from ${number(first)} to ${number(end)}, y from ${number(bottom)} to ${number(top)}`].filter(Boolean).join(", ");
   return make("section", { class: "panel", "data-metric": name, "aria-label": name }, make("h3", {}, name), svg, make("p", { class: "soft" }, notes), table(`Figures of ${name}`, ["run", "last", "least", "greatest", "samples"], rows, true));
 }
 
@@ -90,11 +90,11 @@ function showComparison() {
   const [about] = parts("comparison");
   if (!about) return;
   const { comparison, runs } = about;
-  const { look } = comparison;
+  const { view } = comparison;
   const lines = parts("metric");
-  const placeOf = (run) => Math.max(0, look.runs.indexOf(run));
+  const placeOf = (run) => Math.max(0, view.runs.indexOf(run));
   const facts = runs.map((run) => [make("span", {}, swatch(placeOf(run.name)), " ", run.name), run.status, run.kind, time(run.created_at), number(run.served_steps), (run.tags || []).join(", ")]);
-  const charts = look.metrics.map((name) => overlay(name, lines.filter((line) => line.name === name), look, placeOf));
+  const charts = view.metrics.map((name) => overlay(name, lines.filter((line) => line.name === name), view, placeOf));
   document.getElementById("bundle").replaceChildren(
     make("header", {}, make("h1", {}, comparison.name), make("span", { class: "soft" }, "a copy, as it was ", time(about.written_at), `, kept by ${comparison.created_by}`)),
     ...(parts("end").length ? [] : [make("p", { class: "warning", role: "alert" }, "This file is not whole: its download broke off. What came is shown.")]),
@@ -103,7 +103,7 @@ function showComparison() {
     panel("runs", "Runs", table("Runs", ["run", "state", "kind", "created", "batches served", "tags"], facts)),
     panel("metrics", "Metrics", charts.length ? charts : make("p", { class: "soft" }, "No metric was chosen.")),
     costs(about.costs),
-    configuration(runs, look.config === "all"),
+    configuration(runs, view.config === "all"),
   );
 }
 

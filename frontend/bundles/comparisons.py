@@ -12,7 +12,7 @@ from rollouts.metrics.queries import series
 from rollouts.metrics.queries.costs import run_costs
 from rollouts.metrics.queries.series import TIMES, Asked
 from rollouts.metrics.rules.series import X_AT_MOST
-from rollouts.metrics.schemas.comparisons import ComparisonLook, ComparisonRow
+from rollouts.metrics.schemas.comparisons import ComparisonRow, ComparisonView
 from rollouts.metrics.schemas.costs import RunCost
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.queries.runs import RunNotFound, readable_run, run_detail
@@ -43,7 +43,7 @@ class ComparisonEnd(Struct, frozen=True, kw_only=True):
 def comparison_page(row: ComparisonRow, *, now: datetime) -> Iterator[bytes]:
     """Yield the parts of a comparison's page; memory holds one metric at a time."""
     yield page.head(title=f"{row.name} · Rolldeck", scripts=SCRIPTS)
-    found, missing = _runs(row.look.runs)
+    found, missing = _runs(row.view.runs)
     yield page.block(
         "comparison",
         ComparisonPart(
@@ -54,9 +54,9 @@ def comparison_page(row: ComparisonRow, *, now: datetime) -> Iterator[bytes]:
             costs=run_costs(found),
         ),
     )
-    drawn, asked = 0, _asked(row.look)
+    drawn, asked = 0, _asked(row.view)
     ids = [(run.name, run.pk) for run in found]
-    for name in row.look.metrics:
+    for name in row.view.metrics:
         for line in series.lines(ids, [name], asked):
             drawn += 1
             yield page.block("metric", line)
@@ -74,13 +74,13 @@ def _runs(names: list[str]) -> tuple[list[Run], list[str]]:
     return found, missing
 
 
-def _asked(look: ComparisonLook) -> Asked:
-    unit = 1_000_000 if look.x in TIMES else 1
-    least = -X_AT_MOST if look.x == "elapsed" else 0
-    first = least if look.begin is None else math.ceil(look.begin * unit)
-    last = X_AT_MOST if look.end is None else math.floor(look.end * unit)
+def _asked(view: ComparisonView) -> Asked:
+    unit = 1_000_000 if view.x in TIMES else 1
+    least = -X_AT_MOST if view.x == "elapsed" else 0
+    first = least if view.begin is None else math.ceil(view.begin * unit)
+    last = X_AT_MOST if view.end is None else math.floor(view.end * unit)
     return Asked(
-        axis=look.x,
+        axis=view.x,
         first=min(max(first, least), X_AT_MOST),
         last=min(max(last, least), X_AT_MOST),
         at_most=POINTS,

@@ -66,4 +66,4 @@ def start_scheduler_heartbeat(**_: Any) -> None:
     """Start the heartbeats of the process that starts the periodic jobs."""
     from config import heartbeats
 
-    heartbeats.begin("clock", forks=True)
+    heartbeats.begin("scheduler", forks=True)

@@ -30,10 +30,10 @@ class PipelineStage(Struct, frozen=True, kw_only=True):
 class PipelineDiagnosis(Struct, frozen=True, kw_only=True):
     """The bottleneck of a run."""
 
-    sentence: str
+    summary: str
     stage: StageName | None
     """Stage of the bottleneck; null if there is none or it is unknown."""
-    proof: list[str]
+    evidence: list[str]
     change: str
     """Action to take; empty if there is none."""
     run_status: str

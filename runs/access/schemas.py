@@ -36,7 +36,7 @@ class AuditNews(Struct, frozen=True, kw_only=True):
 
     newest: int
     """Id of the newest row; 0 without rows."""
-    lately: list[AuditRow]
+    recent: list[AuditRow]
     """The newest rows caused by people and tokens, newest first."""
 
 
@@ -59,7 +59,7 @@ class SessionRow(Page[BrowserRow], frozen=True, kw_only=True):
     sessions: int
 
 
-class MintToken(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CreateToken(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A token to create; valid for all runs without `run`, and without end without an expiry."""
 
     name: Annotated[str, Meta(min_length=1, max_length=120)]
@@ -95,7 +95,7 @@ class TokenRow(Struct, frozen=True, kw_only=True):
     last_used_at: datetime | None
 
 
-class TokenMinted(TokenRow, frozen=True, kw_only=True):
+class CreatedToken(TokenRow, frozen=True, kw_only=True):
     """A new token; `token` is shown only once."""
 
     token: str
@@ -110,7 +110,7 @@ class Session(Struct, frozen=True, kw_only=True):
 
     authenticated: bool
     username: str
-    role: Literal["nobody", "viewer", "operator", "admin"]
+    role: Literal["anonymous", "viewer", "operator", "admin"]
 
 
 class SignIn(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -74,7 +74,7 @@ class Migration(migrations.Migration):
             name='ProcessHeartbeat',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('kind', models.CharField(choices=[('web', 'web'), ('worker', 'worker'), ('clock', 'clock'), ('ray', 'ray')], max_length=8)),
+                ('kind', models.CharField(choices=[('web', 'web'), ('worker', 'worker'), ('scheduler', 'scheduler'), ('ray', 'ray')], max_length=12)),
                 ('name', models.CharField(help_text='Host and process id; unique per kind.', max_length=255)),
                 ('host', models.CharField(blank=True, max_length=255)),
                 ('pid', models.PositiveBigIntegerField(blank=True, null=True)),
@@ -85,7 +85,7 @@ class Migration(migrations.Migration):
                 ('problem', models.TextField(blank=True, help_text='Problem found by the last check.')),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('kind', 'name'), name='process_heartbeat_is_one'), models.CheckConstraint(condition=models.Q(('kind__in', ('web', 'worker', 'clock', 'ray'))), name='process_heartbeat_kind_is_known')],
+                'constraints': [models.UniqueConstraint(fields=('kind', 'name'), name='process_heartbeat_is_one'), models.CheckConstraint(condition=models.Q(('kind__in', ('web', 'worker', 'scheduler', 'ray'))), name='process_heartbeat_kind_is_known')],
             },
         ),
         migrations.CreateModel(
@@ -252,7 +252,7 @@ class Migration(migrations.Migration):
                 ('kind', models.CharField(choices=[('preset', 'preset'), ('layout', 'layout'), ('comparison', 'comparison')], max_length=12)),
                 ('name', models.CharField(max_length=120)),
                 ('text', models.TextField(blank=True, help_text='Description of a preset, or remarks on a comparison.')),
-                ('body', models.JSONField(help_text='A complete RunConfig, a MetricLook or a ComparisonLook.')),
+                ('body', models.JSONField(help_text='A complete RunConfig, a MetricView or a ComparisonView.')),
                 ('access', models.CharField(choices=[('private', 'private'), ('shared', 'shared'), ('open', 'open')], max_length=8)),
                 ('tag', models.CharField(blank=True, help_text='Shared by the runs with this tag.', max_length=40)),
                 ('author', models.CharField(help_text='A user or a token.', max_length=200)),

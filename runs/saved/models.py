@@ -43,7 +43,7 @@ class SavedObject(models.Model):
     text = models.TextField(
         blank=True, help_text="Description of a preset, or remarks on a comparison."
     )
-    body = models.JSONField(help_text="A complete RunConfig, a MetricLook or a ComparisonLook.")
+    body = models.JSONField(help_text="A complete RunConfig, a MetricView or a ComparisonView.")
     access = models.CharField(max_length=8, choices=[(str(a), str(a)) for a in Access])
     run = models.ForeignKey(
         "runs.Run", null=True, blank=True, on_delete=models.CASCADE, related_name="saved_objects"

@@ -14,7 +14,7 @@ def test_every_part_of_a_running_server_answers(signed_in: Page, server: Server)
     page = signed_in
     page.goto("/cluster")
     # Processes send their first heartbeat within seconds of their start.
-    for role in ("web", "jobs", "clock"):
+    for role in ("web", "jobs", "scheduler"):
         process = page.locator(f"[data-process='{role}']").first
         expect(process.locator("[data-state=running]")).to_be_visible(timeout=60_000)
     for title in ("PostgreSQL", "Valkey", "Payload storage"):

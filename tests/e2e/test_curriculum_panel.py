@@ -40,7 +40,7 @@ from django.utils import timezone
 from rolldeck.lessons import LessonOutcome, Sample, TaskRequest
 from rollouts.curriculum.services.lesson_outcomes import count_outcome
 from rollouts.curriculum.services.lesson_tasks import next_lesson_task
-from runs.access.services.tokens import mint_token
+from runs.access.services.tokens import create_token
 from runs.lifecycle.services.lifecycle import create
 from runs.models import Run
 
@@ -78,7 +78,7 @@ with transaction.atomic():
     tell("reverse-4", mixed, 20, generations=8)
     evaluate(40, {"reverse-2": 63, "reverse-4": 31, "sums": 41})
     Run.objects.filter(pk=run.pk).update(status="stopped")
-_, token = mint_token(
+_, token = create_token(
     name="w", scopes=["worker"], run_id=run.pk, issuer="manager", now=now
 )
 print(token)

@@ -45,8 +45,8 @@ def written(server: Server) -> Written:
     samples = [{"name": f"{'a' * 60}{n}/loss", "step": 1, "value": 0.5} for n in range(30)]
     server.post(f"/api/v1/runs/{run}/metrics", {"samples": samples})
     server.post(f"/api/v1/runs/{run}/annotations", {"text": HOSTILE, "step": 1})
-    look = {"panels": [ENDLESS]}
-    layout = {"name": HOSTILE, "share": "run", "look": look, "reason": HOSTILE}
+    view = {"panels": [ENDLESS]}
+    layout = {"name": HOSTILE, "share": "run", "view": view, "reason": HOSTILE}
     kept = server.post(f"/api/v1/runs/{run}/metric-layouts", layout)
     server.post(f"/api/v1/runs/{run}/marks", {"groups": [group], "label": 3, "note": HOSTILE})
     put(server, f"/api/v1/runs/{run}/labels/3", {"name": "<b id=hostile>torn</b>"})

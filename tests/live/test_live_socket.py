@@ -320,6 +320,6 @@ async def test_a_change_of_status_brings_its_diagnosis_at_once() -> None:
             delta = await page.hear_parts()
 
         assert delta["parts"]["diagnosis"]["run_status"] == "paused"
-        assert delta["parts"]["diagnosis"]["sentence"].startswith("The run is paused")
+        assert delta["parts"]["diagnosis"]["summary"].startswith("The run is paused")
         # Only announced changes have a commit time.
         assert delta["committed_at"] is not None

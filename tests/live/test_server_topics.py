@@ -79,11 +79,11 @@ async def test_the_audit_tells_what_people_change_at_once() -> None:
 
         assert time.monotonic() - began < SOONER_THAN_A_LOOK
         assert told.newest == event.pk > before.newest
-        assert [(row.run, row.message) for row in told.lately][:1] == [("pole", "paused by hand")]
+        assert [(row.run, row.message) for row in told.recent][:1] == [("pole", "paused by hand")]
 
         of_the_server = await note("a notice was set")
         told = audited(await page.hear("delta"))
-        assert (told.newest, told.lately[0].message, told.lately[0].run) == (
+        assert (told.newest, told.recent[0].message, told.recent[0].run) == (
             of_the_server.pk,
             "a notice was set",
             None,
@@ -97,7 +97,7 @@ async def test_what_parts_of_the_platform_write_is_news_of_the_audit_but_nobody_
         told = audited(await page.hear("delta"))
 
         assert told.newest == event.pk
-        assert "a lease lapsed" not in [row.message for row in told.lately]
+        assert "a lease lapsed" not in [row.message for row in told.recent]
 
 
 async def test_the_audit_s_newest_are_few_and_in_their_order() -> None:
@@ -108,8 +108,8 @@ async def test_the_audit_s_newest_are_few_and_in_their_order() -> None:
         await note("change 9")
         then = audited(await page.hear("delta"))
 
-    assert [row.message for row in first.lately] == [f"change {n}" for n in (8, 7, 6, 5, 4, 3)]
-    assert [row.message for row in then.lately] == [f"change {n}" for n in (9, 8, 7, 6, 5, 4)]
+    assert [row.message for row in first.recent] == [f"change {n}" for n in (8, 7, 6, 5, 4, 3)]
+    assert [row.message for row in then.recent] == [f"change {n}" for n in (9, 8, 7, 6, 5, 4)]
 
 
 async def test_the_cluster_comes_whole_and_goes_on_by_itself(often: None) -> None:

@@ -17,7 +17,7 @@ class Gate:
     limit: float
     reopens_after: float
     """Amount to be trained on before the gate opens; 0 while it is open."""
-    words: str
+    condition: str
     """The inequality: ``queued 913 > 3 × 256 = 768``."""
 
 
@@ -31,16 +31,16 @@ def tolerance_gate(rule: PauseRule, *, queued: int, over: bool) -> Gate:
     """
     limit = rule.pause_above
     product = f"{rule.off_policy_tolerance:g} × {rule.batch_size:,} = {limit:,.10g}"
-    words = f"queued {queued:,} {_sign(queued, limit)} tolerance × batch = {product}"
+    condition = f"queued {queued:,} {_sign(queued, limit)} tolerance × batch = {product}"
     if over and queued < limit:
-        words += f"; resumes at {rule.resume_at:,.10g}"
+        condition += f"; resumes at {rule.resume_at:,.10g}"
     return Gate(
         rule="tolerance",
         closed=over,
         amount=queued,
         limit=limit,
         reopens_after=max(0.0, queued - rule.resume_at) if over else 0.0,
-        words=words,
+        condition=condition,
     )
 
 
@@ -62,7 +62,7 @@ def staleness_gate(*, admitted: int, trained: int, batches_ahead: float, batch_s
         amount=admitted,
         limit=limit,
         reopens_after=float(behind * batch_size) if closed else 0.0,
-        words=f"accepted {admitted:,} {_sign(admitted, limit)} "
+        condition=f"accepted {admitted:,} {_sign(admitted, limit)} "
         f"({batches_ahead:g} ahead + {trained:,} trained) × {batch_size:,} = {limit:,}",
     )
 

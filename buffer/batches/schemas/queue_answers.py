@@ -24,7 +24,7 @@ class PauseGate(Struct, frozen=True, kw_only=True):
     limit: float
     reopens_after: float
     """Amount to be trained on before the gate opens; 0 while it is open."""
-    words: str
+    condition: str
     """The inequality with its numbers."""
 
 

@@ -3982,7 +3982,7 @@ export interface components {
             run: string | null;
             filter: string;
             is_enabled: boolean;
-            words: string;
+            condition: string;
             created_at: string;
             created_by: string;
             changed_at: string;
@@ -4152,7 +4152,7 @@ export interface components {
          */
         AuditNews: {
             newest: number;
-            lately: components["schemas"]["AuditRow"][];
+            recent: components["schemas"]["AuditRow"][];
         };
         /**
          * AuditRow
@@ -4536,7 +4536,7 @@ export interface components {
             process_word_seconds: number;
             web: components["schemas"]["ProcessRow"][];
             workers: components["schemas"]["WorkerRow"][];
-            clocks: components["schemas"]["ProcessRow"][];
+            schedulers: components["schemas"]["ProcessRow"][];
             jobs: components["schemas"]["Part"];
             ray: components["schemas"]["RayPart"];
             database: components["schemas"]["DatabasePart"];
@@ -4590,10 +4590,22 @@ export interface components {
          */
         ClusterTopicSeries: Record<string, unknown>;
         /**
-         * ComparisonLook
+         * ComparisonRow
+         * @description A saved comparison.
+         */
+        ComparisonRow: {
+            id: number;
+            name: string;
+            remarks: string;
+            view: components["schemas"]["ComparisonView"];
+            created_at: string;
+            created_by: string;
+        };
+        /**
+         * ComparisonView
          * @description Settings of a comparison: runs, metrics and range.
          */
-        ComparisonLook: {
+        ComparisonView: {
             runs: string[];
             /** @default [] */
             metrics: string[];
@@ -4619,18 +4631,6 @@ export interface components {
             config: "all" | "differing";
             /** @default null */
             prompt: string | null;
-        };
-        /**
-         * ComparisonRow
-         * @description A saved comparison.
-         */
-        ComparisonRow: {
-            id: number;
-            name: string;
-            remarks: string;
-            look: components["schemas"]["ComparisonLook"];
-            created_at: string;
-            created_by: string;
         };
         /**
          * Comparisons
@@ -4746,6 +4746,41 @@ export interface components {
             start: boolean;
         };
         /**
+         * CreateToken
+         * @description A token to create; valid for all runs without `run`, and without end without an expiry.
+         */
+        CreateTokenRequest: {
+            name: string;
+            scopes: ("admin" | "env" | "metrics" | "read" | "trainer" | "user" | "worker")[];
+            /** @default null */
+            run: string | null;
+            /** @default null */
+            expires_in_seconds: number | null;
+            /** @default [] */
+            networks: string[];
+        };
+        /**
+         * CreatedToken
+         * @description A new token; `token` is shown only once.
+         */
+        CreatedToken: {
+            id: number;
+            name: string;
+            prefix: string;
+            scopes: string[];
+            run: string | null;
+            networks: string[];
+            /** @enum {unknown} */
+            issuer: "manager" | "person" | "platform";
+            created_by: string | null;
+            suspended: string[];
+            created_at: string;
+            expires_at: string | null;
+            revoked_at: string | null;
+            last_used_at: string | null;
+            token: string;
+        };
+        /**
          * CurriculumSummary
          * @description State common to all lessons of a run.
          */
@@ -4799,20 +4834,6 @@ export interface components {
             oldest_xmin_transactions: number | null;
             /** @default null */
             wal_bytes: number | null;
-        };
-        /**
-         * Deck
-         * @description Identity and sign-in options of the deployment.
-         */
-        Deck: {
-            version: string;
-            deployment: string;
-            /** @enum {unknown} */
-            colour: "danger" | "info" | "success" | "warning";
-            /** @enum {unknown} */
-            auth: "open" | "required";
-            time_zone: string;
-            password_address: string | null;
         };
         /**
          * DeltaFrame
@@ -5754,18 +5775,6 @@ export interface components {
             items: components["schemas"]["ScoredData"][];
         };
         /**
-         * KeepComparison
-         * @description A comparison to save.
-         */
-        KeepComparisonRequest: {
-            name: string;
-            /** @default  */
-            remarks: string;
-            look: components["schemas"]["ComparisonLook"];
-            /** @default  */
-            reason: string;
-        };
-        /**
          * KindLedger
          * @description Items of one kind by state; `dropped` counts by reason.
          */
@@ -6323,6 +6332,19 @@ export interface components {
             value: number | ("-Infinity" | "Infinity" | "NaN");
         };
         /**
+         * MetricContext
+         * @description Context of a run while the samples of a chart point arrived.
+         */
+        MetricContext: {
+            began_at: string;
+            ended_at: string;
+            step: number;
+            amount: number;
+            version: components["schemas"]["ContextVersion"] | null;
+            handed_out: number;
+            batches: components["schemas"]["ContextBatch"][];
+        };
+        /**
          * MetricKey
          * @description One metric name of a run, with its last sample to arrive.
          */
@@ -6351,7 +6373,7 @@ export interface components {
             /** @enum {unknown} */
             share: "mine" | "run" | "tag";
             tag: string;
-            look: components["schemas"]["MetricLook"];
+            view: components["schemas"]["MetricView"];
             changed_at: string;
             changed_by: string;
             may_change: boolean;
@@ -6397,29 +6419,6 @@ export interface components {
             lines: components["schemas"]["MetricLine"][];
         };
         /**
-         * MetricLook
-         * @description Filters and axes of a run's metrics page.
-         */
-        MetricLook: {
-            /** @default  */
-            words: string;
-            /** @default  */
-            under: string;
-            /**
-             * @default step
-             * @enum {unknown}
-             */
-            x: "amount" | "elapsed" | "step" | "time";
-            /** @default 0 */
-            smooth: number;
-            /** @default [] */
-            pinned: string[];
-            /** @default [] */
-            logarithmic: string[];
-            /** @default [] */
-            panels: string[];
-        };
-        /**
          * MetricNames
          * @description All metric names of a run, in order: at most 20,000.
          */
@@ -6457,6 +6456,29 @@ export interface components {
             at: number[];
             amount: number[];
             next: number | null;
+        };
+        /**
+         * MetricView
+         * @description Filters and axes of a run's metrics page.
+         */
+        MetricView: {
+            /** @default  */
+            search: string;
+            /** @default  */
+            under: string;
+            /**
+             * @default step
+             * @enum {unknown}
+             */
+            x: "amount" | "elapsed" | "step" | "time";
+            /** @default 0 */
+            smooth: number;
+            /** @default [] */
+            pinned: string[];
+            /** @default [] */
+            logarithmic: string[];
+            /** @default [] */
+            panels: string[];
         };
         /**
          * Metrics
@@ -6502,20 +6524,6 @@ export interface components {
             next: string | null;
         };
         /**
-         * MintToken
-         * @description A token to create; valid for all runs without `run`, and without end without an expiry.
-         */
-        MintTokenRequest: {
-            name: string;
-            scopes: ("admin" | "env" | "metrics" | "read" | "trainer" | "user" | "worker")[];
-            /** @default null */
-            run: string | null;
-            /** @default null */
-            expires_in_seconds: number | null;
-            /** @default [] */
-            networks: string[];
-        };
-        /**
          * MixingAnswer
          * @description Environment mix of a run's batches.
          */
@@ -6523,19 +6531,6 @@ export interface components {
             batch_size: number | null;
             dry_deadline_seconds: number | null;
             environments: components["schemas"]["EnvironmentMixing"][];
-        };
-        /**
-         * Moment
-         * @description Context of a run while the samples of a chart point arrived.
-         */
-        Moment: {
-            began_at: string;
-            ended_at: string;
-            step: number;
-            amount: number;
-            version: components["schemas"]["ContextVersion"] | null;
-            handed_out: number;
-            batches: components["schemas"]["ContextBatch"][];
         };
         /**
          * NameLabel
@@ -6748,7 +6743,7 @@ export interface components {
             amount: number;
             limit: number;
             reopens_after: number;
-            words: string;
+            condition: string;
         };
         /**
          * Picture
@@ -6786,9 +6781,9 @@ export interface components {
          * @description The bottleneck of a run.
          */
         PipelineDiagnosis: {
-            sentence: string;
+            summary: string;
             stage: ("batch" | "exchange" | "infer" | "push" | "queue" | "step" | "train") | null;
-            proof: string[];
+            evidence: string[];
             change: string;
             run_status: string;
         };
@@ -7410,7 +7405,7 @@ export interface components {
         RulePreview: {
             results: components["schemas"]["PreviewedRun"][];
             next: string | null;
-            words: string;
+            condition: string;
             runs: number;
             measured: number;
         };
@@ -7674,6 +7669,18 @@ export interface components {
             is_correct: boolean;
         };
         /**
+         * SaveComparison
+         * @description A comparison to save.
+         */
+        SaveComparisonRequest: {
+            name: string;
+            /** @default  */
+            remarks: string;
+            view: components["schemas"]["ComparisonView"];
+            /** @default  */
+            reason: string;
+        };
+        /**
          * SavePreset
          * @description A preset to save; `config` overrides the defaults and must not contain secrets.
          */
@@ -7886,6 +7893,20 @@ export interface components {
             advantages: (number | null)[] | null;
         };
         /**
+         * ServerInfo
+         * @description Identity and sign-in options of the deployment.
+         */
+        ServerInfo: {
+            version: string;
+            deployment: string;
+            /** @enum {unknown} */
+            colour: "danger" | "info" | "success" | "warning";
+            /** @enum {unknown} */
+            auth: "open" | "required";
+            time_zone: string;
+            password_address: string | null;
+        };
+        /**
          * Session
          * @description The signed-in user.
          */
@@ -7893,7 +7914,7 @@ export interface components {
             authenticated: boolean;
             username: string;
             /** @enum {unknown} */
-            role: "admin" | "nobody" | "operator" | "viewer";
+            role: "admin" | "anonymous" | "operator" | "viewer";
         };
         /**
          * SessionRow
@@ -7946,7 +7967,7 @@ export interface components {
             share: "mine" | "run" | "tag";
             /** @default  */
             tag: string;
-            look: components["schemas"]["MetricLook"];
+            view: components["schemas"]["MetricView"];
             /** @default  */
             reason: string;
         };
@@ -8232,27 +8253,6 @@ export interface components {
         TokenList: {
             results: components["schemas"]["TokenRow"][];
             next: string | null;
-        };
-        /**
-         * TokenMinted
-         * @description A new token; `token` is shown only once.
-         */
-        TokenMinted: {
-            id: number;
-            name: string;
-            prefix: string;
-            scopes: string[];
-            run: string | null;
-            networks: string[];
-            /** @enum {unknown} */
-            issuer: "manager" | "person" | "platform";
-            created_by: string | null;
-            suspended: string[];
-            created_at: string;
-            expires_at: string | null;
-            revoked_at: string | null;
-            last_used_at: string | null;
-            token: string;
         };
         /**
          * TokenRow
@@ -10231,7 +10231,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["KeepComparisonRequest"];
+                "application/json": components["schemas"]["SaveComparisonRequest"];
             };
         };
         responses: {
@@ -19971,7 +19971,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Moment"];
+                    "application/json": components["schemas"]["MetricContext"];
                 };
             };
             /** @description A parameter or the body is invalid. */
@@ -23142,7 +23142,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Deck"];
+                    "application/json": components["schemas"]["ServerInfo"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -23811,7 +23811,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["MintTokenRequest"];
+                "application/json": components["schemas"]["CreateTokenRequest"];
             };
         };
         responses: {
@@ -23821,7 +23821,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["TokenMinted"];
+                    "application/json": components["schemas"]["CreatedToken"];
                 };
             };
             /** @description A parameter or the body is invalid. */

@@ -6,19 +6,19 @@ import type { components } from "@/api/schema";
 
 type Schemas = components["schemas"];
 export type TokenRow = Schemas["TokenRow"];
-export type TokenMinted = Schemas["TokenMinted"];
-type MintToken = Schemas["MintTokenRequest"];
-export type Scope = MintToken["scopes"][number];
+export type CreatedToken = Schemas["CreatedToken"];
+type CreateToken = Schemas["CreateTokenRequest"];
+export type Scope = CreateToken["scopes"][number];
 
 export const tokensQuery = queryOptions({
   queryKey: ["tokens"],
   queryFn: async () => (await body(api.GET("/api/v1/tokens"))).results,
 });
 
-export function useMint() {
+export function useCreateToken() {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: (token: MintToken): Promise<TokenMinted> => body(api.POST("/api/v1/tokens", { body: token })),
+    mutationFn: (token: CreateToken): Promise<CreatedToken> => body(api.POST("/api/v1/tokens", { body: token })),
     onSettled: () => queries.invalidateQueries({ queryKey: tokensQuery.queryKey }),
   });
 }

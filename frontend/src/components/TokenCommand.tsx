@@ -3,25 +3,25 @@ import { useSession } from "@/api/session";
 import { Command } from "@/components/Copying";
 import { filled, type Needs, PLACE, useMadeToken } from "@/components/commandToken";
 
-const MintForm = lazy(async () => ({ default: (await import("@/pages/tokens/MintForm")).MintForm }));
+const CreateTokenForm = lazy(async () => ({ default: (await import("@/pages/tokens/CreateTokenForm")).CreateTokenForm }));
 
 /** How to get the token that the command needs; administrators create it here. */
 function TokenLine({ needs }: { needs: Needs }) {
   const isAdmin = useSession()?.role === "admin";
-  const [isMinting, setMinting] = useState(false);
+  const [isCreating, setCreating] = useState(false);
   return (
     <p className="command-token tiny faint">
       Requires a token with the scope {needs.scope}.{" "}
       {isAdmin ? (
-        <button type="button" className="link-button" onClick={() => setMinting(true)}>
+        <button type="button" className="link-button" onClick={() => setCreating(true)}>
           Create one and insert it
         </button>
       ) : (
         "An administrator can create one."
       )}
-      {isMinting && (
+      {isCreating && (
         <Suspense fallback={null}>
-          <MintForm scope={needs.scope} run={needs.run} onClose={() => setMinting(false)} />
+          <CreateTokenForm scope={needs.scope} run={needs.run} onClose={() => setCreating(false)} />
         </Suspense>
       )}
     </p>

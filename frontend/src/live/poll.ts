@@ -53,11 +53,11 @@ async function pollRun(name: string, shown: TopicState): Promise<PollAnswer> {
 const LATELY_ROWS = 6;
 
 async function pollAudit(): Promise<Parts> {
-  const [newest, lately] = await Promise.all([
+  const [newest, recent] = await Promise.all([
     body(api.GET("/api/v1/audit", { params: { query: { limit: 1 } } })),
     body(api.GET("/api/v1/audit", { params: { query: { people: "1", limit: LATELY_ROWS } } })),
   ]);
-  return { audit: { newest: newest.results[0]?.id ?? 0, lately: lately.results } };
+  return { audit: { newest: newest.results[0]?.id ?? 0, recent: recent.results } };
 }
 
 async function pollMe(): Promise<Parts> {

@@ -162,7 +162,7 @@ class Cluster(Struct, frozen=True, kw_only=True):
     """Interval of a process's heartbeats, in seconds."""
     web: list[ProcessRow]
     workers: list[WorkerRow]
-    clocks: list[ProcessRow]
+    schedulers: list[ProcessRow]
     jobs: Part
     """Whether workers answer the broadcast."""
     ray: RayPart
@@ -177,7 +177,7 @@ class Cluster(Struct, frozen=True, kw_only=True):
     versions: dict[str, str]
 
 
-class Deck(Struct, frozen=True, kw_only=True):
+class ServerInfo(Struct, frozen=True, kw_only=True):
     """Identity and sign-in options of the deployment."""
 
     version: str

@@ -116,7 +116,7 @@ def _cluster(
         process_word_seconds=heartbeats.EVERY_SECONDS,
         web=[_process(part) for part in parts if part.kind == "web"],
         workers=[_worker(part, workers) for part in parts if part.kind == "worker"],
-        clocks=[_process(part) for part in parts if part.kind == "clock"],
+        schedulers=[_process(part) for part in parts if part.kind == "scheduler"],
         jobs=Part(**_seen(workers, is_admin=is_admin)),
         ray=_ray(parts, is_admin=is_admin),
         database=_figured(

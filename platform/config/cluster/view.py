@@ -6,7 +6,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from config.cluster.messages import Cluster, Deck
+from config.cluster.messages import Cluster, ServerInfo
 from config.cluster.status import cluster_status
 from config.versions import own_version
 from runs.access.api.identity import caller_of, person_of
@@ -42,12 +42,12 @@ class ServerView(APIView):
 
     permission_classes = [Known]
 
-    @extend_schema(operation_id="server_get", responses={200: Deck}, tags=["server"])
+    @extend_schema(operation_id="server_get", responses={200: ServerInfo}, tags=["server"])
     def get(self, request: Request) -> HttpResponse:
         """Get the server's version and sign-in options."""
         person = person_of(request)
         return answer(
-            Deck(
+            ServerInfo(
                 version=own_version(),
                 deployment=settings.ROLLDECK_DEPLOYMENT,
                 colour=settings.ROLLDECK_DEPLOYMENT_COLOUR,  # type: ignore[arg-type] # one of these

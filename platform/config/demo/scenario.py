@@ -9,7 +9,7 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
 
 from runs.access.services.logins import make_login_link
-from runs.access.services.tokens import mint_token
+from runs.access.services.tokens import create_token
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunVerb
 from runs.lifecycle.services.lifecycle import ask, create
@@ -50,7 +50,7 @@ def prepare(*, preset: str, config: dict[str, Any] | None = None, now: datetime)
     user = _demo_user()
     run = create(name=_free_name(), preset=preset, config=config, created_by=user, now=now)
     ask(run_id=run.pk, verb=RunVerb.START, actor=f"user:{USER_NAME}", now=now)
-    _, token = mint_token(
+    _, token = create_token(
         name=f"trainer of {run.name}", scopes=["trainer"], run_id=run.pk, created_by=user, now=now
     )
     path = make_login_link(user, then=f"/runs/{run.name}", now=now)

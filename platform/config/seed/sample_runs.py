@@ -18,7 +18,7 @@ from config.seed.scale import ACTOR, PREFIX, Scale, story
 from rollouts.control.services.launches import record_manager_ended
 from rollouts.fleet.manager.reports import StaleIncarnation
 from runs.access.models.tokens import TokenIssuer
-from runs.access.services.tokens import mint_token, revoke_token
+from runs.access.services.tokens import create_token, revoke_token
 from runs.lifecycle.models.runs import Environment, Run
 from runs.lifecycle.rules.lifecycle import MoveNotAllowed, RunVerb
 from runs.lifecycle.services.lifecycle import ask
@@ -138,7 +138,7 @@ def _tokens(now: datetime) -> None:
         (f"{PREFIX}old-environment", ["env"], 40),
         (f"{PREFIX}expired", ["read"], 90),
     ):
-        token, _ = mint_token(
+        token, _ = create_token(
             name=name,
             scopes=scopes,
             issuer=TokenIssuer.PLATFORM,

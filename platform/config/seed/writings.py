@@ -7,8 +7,8 @@ from config.seed import texts
 from config.seed.people import owner
 from config.seed.scale import ACTOR, PREFIX
 from rollouts.metrics.rules.comparisons import COMPARISON
-from rollouts.metrics.schemas.comparisons import ComparisonLook, KeepComparison
-from rollouts.metrics.services.comparisons import keep_comparison
+from rollouts.metrics.schemas.comparisons import ComparisonView, SaveComparison
+from rollouts.metrics.services.comparisons import save_comparison
 from runs.config.rules.preset_rules import PRESET
 from runs.config.services.presets import save_preset
 from runs.lifecycle.models.runs import Run
@@ -72,13 +72,13 @@ def _comparison(*, now: datetime) -> None:
     name = "Lessons and a control task"
     if SavedObject.objects.of(COMPARISON).filter(name=name).exists():
         return
-    look = ComparisonLook(
+    view = ComparisonView(
         runs=[f"{PREFIX}reverse-lessons", f"{PREFIX}cartpole-live"],
         metrics=["rolldeck/reward/mean", "rolldeck/queue/depth"],
         x="elapsed",
     )
-    wanted = KeepComparison(name=name, remarks="Returns are not of one scale.", look=look)
-    keep_comparison(wanted=wanted, actor=ACTOR, now=now)
+    wanted = SaveComparison(name=name, remarks="Returns are not of one scale.", view=view)
+    save_comparison(wanted=wanted, actor=ACTOR, now=now)
 
 
 def _note(name: str, text: str, *, revision: int, at: datetime) -> None:

@@ -13,7 +13,7 @@ from rollouts.control.rules.launch import LaunchOrder
 from rollouts.control.rules.reconcile import BUDGET_WINDOW
 from rollouts.control.services import attempts
 from runs.access.models.tokens import ApiToken, TokenIssuer
-from runs.access.services.tokens import mint_token
+from runs.access.services.tokens import create_token
 from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.queries.runs import weights_directory
@@ -179,7 +179,7 @@ def _assign_manager(fleet: Fleet, run_name: str, *, is_external: bool, now: date
 def _replace_manager_token(run: Run, *, now: datetime) -> str:
     """Return a token for the new manager, and revoke those of earlier ones."""
     _revoke_tokens(run_id=run.pk, now=now)
-    _, text = mint_token(
+    _, text = create_token(
         name=f"fleet {run.name}",
         scopes=["worker"],
         run_id=run.pk,

@@ -61,7 +61,7 @@ def staleness_for_lists(now: datetime) -> F:  # noqa: ARG001 never expires: it d
 
 
 def fleet_activity(run_ids: Sequence[int], *, now: datetime) -> dict[int, dict[str, Any]]:
-    """Return workers, the last proof of life and returns of each run that has a fleet."""
+    """Return workers, the last heartbeat and returns of each run that has a fleet."""
     found: dict[int, dict[str, Any]] = {}
     with connection.cursor() as cursor:
         cursor.execute(_FLEETS, [list(run_ids)])

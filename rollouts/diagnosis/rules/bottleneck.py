@@ -58,8 +58,8 @@ def _behind(facts: Facts) -> Diagnosis | None:
         return None
     return Diagnosis(
         stage="infer",
-        sentence=f"The slowest worker is {_versions(behind)} behind the newest published weights.",
-        proof=[
+        summary=f"The slowest worker is {_versions(behind)} behind the newest published weights.",
+        evidence=[
             f"the newest version is {facts.version}",
             f"a newer version has been available for {duration(facts.behind_seconds or 0.0)}",
             f"workers should receive a version within {duration(LATE_SECONDS)}",
@@ -78,10 +78,10 @@ def _unpublished(facts: Facts) -> Diagnosis | None:
         return None
     return Diagnosis(
         stage="train",
-        sentence=f"No weights were published for "
+        summary=f"No weights were published for "
         f"{duration(facts.version_age_seconds or 0.0)}, and {_limit(facts)} pauses the workers "
         "until the next version.",
-        proof=[
+        evidence=[
             _held_back(facts),
             f"the newest version is {facts.version}",
             f"{facts.queued:,} {facts.unit} are queued, a batch takes {facts.batch_size or 0:,}",
@@ -100,16 +100,16 @@ def _untaken(facts: Facts) -> Diagnosis | None:
     if facts.batch_size is None:
         return Diagnosis(
             stage="train",
-            sentence="The run has no batch size, so no batch can be formed.",
-            proof=[f"{facts.queued:,} {facts.unit} are queued"],
+            summary="The run has no batch size, so no batch can be formed.",
+            evidence=[f"{facts.queued:,} {facts.unit} are queued"],
             change="Register a trainer with a batch size, or set `batch_size` on the run.",
         )
     if facts.queued >= facts.batch_size:
         pause = _pause(facts, is_held=facts.is_limited or facts.held_back >= MOSTLY)
         return Diagnosis(
             stage="train",
-            sentence=f"No trainer leases the queued batches.{pause}",
-            proof=[
+            summary=f"No trainer leases the queued batches.{pause}",
+            evidence=[
                 f"{facts.queued:,} {facts.unit} are queued, a batch takes {facts.batch_size:,}",
                 "no batch was leased in the last minute",
             ],
@@ -118,9 +118,9 @@ def _untaken(facts: Facts) -> Diagnosis | None:
         )
     return Diagnosis(
         stage="queue",
-        sentence=f"The next batch is filling: {facts.queued:,} of {facts.batch_size:,} "
+        summary=f"The next batch is filling: {facts.queued:,} of {facts.batch_size:,} "
         f"{facts.unit}.",
-        proof=[_arriving(facts), "no batch was leased in the last minute"],
+        evidence=[_arriving(facts), "no batch was leased in the last minute"],
     )
 
 
@@ -129,7 +129,7 @@ def _producers(facts: Facts) -> str:
 
 
 def _pause(facts: Facts, *, is_held: bool) -> str:
-    """Return a sentence about the limit that pauses producers, with a leading space.
+    """Return a summary about the limit that pauses producers, with a leading space.
 
     A full queue and the staleness limit differ: the latter pauses workers even if the queue is
     empty.
@@ -163,8 +163,8 @@ def _alternating_stages(facts: Facts) -> Diagnosis | None:
         return None
     return Diagnosis(
         stage="queue",
-        sentence="Trainer and workers take turns: each waits while the other is busy.",
-        proof=[
+        summary="Trainer and workers take turns: each waits while the other is busy.",
+        evidence=[
             f"the trainer waits {percent(waits)} of its time for data",
             _held_back(facts),
         ],
@@ -179,9 +179,9 @@ def _stuck(facts: Facts) -> Diagnosis | None:
         return None
     return Diagnosis(
         stage="train",
-        sentence=f"The trainer has held one batch for {duration(held)} "
+        summary=f"The trainer has held one batch for {duration(held)} "
         f"(limit {duration(LONG_SECONDS)}).",
-        proof=["no batch was leased in the last minute", *_waiting_batches(facts)],
+        evidence=["no batch was leased in the last minute", *_waiting_batches(facts)],
         change="If train steps should be shorter, check the trainer's output: it may hang. When "
         "the lease expires, the next trainer that asks gets the batch.",
     )
@@ -191,21 +191,21 @@ def _trainer_bound(facts: Facts) -> Diagnosis | None:
     waits = facts.trainer_waits
     if waits is None or waits > SELDOM:
         return None
-    proof = [f"the trainer waits {percent(waits)} of its time for data"]
+    evidence = [f"the trainer waits {percent(waits)} of its time for data"]
     if facts.train_seconds is not None:
-        proof.append(f"it holds a batch for {facts.train_seconds:.3g} s")
-    proof += _waiting_batches(facts)
+        evidence.append(f"it holds a batch for {facts.train_seconds:.3g} s")
+    evidence += _waiting_batches(facts)
     change = "Make train steps faster; more data would only stay queued longer."
     if facts.held_back >= NOTABLY and facts.workers > 1:
-        proof.append(_held_back(facts))
+        evidence.append(_held_back(facts))
         enough = max(1, math.ceil(facts.workers * (1 - facts.held_back)))
         if enough < facts.workers and waits <= NEVER:
             change += f" {enough} of the {facts.workers} workers would suffice for this trainer."
     return Diagnosis(
         stage="train",
-        sentence=f"The trainer is the bottleneck: it is busy {percent(1 - waits)} of the time."
+        summary=f"The trainer is the bottleneck: it is busy {percent(1 - waits)} of the time."
         f"{_pause(facts, is_held=facts.held_back >= NOTABLY)}",
-        proof=proof,
+        evidence=evidence,
         change=change,
     )
 
@@ -216,8 +216,8 @@ def _delivery_bound(facts: Facts) -> Diagnosis | None:
         return None
     return Diagnosis(
         stage="batch",
-        sentence=f"Batches are in transit to the trainer {percent(share)} of the time.",
-        proof=[
+        summary=f"Batches are in transit to the trainer {percent(share)} of the time.",
+        evidence=[
             f"a batch takes {facts.delivery_seconds or 0.0:.3g} s from its lease to its last byte",
             f"the trainer waits {percent(waits)} of its time",
         ],
@@ -232,8 +232,8 @@ def _unformed_batches(facts: Facts) -> Diagnosis | None:
         return None
     return Diagnosis(
         stage="batch",
-        sentence="The trainer waits although complete batches are queued.",
-        proof=[
+        summary="The trainer waits although complete batches are queued.",
+        evidence=[
             f"{facts.queued:,} {facts.unit} are queued, a batch takes {facts.batch_size or 0:,}",
             f"the trainer waits {percent(waits)} of its time",
         ],
@@ -277,9 +277,9 @@ def _slow_producers(facts: Facts) -> Diagnosis:
     said = "is the bottleneck" if waits >= MOSTLY else "is the slowest part"
     return Diagnosis(
         stage=busiest,
-        sentence=f"{what} {said}: {percent(share)} of the workers' time, "
+        summary=f"{what} {said}: {percent(share)} of the workers' time, "
         f"while the trainer waits {percent(waits)} of its time.",
-        proof=[_arriving(facts), _wanted(facts, waits), *_breakdown(facts)],
+        evidence=[_arriving(facts), _wanted(facts, waits), *_breakdown(facts)],
         change=" ".join(filter(None, [_one_more(facts), help_])),
     )
 
@@ -317,8 +317,8 @@ def _slow_outside_environments(facts: Facts, waits: float) -> Diagnosis:
     said = "are the bottleneck" if waits >= MOSTLY else "nearly keep pace"
     return Diagnosis(
         stage="push",
-        sentence=f"{who} {said}: the trainer waits {percent(waits)} of its time for data.",
-        proof=[_arriving(facts), _wanted(facts, waits)],
+        summary=f"{who} {said}: the trainer waits {percent(waits)} of its time for data.",
+        evidence=[_arriving(facts), _wanted(facts, waits)],
         change="Run more environments, or let each sample more in parallel. Their internal "
         "timings are not visible to the server."
         if facts.kind == "outside"

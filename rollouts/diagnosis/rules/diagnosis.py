@@ -13,10 +13,10 @@ from rollouts.diagnosis.rules.flow import Stage
 class Diagnosis:
     """The bottleneck of a run."""
 
-    sentence: str
+    summary: str
     stage: Stage | None = None
     """Stage of the bottleneck; None if there is none or it is unknown."""
-    proof: list[str] = field(default_factory=list)
-    """Measurements that support the sentence, each in a few words."""
+    evidence: list[str] = field(default_factory=list)
+    """Measurements that support the summary, each in a few words."""
     change: str = ""
     """Action to take; empty if there is none."""

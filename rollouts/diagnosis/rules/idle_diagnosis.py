@@ -30,8 +30,8 @@ def over(facts: Facts) -> Diagnosis | None:
     """Diagnose a run that has not begun, or has ended."""
     if facts.status not in _BEFORE_AND_AFTER:
         return None
-    sentence, change = _BEFORE_AND_AFTER[facts.status]
-    return Diagnosis(sentence=sentence, proof=_given(facts.reason), change=change)
+    summary, change = _BEFORE_AND_AFTER[facts.status]
+    return Diagnosis(summary=summary, evidence=_given(facts.reason), change=change)
 
 
 def paused(facts: Facts) -> Diagnosis | None:
@@ -39,8 +39,8 @@ def paused(facts: Facts) -> Diagnosis | None:
     if facts.status != "paused":
         return None
     return Diagnosis(
-        sentence="The run is paused: no data is generated, and queued data is still served.",
-        proof=[*_given(facts.reason), f"{facts.queued:,} {facts.unit} are queued"],
+        summary="The run is paused: no data is generated, and queued data is still served.",
+        evidence=[*_given(facts.reason), f"{facts.queued:,} {facts.unit} are queued"],
         change="Resume the run to continue.",
     )
 
@@ -51,8 +51,8 @@ def unheard(facts: Facts) -> Diagnosis | None:
         return None
     since = "" if facts.silent_seconds is None else f" for {duration(facts.silent_seconds)}"
     return Diagnosis(
-        sentence=f"No reports from the fleet{since}: its state is unknown.",
-        proof=_given(facts.fleet_reason),
+        summary=f"No reports from the fleet{since}: its state is unknown.",
+        evidence=_given(facts.fleet_reason),
         change="Wait: the platform checks the fleet's manager on the cluster and "
         "launches a new one if it is gone. The events on Logs show the result.",
     )
@@ -65,16 +65,16 @@ def starting(facts: Facts) -> Diagnosis | None:
         return None
     if facts.fleet_reason:
         return Diagnosis(
-            sentence="The fleet cannot start yet.",
-            proof=[facts.fleet_reason],
+            summary="The fleet cannot start yet.",
+            evidence=[facts.fleet_reason],
             change="Fix the cause given below; the platform retries automatically.",
         )
     wanted = facts.workers_wanted
     return Diagnosis(
-        sentence=f"The fleet is starting: 0 of {wanted:,} workers run."
+        summary=f"The fleet is starting: 0 of {wanted:,} workers run."
         if wanted > 1
         else "The fleet is starting.",
-        proof=_coming(facts),
+        evidence=_coming(facts),
         change="Wait for the workers to start. If none starts within a few minutes, read the "
         "manager's log on Fleet.",
     )
@@ -86,8 +86,8 @@ def without_workers(facts: Facts) -> Diagnosis | None:
     if facts.kind == "outside" or facts.workers or not is_wanted or facts.status == "draining":
         return None
     return Diagnosis(
-        sentence="No worker of the fleet is running.",
-        proof=_coming(facts),
+        summary="No worker of the fleet is running.",
+        evidence=_coming(facts),
         change="Fleet shows why each worker is down. Workers that may recover are "
         "restarted automatically.",
     )
@@ -98,18 +98,18 @@ def without_weights(facts: Facts) -> Diagnosis | None:
     waiting = facts.shares.get("waiting_weights", 0.0)
     if waiting < MOSTLY or facts.kind == "outside":
         return None
-    proof = [f"workers wait for weights {percent(waiting)} of their time"]
+    evidence = [f"workers wait for weights {percent(waiting)} of their time"]
     if facts.version is None:
         return Diagnosis(
             stage="train",
-            sentence="No trainer has published weights yet, so workers cannot act.",
-            proof=proof,
+            summary="No trainer has published weights yet, so workers cannot act.",
+            evidence=evidence,
             change="Start the trainer: it publishes its initial weights.",
         )
     return Diagnosis(
         stage="infer",
-        sentence="Weights are published, but workers have not received them.",
-        proof=[*proof, f"the newest version is {facts.version}"],
+        summary="Weights are published, but workers have not received them.",
+        evidence=[*evidence, f"the newest version is {facts.version}"],
         change="Open Weights to see which worker lacks the version, and why.",
     )
 
@@ -120,8 +120,8 @@ def draining(facts: Facts) -> Diagnosis | None:
     if facts.status != "draining" or is_untaken:
         return None
     return Diagnosis(
-        sentence="The run is draining: open episodes finish, and queued data is served.",
-        proof=[f"{facts.queued:,} {facts.unit} are queued", *_unsent(facts)],
+        summary="The run is draining: open episodes finish, and queued data is served.",
+        evidence=[f"{facts.queued:,} {facts.unit} are queued", *_unsent(facts)],
         change="Wait: the run ends automatically. Stop sets a deadline.",
     )
 
@@ -135,8 +135,8 @@ def refused(facts: Facts) -> Diagnosis | None:
     )
     return Diagnosis(
         stage="push",
-        sentence=f"Pushes are rejected, and their data is lost.{arrives}",
-        proof=list(facts.refused),
+        summary=f"Pushes are rejected, and their data is lost.{arrives}",
+        evidence=list(facts.refused),
         change="Correct the field that the message names in the environment, or set `lenient` "
         "on the run to accept groups with inconsistent lengths.",
     )
@@ -151,8 +151,8 @@ def over_tolerance(facts: Facts) -> Diagnosis | None:
     )
     return Diagnosis(
         stage="train",
-        sentence="Environments are paused: they push faster than the trainer consumes.",
-        proof=[f"{facts.queued:,} {facts.unit} are queued{limit}"],
+        summary="Environments are paused: they push faster than the trainer consumes.",
+        evidence=[f"{facts.queued:,} {facts.unit} are queued{limit}"],
         change="Make train steps faster, or run fewer environments. A trainer that acknowledges "
         "a batch before it trains on it appears to wait while it trains.",
     )
@@ -164,8 +164,8 @@ def without_trainer(facts: Facts) -> Diagnosis | None:
         return None
     return Diagnosis(
         stage="train",
-        sentence="Environments wait for a trainer: none has registered and requested a batch.",
-        proof=[f"{name} waits" for name in facts.waiting_environments],
+        summary="Environments wait for a trainer: none has registered and requested a batch.",
+        evidence=[f"{name} waits" for name in facts.waiting_environments],
         change="Start the trainer. Environments register within seconds after its first request "
         "for a batch.",
     )
@@ -177,8 +177,8 @@ def silent(facts: Facts) -> Diagnosis | None:
     if not is_silent or facts.queued:
         return None
     return Diagnosis(
-        sentence="No activity in the last minute.",
-        proof=["no data arrived", "no trainer held a batch"],
+        summary="No activity in the last minute.",
+        evidence=["no data arrived", "no trainer held a batch"],
         change="Start the trainer, then the environments; API & tokens lists the commands."
         if facts.kind == "outside"
         else "Start the trainer, or check the log of a worker on Fleet.",

@@ -8,8 +8,8 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from rollouts.metrics.queries.comparisons import comparison, comparison_list, comparison_row
-from rollouts.metrics.schemas.comparisons import ComparisonRow, Comparisons, KeepComparison
-from rollouts.metrics.services.comparisons import delete_comparison, keep_comparison
+from rollouts.metrics.schemas.comparisons import ComparisonRow, Comparisons, SaveComparison
+from rollouts.metrics.services.comparisons import delete_comparison, save_comparison
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Operators, Readers
 from runs.access.queries.audit import token_names
@@ -41,7 +41,7 @@ class ComparisonsView(_ReadOrOperate):
 
     @extend_schema(
         operation_id="comparisons_create",
-        request=KeepComparison,
+        request=SaveComparison,
         responses={201: ComparisonRow, **problems(409)},
         tags=["runs"],
     )
@@ -51,7 +51,7 @@ class ComparisonsView(_ReadOrOperate):
         Visible to all users; its curves continue with their runs.
         """
         actor = identity_of(request)
-        row = keep_comparison(wanted=read(request, KeepComparison), actor=actor, now=timezone.now())
+        row = save_comparison(wanted=read(request, SaveComparison), actor=actor, now=timezone.now())
         return answer(comparison_row(row, names=token_names([actor])), status=201)
 
 

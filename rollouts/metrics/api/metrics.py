@@ -23,7 +23,7 @@ from rollouts.metrics.queries.metrics import (
 )
 from rollouts.metrics.queries.series import AXES, TIMES, Asked
 from rollouts.metrics.rules.series import X_AT_MOST
-from rollouts.metrics.schemas.metric_context import Moment
+from rollouts.metrics.schemas.metric_context import MetricContext
 from rollouts.metrics.schemas.metrics import (
     MetricKeys,
     MetricLines,
@@ -252,7 +252,7 @@ class MetricContextView(APIView):
             OpenApiParameter("name", str, required=True, description="Name of the metric."),
             *(one for one in _LINE_PARAMETERS if one.name in {"x", "from", "to"}),
         ],
-        responses={200: Moment},
+        responses={200: MetricContext},
         tags=["metrics"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:

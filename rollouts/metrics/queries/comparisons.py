@@ -3,7 +3,7 @@
 import msgspec
 
 from rollouts.metrics.rules.comparisons import COMPARISON
-from rollouts.metrics.schemas.comparisons import ComparisonLook, ComparisonRow, Comparisons
+from rollouts.metrics.schemas.comparisons import ComparisonRow, Comparisons, ComparisonView
 from runs.access.queries.audit import shown_name, token_names
 from runs.saved.models import SavedObject
 
@@ -32,7 +32,7 @@ def comparison_row(row: SavedObject, *, names: dict[str, str]) -> ComparisonRow:
         id=row.pk,
         name=row.name,
         remarks=row.text,
-        look=msgspec.convert(row.body, ComparisonLook),
+        view=msgspec.convert(row.body, ComparisonView),
         created_at=row.created_at,
         created_by=shown_name(row.author, names),
     )

@@ -4,7 +4,7 @@ import msgspec
 from django.db.models import Q
 
 from rollouts.metrics.rules.layouts import LAYOUT
-from rollouts.metrics.schemas.layouts import MetricLayoutRow, MetricLayouts, MetricLook
+from rollouts.metrics.schemas.layouts import MetricLayoutRow, MetricLayouts, MetricView
 from runs.access.queries.audit import shown_name, token_names
 from runs.lifecycle.models.runs import Run
 from runs.saved.models import SavedObject, SavedObjectQuerySet
@@ -38,7 +38,7 @@ def layout_row(row: SavedObject, *, names: dict[str, str], may_change: bool) -> 
         name=row.name,
         share="run" if row.run_id else "tag" if row.tag else "mine",
         tag=row.tag,
-        look=msgspec.convert(row.body, MetricLook),
+        view=msgspec.convert(row.body, MetricView),
         changed_at=row.changed_at,
         changed_by=shown_name(row.changed_by, names),
         may_change=may_change,

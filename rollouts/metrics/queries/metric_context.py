@@ -11,7 +11,7 @@ from buffer.items.models.items import Batch
 from rollouts.metrics.models.metrics import MetricSeries
 from rollouts.metrics.queries.metrics import NoSuchMetric
 from rollouts.metrics.queries.series import Asked, as_kept
-from rollouts.metrics.schemas.metric_context import ContextBatch, ContextVersion, Moment
+from rollouts.metrics.schemas.metric_context import ContextBatch, ContextVersion, MetricContext
 from runs.lifecycle.models.runs import PolicyVersion, Run
 from web import database
 
@@ -31,7 +31,7 @@ _TAIL: Final = """SELECT m.at, m.step, m.amount FROM rollouts_metricsample m
     ORDER BY m.id {order} LIMIT 1"""
 
 
-def moment(run: Run, name: str, asked: Asked) -> Moment:
+def moment(run: Run, name: str, asked: Asked) -> MetricContext:
     """Return the context of a run while some samples of a metric arrived.
 
     Args:
@@ -50,7 +50,7 @@ def moment(run: Run, name: str, asked: Asked) -> Moment:
     around = batches_around(run.pk, began_at=began_at, ended_at=ended_at)
     published = PolicyVersion.objects.filter(run=run, published_at__lte=ended_at)
     version = published.order_by("-id").only("epoch", "step", "published_at").first()
-    return Moment(
+    return MetricContext(
         began_at=began_at,
         ended_at=ended_at,
         step=last.step,

@@ -119,7 +119,7 @@ def _condition(rule: AlertRule, one: _Watched, *, since: datetime) -> Condition:
         run_id=one.run_id,
         subject=str(rule.pk),
         severity=Severity(rule.severity),
-        message=f"{rule.metric} of {one.run} is {rule.limit.words}",
+        message=f"{rule.metric} of {one.run} is {rule.limit.condition}",
         details={
             "title": rule.name,
             "runbook": rule.runbook,
@@ -153,7 +153,7 @@ def preview(draft: Draft, *, hours: int, now: datetime) -> RulePreview:
     rows = list(shown.values_list("pk", "run__name", "state")[:RUNS_PREVIEWED])
     newest = newest_samples([pk for pk, _, _ in rows])
     return RulePreview(
-        words=draft.limit.words,
+        condition=draft.limit.condition,
         runs=runs.count(),
         measured=series.count(),
         results=[

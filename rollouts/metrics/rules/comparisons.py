@@ -14,5 +14,5 @@ class TooManyComparisons(Conflict):
 
 
 COMPARISON: Final = SavedKind(
-    name="comparison", body="look", text="remarks", at_most=500, too_many=TooManyComparisons
+    name="comparison", body="view", text="remarks", at_most=500, too_many=TooManyComparisons
 )

@@ -21,5 +21,5 @@ class TooManyLayouts(Conflict):
 
 
 LAYOUT: Final = SavedKind(
-    name="layout", body="look", at_most=50, name_taken=LayoutExists, too_many=TooManyLayouts
+    name="layout", body="view", at_most=50, name_taken=LayoutExists, too_many=TooManyLayouts
 )

@@ -12,7 +12,7 @@ _Name = Annotated[str, Meta(min_length=1, max_length=120)]
 _Metrics = Annotated[list[_Name], Meta(max_length=24)]
 
 
-class ComparisonLook(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ComparisonView(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings of a comparison: runs, metrics and range."""
 
     runs: Annotated[list[_Name], Meta(min_length=1, max_length=20)]
@@ -31,12 +31,12 @@ class ComparisonLook(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Digest of the problem whose samples are compared."""
 
 
-class KeepComparison(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SaveComparison(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A comparison to save."""
 
     name: Annotated[str, Meta(min_length=1, max_length=120)]
     remarks: Annotated[str, Meta(max_length=20_000)] = ""
-    look: ComparisonLook
+    view: ComparisonView
     reason: Reason = ""
 
 
@@ -46,7 +46,7 @@ class ComparisonRow(Struct, frozen=True, kw_only=True):
     id: int
     name: str
     remarks: str
-    look: ComparisonLook
+    view: ComparisonView
     created_at: datetime
     created_by: str
 

@@ -13,10 +13,10 @@ _Names = Annotated[list[_Name], Meta(max_length=200)]
 _Expression = Annotated[str, Meta(min_length=1, max_length=200)]
 
 
-class MetricLook(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MetricView(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Filters and axes of a run's metrics page."""
 
-    words: Annotated[str, Meta(max_length=200)] = ""
+    search: Annotated[str, Meta(max_length=200)] = ""
     """Text that metric names must contain."""
     under: Annotated[str, Meta(max_length=120)] = ""
     """Prefix of metric names."""
@@ -36,7 +36,7 @@ class SetMetricLayout(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     share: Literal["mine", "run", "tag"] = "mine"
     """Private, shared with all readers of this run, or with all readers of runs with `tag`."""
     tag: Annotated[str, Meta(max_length=40)] = ""
-    look: MetricLook
+    view: MetricView
     reason: Reason = ""
 
 
@@ -47,7 +47,7 @@ class MetricLayoutRow(Struct, frozen=True, kw_only=True):
     name: str
     share: Literal["mine", "run", "tag"]
     tag: str
-    look: MetricLook
+    view: MetricView
     changed_at: datetime
     changed_by: str
     may_change: bool

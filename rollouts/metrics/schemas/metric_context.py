@@ -33,7 +33,7 @@ class ContextBatch(Struct, frozen=True, kw_only=True):
     """Whether a trainer held it while the samples of the point arrived."""
 
 
-class Moment(Struct, frozen=True, kw_only=True):
+class MetricContext(Struct, frozen=True, kw_only=True):
     """Context of a run while the samples of a chart point arrived."""
 
     began_at: datetime

@@ -39,7 +39,7 @@ class PreviewedRun(Struct, frozen=True, kw_only=True):
 class RulePreview(Page[PreviewedRun], frozen=True, kw_only=True):
     """Result of a rule backtest."""
 
-    words: str
+    condition: str
     """Condition of a breach: ``above 5 for 10 min``."""
     runs: int
     """Number of runs to which the rule applies, in any state."""

@@ -7,7 +7,7 @@ import msgspec
 from django.db import transaction
 
 from rollouts.metrics.rules.comparisons import COMPARISON
-from rollouts.metrics.schemas.comparisons import ComparisonLook, KeepComparison
+from rollouts.metrics.schemas.comparisons import ComparisonView, SaveComparison
 from runs.lifecycle.queries.runs import RunNotFound, readable_run_id
 from runs.saved import services as saved
 from runs.saved.models import SavedObject
@@ -17,7 +17,7 @@ _FARTHEST: Final = 1e18
 
 
 @transaction.atomic
-def keep_comparison(*, wanted: KeepComparison, actor: str, now: datetime) -> SavedObject:
+def save_comparison(*, wanted: SaveComparison, actor: str, now: datetime) -> SavedObject:
     """Save a comparison for all users.
 
     Raises:
@@ -25,11 +25,11 @@ def keep_comparison(*, wanted: KeepComparison, actor: str, now: datetime) -> Sav
         TooManyComparisons: If the limit is reached.
     """
     name = checked_name(wanted.name)
-    _check(wanted.look)
+    _check(wanted.view)
     row = SavedObject(
         name=name,
         text=wanted.remarks,
-        body=msgspec.to_builtins(wanted.look),
+        body=msgspec.to_builtins(wanted.view),
         access=Access.OPEN,
     )
     return saved.save(COMPARISON, row, actor=actor, reason=wanted.reason, now=now)
@@ -47,15 +47,15 @@ def delete_comparison(*, comparison_id: int, actor: str, reason: str = "", now: 
     saved.delete(row, actor=actor, reason=reason, now=now)
 
 
-def _check(look: ComparisonLook) -> None:
+def _check(view: ComparisonView) -> None:
     try:
-        for name in look.runs:
+        for name in view.runs:
             readable_run_id(name)
     except RunNotFound as error:
-        raise InvalidSavedObject("look.runs", str(error)) from error
-    if (look.begin is None) != (look.end is None):
-        raise InvalidSavedObject("look.end", "a range needs both `begin` and `end`, or neither")
-    if look.begin is None or look.end is None:
+        raise InvalidSavedObject("view.runs", str(error)) from error
+    if (view.begin is None) != (view.end is None):
+        raise InvalidSavedObject("view.end", "a range needs both `begin` and `end`, or neither")
+    if view.begin is None or view.end is None:
         return
-    if not -_FARTHEST <= look.begin <= look.end <= _FARTHEST:
-        raise InvalidSavedObject("look.end", "must be a number not less than `begin`")
+    if not -_FARTHEST <= view.begin <= view.end <= _FARTHEST:
+        raise InvalidSavedObject("view.end", "must be a number not less than `begin`")

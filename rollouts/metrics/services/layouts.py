@@ -73,7 +73,7 @@ def delete_layout(
 
 
 def _columns(run: Run, wanted: SetMetricLayout, *, actor: str, may_operate: bool) -> dict[str, Any]:
-    columns = {"name": checked_name(wanted.name), "body": msgspec.to_builtins(wanted.look)}
+    columns = {"name": checked_name(wanted.name), "body": msgspec.to_builtins(wanted.view)}
     if wanted.share == "mine":
         who = actor[:ACTOR_LENGTH]
         return columns | {"access": Access.PRIVATE, "run": None, "tag": "", "author": who}

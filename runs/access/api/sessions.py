@@ -94,7 +94,7 @@ class SessionView(APIView):
         """Sign out."""
         SessionAuthentication().enforce_csrf(request)
         logout(request._request)  # noqa: SLF001 Django needs its own request
-        return answer(Session(authenticated=False, username="", role="nobody"))
+        return answer(Session(authenticated=False, username="", role="anonymous"))
 
 
 @method_decorator(never_cache, name="dispatch")

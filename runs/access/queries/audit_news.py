@@ -20,20 +20,20 @@ class AuditReader:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._newest: int | None = None
-        self._lately: list[AuditRow] = []
+        self._recent: list[AuditRow] = []
 
     def read(self) -> AuditNews:
         """Return the newest row's id, and the newest rows of people and tokens."""
         with self._lock:
             newest = RunEvent.objects.aggregate(Max("id"))["id__max"] or 0
             if self._newest is None or newest < self._newest:
-                self._lately = audit(asked={"people": "1"}, before=None, limit=LATELY_ROWS)
+                self._recent = audit(asked={"people": "1"}, before=None, limit=LATELY_ROWS)
             else:
-                known = {row.id: row for row in self._lately}
+                known = {row.id: row for row in self._recent}
                 known |= {row.id: row for row in self._further(self._newest - OVERLAP_IDS)}
-                self._lately = [known[row_id] for row_id in sorted(known, reverse=True)]
-            self._newest, self._lately = newest, self._lately[:LATELY_ROWS]
-            return AuditNews(newest=newest, lately=self._lately)
+                self._recent = [known[row_id] for row_id in sorted(known, reverse=True)]
+            self._newest, self._recent = newest, self._recent[:LATELY_ROWS]
+            return AuditNews(newest=newest, recent=self._recent)
 
     @staticmethod
     def _further(after: int) -> list[AuditRow]:

@@ -57,7 +57,7 @@ def _sha256(text: str) -> str:
 
 
 @transaction.atomic
-def mint_token(
+def create_token(
     *,
     name: str,
     scopes: Iterable[str],
@@ -104,8 +104,8 @@ def mint_token(
     )
     record_event(
         run_id=run_id,
-        kind="token_minted",
-        message=f"token {name} minted for {', '.join(wanted)}",
+        kind="token_created",
+        message=f"token {name} created for {', '.join(wanted)}",
         actor=actor or (f"user:{created_by.get_username()}" if created_by else "platform"),
         details={"token": token.pk, **({"networks": known} if known else {})},
         now=now,

@@ -86,7 +86,7 @@ def _row(rule: AlertRule, *, firing: int, names: Mapping[str, str]) -> AlertRule
         run=rule.run.name if rule.run else None,
         filter=rule.run_filter,
         is_enabled=rule.is_enabled,
-        words=rule.limit.words,
+        condition=rule.limit.condition,
         created_at=rule.created_at,
         created_by=shown_name(rule.created_by, names),
         changed_at=rule.changed_at,

@@ -73,7 +73,7 @@ class Limit:
         return self.comparator == Comparator.NO_DATA
 
     @property
-    def words(self) -> str:
+    def condition(self) -> str:
         """Return the limit in words: ``above 5 for 10 min``."""
         if self.is_silence:
             return f"without data for {_span(self.for_seconds)}"

@@ -48,7 +48,7 @@ class AlertRuleRow(Struct, frozen=True, kw_only=True):
     run: str | None
     filter: str
     is_enabled: bool
-    words: str
+    condition: str
     """The condition that breaches the rule: ``above 5 for 10 min``."""
     created_at: datetime
     created_by: str

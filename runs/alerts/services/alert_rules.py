@@ -136,7 +136,7 @@ def _audit(
     rule: AlertRule, verb: str, *, details: dict[str, Any], actor: str, reason: str, now: datetime
 ) -> None:
     done = "created" if verb == "made" else verb
-    said = f"{done} the alert rule {rule.name}: {rule.metric} {rule.limit.words}"
+    said = f"{done} the alert rule {rule.name}: {rule.metric} {rule.limit.condition}"
     record_event(
         run_id=rule.run_id,
         kind=f"alert_rule_{verb}",

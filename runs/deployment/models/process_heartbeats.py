@@ -4,7 +4,7 @@ from typing import Final
 
 from django.db import models
 
-PART_KINDS: Final = ("web", "worker", "clock", "ray")
+PART_KINDS: Final = ("web", "worker", "scheduler", "ray")
 
 
 class ProcessHeartbeat(models.Model):
@@ -14,7 +14,7 @@ class ProcessHeartbeat(models.Model):
     see when it ended.
     """
 
-    kind = models.CharField(max_length=8, choices=[(kind, kind) for kind in PART_KINDS])
+    kind = models.CharField(max_length=12, choices=[(kind, kind) for kind in PART_KINDS])
     name = models.CharField(max_length=255, help_text="Host and process id; unique per kind.")
     host = models.CharField(max_length=255, blank=True)
     pid = models.PositiveBigIntegerField(null=True, blank=True)

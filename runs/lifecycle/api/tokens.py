@@ -14,8 +14,8 @@ from runs.access.api.permissions import Admins
 from runs.access.models.tokens import ApiToken, TokenIssuer
 from runs.access.queries.callers import role_of
 from runs.access.queries.tokens import token_fields, tokens
-from runs.access.schemas import MintToken, TokenList, TokenMinted
-from runs.access.services.tokens import mint_token, revoke_token
+from runs.access.schemas import CreatedToken, CreateToken, TokenList
+from runs.access.services.tokens import create_token, revoke_token
 from runs.lifecycle.queries.runs import run_named
 from web.http.bodies import answer, read, reason_in
 from web.http.openapi import REASON, problems
@@ -40,8 +40,8 @@ class TokensView(APIView):
 
     @extend_schema(
         operation_id="tokens_create",
-        request=MintToken,
-        responses={201: TokenMinted, **problems(404)},
+        request=CreateToken,
+        responses={201: CreatedToken, **problems(404)},
         tags=["tokens"],
     )
     def post(self, request: Request) -> HttpResponse:
@@ -49,10 +49,10 @@ class TokensView(APIView):
 
         The secret is in this answer only.
         """
-        wanted, now = read(request, MintToken), timezone.now()
+        wanted, now = read(request, CreateToken), timezone.now()
         owner, issuer = _source_of_rights(request)
         lifetime = wanted.expires_in_seconds
-        token, text = mint_token(
+        token, text = create_token(
             name=wanted.name,
             scopes=wanted.scopes,
             run_id=run_named(wanted.run).pk if wanted.run else None,
@@ -64,8 +64,8 @@ class TokensView(APIView):
             now=now,
         )
         token.owner_role = role_of(owner) if owner else None
-        minted = TokenMinted(**token_fields(token), token=text)
-        response = answer(minted, status=201)
+        created = CreatedToken(**token_fields(token), token=text)
+        response = answer(created, status=201)
         response["Cache-Control"] = "no-store"
         return response
 

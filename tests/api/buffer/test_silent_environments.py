@@ -108,6 +108,6 @@ def test_an_environment_that_waits_for_a_trainer_is_in_the_diagnosis_and_the_eve
         event.message == f"environment {name} waits for a trainer to register and ask for a batch"
     )
     found = diagnosis_of(run.pk, now=datetime.now(UTC))
-    assert found.sentence.startswith("Environments wait for a trainer")
-    assert found.proof == [f"{name} waits"]
+    assert found.summary.startswith("Environments wait for a trainer")
+    assert found.evidence == [f"{name} waits"]
     assert server.post("/register", REGISTRATION).status_code == 200

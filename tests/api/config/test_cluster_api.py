@@ -164,7 +164,7 @@ def test_a_process_shows_its_own_last_word(client: Client) -> None:
     assert (worker["name"], worker["queues"], worker["concurrency"]) == ("jobs@here", ["celery"], 2)
     assert worker["active"] is None  # no worker of that name answers
     assert [process["name"] for process in found["web"]] == ["here:8"]
-    assert found["clocks"] == []
+    assert found["schedulers"] == []
 
 
 def test_a_later_word_takes_the_place_of_the_earlier_one() -> None:

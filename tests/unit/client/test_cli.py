@@ -36,9 +36,12 @@ FINDING = {
 REFUSED = {"result": "refused", "config": None, "findings": [FINDING], "seconds": 0.5}
 READY = {"result": "ready", "findings": []}
 WAITS = {
-    "sentence": "No trainer leases the queued batches.",
+    "summary": "No trainer leases the queued batches.",
     "stage": "train",
-    "proof": ["9 fragments are queued, a batch takes 8", "no batch was leased in the last minute"],
+    "evidence": [
+        "9 fragments are queued, a batch takes 8",
+        "no batch was leased in the last minute",
+    ],
     "change": "Start the trainer.",
 }
 EVENTS = [

@@ -43,7 +43,7 @@ export function Processes({ cluster }: { cluster: Cluster }) {
   const kinds: Kind[] = [
     { role: "web", rows: cluster.web },
     { role: "jobs", rows: cluster.workers },
-    { role: "clock", rows: cluster.clocks },
+    { role: "scheduler", rows: cluster.schedulers },
   ];
   if (kinds.every(({ rows }) => rows.length === 0)) {
     return (

@@ -18,7 +18,7 @@ const cluster = (given: Partial<ClusterParts>): ClusterParts => ({
   process_word_seconds: 15,
   web: [process(3)],
   workers: [],
-  clocks: [process(3)],
+  schedulers: [process(3)],
   jobs: part("up"),
   ray: part("absent"),
   database: part("up"),
@@ -48,7 +48,7 @@ it("distinguishes busy workers from missing ones", () => {
 
 it("counts silent processes and reports a missing scheduler", () => {
   expect(healthOf(cluster({ web: [process(3), process(60)] }))).toMatchObject({ tone: "held", text: "No recent heartbeats: 1 process." });
-  expect(healthOf(cluster({ clocks: [] })).text).toBe("Down: scheduler.");
+  expect(healthOf(cluster({ schedulers: [] })).text).toBe("Down: scheduler.");
 });
 
 it("tolerates two missed heartbeats", () => {

@@ -18,7 +18,7 @@ export function isHeard(process: ProcessRow, cluster: Pick<Cluster, "at" | "proc
 
 type PartName = "database" | "broker" | "jobs" | "ray" | "storage";
 /** The fields that the summary depends on. */
-export type ClusterParts = Pick<Cluster, "at" | "process_word_seconds" | "web" | "clocks"> & { workers: ProcessRow[] } & Record<
+export type ClusterParts = Pick<Cluster, "at" | "process_word_seconds" | "web" | "schedulers"> & { workers: ProcessRow[] } & Record<
     PartName,
     Part
   >;
@@ -48,9 +48,9 @@ export function healthOf(cluster: ClusterParts): ClusterHealth {
   const down = parts.filter(([, state]) => state === "down").map(([name]) => name);
   const unsure = NAMES.filter(([key]) => cluster[key].state === "unknown" && !isSlow(key, cluster)).map(([, name]) => name);
   const slow = NAMES.filter(([key]) => isSlow(key, cluster)).map(([, name]) => name);
-  const silent = [...cluster.web, ...cluster.workers, ...cluster.clocks].filter((process) => !isHeard(process, cluster));
+  const silent = [...cluster.web, ...cluster.workers, ...cluster.schedulers].filter((process) => !isHeard(process, cluster));
   if (silent.length > 0) unsure.push(counted(silent.length, "process", "processes"));
-  if (!cluster.clocks.some((process) => isHeard(process, cluster))) down.push("scheduler");
+  if (!cluster.schedulers.some((process) => isHeard(process, cluster))) down.push("scheduler");
   const sentences = [
     down.length > 0 ? `Down: ${list(down)}.` : "",
     unsure.length > 0 ? `No recent heartbeats: ${list(unsure)}.` : "",

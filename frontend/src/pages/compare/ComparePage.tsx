@@ -22,7 +22,7 @@ import { Prompts } from "./Prompts";
 import { ReportHead, ReportList } from "./Reports";
 import { RunChips } from "./RunChips";
 import { RunPicker } from "./RunPicker";
-import { lookOfSearch, searchOfComparison } from "./reports";
+import { searchOfComparison, viewOfSearch } from "./reports";
 import { SaveReport } from "./SaveReport";
 import { Summary } from "./Summary";
 import { type CompareSearch, RUNS_AT_MOST, runsOf } from "./search";
@@ -174,7 +174,7 @@ export function ComparePage() {
         <span className="spacer" />
         {names.length > 0 && (
           <SaveReport
-            look={() => lookOfSearch(search, shown.current)}
+            view={() => viewOfSearch(search, shown.current)}
             onSaved={(saved) => void navigate({ search: searchOfComparison(saved), resetScroll: false })}
           />
         )}

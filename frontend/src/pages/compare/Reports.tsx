@@ -84,7 +84,7 @@ export function ReportList() {
               {visible(each.name)}
             </Link>{" "}
             <span className="faint small">
-              {number(each.look.runs.length)} runs, saved by {visible(each.created_by)} <Age at={each.created_at} suffix=" ago" />
+              {number(each.view.runs.length)} runs, saved by {visible(each.created_by)} <Age at={each.created_at} suffix=" ago" />
             </span>
           </li>
         ))}

@@ -4,15 +4,15 @@ import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { type Comparison, type NewComparison, useSaveComparison } from "@/pages/compare/api";
 
-type Props = { look: () => NewComparison["look"]; onSaved: (saved: Comparison) => void };
+type Props = { view: () => NewComparison["view"]; onSaved: (saved: Comparison) => void };
 
-function Ask({ look, onSaved, onClose }: Props & { onClose: () => void }) {
+function Ask({ view, onSaved, onClose }: Props & { onClose: () => void }) {
   const save = useSaveComparison();
   const [name, setName] = useState("");
   const [remarks, setRemarks] = useState("");
   const submit = (reason: string) =>
     save.mutate(
-      { name: name.trim(), remarks, look: look(), reason },
+      { name: name.trim(), remarks, view: view(), reason },
       {
         onSuccess: (saved) => {
           onClose();

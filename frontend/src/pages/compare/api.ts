@@ -7,7 +7,7 @@ import type { components } from "@/api/schema";
 
 type Schemas = components["schemas"];
 export type Comparison = Schemas["ComparisonRow"];
-export type NewComparison = Schemas["KeepComparisonRequest"];
+export type NewComparison = Schemas["SaveComparisonRequest"];
 
 export const comparisonsQuery = queryOptions({
   queryKey: ["comparisons"],

@@ -1,9 +1,9 @@
 import { expect, it } from "vitest";
 import type { Comparison } from "@/pages/compare/api";
-import { lookOfSearch, searchOfComparison } from "./reports";
+import { searchOfComparison, viewOfSearch } from "./reports";
 import { compareSearch } from "./search";
 
-const saved = (look: Comparison["look"]): Comparison => ({ id: 7, name: "a", remarks: "", look, created_at: "", created_by: "ada" });
+const saved = (view: Comparison["view"]): Comparison => ({ id: 7, name: "a", remarks: "", view, created_at: "", created_by: "ada" });
 
 it("round-trips all URL parameters", () => {
   const search = compareSearch({
@@ -18,14 +18,14 @@ it("round-trips all URL parameters", () => {
     config: "all",
     prompt: "0".repeat(32),
   });
-  const again = searchOfComparison(saved(lookOfSearch(search, ["loss", "kl"])));
+  const again = searchOfComparison(saved(viewOfSearch(search, ["loss", "kl"])));
   expect(again).toEqual({ ...search, report: 7 });
   expect(compareSearch(again)).toEqual(again);
 });
 
 it("saves shown default metrics, up to the limit", () => {
-  const look = lookOfSearch(compareSearch({ runs: "a", log: "gone", hide: "elsewhere" }), ["loss"]);
-  expect(look).toMatchObject({
+  const view = viewOfSearch(compareSearch({ runs: "a", log: "gone", hide: "elsewhere" }), ["loss"]);
+  expect(view).toMatchObject({
     runs: ["a"],
     metrics: ["loss"],
     x: "step",
@@ -38,7 +38,7 @@ it("saves shown default metrics, up to the limit", () => {
     prompt: null,
   });
   expect(
-    lookOfSearch(
+    viewOfSearch(
       compareSearch({ runs: "a" }),
       Array.from({ length: 40 }, (_, i) => `m${i}`),
     ).metrics,

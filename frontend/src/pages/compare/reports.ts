@@ -4,10 +4,10 @@ import { namesOf, wordOf } from "@/charts/names";
 import type { Comparison, NewComparison } from "@/pages/compare/api";
 import { type CompareSearch, METRICS_AT_MOST, runsOf } from "./search";
 
-type Look = NewComparison["look"];
+type View = NewComparison["view"];
 
 /** The saved fields; includes the shown metrics even if none were selected. */
-export function lookOfSearch(search: CompareSearch, metrics: readonly string[]): Look {
+export function viewOfSearch(search: CompareSearch, metrics: readonly string[]): View {
   const shown = metrics.slice(0, METRICS_AT_MOST);
   const isRange = search.from !== undefined && search.to !== undefined;
   return {
@@ -25,8 +25,8 @@ export function lookOfSearch(search: CompareSearch, metrics: readonly string[]):
 }
 
 /** URL parameters of a saved comparison. */
-export function searchOfComparison({ id, look }: Comparison): CompareSearch {
-  const { runs, metrics, x, begin, end, smooth, logarithmic, hidden, config, prompt } = look;
+export function searchOfComparison({ id, view }: Comparison): CompareSearch {
+  const { runs, metrics, x, begin, end, smooth, logarithmic, hidden, config, prompt } = view;
   return {
     runs: wordOf(runs),
     m: metrics && metrics.length > 0 ? wordOf(metrics) : undefined,

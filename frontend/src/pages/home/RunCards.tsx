@@ -59,8 +59,8 @@ function Card({ run, diagnosis, me }: { run: ShownRun; diagnosis: Diagnosis | un
         </div>
       </dl>
       {part !== null && <Progress size={3} value={100 * part} aria-label={`Train steps of ${run.name}`} />}
-      <p className={`small soft two-lines ${css.diagnosis}`} title={visible(diagnosis?.sentence ?? "")}>
-        {visible(diagnosis?.sentence ?? "")}
+      <p className={`small soft two-lines ${css.diagnosis}`} title={visible(diagnosis?.summary ?? "")}>
+        {visible(diagnosis?.summary ?? "")}
       </p>
     </article>
   );

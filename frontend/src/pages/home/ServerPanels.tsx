@@ -92,7 +92,7 @@ function ChangeLine({ row }: { row: AuditRow }) {
 
 /** The latest changes by users and tokens. */
 function Lately() {
-  const data = usePart("audit", "audit")?.lately;
+  const data = usePart("audit", "audit")?.recent;
   const error = useTopicError("audit")?.detail;
   return (
     <Panel
@@ -108,7 +108,7 @@ function Lately() {
       {!data && !error && <Skeletons heights={[64]} />}
       {data?.length === 0 && <p className="faint small">No changes yet.</p>}
       {data && data.length > 0 && (
-        <ul className={css.lately}>
+        <ul className={css.recent}>
           {data.map((row) => (
             <ChangeLine key={row.id} row={row} />
           ))}

@@ -9,7 +9,7 @@ import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { Skeletons } from "@/components/Skeletons";
-import { MintForm } from "@/pages/tokens/MintForm";
+import { CreateTokenForm } from "@/pages/tokens/CreateTokenForm";
 import { quickStarts } from "@/pages/tokens/quickStarts";
 import { TokenTable } from "@/pages/tokens/TokenTable";
 import { useCommands } from "@/shell/palette/commands";
@@ -43,11 +43,11 @@ function QuickStarts({ token, run }: { token: string | null; run: string }) {
 export function TokensPage() {
   const role = useSession()?.role;
   const tokens = useQuery({ ...tokensQuery, enabled: role === "admin" });
-  const [isMinting, setMinting] = useState(false);
-  const [minted, setMinted] = useState<{ token: string; run: string | null } | null>(null);
+  const [isCreating, setCreating] = useState(false);
+  const [created, setCreated] = useState<{ token: string; run: string | null } | null>(null);
   useCommands(
     role === "admin"
-      ? [{ id: "token:new", group: "This page", title: "Create token…", words: "mint secret key", act: () => setMinting(true) }]
+      ? [{ id: "token:new", group: "This page", title: "Create token…", words: "mint secret key", act: () => setCreating(true) }]
       : [],
   );
   return (
@@ -55,10 +55,10 @@ export function TokensPage() {
       <div className="page-title">
         <h1>API &amp; tokens</h1>
         <span className="spacer" />
-        {role === "admin" && <Button onClick={() => setMinting(true)}>Create token</Button>}
+        {role === "admin" && <Button onClick={() => setCreating(true)}>Create token</Button>}
       </div>
       <div className={css.page}>
-        <QuickStarts token={minted?.token ?? null} run={minted?.run ?? "my-run"} />
+        <QuickStarts token={created?.token ?? null} run={created?.run ?? "my-run"} />
         {role && role !== "admin" && (
           <div className="panel">
             <EmptyState title="Requires the administrator role">Ask an administrator to create a token for you.</EmptyState>
@@ -81,7 +81,7 @@ export function TokensPage() {
           </Panel>
         )}
       </div>
-      {isMinting && <MintForm onClose={() => setMinting(false)} onMinted={({ token, run }) => setMinted({ token, run })} />}
+      {isCreating && <CreateTokenForm onClose={() => setCreating(false)} onCreated={({ token, run }) => setCreated({ token, run })} />}
     </>
   );
 }

@@ -41,7 +41,7 @@ def test_a_queue_within_its_tolerance_holds_nobody(outside: OutsideRun) -> None:
     queue = outside.get("queue")
 
     assert (queue["paused"], queue["since"], queue["resumes_in_seconds"]) == (False, None, None)
-    assert [gate["words"] for gate in queue["gates"]] == [
+    assert [gate["condition"] for gate in queue["gates"]] == [
         "queued 4 < tolerance × batch = 3 × 4 = 12"
     ]
     assert queue["unit"] == "sequences"
@@ -60,7 +60,7 @@ def test_a_pause_says_why_who_since_when_and_for_how_long(outside: OutsideRun) -
     queue = outside.get("queue")
 
     assert queue["paused"]
-    assert queue["gates"][0]["words"] == "queued 8 ≥ tolerance × batch = 2 × 4 = 8"
+    assert queue["gates"][0]["condition"] == "queued 8 ≥ tolerance × batch = 2 × 4 = 8"
     assert queue["since"] is not None
     assert (queue["set_by"]["actor"], queue["set_by"]["reason"]) == ("user:olga", "fresher data")
     assert queue["trained_per_second"] == pytest.approx(4 / 120)
@@ -98,7 +98,7 @@ def test_a_fleet_is_held_by_the_age_of_what_it_would_make() -> None:
 
     (gate,) = queue["gates"]
     assert gate["rule"] == "staleness"
-    assert gate["words"] == "accepted 3 < (2 ahead + 0 trained) × 16 = 32"
+    assert gate["condition"] == "accepted 3 < (2 ahead + 0 trained) × 16 = 32"
     assert [row["name"] for row in queue["environments"]] == ["gymnasium:CartPole-v1"]
     assert queue["set_by"]["is_initial"]
 

@@ -153,8 +153,8 @@ def test_a_run_that_refuses_pushes_reports_it_in_its_diagnosis_and_by_an_alert(
     assert alert.message == f"words refuses pushes of {name}: {problem}"
     assert (alert.severity, alert.subject, alert.details) == ("error", name, {"pushes": 3})
     found = diagnosis(outside)
-    assert found["sentence"] == "Pushes are rejected, and their data is lost."
-    assert found["proof"] == [f"{name}: 3 pushes rejected, most recently because of {problem}"]
+    assert found["summary"] == "Pushes are rejected, and their data is lost."
+    assert found["evidence"] == [f"{name}: 3 pushes rejected, most recently because of {problem}"]
 
     conditions.watch(now=now + RECENT + timedelta(seconds=1))
     assert not Alert.objects.filter(cleared_at=None, kind="pushes_refused").exists()

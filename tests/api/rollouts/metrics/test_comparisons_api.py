@@ -19,7 +19,7 @@ from tests.factories import NOON, make_run, make_user
 pytestmark = pytest.mark.django_db
 
 HOSTILE = "</script><script>alert(1)</script>\u202e"
-LOOK = {"runs": ["alpha", "beta"], "metrics": ["loss"], "hidden": ["beta"], "smooth": 0.6}
+VIEW = {"runs": ["alpha", "beta"], "metrics": ["loss"], "hidden": ["beta"], "smooth": 0.6}
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def person(name: str, role: str) -> Client:
 
 
 def keep(client: Client, **fields: Any) -> Any:
-    body = {"name": "Two losses", "look": LOOK, **fields}
+    body = {"name": "Two losses", "view": VIEW, **fields}
     return client.post("/api/v1/comparisons", body, content_type="application/json")
 
 
@@ -51,8 +51,8 @@ def test_a_comparison_is_kept_shown_to_everybody_and_forgotten_with_a_reason(olg
 
     shown = vic.get(f"/api/v1/comparisons/{made['id']}").json()
     assert shown == made
-    assert shown["look"]["metrics"] == ["loss"]
-    assert (shown["look"]["x"], shown["look"]["begin"]) == ("step", None)
+    assert shown["view"]["metrics"] == ["loss"]
+    assert (shown["view"]["x"], shown["view"]["begin"]) == ("step", None)
     assert [row["id"] for row in vic.get("/api/v1/comparisons").json()["results"]] == [made["id"]]
 
     assert keep(vic).status_code == 403
@@ -71,12 +71,12 @@ def test_a_comparison_is_kept_shown_to_everybody_and_forgotten_with_a_reason(olg
     ("fields", "field"),
     [
         ({"name": "  "}, "name"),
-        ({"look": {**LOOK, "runs": []}}, "look.runs"),
-        ({"look": {**LOOK, "runs": ["alpha", "nope"]}}, "look.runs"),
-        ({"look": {**LOOK, "begin": 1.0}}, "look.end"),
-        ({"look": {**LOOK, "begin": 5.0, "end": 1.0}}, "look.end"),
-        ({"look": {**LOOK, "x": "moon"}}, "look.x"),
-        ({"look": {**LOOK, "prompt": "short"}}, "look.prompt"),
+        ({"view": {**VIEW, "runs": []}}, "view.runs"),
+        ({"view": {**VIEW, "runs": ["alpha", "nope"]}}, "view.runs"),
+        ({"view": {**VIEW, "begin": 1.0}}, "view.end"),
+        ({"view": {**VIEW, "begin": 5.0, "end": 1.0}}, "view.end"),
+        ({"view": {**VIEW, "x": "moon"}}, "view.x"),
+        ({"view": {**VIEW, "prompt": "short"}}, "view.prompt"),
         ({"surprise": 1}, "surprise"),
     ],
 )
@@ -91,7 +91,7 @@ def test_what_cannot_be_compared_is_refused_by_field_and_not_kept(
 
 
 def test_so_many_are_kept_and_no_more(olga: Client) -> None:
-    plain = {"kind": "comparison", "name": "one", "body": LOOK, "access": Access.OPEN}
+    plain = {"kind": "comparison", "name": "one", "body": VIEW, "access": Access.OPEN}
     times = {"created_at": NOON, "changed_at": NOON}
     rows = [SavedObject(**plain, **times) for _ in range(COMPARISON.at_most or 0)]
     SavedObject.objects.bulk_create(rows)
@@ -109,7 +109,7 @@ def blocks(text: str, kind: str) -> list[Any]:
 def test_the_file_holds_all_that_it_shows_and_no_markup_of_anybody(olga: Client) -> None:
     made = keep(olga, name=HOSTILE[:100], remarks=HOSTILE).json()
     make_run(name="gamma")
-    SavedObject.objects.update(body={**LOOK, "runs": ["alpha", "gone", "beta"]})
+    SavedObject.objects.update(body={**VIEW, "runs": ["alpha", "gone", "beta"]})
 
     answer = person("vic", "viewer").get(f"/api/v1/comparisons/{made['id']}/file")
 
@@ -132,7 +132,7 @@ def test_the_file_holds_all_that_it_shows_and_no_markup_of_anybody(olga: Client)
 
 
 def test_the_file_holds_the_range_that_was_looked_at(olga: Client) -> None:
-    made = keep(olga, look={**LOOK, "begin": 1.0, "end": 3.0}).json()
+    made = keep(olga, view={**VIEW, "begin": 1.0, "end": 3.0}).json()
 
     answer = olga.get(f"/api/v1/comparisons/{made['id']}/file")
 

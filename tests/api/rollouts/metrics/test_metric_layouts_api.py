@@ -13,7 +13,7 @@ from tests.factories import NOON, make_run, make_user
 pytestmark = pytest.mark.django_db
 
 PATH = "/api/v1/runs/alpha/metric-layouts"
-LOOK = {"x": "time", "pinned": ["loss"], "panels": ["^grad/"]}
+VIEW = {"x": "time", "pinned": ["loss"], "panels": ["^grad/"]}
 
 
 def person(name: str, role: str) -> Client:
@@ -32,7 +32,7 @@ def people() -> tuple[Client, Client]:
 
 
 def keep(client: Client, path: str = PATH, **fields: Any) -> Any:
-    body = {"name": "losses", "look": LOOK, **fields}
+    body = {"name": "losses", "view": VIEW, **fields}
     return client.post(path, body, content_type="application/json")
 
 
@@ -48,7 +48,7 @@ def test_ones_own_layout_is_there_in_every_run_and_for_nobody_else(
     answer = keep(vic)
 
     assert answer.status_code == 201, answer.content
-    assert answer.json()["look"].items() >= LOOK.items()
+    assert answer.json()["view"].items() >= VIEW.items()
     assert names(vic, "gamma") == [("losses", "mine")]
     assert names(olga) == []
     assert keep(vic).status_code == 409
@@ -73,7 +73,7 @@ def test_operators_share_with_a_run_or_a_tag(people: tuple[Client, Client]) -> N
 def test_whoever_made_a_layout_changes_it_and_operators_may(people: tuple[Client, Client]) -> None:
     olga, vic = people
     shared, own = keep(olga, share="run").json()["id"], keep(vic).json()["id"]
-    wanted = {"name": "all", "look": {"words": "loss"}}
+    wanted = {"name": "all", "view": {"search": "loss"}}
 
     def put(client: Client, row: int, **fields: Any) -> int:
         path = f"{PATH}/{row}"
@@ -93,9 +93,9 @@ def test_whoever_made_a_layout_changes_it_and_operators_may(people: tuple[Client
     [
         ({"name": " "}, "name"),
         ({"share": "all"}, "share"),
-        ({"look": {"smooth": 1}}, "look.smooth"),
-        ({"look": {"panels": [""]}}, "look.panels[...]"),
-        ({"look": {"colour": "red"}}, "look.colour"),
+        ({"view": {"smooth": 1}}, "view.smooth"),
+        ({"view": {"panels": [""]}}, "view.panels[...]"),
+        ({"view": {"colour": "red"}}, "view.colour"),
     ],
 )
 def test_a_layout_that_means_nothing_is_refused(

@@ -35,7 +35,7 @@ def test_a_person_signs_in_is_known_and_signs_out(browser: Client, role: str) ->
     assert browser.get("/api/v1/session").json() == {
         "authenticated": False,
         "username": "",
-        "role": "nobody",
+        "role": "anonymous",
     }
     known = {"authenticated": True, "username": "alice", "role": role}
     assert sign_in(browser).json() == known

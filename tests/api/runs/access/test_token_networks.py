@@ -10,7 +10,7 @@ from tests.factories import make_run, make_user
 pytestmark = pytest.mark.django_db
 
 
-def mint(networks: list[str]) -> Any:
+def create_token_for(networks: list[str]) -> Any:
     client = Client()
     client.force_login(make_user(username="ada", role="admin"))
     body = {"name": "the lab's", "scopes": ["admin"], "networks": networks}
@@ -19,20 +19,20 @@ def mint(networks: list[str]) -> Any:
 
 def test_a_token_is_refused_from_elsewhere() -> None:
     make_run(name="alpha")
-    minted = mint(["10.0.0.0/8", "192.168.1.7"]).json()
-    headers = {"Authorization": f"Bearer {minted['token']}"}
+    created = create_token_for(["10.0.0.0/8", "192.168.1.7"]).json()
+    headers = {"Authorization": f"Bearer {created['token']}"}
 
     def status(address: str) -> int:
         answer = Client().get("/api/v1/runs/alpha", headers=headers, REMOTE_ADDR=address)
         return int(answer.status_code)
 
-    assert minted["networks"] == ["10.0.0.0/8", "192.168.1.7/32"]
+    assert created["networks"] == ["10.0.0.0/8", "192.168.1.7/32"]
     assert [status(address) for address in ("10.2.3.4", "192.168.1.7")] == [200, 200]
     assert [status(address) for address in ("127.0.0.1", "192.168.1.8", "")] == [401, 401, 401]
 
 
 def test_what_is_no_network_is_refused_by_its_field() -> None:
-    answer = mint(["10.0.0.0/8", "the lab"])
+    answer = create_token_for(["10.0.0.0/8", "the lab"])
 
     assert answer.status_code == 400
     (error,) = answer.json()["errors"]

@@ -36,7 +36,7 @@ def ada() -> User:
     return make_user(username="ada", role="admin")
 
 
-def minted(owner: User, *scopes: str, **more: Any) -> dict[str, str]:
+def created(owner: User, *scopes: str, **more: Any) -> dict[str, str]:
     """Return the headers of a token that `owner` creates over the API."""
     client = Client()
     client.force_login(owner)
@@ -65,7 +65,7 @@ def demote(person: User, *, to: str) -> None:
 @pytest.mark.parametrize("scope", CALLS)
 @pytest.mark.parametrize("run", [None, "alpha"])
 def test_a_token_of_an_administrator_works(ada: User, scope: str, run: str | None) -> None:
-    headers = minted(ada, scope, **({"run": run} if run else {}))
+    headers = created(ada, scope, **({"run": run} if run else {}))
     is_about_all = CALLS[scope][1] in {"/api/v1/runs", "/api/v1/tokens", "/metrics"}
 
     assert is_allowed(headers, CALLS[scope]) == (run is None or not is_about_all)
@@ -74,7 +74,7 @@ def test_a_token_of_an_administrator_works(ada: User, scope: str, run: str | Non
 @pytest.mark.parametrize("scope", CALLS)
 @pytest.mark.parametrize("end", ["deactivated", "deleted"])
 def test_a_token_of_a_person_who_left_is_refused(ada: User, scope: str, end: str) -> None:
-    headers = minted(ada, scope)
+    headers = created(ada, scope)
     if end == "deleted":
         ada.delete()
     else:
@@ -89,7 +89,7 @@ def test_a_token_of_a_person_who_left_is_refused(ada: User, scope: str, end: str
 def test_a_token_of_a_demoted_person_is_limited_to_the_new_role(
     ada: User, scope: str, role: str
 ) -> None:
-    headers = minted(ada, scope)
+    headers = created(ada, scope)
     demote(ada, to=role)
 
     assert is_allowed(headers, CALLS[scope]) == (scope in {"read", "user"})
@@ -100,7 +100,7 @@ def test_a_token_of_a_demoted_person_is_limited_to_the_new_role(
 
 @pytest.mark.parametrize("scope", CALLS)
 def test_a_person_who_comes_back_has_working_tokens_again(ada: User, scope: str) -> None:
-    headers = minted(ada, scope)
+    headers = created(ada, scope)
     User.objects.filter(pk=ada.pk).update(is_active=False, is_staff=False)
     assert not is_allowed(headers, CALLS[scope])
 
@@ -110,8 +110,8 @@ def test_a_person_who_comes_back_has_working_tokens_again(ada: User, scope: str)
 
 
 def test_deleting_a_person_revokes_their_tokens_with_events(ada: User) -> None:
-    minted(ada, "trainer", run="alpha")
-    minted(ada, "read")
+    created(ada, "trainer", run="alpha")
+    created(ada, "read")
 
     User.objects.filter(pk=ada.pk).delete()
 
@@ -121,7 +121,7 @@ def test_deleting_a_person_revokes_their_tokens_with_events(ada: User) -> None:
 
 
 def test_a_token_created_with_a_token_has_the_same_owner(ada: User) -> None:
-    first = minted(ada, "admin")
+    first = created(ada, "admin")
     body = {"name": "child", "scopes": ["trainer", "user"]}
     answer = Client().post("/api/v1/tokens", body, headers=first, content_type="application/json")
     child = {"Authorization": f"Bearer {answer.json()['token']}"}
@@ -152,7 +152,7 @@ def test_the_bootstrap_token_and_what_it_creates_need_no_owner() -> None:
 
 
 def test_the_list_of_tokens_shows_what_is_suspended(ada: User) -> None:
-    minted(ada, "trainer", "read", "user")
+    created(ada, "trainer", "read", "user")
     demote(ada, to="operator")
     client = Client()
     client.force_login(make_user(username="boss", role="admin"))

@@ -48,7 +48,7 @@ def made(client: Client, **fields: Any) -> dict[str, Any]:
 def test_a_rule_is_made_listed_changed_and_deleted_with_reasons(olga: Client) -> None:
     make_run(name="pole")
     row = made(olga, run="pole", reason="it diverged last week")
-    assert (row["run"], row["filter"], row["words"]) == ("pole", "", "above 5 for 1 min")
+    assert (row["run"], row["filter"], row["condition"]) == ("pole", "", "above 5 for 1 min")
     assert (row["created_by"], row["firing"], row["is_enabled"]) == ("olga", 0, True)
 
     path = f"alert-rules/{row['id']}"
@@ -130,7 +130,7 @@ def test_a_preview_says_when_a_rule_would_have_told_and_stores_nothing(olga: Cli
 
     assert answer.status_code == 200, answer.content
     told = answer.json()
-    assert (told["words"], told["runs"], told["measured"]) == ("above 5 for 1 min", 3, 2)
+    assert (told["condition"], told["runs"], told["measured"]) == ("above 5 for 1 min", 3, 2)
     two, one = told["results"]
     assert (two["run"], two["fired"], two["is_watched"]) == ("two", [], True)
     (fired,) = one["fired"]
@@ -153,7 +153,7 @@ def test_a_preview_says_where_a_metric_was_silent(olga: Client) -> None:
     asked = {"metric": "train/loss", "comparator": "no_data", "for_seconds": 300, "run": "pole"}
     told = olga.get("/api/v1/alert-rules/preview", asked).json()
 
-    assert told["words"] == "without data for 5 min"
+    assert told["condition"] == "without data for 5 min"
     past, lasting = told["results"][0]["fired"]
     assert (past["ended_at"] is None, lasting["ended_at"]) == (False, None)
     raised = [datetime.fromisoformat(each["raised_at"]) for each in (past, lasting)]

@@ -254,22 +254,22 @@ def test_the_depth_and_the_values_of_a_body_are_limited(operator: APIClient, set
     assert "(max_json_values)" in long.json()["detail"]
 
 
-def test_a_token_is_minted_shown_once_used_and_revoked(admin: APIClient) -> None:
+def test_a_token_is_created_shown_once_used_and_revoked(admin: APIClient) -> None:
     make_run()
     body = {"name": "t", "scopes": ["trainer"], "run": "alpha", "expires_in_seconds": 60}
 
-    minted = admin.post("/api/v1/tokens", body, format="json")
+    created = admin.post("/api/v1/tokens", body, format="json")
 
-    assert minted.status_code == 201
-    assert minted["Cache-Control"] == "no-store"
-    text = minted.json()["token"]
+    assert created.status_code == 201
+    assert created["Cache-Control"] == "no-store"
+    text = created.json()["token"]
     machine = APIClient(headers={"Authorization": f"Bearer {text}"})
     assert machine.get("/api/v1/runs/alpha").status_code == 200
     listed = admin.get("/api/v1/tokens")
     assert text not in listed.content.decode()
     assert listed.json()["results"][0]["created_by"] == "ada"
 
-    path = f"/api/v1/tokens/{minted.json()['id']}"
+    path = f"/api/v1/tokens/{created.json()['id']}"
     wrong = admin.delete(f"{path}?reason=%00")
     assert (wrong.status_code, wrong.json()["errors"][0]["field"]) == (400, "reason")
     assert admin.delete(f"{path}?reason=it+leaked").status_code == 204

@@ -25,7 +25,7 @@ class Full(Exception):
 
 
 LAYOUT: Final = SavedKind(
-    name="layout", body="look", text="remarks", name_taken=Taken, at_most=2, too_many=Full
+    name="layout", body="view", text="remarks", name_taken=Taken, at_most=2, too_many=Full
 )
 
 
@@ -73,12 +73,12 @@ def test_a_change_is_the_next_revision_and_the_audit_log_has_the_difference() ->
     assert (row.created_at, row.changed_at) == (NOON, later)
     event = RunEvent.objects.latest("pk")
     assert (event.kind, event.actor, event.reason) == ("layout_changed", "user:bob", "typo")
-    assert event.message == "layout b changed: look, name"
+    assert event.message == "layout b changed: view, name"
     assert event.details == {
         "id": row.pk,
         "name": {"before": "a", "after": "b"},
-        "look.x": {"before": 1, "after": 2},
-        "look.y": {"before": None, "after": 0},
+        "view.x": {"before": 1, "after": 2},
+        "view.y": {"before": None, "after": 0},
     }
 
 
@@ -91,7 +91,7 @@ def test_the_audit_log_omits_the_contents_of_private_objects(access: Access) -> 
 
     first, last = RunEvent.objects.order_by("pk").values_list("details", flat=True)
     assert first == {"id": row.pk, "name": "a", "access": "private"}
-    assert {"look.x"}.isdisjoint(last)
+    assert {"view.x"}.isdisjoint(last)
     assert last["remarks"] == {"before": "draft", "after": "final"}
 
 

@@ -118,7 +118,7 @@ def test_a_fleet_whose_trainer_waits_is_held_up_by_its_slowest_stage() -> None:
     found, stages = seen(run)
 
     assert found.diagnosis.stage == "step"
-    assert "Stepping environments is the bottleneck: 70 %" in found.diagnosis.sentence
+    assert "Stepping environments is the bottleneck: 70 %" in found.diagnosis.summary
     assert (stages["step"].rate, stages["push"].held) == (200.0, 2)
     assert stages["push"].rate == pytest.approx(6 / 60)
     assert stages["queue"].rate == found.handed_out == pytest.approx(24 / 60)
@@ -147,7 +147,7 @@ def test_workers_that_are_not_heard_of_say_nothing() -> None:
 
     assert (found.workers, found.shares) == (0, {})
     assert (stages["step"].rate, stages["step"].share) == (None, None)
-    assert found.diagnosis.sentence == ("No reports from the fleet for 30 s: its state is unknown.")
+    assert found.diagnosis.summary == ("No reports from the fleet for 30 s: its state is unknown.")
 
 
 def test_weights_that_do_not_reach_a_worker_are_named_once_they_are_late() -> None:
@@ -161,15 +161,15 @@ def test_weights_that_do_not_reach_a_worker_are_named_once_they_are_late() -> No
     FleetWorker.objects.update(active_step=2)
     soon, _ = seen(run)
 
-    assert found.diagnosis.sentence == (
+    assert found.diagnosis.summary == (
         "The slowest worker is 2 versions behind the newest published weights."
     )
-    assert found.diagnosis.proof == [
+    assert found.diagnosis.evidence == [
         "the newest version is 3",
         "a newer version has been available for 40 s",
         "workers should receive a version within 30 s",
     ]
-    assert "The slowest worker is" not in soon.diagnosis.sentence
+    assert "The slowest worker is" not in soon.diagnosis.summary
 
 
 def publish(run: Run, *, step: int, published: float) -> None:
@@ -235,7 +235,7 @@ def test_what_came_in_before_the_last_minute_counts_for_nothing() -> None:
     found, _ = seen(run)
 
     assert (found.arriving, found.handed_out) == (None, None)
-    assert found.diagnosis.sentence == "No trainer leases the queued batches."
+    assert found.diagnosis.summary == "No trainer leases the queued batches."
 
 
 def test_it_costs_as_many_queries_with_many_rows_as_with_few() -> None:

@@ -94,7 +94,7 @@ def test_checking_a_token_brings_its_run_and_writes_nothing(
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("scopes", [(), ("root",), ("env", "root")])
-def test_a_token_without_scope_or_with_an_unknown_one_is_not_minted(
+def test_a_token_without_scope_or_with_an_unknown_one_is_not_created(
     scopes: tuple[str, ...],
 ) -> None:
     with pytest.raises(UnknownScope):

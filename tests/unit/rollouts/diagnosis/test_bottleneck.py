@@ -108,15 +108,15 @@ def test_a_fleet_is_judged_by_both_sides_of_its_queue(
     found = judge(facts(**known))
 
     assert found.stage == stage
-    assert says in found.sentence
+    assert says in found.summary
 
 
 def test_the_proof_holds_the_rates_and_the_change_what_a_worker_more_would_give() -> None:
     found = judge(facts())
 
-    assert "15 fragments arrive per second" in found.proof
-    assert "the trainer could consume about 37.5 per second" in found.proof
-    assert "workers' time: step 58 %, exchange 8 %, infer 24 %, push 3 %" in found.proof
+    assert "15 fragments arrive per second" in found.evidence
+    assert "the trainer could consume about 37.5 per second" in found.evidence
+    assert "workers' time: step 58 %, exchange 8 %, infer 24 %, push 3 %" in found.evidence
     assert "one more than the present 4 workers would give about +25 %" in found.change
 
 
@@ -126,7 +126,7 @@ def test_a_trainer_at_work_all_the_time_is_told_how_many_workers_are_enough() ->
     waiting = judge(facts(trainer_waits=0.15, shares=held, max_staleness=1))
 
     assert "the staleness limit (max_staleness 1) pauses workers 60 % of their time" in (
-        found.proof
+        found.evidence
     )
     assert "2 of the 4 workers would suffice" in found.change
     assert "would suffice" not in waiting.change
@@ -139,7 +139,7 @@ def test_the_slowest_stage_is_the_one_with_most_time_in_the_spans_of_the_page() 
     shown = {stage.name: stage.share for stage in stages(facts(shares=shares))}
 
     assert found.stage == "infer"
-    assert "inference is the slowest part: 25 %" in found.sentence
+    assert "inference is the slowest part: 25 %" in found.summary
     assert shown["step"] == shares["env_step"]
     assert shown["exchange"] == pytest.approx(0.22)
     assert shown["infer"] == shares["infer"]
@@ -157,9 +157,9 @@ def test_workers_held_back_by_the_staleness_limit_are_no_bottleneck(waits: float
     )
 
     assert found.stage == "queue"
-    assert "take turns" in found.sentence
+    assert "take turns" in found.summary
     assert "the staleness limit (max_staleness 1) pauses workers 51 % of their time" in (
-        found.proof
+        found.evidence
     )
     assert found.change.startswith("Raise max_staleness by 1")
     assert "Add workers" not in found.change
@@ -176,8 +176,8 @@ def test_an_empty_queue_is_never_called_full(known: dict[str, Any], says: str) -
     common = {"queued": 0, "pause_above": 48.0, "trainer_waits": 0.1, "shares": HELD_BACK}
     found = judge(facts(**common, **known, is_limited=True))
 
-    assert says in found.sentence
-    assert "full" not in found.sentence
+    assert says in found.summary
+    assert "full" not in found.summary
 
 
 def test_of_an_outside_run_only_what_the_server_sees_is_judged() -> None:
@@ -185,7 +185,7 @@ def test_of_an_outside_run_only_what_the_server_sees_is_judged() -> None:
     training = judge(outside(trainer_waits=0.1))
 
     assert (waiting.stage, training.stage) == ("push", "train")
-    assert waiting.sentence.startswith("The environments are the bottleneck")
+    assert waiting.summary.startswith("The environments are the bottleneck")
     assert "not visible to the server" in waiting.change
     assert [stage.name for stage in stages(outside())] == ["push", "queue", "batch", "train"]
 
@@ -194,11 +194,11 @@ def test_an_outside_run_whose_queue_pauses_its_environments_needs_no_more_of_the
     # A stock trainer acknowledges a batch before training, and so appears to wait.
     found = judge(outside(queued=104, pause_above=96.0, is_full=True, trainer_waits=0.9))
 
-    assert (found.stage, found.sentence) == (
+    assert (found.stage, found.summary) == (
         "train",
         "Environments are paused: they push faster than the trainer consumes.",
     )
-    assert found.proof == ["104 sequences are queued, environments pause above 96"]
+    assert found.evidence == ["104 sequences are queued, environments pause above 96"]
     assert "more environments" not in found.change
 
 
@@ -275,12 +275,12 @@ def test_whatever_is_known_there_is_one_sentence_and_every_part_is_a_part(
     found: Diagnosis = judge(of)
     seen = stages(of)
 
-    assert found.sentence.endswith(".")
-    assert "nan" not in " ".join([found.sentence, found.change, *found.proof])
+    assert found.summary.endswith(".")
+    assert "nan" not in " ".join([found.summary, found.change, *found.evidence])
     assert found.stage is None or found.stage in [stage.name for stage in seen]
     assert all(0 <= share <= 1 for stage in seen for share in (stage.share, stage.waits) if share)
     if found.stage == "train" and (of.trainer_waits or 0) > SELDOM:
         # One trainer may hold a batch for long while another waits, and may publish nothing.
         is_stuck = (of.holding_seconds or 0) >= LONG_SECONDS
         lacks_weights = of.shares.get("waiting_weights", 0) >= 0.5
-        assert lacks_weights or is_stuck or "stale" in found.sentence
+        assert lacks_weights or is_stuck or "stale" in found.summary

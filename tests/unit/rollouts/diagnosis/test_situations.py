@@ -1,4 +1,4 @@
-"""Every situation of a run has a diagnosis with a correct sentence and a remedy."""
+"""Every situation of a run has a diagnosis with a correct summary and a remedy."""
 
 from typing import Any
 
@@ -160,11 +160,11 @@ SITUATIONS: dict[str, tuple[dict[str, Any], str, str]] = {
 
 @pytest.mark.parametrize("name", SITUATIONS)
 def test_a_situation_is_named_and_what_to_do_is_said(name: str) -> None:
-    known, sentence, change = SITUATIONS[name]
+    known, summary, change = SITUATIONS[name]
 
     found = judge(Facts(**known))
 
-    assert found.sentence == sentence
+    assert found.summary == summary
     assert change in found.change
 
 
@@ -172,9 +172,9 @@ def test_a_situation_is_named_and_what_to_do_is_said(name: str) -> None:
 def test_no_situation_alarms_or_leaves_one_without_numbers(name: str) -> None:
     found = judge(Facts(**SITUATIONS[name][0]))
 
-    assert not {"!", "ERROR", "WARNING"} & set(found.sentence.split())
-    assert "!" not in found.sentence + found.change
-    assert "None" not in " ".join([found.sentence, found.change, *found.proof])
+    assert not {"!", "ERROR", "WARNING"} & set(found.summary.split())
+    assert "!" not in found.summary + found.change
+    assert "None" not in " ".join([found.summary, found.change, *found.evidence])
 
 
 part = st.none() | st.floats(0, 1)
@@ -213,7 +213,7 @@ facts = st.builds(
 
 @given(facts)
 def test_what_is_said_is_true_of_the_facts(of: Facts) -> None:
-    """Each claim in a sentence is consistent with its facts."""
+    """Each claim in a summary is consistent with its facts."""
     found = judge(of)
     waits = of.trainer_waits
     claims = {
@@ -235,7 +235,7 @@ def test_what_is_said_is_true_of_the_facts(of: Facts) -> None:
         "The slowest worker is": (of.behind_seconds or 0) >= LATE_SECONDS,
         "workers": of.kind != "outside",
     }
-    untrue = [claim for claim, is_true in claims.items() if claim in found.sentence and not is_true]
+    untrue = [claim for claim, is_true in claims.items() if claim in found.summary and not is_true]
 
     assert untrue == []
     assert found.stage is None or found.stage in STAGES
@@ -248,4 +248,4 @@ def test_a_run_that_does_not_move_accuses_nobody(of: Facts) -> None:
         found = judge(of)
 
         assert found.stage is None
-        assert "bottleneck" not in found.sentence
+        assert "bottleneck" not in found.summary

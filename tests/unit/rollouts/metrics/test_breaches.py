@@ -149,11 +149,13 @@ def test_a_limit_that_cannot_be_is_refused(
 
 
 def test_a_limit_is_said_in_words() -> None:
-    assert Limit(comparator=Comparator.ABOVE, threshold=5, for_seconds=600).words == (
+    assert Limit(comparator=Comparator.ABOVE, threshold=5, for_seconds=600).condition == (
         "above 5 for 10 min"
     )
-    assert Limit(comparator=Comparator.AT_MOST, threshold=1e-6, for_seconds=45).words == (
+    assert Limit(comparator=Comparator.AT_MOST, threshold=1e-6, for_seconds=45).condition == (
         "at most 1e-06 for 45 s"
     )
-    assert Limit(comparator=Comparator.NOT_FINITE).words == "not finite"
-    assert Limit(comparator=Comparator.NO_DATA, for_seconds=600).words == "without data for 10 min"
+    assert Limit(comparator=Comparator.NOT_FINITE).condition == "not finite"
+    assert (
+        Limit(comparator=Comparator.NO_DATA, for_seconds=600).condition == "without data for 10 min"
+    )

@@ -41,12 +41,12 @@ function Often({ times }: { times: number }) {
 /** Preview of a rule for one run, as text and on its curve. */
 function Told({
   told,
-  words,
+  condition,
   threshold,
   onLevel,
 }: {
   told: PreviewedRun;
-  words: string;
+  condition: string;
   threshold: number | null;
   onLevel: (level: number) => void;
 }) {
@@ -69,7 +69,7 @@ function Told({
         .
       </p>
       <Chart
-        name={`${visible(told.line.name)} of ${visible(told.run)}, ${words}`}
+        name={`${visible(told.line.name)} of ${visible(told.run)}, ${condition}`}
         x={shown.x}
         isTime
         xLabel="time"
@@ -147,7 +147,7 @@ export function Preview({ draft, isReady, onLevel }: Props) {
       )}
       {isReady && data && told && (
         <div data-fetching={isFetching || undefined}>
-          <Told told={told} words={data.words} threshold={draft.threshold} onLevel={onLevel} />
+          <Told told={told} condition={data.condition} threshold={draft.threshold} onLevel={onLevel} />
           <p className="faint tiny">
             {isCompared(draft.comparator) && "Click the chart to set the threshold. "}
             {data.measured > 1 &&

@@ -80,7 +80,7 @@ function Line({
           {visible(rule.name)}
         </button>
         <div className="small soft">
-          {visible(rule.metric)} {rule.words} · {rule.severity}
+          {visible(rule.metric)} {rule.condition} · {rule.severity}
         </div>
       </td>
       <td>

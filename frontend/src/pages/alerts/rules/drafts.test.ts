@@ -14,7 +14,7 @@ const RULE: AlertRule = {
   run: null,
   filter: "tag:a",
   is_enabled: false,
-  words: "above 5 for 10 min",
+  condition: "above 5 for 10 min",
   created_at: "",
   created_by: "ada",
   changed_at: "",

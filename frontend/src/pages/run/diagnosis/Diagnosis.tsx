@@ -3,11 +3,11 @@ import type { Diagnosis as RunDiagnosis } from "@/api/pipeline";
 import { visible } from "@/format";
 import styles from "@/pages/run/diagnosis/diagnosis.module.css";
 
-function Proof({ proof }: Pick<RunDiagnosis, "proof">) {
-  if (proof.length === 0) return null;
+function Evidence({ evidence }: Pick<RunDiagnosis, "evidence">) {
+  if (evidence.length === 0) return null;
   return (
-    <ul className={styles.proof} aria-label="Evidence">
-      {proof.map((each) => (
+    <ul className={styles.evidence} aria-label="Evidence">
+      {evidence.map((each) => (
         <li key={each}>{visible(each)}</li>
       ))}
     </ul>
@@ -18,8 +18,8 @@ function Proof({ proof }: Pick<RunDiagnosis, "proof">) {
 export function Diagnosis({ diagnosis }: { diagnosis: RunDiagnosis }) {
   return (
     <section className={`panel ${styles.diagnosis}`} aria-label="Diagnosis" data-stage={diagnosis.stage ?? "none"}>
-      <h2 className={styles.sentence}>{visible(diagnosis.sentence)}</h2>
-      <Proof proof={diagnosis.proof} />
+      <h2 className={styles.summary}>{visible(diagnosis.summary)}</h2>
+      <Evidence evidence={diagnosis.evidence} />
       {diagnosis.change && (
         <p className={styles.change}>
           <b>Recommended action</b> {visible(diagnosis.change)}
@@ -38,7 +38,7 @@ export function DiagnosisLine({ run, diagnosis, className = "" }: Props) {
       {diagnosis && (
         <>
           <p className={styles.said}>
-            <b>{visible(diagnosis.sentence)}</b>{" "}
+            <b>{visible(diagnosis.summary)}</b>{" "}
             <Link to="/runs/$name/pipeline" params={{ name: run }} className="nowrap">
               View pipeline
             </Link>

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { currentDiagnosis } from "./current";
 
-const made = { sentence: "The trainer is the bottleneck.", stage: "train" as const, proof: [], change: "", run_status: "running" };
+const made = { summary: "The trainer is the bottleneck.", stage: "train" as const, evidence: [], change: "", run_status: "running" };
 
 it("drops a diagnosis from before a pause", () => {
   expect(currentDiagnosis(made, { status: "running" })).toBe(made);

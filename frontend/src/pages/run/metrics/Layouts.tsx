@@ -6,7 +6,7 @@ import type { RunDetail } from "@/api/types";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { visible } from "@/format";
 import { layoutsQuery, type MetricLayout, useDeleteLayout, useSaveLayout } from "@/pages/run/metrics/layoutsApi";
-import { lookOf, looksAs, searchOf } from "./layoutSearch";
+import { isSameView, searchOf, viewOf } from "./layoutSearch";
 import type { MetricsSearch } from "./search";
 
 type Share = MetricLayout["share"];
@@ -30,7 +30,7 @@ function SaveLayout({ run, search, change, onClose }: Props & { onClose: () => v
   ];
   const send = (reason: string) => {
     const tag = share.startsWith("tag:") ? share.slice(4) : "";
-    const layout = { name, share: (tag ? "tag" : share) as Share, tag, look: lookOf(search), reason };
+    const layout = { name, share: (tag ? "tag" : share) as Share, tag, view: viewOf(search), reason };
     save.mutate(
       { id: null, layout },
       {
@@ -91,16 +91,16 @@ export function Layouts({ run, search, change }: Props) {
   const save = useSaveLayout(run.name);
   const [doing, setDoing] = useState<"save" | "delete" | null>(null);
   const chosen = layouts.find(({ id }) => id === search.layout);
-  const isChanged = chosen !== undefined && !looksAs(search, chosen.look);
-  const isBare = looksAs(search, {});
+  const isChanged = chosen !== undefined && !isSameView(search, chosen.view);
+  const isBare = isSameView(search, {});
   useEffect(() => {
     // A URL with only a layout's id applies the entire layout.
-    if (chosen && isBare && isChanged) change(searchOf(chosen.look));
+    if (chosen && isBare && isChanged) change(searchOf(chosen.view));
     // Only on first load: afterwards a missing parameter is the user's choice.
   }, [chosen?.id]);
   const rewrite = () =>
     chosen &&
-    save.mutate({ id: chosen.id, layout: { name: chosen.name, share: chosen.share, tag: chosen.tag, look: lookOf(search), reason: "" } });
+    save.mutate({ id: chosen.id, layout: { name: chosen.name, share: chosen.share, tag: chosen.tag, view: viewOf(search), reason: "" } });
   return (
     <>
       <Menu position="bottom-end" width={270}>
@@ -115,7 +115,7 @@ export function Layouts({ run, search, change }: Props) {
             <Menu.Item
               key={layout.id}
               rightSection={<span className="faint tiny">{layout.tag || WHOSE[layout.share]}</span>}
-              onClick={() => change({ ...searchOf(layout.look), layout: layout.id })}
+              onClick={() => change({ ...searchOf(layout.view), layout: layout.id })}
             >
               {visible(layout.name)}
             </Menu.Item>

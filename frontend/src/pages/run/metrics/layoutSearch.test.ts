@@ -1,13 +1,13 @@
 import { expect, it } from "vitest";
-import { lookOf, looksAs, searchOf } from "./layoutSearch";
+import { isSameView, searchOf, viewOf } from "./layoutSearch";
 import { metricsSearch } from "./search";
 
 const ADDRESS = { q: "loss", under: "train/", x: "time" as const, smooth: 0.9, pin: "kl,loss", log: "kl", panels: ["^grad/"] };
 
 it("round-trips URL parameters through a layout", () => {
-  const look = lookOf({ ...ADDRESS, from: 1, to: 2, with: "other" });
-  expect(look).toEqual({
-    words: "loss",
+  const view = viewOf({ ...ADDRESS, from: 1, to: 2, with: "other" });
+  expect(view).toEqual({
+    search: "loss",
     under: "train/",
     x: "time",
     smooth: 0.9,
@@ -15,14 +15,14 @@ it("round-trips URL parameters through a layout", () => {
     logarithmic: ["kl"],
     panels: ["^grad/"],
   });
-  expect(searchOf(look)).toEqual(ADDRESS);
-  expect(looksAs(ADDRESS, look)).toBe(true);
-  expect(looksAs({ ...ADDRESS, pin: "kl" }, look)).toBe(false);
+  expect(searchOf(view)).toEqual(ADDRESS);
+  expect(isSameView(ADDRESS, view)).toBe(true);
+  expect(isSameView({ ...ADDRESS, pin: "kl" }, view)).toBe(false);
 });
 
 it("accepts a partial layout", () => {
   expect(Object.values(searchOf({})).filter((value) => value !== undefined)).toEqual([]);
-  expect(looksAs({}, {})).toBe(true);
+  expect(isSameView({}, {})).toBe(true);
 });
 
 it("keeps panels, branch, layout and marks, and drops invalid values", () => {

@@ -1,13 +1,13 @@
 /** Convert between URL parameters and saved layouts. Pure. */
 
 import { namesOf, wordOf } from "@/charts/names";
-import type { MetricLook } from "@/pages/run/metrics/layoutsApi";
+import type { MetricView } from "@/pages/run/metrics/layoutsApi";
 import type { MetricsSearch } from "./search";
 
 /** The URL parameters that belong to a layout; excludes the zoom range and compared runs. */
-export function lookOf({ q, under, x, smooth, pin, log, panels }: MetricsSearch): MetricLook {
+export function viewOf({ q, under, x, smooth, pin, log, panels }: MetricsSearch): MetricView {
   return {
-    words: q ?? "",
+    search: q ?? "",
     under: under ?? "",
     x: x ?? "step",
     smooth: smooth ?? 0,
@@ -18,9 +18,9 @@ export function lookOf({ q, under, x, smooth, pin, log, panels }: MetricsSearch)
 }
 
 /** The URL parameters of a layout; complete, so that no previous value remains. */
-export function searchOf({ words, under, x, smooth, pinned = [], logarithmic = [], panels = [] }: Partial<MetricLook>): MetricsSearch {
+export function searchOf({ search, under, x, smooth, pinned = [], logarithmic = [], panels = [] }: Partial<MetricView>): MetricsSearch {
   return {
-    q: words || undefined,
+    q: search || undefined,
     under: under || undefined,
     x: x === "step" ? undefined : x,
     smooth: smooth || undefined,
@@ -31,6 +31,6 @@ export function searchOf({ words, under, x, smooth, pinned = [], logarithmic = [
 }
 
 /** Whether the URL parameters match a layout. */
-export function looksAs(search: MetricsSearch, look: Partial<MetricLook>): boolean {
-  return JSON.stringify(lookOf(search)) === JSON.stringify(lookOf(searchOf(look)));
+export function isSameView(search: MetricsSearch, view: Partial<MetricView>): boolean {
+  return JSON.stringify(viewOf(search)) === JSON.stringify(viewOf(searchOf(view)));
 }

@@ -7,7 +7,7 @@ import type { components } from "@/api/schema";
 
 type Schemas = components["schemas"];
 /** The contents of a layout. */
-export type MetricLook = Schemas["MetricLook"];
+export type MetricView = Schemas["MetricView"];
 export type MetricLayout = Schemas["MetricLayoutRow"];
 type SetMetricLayout = Schemas["SetMetricLayoutRequest"];
 

@@ -5,7 +5,7 @@ import { api, body } from "@/api/client";
 import type { components } from "@/api/schema";
 import type { MetricAxis } from "@/api/types";
 
-export type PointDetails = components["schemas"]["Moment"];
+export type PointDetails = components["schemas"]["MetricContext"];
 export type PointBatch = components["schemas"]["ContextBatch"];
 
 export type PointRange = { name: string; axis: MetricAxis; from: number; to: number };

@@ -26,8 +26,8 @@ function GateRow({ gate }: { gate: QueueAnswer["gates"][number] }) {
         <b>{name}</b>
         <span className="faint small">{asks}</span>
       </div>
-      <meter className="gate-meter" min={0} max={1} value={filled} aria-label={`${name}: ${gate.words}`} data-over={gate.closed} />
-      <code className="gate-words">{gate.words}</code>
+      <meter className="gate-meter" min={0} max={1} value={filled} aria-label={`${name}: ${gate.condition}`} data-over={gate.closed} />
+      <code className="gate-words">{gate.condition}</code>
     </li>
   );
 }

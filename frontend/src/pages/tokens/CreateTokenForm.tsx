@@ -1,7 +1,7 @@
 import { Alert, Button, Checkbox, Group, Select, Stack, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { ApiProblem } from "@/api/problems";
-import { type Scope, type TokenMinted, useMint } from "@/api/tokens";
+import { type CreatedToken, type Scope, useCreateToken } from "@/api/tokens";
 import { Copy } from "@/components/Copying";
 import { rememberToken } from "@/components/commandToken";
 import { Dialog } from "@/components/Dialog";
@@ -28,35 +28,35 @@ type Props = {
   scope?: Scope;
   run?: string;
   onClose: () => void;
-  onMinted?: (token: TokenMinted) => void;
+  onCreated?: (token: CreatedToken) => void;
 };
 
 /** Create a token; its text is shown once. */
-export function MintForm({ scope = "env", run: wanted = "", onClose, onMinted }: Props) {
-  const mint = useMint();
+export function CreateTokenForm({ scope = "env", run: wanted = "", onClose, onCreated }: Props) {
+  const create = useCreateToken();
   const [name, setName] = useState(wanted && `${scope} of ${wanted}`);
   const [scopes, setScopes] = useState<string[]>([scope]);
   const [run, setRun] = useState(wanted);
   const [life, setLife] = useState<string>(String(30 * 86_400));
   const [networks, setNetworks] = useState("");
-  const minted = mint.data;
-  const fields = mint.error instanceof ApiProblem ? mint.error.fields : [];
+  const created = create.data;
+  const fields = create.error instanceof ApiProblem ? create.error.fields : [];
   // Insert the token into commands only now: rerendering the page earlier would close this dialog.
   const close = () => {
-    if (minted) rememberToken(minted);
+    if (created) rememberToken(created);
     onClose();
   };
   const wrong = (field: string) => fields.find((each) => each.field === field)?.message;
   return (
-    <Dialog onClose={close} title={minted ? "Token created" : "Create token"} size="lg">
-      {minted ? (
+    <Dialog onClose={close} title={created ? "Token created" : "Create token"} size="lg">
+      {created ? (
         <Stack>
           <Alert variant="light" color="yellow">
             Copy the token now: it is shown only once, and only its hash is stored.
           </Alert>
           <div className="command">
-            <code data-token>{minted.token}</code>
-            <Copy text={minted.token} />
+            <code data-token>{created.token}</code>
+            <Copy text={created.token} />
           </div>
           <p className="soft small">Commands on this page contain the token until you leave or reload it.</p>
           <Group justify="flex-end">
@@ -69,7 +69,7 @@ export function MintForm({ scope = "env", run: wanted = "", onClose, onMinted }:
         <form
           onSubmit={(event) => {
             event.preventDefault();
-            mint.mutate(
+            create.mutate(
               {
                 name,
                 scopes: scopes as Scope[],
@@ -77,7 +77,7 @@ export function MintForm({ scope = "env", run: wanted = "", onClose, onMinted }:
                 expires_in_seconds: life ? Number(life) : null,
                 networks: networks.split(/[\s,]+/).filter(Boolean),
               },
-              { onSuccess: onMinted },
+              { onSuccess: onCreated },
             );
           }}
         >
@@ -122,12 +122,12 @@ export function MintForm({ scope = "env", run: wanted = "", onClose, onMinted }:
               onChange={(event) => setNetworks(event.currentTarget.value)}
             />
             <Select label="Expires after" data={LIVES} value={life} allowDeselect={false} onChange={(value) => setLife(value ?? "")} />
-            {mint.isError && fields.length === 0 && <ErrorState title="Token not created" error={mint.error} />}
+            {create.isError && fields.length === 0 && <ErrorState title="Token not created" error={create.error} />}
             <Group justify="flex-end">
               <Button variant="default" onClick={close}>
                 Cancel
               </Button>
-              <Button type="submit" loading={mint.isPending} disabled={scopes.length === 0}>
+              <Button type="submit" loading={create.isPending} disabled={scopes.length === 0}>
                 Create token
               </Button>
             </Group>
