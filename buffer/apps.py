@@ -14,14 +14,11 @@ class BufferConfig(AppConfig):
     verbose_name = "Buffer"
 
     def ready(self) -> None:
-        """Register the live parts, run summaries and alert conditions of the buffer."""
-        from buffer.batches.queries import conditions as seen
+        """Register the live parts and run summaries of the buffer."""
         from buffer.batches.queries.queue_activity import queue_activity
         from buffer.batches.queries.queue_depth import queue_part
         from buffer.inspect.api.newest import newest_part
         from buffer.items.queries.counts import ledger_part
-        from runs.alerts.rules.alerts import AlertKind
-        from runs.alerts.services import conditions
         from web.live.parts import register_part, register_run_activity
 
         register_part("queue", queue_part)
@@ -29,9 +26,3 @@ class BufferConfig(AppConfig):
         # No change notices announce this part, and reading it opens payloads: poll it.
         register_part("newest", newest_part, every_seconds=NEWEST_SECONDS)
         register_run_activity(queue_activity)
-        of_flows = {AlertKind.RUN_STALLED, AlertKind.TRAINING_STALLED, AlertKind.QUEUE_FULL}
-        conditions.register(of_flows, seen.flows)
-        conditions.register({AlertKind.STALE_DROPS}, seen.stale_drops)
-        conditions.register({AlertKind.BATCH_QUARANTINED}, seen.quarantined_batches)
-        conditions.register({AlertKind.LEASE_LAPSED}, seen.expired_leases)
-        conditions.register({AlertKind.DISK_LOW}, seen.low_disk)

@@ -2,6 +2,7 @@
 
 from django.urls import path
 
+from rollouts.alerts import api as alerts
 from rollouts.control.api import attempts, logs, machines, recordings, views, workers
 from rollouts.control.api import weight_syncs as deliveries
 from rollouts.curriculum import api as lessons
@@ -10,7 +11,7 @@ from rollouts.diagnosis.api import PipelineView
 from rollouts.environments.api import checks, environments
 from rollouts.episodes import api as episodes
 from rollouts.episodes.api import EpisodeSummaryView, EpisodesView
-from rollouts.metrics.api import annotations, comparisons, costs, layouts, metrics, rules
+from rollouts.metrics.api import annotations, comparisons, costs, layouts, metrics
 
 urlpatterns = [
     path("environments", environments.KnownEnvironmentsView.as_view()),
@@ -78,7 +79,7 @@ urlpatterns = [
     path("runs/<slug:run>/annotations", annotations.AnnotationsView.as_view()),
     path("runs/<slug:run>/annotations/<large:annotation>", annotations.AnnotationView.as_view()),
     path("metrics/lines", metrics.LinesView.as_view()),
-    path("alert-rules/preview", rules.RulePreviewView.as_view()),
+    path("alert-rules/preview", alerts.RulePreviewView.as_view()),
     path(
         "runs/<slug:run>/evaluations/<uuid:evaluation>/lease",
         lessons.EvaluationLeaseView.as_view(),

@@ -37,26 +37,20 @@ class ResponseTimeout:
         self._look_at = 0.0
 
     def judge(
-        self,
-        call: Call,
-        handle: WorkerHandle,
-        *,
-        spawned_at: float | None,
-        is_starting: bool,
-        now: float,
+        self, call: Call, handle: WorkerHandle, *, spawned_at: float, last: str | None, now: float
     ) -> str:
         """Return why the worker has timed out; empty to keep waiting.
 
         Args:
             call: The unanswered command.
             handle: Reports obstacles to the start.
-            spawned_at: Time of the spawn; None once the worker has answered.
-            is_starting: Whether the worker has not run yet.
+            spawned_at: Time of the spawn.
+            last: State in the worker's last answer; None if it has not answered yet.
             now: Monotonic seconds.
         """
         owed = now - call.since
-        if spawned_at is None:
-            limit = START_SECONDS if is_starting else ANSWER_SECONDS
+        if last is not None:
+            limit = START_SECONDS if last == "starting" else ANSWER_SECONDS
             return f"did not answer for {limit:.0f} s" if owed > limit else ""
         if now - spawned_at > SAY_WAITING_AFTER_SECONDS and now >= self._look_at:
             self._look_at = now + LOOK_FOR_OBSTACLES_EVERY_SECONDS

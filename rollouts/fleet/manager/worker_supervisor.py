@@ -69,12 +69,12 @@ class WorkerSupervisor:
         self._accepted_before = 0
         self._lost_steps = 0
         self._reason = ""
-        self._response_timeout = ResponseTimeout()
+        self._timeout = ResponseTimeout()
 
     @property
     def obstacle(self) -> str:
         """Reason why the cluster cannot start the worker; empty if there is none."""
-        return self._response_timeout.obstacle
+        return self._timeout.obstacle
 
     @property
     def is_leaving(self) -> bool:
@@ -273,9 +273,8 @@ class WorkerSupervisor:
         report = self._present(announced_step)
         if self._has_ended:
             last = self._state.report if self._state else None
-            report = final_report(
-                self.index, self._incarnation, last, restarts=self._restart_policy.restarts
-            )
+            restarts = self._restart_policy.restarts
+            report = final_report(self.index, self._incarnation, last, restarts=restarts)
         else:
             report = self._cordon.on(report, has_worker=self._handle is not None)
         return with_losses(report, self._lost_steps)
@@ -346,17 +345,12 @@ class WorkerSupervisor:
         self._state = state
 
     def _check_silence(self, call: Call, now: float) -> None:
-        if self._handle is not None:
-            state = self._state
-            reason = self._response_timeout.judge(
-                call,
-                self._handle,
-                spawned_at=self._spawned_at if state is None else None,
-                is_starting=state is None or state.report.state == "starting",
-                now=now,
-            )
-            if reason:
-                self._bury(reason, now)
+        if self._handle is None:
+            return
+        last, since = self._state.report.state if self._state else None, self._spawned_at
+        reason = self._timeout.judge(call, self._handle, spawned_at=since, last=last, now=now)
+        if reason:
+            self._bury(reason, now)
 
     def _heard(self, state: WorkerState) -> WorkerState:
         """Forward the episodes and events of an answer; return it with the latest measurements."""
@@ -366,7 +360,7 @@ class WorkerSupervisor:
         for event in state.events:
             details = {**event.details, "worker": self.index}
             self._events.pass_on(replace(event, details=details))
-        self._response_timeout.obstacle = ""
+        self._timeout.obstacle = ""
         if self._measured is not None:
             state = replace(state, report=with_measurements(state.report, self._measured))
         return state
@@ -386,7 +380,7 @@ class WorkerSupervisor:
         self._lost_steps += ending.lost_steps
         self._state = self._measured = self._exchange = None
         self._delivery.reset_offers()
-        self._reason, self._response_timeout.obstacle = reason, ""
+        self._reason, self._timeout.obstacle = reason, ""
         if self.is_leaving:
             exit_events.emit_loss(self._events, ending)
             return

@@ -1,4 +1,4 @@
-"""Alert conditions: stalled runs, full queues, stale drops, expired leases, low disk space."""
+"""Alert conditions of buffers: stalled runs, full queues, stale drops, leases and disk space."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
@@ -9,10 +9,10 @@ from django.conf import settings
 from django.db import connection
 from django.db.models import Count
 
-from buffer.batches.rules.stalls import Flow, Stall, stall_of
 from buffer.ingest.services.backpressure import free_disk_bytes
 from buffer.items.models.items import Batch
 from buffer.items.rules.states import BatchState, DropReason, ItemKind
+from rollouts.alerts.rules.stalls import Flow, Stall, stall_of
 from runs.alerts.rules.alerts import SEEN_AT_MOST, AlertKind, Condition, Severity
 from runs.lifecycle.rules.lifecycle import ACTIVE, RunStatus
 

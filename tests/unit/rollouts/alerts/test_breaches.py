@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rollouts.metrics.rules.breaches import MICROS, Breach, breaches
+from rollouts.alerts.rules.breaches import MICROS, Breach, breaches
 from rollouts.metrics.rules.series import blocks_of, condensed
 from runs.alerts.rules.alert_rules import UNCOMPARED, Comparator, InvalidRule, Limit
 

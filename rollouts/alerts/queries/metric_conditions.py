@@ -7,13 +7,13 @@ from typing import Final, NamedTuple
 
 from django.db.models import F, Max
 
+from rollouts.alerts.rules.breaches import Breach, breaches
+from rollouts.alerts.schemas import FiredSpell, PreviewedRun, RulePreview
 from rollouts.metrics.models.metrics import MetricChunk, MetricSeries
 from rollouts.metrics.queries.metrics import EPOCH, Sample, moment, newest_samples
 from rollouts.metrics.queries.series import Asked, blocks_of_series, drawn
-from rollouts.metrics.rules.breaches import Breach, breaches
 from rollouts.metrics.rules.figures import written
 from rollouts.metrics.rules.series import X_AT_MOST, Blocks, condensed
-from rollouts.metrics.schemas.rules import FiredSpell, PreviewedRun, RulePreview
 from runs.alerts.models.alert_rules import AlertRule
 from runs.alerts.queries.alert_rules import WATCHED, enabled_rules, runs_of, watched_runs
 from runs.alerts.rules.alert_rules import Limit

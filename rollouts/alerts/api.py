@@ -8,8 +8,8 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from rollouts.metrics.queries.rules import Draft, preview
-from rollouts.metrics.schemas.rules import RulePreview
+from rollouts.alerts.queries.metric_conditions import Draft, preview
+from rollouts.alerts.schemas import RulePreview
 from runs.access.api.permissions import Readers
 from runs.alerts.rules.alert_rules import LONGEST_SECONDS, Comparator, Limit
 from runs.alerts.services.alert_rules import scope_of

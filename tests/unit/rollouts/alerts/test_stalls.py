@@ -1,7 +1,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from buffer.batches.rules.stalls import Flow, Stall, stall_of
+from rollouts.alerts.rules.stalls import Flow, Stall, stall_of
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 PATIENCE = timedelta(minutes=10)
