@@ -131,6 +131,11 @@ class StepRolloutWorker:
         return self._process_pool.is_broken
 
     @property
+    def is_preparing(self) -> bool:
+        """Whether torch is not imported yet; the process may answer nothing meanwhile."""
+        return self._prepare is not None
+
+    @property
     def is_stepping(self) -> bool:
         """Whether any slot is stepping."""
         return bool(np.count_nonzero(self._is_stepping))
@@ -166,8 +171,8 @@ class StepRolloutWorker:
         if self._recordings is not None and self._recordings.has_orders:
             self._recordings.assign(self._process_pool, now)
         if self._prepare is not None:
-            prepare, self._prepare = self._prepare, None
-            prepare()
+            self._prepare()
+            self._prepare = None
         self._hear(self._wait_limit(now))
         if self._policy is None or self.is_paused:
             return

@@ -218,7 +218,7 @@ class RolloutWorkerWrapper:
         """Return the state of the worker, and the reason if it differs from the desired state."""
         if trouble := self._runtime.trouble(now):
             return "failed", trouble
-        if worker is None:
+        if worker is None or worker.is_preparing:
             return "starting", self._runtime.error_of("rollout")
         if failure := self._failure(worker):
             return "failed", failure

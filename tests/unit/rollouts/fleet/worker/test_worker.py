@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable
 from itertools import pairwise
@@ -14,6 +15,7 @@ from worker_bench import Bench, bench
 from buffer.ingest.rules.fragments import check, real_steps
 from rolldeck.wire import unpack_array
 from rollouts.fleet.process.settings import WorkerSettings
+from rollouts.fleet.steps import step_worker
 
 Eventually = Callable[..., None]
 MakeSettings = Callable[..., WorkerSettings]
@@ -66,6 +68,20 @@ def test_nothing_is_generated_before_the_first_weights(
         assert b.order().report.reason == "waiting for the trainer's weights"
     finally:
         b.worker.stop()
+
+
+def test_a_worker_starts_until_it_has_imported_torch(
+    settings: WorkerSettings, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_imported = threading.Event()
+    monkeypatch.setattr(step_worker, "_import_torch", lambda: is_imported.wait(60))
+    with bench(settings) as b:
+        try:
+            eventually(lambda: b.worker._worker is not None)
+            assert b.order().report.state == "starting"
+        finally:
+            is_imported.set()
+        eventually(lambda: b.order().report.state == "running")
 
 
 def test_slots_without_a_credit_keep_their_observation(
