@@ -95,7 +95,7 @@ def _register_checks() -> None:
     from runs.config.services import config_checks
     from runs.lifecycle.services import changes
 
-    changes.subscribe(jobs.nudge)
+    changes.subscribe(jobs.queue_reconcile)
     config_checks.register(check_language)
     config_checks.register(refuse_denied)
     count_running_with(running_fragments)

@@ -30,7 +30,7 @@ def reconcile_fleets() -> int:
 
     Each run has a separate job, so that one slow cluster call does not delay other runs.
     """
-    return sum(nudge(run_id) for run_id in runs_to_reconcile(now=timezone.now()))
+    return sum(queue_reconcile(run_id) for run_id in runs_to_reconcile(now=timezone.now()))
 
 
 @shared_task(name="rollouts.jobs.give_up_recordings", ignore_result=True)
@@ -111,7 +111,7 @@ def record_cluster_now() -> None:
     )
 
 
-def ask_for_nodes() -> None:
+def queue_cluster_reading() -> None:
     """Queue a reading of the cluster for a waiting user.
 
     Raises:
@@ -121,7 +121,7 @@ def ask_for_nodes() -> None:
         record_cluster_now.apply_async(retry=False, expires=FRESH_SECONDS, connection=broker)
 
 
-def nudge(run_id: int) -> bool:
+def queue_reconcile(run_id: int) -> bool:
     """Queue a reconciler pass over one run; return False if the broker is unreachable.
 
     A lost request delays the pass by one period of the schedule.

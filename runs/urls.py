@@ -27,7 +27,7 @@ from runs.lifecycle.api.runs import (
     EventsView,
     RunConfigSchemaView,
     RunView,
-    ask_view,
+    status_change_view,
 )
 from runs.lifecycle.api.steering import EnvironmentView, ResetView
 from runs.lifecycle.api.tokens import TokensView, TokenView
@@ -103,7 +103,7 @@ urlpatterns = [
     path("run-activity", RunActivityView.as_view()),
     path("run-actions", RunActionsView.as_view()),
     path("runs/<slug:run>", RunView.as_view()),
-    *(path(f"runs/<slug:run>/{verb}", ask_view(verb).as_view()) for verb in RunVerb),
+    *(path(f"runs/<slug:run>/{verb}", status_change_view(verb).as_view()) for verb in RunVerb),
     path("runs/<slug:run>/tags", TagsView.as_view()),
     path("runs/<slug:run>/notes", NotesView.as_view()),
     path("runs/<slug:run>/notes/<small:revision>", NoteView.as_view()),

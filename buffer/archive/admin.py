@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from buffer.archive.models import ArchiveJob
 from buffer.archive.rules import Window
-from buffer.archive.services.archive_jobs import TooManyArchives, ask_for_archive
+from buffer.archive.services.archive_jobs import TooManyArchives, request_archive
 from runs.lifecycle.admin.rows import RunAdmin
 from runs.lifecycle.models.runs import Run
 from web.admin.decisions import Decision, reason_or_page
@@ -33,7 +33,7 @@ def export(
         return reason
     for run in chosen:
         try:
-            ask_for_archive(
+            request_archive(
                 run=run, window=Window(), asked_by=f"user:{request.user}", now=timezone.now()
             )
         except TooManyArchives as refusal:

@@ -135,8 +135,8 @@ class FetchFollowedView(WaitingView):
 
         def look() -> HttpResponseBase | None:
             reader = followers.named(found, follower)
-            stretch = followers.read_on(found, reader, count=wanted.count)
-            return None if stretch is None else _bytes(request, found, reader, stretch)
+            chunk = followers.read_on(found, reader, count=wanted.count)
+            return None if chunk is None else _bytes(request, found, reader, chunk)
 
         return self.wait(
             WaitQueue(run_id=found.pk, wanted=("follower", follower), parts=frozenset({"queue"})),
@@ -147,24 +147,24 @@ class FetchFollowedView(WaitingView):
 
 
 def _bytes(
-    request: Request, run: Run, follower: Follower, stretch: followers.Stretch
+    request: Request, run: Run, follower: Follower, chunk: followers.StreamChunk
 ) -> HttpResponse:
     kind = followers.kind_of(run)
     head = FollowHead(
         name=follower.name,
         kind="groups" if kind is ItemKind.GROUPS else "fragments",
-        count=len(stretch.ids),
-        cursor=stretch.cursor.token(),
-        item_ids=stretch.ids,
+        count=len(chunk.ids),
+        cursor=chunk.cursor.token(),
+        item_ids=chunk.ids,
     )
     accept = request.headers.get("Accept", "")
     if kind is ItemKind.FRAGMENTS:
-        parts = msgpack_answer(head, stretch.contents, key="follower")
+        parts = msgpack_answer(head, chunk.contents, key="follower")
         return StoredAnswer(parts, content_type=FOLLOW_TYPE)
     if "application/json" in accept:
-        parts = json_answer(head, stretch.contents, key="follower")
+        parts = json_answer(head, chunk.contents, key="follower")
         return StoredAnswer(parts, content_type="application/json")
-    items = groups_as(group_form(accept), stretch.contents)
+    items = groups_as(group_form(accept), chunk.contents)
     return StoredAnswer(msgpack_answer(head, items, key="follower"), content_type=FOLLOW_TYPE)
 
 

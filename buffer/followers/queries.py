@@ -40,7 +40,7 @@ class FollowerNotFound(NotFound):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stretch:
+class StreamChunk:
     """Consecutive items of a stream; items without bytes are omitted."""
 
     ids: list[int]
@@ -71,7 +71,7 @@ def of_run(run: Run) -> list[Follower]:
     return list(Follower.objects.filter(run=run).order_by("name"))
 
 
-def read_on(run: Run, follower: Follower, *, count: int) -> Stretch | None:
+def read_on(run: Run, follower: Follower, *, count: int) -> StreamChunk | None:
     """Return up to `count` items after a follower's cursor, or None if there are none."""
     kind = kind_of(run)
     with connection.cursor() as cursor:
@@ -81,7 +81,9 @@ def read_on(run: Run, follower: Follower, *, count: int) -> Stretch | None:
         return None
     found = readable_contents(kind, [item_id for _, item_id in rows])
     ids = [item_id for _, item_id in rows if item_id in found]
-    return Stretch(ids=ids, contents=[found[item_id] for item_id in ids], cursor=Cursor(*rows[-1]))
+    return StreamChunk(
+        ids=ids, contents=[found[item_id] for item_id in ids], cursor=Cursor(*rows[-1])
+    )
 
 
 def lag(run: Run, follower: Follower) -> int:

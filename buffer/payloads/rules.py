@@ -14,7 +14,7 @@ GRACE: Final = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stretch:
+class SegmentInfo:
     """The attributes of a segment that retention reads."""
 
     number: int
@@ -33,19 +33,19 @@ class RetentionLimits:
     items: int | None
 
 
-def is_full(open_: Stretch, *, now: datetime, seconds: float, size_bytes: int) -> bool:
+def is_full(open_: SegmentInfo, *, now: datetime, seconds: float, size_bytes: int) -> bool:
     """Return whether to seal the open segment; empty segments are never sealed."""
     if not open_.items:
         return False
     return open_.size_bytes >= size_bytes or now - open_.opened_at >= timedelta(seconds=seconds)
 
 
-def is_settled(segment: Stretch, *, now: datetime) -> bool:
+def is_settled(segment: SegmentInfo, *, now: datetime) -> bool:
     """Return whether a segment has no writers any more."""
     return segment.sealed_at is not None and now - segment.sealed_at >= GRACE
 
 
-def due(segments: Iterable[Stretch], *, now: datetime, limits: RetentionLimits) -> list[int]:
+def due(segments: Iterable[SegmentInfo], *, now: datetime, limits: RetentionLimits) -> list[int]:
     """Return the numbers of the segments to drop, oldest first.
 
     Args:
@@ -71,7 +71,7 @@ def _over(count: int, limit: int | None) -> bool:
     return limit is not None and count > limit
 
 
-def _is_old(segment: Stretch, now: datetime, limits: RetentionLimits) -> bool:
+def _is_old(segment: SegmentInfo, now: datetime, limits: RetentionLimits) -> bool:
     if limits.seconds is None or segment.sealed_at is None:
         return False
     return now - segment.sealed_at >= timedelta(seconds=limits.seconds)

@@ -10,7 +10,7 @@ from msgspec import Struct
 from frontend.bundles import page
 from rollouts.metrics.queries import series
 from rollouts.metrics.queries.costs import run_costs
-from rollouts.metrics.queries.series import TIMES, Asked
+from rollouts.metrics.queries.series import TIMES, SeriesRange
 from rollouts.metrics.rules.series import X_AT_MOST
 from rollouts.metrics.schemas.comparisons import ComparisonRow, ComparisonView
 from rollouts.metrics.schemas.costs import RunCost
@@ -74,12 +74,12 @@ def _runs(names: list[str]) -> tuple[list[Run], list[str]]:
     return found, missing
 
 
-def _asked(view: ComparisonView) -> Asked:
+def _asked(view: ComparisonView) -> SeriesRange:
     unit = 1_000_000 if view.x in TIMES else 1
     least = -X_AT_MOST if view.x == "elapsed" else 0
     first = least if view.begin is None else math.ceil(view.begin * unit)
     last = X_AT_MOST if view.end is None else math.floor(view.end * unit)
-    return Asked(
+    return SeriesRange(
         axis=view.x,
         first=min(max(first, least), X_AT_MOST),
         last=min(max(last, least), X_AT_MOST),

@@ -31,7 +31,7 @@ from buffer.payloads.services.contents import PayloadMissing
 from frontend.bundles import page
 from rolldeck.groups import GroupArrays
 from rollouts.metrics.queries.metrics import metric_names
-from rollouts.metrics.queries.series import Asked, lines
+from rollouts.metrics.queries.series import SeriesRange, lines
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.queries import notes, runs
 from runs.lifecycle.queries.runs import run_detail
@@ -81,7 +81,7 @@ class NotesPart(Struct, frozen=True, kw_only=True):
     at: datetime
 
 
-class WordPart(Struct, frozen=True, kw_only=True):
+class VocabularyPart(Struct, frozen=True, kw_only=True):
     """A label or a set of the run, with its number of groups."""
 
     kind: str
@@ -100,7 +100,7 @@ class RunPart(Struct, frozen=True, kw_only=True):
     metrics: int
     """Number of metrics with samples; the bundle contains the first ones."""
     notes: NotesPart | None
-    marks: list[WordPart]
+    marks: list[VocabularyPart]
     """Labels, pins and sets of its groups."""
 
 
@@ -199,14 +199,16 @@ def _notes(run_id: int) -> NotesPart | None:
     return NotesPart(text=newest.text, author=newest.author, at=newest.at)
 
 
-def _marks(run_id: int) -> list[WordPart]:
+def _marks(run_id: int) -> list[VocabularyPart]:
     words = marks.vocabulary(run_id)
     labels = [
-        WordPart(kind="label", name=f"{label} {words.names[label]}".rstrip(), groups=groups)
+        VocabularyPart(kind="label", name=f"{label} {words.names[label]}".rstrip(), groups=groups)
         for label, groups in sorted(words.labels.items())
     ]
-    pinned = [WordPart(kind="pin", name="pinned", groups=words.pinned)] if words.pinned else []
-    sets = [WordPart(kind="set", name=one.name, groups=one.groups) for one in words.sets]
+    pinned = (
+        [VocabularyPart(kind="pin", name="pinned", groups=words.pinned)] if words.pinned else []
+    )
+    sets = [VocabularyPart(kind="set", name=one.name, groups=one.groups) for one in words.sets]
     return [*labels, *pinned, *sets]
 
 
@@ -224,7 +226,10 @@ def metric_blocks(run: Run) -> Iterator[bytes]:
     """Yield a line over all steps for each of a run's first metrics."""
     first = metric_names(run.pk).results[:METRICS_AT_MOST]
     for begin in range(0, len(first), LINES_AT_ONCE):
-        names, asked = first[begin : begin + LINES_AT_ONCE], Asked(axis="step", at_most=POINTS)
+        names, asked = (
+            first[begin : begin + LINES_AT_ONCE],
+            SeriesRange(axis="step", at_most=POINTS),
+        )
         for line in lines([(run.name, run.pk)], names, asked):
             yield page.block("metric", line)
 

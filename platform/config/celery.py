@@ -46,7 +46,7 @@ def die_with_worker(**_: Any) -> None:
 
 
 @worker_process_init.connect
-def let_jobs_be_traced(**_: Any) -> None:
+def start_tracing_of_jobs(**_: Any) -> None:
     """Start tracing here: the thread that sends spans does not survive the fork of a process."""
     trace_jobs()
 

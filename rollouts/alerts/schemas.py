@@ -8,7 +8,7 @@ from rollouts.metrics.schemas.metrics import MetricLine
 from web.rules.pages import Page
 
 
-class FiredSpell(Struct, frozen=True, kw_only=True):
+class FiredPeriod(Struct, frozen=True, kw_only=True):
     """One alert that the rule would have fired."""
 
     began_at: datetime
@@ -32,7 +32,7 @@ class PreviewedRun(Struct, frozen=True, kw_only=True):
     """Line over seconds since 1970."""
     accuracy_seconds: float
     """Resolution of the breaches in seconds; 0: exact to the sample."""
-    fired: list[FiredSpell]
+    fired: list[FiredPeriod]
     """Oldest first."""
 
 

@@ -18,7 +18,7 @@ from rollouts.control.models.fleets import (
 )
 from rollouts.control.models.machines import MachineCordon
 from rollouts.control.models.weight_syncs import WeightsDelivery
-from rollouts.control.queries.recordings import film_preview
+from rollouts.control.queries.recordings import recording_preview
 from web.admin.read_only import (
     RUN_FILTER,
     ReadOnlyAdmin,
@@ -153,7 +153,7 @@ class RecordingAdmin(ReadOnlyAdmin):
             return "-"
         address = f"/api/v1/runs/{row.run.name}/recordings/{row.pk}/content"
         link = format_html('<a href="{}">{}</a>', address, row.media_type)
-        return SafeString(link + as_written(film_preview(row)))
+        return SafeString(link + as_written(recording_preview(row)))
 
 
 @admin.register(LogRequest)

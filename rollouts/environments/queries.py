@@ -132,7 +132,7 @@ class EnvironmentUnknown(NotFound):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class EnvironmentFilter:
     """Filter of a page of environments."""
 
     part: str = ""
@@ -159,7 +159,7 @@ class _Row(NamedTuple):
 
 
 def known_environments(
-    asked: Asked, page: PageRequest[tuple[str, str]], *, now: datetime
+    asked: EnvironmentFilter, page: PageRequest[tuple[str, str]], *, now: datetime
 ) -> KnownEnvironments:
     """Return one page of environments, by name.
 
@@ -189,7 +189,7 @@ def environment_detail(*, kind: str, name: str, now: datetime) -> KnownEnvironme
     Raises:
         EnvironmentUnknown: If no run uses it, and none may.
     """
-    rows, _ = _page(Asked(kind=kind, only=name), after=None, limit=1)
+    rows, _ = _page(EnvironmentFilter(kind=kind, only=name), after=None, limit=1)
     if not rows:
         raise EnvironmentUnknown(f"environment {name!r} of kind {kind} does not exist")
     with connection.cursor() as cursor:
@@ -230,7 +230,9 @@ def _config(raw: Any) -> dict[str, Any]:
     return found
 
 
-def _page(asked: Asked, *, after: tuple[str, str] | None, limit: int) -> tuple[list[_Row], int]:
+def _page(
+    asked: EnvironmentFilter, *, after: tuple[str, str] | None, limit: int
+) -> tuple[list[_Row], int]:
     """Return the rows after a position, and the number of runs, counted up to 10,001."""
     name, kind = after or ("", "")
     known = _offered()

@@ -97,7 +97,7 @@ class EpisodeMatches(Page[EpisodeFind], frozen=True, kw_only=True):
     """The newest reports with an episode in a range, at most 20."""
 
 
-class EpisodePlace(Struct, frozen=True, kw_only=True):
+class EpisodeLocation(Struct, frozen=True, kw_only=True):
     """The part of an episode in one stored fragment."""
 
     fragment: int
@@ -107,7 +107,7 @@ class EpisodePlace(Struct, frozen=True, kw_only=True):
     steps: int
 
 
-class EpisodeFragments(Page[EpisodePlace], frozen=True, kw_only=True):
+class EpisodeFragments(Page[EpisodeLocation], frozen=True, kw_only=True):
     """The stored fragments of one reported episode, in the order of their steps.
 
     Empty if there are none: evaluations are not stored, and retention removes old fragments.

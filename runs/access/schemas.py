@@ -31,7 +31,7 @@ class AuditList(Page[AuditRow], frozen=True, kw_only=True):
     """A page of the audit, newest first."""
 
 
-class AuditNews(Struct, frozen=True, kw_only=True):
+class RecentAudit(Struct, frozen=True, kw_only=True):
     """Newest audit id, and the last changes by people and tokens."""
 
     newest: int

@@ -28,7 +28,7 @@ from buffer.items.models.items import TrajectoryGroup
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.services.contents import content_head
 from rolldeck.http import Connection
-from rollouts.fleet.capture.keeping import PlatformKeeper
+from rollouts.fleet.capture.call_store import PlatformCallStore
 from rollouts.fleet.capture.proxy import CaptureProxy
 from rollouts.fleet.engine.engine import Engine
 from rollouts.fleet.engine.openai_api import OpenAiApi
@@ -89,7 +89,7 @@ def stand() -> Iterator[Stand]:
     api = OpenAiApi(thread, tokenizer=TOKENIZER, model="policy", context=256)
     with serving() as platform, on_a_port(api.app) as upstream:
         connection = Connection(platform, make_token("env", run=run)[1], retry_for_seconds=1.0)
-        keeper = PlatformKeeper(connection, run.name)
+        keeper = PlatformCallStore(connection, run.name)
         proxy = CaptureProxy(upstream=f"{upstream}/v1", keeper=keeper, api_key="secret")
         with on_a_port(proxy.app, lifespan="on") as url:
             yield Stand(run, url, platform)

@@ -18,7 +18,7 @@ import pytest
 from buffer.batches.rules.batch_bytes import GroupForm, groups_as
 from buffer.items.models.items import TrajectoryGroup
 from buffer.items.rules.states import ItemKind
-from buffer.payloads.services.contents import Place, read_contents
+from buffer.payloads.services.contents import PayloadLocation, read_contents
 from rolldeck.groups import read
 from tests.fuzz.conftest import Platform
 from tests.fuzz.mutators import MUTATORS
@@ -138,8 +138,8 @@ def test_whatever_was_stored_can_be_served_in_every_form(
     # With tests spread over processes, this process's platform has seen only some of the others.
     for request in PUSHES:
         send(http, request)
-    rows = TrajectoryGroup.objects.values_list("id", *Place._fields)
-    items = [(item_id, Place(*place)) for item_id, *place in rows]
+    rows = TrajectoryGroup.objects.values_list("id", *PayloadLocation._fields)
+    items = [(item_id, PayloadLocation(*place)) for item_id, *place in rows]
     contents = read_contents(ItemKind.GROUPS, items)
 
     assert len(contents) >= 30

@@ -11,7 +11,7 @@ from django.contrib.sessions.models import Session as BrowserSession
 
 from config.cluster.messages import Cluster
 from rollouts.control.services.machine_cordons import cordon_machine
-from runs.access.schemas import AuditNews
+from runs.access.schemas import RecentAudit
 from runs.deployment.schemas.deployment import SetNotice
 from runs.deployment.services import global_topics as topic_names
 from runs.deployment.services.global_topics import AUDIT, CLUSTER, CLUSTER_ADMIN
@@ -31,8 +31,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 SOONER_THAN_A_LOOK = 1.5
 
 
-def audited(frame: Any) -> AuditNews:
-    return msgspec.convert(frame["parts"]["audit"], AuditNews)
+def audited(frame: Any) -> RecentAudit:
+    return msgspec.convert(frame["parts"]["audit"], RecentAudit)
 
 
 def cluster(frame: Any) -> Cluster:

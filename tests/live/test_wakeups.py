@@ -31,7 +31,7 @@ def listening() -> None:
     client.close()
 
 
-def nudge(run_id: int) -> None:
+def notice(run_id: int) -> None:
     publisher = Publisher(django_settings.REDIS_URL)
     publisher.publish(ChangeNotice(run=run_id, parts=["queue"]))
     publisher.close()
@@ -40,7 +40,7 @@ def nudge(run_id: int) -> None:
 def test_whoever_waits_is_woken_by_an_announcement_within_milliseconds() -> None:
     listening()
     taken = wakeups.ticket(7)
-    threading.Timer(0.2, nudge, [7]).start()
+    threading.Timer(0.2, notice, [7]).start()
 
     began = time.monotonic()
     woken = wakeups.wait(taken, 5)
@@ -52,7 +52,7 @@ def test_whoever_waits_is_woken_by_an_announcement_within_milliseconds() -> None
 def test_an_announcement_between_the_check_and_the_wait_is_not_missed() -> None:
     listening()
     taken = wakeups.ticket(8)
-    nudge(8)
+    notice(8)
     assert wakeups.wait(taken, 5)
 
     began = time.monotonic()
@@ -64,7 +64,7 @@ def test_an_announcement_between_the_check_and_the_wait_is_not_missed() -> None:
 def test_another_run_wakes_nobody() -> None:
     listening()
     taken = wakeups.ticket(9)
-    nudge(10)
+    notice(10)
 
     assert not wakeups.wait(taken, 0.3)
 
@@ -76,10 +76,10 @@ def test_a_subscriber_whose_connection_was_cut_wakes_all_and_listens_again() -> 
     client.execute_command("CLIENT", "KILL", "TYPE", "pubsub")
     client.close()
 
-    assert wakeups.wait(taken, 10), "a nudge may have been missed meanwhile"
+    assert wakeups.wait(taken, 10), "a notice may have been missed meanwhile"
     listening()
     taken = wakeups.ticket(14)
-    nudge(14)
+    notice(14)
 
     assert wakeups.wait(taken, 5)
 
@@ -139,13 +139,13 @@ def test_a_change_of_this_process_is_heard_here_without_redis(settings: Any) -> 
 def test_a_change_of_this_process_is_heard_once() -> None:
     listening()
     heard: list[ChangeNotice] = []
-    wakeups.subscriber().add(lambda nudge: heard.append(nudge) if nudge else None)
+    wakeups.subscriber().add(lambda notice: heard.append(notice) if notice else None)
 
     announce(16, "run")
     announce(17, "run")
     time.sleep(0.3)
 
-    assert [nudge.run for nudge in heard if nudge.run in {16, 17}] == [16, 17]
+    assert [notice.run for notice in heard if notice.run in {16, 17}] == [16, 17]
 
 
 class Broker(Publisher):
@@ -155,8 +155,8 @@ class Broker(Publisher):
         self.listeners = listeners
         self.told: list[tuple[float, ChangeNotice]] = []
 
-    def publish(self, nudge: ChangeNotice) -> int:
-        self.told.append((time.monotonic(), nudge))
+    def publish(self, notice: ChangeNotice) -> int:
+        self.told.append((time.monotonic(), notice))
         return self.listeners
 
 
@@ -171,7 +171,7 @@ def shortest_pause(*, listeners: int) -> float:
     return min(later - earlier for (earlier, _), (later, _) in pairwise(broker.told))
 
 
-def test_nudges_that_wait_together_say_when_the_newest_was_committed() -> None:
+def test_notices_that_wait_together_say_when_the_newest_was_committed() -> None:
     broker = Broker(own_subscriptions.count)
     outbox = Outbox(broker, origin="here")
     for _ in range(2):
@@ -182,12 +182,12 @@ def test_nudges_that_wait_together_say_when_the_newest_was_committed() -> None:
     together: list[ChangeNotice] = []
     while not together and time.monotonic() < until:
         time.sleep(0.01)
-        together = [nudge for _, nudge in broker.told if len(nudge.parts) > 1]
+        together = [notice for _, notice in broker.told if len(notice.parts) > 1]
 
-    assert [nudge.committed_at for nudge in together[:1]] == [32.5]
+    assert [notice.committed_at for notice in together[:1]] == [32.5]
 
 
-def test_nudges_are_rarer_while_no_other_process_listens() -> None:
+def test_notices_are_rarer_while_no_other_process_listens() -> None:
     own = own_subscriptions.count
 
     assert shortest_pause(listeners=own) >= UNHEARD_SECONDS

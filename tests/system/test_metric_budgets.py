@@ -11,7 +11,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from rollouts.metrics.queries.metrics import metric_keys, metric_part
-from rollouts.metrics.queries.series import AXES, Asked, lines
+from rollouts.metrics.queries.series import AXES, SeriesRange, lines
 from rollouts.metrics.rules.series import CHUNK_SAMPLES
 from rollouts.metrics.schemas.metrics import MetricLines
 from tests.factories import NOON, bearer
@@ -63,7 +63,7 @@ def test_lines_of_twenty_million_samples_cost_less_than_a_scan_of_one_in_twenty(
     ]
 
     def draw(axis: str) -> bytes:
-        found = lines(runs, ["loss"], Asked(axis=axis, first=-(10**12), at_most=2000))
+        found = lines(runs, ["loss"], SeriesRange(axis=axis, first=-(10**12), at_most=2000))
         return msgspec.json.encode(MetricLines(x=axis, lines=found))  # type: ignore[arg-type]
 
     whole = SAMPLES // CHUNK_SAMPLES * CHUNK_SAMPLES
@@ -105,7 +105,7 @@ def test_the_overview_of_a_month_with_five_thousand_names_is_there_at_once() -> 
         found = [
             line
             for names in charts
-            for line in lines([(run.name, run.pk)], names, Asked(axis="time", at_most=240))
+            for line in lines([(run.name, run.pk)], names, SeriesRange(axis="time", at_most=240))
         ]
         msgspec.json.encode(MetricLines(x="time", lines=found))
         return [line.samples for line in found]

@@ -19,9 +19,9 @@ from buffer.archive.services.archive_jobs import (
     ArchiveNotFound,
     archive_file,
     archive_job,
-    ask_for_archive,
-    ask_for_restoration,
     delete_archive,
+    request_archive,
+    request_restoration,
 )
 from runs.access.api.identity import caller_of, identity_of
 from runs.access.api.permissions import Operators, Readers
@@ -85,7 +85,7 @@ class ArchivesView(APIView):
         The Parquet file is written in the background.
         """
         said = read(request, schemas.CreateArchive)
-        job = ask_for_archive(
+        job = request_archive(
             run=run_named(run),
             window=_wanted(said),
             asked_by=identity_of(request),
@@ -116,7 +116,7 @@ class RestorationsView(APIView):
         source = run_of_archive(said.archive)
         if source is None or not rights.may_operate(caller_of(request), run=source):
             raise ArchiveNotFound(f"archive {said.archive} does not exist")
-        job = ask_for_restoration(
+        job = request_restoration(
             run=run_named(run),
             archive_id=said.archive,
             window=_wanted(said),

@@ -48,7 +48,7 @@ class TooManyArchives(TooManyRequests):
     retry_after_seconds = 60
 
 
-def ask_for_archive(*, run: Run, window: Window, asked_by: str, now: datetime) -> ArchiveJob:
+def request_archive(*, run: Run, window: Window, asked_by: str, now: datetime) -> ArchiveJob:
     """Queue the export of a run.
 
     Raises:
@@ -58,7 +58,7 @@ def ask_for_archive(*, run: Run, window: Window, asked_by: str, now: datetime) -
 
 
 @transaction.atomic
-def ask_for_restoration(
+def request_restoration(
     *, run: Run, archive_id: int, window: Window, asked_by: str, now: datetime
 ) -> ArchiveJob:
     """Queue the restoration of an archive into a run.

@@ -36,7 +36,7 @@ from buffer.items.services.tallies import Changes, Counted
 from buffer.payloads.services.contents import (
     MSGPACK_CODEC,
     TABLES,
-    Place,
+    PayloadLocation,
     insert_contents,
     write_contents,
 )
@@ -309,9 +309,9 @@ def _insert_fragments(run: Run, source: str, found: list[_Found], *, now: dateti
     changes.write()
 
 
-def _written(found: list[_Found]) -> list[Place]:
+def _written(found: list[_Found]) -> list[PayloadLocation]:
     """Write the bytes, rows of the same codec into one object; return the locations."""
-    places: dict[str, Place] = {}
+    places: dict[str, PayloadLocation] = {}
     for codec in sorted({one.codec for one in found}):
         same = [one for one in found if one.codec == codec]
         written = write_contents([one.content for one in same], codec=codec)

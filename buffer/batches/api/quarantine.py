@@ -15,7 +15,7 @@ from buffer.batches.services.lease_expiry import discard, release
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Operators
 from runs.lifecycle.queries.runs import run_named
-from runs.lifecycle.schemas.runs import Ask
+from runs.lifecycle.schemas.runs import StatusChange
 from web.http.bodies import answer, read
 from web.http.openapi import problems
 
@@ -27,13 +27,15 @@ class ReleaseView(APIView):
 
     permission_classes = [Operators]
 
-    @extend_schema(operation_id="batches_release", request=Ask, responses=ANSWERS, tags=["batches"])
+    @extend_schema(
+        operation_id="batches_release", request=StatusChange, responses=ANSWERS, tags=["batches"]
+    )
     def post(self, request: Request, run: str, batch: UUID) -> HttpResponse:
         """Release a batch.
 
         Puts the items of a quarantined or expired batch back at the head of the queue.
         """
-        said = read(request, Ask)
+        said = read(request, StatusChange)
         released = release(
             run_id=run_named(run).pk,
             batch_id=batch,
@@ -49,14 +51,16 @@ class DiscardView(APIView):
 
     permission_classes = [Operators]
 
-    @extend_schema(operation_id="batches_discard", request=Ask, responses=ANSWERS, tags=["batches"])
+    @extend_schema(
+        operation_id="batches_discard", request=StatusChange, responses=ANSWERS, tags=["batches"]
+    )
     def post(self, request: Request, run: str, batch: UUID) -> HttpResponse:
         """Discard a batch.
 
         Drops the items of a quarantined batch as `poison`, of an expired one as
         `discarded`.
         """
-        said = read(request, Ask)
+        said = read(request, StatusChange)
         discarded = discard(
             run_id=run_named(run).pk,
             batch_id=batch,

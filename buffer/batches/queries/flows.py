@@ -73,7 +73,7 @@ class RunCounts(NamedTuple):
     """Groups dropped on arrival for zero variance."""
 
 
-class Place(NamedTuple):
+class FlowCursor(NamedTuple):
     """Cursor: the last group that was read, in the order of transactions."""
 
     written_in: int = 0
@@ -84,7 +84,7 @@ class Place(NamedTuple):
 class GroupFlow:
     """Statistics of the groups after a cursor, without those dropped on arrival."""
 
-    last: Place
+    last: FlowCursor
     groups: int
     without_variance: int
     first_at: datetime | None
@@ -118,7 +118,7 @@ def run_counts(run_ids: Sequence[int]) -> dict[int, RunCounts]:
     return {run_id: RunCounts(*counts) for run_id, *counts in rows}
 
 
-def group_flow(run_id: int, *, after: Place) -> GroupFlow:
+def group_flow(run_id: int, *, after: FlowCursor) -> GroupFlow:
     """Return statistics of the newest :data:`GROUPS_AT_MOST` groups of a run after a cursor.
 
     Groups of open transactions are left to the next call.
@@ -126,7 +126,7 @@ def group_flow(run_id: int, *, after: Place) -> GroupFlow:
     written_in, item_id, groups, equal, first_at, *rest = _row(_GROUPS, run_id, after)
     mean_tokens, longest_tokens, score_mean, score_percentiles = rest
     return GroupFlow(
-        last=Place(written_in, item_id) if groups else after,
+        last=FlowCursor(written_in, item_id) if groups else after,
         groups=groups,
         without_variance=equal,
         first_at=first_at,
@@ -137,17 +137,17 @@ def group_flow(run_id: int, *, after: Place) -> GroupFlow:
     )
 
 
-def cut_flow(run_id: int, *, after: Place) -> tuple[Place, float | None]:
+def cut_flow(run_id: int, *, after: FlowCursor) -> tuple[FlowCursor, float | None]:
     """Return the cursor of the last digested group, and the truncated share of sequences since.
 
     Truncation is read from digests, so groups without a digest are left to the next call. The
     share is None if no group has been digested since `after`.
     """
     written_in, item_id, share = _row(_CUT, run_id, after)
-    return (after if item_id is None else Place(written_in, item_id)), share
+    return (after if item_id is None else FlowCursor(written_in, item_id)), share
 
 
-def _row(query: str, run_id: int, after: Place) -> tuple[Any, ...]:
+def _row(query: str, run_id: int, after: FlowCursor) -> tuple[Any, ...]:
     asked = {
         "run": run_id,
         "written_in": str(after.written_in),

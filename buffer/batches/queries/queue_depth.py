@@ -17,7 +17,7 @@ from buffer.items.queries.counts import _USES, counts
 from buffer.items.rules.states import OPEN, ItemKind, ItemState
 from rolldeck.pacing import PauseRule
 from runs.lifecycle.models.runs import Environment, Run
-from runs.lifecycle.rules.registration import is_heard
+from runs.lifecycle.rules.registration import was_seen_recently
 from web import database
 
 _BATCH_IN_SIGHT: Final = """
@@ -163,7 +163,7 @@ def shares_of_environments(
             min_batch_allocation=row.min_batch_allocation,
             connected=row.connected
             and not row.muted
-            and (row.env_id == asking or is_heard(row.last_seen_at, now=now)),
+            and (row.env_id == asking or was_seen_recently(row.last_seen_at, now=now)),
         )
         for row in environments
     ]

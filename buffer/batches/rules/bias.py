@@ -94,7 +94,7 @@ def total_variation(one: Sequence[str], other: Sequence[str]) -> float | None:
     return float(np.abs(first - second).sum() / 2)
 
 
-def by_chance(count: int, other: int) -> float:
+def chance_distance(count: int, other: int) -> float:
     """Return the distance that two samples of one distribution stay below, 99 times in 100.
 
     Source: the two-sample Kolmogorov–Smirnov test, 1.63 · √((n + m) / (n · m)).
@@ -113,7 +113,7 @@ def sentence(dropped: Items, served: Items, *, unit: str) -> str:
     counts = len(dropped.length), len(served.length)
     if min(counts) < ENOUGH_ITEMS:
         return f"too few {unit} to compare: {counts[0]} dropped, {counts[1]} served"
-    apart, noticeable = distances(dropped, served), max(NOTICEABLE, by_chance(*counts))
+    apart, noticeable = distances(dropped, served), max(NOTICEABLE, chance_distance(*counts))
     found = []
     if (apart.length or 0.0) > noticeable:
         found.append(_about_length(dropped, served, unit))

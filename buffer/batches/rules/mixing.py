@@ -58,14 +58,14 @@ class EnvironmentQueue:
         return sum(group.sequences for group in self.window) + younger
 
     @property
-    def takes_part(self) -> bool:
+    def has_share(self) -> bool:
         """Whether it has a share: it is connected or has queued groups."""
         return self.connected or bool(self.window) or any(self.behind.values())
 
 
 def target_shares(queues: Sequence[EnvironmentQueue]) -> dict[int, float]:
     """Return each environment's share of a batch; they sum to 1, or to 0 if all weights are 0."""
-    weights = {queue.env_id: max(0.0, queue.weight) * queue.takes_part for queue in queues}
+    weights = {queue.env_id: max(0.0, queue.weight) * queue.has_share for queue in queues}
     total = sum(weights.values())
     return {env_id: weight / total if total else 0.0 for env_id, weight in weights.items()}
 
@@ -141,7 +141,7 @@ def debts_after(
     left = {
         queue.env_id: credit[queue.env_id] - taken.get(queue.env_id, 0)
         for queue in queues
-        if queue.weight > 0 and queue.takes_part
+        if queue.weight > 0 and queue.has_share
     }
     level = _mean(
         [
@@ -154,7 +154,7 @@ def debts_after(
     owed = {
         env_id: _rounded(min(limit, max(-limit, debt - level))) for env_id, debt in left.items()
     }
-    return {queue.env_id: owed.get(queue.env_id, 0.0) for queue in queues if queue.takes_part}
+    return {queue.env_id: owed.get(queue.env_id, 0.0) for queue in queues if queue.has_share}
 
 
 def _rounded(debt: float) -> float:

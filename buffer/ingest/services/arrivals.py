@@ -12,7 +12,7 @@ from buffer.ingest.schemas.groups import Group
 from buffer.items.models.items import TrajectoryGroup
 from buffer.items.rules.states import DropReason, ItemKind, ItemState
 from buffer.items.services.tallies import COUNTED, Counted, counted
-from buffer.payloads.services.contents import NOT_KEPT, Place
+from buffer.payloads.services.contents import NOT_KEPT, PayloadLocation
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.versions import PolicyVersion, version_in_force
 
@@ -34,7 +34,7 @@ class Arrival:
     receipt: Receipt
     item_id: int = 0
     fate: ItemState = ItemState.QUEUED
-    place: Place = NOT_KEPT
+    place: PayloadLocation = NOT_KEPT
     origin: str = ""
     """Run and id of a restored group there; empty for a pushed one."""
 

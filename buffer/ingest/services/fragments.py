@@ -19,7 +19,7 @@ from buffer.items.services.tallies import Changes, Counted
 from buffer.payloads.services.contents import (
     MSGPACK_CODEC,
     NOT_KEPT,
-    Place,
+    PayloadLocation,
     insert_contents,
     write_contents,
 )
@@ -203,7 +203,7 @@ def _admit_to_sampling(
 
 def _places(
     fragments: list[tuple[Fragment, bytes]], reasons: list[DropReason | None]
-) -> list[Place]:
+) -> list[PayloadLocation]:
     """Write the bytes of accepted fragments; return the location of each fragment's bytes."""
     kept = [content for (_, content), why in zip(fragments, reasons, strict=True) if why is None]
     written = iter(write_contents(kept, codec=MSGPACK_CODEC))
@@ -213,7 +213,7 @@ def _places(
 def insert_fragments(
     run: Run,
     fragments: list[tuple[Fragment, bytes]],
-    ends: list[tuple[ItemState, DropReason | None, Place]],
+    ends: list[tuple[ItemState, DropReason | None, PayloadLocation]],
     *,
     now: datetime,
     origins: Sequence[str] | None = None,

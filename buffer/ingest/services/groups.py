@@ -105,7 +105,7 @@ def accept_groups(
         except Retried:
             # No row refers to the written bytes.
             if early is not None:
-                early.take_back()
+                early.discard_written()
             raise
     _note(run, groups, now=now)
     unseen = entrance.unseen & {group.env_id for group in groups if group.env_id is not None}

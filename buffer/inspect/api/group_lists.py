@@ -16,7 +16,7 @@ from buffer.ingest.api.groups import GroupPushView
 from buffer.inspect.queries import group_facets, group_lists, group_provenance, marks
 from buffer.inspect.queries.group_lists import GroupRow
 from buffer.inspect.queries.marks import MarkRow, Vocabulary
-from buffer.inspect.rules.group_filter import Flag, GroupFilter, Place, parse_filter
+from buffer.inspect.rules.group_filter import Flag, GroupFilter, ListPosition, parse_filter
 from buffer.inspect.schemas import groups as messages
 from buffer.items.queries.counts import counts
 from buffer.items.rules.ledger import ACCEPTED
@@ -163,7 +163,7 @@ class GroupsView(GroupPushView):
         """
         found = readable_run(run)
         wanted = filter_of(request)
-        asked = page_of(request, Place, default=50, most=PAGE_AT_MOST)
+        asked = page_of(request, ListPosition, default=50, most=PAGE_AT_MOST)
         page = group_lists.group_page(
             found.pk,
             wanted,
@@ -182,7 +182,7 @@ class GroupsView(GroupPushView):
         )
 
 
-def _start(request: Request, run_id: int, wanted: GroupFilter) -> Place | None:
+def _start(request: Request, run_id: int, wanted: GroupFilter) -> ListPosition | None:
     """Return the position of the group that the first page begins next to, if one is named."""
     group = whole_number(request, "from_group", default=None, at_least=1, at_most=(1 << 63) - 1)
     if group is None:

@@ -19,17 +19,17 @@ from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Operators, Readers
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.queries.runs import readable_run, run_named
-from runs.lifecycle.schemas.runs import Ask
+from runs.lifecycle.schemas.runs import StatusChange
 from web.http.bodies import answer, read
 from web.http.openapi import problems
 
-ANSWERS: Final[dict[Any, Any]] = {200: messages.MarkWords}
+ANSWERS: Final[dict[Any, Any]] = {200: messages.MarkVocabulary}
 
 
 def _words(run: Run) -> HttpResponse:
     found = marks.vocabulary(run.pk)
     return answer(
-        messages.MarkWords(
+        messages.MarkVocabulary(
             labels=[
                 messages.LabelRow(label=label, name=name, groups=found.labels.get(label, 0))
                 for label, name in found.names.items()
@@ -138,18 +138,20 @@ class SetView(APIView):
         return _words(found)
 
 
-class SetDropView(APIView):
+class SetDeletionView(APIView):
     """Deletion of a set of groups."""
 
     permission_classes = [Operators]
 
-    @extend_schema(operation_id="sets_drop", request=Ask, responses=ANSWERS, tags=["groups"])
+    @extend_schema(
+        operation_id="sets_drop", request=StatusChange, responses=ANSWERS, tags=["groups"]
+    )
     def post(self, request: Request, run: str, group_set: str) -> HttpResponse:
         """Delete a set.
 
         Its groups are kept; the audit log keeps their ids.
         """
-        said = read(request, Ask)
+        said = read(request, StatusChange)
         found = run_named(run)
         drop_set(
             run_id=found.pk,

@@ -7,7 +7,7 @@ from typing import Final
 from django.db import connection
 
 from buffer.inspect.queries.fragment_lists import ROW, opened
-from buffer.inspect.queries.group_lists import patience
+from buffer.inspect.queries.group_lists import bounded_cursor
 from buffer.inspect.rules.episode_search import HeldEpisode, ended_episodes
 from buffer.inspect.rules.fragment_views import EpisodePart, FragmentUnreadable, content_of
 from buffer.inspect.schemas.fragments import FragmentRow
@@ -52,7 +52,7 @@ class EpisodeSearch:
             "environment": environment,
             "most": FRAGMENTS_AT_MOST,
         }
-        with patience() as cursor:
+        with bounded_cursor() as cursor:
             cursor.execute(_SINCE, params)
             rows = [FragmentRow(*row) for row in cursor.fetchall()]
         for row in rows:

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from django.db import connection
 
-from buffer.inspect.queries.group_lists import patience
+from buffer.inspect.queries.group_lists import bounded_cursor
 from buffer.inspect.rules.fragment_views import Opened, reward_sum
 from buffer.inspect.rules.group_filter import GroupFilter
 from buffer.inspect.schemas.fragments import FragmentRow
@@ -83,7 +83,7 @@ def fragment_page(
         SELECT {ROW} FROM ({source}) f LEFT JOIN buffer_batch b ON b.id = f.batch_id
         {f"WHERE {' AND '.join(tests)}" if tests else ""}
         ORDER BY f.id DESC LIMIT %(limit)s"""  # noqa: S608 made here
-    with patience() as cursor:
+    with bounded_cursor() as cursor:
         cursor.execute(query, params)
         rows = [FragmentRow(*row) for row in cursor.fetchall()]
         is_full = len(rows) > limit

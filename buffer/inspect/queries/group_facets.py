@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from buffer.inspect.queries.group_id_ranges import FLAGS, JOINED, WORKER, conditions, stretch
-from buffer.inspect.queries.group_lists import patience
+from buffer.inspect.queries.group_lists import bounded_cursor
 from buffer.inspect.rules.group_filter import GroupFilter, Sort
 
 COUNTED: Final = 10_000
@@ -65,7 +65,7 @@ def facets(run_id: int, wanted: GroupFilter) -> Facets:
     source = stretch(run_id, wanted, rows=COUNTED, after=None)
     tests, params = conditions(wanted)
     query = _query(source.sql, tests)
-    with patience() as cursor:
+    with bounded_cursor() as cursor:
         cursor.execute(query, source.params | params)
         return _gathered(cursor.fetchall())
 

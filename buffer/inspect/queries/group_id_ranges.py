@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from buffer.inspect.rules.group_digest import run_word
-from buffer.inspect.rules.group_filter import Flag, GroupFilter, Place, Sort, Span
+from buffer.inspect.rules.group_filter import Flag, GroupFilter, ListPosition, Sort, Span
 from buffer.inspect.rules.marks import Marked
 from buffer.items.rules.states import DropReason, ItemState
 
@@ -69,7 +69,12 @@ class Query:
 
 
 def stretch(
-    run_id: int, wanted: GroupFilter, *, rows: int, after: Place | None, backward: bool = False
+    run_id: int,
+    wanted: GroupFilter,
+    *,
+    rows: int,
+    after: ListPosition | None,
+    backward: bool = False,
 ) -> Query:
     """Return the query of at most `rows` groups of a run that a list is filtered from.
 
@@ -147,7 +152,7 @@ def _mark_conditions(wanted: GroupFilter, params: dict[str, Any]) -> dict[str, s
 
 
 def _sorted_stretch(
-    wanted: GroupFilter, params: dict[str, Any], *, after: Place | None, backward: bool
+    wanted: GroupFilter, params: dict[str, Any], *, after: ListPosition | None, backward: bool
 ) -> Query:
     column, direction = _SORTED_BY[wanted.sort]
     if backward:

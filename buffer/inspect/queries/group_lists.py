@@ -12,7 +12,7 @@ from psycopg.errors import QueryCanceled
 
 from buffer.inspect.models.digests import DigestCursor
 from buffer.inspect.queries.group_id_ranges import JOINED, VALUE_OF, conditions, order, stretch
-from buffer.inspect.rules.group_filter import GroupFilter, Place, Sort
+from buffer.inspect.rules.group_filter import GroupFilter, ListPosition, Sort
 from web.rules.errors import NotFound, Unavailable
 
 LOOKED_AT: Final = 50_000
@@ -95,7 +95,7 @@ class GroupPage:
     """A page of a list."""
 
     rows: list[GroupRow]
-    next: Place | None
+    next: ListPosition | None
     """Position of the end of the page; None at the end of the list."""
     is_partial: bool
     """True if the page ends early because the search reached its row limit."""
@@ -106,7 +106,7 @@ def group_page(
     wanted: GroupFilter,
     *,
     limit: int,
-    after: Place | None = None,
+    after: ListPosition | None = None,
     backward: bool = False,
 ) -> GroupPage:
     """Return a page of groups after a position or, if `backward`, before it, nearest first.
@@ -120,7 +120,7 @@ def group_page(
         SELECT {_ROW} FROM ({source.sql}) g {JOINED}
         {f"WHERE {' AND '.join(tests.values())}" if tests else ""}
         ORDER BY {order(wanted, backward=backward)} LIMIT %(limit)s"""  # noqa: S608 made here
-    with patience() as cursor:
+    with bounded_cursor() as cursor:
         cursor.execute(query, source.params | values | {"limit": limit + 1})
         rows = [GroupRow(*row) for row in cursor.fetchall()]
         if len(rows) > limit:
@@ -131,8 +131,8 @@ def group_page(
 
 
 def _last_looked_at(
-    cursor: Any, run_id: int, wanted: GroupFilter, *, after: Place | None, backward: bool
-) -> Place | None:
+    cursor: Any, run_id: int, wanted: GroupFilter, *, after: ListPosition | None, backward: bool
+) -> ListPosition | None:
     """Return the position of the last group searched if the search was cut off, else None."""
     source = stretch(run_id, wanted, rows=LOOKED_AT, after=after, backward=backward)
     value = VALUE_OF.get(wanted.sort, "NULL")
@@ -141,14 +141,14 @@ def _last_looked_at(
         source.params,
     )
     row = cursor.fetchone()
-    return None if row is None else Place(*row)
+    return None if row is None else ListPosition(*row)
 
 
-def place_of(row: GroupRow, wanted: GroupFilter) -> Place:
+def place_of(row: GroupRow, wanted: GroupFilter) -> ListPosition:
     """Return the position of a row in a list."""
     if wanted.sort is Sort.NEWEST:
-        return Place(None, row.id)
-    return Place(float(getattr(row, VALUE_OF[wanted.sort])), row.id)
+        return ListPosition(None, row.id)
+    return ListPosition(float(getattr(row, VALUE_OF[wanted.sort])), row.id)
 
 
 def group_row(run_id: int, group_id: int) -> GroupRow:
@@ -176,7 +176,7 @@ def digest_lag(run_id: int) -> int:
 
 
 @contextmanager
-def patience() -> Iterator[Any]:
+def bounded_cursor() -> Iterator[Any]:
     """Provide a database cursor with a statement timeout of 5 s.
 
     Raises:

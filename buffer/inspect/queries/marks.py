@@ -72,7 +72,7 @@ def marks_of(group_ids: Sequence[int]) -> dict[int, MarkRow]:
     for group_id, name in members.values_list("group_id", "set__name"):
         sets[group_id].append(name)
     rows = {row.group_id: row for row in GroupMark.objects.filter(group_id__in=group_ids)}
-    names = spoken({row.changed_by for row in rows.values()})
+    names = display_names({row.changed_by for row in rows.values()})
     found = {
         group: MarkRow(
             label=row.label,
@@ -87,7 +87,7 @@ def marks_of(group_ids: Sequence[int]) -> dict[int, MarkRow]:
     return found | {group: MarkRow(sets=tuple(each)) for group, each in sets.items()}
 
 
-def spoken(identities: set[str]) -> dict[str, str]:
+def display_names(identities: set[str]) -> dict[str, str]:
     """Return display names of identities: the name of a user or a token."""
     tokens = token_names(identities)
     return {one: tokens.get(one, one.partition(":")[2] or one) for one in identities}
@@ -110,7 +110,7 @@ def vocabulary(run_id: int) -> Vocabulary:
 
 def _sets(run_id: int) -> list[SetRow]:
     found = list(GroupSet.objects.filter(run_id=run_id).order_by("name"))
-    names = spoken({row.created_by for row in found})
+    names = display_names({row.created_by for row in found})
     return [
         SetRow(
             name=row.name,

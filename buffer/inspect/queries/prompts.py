@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from buffer.inspect.queries.group_lists import patience
+from buffer.inspect.queries.group_lists import bounded_cursor
 
 LOOKED_AT: Final = 1000
 """Number of newest groups of each run that are searched for prompts."""
@@ -70,7 +70,7 @@ def shared_prompts(run_ids: Sequence[int]) -> list[SharedPrompt]:
     Raises:
         SearchTooSlow: If the database takes too long.
     """
-    with patience() as cursor:
+    with bounded_cursor() as cursor:
         asked: dict[str, list[int]] = defaultdict(list)
         for run_id in run_ids:
             cursor.execute(_CANDIDATES, {"run": run_id, "limit": LOOKED_AT})

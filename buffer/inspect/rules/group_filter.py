@@ -57,7 +57,7 @@ class Span(NamedTuple):
         return self.least is None and self.most is None
 
 
-class Place(NamedTuple):
+class ListPosition(NamedTuple):
     """Position in a list: sort value (None if sorted by id only) and id of a group."""
 
     value: float | None

@@ -56,7 +56,7 @@ class SetOfGroups(Struct, frozen=True, kw_only=True):
     created_at: datetime
 
 
-class MarkWords(Struct, frozen=True, kw_only=True):
+class MarkVocabulary(Struct, frozen=True, kw_only=True):
     """Labels and sets of a run; counts cover the newest 10,000 marked groups."""
 
     labels: list[LabelRow]

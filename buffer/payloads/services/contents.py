@@ -83,7 +83,7 @@ class PayloadExpired(PayloadMissing):
     title = "Payload deleted by retention"
 
 
-class Place(NamedTuple):
+class PayloadLocation(NamedTuple):
     """Location of an item's bytes; in the payload table if `object` is empty."""
 
     codec: str
@@ -95,13 +95,13 @@ class Place(NamedTuple):
     size_bytes: int
 
 
-NOT_KEPT: Final = Place("", 0, None, "", 0, 0)
+NOT_KEPT: Final = PayloadLocation("", 0, None, "", 0, 0)
 """Location of items that were dropped on arrival."""
 
 
 class _Item(NamedTuple):
     item_id: int
-    place: Place
+    place: PayloadLocation
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class StoredContent:
         return bool(crc32(self.content) == self.crc32)
 
 
-def write_contents(contents: Sequence[bytes], *, codec: str) -> list[Place]:
+def write_contents(contents: Sequence[bytes], *, codec: str) -> list[PayloadLocation]:
     """Write the bytes of a large push and return the locations of all its items.
 
     Locations are in the open segment. A large push is written into one object, which is durable
@@ -130,17 +130,17 @@ def write_contents(contents: Sequence[bytes], *, codec: str) -> list[Place]:
     return places
 
 
-def _object(places: list[Place]) -> str:
+def _object(places: list[PayloadLocation]) -> str:
     return places[0].object if places else ""
 
 
-def _places(contents: Sequence[bytes], *, codec: str) -> list[Place]:
+def _places(contents: Sequence[bytes], *, codec: str) -> list[PayloadLocation]:
     segment = current_segment()
     is_large = sum(map(len, contents)) > settings.ROLLDECK_INLINE_PAYLOAD_BYTES
     name = f"{segment}/{uuid4().hex}" if is_large else ""
     places, offset = [], 0
     for content in contents:
-        places.append(Place(codec, crc32(content), segment, name, offset, len(content)))
+        places.append(PayloadLocation(codec, crc32(content), segment, name, offset, len(content)))
         offset += len(content) if name else 0
     return places
 
@@ -169,7 +169,7 @@ class Writing:
         if self._done is not None:
             self._done.result()
 
-    def take_back(self) -> None:
+    def discard_written(self) -> None:
         """Remove the written bytes of a refused push, which no row refers to."""
         with suppress(objects.PayloadStorageDown):
             self.wait()
@@ -177,7 +177,7 @@ class Writing:
             objects.remove(name)
 
 
-def insert_contents(kind: ItemKind, contents: Iterable[tuple[int, Place, bytes]]) -> None:
+def insert_contents(kind: ItemKind, contents: Iterable[tuple[int, PayloadLocation, bytes]]) -> None:
     """Store the bytes of each (item id, location, bytes) whose location is in the database."""
     inline = [
         (place.segment, item_id, content)
@@ -257,11 +257,11 @@ def _found_again(kind: ItemKind, query: str, **key: Any) -> list[StoredContent]:
 def _items(query: str, **key: Any) -> list[_Item]:
     with cursor() as sql:
         rows = sql.execute(query, key, binary=True, prepare=True).fetchall()
-    return [_Item(row[0], Place(*row[1:7])) for row in rows]
+    return [_Item(row[0], PayloadLocation(*row[1:7])) for row in rows]
 
 
 def read_contents(
-    kind: ItemKind, items: Sequence[tuple[int, Place]], *, up_to: int = _WHOLE
+    kind: ItemKind, items: Sequence[tuple[int, PayloadLocation]], *, up_to: int = _WHOLE
 ) -> list[StoredContent]:
     """Return the bytes of each (item id, location), in order, truncated to `up_to` bytes.
 
@@ -278,7 +278,9 @@ def read_contents(
     return contents
 
 
-def _missing(kind: ItemKind, item_id: int, place: Place, content: bytes | None) -> PayloadMissing:
+def _missing(
+    kind: ItemKind, item_id: int, place: PayloadLocation, content: bytes | None
+) -> PayloadMissing:
     if place.segment is None:
         return PayloadMissing(kind, item_id, why="they were not stored")
     with cursor() as sql:
@@ -293,7 +295,7 @@ def _missing(kind: ItemKind, item_id: int, place: Place, content: bytes | None) 
 
 
 def _read_inline(
-    kind: ItemKind, items: Sequence[tuple[int, Place]], *, up_to: int
+    kind: ItemKind, items: Sequence[tuple[int, PayloadLocation]], *, up_to: int
 ) -> dict[int, bytes]:
     inline = [(item_id, place.segment) for item_id, place in items if not place.object]
     if not inline:
@@ -306,8 +308,8 @@ def _read_inline(
         return dict(rows.fetchall())
 
 
-def _read_objects(items: Sequence[tuple[int, Place]], *, up_to: int) -> dict[int, bytes]:
-    wanted: dict[str, list[tuple[int, Place]]] = defaultdict(list)
+def _read_objects(items: Sequence[tuple[int, PayloadLocation]], *, up_to: int) -> dict[int, bytes]:
+    wanted: dict[str, list[tuple[int, PayloadLocation]]] = defaultdict(list)
     for item_id, place in items:
         if place.object:
             wanted[place.object].append((item_id, place))

@@ -23,7 +23,7 @@ from buffer.items.rules.states import OPEN, ItemKind
 from buffer.payloads.models import Segment
 from buffer.payloads.rules import RetentionLimits, due, is_worth_moving
 from buffer.payloads.services.contents import (
-    Place,
+    PayloadLocation,
     insert_contents,
     readable_contents,
     write_contents,
@@ -149,7 +149,7 @@ def _next_open(kind: ItemKind, number: int, *, after: int) -> list[int]:
 def _move(kind: ItemKind, number: int, ids: list[int]) -> set[int]:
     """Copy items; return the ids of items with bytes."""
     found = readable_contents(kind, ids)
-    moved: list[tuple[int, Place, bytes]] = []
+    moved: list[tuple[int, PayloadLocation, bytes]] = []
     for codec in {stored.codec for stored in found.values()}:
         same = [(item_id, one.content) for item_id, one in found.items() if one.codec == codec]
         places = write_contents([content for _, content in same], codec=codec)

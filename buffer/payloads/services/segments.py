@@ -8,13 +8,13 @@ from django.db.models import Count, Sum
 
 from buffer.items.models.items import FragmentChunk, TrajectoryGroup
 from buffer.payloads.models import Segment
-from buffer.payloads.rules import Stretch, is_full, is_settled
+from buffer.payloads.rules import SegmentInfo, is_full, is_settled
 from buffer.payloads.services.partitions import clear_current_segment, make_partition, open_segment
 
 
-def stretch(row: Segment) -> Stretch:
+def stretch(row: Segment) -> SegmentInfo:
     """Return a segment in the form that the retention rules read."""
-    return Stretch(
+    return SegmentInfo(
         number=row.number,
         opened_at=row.opened_at,
         sealed_at=row.sealed_at,

@@ -8,7 +8,7 @@ import { sessionQuery } from "@/api/session";
 import { changedBy, type MarkChange, remarked } from "@/marks/marks";
 
 type Schemas = components["schemas"];
-export type MarkWords = Schemas["MarkWords"];
+export type MarkVocabulary = Schemas["MarkVocabulary"];
 
 const FRESH_MS = 30_000;
 
@@ -37,7 +37,7 @@ function shown(queries: QueryClient, run: string, changed: Changed): void {
 }
 
 /** Shared mutation: the response is the run's new vocabulary. */
-function useChange<T>(run: string, ask: (change: T) => Promise<MarkWords>, change: (asked: T, by: string) => Changed | null) {
+function useChange<T>(run: string, ask: (change: T) => Promise<MarkVocabulary>, change: (asked: T, by: string) => Changed | null) {
   const queries = useQueryClient();
   return useMutation({
     mutationFn: ask,
@@ -98,14 +98,14 @@ export function useDropSet(run: string) {
 /** Name the labels of a run. */
 export function useNameLabels(run: string) {
   const ask = async (names: { label: number; name: string }[]) => {
-    let words: MarkWords | undefined;
+    let words: MarkVocabulary | undefined;
     // In sequence: each response holds all names.
     for (const { label, name } of names) {
       words = await body(
         api.PUT("/api/v1/runs/{run}/labels/{label}", { params: { path: { run, label: String(label) } }, body: { name, reason: "" } }),
       );
     }
-    return words as MarkWords;
+    return words as MarkVocabulary;
   };
   return useChange(run, ask, () => null);
 }

@@ -4105,14 +4105,6 @@ export interface components {
             type: "clock";
         };
         /**
-         * Ask
-         * @description Reason of a status change.
-         */
-        AskRequest: {
-            /** @default  */
-            reason: string;
-        };
-        /**
          * AttemptRow
          * @description One incarnation of a worker, with the values of its last report.
          */
@@ -4147,14 +4139,6 @@ export interface components {
             next: string | null;
         };
         /**
-         * AuditNews
-         * @description Newest audit id, and the last changes by people and tokens.
-         */
-        AuditNews: {
-            newest: number;
-            recent: components["schemas"]["AuditRow"][];
-        };
-        /**
          * AuditRow
          * @description One recorded change: actor, action, time and reason.
          */
@@ -4185,7 +4169,7 @@ export interface components {
          * @description The parts of the topic `audit`; a frame has some of them.
          */
         AuditTopicParts: {
-            audit?: components["schemas"]["AuditNews"];
+            audit?: components["schemas"]["RecentAudit"];
         };
         /**
          * AuditTopicSeries
@@ -5092,9 +5076,19 @@ export interface components {
          *         Empty if there are none: evaluations are not stored, and retention removes old fragments.
          */
         EpisodeFragments: {
-            results: components["schemas"]["EpisodePlace"][];
+            results: components["schemas"]["EpisodeLocation"][];
             next: string | null;
             candidates: number;
+        };
+        /**
+         * EpisodeLocation
+         * @description The part of an episode in one stored fragment.
+         */
+        EpisodeLocation: {
+            fragment: number;
+            episode: string;
+            first: number;
+            steps: number;
         };
         /**
          * EpisodeMatches
@@ -5133,16 +5127,6 @@ export interface components {
             reward: number;
             begins: boolean;
             outcome: string;
-        };
-        /**
-         * EpisodePlace
-         * @description The part of an episode in one stored fragment.
-         */
-        EpisodePlace: {
-            fragment: number;
-            episode: string;
-            first: number;
-            steps: number;
         };
         /**
          * EpisodeRow
@@ -5412,10 +5396,10 @@ export interface components {
             remedy: string;
         };
         /**
-         * FiredSpell
+         * FiredPeriod
          * @description One alert that the rule would have fired.
          */
-        FiredSpell: {
+        FiredPeriod: {
             began_at: string;
             raised_at: string;
             ended_at: string | null;
@@ -6273,10 +6257,10 @@ export interface components {
             changed_at: string | null;
         };
         /**
-         * MarkWords
+         * MarkVocabulary
          * @description Labels and sets of a run; counts cover the newest 10,000 marked groups.
          */
-        MarkWords: {
+        MarkVocabulary: {
             labels: components["schemas"]["LabelRow"][];
             pinned: number;
             noted: number;
@@ -6330,6 +6314,14 @@ export interface components {
             name: string;
             step: number;
             value: number | ("-Infinity" | "Infinity" | "NaN");
+        };
+        /**
+         * MetricChanges
+         * @description Number of metric names of a run and the id of the newest sample, to detect changes.
+         */
+        MetricChanges: {
+            keys: number;
+            newest: number;
         };
         /**
          * MetricContext
@@ -6425,14 +6417,6 @@ export interface components {
         MetricNames: {
             results: string[];
             next: string | null;
-        };
-        /**
-         * MetricNews
-         * @description Number of metric names of a run and the id of the newest sample, to detect changes.
-         */
-        MetricNews: {
-            keys: number;
-            newest: number;
         };
         /**
          * MetricRow
@@ -6877,7 +6861,7 @@ export interface components {
             ended_at: string;
             line: components["schemas"]["MetricLine"];
             accuracy_seconds: number;
-            fired: components["schemas"]["FiredSpell"][];
+            fired: components["schemas"]["FiredPeriod"][];
         };
         /**
          * PrioritiesUpdated
@@ -7142,6 +7126,14 @@ export interface components {
             address: string | null;
             /** @default [] */
             nodes: components["schemas"]["RayNode"][];
+        };
+        /**
+         * RecentAudit
+         * @description Newest audit id, and the last changes by people and tokens.
+         */
+        RecentAudit: {
+            newest: number;
+            recent: components["schemas"]["AuditRow"][];
         };
         /**
          * RecordingOrder
@@ -7627,7 +7619,7 @@ export interface components {
             diagnosis?: components["schemas"]["PipelineDiagnosis"];
             curriculum?: components["schemas"]["CurriculumSummary"] | null;
             weights?: components["schemas"]["WeightsProgress"] | null;
-            metrics?: components["schemas"]["MetricNews"];
+            metrics?: components["schemas"]["MetricChanges"];
         };
         /**
          * RunTopicSeries
@@ -8119,6 +8111,14 @@ export interface components {
             p50_ms: number;
             p95_ms: number;
             count: number;
+        };
+        /**
+         * StatusChange
+         * @description Reason of a status change.
+         */
+        StatusChangeRequest: {
+            /** @default  */
+            reason: string;
         };
         /**
          * StepWindow
@@ -9399,7 +9399,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["AskRequest"];
+                "application/json": components["schemas"]["StatusChangeRequest"];
             };
         };
         responses: {
@@ -9623,7 +9623,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["AskRequest"];
+                "application/json": components["schemas"]["StatusChangeRequest"];
             };
         };
         responses: {
@@ -9730,7 +9730,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["AskRequest"];
+                "application/json": components["schemas"]["StatusChangeRequest"];
             };
         };
         responses: {
@@ -13178,7 +13178,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["AskRequest"];
+                "application/json": components["schemas"]["StatusChangeRequest"];
             };
         };
         responses: {
@@ -13359,7 +13359,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["AskRequest"];
+                "application/json": components["schemas"]["StatusChangeRequest"];
             };
         };
         responses: {
@@ -14182,7 +14182,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["AskRequest"];
+                "application/json": components["schemas"]["StatusChangeRequest"];
             };
         };
         responses: {
@@ -18383,7 +18383,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["AskRequest"];
+                "application/json": components["schemas"]["StatusChangeRequest"];
             };
         };
         responses: {
@@ -18501,7 +18501,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["MarkWords"];
+                    "application/json": components["schemas"]["MarkVocabulary"];
                 };
             };
             /** @description A parameter or the body is invalid. */
@@ -19269,7 +19269,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["MarkWords"];
+                    "application/json": components["schemas"]["MarkVocabulary"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -19331,7 +19331,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["MarkWords"];
+                    "application/json": components["schemas"]["MarkVocabulary"];
                 };
             };
             /** @description A parameter or the body is invalid. */
@@ -20608,7 +20608,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["AskRequest"];
+                "application/json": components["schemas"]["StatusChangeRequest"];
             };
         };
         responses: {
@@ -21462,7 +21462,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["AskRequest"];
+                "application/json": components["schemas"]["StatusChangeRequest"];
             };
         };
         responses: {
@@ -21580,7 +21580,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["MarkWords"];
+                    "application/json": components["schemas"]["MarkVocabulary"];
                 };
             };
             /** @description A parameter or the body is invalid. */
@@ -21678,7 +21678,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["AskRequest"];
+                "application/json": components["schemas"]["StatusChangeRequest"];
             };
         };
         responses: {
@@ -21688,7 +21688,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["MarkWords"];
+                    "application/json": components["schemas"]["MarkVocabulary"];
                 };
             };
             /** @description A parameter or the body is invalid. */
@@ -21776,7 +21776,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["AskRequest"];
+                "application/json": components["schemas"]["StatusChangeRequest"];
             };
         };
         responses: {
@@ -21883,7 +21883,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["AskRequest"];
+                "application/json": components["schemas"]["StatusChangeRequest"];
             };
         };
         responses: {
@@ -24024,7 +24024,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["AskRequest"];
+                "application/json": components["schemas"]["StatusChangeRequest"];
             };
         };
         responses: {

@@ -1,11 +1,11 @@
 import { Button } from "@mantine/core";
 import { useId, useState } from "react";
-import type { MarkWords } from "@/api/marks";
+import type { MarkVocabulary } from "@/api/marks";
 import { number } from "@/format";
 import { setNameOf, setNameProblem } from "@/marks/marks";
 import styles from "@/marks/marks.module.css";
 
-type Props = { words: MarkWords | undefined; already: string[]; isBusy: boolean; onAdd: (set: string) => void; onClose: () => void };
+type Props = { words: MarkVocabulary | undefined; already: string[]; isBusy: boolean; onAdd: (set: string) => void; onClose: () => void };
 
 /** Choose a set of the run, or create one. */
 export function AddToSet({ words, already, isBusy, onAdd, onClose }: Props) {

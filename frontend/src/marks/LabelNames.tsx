@@ -1,13 +1,13 @@
 import { Button, Group } from "@mantine/core";
 import { useState } from "react";
-import { type MarkWords, useNameLabels } from "@/api/marks";
+import { type MarkVocabulary, useNameLabels } from "@/api/marks";
 import { Dialog } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
 import { number } from "@/format";
 import { LabelSign } from "@/marks/MarkBadge";
 import styles from "@/marks/marks.module.css";
 
-type Props = { run: string; words: MarkWords; onClose: () => void };
+type Props = { run: string; words: MarkVocabulary; onClose: () => void };
 
 /** Name the labels of a run; the digit remains the keyboard shortcut. */
 export function LabelNames({ run, words, onClose }: Props) {

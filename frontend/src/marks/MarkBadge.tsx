@@ -1,11 +1,12 @@
 import { Layers, Pin, StickyNote } from "lucide-react";
-import type { MarkWords } from "@/api/marks";
+import type { MarkVocabulary } from "@/api/marks";
 import { visible } from "@/format";
 import { type Mark, markText } from "@/marks/marks";
 import styles from "@/marks/marks.module.css";
 
 /** The name of a label in a run; empty if it has none. */
-export const nameIn = (words: MarkWords | undefined) => (label: number) => words?.labels.find((each) => each.label === label)?.name ?? "";
+export const nameIn = (words: MarkVocabulary | undefined) => (label: number) =>
+  words?.labels.find((each) => each.label === label)?.name ?? "";
 
 /** A label: its digit in its colour. */
 export function LabelSign({ label }: { label: number }) {
@@ -17,7 +18,7 @@ export function LabelSign({ label }: { label: number }) {
 }
 
 /** The mark of a group in compact form, with text for screen readers. */
-export function MarkBadge({ mark, words }: { mark: Mark | null; words: MarkWords | undefined }) {
+export function MarkBadge({ mark, words }: { mark: Mark | null; words: MarkVocabulary | undefined }) {
   if (!mark) return null;
   const told = visible(markText(mark, nameIn(words)));
   return (

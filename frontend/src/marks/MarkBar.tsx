@@ -2,7 +2,7 @@ import { Button, Tooltip } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Pin, Plus, StickyNote, X } from "lucide-react";
 import { useState } from "react";
-import { type MarkWords, markWordsQuery, useChangeSet, useMark } from "@/api/marks";
+import { type MarkVocabulary, markWordsQuery, useChangeSet, useMark } from "@/api/marks";
 import { useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
 import { ErrorState } from "@/components/ErrorState";
@@ -25,7 +25,7 @@ type Props = {
 };
 type Open = "note" | "set" | "names" | null;
 
-function Labels({ mark, words, onLabel }: { mark: Mark | null; words: MarkWords | undefined; onLabel: (digit: number) => void }) {
+function Labels({ mark, words, onLabel }: { mark: Mark | null; words: MarkVocabulary | undefined; onLabel: (digit: number) => void }) {
   const nameOf = nameIn(words);
   return (
     <span className={styles.labels} role="group" aria-label="Label">

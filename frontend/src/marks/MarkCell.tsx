@@ -2,13 +2,13 @@ import { Popover } from "@mantine/core";
 import { Tag } from "lucide-react";
 import { useState } from "react";
 import type { GroupSummary } from "@/api/groups";
-import type { MarkWords } from "@/api/marks";
+import type { MarkVocabulary } from "@/api/marks";
 import { useMayOperate } from "@/api/session";
 import { MarkBadge } from "@/marks/MarkBadge";
 import { MarkBar } from "@/marks/MarkBar";
 import styles from "@/marks/marks.module.css";
 
-type Props = { run: string; group: GroupSummary; words?: MarkWords };
+type Props = { run: string; group: GroupSummary; words?: MarkVocabulary };
 
 /** The mark of a group in a list; opens all mark actions. */
 export function MarkCell({ run, group, words }: Props) {

@@ -2,7 +2,7 @@ import { Button, Tooltip } from "@mantine/core";
 import { Layers, Pin, Trash2 } from "lucide-react";
 import { useState } from "react";
 import type { GroupSummary } from "@/api/groups";
-import { type MarkWords, useChangeSet, useMark } from "@/api/marks";
+import { type MarkVocabulary, useChangeSet, useMark } from "@/api/marks";
 import { ErrorState } from "@/components/ErrorState";
 import { number, visible } from "@/format";
 import { AddToSet } from "@/marks/AddToSet";
@@ -11,7 +11,7 @@ import { LabelSign, nameIn } from "@/marks/MarkBadge";
 import { LABELS, labelOfAll, MOST_AT_ONCE } from "@/marks/marks";
 import styles from "@/marks/marks.module.css";
 
-type Props = { run: string; groups: GroupSummary[]; words?: MarkWords; onClear: () => void };
+type Props = { run: string; groups: GroupSummary[]; words?: MarkVocabulary; onClear: () => void };
 
 /** Bulk mark actions on the selected groups, one request each. */
 export function SelectionBar({ run, groups, words, onClear }: Props) {

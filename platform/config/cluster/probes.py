@@ -167,7 +167,7 @@ def storage_figures() -> dict[str, Any]:
     return {"free_bytes": None, "total_bytes": None}
 
 
-def storage_place() -> tuple[str, str]:
+def storage_location() -> tuple[str, str]:
     """Return the kind and the location of the payload storage."""
     storage: Any = storages["payloads"]
     if hasattr(storage, "bucket_name"):

@@ -91,7 +91,9 @@ def _probes(redis_url: str) -> tuple[StatusProbe[Any], ...]:
 @cache
 def _ray_probe() -> StatusProbe[None]:
     """Return the probe that makes a worker inspect Ray; its result is not awaited."""
-    return StatusProbe(jobs.ask_for_nodes, clock=timezone.now, fresh_seconds=RAY_LOOK_SECONDS)
+    return StatusProbe(
+        jobs.queue_cluster_reading, clock=timezone.now, fresh_seconds=RAY_LOOK_SECONDS
+    )
 
 
 def _living_workers(parts: Iterable[ProcessHeartbeat]) -> int:
@@ -109,7 +111,7 @@ def _cluster(
     storage: Sight[dict[str, Any]],
     is_admin: bool,
 ) -> Cluster:
-    kind, place = probes.storage_place()
+    kind, place = probes.storage_location()
     kept = Segment.objects.filter(dropped_at=None).aggregate(Sum("size_bytes"))
     return Cluster(
         at=timezone.now(),

@@ -65,7 +65,7 @@ class Child:
         """Exit code (negative: the signal that ended it), or None while it runs."""
         return self._process.poll()
 
-    def ask_to_stop(self) -> None:
+    def request_stop(self) -> None:
         """Send the stop signal and return at once."""
         if self.exit_code is None:
             self._process.send_signal(self.command.stop_signal)
@@ -76,7 +76,7 @@ class Child:
         Args:
             deadline: Time on the monotonic clock that limits the grace period.
         """
-        self.ask_to_stop()
+        self.request_stop()
         grace = self.command.stop_seconds
         if deadline is not None:
             grace = min(grace, max(deadline - time.monotonic(), 0.1))

@@ -21,7 +21,7 @@ from config.embedded.postgres import Postgres
 from config.embedded.schema import adopt_bootstrap_token, migrate
 from config.embedded.services import Services, manage_command, write_private
 from config.embedded.valkey import Valkey
-from config.embedded.watching import Say, StopAsked, Watch
+from config.embedded.watching import Say, StopRequested, Watch
 
 STOP_ORDER: Final = ("web", "jobs", "beat", "ray", "valkey", "postgres")
 
@@ -53,7 +53,7 @@ class Supervisor:
                 self._start(listener, sockets)
                 self._watch.run()
             self._say("Stopping …")
-        except StopAsked:
+        except StopRequested:
             self._say("Stopping …")
         finally:
             self._watch.stop(order=STOP_ORDER)

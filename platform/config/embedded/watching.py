@@ -26,7 +26,7 @@ MAX_GENERATIONS: Final = 8
 Say = Callable[[str], None]
 
 
-class StopAsked(Exception):
+class StopRequested(Exception):
     """A stop was requested during the start."""
 
 
@@ -98,7 +98,7 @@ class Watch:
 
         Raises:
             StartFailed: If a part ends before it is ready, or is not ready in time.
-            StopAsked: If a stop was requested.
+            StopRequested: If a stop was requested.
         """
         pending = [watched for watched in self._watched if watched.part.name in set(names)]
         while pending:
@@ -135,10 +135,10 @@ class Watch:
         """Raise if a stop was requested.
 
         Raises:
-            StopAsked: If a stop was requested.
+            StopRequested: If a stop was requested.
         """
         if self._stop_asked.is_set():
-            raise StopAsked
+            raise StopRequested
 
     def report_ready(self, name: str, more: str = "") -> None:
         """Report that a part is ready, with the seconds since the start."""

@@ -24,7 +24,7 @@ from rolldeck.wire import (
 from rollouts.control.queries.fleets import control_of
 from rollouts.control.schemas.fleets import RecordingRequest
 from rollouts.control.services.launches import begin_launch, record_manager_placed
-from rollouts.control.services.logs import answer_log, ask_for_log
+from rollouts.control.services.logs import answer_log, request_log
 from rollouts.control.services.recordings import request_recordings, update_recording
 from rollouts.control.services.reports import accept_report
 from runs.lifecycle.models.runs import Run
@@ -134,7 +134,7 @@ class FakeFleet:
     def add_operator_requests(self, *, at: datetime, actor: str) -> None:
         """Request and answer some logs and recordings; one recording fails."""
         for worker in range(self.workers):
-            ask_for_log(run_id=self.run.pk, worker=worker, slot=None, lines=200, now=at)
+            request_log(run_id=self.run.pk, worker=worker, slot=None, lines=200, now=at)
         for slot in (0, 3, 5):
             wanted = RecordingRequest(worker=0, slot=slot)
             request_recordings(run_id=self.run.pk, wanted=wanted, actor=actor, now=at)

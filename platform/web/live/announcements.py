@@ -60,12 +60,12 @@ class Publisher:
         self._lock = threading.Lock()
         self._silent_until = 0.0
 
-    def publish(self, nudge: ChangeNotice) -> int:
+    def publish(self, notice: ChangeNotice) -> int:
         """Send a notice, or drop it without a broker; return the number of listeners."""
         if time.monotonic() < self._silent_until:
             return 0
         try:
-            return int(self._client.publish(CHANNEL, msgspec.json.encode(nudge)))
+            return int(self._client.publish(CHANNEL, msgspec.json.encode(notice)))
         except (redis.RedisError, OSError) as error:
             with self._lock:
                 self._silent_until = time.monotonic() + PAUSE_SECONDS
@@ -86,13 +86,15 @@ class Outbox:
         self._waiting: dict[int, dict[str, float | None]] = {}
         self._lock = threading.Lock()
         self._filled = threading.Event()
-        threading.Thread(target=self._publish_for_ever, name="rolldeck-nudges", daemon=True).start()
+        threading.Thread(
+            target=self._publish_for_ever, name="rolldeck-notices", daemon=True
+        ).start()
 
-    def add(self, nudge: ChangeNotice) -> None:
+    def add(self, notice: ChangeNotice) -> None:
         """Queue a notice; never wait, never raise."""
         with self._lock:
-            waiting = self._waiting.setdefault(nudge.run, {})
-            waiting.update(dict.fromkeys(nudge.parts, nudge.committed_at))
+            waiting = self._waiting.setdefault(notice.run, {})
+            waiting.update(dict.fromkeys(notice.parts, notice.committed_at))
         self._filled.set()
 
     def _publish_for_ever(self) -> None:
@@ -103,13 +105,13 @@ class Outbox:
                 waiting, self._waiting = self._waiting, {}
             listening = 0
             for run_id, parts in waiting.items():
-                nudge = ChangeNotice(
+                notice = ChangeNotice(
                     run=run_id,
                     parts=sorted(parts),
                     origin=self._origin,
                     committed_at=max(filter(None, parts.values()), default=None),
                 )
-                listening = self._publisher.publish(nudge)
+                listening = self._publisher.publish(notice)
             others_listen = listening > own_subscriptions.count
             time.sleep(GATHER_SECONDS if others_listen else UNHEARD_SECONDS)
 
@@ -164,8 +166,8 @@ def announce(run_id: int, *parts: str) -> None:
 
 
 def _send(run_id: int, parts: list[str]) -> None:
-    nudge = ChangeNotice(run=run_id, parts=parts, committed_at=time.time())
+    notice = ChangeNotice(run=run_id, parts=parts, committed_at=time.time())
     for listener in _here:
-        listener(nudge)
+        listener(notice)
     if settings.REDIS_URL:
-        _outbox(settings.REDIS_URL, os.getpid()).add(nudge)
+        _outbox(settings.REDIS_URL, os.getpid()).add(notice)

@@ -28,7 +28,7 @@ class WaitQueue:
 
 
 @dataclass(eq=False, slots=True)
-class Place:
+class QueueSlot:
     """One request in a queue."""
 
     line: WaitQueue
@@ -40,7 +40,7 @@ class Turns:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._lines: dict[WaitQueue, deque[Place]] = {}
+        self._lines: dict[WaitQueue, deque[QueueSlot]] = {}
         self._of_run: dict[int, set[WaitQueue]] = {}
         self._looking: asyncio.TimerHandle | None = None
         self._subscriber = wakeups.subscriber()
@@ -51,16 +51,16 @@ class Turns:
         """Whether the queues belong to the running event loop."""
         return self._loop is asyncio.get_running_loop()
 
-    def join(self, line: WaitQueue) -> Place:
+    def join(self, line: WaitQueue) -> QueueSlot:
         """Join the end of a queue; always leave it with :meth:`leave`."""
-        place = Place(line)
+        place = QueueSlot(line)
         self._lines.setdefault(line, deque()).append(place)
         self._of_run.setdefault(line.run_id, set()).add(line)
         if self._looking is None:
             self._looking = self._loop.call_later(LOOK_AGAIN_SECONDS, self._poll_waiters)
         return place
 
-    def leave(self, place: Place, *, satisfied: bool) -> None:
+    def leave(self, place: QueueSlot, *, satisfied: bool) -> None:
         """Leave the queue; after a success there may be more, so the next request gets a turn.
 
         A request that leaves with an unused turn passes it on.
@@ -75,17 +75,17 @@ class Turns:
             if not self._of_run[place.line.run_id]:
                 del self._of_run[place.line.run_id]
 
-    def _heard(self, nudge: ChangeNotice | None) -> None:
+    def _heard(self, notice: ChangeNotice | None) -> None:
         """Receive a notice, in the subscriber's thread."""
         try:
-            self._loop.call_soon_threadsafe(self._ring, nudge)
+            self._loop.call_soon_threadsafe(self._ring, notice)
         except RuntimeError:  # the loop has ended
             self._subscriber.remove(self._heard)
 
-    def _ring(self, nudge: ChangeNotice | None) -> None:
-        lines = self._lines if nudge is None else self._of_run.get(nudge.run, ())
+    def _ring(self, notice: ChangeNotice | None) -> None:
+        lines = self._lines if notice is None else self._of_run.get(notice.run, ())
         for line in lines:
-            if nudge is None or not line.parts.isdisjoint(nudge.parts):
+            if notice is None or not line.parts.isdisjoint(notice.parts):
                 self._lines[line][0].turn.set()
 
     def _poll_waiters(self) -> None:

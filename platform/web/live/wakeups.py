@@ -145,20 +145,20 @@ class Subscriber:
 
     def _heard(self, message: dict[str, Any]) -> None:
         try:
-            nudge = msgspec.json.decode(message["data"], type=ChangeNotice)
+            notice = msgspec.json.decode(message["data"], type=ChangeNotice)
         except (msgspec.MsgspecError, TypeError):
             return
-        if nudge.origin != this_origin():
-            self.deliver(nudge)
+        if notice.origin != this_origin():
+            self.deliver(notice)
 
-    def deliver(self, nudge: ChangeNotice) -> None:
+    def deliver(self, notice: ChangeNotice) -> None:
         """Wake the local waiters of this change."""
         with self._lock:
-            bell, listeners = self._bells.get(nudge.run), list(self._listeners)
+            bell, listeners = self._bells.get(notice.run), list(self._listeners)
         if bell is not None:
             bell.ring()
         for listener in listeners:
-            listener(nudge)
+            listener(notice)
 
 
 _subscribers: dict[str, Subscriber] = {}
@@ -174,11 +174,11 @@ def subscriber() -> Subscriber:
         return _subscribers[url]
 
 
-def _deliver_here(nudge: ChangeNotice) -> None:
+def _deliver_here(notice: ChangeNotice) -> None:
     """Wake waiters of this process directly, without Redis."""
     known = _subscribers.get(settings.REDIS_URL)
     if known is not None:
-        known.deliver(nudge)
+        known.deliver(notice)
 
 
 listen_locally(_deliver_here)

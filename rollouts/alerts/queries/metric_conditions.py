@@ -8,10 +8,10 @@ from typing import Final, NamedTuple
 from django.db.models import F, Max
 
 from rollouts.alerts.rules.breaches import Breach, breaches
-from rollouts.alerts.schemas import FiredSpell, PreviewedRun, RulePreview
+from rollouts.alerts.schemas import FiredPeriod, PreviewedRun, RulePreview
 from rollouts.metrics.models.metrics import MetricChunk, MetricSeries
 from rollouts.metrics.queries.metrics import EPOCH, Sample, moment, newest_samples
-from rollouts.metrics.queries.series import Asked, blocks_of_series, drawn
+from rollouts.metrics.queries.series import SeriesRange, blocks_of_series, drawn
 from rollouts.metrics.rules.figures import written
 from rollouts.metrics.rules.series import X_AT_MOST, Blocks, condensed
 from runs.alerts.models.alert_rules import AlertRule
@@ -95,7 +95,7 @@ def _since(series_ids: Sequence[int], limit: Limit, *, now: datetime) -> dict[in
     found = {}
     for at in range(0, len(series_ids), READ_AT_ONCE):
         some = series_ids[at : at + READ_AT_ONCE]
-        asked = Asked(axis="time", first=_read_from(some, limit, now=now), at_most=FINENESS)
+        asked = SeriesRange(axis="time", first=_read_from(some, limit, now=now), at_most=FINENESS)
         for series_id, blocks in blocks_of_series(some, asked).items():
             lasting = breaches(
                 condensed(blocks, at_most=FINENESS).blocks, limit, until=_micros(now)
@@ -173,7 +173,7 @@ def _previewed(
     end = now if is_watched else newest.at
     begin = end - timedelta(hours=hours)
     first = max(_micros(begin - timedelta(seconds=draft.limit.for_seconds)), 0)
-    asked = Asked(axis="time", first=first, last=X_AT_MOST, at_most=FINENESS)
+    asked = SeriesRange(axis="time", first=first, last=X_AT_MOST, at_most=FINENESS)
     blocks = condensed(blocks_of_series([series_id], asked)[series_id], at_most=FINENESS)
     fired = breaches(blocks.blocks, draft.limit, until=_micros(end))
     lasted = draft.limit.for_seconds
@@ -197,9 +197,9 @@ def _widest(blocks: Blocks) -> int:
     return int((blocks["x_last"] - blocks["x_first"]).max(initial=0))
 
 
-def _fired(spell: Breach, *, lasted: int) -> FiredSpell:
+def _fired(spell: Breach, *, lasted: int) -> FiredPeriod:
     began = moment(spell.began)
-    return FiredSpell(
+    return FiredPeriod(
         began_at=began,
         raised_at=began + timedelta(seconds=lasted),
         ended_at=None if spell.ended is None else moment(spell.ended),

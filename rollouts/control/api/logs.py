@@ -15,7 +15,7 @@ from rolldeck.operator_requests import LogLines
 from rollouts.control.api.queries import wait_of
 from rollouts.control.queries.fleets import fleet_log
 from rollouts.control.schemas.fleets import FleetLog
-from rollouts.control.services.logs import answer_log, ask_for_log
+from rollouts.control.services.logs import answer_log, request_log
 from rollouts.fleet.process.log_text import LINES_AT_MOST
 from runs.access.api.permissions import Readers, scoped
 from runs.lifecycle.queries.runs import readable_run, run_named
@@ -77,7 +77,7 @@ class FleetLogsView(WaitingView):
         if slot is not None and worker is None:
             raise bodies.InvalidBody("worker", "required if `slot` is set")
         run_id, began = readable_run(run).pk, timezone.now()
-        asked = ask_for_log(run_id=run_id, worker=worker, slot=slot, lines=lines or 1, now=began)
+        asked = request_log(run_id=run_id, worker=worker, slot=slot, lines=lines or 1, now=began)
         return self._when_answered(run_id, asked.pk, since=asked.asked_at, seconds=seconds)
 
     def _when_answered(

@@ -14,7 +14,7 @@ from rest_framework.views import APIView
 
 from rolldeck.operator_requests import RECORDING_TYPE, RecordingUpdate
 from rollouts.control.queries import recordings as queries_recordings
-from rollouts.control.queries.recordings import film, recording_row, recordings
+from rollouts.control.queries.recordings import open_recording, recording_row, recordings
 from rollouts.control.schemas.fleets import RecordingRequest, RecordingRow, Recordings
 from rollouts.control.services.recordings import request_recordings, update_recording
 from runs.access.api.identity import identity_of
@@ -119,7 +119,7 @@ class RecordingContentView(APIView):
         Supports byte ranges. An episode of text is returned as plain text.
         """
         row = queries_recordings.recording(readable_run(run).pk, recording)
-        file = film(row)
+        file = open_recording(row)
         response = byte_ranges.respond(request, file, size=row.size_bytes, etag=row.pk.hex)
         if "Content-Type" in response:
             charset = "; charset=utf-8" if row.media_type.startswith("text/") else ""

@@ -19,7 +19,7 @@ from rollouts.control.schemas.workers import (
 )
 from rollouts.control.services.worker_cordons import cordon_worker, uncordon_worker
 from rollouts.control.services.worker_restarts import restart_worker
-from rollouts.control.services.worker_stacks import ask_for_stacks
+from rollouts.control.services.worker_stacks import request_stacks
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Operators, Readers
 from runs.lifecycle.queries.runs import readable_run, run_named
@@ -134,7 +134,7 @@ class WorkerStacksView(APIView):
         """
         wanted = bodies.read(request, RequestStacks)
         run_id, now = run_named(run).pk, timezone.now()
-        ask_for_stacks(
+        request_stacks(
             run_id=run_id, index=worker, wanted=wanted, actor=identity_of(request), now=now
         )
         return bodies.answer(worker_stacks(run_id, worker, now=now), status=202)

@@ -12,7 +12,7 @@ from rolldeck.wire import FleetControl
 from rollouts.control.models.fleets import EnvSlot, Fleet, FleetWorker, LogRequest
 from rollouts.control.queries import machines, pending_commands
 from rollouts.control.rules import control
-from rollouts.control.rules.last_reports import UNKNOWN_AFTER, Heard
+from rollouts.control.rules.last_reports import UNKNOWN_AFTER, LastReports
 from rollouts.control.rules.reconcile import Action, FleetView, decide, desired_of
 from rollouts.control.schemas.fleets import FleetLog, FleetState, SlotState, WorkerState
 from runs.lifecycle.models.runs import Run
@@ -162,9 +162,9 @@ def fleet_state(run_id: int, *, now: datetime) -> FleetState:
     )
 
 
-def last_reports(fleet: Fleet) -> Heard:
+def last_reports(fleet: Fleet) -> LastReports:
     """Return the last reports of a fleet."""
-    return Heard(
+    return LastReports(
         observed=fleet.observed,
         has_manager=bool(fleet.incarnation),
         reported_at=fleet.observed_at,

@@ -56,7 +56,7 @@ def recording(run_id: int, recording_id: UUID) -> Recording:
     return found
 
 
-def film(row: Recording) -> "File[bytes]":
+def open_recording(row: Recording) -> "File[bytes]":
     """Return the open file of a recording.
 
     Raises:
@@ -68,12 +68,12 @@ def film(row: Recording) -> "File[bytes]":
         raise NoRecording(f"the file of recording {row.pk} was removed") from error
 
 
-def film_preview(row: Recording) -> str:
+def recording_preview(row: Recording) -> str:
     """Return the beginning of a text recording; empty for a video or a removed file."""
     if not row.media_type.startswith("text/"):
         return ""
     try:
-        with film(row) as file:
+        with open_recording(row) as file:
             begin: bytes = file.read(PREVIEW_BYTES)
     except NoRecording:
         return ""

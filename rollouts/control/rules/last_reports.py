@@ -16,7 +16,7 @@ _SETTLED: Final = frozenset({"stopped", "failed"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
+class LastReports:
     """Last reports of a fleet."""
 
     observed: str

@@ -7,7 +7,7 @@ RECENT_RETURNS: Final = 20
 """Number of episodes whose mean return measures the present policy."""
 
 
-def keep_recent(earlier: Sequence[float], latest: Iterable[float]) -> list[float]:
+def recent_returns_of(earlier: Sequence[float], latest: Iterable[float]) -> list[float]:
     """Return the last returns, oldest first, at most :data:`RECENT_RETURNS`."""
     return [*earlier, *latest][-RECENT_RETURNS:]
 

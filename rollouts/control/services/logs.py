@@ -25,12 +25,12 @@ class NoSuchLog(NotFound):
     """The fleet never had this worker or slot."""
 
 
-class LogNotAsked(NotFound):
+class LogNotRequested(NotFound):
     """No request waits for this answer: it was answered before, or replaced by a new one."""
 
 
 @transaction.atomic
-def ask_for_log(
+def request_log(
     *, run_id: int, worker: int | None, slot: int | None, lines: int, now: datetime
 ) -> LogRequest:
     """Request the end of a log from the fleet; a recent unanswered request is reused.
@@ -61,7 +61,7 @@ def answer_log(*, run_id: int, request: uuid.UUID, answer: LogLines, now: dateti
     """Store the fleet's answer, sanitized again because the sender is not trusted.
 
     Raises:
-        LogNotAsked: If no request waits for it.
+        LogNotRequested: If no request waits for it.
     """
     waits = Q(answered_at=None) | Q(answered_at__lt=F("asked_at"))
     taken = LogRequest.objects.filter(waits, run_id=run_id, request=request).update(
@@ -72,7 +72,7 @@ def answer_log(*, run_id: int, request: uuid.UUID, answer: LogLines, now: dateti
         note=log_text.clean(answer.note),
     )
     if not taken:
-        raise LogNotAsked(f"no log request {request} is waiting for an answer")
+        raise LogNotRequested(f"no log request {request} is waiting for an answer")
     announce(run_id, "logs")
 
 

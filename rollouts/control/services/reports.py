@@ -9,7 +9,7 @@ from django.db import transaction
 
 from rolldeck import wire
 from rollouts.control.models.fleets import EnvSlot, EpisodeWindow, Fleet, FleetWorker
-from rollouts.control.rules.returns import keep_recent, mean
+from rollouts.control.rules.returns import mean, recent_returns_of
 from rollouts.control.rules.weight_syncs import Steps
 from rollouts.control.services import attempts
 from rollouts.control.services.many_rows import store_rows
@@ -144,7 +144,7 @@ def _store_episodes(fleet: Fleet, windows: Iterable[wire.EpisodeWindow], *, now:
     rows = []
     for window in windows:
         if window.mode == "train":
-            fleet.recent_returns = keep_recent(fleet.recent_returns, window.returns)
+            fleet.recent_returns = recent_returns_of(fleet.recent_returns, window.returns)
         rows.append(
             {
                 **msgspec.structs.asdict(window),

@@ -18,7 +18,7 @@ KIND: Final = "stacks"
 
 
 @transaction.atomic
-def ask_for_stacks(
+def request_stacks(
     *, run_id: int, index: int, wanted: RequestStacks, actor: str, now: datetime
 ) -> None:
     """Request the thread stacks of a worker; a recent unanswered request is reused.

@@ -7,7 +7,7 @@ from typing import Any, Final
 from django.db import connection
 from django.db.models import Case, F, FloatField, Q, When
 
-from rollouts.control.rules.last_reports import Heard
+from rollouts.control.rules.last_reports import LastReports
 from rollouts.metrics.models.metrics import MeasureCursor
 
 RECENT_RETURNS: Final = 20
@@ -66,7 +66,7 @@ def fleet_activity(run_ids: Sequence[int], *, now: datetime) -> dict[int, dict[s
     with connection.cursor() as cursor:
         cursor.execute(_FLEETS, [list(run_ids)])
         for run_id, returns, workers, reason, *told in cursor.fetchall():
-            heard = Heard(**dict(zip(_HEARD, told, strict=True)))
+            heard = LastReports(**dict(zip(_HEARD, told, strict=True)))
             last = (returns or [])[-RECENT_RETURNS:]
             found[run_id] = {
                 "workers": workers,

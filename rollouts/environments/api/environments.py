@@ -49,7 +49,9 @@ class KnownEnvironmentsView(APIView):
         """
         return answer(
             registry.known_environments(
-                registry.Asked(part=_text(request, "q"), kind=_kind(request, needed=False)),
+                registry.EnvironmentFilter(
+                    part=_text(request, "q"), kind=_kind(request, needed=False)
+                ),
                 page_of(request, tuple[str, str], default=50, most=ROWS_AT_MOST),
                 now=timezone.now(),
             )

@@ -14,7 +14,7 @@ from rollouts.environments.schemas.environments import (
     ProbeEnvironment,
 )
 from rollouts.environments.services import probes as trials
-from rollouts.fleet.probe.messages import Wanted
+from rollouts.fleet.probe.messages import ProbeRequest
 from rollouts.tasks.rules.task_specs import KIND as TASK
 from runs.config.rules.environment_words import specs_in
 from runs.config.rules.run_config import InvalidRunConfig, RunConfig, to_builtins
@@ -36,7 +36,7 @@ def probe_environment(wanted: ProbeEnvironment) -> ProbedEnvironment:
     if not may_be_named(wanted.spec) or wanted.spec.startswith(TASK):
         raise EnvironmentUnknown(f"{wanted.spec!r} is not registered for fleets on this server")
     outcome = trials.attempt(
-        Wanted(
+        ProbeRequest(
             kind="environment",
             spec=wanted.spec,
             kwargs=wanted.kwargs,

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from rollouts.fleet.probe.messages import Outcome, Wanted
+from rollouts.fleet.probe.messages import Outcome, ProbeRequest
 from rollouts.fleet.process import child_environment
 from web.rules.errors import TooManyRequests
 
@@ -33,7 +33,7 @@ class TooManyProbes(TooManyRequests):
     retry_after_seconds = 5
 
 
-def attempt(wanted: Wanted, *, seconds: float = TRIAL_SECONDS) -> Outcome:
+def attempt(wanted: ProbeRequest, *, seconds: float = TRIAL_SECONDS) -> Outcome:
     """Probe an object in a subprocess; a failure is part of the outcome.
 
     Raises:
@@ -48,7 +48,7 @@ def attempt(wanted: Wanted, *, seconds: float = TRIAL_SECONDS) -> Outcome:
         _room.release()
 
 
-def _within(folder: Path, wanted: Wanted, seconds: float) -> Outcome:
+def _within(folder: Path, wanted: ProbeRequest, seconds: float) -> Outcome:
     asked, answered = folder / "asked", folder / "answered"
     asked.write_bytes(msgspec.json.encode(wanted))
     home = folder / "home"
@@ -75,7 +75,7 @@ def _within(folder: Path, wanted: Wanted, seconds: float) -> Outcome:
     return _read(answered, code)
 
 
-def _surroundings(home: Path, wanted: Wanted) -> dict[str, str]:
+def _surroundings(home: Path, wanted: ProbeRequest) -> dict[str, str]:
     """Return the child's environment variables, without the platform's secrets."""
     # Ray's own variables, such as its cluster token, are only for probes of Ray.
     kept = child_environment.for_environments(os.environ)

@@ -15,7 +15,7 @@ from rollouts.environments.rules.findings import Cluster, DiskRoom, Finding
 from rollouts.environments.schemas.checks import CheckRun, FindingRow, RunCheck
 from rollouts.environments.services import probes
 from rollouts.fleet.manager.placement import NodeRoom
-from rollouts.fleet.probe.messages import Outcome, Wanted
+from rollouts.fleet.probe.messages import Outcome, ProbeRequest
 from runs.config.rules import run_config, simulated_fleet
 from runs.config.rules.run_config import InvalidRunConfig, RunConfig
 from runs.config.services.run_configs import UnknownPreset, configured
@@ -107,19 +107,19 @@ def _static_findings(config: RunConfig) -> list[Finding]:
     ]
 
 
-def _environments(config: RunConfig) -> list[tuple[str, Wanted]]:
+def _environments(config: RunConfig) -> list[tuple[str, ProbeRequest]]:
     """Return the environments to construct, without duplicates, by the field that names them."""
     if config.language is None:
         one = config.environment
         if one.spec in simulated_fleet.PROFILES:
             return []
-        asked = Wanted(kind="environment", spec=one.spec, kwargs=one.kwargs)
+        asked = ProbeRequest(kind="environment", spec=one.spec, kwargs=one.kwargs)
         return [("environment.spec", asked)]
     # The built-in tasks were constructed when the configuration was checked.
     foreign = {
         (lesson.spec, repr(sorted(lesson.kwargs.items()))): (
             f"language.lessons.{name}.spec",
-            Wanted(kind="lesson", spec=lesson.spec, kwargs=lesson.kwargs),
+            ProbeRequest(kind="lesson", spec=lesson.spec, kwargs=lesson.kwargs),
         )
         for name, lesson in config.language.lessons.items()
         if not lesson.spec.startswith("task:")
@@ -127,10 +127,10 @@ def _environments(config: RunConfig) -> list[tuple[str, Wanted]]:
     return list(foreign.values())[: probes.TRIALS_AT_ONCE - 1]
 
 
-def _cluster(config: RunConfig) -> list[tuple[str, Wanted]]:
+def _cluster(config: RunConfig) -> list[tuple[str, ProbeRequest]]:
     if not settings.RAY_ADDRESS or config.environment.spec in simulated_fleet.PROFILES:
         return []
-    return [("fleet", Wanted(kind="cluster", address=settings.RAY_ADDRESS))]
+    return [("fleet", ProbeRequest(kind="cluster", address=settings.RAY_ADDRESS))]
 
 
 def _answered(outcomes: Iterable[Outcome]) -> Cluster:
@@ -141,7 +141,7 @@ def _answered(outcomes: Iterable[Outcome]) -> Cluster:
 
 
 def _of_environments(
-    tried: Iterable[tuple[str, Wanted, Outcome]], config: RunConfig
+    tried: Iterable[tuple[str, ProbeRequest, Outcome]], config: RunConfig
 ) -> list[Finding]:
     found = []
     for field, wanted, outcome in tried:

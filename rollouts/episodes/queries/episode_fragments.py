@@ -7,7 +7,7 @@ import msgspec
 
 from buffer.inspect.queries.episode_search import EpisodeSearch
 from rollouts.control.models.fleets import EpisodeWindow
-from rollouts.episodes.schemas import EpisodeFragments, EpisodePlace
+from rollouts.episodes.schemas import EpisodeFragments, EpisodeLocation
 from web.rules.errors import NotFound
 
 EARLIER: Final = timedelta(seconds=5)
@@ -41,7 +41,7 @@ def fragments_of_episode(
         if any(episode.has(total_return=each[0], length=each[1]) for each in wanted)
     ]
     return EpisodeFragments(
-        results=[EpisodePlace(**msgspec.structs.asdict(part)) for part in found[0].parts]
+        results=[EpisodeLocation(**msgspec.structs.asdict(part)) for part in found[0].parts]
         if found
         else [],
         next=None,

@@ -10,7 +10,7 @@ import uvicorn
 from rolldeck.cli import DEFAULT_URL
 from rolldeck.errors import RolldeckError
 from rolldeck.http import Call, Connection
-from rollouts.fleet.capture.keeping import PlatformKeeper
+from rollouts.fleet.capture.call_store import PlatformCallStore
 from rollouts.fleet.capture.proxy import CaptureProxy
 
 
@@ -27,7 +27,7 @@ def main(argv: Sequence[str]) -> int:
         connection.close()
         return 1
     proxy = CaptureProxy(
-        upstream=args.upstream, keeper=PlatformKeeper(connection, args.run), api_key=args.api_key
+        upstream=args.upstream, keeper=PlatformCallStore(connection, args.run), api_key=args.api_key
     )
     base = f"http://{args.host}:{args.port}/sessions/<session>/v1"
     print(f"agents of {args.run}: OPENAI_BASE_URL={base}", flush=True)

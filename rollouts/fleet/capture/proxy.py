@@ -22,7 +22,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from rolldeck.captures import SESSION_PATTERN, CallPush
-from rollouts.fleet.capture.keeping import Keeper, NotKept
+from rollouts.fleet.capture.call_store import CallNotStored, CallStore
 from rollouts.fleet.capture.reading import Json, Reading
 
 logger = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ class Refusal(Exception):
 class CaptureProxy:
     """The proxy as an ASGI application, `app`."""
 
-    def __init__(self, *, upstream: str, keeper: Keeper, api_key: str = "") -> None:
+    def __init__(self, *, upstream: str, keeper: CallStore, api_key: str = "") -> None:
         """Set up the proxy.
 
         Args:
@@ -174,7 +174,7 @@ class CaptureProxy:
     async def _keep(self, session: str, call: CallPush) -> None:
         try:
             await asyncio.to_thread(self._keeper.keep, session, call)
-        except NotKept as failure:
+        except CallNotStored as failure:
             raise Refusal(str(failure), status=failure.status) from failure
 
     def _admit(self, request: Request) -> str:

@@ -17,9 +17,9 @@ from rollouts.fleet.engine.engine import Prompt
 from rollouts.fleet.engine.generations import Generation
 from rollouts.fleet.engine.openai_messages import (
     UNSUPPORTED,
-    Asked,
-    AskedChat,
-    AskedCompletion,
+    BaseRequest,
+    ChatRequest,
+    CompletionRequest,
     Refused,
     TokenIds,
 )
@@ -90,7 +90,7 @@ class OpenAiApi:
         return JSONResponse({"object": "list", "data": [shown]})
 
     async def _complete(self, request: Request) -> Response:
-        asked = await read_body(request, AskedCompletion)
+        asked = await read_body(request, CompletionRequest)
         prompts = [self.tokens(prompt) for prompt in _prompts(asked.prompt)]
         most = asked.max_tokens or DEFAULT_TOKENS
         return await self._answer(
@@ -98,7 +98,7 @@ class OpenAiApi:
         )
 
     async def _chat(self, request: Request) -> Response:
-        asked = await read_body(request, AskedChat)
+        asked = await read_body(request, ChatRequest)
         try:
             text = self._tokenizer.render([_flat(message) for message in asked.messages])
         except TokenizerUnusable as error:
@@ -111,7 +111,7 @@ class OpenAiApi:
     async def _answer(
         self,
         request: Request,
-        asked: Asked,
+        asked: BaseRequest,
         prompts: list[list[int]],
         *,
         most: int,
@@ -120,7 +120,7 @@ class OpenAiApi:
         if asked.model and asked.model != self._model:
             raise Refused(f"model {asked.model!r} does not exist", param="model", status=404)
         shape = Shape(
-            is_chat=isinstance(asked, AskedChat),
+            is_chat=isinstance(asked, ChatRequest),
             identity=f"cmpl-{secrets.token_hex(12)}",
             model=self._model,
             with_logprobs=with_logprobs,
@@ -139,7 +139,7 @@ class OpenAiApi:
         return JSONResponse(shape.response(await self.choices(request, shape, asked, most)))
 
     async def choices(
-        self, request: Request, shape: Shape, asked: Asked, most: int
+        self, request: Request, shape: Shape, asked: BaseRequest, most: int
     ) -> list[Choice]:
         """Return the answers to the prompts of `shape`, each of at most `most` tokens.
 
@@ -151,7 +151,7 @@ class OpenAiApi:
         with self._counted(shape), self._generation(shape, asked, most) as generation:
             return await generation.finished(request)
 
-    def _generation(self, shape: Shape, asked: Asked, most: int) -> Generation:
+    def _generation(self, shape: Shape, asked: BaseRequest, most: int) -> Generation:
         stop = [asked.stop] if isinstance(asked.stop, str) else asked.stop or []
         end = [] if asked.ignore_eos else [self._tokenizer.end]
         seed = secrets.randbelow(MOST_SEED) if asked.seed is None else asked.seed % MOST_SEED

@@ -19,7 +19,7 @@ UNSUPPORTED: Final = ("echo", "suffix", "tools", "tool_choice", "functions", "lo
 """Fields that must be absent or empty, because ignoring them would change the result."""
 
 
-class Asked(Struct, kw_only=True):
+class BaseRequest(Struct, kw_only=True):
     """Fields common to both kinds of requests."""
 
     model: str = ""
@@ -37,7 +37,7 @@ class Asked(Struct, kw_only=True):
     """Whether to continue after the tokenizer's end token, for measurements."""
 
 
-class AskedCompletion(Asked, kw_only=True):
+class CompletionRequest(BaseRequest, kw_only=True):
     """Body of ``POST /v1/completions``."""
 
     prompt: str | Annotated[list[Any], Meta(min_length=1)]
@@ -46,7 +46,7 @@ class AskedCompletion(Asked, kw_only=True):
     logprobs: Annotated[int, Meta(ge=0, le=5)] | None = None
 
 
-class AskedChat(Asked, kw_only=True):
+class ChatRequest(BaseRequest, kw_only=True):
     """Body of ``POST /v1/chat/completions``."""
 
     messages: Annotated[list[dict[str, Any]], Meta(min_length=1)]

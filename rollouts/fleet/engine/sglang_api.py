@@ -15,7 +15,7 @@ from starlette.routing import Route
 from rollouts.fleet.engine.answers import Choice, Shape
 from rollouts.fleet.engine.openai_api import OpenAiApi, read_body
 from rollouts.fleet.engine.openai_messages import (
-    AskedCompletion,
+    CompletionRequest,
     Refused,
     Share,
     Stops,
@@ -29,7 +29,7 @@ DEFAULT_TOKENS: Final = 128
 UNSUPPORTED: Final = ("stream", "return_hidden_states", "image_data", "lora_path", "input_embeds")
 
 
-class AskedSampling(Struct, frozen=True, kw_only=True):
+class SamplingRequest(Struct, frozen=True, kw_only=True):
     """The supported part of SGLang's ``sampling_params``."""
 
     max_new_tokens: Annotated[int, Meta(ge=1)] | None = None
@@ -43,13 +43,13 @@ class AskedSampling(Struct, frozen=True, kw_only=True):
     sampling_seed: int | None = None
 
 
-class AskedGenerate(Struct, kw_only=True):
+class GenerateRequest(Struct, kw_only=True):
     """Body of ``POST /generate``."""
 
     text: str | Annotated[list[str], Meta(min_length=1)] | None = None
     input_ids: Annotated[list[Any], Meta(min_length=1)] | None = None
     """Tokens of one prompt, or of several."""
-    sampling_params: AskedSampling = AskedSampling()
+    sampling_params: SamplingRequest = SamplingRequest()
     return_logprob: bool = False
     stream: bool = False
     return_hidden_states: bool = False
@@ -76,7 +76,7 @@ class SglangApi:
         return [Route("/generate", self._generate, methods=["POST"])]
 
     async def _generate(self, request: Request) -> Response:
-        asked = await read_body(request, AskedGenerate)
+        asked = await read_body(request, GenerateRequest)
         for name in UNSUPPORTED:
             if getattr(asked, name):
                 raise Refused("is not supported", param=name)
@@ -92,7 +92,7 @@ class SglangApi:
             answers_each=params.n,
             tokenizer=self._tokenizer,
         )
-        completion = AskedCompletion(
+        completion = CompletionRequest(
             prompt="",
             temperature=params.temperature,
             top_p=params.top_p,
@@ -108,7 +108,7 @@ class SglangApi:
         answers = [_answer(choice, shape) for choice in choices]
         return JSONResponse(answers[0] if is_single and params.n == 1 else answers)
 
-    def _prompts(self, asked: AskedGenerate) -> tuple[list[list[int]], bool]:
+    def _prompts(self, asked: GenerateRequest) -> tuple[list[list[int]], bool]:
         """Return the prompts, and whether the request has a single prompt outside a list."""
         given: Any = asked.text if asked.input_ids is None else asked.input_ids
         if given is None:

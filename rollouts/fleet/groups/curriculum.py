@@ -37,7 +37,7 @@ class Curriculum(Protocol):
     def record(self, lesson: str, outcome: LessonOutcome) -> OutcomeReceipt:
         """Record an outcome of a lesson; a known key changes nothing."""
 
-    def keep_evaluation(self, evaluation: str, fence: int) -> None:
+    def renew_evaluation(self, evaluation: str, fence: int) -> None:
         """Renew the lease of an evaluation.
 
         Raises:
@@ -57,7 +57,7 @@ class NoCurriculum:
         del lesson, outcome
         return OutcomeReceipt(is_new=True)
 
-    def keep_evaluation(self, evaluation: str, fence: int) -> None:
+    def renew_evaluation(self, evaluation: str, fence: int) -> None:
         """Do nothing: evaluations are not leased."""
 
 
@@ -122,7 +122,7 @@ class LocalCurriculum:
         said = [f"{one.lesson}: {one.source} → {one.target}, {one.reason}" for one in moved]
         return OutcomeReceipt(is_new=True, changes=said)
 
-    def keep_evaluation(self, evaluation: str, fence: int) -> None:
+    def renew_evaluation(self, evaluation: str, fence: int) -> None:
         """Do nothing: evaluations are not leased."""
 
     def _add(self, lesson: str, outcome: LessonOutcome) -> None:

@@ -9,7 +9,7 @@ from rollouts.fleet.groups.policy_context import PolicyContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class RolloutRequest:
     """Rollouts requested from an environment."""
 
     numbers: range
@@ -37,7 +37,7 @@ class GroupEnvironment(Protocol):
     One instance serves one lesson of one worker; several threads may sample concurrently.
     """
 
-    def sample(self, policy: PolicyContext, wanted: Wanted) -> Sampled:
+    def sample(self, policy: PolicyContext, wanted: RolloutRequest) -> Sampled:
         """Return the groups of the requested problems, without metadata.
 
         Raises:

@@ -16,7 +16,7 @@ from rollouts.fleet.groups.torch_server import TorchInferenceServer
 from rollouts.fleet.inference.contract import InferenceServer
 from rollouts.fleet.inference.servers import inference_server_for
 from rollouts.fleet.policies.base import device_of
-from rollouts.fleet.policies.policy_protocol import WeightsNotTaken
+from rollouts.fleet.policies.policy_protocol import WeightsRejected
 from runs.config.rules.language_config import LanguageConfig
 
 CHECKPOINTS_VARIABLE: Final = "ROLLDECK_CHECKPOINTS"
@@ -46,7 +46,7 @@ class LanguagePolicy(Protocol):
         """Sample with the weights adopted last, labelled with `version`.
 
         Raises:
-            WeightsNotTaken: If the sampler is unreachable or refuses them for now.
+            WeightsRejected: If the sampler is unreachable or refuses them for now.
             WeightsDoNotFit: If they do not match the model.
         """
 
@@ -123,7 +123,7 @@ class ServedPolicy:
         """Load the weights into the server, unless another worker already loaded this version.
 
         Raises:
-            WeightsNotTaken: If the server is unreachable or refuses them.
+            WeightsRejected: If the server is unreachable or refuses them.
             WeightsDoNotFit: If the server reports that they do not match its model.
         """
         adopted, self._adopted = self._adopted, None
@@ -132,4 +132,4 @@ class ServedPolicy:
         try:
             self.server.update_weights(adopted, version)
         except RuntimeError as failure:  # a closed client raises a bare RuntimeError
-            raise WeightsNotTaken(str(failure)) from failure
+            raise WeightsRejected(str(failure)) from failure

@@ -85,7 +85,7 @@ class PlatformCurriculum:
                 if self._stop.wait(wait) or time.monotonic() > deadline:
                     raise
 
-    def keep_evaluation(self, evaluation: str, fence: int) -> None:
+    def renew_evaluation(self, evaluation: str, fence: int) -> None:
         """Renew the lease of an evaluation, in one attempt.
 
         Raises:

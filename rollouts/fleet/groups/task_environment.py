@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from rollouts.fleet.engine.engine import Answer, Version
 from rollouts.fleet.engine.tokenizers import Tokenizer, TokenizerUnusable
 from rollouts.fleet.groups.batches import Rollout, RolloutGroup, Span
-from rollouts.fleet.groups.environments import Sampled, Wanted
+from rollouts.fleet.groups.environments import RolloutRequest, Sampled
 from rollouts.fleet.groups.errors import Fault
 from rollouts.fleet.groups.policy_context import PolicyContext
 from rollouts.fleet.process.settings import derive_seed
@@ -84,7 +84,7 @@ class TaskEnvironment:
     def __init__(self, task: Task) -> None:
         self._task = task
 
-    def sample(self, policy: PolicyContext, wanted: Wanted) -> Sampled:
+    def sample(self, policy: PolicyContext, wanted: RolloutRequest) -> Sampled:
         """Return the groups of the requested problems; see :class:`GroupEnvironment`.
 
         All conversations run in parallel, and the first turns of a group share the prefill of their
@@ -110,7 +110,7 @@ class TaskEnvironment:
         return Sampled(groups=groups, metrics={"turns_mean": turns}, faults=faults)
 
     def _begin(
-        self, read: list[tuple[Example, list[int]]], policy: PolicyContext, wanted: Wanted
+        self, read: list[tuple[Example, list[int]]], policy: PolicyContext, wanted: RolloutRequest
     ) -> list[Episode]:
         """Sample the first turns of each prompt."""
         prompts = [

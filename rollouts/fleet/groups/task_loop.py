@@ -153,7 +153,7 @@ class TaskLoop:
     def _kept(self, task: RolloutTask, lease: Lease) -> LeaseKeeper:
         around, language = self._around, self._around.config.language
         return LeaseKeeper(
-            lambda: around.curriculum.keep_evaluation(lease.evaluation, lease.fence),
+            lambda: around.curriculum.renew_evaluation(lease.evaluation, lease.fence),
             lease_seconds=language.evaluation.lease_seconds if language else 120.0,
             on_lost=lambda refusal: around.events.add(
                 "evaluation_lease_lost",
@@ -166,7 +166,7 @@ class TaskLoop:
     def _train(self, worker: GroupRolloutWorker, task: RolloutTask, version: Version) -> None:
         room = self._around.credits
         count = room.take(groups=task.examples, group_size=task.generations)
-        self._around.supply.keep_rest(task, begun=count)
+        self._around.supply.return_unstarted(task, begun=count)
         if not count:
             return
         begun = count * task.generations

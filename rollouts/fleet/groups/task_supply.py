@@ -59,7 +59,7 @@ class TaskSupply:
                 return None
         return task
 
-    def keep_rest(self, task: RolloutTask, *, begun: int) -> None:
+    def return_unstarted(self, task: RolloutTask, *, begun: int) -> None:
         """Keep the examples of a task that were not started."""
         if begun < task.examples:
             rest = replace(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from rollouts.fleet.groups.batches import Mode, Rollout, RolloutGroup
-from rollouts.fleet.groups.environments import Sampled, Wanted
+from rollouts.fleet.groups.environments import RolloutRequest, Sampled
 from rollouts.fleet.groups.errors import Fault, LessonFailed, SamplingStopped
 from rollouts.fleet.groups.policy_context import PolicyContext
 from rollouts.fleet.inference.contract import InferenceFailed
@@ -63,7 +63,7 @@ class VerifiersEnvironment:
             "eval": self._environment.get_eval_dataset(),
         }
 
-    def sample(self, policy: PolicyContext, wanted: Wanted) -> Sampled:
+    def sample(self, policy: PolicyContext, wanted: RolloutRequest) -> Sampled:
         """Return the groups of the requested problems; see :class:`GroupEnvironment`.
 
         Each pass over the dataset uses a different random order of its rows.
@@ -76,12 +76,12 @@ class VerifiersEnvironment:
         return Sampled(groups=groups, faults=faults)
 
     async def _all(
-        self, policy: PolicyContext, wanted: Wanted, pool: Executor
+        self, policy: PolicyContext, wanted: RolloutRequest, pool: Executor
     ) -> list[RolloutGroup | Fault]:
         rows = [self._row(number, wanted) for number in wanted.numbers]
         return await asyncio.gather(*[self._group(policy, wanted, row, pool) for row in rows])
 
-    def _row(self, number: int, wanted: Wanted) -> int:
+    def _row(self, number: int, wanted: RolloutRequest) -> int:
         """Return the dataset row of a problem."""
         size = len(self._rows[wanted.mode])
         time, place = divmod(number, size)
@@ -89,7 +89,7 @@ class VerifiersEnvironment:
         return int(order.permutation(size)[place])
 
     async def _group(
-        self, policy: PolicyContext, wanted: Wanted, row: int, pool: Executor
+        self, policy: PolicyContext, wanted: RolloutRequest, row: int, pool: Executor
     ) -> RolloutGroup | Fault:
         from rollouts.fleet.groups.verifiers_client import Conversation, PolicyClient
 

@@ -15,7 +15,7 @@ from rollouts.fleet.groups.batches import Draw, Mode, RolloutBatch, RolloutGroup
 from rollouts.fleet.groups.checked_groups import checked
 from rollouts.fleet.groups.curriculum import Curriculum
 from rollouts.fleet.groups.environment_loader import load_environment
-from rollouts.fleet.groups.environments import GroupEnvironment, Sampled, Wanted
+from rollouts.fleet.groups.environments import GroupEnvironment, RolloutRequest, Sampled
 from rollouts.fleet.groups.errors import Fault, LessonFailed, SamplingStopped
 from rollouts.fleet.groups.fault_log import Events, FaultLog
 from rollouts.fleet.groups.outcomes import Lease, figures_of, outcome_of
@@ -120,7 +120,7 @@ class GroupRolloutWorker:
             InferenceFailed: If the server can no longer generate.
         """
         began = time.monotonic()
-        wanted = Wanted(
+        wanted = RolloutRequest(
             numbers=range(rng.first_example, rng.first_example + n_examples),
             generations=n_generations,
             mode=mode,
@@ -291,7 +291,7 @@ class GroupRolloutWorker:
     def _record(self, lesson_id: str, outcome: LessonOutcome) -> list[str]:
         return self._curriculum.record(lesson_id, outcome).changes
 
-    def _sample(self, lesson_id: str, wanted: Wanted) -> Sampled:
+    def _sample(self, lesson_id: str, wanted: RolloutRequest) -> Sampled:
         """Return the valid groups of the lesson's environment, and faults for the others."""
         environment = self.load_environment(lesson_id)
         policy = PolicyContext(
@@ -346,7 +346,7 @@ class GroupRolloutWorker:
         )
 
 
-def _sound(sampled: Sampled, wanted: Wanted) -> Sampled:
+def _sound(sampled: Sampled, wanted: RolloutRequest) -> Sampled:
     """Return a result with the valid groups only.
 
     Raises:

@@ -126,7 +126,7 @@ class GroupWorkerWrapper:
         if self._final_state is not None:
             return self._final_state
         until = time.monotonic() + CLOSE_SECONDS
-        self._runtime.ask_to_end()
+        self._runtime.begin_shutdown()
         self._closing.set()
         self._wake()
         self._end(self._worker)
@@ -299,7 +299,7 @@ class GroupWorkerWrapper:
 
     def _condition(self, now: float) -> tuple[Condition, str]:
         """Return the state of the worker, and the reason if it differs from the desired state."""
-        if trouble := self._runtime.trouble(now):
+        if trouble := self._runtime.failure_reason(now):
             return "failed", trouble
         if self._refusal:
             return "failed", self._refusal

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 from rollouts.fleet.engine.engine import Answer, Prompt, Version
 
 
-class BadAnswer(ValueError):
+class InvalidResponse(ValueError):
     """The response of a server is incomplete or inconsistent."""
 
 
@@ -37,7 +37,7 @@ class Dialect(Protocol):
             version: Version for tokens without one in the response.
 
         Raises:
-            BadAnswer: If a field is missing.
+            InvalidResponse: If a field is missing.
         """
 
 
@@ -82,7 +82,7 @@ class VllmDialect:
                 for index, choice in enumerate(choices)
             ]
         except (KeyError, TypeError) as error:
-            raise BadAnswer(f"the completion lacks the field {error}") from error
+            raise InvalidResponse(f"the completion lacks the field {error}") from error
 
 
 class RolldeckDialect(VllmDialect):
@@ -117,7 +117,7 @@ class SglangDialect:
         try:
             return [self._one(index, one["meta_info"], version) for index, one in enumerate(given)]
         except (KeyError, TypeError, IndexError) as error:
-            raise BadAnswer(f"the response of /generate lacks {error}") from error
+            raise InvalidResponse(f"the response of /generate lacks {error}") from error
 
     def _one(self, index: int, about: dict[str, Any], version: Version) -> Answer:
         pairs = about["output_token_logprobs"]
@@ -148,7 +148,7 @@ def _answer(
     version: Version,
 ) -> Answer:
     if len(tokens) != len(logprobs):
-        raise BadAnswer(f"{len(tokens)} tokens but {len(logprobs)} log probabilities")
+        raise InvalidResponse(f"{len(tokens)} tokens but {len(logprobs)} log probabilities")
     spans = versions or [[*version, len(tokens)]]
     return Answer(
         request=0,

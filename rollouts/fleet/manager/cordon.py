@@ -44,7 +44,7 @@ class Cordon:
         """Whether the current worker ends as soon as it is empty."""
         return self.drains_since is not None
 
-    def heed(self, order: CordonOrder | None, now: float, *, has_worker: bool) -> bool:
+    def apply(self, order: CordonOrder | None, now: float, *, has_worker: bool) -> bool:
         """Apply the requested cordon; return whether the worker has just become cordoned."""
         if order is None:
             self.reason = None

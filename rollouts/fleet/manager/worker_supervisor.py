@@ -207,7 +207,7 @@ class WorkerSupervisor:
 
     def cordon(self, order: CordonOrder | None, now: float) -> None:
         """Cordon the worker, or (with None) lift the cordon and start it with a fresh budget."""
-        is_news = self._cordon.heed(order, now, has_worker=self._handle is not None)
+        is_news = self._cordon.apply(order, now, has_worker=self._handle is not None)
         if is_news and self._handle is None:
             self._restart_policy.schedule_at_once(now)
 

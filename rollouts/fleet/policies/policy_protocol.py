@@ -37,7 +37,7 @@ class WeightsDoNotFit(ValueError):
         return cls(f"names or shapes differ: {', '.join(named)}{rest}", flaws)
 
 
-class WeightsNotTaken(RuntimeError):
+class WeightsRejected(RuntimeError):
     """The sampler is unreachable or refuses the weights for now; a retry may succeed."""
 
 
@@ -66,7 +66,7 @@ class Decision:
     state: State = field(default_factory=dict)
 
 
-class TakesWeights(Protocol):
+class WeightsConsumer(Protocol):
     """Interface of a consumer of changing weights."""
 
     def prepare(self, tensors: Mapping[str, NDArray[Any]]) -> Any:
@@ -85,7 +85,7 @@ class TakesWeights(Protocol):
         """
 
 
-class Policy(TakesWeights, Protocol):
+class Policy(WeightsConsumer, Protocol):
     """Policy that acts on batches of observations with the adopted weights."""
 
     def initial_state(self, batch: int) -> State:

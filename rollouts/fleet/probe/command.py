@@ -1,6 +1,6 @@
 """Probe an environment, a lesson or a cluster once, in a separate process.
 
-``python -m rollouts.fleet.probe.command`` reads a :class:`Wanted` from its standard input and
+``python -m rollouts.fleet.probe.command`` reads a :class:`ProbeRequest` from its standard input and
 writes an :class:`Outcome`. The probed code is untrusted: the caller provides a dedicated folder,
 an environment without secrets, and a time limit.
 """
@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from rollouts.fleet.probe.messages import Outcome, Room, Wanted
+from rollouts.fleet.probe.messages import Outcome, ProbeRequest, Room
 
 CPU_SECONDS: Final = 60
 MEMORY_BYTES: Final = 16 * 1024**3
@@ -28,7 +28,7 @@ def main() -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
-    wanted = msgspec.json.decode(sys.stdin.buffer.read(), type=Wanted)
+    wanted = msgspec.json.decode(sys.stdin.buffer.read(), type=ProbeRequest)
     if wanted.kind != "cluster":
         _bound()
     began = time.monotonic()
@@ -47,7 +47,7 @@ def _bound() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES, FILE_BYTES))
 
 
-def attempt(wanted: Wanted) -> Outcome:
+def attempt(wanted: ProbeRequest) -> Outcome:
     """Return the result of a probe; exceptions are returned as `trouble`."""
     tries = {"environment": _environment, "lesson": _lesson, "cluster": _cluster}
     try:
@@ -74,7 +74,7 @@ def _is_missing(error: BaseException) -> bool:
     )
 
 
-def _environment(wanted: Wanted) -> Outcome:
+def _environment(wanted: ProbeRequest) -> Outcome:
     from rollouts.fleet.environments import loader as environments
     from rollouts.fleet.probe import first_episode
 
@@ -101,7 +101,7 @@ def _bytes(space: Any) -> int:
     return int(values * space.array_dtype.itemsize)
 
 
-def _lesson(wanted: Wanted) -> Outcome:
+def _lesson(wanted: ProbeRequest) -> Outcome:
     from rollouts.fleet.environments.loader import import_registered_modules
     from rollouts.fleet.groups.environment_loader import load_environment
 
@@ -110,7 +110,7 @@ def _lesson(wanted: Wanted) -> Outcome:
     return Outcome()
 
 
-def _cluster(wanted: Wanted) -> Outcome:
+def _cluster(wanted: ProbeRequest) -> Outcome:
     import ray
 
     from rollouts.fleet.manager.worker_placement import rooms

@@ -5,7 +5,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
+class ProbeRequest(Struct, frozen=True, kw_only=True):
     """Request of a probe."""
 
     kind: Literal["environment", "lesson", "cluster"]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from rollouts.fleet.spool.spool_segment import Place, Segment
+from rollouts.fleet.spool.spool_segment import FragmentPosition, Segment
 
 SPOOL_BYTES: Final = 512 * 1024 * 1024
 SEGMENT_BYTES: Final = 8 * 1024 * 1024
@@ -30,7 +30,7 @@ KEPT_SECONDS: Final = 24 * 3600.0
 @dataclass(frozen=True, slots=True)
 class _Entry:
     segment: Segment
-    place: Place
+    place: FragmentPosition
     content: bytes | None
     """Content; None if it must be read from the file."""
 

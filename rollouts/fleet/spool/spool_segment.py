@@ -18,7 +18,7 @@ _NUMBER: Final = struct.Struct("<Q")
 _BEGINNING: Final = _NUMBER.size
 
 
-class Place(NamedTuple):
+class FragmentPosition(NamedTuple):
     """Position of a fragment in its segment."""
 
     offset: int
@@ -64,18 +64,18 @@ class Segment:
         """
         return cls(path, os.open(path, os.O_RDWR | os.O_CLOEXEC), size=_BEGINNING)
 
-    def places(self) -> tuple[list[Place], bool]:
+    def places(self) -> tuple[list[FragmentPosition], bool]:
         """Return the unanswered fragments, oldest first, and whether the last one is truncated."""
         length = os.fstat(self._file).st_size
-        found: list[Place] = []
+        found: list[FragmentPosition] = []
         at = self._number(0) or _BEGINNING
         while (size := self._number(at)) is not None and at + _NUMBER.size + size <= length:
-            found.append(Place(at + _NUMBER.size, size))
+            found.append(FragmentPosition(at + _NUMBER.size, size))
             at = found[-1].end
         self.size = at
         return found, at < length
 
-    def append(self, content: bytes) -> Place:
+    def append(self, content: bytes) -> FragmentPosition:
         """Append a fragment.
 
         Raises:
@@ -86,11 +86,11 @@ class Segment:
         except OSError:
             os.ftruncate(self._file, self.size)
             raise
-        place = Place(self.size + _NUMBER.size, len(content))
+        place = FragmentPosition(self.size + _NUMBER.size, len(content))
         self.size = place.end
         return place
 
-    def read(self, place: Place) -> bytes:
+    def read(self, place: FragmentPosition) -> bytes:
         """Return a fragment.
 
         Raises:
@@ -101,7 +101,7 @@ class Segment:
             raise OSError(errno.EIO, "the spool file is truncated", str(self.path))
         return content
 
-    def answered(self, place: Place) -> None:
+    def answered(self, place: FragmentPosition) -> None:
         """Mark a fragment and all before it as answered.
 
         A lost mark causes a duplicate, which the platform counts and does not store.

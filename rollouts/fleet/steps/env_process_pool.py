@@ -29,7 +29,7 @@ ENV_RULE: Final = RestartRule(
 SlotState = Literal["starting", "running", "restarting", "failed", "stopped"]
 
 
-class CrewListener(Protocol):
+class PoolListener(Protocol):
     """Receiver of slot events."""
 
     def introduced(self, ready: Ready) -> None:
@@ -87,7 +87,7 @@ class EnvProcessPool:
         *,
         base_seed: int,
         events: EventLog,
-        listener: CrewListener,
+        listener: PoolListener,
         output: OutputPump | None = None,
         mark: str = "",
         rule: RestartRule = ENV_RULE,

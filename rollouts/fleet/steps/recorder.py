@@ -49,7 +49,7 @@ def description_of(film: Path) -> Path:
     return film.with_suffix(".json")
 
 
-class VideoCamera:
+class VideoRecorder:
     """Encodes images ``[height, width, 3]`` uint8 as VP9 in WebM, which all browsers support."""
 
     def __init__(self, film: Path, *, frames_per_second: float) -> None:
@@ -142,7 +142,7 @@ class VideoCamera:
         return is_same and size < MOST_RECORDED_BYTES * 7 // 8
 
 
-class TextCamera:
+class TextRecorder:
     """Records text frames: the environment's own rendering, or a description of each step."""
 
     def __init__(self, film: Path, *, frames_per_second: float, note: str = "") -> None:
@@ -238,14 +238,14 @@ class RecordedEnvironment:
         """Return the camera for the output of the environment's render()."""
         if self._mode == "rgb_array" and _is_picture(first):
             try:
-                return VideoCamera(self._film, frames_per_second=self._fps)
+                return VideoRecorder(self._film, frames_per_second=self._fps)
             except ImportError:
                 self._why = "PyAV is not installed on the fleet's nodes"
         elif self._mode == "ansi" and isinstance(first, str):
-            return TextCamera(self._film, frames_per_second=self._fps)
+            return TextRecorder(self._film, frames_per_second=self._fps)
         self._draws = False
         why = self._why or "the environment renders neither images nor text"
-        return TextCamera(self._film, frames_per_second=self._fps, note=why)
+        return TextRecorder(self._film, frames_per_second=self._fps, note=why)
 
     def _draw(self) -> Any:
         if self._mode == "":

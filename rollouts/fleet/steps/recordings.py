@@ -44,7 +44,7 @@ class RecordingWrapper(Protocol):
 
 
 @dataclass(slots=True)
-class _Take:
+class _ActiveRecording:
     order: RecordingOrder
     film: Path
 
@@ -63,7 +63,7 @@ class Recordings:
         self._api = api
         self._folder = Path(tempfile.mkdtemp(prefix="rolldeck-films-"))
         self._orders: list[RecordingOrder] = []
-        self._takes: dict[int, _Take] = {}
+        self._takes: dict[int, _ActiveRecording] = {}
         self._next_slot = 0
         self._look_again_at = 0.0
         self._updates: queue.Queue[tuple[str, RecordingUpdate, Path | None] | None] = queue.Queue()
@@ -150,7 +150,7 @@ class Recordings:
         for slot in candidates:
             if slot in self._takes or not filming.record(slot, order.id, str(film)):
                 continue
-            self._takes[slot] = _Take(order, film)
+            self._takes[slot] = _ActiveRecording(order, film)
             self._next_slot = slot + 1
             return slot
         return None

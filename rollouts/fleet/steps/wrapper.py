@@ -112,7 +112,7 @@ class RolloutWorkerWrapper:
         Returns:
             The final state of the worker.
         """
-        self._runtime.ask_to_end()
+        self._runtime.begin_shutdown()
         self._recordings.close()
         self._wake()
         self._runtime.wait_for_loops(CLOSE_SECONDS)
@@ -216,7 +216,7 @@ class RolloutWorkerWrapper:
 
     def _condition(self, worker: StepRolloutWorker | None, now: float) -> tuple[Condition, str]:
         """Return the state of the worker, and the reason if it differs from the desired state."""
-        if trouble := self._runtime.trouble(now):
+        if trouble := self._runtime.failure_reason(now):
             return "failed", trouble
         if worker is None or worker.is_preparing:
             return "starting", self._runtime.error_of("rollout")

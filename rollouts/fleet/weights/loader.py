@@ -9,7 +9,11 @@ from itertools import islice
 from typing import Any, Final
 
 from rolldeck.wire import InvalidMessage, WeightsTransfers
-from rollouts.fleet.policies.policy_protocol import TakesWeights, WeightsDoNotFit, WeightsNotTaken
+from rollouts.fleet.policies.policy_protocol import (
+    WeightsConsumer,
+    WeightsDoNotFit,
+    WeightsRejected,
+)
 from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.weights.records import (
     Rank,
@@ -32,7 +36,7 @@ class _Prepared:
     """A version in the form that one policy adopts, together with its label."""
 
     rank: Rank
-    policy: TakesWeights
+    policy: WeightsConsumer
     weights: Any
     draw_with: Callable[[Version], None]
 
@@ -60,7 +64,7 @@ class WeightsLoader:
         self._is_closed = False
         self._offer: WeightsOffer | None = None
         self._record: WeightsRecord | None = None
-        self._policy: TakesWeights | None = None
+        self._policy: WeightsConsumer | None = None
         self._draw_with: Callable[[Version], None] = _in_place
         self._prepared: _Prepared | None = None
         self._active: Version | None = None
@@ -127,14 +131,14 @@ class WeightsLoader:
         return offer.version
 
     def serve(
-        self, policy: TakesWeights, *, draw_with: Callable[[Version], None] | None = None
+        self, policy: WeightsConsumer, *, draw_with: Callable[[Version], None] | None = None
     ) -> None:
         """Prepare weights for `policy` from now on, starting with none.
 
         Args:
             policy: Adopts the weights.
             draw_with: Called after adoption to pass the version to a separate sampler. May be
-                slow, and may raise WeightsDoNotFit or WeightsNotTaken.
+                slow, and may raise WeightsDoNotFit or WeightsRejected.
         """
         with self._lock:
             self._policy, self._prepared = policy, None
@@ -159,7 +163,7 @@ class WeightsLoader:
         except WeightsDoNotFit as misfit:
             self._refuse(ready.rank, misfit)
             return False
-        except WeightsNotTaken as failure:
+        except WeightsRejected as failure:
             self._miss(ready.rank, failure)
             return False
         with self._lock:
@@ -247,7 +251,7 @@ class WeightsLoader:
             parameters=told,
         )
 
-    def _miss(self, rank: Rank, failure: WeightsNotTaken) -> None:
+    def _miss(self, rank: Rank, failure: WeightsRejected) -> None:
         """Schedule a retry of a version; emit one event per version."""
         is_new = self._missed is None or self._missed[0] != rank
         self._wait_seconds = (

@@ -39,7 +39,7 @@ class WorkerRuntime:
     """Runtime of one worker: create it first and call `begin` last.
 
     Shutdown has three steps, so that a wrapper can release resources that its loops wait for:
-    `ask_to_end`, `wait_for_loops`, `close`. Only `wait_for_loops` waits, for a limited time.
+    `begin_shutdown`, `wait_for_loops`, `close`. Only `wait_for_loops` waits, for a limited time.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class WorkerRuntime:
         """Return the end of the worker's log, or of the log of the env process that runs `slot`."""
         return read_log(self.settings.fleet, worker=self.settings.index, slot=slot, lines=lines)
 
-    def ask_to_end(self) -> None:
+    def begin_shutdown(self) -> None:
         """Stop all loops after their current turn, and end the waits that this class knows."""
         for loop in self._loops.values():
             loop.stop()
@@ -127,7 +127,7 @@ class WorkerRuntime:
         self.api.close()
         self._log.close()
 
-    def trouble(self, now: float) -> str:
+    def failure_reason(self, now: float) -> str:
         """Return why the worker can no longer do its job; empty if it is healthy."""
         for loop in self._loops.values():
             if loop.is_broken:

@@ -9,7 +9,7 @@ from rest_framework.views import APIView
 
 from rollouts.metrics.queries.layouts import layout_list, layout_row
 from rollouts.metrics.schemas.layouts import MetricLayoutRow, MetricLayouts, SetMetricLayout
-from rollouts.metrics.services.layouts import change_layout, delete_layout, keep_layout
+from rollouts.metrics.services.layouts import change_layout, delete_layout, save_layout
 from runs.access.api.identity import caller_of, identity_of
 from runs.access.api.permissions import LayoutEditors, Readers
 from runs.access.rules.rights import may_operate
@@ -50,7 +50,7 @@ class LayoutsView(APIView):
 
         Shared layouts require the operator role.
         """
-        row = keep_layout(
+        row = save_layout(
             run=run_named(run),
             wanted=read(request, SetMetricLayout),
             actor=identity_of(request),

@@ -21,7 +21,7 @@ from rollouts.metrics.queries.metrics import (
     metrics,
     samples_of,
 )
-from rollouts.metrics.queries.series import AXES, TIMES, Asked
+from rollouts.metrics.queries.series import AXES, TIMES, SeriesRange
 from rollouts.metrics.rules.series import X_AT_MOST
 from rollouts.metrics.schemas.metric_context import MetricContext
 from rollouts.metrics.schemas.metrics import (
@@ -277,7 +277,7 @@ def _lines(request: Request, runs: list[str]) -> HttpResponse:
     return bodies.answer(MetricLines(x=asked.axis, lines=lines))  # type: ignore[arg-type]
 
 
-def _asked(request: Request) -> Asked:
+def _asked(request: Request) -> SeriesRange:
     axis = request.query_params.get("x", "step")
     if axis not in AXES:
         raise bodies.InvalidBody("x", f"must be one of {', '.join(AXES)}")
@@ -291,7 +291,9 @@ def _asked(request: Request) -> Asked:
     points = bodies.whole_number(
         request, "points", default=1000, at_least=1, at_most=POINTS_AT_MOST
     )
-    return Asked(axis=axis, first=math.ceil(first), last=math.floor(last), at_most=points or 1)
+    return SeriesRange(
+        axis=axis, first=math.ceil(first), last=math.floor(last), at_most=points or 1
+    )
 
 
 def _place(request: Request, name: str, *, unit: int, least: int, default: int) -> float:

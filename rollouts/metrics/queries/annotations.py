@@ -44,7 +44,7 @@ class AnnotationNotFound(NotFound):
     """The run has no such annotation."""
 
 
-class Place(NamedTuple):
+class AxisPosition(NamedTuple):
     """Position of a time on the axes other than time; None before the first measurement."""
 
     step: int | None
@@ -61,7 +61,7 @@ def annotations(run_id: int, *, asker: str) -> Annotations:
     names = token_names(row.created_by for row in rows)
     found = RunEvent.objects.filter(run_id=run_id, kind__in=SHOWN_EVENTS).order_by("-pk")
     events = list(found[:EVENTS_AT_MOST])[::-1]
-    places = places_of(run_id, [event.at for event in events])
+    places = axis_positions(run_id, [event.at for event in events])
     return Annotations(
         results=[annotation_row(row, names=names, asker=asker) for row in rows],
         next=None,
@@ -93,11 +93,11 @@ def annotation_row(row: Annotation, *, names: dict[str, str], asker: str) -> Ann
     )
 
 
-def places_of(run_id: int, moments: Sequence[datetime]) -> list[Place]:
+def axis_positions(run_id: int, moments: Sequence[datetime]) -> list[AxisPosition]:
     """Return the positions of times on a run's charts, from the last measurement before each."""
     series_id = _reference(run_id)
     if series_id is None or not moments:
-        return [Place(None, None) for _ in moments]
+        return [AxisPosition(None, None) for _ in moments]
     micros = [(at - EPOCH) // timedelta(microseconds=1) for at in moments]
     asked = {"series": series_id, "at": list(moments), "micros": micros}
     with database.cursor() as cursor:
@@ -113,12 +113,12 @@ def _reference(run_id: int) -> int | None:
     return found or series.order_by("-chunks", "pk").values_list("pk", flat=True).first()
 
 
-def _place(row: tuple[Any, ...], micros: int) -> Place:
+def _place(row: tuple[Any, ...], micros: int) -> AxisPosition:
     step, amount, *packed = row
     if step is not None:
-        return Place(step, amount)
+        return AxisPosition(step, amount)
     if packed[0] is None:
-        return Place(None, None)
+        return AxisPosition(None, None)
     times, steps, amounts = (np.frombuffer(raw, ">i8") for raw in packed)
     index = int(np.flatnonzero(times <= micros)[-1])
-    return Place(int(steps[index]), int(amounts[index]))
+    return AxisPosition(int(steps[index]), int(amounts[index]))

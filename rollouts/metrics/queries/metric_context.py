@@ -10,7 +10,7 @@ from buffer.batches.queries.batches_around import batches_around
 from buffer.items.models.items import Batch
 from rollouts.metrics.models.metrics import MetricSeries
 from rollouts.metrics.queries.metrics import NoSuchMetric
-from rollouts.metrics.queries.series import Asked, as_kept
+from rollouts.metrics.queries.series import SeriesRange, in_stored_units
 from rollouts.metrics.schemas.metric_context import ContextBatch, ContextVersion, MetricContext
 from runs.lifecycle.models.runs import PolicyVersion, Run
 from web import database
@@ -31,7 +31,7 @@ _TAIL: Final = """SELECT m.at, m.step, m.amount FROM rollouts_metricsample m
     ORDER BY m.id {order} LIMIT 1"""
 
 
-def moment(run: Run, name: str, asked: Asked) -> MetricContext:
+def moment(run: Run, name: str, asked: SeriesRange) -> MetricContext:
     """Return the context of a run while some samples of a metric arrived.
 
     Args:
@@ -42,7 +42,7 @@ def moment(run: Run, name: str, asked: Asked) -> MetricContext:
     Raises:
         NoSuchMetric: If the range contains no sample.
     """
-    found = _samples(run, name, as_kept(asked, run.pk))
+    found = _samples(run, name, in_stored_units(asked, run.pk))
     if not found:
         raise NoSuchMetric(f"the run has no sample of {name!r} in this range")
     last = max(found)
@@ -76,7 +76,7 @@ class _At(NamedTuple):
     amount: int
 
 
-def _samples(run: Run, name: str, asked: Asked) -> list[_At]:
+def _samples(run: Run, name: str, asked: SeriesRange) -> list[_At]:
     """Return the first and the last samples of the range by arrival, or none."""
     series = MetricSeries.objects.filter(run=run, name=name).values_list("pk", flat=True).first()
     packed, place = _COLUMNS[asked.axis]
@@ -95,7 +95,7 @@ def _samples(run: Run, name: str, asked: Asked) -> list[_At]:
     return [*_packed(chunks, asked), *(_At(*tail) for tail in tails if tail)]
 
 
-def _packed(chunks: list[Any], asked: Asked) -> Iterator[_At]:
+def _packed(chunks: list[Any], asked: SeriesRange) -> Iterator[_At]:
     for chunk in chunks:
         places, *columns = (np.frombuffer(raw, ">i8") for raw in chunk)
         inside = (places >= asked.first) & (places <= asked.last)

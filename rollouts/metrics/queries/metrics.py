@@ -12,10 +12,10 @@ from rollouts.metrics.models.metrics import MetricSample, MetricSeries
 from rollouts.metrics.rules.figures import written
 from rollouts.metrics.rules.series import CHUNK_SAMPLES
 from rollouts.metrics.schemas.metrics import (
+    MetricChanges,
     MetricKey,
     MetricKeys,
     MetricNames,
-    MetricNews,
     MetricRow,
     Metrics,
     MetricSamples,
@@ -94,11 +94,11 @@ def metrics(
     )
 
 
-def metric_part(run_id: int) -> MetricNews:
+def metric_part(run_id: int) -> MetricChanges:
     """Return the number of names of a run and the newest sample id, to detect changes."""
     newest = MetricSample.objects.filter(run_id=run_id).aggregate(Max("id"))["id__max"]
     keys = MetricSeries.objects.filter(run_id=run_id).count()
-    return MetricNews(keys=keys, newest=newest or 0)
+    return MetricChanges(keys=keys, newest=newest or 0)
 
 
 def metric_keys(

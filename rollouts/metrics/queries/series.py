@@ -61,7 +61,7 @@ _READ: Final = """
     ) t"""
 
 
-class Asked(NamedTuple):
+class SeriesRange(NamedTuple):
     """Range and resolution of a chart."""
 
     axis: str
@@ -74,7 +74,7 @@ class Asked(NamedTuple):
 
 
 def lines(
-    run_ids: Sequence[tuple[str, int]], names: Sequence[str], asked: Asked
+    run_ids: Sequence[tuple[str, int]], names: Sequence[str], asked: SeriesRange
 ) -> list[MetricLine]:
     """Return a line for each run and each name; an empty one for a run without such samples.
 
@@ -96,7 +96,7 @@ def lines(
     ]
 
 
-def blocks_of_series(series_ids: Sequence[int], asked: Asked) -> dict[int, Blocks]:
+def blocks_of_series(series_ids: Sequence[int], asked: SeriesRange) -> dict[int, Blocks]:
     """Return blocks by series in a range of a stored axis (not `elapsed`), in order of arrival.
 
     Series without samples in the range have no blocks.
@@ -104,7 +104,7 @@ def blocks_of_series(series_ids: Sequence[int], asked: Asked) -> dict[int, Block
     return _blocks_of(dict.fromkeys(series_ids, 0), asked)
 
 
-def as_kept(asked: Asked, run_id: int) -> Asked:
+def in_stored_units(asked: SeriesRange, run_id: int) -> SeriesRange:
     """Return the same range in stored units: `elapsed` is converted to times."""
     if asked.axis != "elapsed":
         return asked
@@ -118,7 +118,7 @@ def _begins(run_ids: Sequence[int]) -> dict[int, int]:
     return {pk: (at - EPOCH) // timedelta(microseconds=1) for pk, at in rows}
 
 
-def _blocks_of(origins: dict[int, int], asked: Asked) -> dict[int, Blocks]:
+def _blocks_of(origins: dict[int, int], asked: SeriesRange) -> dict[int, Blocks]:
     """Return the blocks in the range by series, in order of arrival, relative to its origin."""
     if not origins:
         return {}
@@ -146,12 +146,12 @@ def _blocks_of(origins: dict[int, int], asked: Asked) -> dict[int, Blocks]:
     return blocks
 
 
-def _shifted(asked: Asked, origin: int) -> Asked:
+def _shifted(asked: SeriesRange, origin: int) -> SeriesRange:
     first, last = max(asked.first + origin, -X_AT_MOST), min(asked.last + origin, X_AT_MOST)
     return asked._replace(first=first, last=last)
 
 
-def _parts(found: Iterable[bytes | None], asked: Asked) -> Iterable[Blocks]:
+def _parts(found: Iterable[bytes | None], asked: SeriesRange) -> Iterable[Blocks]:
     blocks, *columns = (raw or b"" for raw in found)
     yield np.frombuffer(blocks, BLOCK)
     for places, numbers in (columns[:2], columns[2:]):
@@ -160,7 +160,7 @@ def _parts(found: Iterable[bytes | None], asked: Asked) -> Iterable[Blocks]:
         yield blocks_of(x[inside], np.frombuffer(numbers, ">f8").astype(np.float64)[inside])
 
 
-def drawn(run: str, name: str, found: Blocks, asked: Asked) -> MetricLine:
+def drawn(run: str, name: str, found: Blocks, asked: SeriesRange) -> MetricLine:
     """Return blocks of a series as a line of a chart."""
     blocks, width = condensed(found, at_most=asked.at_most)
     unit = 1e6 if asked.axis in TIMES else 1.0

@@ -47,7 +47,7 @@ class Metrics(Page[MetricRow], frozen=True, kw_only=True):
     """Stored values, newest first."""
 
 
-class MetricNews(Struct, frozen=True, kw_only=True):
+class MetricChanges(Struct, frozen=True, kw_only=True):
     """Number of metric names of a run and the id of the newest sample, to detect changes."""
 
     keys: int

@@ -5,7 +5,7 @@ from datetime import datetime
 from django.db import transaction
 
 from rollouts.metrics.models.annotations import Annotation
-from rollouts.metrics.queries.annotations import AnnotationNotFound, places_of
+from rollouts.metrics.queries.annotations import AnnotationNotFound, axis_positions
 from rollouts.metrics.schemas.annotations import NewAnnotation
 from runs.events.services import ACTOR_LENGTH, record_event
 from web.rules.errors import Forbidden, InvalidField
@@ -33,7 +33,7 @@ def annotate(*, run_id: int, wanted: NewAnnotation, actor: str, now: datetime) -
         raise InvalidAnnotation("at", "must have a UTC offset, for example 2026-03-01T12:00:00Z")
     if at > now:
         raise InvalidAnnotation("at", "must not be in the future")
-    (place,) = places_of(run_id, [at])
+    (place,) = axis_positions(run_id, [at])
     row = Annotation.objects.create(
         run_id=run_id,
         text=wanted.text.strip(),

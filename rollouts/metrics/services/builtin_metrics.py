@@ -9,8 +9,8 @@ from datetime import datetime
 
 from buffer.batches.queries.flows import (
     BatchFlow,
+    FlowCursor,
     GroupFlow,
-    Place,
     batch_flow,
     cut_flow,
     group_flow,
@@ -27,7 +27,7 @@ Found = Mapping[str, float | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class RunChanges:
     """Changes of a run since the last measurement."""
 
     run: Run
@@ -35,16 +35,16 @@ class Look:
     counts: Mapping[str, int]
     """Present values; those of `before` are the last measured ones."""
     groups: GroupFlow
-    digested: tuple[Place, float | None]
+    digested: tuple[FlowCursor, float | None]
     """Id of the last digested group, and the share of truncated sequences."""
     batches: BatchFlow
     episodes: EpisodeFlow
 
     @classmethod
-    def at(cls, run: Run, before: MeasureCursor, counts: Mapping[str, int]) -> "Look":
+    def at(cls, run: Run, before: MeasureCursor, counts: Mapping[str, int]) -> "RunChanges":
         """Read the changes of a run."""
-        group = Place(before.group_written_in, before.group)
-        digest = Place(before.digest_written_in, before.digest)
+        group = FlowCursor(before.group_written_in, before.group)
+        digest = FlowCursor(before.digest_written_in, before.digest)
         return cls(
             run=run,
             before=before,
@@ -62,7 +62,7 @@ class Look:
         return min((at for at in times if at is not None), default=None)
 
 
-def levels(look: Look) -> Found:
+def levels(look: RunChanges) -> Found:
     """Return instantaneous values, and values over all new data regardless of the interval."""
     rule = pause_rule(look.run)
     staleness = look.batches.staleness
@@ -84,7 +84,7 @@ def _of_episodes(episodes: EpisodeFlow) -> Found:
     }
 
 
-def _of_groups(look: Look) -> Found:
+def _of_groups(look: RunChanges) -> Found:
     groups, episodes = look.groups, look.episodes
     # A worker of a language run reports the length of answers; for others, prompts count too.
     tells = look.run.kind == RunKind.LANGUAGE
@@ -104,7 +104,7 @@ def _rewards(mean: float | None, percentiles: Sequence[float] | None) -> Found:
     return {"reward/mean": mean, **dict(zip(names, percentiles or (), strict=False))}
 
 
-def rates(look: Look, *, amount: int, seconds: float) -> dict[str, float]:
+def rates(look: RunChanges, *, amount: int, seconds: float) -> dict[str, float]:
     """Return the rates at which data arrived and was served.
 
     Args:

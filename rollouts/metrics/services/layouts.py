@@ -18,7 +18,7 @@ from runs.saved.rules import Access, InvalidSavedObject, NotAllowedToChange, che
 
 
 @transaction.atomic
-def keep_layout(
+def save_layout(
     *, run: Run, wanted: SetMetricLayout, actor: str, may_operate: bool, now: datetime
 ) -> SavedObject:
     """Save a layout under a name: for the user, for a run or for a tag.

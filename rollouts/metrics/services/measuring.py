@@ -19,7 +19,7 @@ from rollouts.metrics.models.metrics import MeasureCursor
 from rollouts.metrics.queries.flows import counts_of, has_moved, runs_to_measure
 from rollouts.metrics.rules.measures import began_at
 from rollouts.metrics.services.amounts import advance_amount
-from rollouts.metrics.services.builtin_metrics import Found, Look, levels, rates, waits
+from rollouts.metrics.services.builtin_metrics import Found, RunChanges, levels, rates, waits
 from rollouts.metrics.services.metrics import OWN_PREFIX, Figure, InvalidMetrics, store_figures
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.versions import version_in_force
@@ -60,7 +60,7 @@ def measure_run(*, run_id: int, now: datetime) -> bool:
     is_quiet = not has_moved(cursor, counts)
     if is_quiet and cursor.was_quiet:
         return False
-    look = Look.at(run, cursor, counts)
+    look = RunChanges.at(run, cursor, counts)
     found = [levels(look)]
     # Last, because other writers of this run's metrics wait from here on.
     amount = advance_amount(run_id)
@@ -79,7 +79,7 @@ def _claimed(run_id: int, *, now: datetime) -> MeasureCursor | None:
     return rows.filter(is_due, run_id=run_id).first()
 
 
-def _since_before(look: Look, before: datetime, *, amount: int, now: datetime) -> list[Found]:
+def _since_before(look: RunChanges, before: datetime, *, amount: int, now: datetime) -> list[Found]:
     """Return the metrics that need two measurements."""
     was_quiet = look.before.was_quiet
     since = began_at(before, was_quiet=was_quiet, first_at=look.first_at, now=now, usual=PERIOD)
@@ -107,7 +107,7 @@ def _store(run: Run, found: Iterable[Found], *, now: datetime) -> None:
 
 
 def _move_on(
-    look: Look, found: Iterable[Found], *, amount: int, was_quiet: bool, now: datetime
+    look: RunChanges, found: Iterable[Found], *, amount: int, was_quiet: bool, now: datetime
 ) -> None:
     cursor = look.before
     for name, figure in _LISTED.items():

@@ -6,7 +6,7 @@ from typing import Final
 from django.db.models import Max
 
 from runs.access.queries.audit import audit
-from runs.access.schemas import AuditNews, AuditRow
+from runs.access.schemas import AuditRow, RecentAudit
 from runs.events.models import RunEvent
 
 LATELY_ROWS: Final = 6
@@ -22,7 +22,7 @@ class AuditReader:
         self._newest: int | None = None
         self._recent: list[AuditRow] = []
 
-    def read(self) -> AuditNews:
+    def read(self) -> RecentAudit:
         """Return the newest row's id, and the newest rows of people and tokens."""
         with self._lock:
             newest = RunEvent.objects.aggregate(Max("id"))["id__max"] or 0
@@ -33,7 +33,7 @@ class AuditReader:
                 known |= {row.id: row for row in self._further(self._newest - OVERLAP_IDS)}
                 self._recent = [known[row_id] for row_id in sorted(known, reverse=True)]
             self._newest, self._recent = newest, self._recent[:LATELY_ROWS]
-            return AuditNews(newest=newest, recent=self._recent)
+            return RecentAudit(newest=newest, recent=self._recent)
 
     @staticmethod
     def _further(after: int) -> list[AuditRow]:

@@ -9,7 +9,7 @@ from web.rules.visible_text import visible
 _SUBJECT_LENGTH = 180
 
 
-def letter(told: AlertMessage, *, delivery: int, place: str) -> AlertEmail:
+def email_message(told: AlertMessage, *, delivery: int, place: str) -> AlertEmail:
     """Return the email message of an alert's change; messages of one alert form one thread.
 
     Args:

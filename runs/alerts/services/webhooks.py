@@ -23,7 +23,7 @@ from runs.alerts.rules import webhooks as rules
 from runs.alerts.rules.alerts import AlertState
 from runs.alerts.schemas.alerts import AlertMessage, AlertRow
 from runs.alerts.services import mailing, posting
-from runs.alerts.services.alert_mail import letter
+from runs.alerts.services.alert_mail import email_message
 from runs.events.services import record_event
 from web.rules.errors import NotFound, TooManyRequests
 
@@ -231,7 +231,7 @@ def _mail(delivery: AlertDelivery, channel: Channel) -> None:
     told = msgspec.json.decode(delivery.body, type=AlertMessage)
     mailing.mail(
         channel.address.removeprefix(MAIL),
-        letter(told, delivery=delivery.pk, place=settings.ROLLDECK_DEPLOYMENT),
+        email_message(told, delivery=delivery.pk, place=settings.ROLLDECK_DEPLOYMENT),
     )
 
 

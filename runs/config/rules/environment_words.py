@@ -6,7 +6,7 @@ from typing import Any
 LONGEST_WORD = 220
 
 
-def words_of(names: Iterable[str]) -> list[str]:
+def search_terms(names: Iterable[str]) -> list[str]:
     """Return the names in lower case, each with and without the part before its colon."""
     whole = {name.lower() for name in names if name}
     parts = {name.rpartition(":")[2] for name in whole}

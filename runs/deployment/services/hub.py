@@ -37,13 +37,13 @@ class Watched:
         self.topic = topic
         self.rule = rule_of(topic.name)
         self.sockets: set[Socket] = set()
-        self.nudged = asyncio.Event()
+        self.changed = asyncio.Event()
         self.names: set[str] = set()
         self.commits: dict[str, float] = {}
         self.look_at_all = True
         self.task: asyncio.Task[None] | None = None
 
-    def nudge(self, names: set[str] | None, committed_at: float | None = None) -> None:
+    def mark_changed(self, names: set[str] | None, committed_at: float | None = None) -> None:
         """Record the parts to read (None: all) and their commit time, and wake the task."""
         if names is None:
             self.look_at_all = True
@@ -51,12 +51,12 @@ class Watched:
             self.names |= names
         if committed_at is not None:
             self.commits.update(dict.fromkeys(names or {ANY}, committed_at))
-        self.nudged.set()
+        self.changed.set()
 
-    def hears(self, nudge: ChangeNotice) -> bool:
+    def hears(self, notice: ChangeNotice) -> bool:
         """Return whether a notice concerns a deployment topic."""
         heard = self.rule.hears if self.rule else frozenset()
-        return heard is None or not heard.isdisjoint(nudge.parts)
+        return heard is None or not heard.isdisjoint(notice.parts)
 
     @property
     def is_asleep(self) -> bool:
@@ -66,7 +66,7 @@ class Watched:
         key = self.topic.name
         return not any(one.visible or one.sequences.get(key) is None for one in self.sockets)
 
-    def taken_names(self) -> tuple[set[str] | None, dict[str, float]]:
+    def pop_names(self) -> tuple[set[str] | None, dict[str, float]]:
         """Return and clear the parts to read and their commit times."""
         names, commits = None if self.look_at_all else self.names, self.commits
         self.look_at_all, self.names, self.commits = False, set(), {}
@@ -103,7 +103,7 @@ class Hub:
         watched = self._watched.get(name)
         if watched is not None and socket in watched.sockets:
             socket.sequences[name] = None
-            watched.nudge(set())
+            watched.mark_changed(set())
 
     def unsubscribe(self, socket: Socket, name: str) -> None:
         """Stop sending the topic to `socket`; topics without watchers are not read."""
@@ -132,19 +132,19 @@ class Hub:
             for name in list(socket.sequences):
                 self.resync(socket, name)
 
-    def _on_notice(self, nudge: ChangeNotice | None) -> None:
+    def _on_notice(self, notice: ChangeNotice | None) -> None:
         # Called in the subscriber's thread; the loop may have closed in between.
         try:
-            self._loop.call_soon_threadsafe(self._on_change_notice, nudge)
+            self._loop.call_soon_threadsafe(self._on_change_notice, notice)
         except RuntimeError:
             self._subscriber.remove(self._on_notice)
 
-    def _on_change_notice(self, nudge: ChangeNotice | None) -> None:
+    def _on_change_notice(self, notice: ChangeNotice | None) -> None:
         for watched in self._watched.values():
-            if nudge is None or watched.hears(nudge):
-                watched.nudge(None, nudge.committed_at if nudge else None)
-            elif watched.topic.run_id == nudge.run:
-                watched.nudge(set(nudge.parts), nudge.committed_at)
+            if notice is None or watched.hears(notice):
+                watched.mark_changed(None, notice.committed_at if notice else None)
+            elif watched.topic.run_id == notice.run:
+                watched.mark_changed(set(notice.parts), notice.committed_at)
 
     async def _tend(self, watched: Watched) -> None:
         """Read, send and sleep, until no page watches the topic."""
@@ -157,18 +157,18 @@ class Hub:
                 watched.look_at_all = True
             if watched.look_at_all:
                 looked_at_all = began
-            watched.nudged.clear()
+            watched.changed.clear()
             await self._refresh(watched)
             # Limits the frame rate; after a slow read the pause is at least half as long.
             await asyncio.sleep(max(began + rest - self._loop.time(), rest / 2))
-            if not watched.nudged.is_set():
+            if not watched.changed.is_set():
                 await self._wait_for_notice(watched, due_at=looked_at_all + look_seconds)
 
     async def _wait_for_notice(self, watched: Watched, *, due_at: float) -> None:
         """Wait for a notice of the topic, at most until the next poll."""
         try:
             async with asyncio.timeout_at(due_at):
-                await watched.nudged.wait()
+                await watched.changed.wait()
         except TimeoutError:
             watched.look_at_all = True
         else:
@@ -178,7 +178,7 @@ class Hub:
         if watched.is_asleep:
             watched.look_at_all = True
             return
-        names, commits = watched.taken_names()
+        names, commits = watched.pop_names()
         try:
             look = database_sync_to_async(watched.topic.look, thread_sensitive=False)
             change = await look(names)
@@ -194,7 +194,7 @@ class Hub:
         self._send_snapshots(watched)
         if watched.topic.late:
             late, watched.topic.late = watched.topic.late, set()
-            watched.nudge(late)
+            watched.mark_changed(late)
 
     def _send_deltas(self, watched: Watched, change: Change) -> None:
         topic, at = watched.topic, self._now()

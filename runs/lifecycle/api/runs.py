@@ -24,13 +24,13 @@ from runs.lifecycle.queries.runs import (
 )
 from runs.lifecycle.rules.lifecycle import RunVerb
 from runs.lifecycle.schemas.runs import (
-    Ask,
     ChangeRun,
     EnvironmentList,
     EventList,
     Preset,
     RunConfigSchema,
     RunDetail,
+    StatusChange,
 )
 from runs.lifecycle.services.lifecycle import ask
 from runs.lifecycle.services.run_settings import change_settings
@@ -83,7 +83,7 @@ class RunView(APIView):
         return answer(run_detail(changed))
 
 
-class AskView(APIView):
+class StatusChangeView(APIView):
     """A status change of a run; each verb has its own route."""
 
     permission_classes = [Operators]
@@ -91,7 +91,7 @@ class AskView(APIView):
 
     def post(self, request: Request, run: str) -> HttpResponse:
         """Apply the verb to the run."""
-        wanted = read(request, Ask)
+        wanted = read(request, StatusChange)
         moved: Run = ask(
             run_id=run_named(run).pk,
             verb=self.verb,
@@ -112,16 +112,16 @@ SUMMARIES = {
 }
 
 
-def ask_view(verb: RunVerb) -> type[AskView]:
+def status_change_view(verb: RunVerb) -> type[StatusChangeView]:
     """Return the view for `verb`, with its OpenAPI description."""
     summary, description = SUMMARIES[verb]
 
-    class VerbView(AskView):
+    class VerbView(StatusChangeView):
         @extend_schema(
             operation_id=f"runs_{verb}",
             summary=summary,
             description=description,
-            request=Ask,
+            request=StatusChange,
             responses={200: RunDetail, **problems(409)},
             tags=["runs"],
         )

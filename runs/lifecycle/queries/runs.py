@@ -12,7 +12,7 @@ from django.db import connection
 from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Environment, PolicyVersion, Run, Trainer
 from runs.lifecycle.queries.summaries import summary_fields
-from runs.lifecycle.rules.registration import is_heard
+from runs.lifecycle.rules.registration import was_seen_recently
 from runs.lifecycle.schemas.runs import (
     EnvironmentRow,
     Event,
@@ -157,7 +157,7 @@ def environment_row(row: Environment, *, now: datetime) -> EnvironmentRow:
     """Return an environment for the API; one without recent calls is not connected."""
     fields = {f: getattr(row, f) for f in EnvironmentRow.__struct_fields__}
     refused = msgspec.convert(row.refused or {}, dict[str, RefusedPushes])
-    connected = row.connected and is_heard(row.last_seen_at, now=now)
+    connected = row.connected and was_seen_recently(row.last_seen_at, now=now)
     return EnvironmentRow(**fields | {"refused": refused, "connected": connected})
 
 

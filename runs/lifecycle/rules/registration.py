@@ -10,7 +10,7 @@ SILENT_AFTER: Final = timedelta(minutes=2)
 """An environment without a call for this long counts as disconnected until its next call."""
 
 
-def is_heard(last_seen_at: datetime, *, now: datetime) -> bool:
+def was_seen_recently(last_seen_at: datetime, *, now: datetime) -> bool:
     """Return whether an environment has made a call within :data:`SILENT_AFTER`."""
     return now - last_seen_at <= SILENT_AFTER
 

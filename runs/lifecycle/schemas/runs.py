@@ -116,7 +116,7 @@ class ChangeRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Reason, recorded in the run's history."""
 
 
-class Ask(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class StatusChange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Reason of a status change."""
 
     reason: Reason = ""

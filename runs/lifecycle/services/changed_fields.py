@@ -23,7 +23,7 @@ def set_fields(row: Model, wanted: Mapping[str, Any]) -> Changes:
     return changes
 
 
-def in_words(changes: Changes) -> str:
+def describe_changes(changes: Changes) -> str:
     """Return changes as one line, by name: ``connected True → False, weight 1.0 → 2.0``."""
     return ", ".join(
         f"{name} {change['before']} → {change['after']}" for name, change in sorted(changes.items())

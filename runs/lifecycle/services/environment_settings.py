@@ -7,7 +7,7 @@ from django.db import transaction
 
 from runs.events.services import record_event
 from runs.lifecycle.models.runs import Environment
-from runs.lifecycle.services.changed_fields import in_words, set_fields
+from runs.lifecycle.services.changed_fields import describe_changes, set_fields
 from web.live.announcements import announce
 from web.rules.errors import NotFound
 
@@ -49,7 +49,7 @@ def change_environment(
     record_event(
         run_id=run_id,
         kind="environment_changed",
-        message=f"{found.wandb_name}: {in_words(changed)}",
+        message=f"{found.wandb_name}: {describe_changes(changed)}",
         actor=actor,
         reason=reason,
         details={"env_id": env_id, **changed},

@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
 from runs.config.rules import run_config
-from runs.config.rules.environment_words import names_in, words_of
+from runs.config.rules.environment_words import names_in, search_terms
 from runs.config.rules.language_config import LanguageConfig
 from runs.config.rules.run_config import RunConfig
 from runs.config.services.run_configs import configured
@@ -143,7 +143,7 @@ def _fields_of(config: RunConfig) -> dict[str, Any]:
     written = run_config.to_builtins(config)
     return {
         "config": written,
-        "environment_words": words_of(names_in(written)),
+        "environment_words": search_terms(names_in(written)),
         "batch_size": config.buffer.batch_size,
         "max_staleness": config.buffer.max_staleness,
         "off_policy_tolerance": config.buffer.off_policy_tolerance,

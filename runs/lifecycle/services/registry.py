@@ -8,12 +8,17 @@ from typing import Any, Final
 from django.db import IntegrityError, transaction
 
 from runs.access.models.tokens import ApiToken
-from runs.config.rules.environment_words import words_of
+from runs.config.rules.environment_words import search_terms
 from runs.events.services import record_event
 from runs.lifecycle.models.runs import Environment, Run, RunKind, Trainer
 from runs.lifecycle.queries.runs import RunNotFound
 from runs.lifecycle.rules.lifecycle import TERMINAL, RunStatus
-from runs.lifecycle.rules.registration import SEEN_EVERY, Registration, is_heard, opens_epoch
+from runs.lifecycle.rules.registration import (
+    SEEN_EVERY,
+    Registration,
+    opens_epoch,
+    was_seen_recently,
+)
 from runs.lifecycle.rules.versions import NO_POLICY_STEP
 from runs.lifecycle.services.lifecycle import DEFAULT_RUN_NAME, move
 from web.live.announcements import announce
@@ -197,7 +202,7 @@ def register_environment(
         registered_at=now,
         last_seen_at=now,
     )
-    known = sorted({*run.environment_words, *words_of([desired_name, spec])})
+    known = sorted({*run.environment_words, *search_terms([desired_name, spec])})
     if known != run.environment_words:
         Run.objects.filter(pk=run.pk).update(environment_words=known)
     record_event(
@@ -219,7 +224,7 @@ def renew_environments_seen(*, run_id: int, env_ids: Iterable[int], now: datetim
         stale = rows.filter(last_seen_at__lt=now - SEEN_EVERY).select_for_update(skip_locked=True)
         found = list(stale.values_list("pk", "last_seen_at"))
         Environment.objects.filter(pk__in=[pk for pk, _ in found]).update(last_seen_at=now)
-    if any(not is_heard(seen_at, now=now) for _, seen_at in found):
+    if any(not was_seen_recently(seen_at, now=now) for _, seen_at in found):
         announce(run_id, "run")
 
 

@@ -9,7 +9,7 @@ from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.queries.runs import RunNotFound
 from runs.lifecycle.rules.lifecycle import TERMINAL
-from runs.lifecycle.services.changed_fields import in_words, set_fields
+from runs.lifecycle.services.changed_fields import describe_changes, set_fields
 from runs.lifecycle.services.registry import RunIsOver
 from web.live.announcements import announce
 from web.rules.errors import Conflict
@@ -77,7 +77,7 @@ def change_settings(
     record_event(
         run_id=run.pk,
         kind="settings_changed",
-        message=in_words(changed),
+        message=describe_changes(changed),
         actor=actor,
         reason=reason,
         details=changed,

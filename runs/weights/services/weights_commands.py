@@ -18,10 +18,10 @@ from web.live.announcements import announce
 from web.rules.errors import Conflict
 
 
-class VersionNotKept(Conflict):
+class VersionEvicted(Conflict):
     """The file of the version has been evicted."""
 
-    code = "version_not_kept"
+    code = "version_evicted"
     title = "Its file is gone"
     field = "step"
 
@@ -55,7 +55,7 @@ def pin_weights(
         RunIsOver: If it is completed, stopped or failed.
         NoFleet: If the run has no fleet.
         NoWeights: If the version was never published in this epoch.
-        VersionNotKept: If its file has been evicted.
+        VersionEvicted: If its file has been evicted.
         CannotGoBack: If it is older than the version in use by a language run.
     """
     run = _steerable(run_id)
@@ -127,7 +127,7 @@ def _check_kept(run: Run, version: PolicyVersion) -> None:
     # The trainer keeps as many files in the directory as the platform would.
     newer = PolicyVersion.objects.filter(run=run, pk__gt=version.pk)
     if not weights_directory(run) or newer.count() >= KEPT_FILES:
-        raise VersionNotKept(
+        raise VersionEvicted(
             f"the file of version {version.step} has been evicted; the newest {KEPT_FILES} are kept"
         )
 

@@ -16,7 +16,7 @@ from rolldeck.trainer import Trainer
 from rollouts.fleet.engine.building import build
 from rollouts.fleet.engine.checkpoints import load
 from rollouts.fleet.groups.batches import RolloutGroup
-from rollouts.fleet.groups.environments import Wanted
+from rollouts.fleet.groups.environments import RolloutRequest
 from rollouts.fleet.groups.group_statistics import split_by_variance
 from rollouts.fleet.groups.policy_context import PolicyContext
 from rollouts.fleet.groups.task_environment import TaskEnvironment
@@ -92,7 +92,7 @@ class Fleet(threading.Thread):
         first = 1000 * step
         while len(kept) < PROMPTS // 2:
             numbers = range(first, first := first + PROMPTS)
-            wanted = Wanted(
+            wanted = RolloutRequest(
                 numbers=numbers, generations=ANSWERS, mode="train", problem_seed=0, seed=first
             )
             groups = self._environment.sample(self._policy, wanted).groups

@@ -62,7 +62,7 @@ def test_asking_a_run_to_start_reaches_the_reconciler_through_the_broker(
     assert trouble(run).startswith("no Ray cluster at 127.0.0.1:1")
 
 
-def test_the_periodic_job_finds_a_run_whose_nudge_was_lost(job_worker: Path) -> None:
+def test_the_periodic_job_finds_a_run_whose_notice_was_lost(job_worker: Path) -> None:
     run = draft()
     ask(run, RunVerb.START)
     assert within(60, lambda: trouble(run) != "")
@@ -80,7 +80,7 @@ def test_a_dead_broker_neither_fails_nor_delays_a_start(where: str) -> None:
     """In a subprocess, because a Celery app keeps its first broker."""
     script = (
         "import django, time; django.setup(); import rollouts.jobs as jobs; "
-        "began = time.monotonic(); sent = jobs.nudge(1); "
+        "began = time.monotonic(); sent = jobs.queue_reconcile(1); "
         "print(sent, time.monotonic() - began < 10)"
     )
     paths = os.pathsep.join(str(path) for path in (ROOT, ROOT / "platform", ROOT / "client"))

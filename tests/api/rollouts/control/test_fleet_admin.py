@@ -13,7 +13,7 @@ from rolldeck.wire import SlotReport
 from rollouts.control.models.fleets import EnvSlot, LogRequest, Recording
 from rollouts.control.schemas.fleets import RecordingRequest
 from rollouts.control.services import logs
-from rollouts.control.services.logs import ask_for_log
+from rollouts.control.services.logs import request_log
 from rollouts.control.services.recordings import request_recordings, update_recording
 from rollouts.metrics.schemas.metrics import Metric, MetricsPush
 from rollouts.metrics.services.metrics import record_metrics
@@ -47,7 +47,7 @@ def fill(name: str, *, workers: int) -> Run:
 
 
 def answer_log(run: Run, index: int) -> None:
-    asked = ask_for_log(run_id=run.pk, worker=index, slot=None, lines=9, now=NOON)
+    asked = request_log(run_id=run.pk, worker=index, slot=None, lines=9, now=NOON)
     answer = LogLines(lines=["the last words", HOSTILE], node="node-a")
     logs.answer_log(run_id=run.pk, request=asked.request, answer=answer, now=later(1))
 

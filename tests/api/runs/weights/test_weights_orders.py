@@ -136,7 +136,7 @@ def test_what_no_worker_could_fetch_is_not_pinned(run: Run, alice: APIClient) ->
     never, gone = order(alice, "pin", step=99), order(alice, "pin", step=0)
 
     assert (never.status_code, never.json()["code"]) == (404, "no_weights")
-    assert (gone.status_code, gone.json()["code"]) == (409, "version_not_kept")
+    assert (gone.status_code, gone.json()["code"]) == (409, "version_evicted")
     assert not WeightsCommand.objects.exists()
 
 

@@ -150,7 +150,7 @@ def explained(ask: Callable[[], Any]) -> str:
     with connection.execute_wrapper(note):
         ask()
     sql, params = max(statements, key=lambda one: len(one[0]))
-    with group_lists.patience() as cursor:
+    with group_lists.bounded_cursor() as cursor:
         cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, SUMMARY) {sql}", params)
         return "\n".join(line for (line,) in cursor.fetchall())
 

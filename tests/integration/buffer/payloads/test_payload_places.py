@@ -21,8 +21,8 @@ from buffer.items.queries.counts import queued_groups
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.models import Payload, Segment
 from buffer.payloads.services.contents import (
+    PayloadLocation,
     PayloadMissing,
-    Place,
     batch_contents,
     content_head,
     read_contents,
@@ -109,8 +109,10 @@ def test_fragments_lie_where_groups_do(settings: Any) -> None:
     assert all(one.is_intact() for one in read_contents(ItemKind.FRAGMENTS, items))
 
 
-def place_of(row: FragmentChunk) -> Place:
-    return Place(row.codec, row.crc32, row.segment, row.object, row.offset, row.size_bytes)
+def place_of(row: FragmentChunk) -> PayloadLocation:
+    return PayloadLocation(
+        row.codec, row.crc32, row.segment, row.object, row.offset, row.size_bytes
+    )
 
 
 def test_a_dropped_fragment_says_that_nothing_was_kept() -> None:

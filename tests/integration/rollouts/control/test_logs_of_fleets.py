@@ -16,7 +16,7 @@ from rolldeck.operator_requests import LogLines
 from rollouts.control.models.fleets import FleetWorker, LogRequest
 from rollouts.control.queries.fleets import fleet_log
 from rollouts.control.services.launches import record_manager_ended
-from rollouts.control.services.logs import LogNotAsked, NoSuchLog, answer_log, ask_for_log
+from rollouts.control.services.logs import LogNotRequested, NoSuchLog, answer_log, request_log
 from rollouts.fleet.manager.local_fleet import LocalFleet
 from runs.lifecycle.models.runs import Run
 from tests.factories import make_token
@@ -38,7 +38,7 @@ def run(db: None) -> Run:
 
 def ask(run: Run, *, lines: int = 10, seconds: float = 0, **what: Any) -> LogRequest:
     where = {"worker": 0, "slot": None, **what}
-    return ask_for_log(run_id=run.pk, lines=lines, now=later(seconds), **where)
+    return request_log(run_id=run.pk, lines=lines, now=later(seconds), **where)
 
 
 def answer(run: Run, asked: LogRequest, *lines: str, seconds: float = 1) -> None:
@@ -64,7 +64,7 @@ def test_who_wants_more_lines_asks_anew_and_the_old_answer_is_refused(run: Run) 
     second = ask(run, lines=500, seconds=1)
 
     assert first.request != second.request
-    with pytest.raises(LogNotAsked):
+    with pytest.raises(LogNotRequested):
         answer(run, first, "too late")
 
 
@@ -72,7 +72,7 @@ def test_an_answer_counts_once(run: Run) -> None:
     asked = ask(run)
     answer(run, asked, "hello")
 
-    with pytest.raises(LogNotAsked):
+    with pytest.raises(LogNotRequested):
         answer(run, asked, "again")
     assert LogRequest.objects.get().content == ["hello"]
 
@@ -80,7 +80,7 @@ def test_an_answer_counts_once(run: Run) -> None:
 def test_an_answer_to_another_run_is_refused(run: Run) -> None:
     asked, other = ask(run), draft("other")
 
-    with pytest.raises(LogNotAsked):
+    with pytest.raises(LogNotRequested):
         answer(other, asked, "hello")
 
 

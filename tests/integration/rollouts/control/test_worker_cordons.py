@@ -11,7 +11,7 @@ from rollouts.control.models.fleets import FleetWorker
 from rollouts.control.queries.fleets import control_of, fleet_state
 from rollouts.control.queries.pending_commands import LOG_WANTED_FOR
 from rollouts.control.queries.worker_stacks import worker_stacks
-from rollouts.control.services.logs import answer_log, ask_for_log
+from rollouts.control.services.logs import answer_log, request_log
 from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunVerb
@@ -186,6 +186,6 @@ def test_stacks_that_nobody_tells_are_given_up(run: Run) -> None:
 def test_the_log_of_a_worker_and_its_stacks_do_not_answer_for_each_other(run: Run) -> None:
     post("stacks", incarnation="a")
 
-    ask_for_log(run_id=run.pk, worker=0, slot=None, lines=10, now=NOON)
+    request_log(run_id=run.pk, worker=0, slot=None, lines=10, now=NOON)
 
     assert stacks(run)["state"] == "requested"

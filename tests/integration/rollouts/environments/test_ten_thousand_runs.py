@@ -13,7 +13,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from rollouts.control.models.fleets import Fleet
-from rollouts.environments.queries import RUNS_AT_MOST, Asked, known_environments
+from rollouts.environments.queries import RUNS_AT_MOST, EnvironmentFilter, known_environments
 from runs.alerts.models.alerts import Alert
 from runs.alerts.services import conditions
 from runs.lifecycle.models.runs import Environment, Run
@@ -124,7 +124,7 @@ def test_a_look_for_alerts_costs_few_questions_and_little_time(many_runs: None) 
 
 def test_the_environments_of_all_runs_are_a_page_within_the_budget(many_runs: None) -> None:
     def page(**asked: str) -> Any:
-        return known_environments(Asked(**asked), PageRequest(limit=50), now=NOON)
+        return known_environments(EnvironmentFilter(**asked), PageRequest(limit=50), now=NOON)
 
     found = page()
     assert found.examined_runs == RUNS_AT_MOST

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rollouts.environments.services import probes
-from rollouts.fleet.probe.messages import Wanted
+from rollouts.fleet.probe.messages import ProbeRequest
 
 FOREIGN = """
 import os, sys, time
@@ -36,8 +36,8 @@ def odd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     assert "odd_for_trials" not in sys.modules, "this process has imported it"
 
 
-def environment(spec: str, **kwargs: object) -> Wanted:
-    return Wanted(kind="environment", spec=spec, kwargs=kwargs)
+def environment(spec: str, **kwargs: object) -> ProbeRequest:
+    return ProbeRequest(kind="environment", spec=spec, kwargs=kwargs)
 
 
 def test_an_environment_says_what_it_shows_and_takes() -> None:

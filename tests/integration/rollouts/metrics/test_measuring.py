@@ -8,7 +8,7 @@ import pytest
 from django.db import connection, transaction
 
 from buffer.batches.queries import flows
-from buffer.batches.queries.flows import Place, group_flow
+from buffer.batches.queries.flows import FlowCursor, group_flow
 from buffer.batches.queries.trainer_pace import trainer_wait_share
 from buffer.batches.services.leases import confirm, take
 from buffer.ingest.schemas.groups_json import decode_group
@@ -343,7 +343,7 @@ def test_what_lies_behind_is_not_read_again(run: Run) -> None:
             [run.pk],
         )
         cursor.execute("ANALYZE buffer_trajectorygroup")
-    place = group_flow(run.pk, after=Place()).last
+    place = group_flow(run.pk, after=FlowCursor()).last
     push(run, [0, 1])
 
     asked = {"run": run.pk, "written_in": str(place.written_in), "item": place.item_id}

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from buffer.batches.rules.bias import (
     Items,
-    by_chance,
+    chance_distance,
     kolmogorov_smirnov,
     sentence,
     summary,
@@ -89,4 +89,4 @@ def test_few_items_and_chance_say_nothing() -> None:
     alike = [items(list(chance.normal(size=60))) for _ in range(2)]
     nothing = "no difference found between dropped and served groups"
     assert sentence(*alike, unit="groups") == nothing
-    assert by_chance(60, 60) == pytest.approx(0.2976, abs=1e-3)
+    assert chance_distance(60, 60) == pytest.approx(0.2976, abs=1e-3)

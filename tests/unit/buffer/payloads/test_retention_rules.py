@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from buffer.payloads.rules import (
     GRACE,
     RetentionLimits,
-    Stretch,
+    SegmentInfo,
     due,
     is_full,
     is_settled,
@@ -20,9 +20,9 @@ HOUR = timedelta(hours=1)
 
 def stretch(
     number: int, *, items: int = 1, size_bytes: int = 10, sealed: timedelta | None = HOUR
-) -> Stretch:
+) -> SegmentInfo:
     """Return a segment that was sealed so long before noon, or is open."""
-    return Stretch(
+    return SegmentInfo(
         number=number,
         opened_at=NOON - 2 * HOUR,
         sealed_at=None if sealed is None else NOON - sealed,

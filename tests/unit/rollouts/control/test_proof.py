@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.control.rules.last_reports import STARTS_WITHIN, UNKNOWN_AFTER, Heard
+from rollouts.control.rules.last_reports import STARTS_WITHIN, UNKNOWN_AFTER, LastReports
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -16,12 +16,12 @@ def ago(seconds: float | None) -> datetime | None:
     return None if seconds is None else NOON - timedelta(seconds=seconds)
 
 
-def heard(**known: Any) -> Heard:
+def heard(**known: Any) -> LastReports:
     """Return the reports of a running fleet, the last one a second ago."""
     values: dict[str, Any] = {"observed": "running", "has_manager": True}
     times = {"reported_at": 1, "heard_at": 1, "launched_at": 300}
     given = times | {name: known.pop(name) for name in times if name in known}
-    return Heard(**values | known, **{name: ago(at) for name, at in given.items()})
+    return LastReports(**values | known, **{name: ago(at) for name, at in given.items()})
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from rolldeck.wire import FleetReport, SlotReport, WorkerReport
 from rollouts.control.rules.launch import LaunchOrder, actor_name
-from rollouts.control.rules.returns import keep_recent, mean
+from rollouts.control.rules.returns import mean, recent_returns_of
 from rollouts.fleet.manager.reports import InvalidReport, check, env_steps_since
 
 
@@ -49,7 +49,7 @@ def test_env_steps_are_counted_through_restarts(before: tuple[str, int] | None, 
 
 
 def test_only_the_last_twenty_returns_are_kept() -> None:
-    kept = keep_recent([float(n) for n in range(15)], [float(n) for n in range(15, 30)])
+    kept = recent_returns_of([float(n) for n in range(15)], [float(n) for n in range(15, 30)])
 
     assert kept == [float(n) for n in range(10, 30)]
 

@@ -1,7 +1,7 @@
 import { Checkbox } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import type { GroupQuery, GroupSummary } from "@/api/groups";
-import type { MarkWords } from "@/api/marks";
+import type { MarkVocabulary } from "@/api/marks";
 import { Age } from "@/components/Age";
 import { bytes, count, number, policyStep, visible } from "@/format";
 import { MarkCell } from "@/marks/MarkCell";
@@ -15,7 +15,7 @@ type Props = {
   run: string;
   groups: GroupSummary[];
   query: GroupQuery;
-  words?: MarkWords;
+  words?: MarkVocabulary;
   chosen?: ReadonlySet<number>;
   /** Absent if groups cannot be selected: in short lists, or without permission to mark. */
   onChoose?: (ids: number[], isOn: boolean) => void;

@@ -1,5 +1,5 @@
 import { useState } from "react";
-import { type MarkWords, useDropSet } from "@/api/marks";
+import { type MarkVocabulary, useDropSet } from "@/api/marks";
 import { useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
 import { ReasonDialog } from "@/components/ReasonDialog";
@@ -27,7 +27,7 @@ function DropSet({ run, name, groups, onClose, onDropped }: DropProps) {
   );
 }
 
-type Props = { run: string; name: string; words: MarkWords | undefined; onDropped: () => void };
+type Props = { run: string; name: string; words: MarkVocabulary | undefined; onDropped: () => void };
 
 /** The set that filters the list: author, size, and the delete action. */
 export function SetLine({ run, name, words, onDropped }: Props) {

@@ -5,7 +5,7 @@ import threading
 from dataclasses import dataclass, replace
 
 from rollouts.fleet.groups.batches import Rollout, RolloutGroup
-from rollouts.fleet.groups.environments import Sampled, Wanted
+from rollouts.fleet.groups.environments import RolloutRequest, Sampled
 from rollouts.fleet.groups.policy_context import PolicyContext
 from rollouts.tasks.rules.task import Example, Reply, Turn
 
@@ -30,14 +30,14 @@ STUCK, RELEASED = threading.Event(), threading.Event()
 class Raises:
     """Raises on each call, with a character in the text that no database stores."""
 
-    def sample(self, policy: PolicyContext, wanted: Wanted) -> Sampled:
+    def sample(self, policy: PolicyContext, wanted: RolloutRequest) -> Sampled:
         raise ZeroDivisionError(f"no {wanted.mode} for {policy.context_tokens}\0")
 
 
 class Silent:
     """Returns no groups."""
 
-    def sample(self, policy: PolicyContext, wanted: Wanted) -> Sampled:
+    def sample(self, policy: PolicyContext, wanted: RolloutRequest) -> Sampled:
         del policy, wanted
         return Sampled(groups=[])
 
@@ -45,19 +45,19 @@ class Silent:
 class Nothing:
     """Returns None."""
 
-    def sample(self, policy: PolicyContext, wanted: Wanted) -> None:
+    def sample(self, policy: PolicyContext, wanted: RolloutRequest) -> None:
         del policy, wanted
 
 
 class Foreign:
     """Uses prompt tokens of another model."""
 
-    def sample(self, policy: PolicyContext, wanted: Wanted) -> Sampled:
+    def sample(self, policy: PolicyContext, wanted: RolloutRequest) -> Sampled:
         policy.generate([policy.ask([128_009], answers=wanted.generations, seed=wanted.seed)])
         raise AssertionError("the policy cannot have read this")
 
 
-def _answered(policy: PolicyContext, wanted: Wanted) -> list[RolloutGroup]:
+def _answered(policy: PolicyContext, wanted: RolloutRequest) -> list[RolloutGroup]:
     prompts = [
         policy.ask([number % 3], answers=wanted.generations, seed=wanted.seed + number)
         for number in wanted.numbers
@@ -87,7 +87,7 @@ def _answered(policy: PolicyContext, wanted: Wanted) -> list[RolloutGroup]:
 class Ragged:
     """Returns a group without a rollout, an empty one, one with a short column, and a valid one."""
 
-    def sample(self, policy: PolicyContext, wanted: Wanted) -> Sampled:
+    def sample(self, policy: PolicyContext, wanted: RolloutRequest) -> Sampled:
         groups = _answered(policy, wanted)
         for place, number in enumerate(wanted.numbers):
             first, *others = groups[place].rollouts
@@ -99,7 +99,7 @@ class Ragged:
 class NotANumber:
     """Returns NaN as the first reward of the first group."""
 
-    def sample(self, policy: PolicyContext, wanted: Wanted) -> Sampled:
+    def sample(self, policy: PolicyContext, wanted: RolloutRequest) -> Sampled:
         first, *others = _answered(policy, wanted)
         broken = replace(first.rollouts[0], reward=float("nan"))
         return Sampled(groups=[replace(first, rollouts=[broken, *first.rollouts[1:]]), *others])

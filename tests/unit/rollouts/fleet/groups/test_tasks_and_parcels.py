@@ -84,12 +84,12 @@ def test_without_room_the_platform_is_asked_once_for_each_version() -> None:
 
 def test_examples_that_were_not_begun_come_next() -> None:
     supply = TaskSupply(Platform(train(100)), worker="w")
-    supply.keep_rest(train(), begun=3)
+    supply.return_unstarted(train(), begun=3)
     rest = supply.next((1, 0), has_room=True)
 
     assert rest is not None
     assert (rest.first_example, rest.examples, rest.seed) == (3, 5, 1)
-    supply.keep_rest(train(), begun=8)
+    supply.return_unstarted(train(), begun=8)
     assert supply.next((1, 0), has_room=True) == train(100)
 
 

@@ -15,7 +15,7 @@ from rolldeck.operator_requests import RecordedEpisode
 from rollouts.fleet.steps import recorder as filming
 from rollouts.fleet.steps.env_messages import Began, EnvCrashed, Ready, Recorded, Stepped
 from rollouts.fleet.steps.env_worker import EnvWorker
-from rollouts.fleet.steps.recorder import FRAME_BREAK, TextCamera, VideoCamera, description_of
+from rollouts.fleet.steps.recorder import FRAME_BREAK, TextRecorder, VideoRecorder, description_of
 
 
 def described(film: Path) -> RecordedEpisode:
@@ -160,7 +160,7 @@ def test_a_video_has_an_end_however_long_the_episode(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(filming, "MOST_FRAMES", 30)
-    camera = VideoCamera(tmp_path / "a.film", frames_per_second=30.0)
+    camera = VideoRecorder(tmp_path / "a.film", frames_per_second=30.0)
     for _ in range(100):
         camera.take(np.zeros((64, 64, 3), np.uint8))
     camera.finish()
@@ -170,7 +170,7 @@ def test_a_video_has_an_end_however_long_the_episode(
 
 
 def test_a_picture_too_large_is_thinned_out_and_a_changed_one_left_out(tmp_path: Path) -> None:
-    camera = VideoCamera(tmp_path / "a.film", frames_per_second=30.0)
+    camera = VideoRecorder(tmp_path / "a.film", frames_per_second=30.0)
     camera.take(np.zeros((1081, 1921, 4), np.uint8))
     camera.take(np.zeros((64, 64, 3), np.uint8))
     camera.finish()
@@ -181,14 +181,14 @@ def test_a_picture_too_large_is_thinned_out_and_a_changed_one_left_out(tmp_path:
 
 
 def test_a_film_without_a_picture_says_so(tmp_path: Path) -> None:
-    VideoCamera(tmp_path / "a.film", frames_per_second=30.0).finish()
+    VideoRecorder(tmp_path / "a.film", frames_per_second=30.0).finish()
 
     assert "rendered no image" in described(tmp_path / "a.film").note
     assert not (tmp_path / "a.film").exists()
 
 
 def test_a_text_has_an_end_and_no_escape_sequences(tmp_path: Path) -> None:
-    camera = TextCamera(tmp_path / "a.film", frames_per_second=1.0)
+    camera = TextRecorder(tmp_path / "a.film", frames_per_second=1.0)
     for _ in range(filming.MOST_FRAMES + 5):
         camera.take("\x1b[2J" + "x" * 400)
     camera.finish()

@@ -11,7 +11,7 @@ from rolldeck.errors import RolldeckError
 from rolldeck.http import Call, Connection
 
 
-class NotKept(Exception):
+class CallNotStored(Exception):
     """The platform did not store a call; `status` is the status of the response to the agent."""
 
     def __init__(self, message: str, *, status: int) -> None:
@@ -19,7 +19,7 @@ class NotKept(Exception):
         self.status = status
 
 
-class Keeper(Protocol):
+class CallStore(Protocol):
     """Storage for captured calls; thread-safe."""
 
     kept: int
@@ -29,14 +29,14 @@ class Keeper(Protocol):
         """Store a call durably.
 
         Raises:
-            NotKept: If it could not be stored.
+            CallNotStored: If it could not be stored.
         """
 
     def close(self) -> None:
         """Close all connections."""
 
 
-class PlatformKeeper:
+class PlatformCallStore:
     """Stores calls on the platform; calls have keys, so retries during short outages are safe."""
 
     def __init__(self, connection: Connection, run: str) -> None:
@@ -66,7 +66,7 @@ class PlatformKeeper:
             status = getattr(failure, "status", None)
             is_theirs = isinstance(status, int) and 400 <= status < 500
             text = f"the platform did not store the call: {failure}"
-            raise NotKept(text, status=409 if is_theirs else 503) from failure
+            raise CallNotStored(text, status=409 if is_theirs else 503) from failure
         with self._lock:
             self.kept += 1
 
