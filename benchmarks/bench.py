@@ -155,7 +155,7 @@ class Row:
         better: Whether more or less is better.
         mark: Required result.
         goal: Desired result.
-        take: Measures; returns figures with at least ours, peer, ratio, pairs and spread.
+        run: Measures; returns figures with at least ours, peer, ratio, pairs and spread.
     """
 
     name: str
@@ -165,11 +165,11 @@ class Row:
     better: Better
     mark: Aim | None
     goal: Aim | None
-    take: Callable[[Bench], Figures]
+    run: Callable[[Bench], Figures]
 
     def result(self, bench: Bench) -> Figures:
         """Return the figures of this row with their interpretation."""
-        taken = self.take(bench)
+        taken = self.run(bench)
         judged = {
             "measure": self.measure,
             "peer_is": self.peer,

@@ -183,7 +183,7 @@ def _scan_milliseconds(rolldeck: RolldeckServer) -> float:
     return round(median(taken), 4)
 
 
-def _row(name: str, measure: str, peer: str, take: object) -> Row:
+def _row(name: str, measure: str, peer: str, run: object) -> Row:
     return Row(
         name=name,
         measure=measure,
@@ -192,7 +192,7 @@ def _row(name: str, measure: str, peer: str, take: object) -> Row:
         better="less",
         mark=None,
         goal=None,
-        take=take,  # type: ignore[arg-type]
+        run=run,  # type: ignore[arg-type]
     )
 
 

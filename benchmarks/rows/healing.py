@@ -88,7 +88,7 @@ PARTS: Final = (
 )
 
 
-def take(bench: Bench) -> Figures:
+def run(bench: Bench) -> Figures:
     """Kill each part a few times in turn."""
     kills = 1 if bench.tiny else min(bench.pairs, MOST_KILLS)
     figures: Figures = {"kills": kills}
@@ -142,5 +142,5 @@ ROW: Final = Row(
         ),
     ),
     goal=None,
-    take=take,
+    run=run,
 )

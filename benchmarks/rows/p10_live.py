@@ -21,7 +21,7 @@ CHANGE_SECONDS = 0.25
 READY_SECONDS = 60.0
 
 
-def take(bench: Bench) -> Figures:
+def run(bench: Bench) -> Figures:
     sockets, groups = (4, 20) if bench.tiny else (SOCKETS, GROUPS)
     late: list[float] = []
     with bench.rolldeck() as rolldeck, other_process() as pushing, other_process() as watching:
@@ -137,5 +137,5 @@ ROW = Row(
             Limit(figure="ratio", at_least=0.9),
         ),
     ),
-    take=take,
+    run=run,
 )

@@ -20,7 +20,7 @@ FULL_PASSING_BYTES = 20_000_000_000
 MEGABYTE = 1e6
 
 
-def take(bench: Bench) -> Figures:
+def run(bench: Bench) -> Figures:
     with bench.beside_atropos() as (rolldeck, peer, load):
         queued = 64 if bench.tiny else QUEUED_GROUPS
         # Data that passes first fills caches and pools, so that only the queue adds memory.
@@ -104,5 +104,5 @@ ROW = Row(
         words="0 (≤ 0.001), and flat (within 5 %)",
         limits=(Limit(figure="ours", at_most=0.001), Limit(figure="passing_growth", at_most=1.05)),
     ),
-    take=take,
+    run=run,
 )

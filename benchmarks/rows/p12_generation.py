@@ -35,7 +35,7 @@ SHAPES: Final = {
 }
 
 
-def take(bench: Bench) -> Figures:
+def run(bench: Bench) -> Figures:
     with ExitStack() as parts:
         folder = Path(parts.enter_context(tempfile.TemporaryDirectory(prefix="rolldeck-p12-")))
         _write_checkpoint(folder)
@@ -137,5 +137,5 @@ ROW = Row(
     better="more",
     mark=Aim(words="≥ 2×", limits=(Limit(figure="ratio", at_least=2.0),)),
     goal=Aim(words="≥ 5×", limits=(Limit(figure="ratio", at_least=5.0),)),
-    take=take,
+    run=run,
 )

@@ -11,7 +11,7 @@ CLIENTS = 16
 BATCH_SIZE = 64
 
 
-def take(bench: Bench) -> Figures:
+def run(bench: Bench) -> Figures:
     with bench.beside_atropos() as (rolldeck, peer, load):
 
         def at(clients: int, size: Size, groups: int, pairs: int | None = None) -> Figures:
@@ -67,5 +67,5 @@ ROW = Row(
         limits=(Limit(figure="worst_ratio", at_least=2),),
     ),
     goal=Aim(words="≥ 4×", limits=(Limit(figure="worst_ratio", at_least=4),)),
-    take=take,
+    run=run,
 )

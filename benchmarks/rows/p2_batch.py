@@ -15,7 +15,7 @@ PROFILED = 40
 PUSHING = 4
 
 
-def take(bench: Bench) -> Figures:
+def run(bench: Bench) -> Figures:
     with bench.beside_atropos() as (rolldeck, peer, load):
 
         def at(sequences: int, size: Size, batches: int, pairs: int | None = None) -> Figures:
@@ -73,5 +73,5 @@ ROW = Row(
     better="more",
     mark=Aim(words="≥ 30×", limits=(Limit(figure="ratio", at_least=30),)),
     goal=Aim(words="≥ 60×", limits=(Limit(figure="ratio", at_least=60),)),
-    take=take,
+    run=run,
 )

@@ -17,7 +17,7 @@ BATCHES = 4
 PROFILED = 40
 
 
-def take(bench: Bench) -> Figures:
+def run(bench: Bench) -> Figures:
     with bench.beside_atropos() as (rolldeck, peer, load):
 
         def at(
@@ -77,5 +77,5 @@ ROW = Row(
     better="less",
     mark=Aim(words="≥ 40×", limits=(Limit(figure="ratio", at_least=40),)),
     goal=Aim(words="≥ 100×", limits=(Limit(figure="ratio", at_least=100),)),
-    take=take,
+    run=run,
 )

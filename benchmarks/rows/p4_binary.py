@@ -14,7 +14,7 @@ PEER_CLIENTS = 16
 BATCH_SIZE = 64
 
 
-def take(bench: Bench) -> Figures:
+def run(bench: Bench) -> Figures:
     with bench.beside_atropos() as (rolldeck, peer, load):
 
         def at(
@@ -75,5 +75,5 @@ ROW = Row(
     better="more",
     mark=Aim(words="≥ 5×", limits=(Limit(figure="ratio", at_least=5),)),
     goal=Aim(words="≥ 10×", limits=(Limit(figure="ratio", at_least=10),)),
-    take=take,
+    run=run,
 )

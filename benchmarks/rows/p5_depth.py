@@ -22,7 +22,7 @@ BATCHES = 25
 POLLS = 50
 
 
-def take(bench: Bench) -> Figures:
+def run(bench: Bench) -> Figures:
     depths = DEPTHS[:1] if bench.tiny else DEPTHS
     with contextlib.ExitStack() as servers:
         short = servers.enter_context(bench.rolldeck(settings=SHARED_PAYLOADS))
@@ -151,5 +151,5 @@ ROW = Row(
             Limit(figure="status_env_growth", at_most=1.05),
         ),
     ),
-    take=take,
+    run=run,
 )

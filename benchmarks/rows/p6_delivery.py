@@ -14,7 +14,7 @@ PEER_SAMPLES = 4
 LONG_POLL_REST = 0.03
 
 
-def take(bench: Bench) -> Figures:
+def run(bench: Bench) -> Figures:
     with bench.beside_atropos() as (rolldeck, peer, load):
 
         def at(groups: int, samples: int, pairs: int | None = None) -> Figures:
@@ -84,5 +84,5 @@ ROW = Row(
         words="p50 ≤ 3 ms, p99 ≤ 20 ms",
         limits=(Limit(figure="p50_ms", at_most=3), Limit(figure="p99_ms", at_most=20)),
     ),
-    take=take,
+    run=run,
 )

@@ -31,7 +31,7 @@ WITH_RAY: Final = {"RAY_ADDRESS": ""}
 """With an empty address the server starts its own cluster."""
 
 
-def take(bench: Bench) -> Figures:
+def run(bench: Bench) -> Figures:
     """Measure the usual number of environments; in full, others and one worker per core too."""
     usual = at(bench, Shape(workers=1, envs=USUAL_ENVS))
     if not bench.full or bench.is_alone:
@@ -134,5 +134,5 @@ ROW = Row(
         words="≥ 95 %, ≥ 4×",
         limits=(Limit(figure="ratio", at_least=0.95), Limit(figure="rllib_ratio", at_least=4.0)),
     ),
-    take=take,
+    run=run,
 )

@@ -19,7 +19,7 @@ REST_SECONDS: Final = 0.5
 """Pause between versions, for sampling to recover and the object store to free memory."""
 
 
-def take(bench: Bench) -> Figures:
+def run(bench: Bench) -> Figures:
     """Measure the usual size, then four times that; the peer runs during the same sampling."""
     usual = TINY_BYTES if bench.tiny else USUAL_BYTES
     taken = _at(bench, usual)
@@ -177,5 +177,5 @@ ROW = Row(
     better="more",
     mark=Aim(words="≥ 0.8×", limits=(Limit(figure="ratio", at_least=0.8),)),
     goal=Aim(words="≥ 0.95×", limits=(Limit(figure="ratio", at_least=0.95),)),
-    take=take,
+    run=run,
 )

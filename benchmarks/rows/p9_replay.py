@@ -13,7 +13,7 @@ CLIENTS = 4
 BATCH_SIZE = 64
 
 
-def take(bench: Bench) -> Figures:
+def run(bench: Bench) -> Figures:
     with bench.rolldeck() as rolldeck, other_process() as load, running_reverb() as reverb:
         tokens = _begin(rolldeck, load)
 
@@ -70,5 +70,5 @@ ROW = Row(
         limits=(Limit(figure="worst_ratio", at_least=1 / 3),),
     ),
     goal=Aim(words="≥ 0.5×", limits=(Limit(figure="worst_ratio", at_least=0.5),)),
-    take=take,
+    run=run,
 )

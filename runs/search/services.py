@@ -39,7 +39,7 @@ def _act(run: Run, deed: BulkAction, now: datetime) -> str:
         elif deed.action in ("tag", "untag"):
             _tag(run, deed, now)
         else:
-            lifecycle.ask(
+            lifecycle.change_status(
                 run_id=run.pk,
                 verb=RunVerb(deed.action),
                 actor=deed.actor,

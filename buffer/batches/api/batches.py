@@ -27,11 +27,11 @@ from buffer.batches.schemas import batches as messages
 from buffer.batches.services.corruption import BatchCorrupt, contents_of
 from buffer.batches.services.leases import (
     Lease,
-    confirm,
+    acknowledge_batch,
     held_after,
     held_by,
+    lease_batch,
     record_delivered,
-    take,
 )
 from buffer.items.api.callers import AnyAccept
 from buffer.items.models.items import Batch
@@ -175,7 +175,7 @@ class LeasingView(WaitingView):
 
         def look() -> HttpResponseBase | None:
             while batch_in_sight(run.pk, identity=identity, count=count):
-                lease = take(run_id=run.pk, identity=identity, count=count)
+                lease = lease_batch(run_id=run.pk, identity=identity, count=count)
                 if lease is None:
                     return None
                 # A corrupt batch is split up; the next one is formed without its corrupt items.
@@ -266,7 +266,7 @@ def _acked(run: Run, batch_id: str, fence: int) -> HttpResponse:
         wanted = UUID(batch_id)
     except ValueError:
         raise BatchNotFound(f"batch {batch_id!r} does not exist") from None
-    confirm(run_id=run.pk, batch_id=wanted, fence=fence)
+    acknowledge_batch(run_id=run.pk, batch_id=wanted, fence=fence)
     return answer(messages.Acked(served_steps=served_steps(run.pk)))
 
 

@@ -76,7 +76,7 @@ def _quarantine(batch_id: UUID, run_id: int, *, now: datetime) -> bool:
         return False
     batch = Batch.objects.get(pk=batch_id)
     quarantine_items(batch)
-    _tell(
+    _emit_event(
         batch,
         kind="batch_quarantined",
         level="error",
@@ -99,7 +99,7 @@ def release(*, run_id: int, batch_id: UUID, actor: str, reason: str = "", now: d
     """
     batch, source = _unleased_batch(run_id, batch_id)
     _, items = release_batch(batch, source=source)
-    _tell(
+    _emit_event(
         batch,
         kind="batch_released",
         level="warning",
@@ -124,7 +124,7 @@ def discard(*, run_id: int, batch_id: UUID, actor: str, reason: str = "", now: d
     batch, source = _unleased_batch(run_id, batch_id)
     why = DropReason.POISON if source is ItemState.QUARANTINED else DropReason.DISCARDED
     items, _ = release_batch(batch, source=source, doomed=None, reason=why)
-    _tell(
+    _emit_event(
         batch,
         kind="batch_discarded",
         level="warning",
@@ -159,7 +159,7 @@ def _from(source: ItemState) -> str:
     return "from quarantine" if source is ItemState.QUARANTINED else "from an expired lease"
 
 
-def _tell(batch: Batch, *, items: int, **event: Any) -> None:
+def _emit_event(batch: Batch, *, items: int, **event: Any) -> None:
     record_event(
         run_id=batch.run_id,
         details={

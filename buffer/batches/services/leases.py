@@ -84,7 +84,7 @@ class Lease:
     policy_step: int
 
 
-def take(*, run_id: int, identity: str, count: int | None = None) -> Lease | None:
+def lease_batch(*, run_id: int, identity: str, count: int | None = None) -> Lease | None:
     """Lease a batch to a trainer that acknowledges by id: the one it holds, else the next.
 
     Args:
@@ -252,7 +252,7 @@ def _next(run: Run, trainer: Trainer, *, count: int | None, sender: str) -> Leas
 
 
 @transaction.atomic
-def confirm(*, run_id: int, batch_id: UUID, fence: int) -> Batch:
+def acknowledge_batch(*, run_id: int, batch_id: UUID, fence: int) -> Batch:
     """Acknowledge a batch as trained on; idempotent for the current fence.
 
     Raises:

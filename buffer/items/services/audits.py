@@ -34,11 +34,11 @@ def audit_ledger(*, run_id: int, counts_md5: str, now: datetime) -> bool:
             run_id=run_id,
             defaults={"audited_at": now, "took_seconds": took, "counts_md5": counts_md5},
         )
-        _tell(run_id, problem, now=now)
+        _report_problem(run_id, problem, now=now)
     return bool(problem)
 
 
-def _tell(run_id: int, problem: str, *, now: datetime) -> None:
+def _report_problem(run_id: int, problem: str, *, now: datetime) -> None:
     run = Run.objects.select_for_update(no_key=True).get(pk=run_id)
     if run.ledger_problem == problem:
         return

@@ -83,7 +83,7 @@ def run_script(parts: "Iterable[str | SectionsOf]") -> None:
             stderr=said,
         )
         try:
-            _tell(psql, parts)
+            _write_sections(psql, parts)
             _raise_if_failed("psql", psql.wait(), said)
         finally:
             if psql.poll() is None:
@@ -91,7 +91,7 @@ def run_script(parts: "Iterable[str | SectionsOf]") -> None:
                 psql.wait()
 
 
-def _tell(psql: "subprocess.Popen[bytes]", parts: "Iterable[str | SectionsOf]") -> None:
+def _write_sections(psql: "subprocess.Popen[bytes]", parts: "Iterable[str | SectionsOf]") -> None:
     """Write the parts as one transaction; psql rolls back if the input ends before COMMIT."""
     pipe = psql.stdin
     assert pipe is not None  # noqa: S101 asked for above

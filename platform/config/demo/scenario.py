@@ -12,7 +12,7 @@ from runs.access.services.logins import make_login_link
 from runs.access.services.tokens import create_token
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunVerb
-from runs.lifecycle.services.lifecycle import ask, create
+from runs.lifecycle.services.lifecycle import change_status, create
 
 USER_NAME: Final = "demo"
 RUN_NAME: Final = "demo-{number}"
@@ -49,7 +49,7 @@ def prepare(*, preset: str, config: dict[str, Any] | None = None, now: datetime)
     """
     user = _demo_user()
     run = create(name=_free_name(), preset=preset, config=config, created_by=user, now=now)
-    ask(run_id=run.pk, verb=RunVerb.START, actor=f"user:{USER_NAME}", now=now)
+    change_status(run_id=run.pk, verb=RunVerb.START, actor=f"user:{USER_NAME}", now=now)
     _, token = create_token(
         name=f"trainer of {run.name}", scopes=["trainer"], run_id=run.pk, created_by=user, now=now
     )

@@ -29,7 +29,7 @@ from rollouts.control.services.recordings import request_recordings, update_reco
 from rollouts.control.services.reports import accept_report
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunVerb
-from runs.lifecycle.services.lifecycle import ask
+from runs.lifecycle.services.lifecycle import change_status
 
 Returns = NDArray[np.floating[Any]]
 SLOTS: Final = 8
@@ -73,7 +73,7 @@ class FakeFleet:
     def launched(cls, run: Run, *, story: Story, workers: int, environment: str) -> "FakeFleet":
         """Start a run and become its only manager, before a reconciler sees it."""
         placed_at = story.at(0.01)
-        ask(run_id=run.pk, verb=RunVerb.START, actor=ACTOR, now=story.at(0))
+        change_status(run_id=run.pk, verb=RunVerb.START, actor=ACTOR, now=story.at(0))
         order = begin_launch(
             run_id=run.pk,
             reason="the run was started",

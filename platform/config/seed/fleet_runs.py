@@ -9,7 +9,7 @@ import numpy as np
 from django.core.files.base import ContentFile
 
 from buffer.batches.services import leases
-from buffer.batches.services.leases import take
+from buffer.batches.services.leases import lease_batch
 from buffer.ingest.services.fragments import accept_fragments
 from buffer.items.models.items import Batch
 from buffer.items.rules.states import DropReason
@@ -30,7 +30,7 @@ from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run, Trainer
 from runs.lifecycle.rules.lifecycle import RunStatus, RunVerb
 from runs.lifecycle.services import lifecycle
-from runs.lifecycle.services.lifecycle import ask, move
+from runs.lifecycle.services.lifecycle import change_status, move
 from runs.lifecycle.services.registry import register_trainer
 from runs.weights.services.weights import publish_weights
 from runs.weights.services.weights_commands import sync_weights
@@ -101,13 +101,13 @@ def train(run: Run, story: Story, plan: FleetPlan) -> FakeFleet:
         )
         push(run, slots, policy_step=version, now=at)
         if version < many - 1:
-            lease = take(run_id=run.pk, identity=TRAINER)
+            lease = lease_batch(run_id=run.pk, identity=TRAINER)
             if lease is not None:
                 train_on(
                     run, lease.batch, at=at + step * 0.1, lasts=step * random.uniform(0.4, 0.8)
                 )
             measure_run(run_id=run.pk, now=at + step * 0.95)
-    take(run_id=run.pk, identity=TRAINER)
+    lease_batch(run_id=run.pk, identity=TRAINER)
     date_batches(run, story)
     measure(run, story, curves.ppo_metrics(random, story.scale.metric_steps))
     return fleet
@@ -128,7 +128,7 @@ def push(run: Run, slots: list[Slot], *, policy_step: int, now: datetime) -> Non
 
 def confirm(run: Run, batch: Batch) -> None:
     """Acknowledge a batch."""
-    leases.confirm(run_id=run.pk, batch_id=batch.pk, fence=batch.fence)
+    leases.acknowledge_batch(run_id=run.pk, batch_id=batch.pk, fence=batch.fence)
 
 
 def train_on(run: Run, batch: Batch, *, at: datetime, lasts: timedelta) -> None:
@@ -204,7 +204,9 @@ def date_batches(run: Run, story: Story) -> None:
 
 def complete(run: Run, story: Story) -> None:
     """Complete a run by a finished drain."""
-    ask(run_id=run.pk, verb=RunVerb.DRAIN, actor=ACTOR, reason="good enough", now=story.at(0.99))
+    change_status(
+        run_id=run.pk, verb=RunVerb.DRAIN, actor=ACTOR, reason="good enough", now=story.at(0.99)
+    )
     drop_open(run_id=run.pk, reason=DropReason.DRAINED, now=story.ends_at)
     move(
         run_id=run.pk,
@@ -220,7 +222,7 @@ def complete(run: Run, story: Story) -> None:
 def pause(run: Run, story: Story) -> None:
     """Pause a run on behalf of a person who needs one of its nodes."""
     reason = "gpu-a1 gets a new driver; resume after 18:00"
-    ask(run_id=run.pk, verb=RunVerb.PAUSE, actor=ACTOR, reason=reason, now=story.at(0.98))
+    change_status(run_id=run.pk, verb=RunVerb.PAUSE, actor=ACTOR, reason=reason, now=story.at(0.98))
     rest(run, at=story.ends_at)
 
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from numpy.random import default_rng
 
-from buffer.batches.services.leases import take
+from buffer.batches.services.leases import lease_batch
 from buffer.ingest.services.groups import accept_groups
 from config.seed import curves
 from config.seed.fake_fleet import FakeFleet
@@ -62,7 +62,7 @@ def write(story: Story) -> Run:
         _evaluate(run, version * 5, done=done, now=at)
         _look(run, version * 5, done=done, now=at)
         _roll_out(run, story, version * 5, done=done, now=at)
-        lease = take(run_id=run.pk, identity=TRAINER)
+        lease = lease_batch(run_id=run.pk, identity=TRAINER)
         if lease is not None:
             train_on(run, lease.batch, at=at + step * 0.2, lasts=step * random.uniform(0.5, 0.7))
         measure_run(run_id=run.pk, now=at + step * 0.95)

@@ -10,7 +10,7 @@ from buffer.batches.services.lease_expiry import (
     quarantine_repeated_expiries,
     return_expired_batches,
 )
-from buffer.batches.services.leases import take
+from buffer.batches.services.leases import lease_batch
 from buffer.followers.services import Filter, follow
 from buffer.ingest.services.groups import accept_groups
 from buffer.items.models.items import Batch
@@ -26,7 +26,7 @@ from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunVerb
 from runs.lifecycle.rules.registration import Registration
-from runs.lifecycle.services.lifecycle import ask, create
+from runs.lifecycle.services.lifecycle import change_status, create
 from runs.lifecycle.services.registry import (
     disconnect_environment,
     register_environment,
@@ -55,7 +55,7 @@ def opened(story: Story, *, batch_size: int = BATCH) -> Run:
         tags=("grpo", "atropos"),
         now=story.began_at,
     )
-    ask(run_id=run.pk, verb=RunVerb.START, actor=ACTOR, now=story.began_at)
+    change_status(run_id=run.pk, verb=RunVerb.START, actor=ACTOR, now=story.began_at)
     registration = Registration(
         wandb_group="seeded",
         wandb_project="rolldeck",
@@ -135,7 +135,9 @@ def write_hostile(story: Story) -> Run:
             details={texts.MARKUP: text},
             now=story.at(0.6 + place / 10),
         )
-    ask(run_id=run.pk, verb=RunVerb.PAUSE, actor=ACTOR, reason=texts.MARKUP, now=story.ends_at)
+    change_status(
+        run_id=run.pk, verb=RunVerb.PAUSE, actor=ACTOR, reason=texts.MARKUP, now=story.ends_at
+    )
     return run
 
 
@@ -171,7 +173,7 @@ def _push(
 
 
 def _lease_and_acknowledge(run: Run, *, at: datetime, lasts: timedelta) -> None:
-    lease = take(run_id=run.pk, identity=FIRST)
+    lease = lease_batch(run_id=run.pk, identity=FIRST)
     if lease is not None:
         train_on(run, lease.batch, at=at, lasts=lasts)
 
@@ -182,8 +184,8 @@ def _every_batch_state(run: Run, story: Story) -> None:
     dropped = Batch.objects.filter(run=run, state="quarantined").get()
     discard(run_id=run.pk, batch_id=dropped.pk, actor=ACTOR, now=story.at(0.9))
     _quarantine_batch(run, story)
-    take(run_id=run.pk, identity=FIRST)
-    take(run_id=run.pk, identity=SECOND)
+    lease_batch(run_id=run.pk, identity=FIRST)
+    lease_batch(run_id=run.pk, identity=SECOND)
     _expire_lease(run, SECOND)
     date_batches(run, story)
     Batch.objects.filter(run=run, state="leased").update(
@@ -194,7 +196,7 @@ def _every_batch_state(run: Run, story: Story) -> None:
 def _quarantine_batch(run: Run, story: Story) -> None:
     """Expire the lease of one batch until the batch is quarantined."""
     for _ in range(LAPSES_BEFORE_QUARANTINE):
-        take(run_id=run.pk, identity=SECOND)
+        lease_batch(run_id=run.pk, identity=SECOND)
         _expire_lease(run, SECOND)
     quarantine_repeated_expiries(now=story.at(0.88))
 

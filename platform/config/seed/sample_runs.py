@@ -21,7 +21,7 @@ from runs.access.models.tokens import TokenIssuer
 from runs.access.services.tokens import create_token, revoke_token
 from runs.lifecycle.models.runs import Environment, Run
 from runs.lifecycle.rules.lifecycle import MoveNotAllowed, RunVerb
-from runs.lifecycle.services.lifecycle import ask
+from runs.lifecycle.services.lifecycle import change_status
 from runs.lifecycle.services.registry import renew_environments_seen
 
 COMMAND: Final = "manage.py seed"
@@ -206,4 +206,6 @@ def end(fleets: Iterable[FakeFleet], *, now: datetime) -> None:
             )
             continue
         with suppress(MoveNotAllowed):  # already ended
-            ask(run_id=fleet.run.pk, verb=RunVerb.KILL, actor=COMMAND, reason=reason, now=now)
+            change_status(
+                run_id=fleet.run.pk, verb=RunVerb.KILL, actor=COMMAND, reason=reason, now=now
+            )

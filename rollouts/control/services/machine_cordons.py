@@ -93,7 +93,7 @@ def follow_machines(*, nodes: Collection[Mapping[str, Any]]) -> int:
         if len(new) == 1:
             followed += MachineCordon.objects.filter(pk=cordon.pk).update(node=new[0])
     if followed:
-        _tell()
+        _announce()
     return followed
 
 
@@ -109,10 +109,10 @@ def _audit(
         details={"node": cordon.node, "host": cordon.host},
         now=now,
     )
-    _tell()
+    _announce()
 
 
-def _tell() -> None:
+def _announce() -> None:
     """Notify the pages that show machines, and all fleets: any may have workers there."""
     announce(NO_RUN, "cluster")
     for run_id in Fleet.objects.exclude(incarnation="").values_list("run_id", flat=True):

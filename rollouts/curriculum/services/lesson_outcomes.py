@@ -18,7 +18,7 @@ from rollouts.curriculum.services.lesson_moves import (
     progress_of_lessons,
     store_changes,
 )
-from rollouts.curriculum.services.lesson_rows import keep
+from rollouts.curriculum.services.lesson_rows import save_progress
 from rollouts.lessons.rules import evaluation as evaluation_rules
 from rollouts.lessons.rules.lessons import LessonStatus
 from rollouts.lessons.rules.performance import Counts, Outcome, Progress
@@ -189,7 +189,7 @@ def _learn(
         row.truncated += outcome.truncated
         row.duplicates += outcome.duplicates
     standing[row.name] = progress
-    keep(row, progress, curriculum, mode=outcome.mode)
+    save_progress(row, progress, curriculum, mode=outcome.mode)
 
 
 def _watch_regression(row: Lesson, progress: Progress, *, now: datetime) -> None:

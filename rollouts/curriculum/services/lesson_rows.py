@@ -36,7 +36,7 @@ def progress_of(row: Lesson) -> Progress:
     )
 
 
-def keep(row: Lesson, progress: Progress, curriculum: RunCurriculum, *, mode: str) -> None:
+def save_progress(row: Lesson, progress: Progress, curriculum: RunCurriculum, *, mode: str) -> None:
     """Write the performance of one mode and the values derived from it into a row."""
     if mode == "train":
         row.training = pack(progress.training)

@@ -155,7 +155,7 @@ class EngineThread:
         try:
             while not self._is_closing:
                 self._read_inbox()
-                self._tell(self._engine.step())
+                self._dispatch(self._engine.step())
         except Exception as error:  # noqa: BLE001 passed to all pending requests
             self.give_up(f"{type(error).__name__}: {error}")
 
@@ -175,7 +175,7 @@ class EngineThread:
                     del self._waiters[ticket.number]
                     self._engine.cancel(ticket.number)
 
-    def _tell(self, answers: list[Answer]) -> None:
+    def _dispatch(self, answers: list[Answer]) -> None:
         with self._changed:
             for answer in answers:
                 ticket = self._waiters.get(answer.request)

@@ -141,7 +141,7 @@ class Recordings:
         recording_id, update, film = told
         if film is not None:
             update = self._with_film(update, film)
-        self._tell(recording_id, update)
+        self._send_update(recording_id, update)
 
     def _assign(self, order: RecordingOrder, filming: RecordingWrapper) -> int | None:
         """Start a recording; return its slot, or None if no slot is available."""
@@ -192,7 +192,7 @@ class Recordings:
             state="failed", worker=update.worker, slot=update.slot, reason=reason
         )
 
-    def _tell(self, recording_id: str, update: RecordingUpdate) -> None:
+    def _send_update(self, recording_id: str, update: RecordingUpdate) -> None:
         for attempt in range(TRIES):
             try:
                 self._api.update_recording(recording_id, update)

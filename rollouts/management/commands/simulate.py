@@ -17,7 +17,7 @@ from rollouts.fleet.simulated.workers import SimulatedWorkers
 from runs.config.rules.simulated_fleet import Simulation, simulation_of
 from runs.lifecycle.queries.runs import run_named
 from runs.lifecycle.rules.lifecycle import MoveNotAllowed, RunVerb
-from runs.lifecycle.services.lifecycle import ask
+from runs.lifecycle.services.lifecycle import change_status
 
 ACTOR = "manage.py simulate"
 SPEC = "simulated:steady"
@@ -90,7 +90,7 @@ class Command(BaseCommand):
         run_id = run_named(order.run).pk
         now = timezone.now()
         with suppress(MoveNotAllowed):  # it was ended elsewhere
-            ask(run_id=run_id, verb=RunVerb.KILL, actor=ACTOR, reason="over", now=now)
+            change_status(run_id=run_id, verb=RunVerb.KILL, actor=ACTOR, reason="over", now=now)
 
 
 def _settings(order: LaunchOrder) -> FleetSettings:

@@ -63,7 +63,7 @@ def raise_alert(condition: Condition, *, now: datetime) -> int:
         cursor.execute(_RAISE, values)
         alert_id, times_seen = cursor.fetchone()
     if times_seen == 1:
-        webhooks.tell(_alert(alert_id), "raised", now=now)
+        webhooks.queue_deliveries(_alert(alert_id), "raised", now=now)
     announce(condition.run_id)
     return int(alert_id)
 
@@ -99,7 +99,7 @@ def acknowledge(*, alert_id: int, actor: str, reason: str = "", now: datetime) -
     alert.acknowledged_at, alert.acknowledged_by = now, actor[:ACTOR_LENGTH]
     alert.acknowledged_reason = reason
     alert.save()
-    webhooks.tell(alert, "acknowledged", now=now)
+    webhooks.queue_deliveries(alert, "acknowledged", now=now)
     _audit(alert, "acknowledged", actor=actor, reason=reason, now=now)
     return alert
 
@@ -126,7 +126,7 @@ def _set_resolved(alert: Alert, *, actor: str, reason: str, now: datetime) -> No
     alert.state = AlertState.RESOLVED
     alert.resolved_at, alert.resolved_by = now, actor[:ACTOR_LENGTH]
     alert.resolved_reason = reason
-    webhooks.tell(alert, "resolved", now=now)
+    webhooks.queue_deliveries(alert, "resolved", now=now)
 
 
 def _alert(alert_id: int) -> Alert:

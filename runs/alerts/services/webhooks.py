@@ -47,7 +47,7 @@ class SampleSentJustNow(TooManyRequests):
     retry_after_seconds = int(rules.SAMPLE_AGAIN_AFTER.total_seconds())
 
 
-def tell(alert: Alert, change: str, *, now: datetime) -> int:
+def queue_deliveries(alert: Alert, change: str, *, now: datetime) -> int:
     """Store a delivery of an alert's change for each channel; return their number.
 
     Silenced alerts send nothing. An alert raised while silenced is held back: it is delivered when
@@ -74,7 +74,7 @@ def deliver_held_back(*, now: datetime) -> int:
     for alert in told:
         Alert.objects.filter(pk=alert.pk).update(is_held_back=False)
         alert.is_held_back = False
-        tell(alert, "raised", now=now)
+        queue_deliveries(alert, "raised", now=now)
     return len(told)
 
 

@@ -32,7 +32,7 @@ from runs.lifecycle.schemas.runs import (
     RunDetail,
     StatusChange,
 )
-from runs.lifecycle.services.lifecycle import ask
+from runs.lifecycle.services.lifecycle import change_status
 from runs.lifecycle.services.run_settings import change_settings
 from web.http.bodies import answer, read
 from web.http.openapi import problems
@@ -92,7 +92,7 @@ class StatusChangeView(APIView):
     def post(self, request: Request, run: str) -> HttpResponse:
         """Apply the verb to the run."""
         wanted = read(request, StatusChange)
-        moved: Run = ask(
+        moved: Run = change_status(
             run_id=run_named(run).pk,
             verb=self.verb,
             actor=identity_of(request),

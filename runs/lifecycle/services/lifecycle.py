@@ -135,7 +135,7 @@ def create_and_start(*, start: bool, actor: str, now: datetime, **fields: Any) -
     run = create(actor=actor, now=now, **fields)
     if not start:
         return run
-    return ask(run_id=run.pk, verb=RunVerb.START, actor=actor, now=now)
+    return change_status(run_id=run.pk, verb=RunVerb.START, actor=actor, now=now)
 
 
 def _fields_of(config: RunConfig) -> dict[str, Any]:
@@ -178,7 +178,7 @@ def _insert(*, now: datetime, actor: str, **fields: Any) -> Run:
 
 
 @transaction.atomic
-def ask(
+def change_status(
     *,
     run_id: int,
     verb: RunVerb,
@@ -212,7 +212,7 @@ def ask(
     )
     if changed != 1:
         raise MoveNotAllowed(f"{before.name} is {before.status}: {verb} is not allowed")
-    _tell(before, target, actor=actor, reason=reason, verb=verb, now=now)
+    _emit_change(before, target, actor=actor, reason=reason, verb=verb, now=now)
     return Run.objects.get(pk=run_id)
 
 
@@ -243,7 +243,7 @@ def move(*, run_id: int, target: RunStatus, actor: str, reason: str = "", now: d
     )
     if changed != 1:
         return False
-    _tell(before, target, actor=actor, reason=reason, verb="", now=now)
+    _emit_change(before, target, actor=actor, reason=reason, verb="", now=now)
     return True
 
 
@@ -255,7 +255,7 @@ def _locked(run_id: int) -> Run:
     return run
 
 
-def _tell(
+def _emit_change(
     before: Run, target: RunStatus, *, actor: str, reason: str, verb: str, now: datetime
 ) -> None:
     record_event(

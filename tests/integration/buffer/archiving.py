@@ -6,7 +6,7 @@ from typing import Any
 from buffer.archive.rules import Window, window
 from buffer.archive.services.export import ExportReport, export_run
 from buffer.archive.services.restore import RestoreReport, restore_archive
-from buffer.batches.services.leases import confirm, take
+from buffer.batches.services.leases import acknowledge_batch, lease_batch
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.groups import accept_groups
 from buffer.items.rules.states import ItemKind
@@ -54,11 +54,11 @@ def train(run: Run, steps: int = 1) -> list[bytes]:
     """Train on batches; return the bytes of their items in order."""
     seen = []
     for _ in range(steps):
-        lease = take(run_id=run.pk, identity="alice")
+        lease = lease_batch(run_id=run.pk, identity="alice")
         assert lease is not None
         kind = ItemKind(lease.batch.kind)
         seen += [one.content for one in batch_contents(kind, lease.batch.pk)]
-        confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
+        acknowledge_batch(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
     return seen
 
 

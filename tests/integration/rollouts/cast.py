@@ -26,7 +26,7 @@ def draft(name: str = "pole", **fields: Any) -> Run:
 
 
 def ask(run: Run, verb: RunVerb, *, now: datetime = NOON, **more: Any) -> None:
-    lifecycle.ask(run_id=run.pk, verb=verb, actor="user:alice", now=now, **more)
+    lifecycle.change_status(run_id=run.pk, verb=verb, actor="user:alice", now=now, **more)
 
 
 def look(run: Run, cluster: FakeCluster, *, now: datetime = NOON) -> Any:

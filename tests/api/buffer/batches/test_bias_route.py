@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from django.test import Client
 
-from buffer.batches.services.leases import confirm, take
+from buffer.batches.services.leases import acknowledge_batch, lease_batch
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.groups import accept_groups
 from runs.lifecycle.models.runs import Run
@@ -36,8 +36,8 @@ def test_long_groups_that_came_too_late_show(run: Run) -> None:
     push(run, 24, tokens=10, env_id=0)
     push(run, 24, tokens=40, policy_step=99)
     push(run, 5, tokens=1000, policy_step=99, at=NOON)
-    while lease := take(run_id=run.pk, identity="alice"):
-        confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
+    while lease := lease_batch(run_id=run.pk, identity="alice"):
+        acknowledge_batch(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
 
     answer = Client(headers=bearer("read")).get("/api/v1/runs/words/bias?window=3600").json()
 

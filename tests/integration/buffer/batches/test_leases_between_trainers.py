@@ -36,13 +36,13 @@ def push(run: Run, *, groups: int) -> None:
 
 
 def take(run: Run, identity: str) -> Lease:
-    lease = leases.take(run_id=run.pk, identity=identity)
+    lease = leases.lease_batch(run_id=run.pk, identity=identity)
     assert lease is not None
     return lease
 
 
 def confirm(run: Run, lease: Lease, *, fence: int | None = None) -> None:
-    leases.confirm(
+    leases.acknowledge_batch(
         run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence if fence is None else fence
     )
 
@@ -83,7 +83,7 @@ def test_a_batch_that_passes_through_hands_keeps_its_bytes_and_obeys_the_last(ru
         confirm(run, alice, fence=alice_fence)
     with pytest.raises(LeaseLost):
         held_by(run_id=run.pk, batch_id=alice.batch.pk, identity="alice")
-    assert leases.take(run_id=run.pk, identity="alice") is None
+    assert leases.lease_batch(run_id=run.pk, identity="alice") is None
     confirm(run, bob)
     confirm(run, bob)  # its first answer was lost
     with pytest.raises(LeaseLost):
@@ -124,7 +124,7 @@ def test_a_confirmed_batch_cannot_lapse(run: Run) -> None:
     lapse(lease)
 
     assert Batch.objects.get().state == "confirmed"
-    assert leases.take(run_id=run.pk, identity="bob") is None
+    assert leases.lease_batch(run_id=run.pk, identity="bob") is None
 
 
 def test_what_ends_with_its_run_leaves_the_quarantine_too(run: Run) -> None:

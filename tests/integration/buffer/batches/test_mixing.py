@@ -10,7 +10,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from buffer.batches.services import leases, planning
-from buffer.batches.services.leases import confirm
+from buffer.batches.services.leases import acknowledge_batch
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.groups import accept_groups
 from buffer.items.models.items import Batch, MixingShare, TrajectoryGroup
@@ -49,11 +49,11 @@ def push(run: Run, env_id: int | None, *, count: int = 1, sequences: int = 1) ->
 
 
 def take(run: Run) -> Batch | None:
-    """Lease a batch and confirm it."""
-    lease = leases.take(run_id=run.pk, identity="alice")
+    """Lease a batch and acknowledge it."""
+    lease = leases.lease_batch(run_id=run.pk, identity="alice")
     if lease is None:
         return None
-    return confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
+    return acknowledge_batch(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
 
 
 def test_batches_share_by_weight_and_carry_over_what_they_owe(run: Run) -> None:
@@ -216,7 +216,7 @@ def test_a_batch_takes_as_many_statements_from_a_long_queue_as_from_a_short_one(
         queue_many(other, count, environments=4)
         take(other)
         with CaptureQueriesContext(connection) as found:
-            lease = leases.take(run_id=other.pk, identity="alice")
+            lease = leases.lease_batch(run_id=other.pk, identity="alice")
         assert lease is not None
         statements[count] = [query["sql"].split()[0] for query in found.captured_queries]
 

@@ -8,7 +8,7 @@ from django.test import Client
 
 from buffer import jobs
 from buffer.batches.queries.queue_depth import queue_depth
-from buffer.batches.services.leases import confirm, lease_for_atropos, take
+from buffer.batches.services.leases import acknowledge_batch, lease_batch, lease_for_atropos
 from buffer.batches.services.previews import preview
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services import backpressure
@@ -126,7 +126,7 @@ def test_a_stale_group_hidden_behind_a_fresh_one_is_dropped_before_a_batch_is_fo
     push(run, policy_step=5)
     publish(run, 7)
 
-    lease = take(run_id=run.pk, identity="alice")
+    lease = lease_batch(run_id=run.pk, identity="alice")
 
     assert dropped(run) == {"stale_version": 1}
     assert lease is not None
@@ -138,7 +138,7 @@ def test_groups_have_no_limit_unless_the_run_sets_one(run: Run) -> None:
     push(run, count=2)
     publish(run, 50)
 
-    lease = take(run_id=run.pk, identity="alice")
+    lease = lease_batch(run_id=run.pk, identity="alice")
 
     assert lease is not None
     assert lease.batch.staleness == {"50": 2}
@@ -147,11 +147,11 @@ def test_groups_have_no_limit_unless_the_run_sets_one(run: Run) -> None:
 def test_without_published_weights_batches_count_as_versions(run: Run) -> None:
     set_up(run, max_staleness=0)
     push(run, count=4)
-    first = take(run_id=run.pk, identity="alice")
+    first = lease_batch(run_id=run.pk, identity="alice")
     assert first is not None
-    confirm(run_id=run.pk, batch_id=first.batch.pk, fence=first.batch.fence)
+    acknowledge_batch(run_id=run.pk, batch_id=first.batch.pk, fence=first.batch.fence)
 
-    assert take(run_id=run.pk, identity="alice") is None
+    assert lease_batch(run_id=run.pk, identity="alice") is None
 
     assert first.batch.staleness == {"0": 2}
     assert dropped(run) == {"stale_version": 2}
@@ -199,7 +199,7 @@ def test_without_a_staleness_limit_the_tolerance_bounds_admission(run: Run) -> N
     push(run, count=5)
     depth = queue_depth(run.pk)
     assert (depth.admission_remaining, depth.running, depth.admission_capacity) == (2, 0, 2)
-    take(run_id=run.pk, identity="alice")
+    lease_batch(run_id=run.pk, identity="alice")
     assert queue_depth(run.pk).admission_capacity == 6
 
 
@@ -207,10 +207,10 @@ def test_bytes_are_counted_wherever_an_item_goes(run: Run) -> None:
     push(run, count=4)
     size = TrajectoryGroup.objects.values_list("size_bytes", flat=True)[0]
     assert queue_depth(run.pk).size_bytes == 4 * size
-    lease = take(run_id=run.pk, identity="alice")
+    lease = lease_batch(run_id=run.pk, identity="alice")
     assert lease is not None
     assert queue_depth(run.pk).size_bytes == 4 * size
-    confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
+    acknowledge_batch(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
     assert queue_depth(run.pk).size_bytes == 2 * size
     drop_open(run_id=run.pk, reason="killed", now=NOON)
     assert queue_depth(run.pk).size_bytes == 0

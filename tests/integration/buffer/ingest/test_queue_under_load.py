@@ -13,10 +13,10 @@ from buffer import jobs
 from buffer.batches.queries.queue_depth import batch_in_sight, is_drained
 from buffer.batches.services.leases import (
     LeaseLost,
-    confirm,
+    acknowledge_batch,
+    lease_batch,
     lease_for_atropos,
     record_delivered,
-    take,
 )
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.groups import accept_groups
@@ -84,14 +84,14 @@ def test_each_group_goes_to_one_trainer_once_while_many_push(run: Run) -> None:
     def train(identity: str) -> None:
         ended = False
         while True:
-            lease = take(run_id=run.pk, identity=identity)
+            lease = lease_batch(run_id=run.pk, identity=identity)
             if lease is None and ended:
                 return
             if lease is None:
                 ended = done.is_set()
                 continue
             ids = members(lease.batch)
-            confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
+            acknowledge_batch(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
             served.extend(ids)
 
     def push_all() -> None:
@@ -114,19 +114,19 @@ def test_each_group_goes_to_one_trainer_once_while_many_push(run: Run) -> None:
 def test_a_lapsed_lease_goes_to_the_next_trainer_whole_and_fences_the_first(run: Run) -> None:
     for mark in range(4):
         push(run, mark=mark)
-    first = take(run_id=run.pk, identity="alice")
+    first = lease_batch(run_id=run.pk, identity="alice")
     assert first is not None
     lapse(first.batch)
 
-    second = take(run_id=run.pk, identity="bob")
+    second = lease_batch(run_id=run.pk, identity="bob")
 
     assert second is not None
     assert second.batch.pk == first.batch.pk
     assert second.batch.ordinal == 1
     assert second.batch.fence > first.batch.fence
     with pytest.raises(LeaseLost):
-        confirm(run_id=run.pk, batch_id=first.batch.pk, fence=first.batch.fence)
-    confirm(run_id=run.pk, batch_id=second.batch.pk, fence=second.batch.fence)
+        acknowledge_batch(run_id=run.pk, batch_id=first.batch.pk, fence=first.batch.fence)
+    acknowledge_batch(run_id=run.pk, batch_id=second.batch.pk, fence=second.batch.fence)
     assert miscounts(run.pk) == []
 
 
@@ -136,7 +136,7 @@ def test_who_waits_sees_a_batch_when_one_is_whole_held_or_came_back(run: Run) ->
 
     assert sees("alice")  # its first question is noted: environments wait for it
     for trainer in ("alice", "bob"):
-        assert take(run_id=run.pk, identity=trainer) is None
+        assert lease_batch(run_id=run.pk, identity=trainer) is None
     assert sees("a stranger")  # its request must be recorded
     assert not sees("alice")
     push(run)
@@ -145,28 +145,28 @@ def test_who_waits_sees_a_batch_when_one_is_whole_held_or_came_back(run: Run) ->
     push(run)
     assert sees("alice")
 
-    lease = take(run_id=run.pk, identity="alice")
+    lease = lease_batch(run_id=run.pk, identity="alice")
     assert lease is not None
     assert sees("alice")
     assert not sees("bob")
     lapse(lease.batch)
     assert sees("bob")
 
-    confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
+    acknowledge_batch(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
     assert not sees("alice")
 
 
 def test_a_late_confirmation_counts_while_nobody_else_has_the_batch(run: Run) -> None:
     for mark in range(2):
         push(run, mark=mark)
-    lease = take(run_id=run.pk, identity="alice")
+    lease = lease_batch(run_id=run.pk, identity="alice")
     assert lease is not None
     lapse(lease.batch)
     assert not is_drained(run.pk)
 
-    confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
+    acknowledge_batch(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
 
-    assert take(run_id=run.pk, identity="bob") is None
+    assert lease_batch(run_id=run.pk, identity="bob") is None
     assert is_drained(run.pk)
 
 
@@ -204,7 +204,7 @@ def test_an_answer_whose_process_died_comes_again_at_once(run: Run) -> None:
 def test_a_kill_drops_everything_open_and_counts_it(run: Run) -> None:
     for mark in range(5):
         push(run, mark=mark)
-    lease = take(run_id=run.pk, identity="alice")
+    lease = lease_batch(run_id=run.pk, identity="alice")
     assert lease is not None
 
     assert drop_open(run_id=run.pk, reason="killed", now=NOON) == 5
@@ -213,7 +213,7 @@ def test_a_kill_drops_everything_open_and_counts_it(run: Run) -> None:
     assert (ledger.accepted, ledger.dropped) == (5, {"killed": 5})
     assert miscounts(run.pk) == []
     with pytest.raises(LeaseLost):
-        confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
+        acknowledge_batch(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
 
 
 def test_what_an_ended_run_leaves_is_settled_by_the_job(run: Run) -> None:
@@ -283,7 +283,7 @@ def test_the_same_key_in_flight_is_refused(run: Run) -> None:
 def test_deleting_a_run_deletes_its_data(run: Run) -> None:
     push(run)
     push(run)
-    take(run_id=run.pk, identity="alice")
+    lease_batch(run_id=run.pk, identity="alice")
 
     run.delete()
 

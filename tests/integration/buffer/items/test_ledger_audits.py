@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from buffer import jobs
-from buffer.batches.services.leases import confirm, take
+from buffer.batches.services.leases import acknowledge_batch, lease_batch
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.fragments import accept_fragments, decode_push
 from buffer.ingest.services.groups import accept_groups
@@ -47,9 +47,9 @@ def test_the_ledger_tells_environments_apart_and_they_add_up(run: Run) -> None:
     push(run, count=3, env_id=0)
     push(run, count=2, env_id=1)
     push(run)
-    lease = take(run_id=run.pk, identity="alice")
+    lease = lease_batch(run_id=run.pk, identity="alice")
     assert lease is not None
-    confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
+    acknowledge_batch(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
 
     answer = Client(headers=bearer("read")).get("/api/v1/runs/words/ledger").json()
 
@@ -151,9 +151,9 @@ def test_audits_find_nothing_wrong_while_everything_moves(run: Run) -> None:
 
     def train() -> None:
         for _ in range(30):
-            lease = take(run_id=run.pk, identity="alice")
+            lease = lease_batch(run_id=run.pk, identity="alice")
             if lease is not None:
-                confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
+                acknowledge_batch(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
 
     def audit() -> None:
         for _ in range(30):
@@ -170,7 +170,7 @@ def test_audits_find_nothing_wrong_while_everything_moves(run: Run) -> None:
 
 def test_metrics_say_how_a_run_is(run: Run) -> None:
     push(run, count=5)
-    take(run_id=run.pk, identity="alice")
+    lease_batch(run_id=run.pk, identity="alice")
 
     text = Client(headers=bearer("metrics")).get("/metrics").content.decode()
 

@@ -10,7 +10,7 @@ import pytest
 from django.conf import settings
 from django.db import connection, transaction
 
-from buffer.batches.services.leases import take
+from buffer.batches.services.leases import lease_batch
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.backpressure import QueueFull
 from buffer.ingest.services.fragments import accept_fragments, decode_push
@@ -62,7 +62,7 @@ def push_groups(run: Run, *tokens: int) -> list[bytes]:
 
 
 def served(run: Run) -> list[bytes]:
-    lease = take(run_id=run.pk, identity="alice")
+    lease = lease_batch(run_id=run.pk, identity="alice")
     assert lease is not None
     return [one.content for one in batch_contents(ItemKind.GROUPS, lease.batch.pk)]
 
@@ -155,7 +155,7 @@ def test_a_checksum_tells_whether_bytes_are_those_that_came(run: Run) -> None:
     first = TrajectoryGroup.objects.order_by("id")[0]
     with object_of(first).open("r+b") as file:
         file.write(b"!")
-    lease = take(run_id=run.pk, identity="alice")
+    lease = lease_batch(run_id=run.pk, identity="alice")
     assert lease is not None
 
     found = batch_contents(ItemKind.GROUPS, lease.batch.pk)

@@ -14,7 +14,7 @@ from django.test import Client
 
 from buffer import jobs
 from buffer.batches.queries import previews
-from buffer.batches.services.leases import confirm, take
+from buffer.batches.services.leases import acknowledge_batch, lease_batch
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.groups import accept_groups
 from buffer.items.models.items import TrajectoryGroup
@@ -79,10 +79,10 @@ def push(run: Run, *, tokens: int = 3, mark: int = 1) -> TrajectoryGroup:
 
 
 def train(run: Run) -> list[bytes]:
-    lease = take(run_id=run.pk, identity="alice")
+    lease = lease_batch(run_id=run.pk, identity="alice")
     assert lease is not None
     found = batch_contents(ItemKind.GROUPS, lease.batch.pk)
-    confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
+    acknowledge_batch(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
     return [one.content for one in found]
 
 

@@ -10,7 +10,7 @@ from django.test import Client
 from moto.server import ThreadedMotoServer
 
 from buffer.batches.services import leases
-from buffer.batches.services.leases import Lease, confirm
+from buffer.batches.services.leases import Lease, acknowledge_batch
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.groups import accept_groups
 from buffer.items.models.items import TrajectoryGroup
@@ -74,7 +74,7 @@ def push(run: Run, *tokens: int) -> list[bytes]:
 
 
 def take(run: Run) -> Lease:
-    lease = leases.take(run_id=run.pk, identity="alice")
+    lease = leases.lease_batch(run_id=run.pk, identity="alice")
     assert lease is not None
     return lease
 
@@ -142,7 +142,7 @@ def test_retention_empties_the_prefix_of_a_segment_and_moves_what_is_open(
     for _ in range(3):
         push(run, 900, 900)
         lease = take(run)
-        confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
+        acknowledge_batch(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
     (left,) = push(run, 900)
     number = current_segment()
     turn_segment(now=NOON - timedelta(days=9))

@@ -57,7 +57,7 @@ def of_version(number: int, version: int, **fields: Any) -> wire.Fragment:
 
 
 def take(run: Run, identity: str = "a", count: int | None = None) -> Lease:
-    lease = leases.take(run_id=run.pk, identity=identity, count=count)
+    lease = leases.lease_batch(run_id=run.pk, identity=identity, count=count)
     assert lease is not None
     return lease
 
@@ -73,7 +73,7 @@ def numbers(lease: Lease) -> list[int]:
 
 
 def confirm(run: Run, lease: Lease) -> None:
-    leases.confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
+    leases.acknowledge_batch(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
 
 
 def lapse(lease: Lease) -> None:
@@ -112,7 +112,7 @@ def test_a_chunk_is_sampled_until_it_was_used_as_often_as_it_may_be() -> None:
 
     assert sorted(numbers(first)) == sorted(numbers(second)) == [0, 1]
     assert states(run) == {0: "served", 1: "served"}
-    assert leases.take(run_id=run.pk, identity="a") is None
+    assert leases.lease_batch(run_id=run.pk, identity="a") is None
     assert_exact(run)
 
 
@@ -178,7 +178,7 @@ def test_what_grows_stale_under_a_lease_stays_until_the_lease_is_settled() -> No
     lease = take(run, "a")
     Run.objects.filter(pk=run.pk).update(policy_step=3)
 
-    assert leases.take(run_id=run.pk, identity="b") is None
+    assert leases.lease_batch(run_id=run.pk, identity="b") is None
 
     assert states(run) == {0: "leased", 1: "leased"}
     assert sorted(numbers(lease)) == [0, 1]
@@ -195,7 +195,7 @@ def test_a_stale_batch_that_comes_back_gives_its_uses_back() -> None:
     lapse(take(run, "a", count=4))
     Run.objects.filter(pk=run.pk).update(policy_step=3)
 
-    assert leases.take(run_id=run.pk, identity="b") is None
+    assert leases.lease_batch(run_id=run.pk, identity="b") is None
 
     # The first two were trained on once; the others never.
     assert states(run) == {
@@ -286,7 +286,7 @@ def test_a_chunk_goes_as_a_whole_when_one_of_its_fragments_is_too_old() -> None:
     add(run, of_version(0, 0), of_version(1, 1))
     Run.objects.filter(pk=run.pk).update(policy_step=3)
 
-    assert leases.take(run_id=run.pk, identity="a") is None
+    assert leases.lease_batch(run_id=run.pk, identity="a") is None
 
     assert set(states(run).values()) == {"dropped: stale_version"}
     assert_exact(run)
@@ -297,7 +297,7 @@ def test_a_fragment_that_waits_for_the_rest_of_its_chunk_grows_stale_too() -> No
     add(run, fragment(number=0))
     Run.objects.filter(pk=run.pk).update(policy_step=3)
 
-    leases.take(run_id=run.pk, identity="a")
+    leases.lease_batch(run_id=run.pk, identity="a")
 
     assert states(run) == {0: "dropped: stale_version"}
     assert_exact(run)
@@ -398,7 +398,7 @@ def test_uses_stay_exact_while_trainers_sample_and_workers_push_at_once() -> Non
 
     def train(identity: str) -> None:
         for _ in range(25):
-            lease = leases.take(run_id=run.pk, identity=identity)
+            lease = leases.lease_batch(run_id=run.pk, identity=identity)
             if lease is not None:
                 ids = [item_id for item_id, _ in uses_of(lease.batch)]
                 assert len(set(ids)) == 4

@@ -39,7 +39,7 @@ def run() -> Run:
 
 
 def take(run: Run, identity: str = "alice") -> Lease:
-    lease = leases.take(run_id=run.pk, identity=identity)
+    lease = leases.lease_batch(run_id=run.pk, identity=identity)
     assert lease is not None
     return lease
 

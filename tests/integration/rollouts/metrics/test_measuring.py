@@ -10,7 +10,7 @@ from django.db import connection, transaction
 from buffer.batches.queries import flows
 from buffer.batches.queries.flows import FlowCursor, group_flow
 from buffer.batches.queries.trainer_pace import trainer_wait_share
-from buffer.batches.services.leases import confirm, take
+from buffer.batches.services.leases import acknowledge_batch, lease_batch
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.groups import accept_groups
 from buffer.inspect.services.digests import digest_groups
@@ -48,9 +48,9 @@ def push(run: Run, *scores: list[float], seconds: float = 0, **fields: Any) -> N
 
 
 def train(run: Run) -> None:
-    lease = take(run_id=run.pk, identity="alice")
+    lease = lease_batch(run_id=run.pk, identity="alice")
     assert lease is not None
-    confirm(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
+    acknowledge_batch(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
 
 
 def measure(run: Run, seconds: float) -> bool:

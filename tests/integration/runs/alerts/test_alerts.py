@@ -14,7 +14,7 @@ from runs.alerts.services import alerts, conditions
 from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunStatus, RunVerb
-from runs.lifecycle.services.lifecycle import ask
+from runs.lifecycle.services.lifecycle import change_status
 from tests.factories import NOON, make_run
 
 pytestmark = pytest.mark.django_db
@@ -115,7 +115,7 @@ def test_a_failed_run_is_told_until_it_is_started_again() -> None:
     assert alert.message == "alpha failed: no seat on the cluster"
     assert (alert.times_seen, alert.last_seen_at) == (1, NOON)
 
-    ask(run_id=run.pk, verb=RunVerb.START, actor="user:ada", now=NOON + later(40))
+    change_status(run_id=run.pk, verb=RunVerb.START, actor="user:ada", now=NOON + later(40))
     assert conditions.watch(now=NOON + later(45)) == 1
     alert.refresh_from_db()
     assert (alert.state, alert.resolved_by) == (AlertState.RESOLVED, "platform")

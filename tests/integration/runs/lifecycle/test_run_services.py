@@ -28,7 +28,7 @@ LATER = NOON + timedelta(minutes=1)
 
 
 def ask(run: Run, verb: RunVerb, **more: Any) -> Run:
-    return lifecycle.ask(run_id=run.pk, verb=verb, actor="user:alice", now=LATER, **more)
+    return lifecycle.change_status(run_id=run.pk, verb=verb, actor="user:alice", now=LATER, **more)
 
 
 def together(count: int, act: Callable[[int], Any]) -> list[Any]:
@@ -252,7 +252,7 @@ def test_a_run_says_when_it_was_started_the_last_time() -> None:
     assert run.started_at is None
 
     started = ask(run, RunVerb.START)
-    paused = lifecycle.ask(
+    paused = lifecycle.change_status(
         run_id=run.pk, verb=RunVerb.PAUSE, actor="user:alice", now=LATER + timedelta(hours=1)
     )
 
