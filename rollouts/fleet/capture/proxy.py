@@ -125,7 +125,7 @@ class CaptureProxy:
             await answer.aclose()
         if answer.status_code != 200:
             return Response(content, answer.status_code, media_type="application/json")
-        reading.take(_object(content))
+        reading.add(_object(content))
         if await request.is_disconnected():
             reading.mark_incomplete("the agent disconnected before it received the response")
         await self._keep(session, reading.call(_key()))
@@ -143,7 +143,7 @@ class CaptureProxy:
                 said = line.removeprefix("data:").strip()
                 if said == "[DONE]":
                     break
-                reading.take(_object(said.encode()))
+                reading.add(_object(said.encode()))
                 yield f"data: {said}\n\n".encode()
             is_over = True
             await self._keep(session, reading.call(_key()))

@@ -29,7 +29,7 @@ class _Choice:
     message: Json = field(default_factory=dict)
     finish: str = ""
 
-    def take(self, piece: Json, *, is_chat: bool) -> None:
+    def add(self, piece: Json, *, is_chat: bool) -> None:
         """Add a choice of a response, or of a chunk."""
         self.prompt = self.prompt or list(piece.get("prompt_token_ids") or [])
         self.tokens += piece.get("token_ids") or []
@@ -67,13 +67,13 @@ class Reading:
         self._prompt: list[int] = []
         self._broken = ""
 
-    def take(self, response: Json) -> None:
+    def add(self, response: Json) -> None:
         """Add a response or a chunk."""
         self._prompt = self._prompt or list(response.get("prompt_token_ids") or [])
         for piece in response.get("choices") or []:
             index = int(piece.get("index") or 0)
             choice = self._choices.setdefault(index, _Choice(index))
-            choice.take(piece, is_chat=self._is_chat)
+            choice.add(piece, is_chat=self._is_chat)
 
     def mark_incomplete(self, why: str) -> None:
         """Mark the response as incomplete for the agent, which excludes it from training."""

@@ -24,7 +24,7 @@ class Choice:
     finish: str = ""
     """Reason of the end; empty while the answer is being generated."""
 
-    def take(self, answer: Answer) -> str:
+    def add(self, answer: Answer) -> str:
         """Append the newest tokens of the engine's answer; return the new text.
 
         Tokens that the engine generated after a stop text are left out.

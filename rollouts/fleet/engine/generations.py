@@ -105,7 +105,7 @@ class Generation:
             choice, answer = await self._news.get()
             if choice.finish:
                 continue
-            new = choice.take(answer)
+            new = choice.add(answer)
             if choice.is_cancelled:
                 raise Refused(self._engine.error or "the request was cancelled", status=503)
             missing -= bool(choice.finish)

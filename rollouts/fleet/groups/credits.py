@@ -26,7 +26,7 @@ class Credits:
         with self._lock:
             self.unspent += sequences
 
-    def take(self, *, groups: int, group_size: int) -> int:
+    def reserve(self, *, groups: int, group_size: int) -> int:
         """Spend credits for up to `groups` whole groups; return how many groups fit."""
         with self._lock:
             count = min(groups, self.unspent // group_size)

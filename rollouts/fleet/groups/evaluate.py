@@ -45,7 +45,7 @@ def main(argv: Sequence[str]) -> int:
     except (ValueError, OSError, RuntimeError) as failure:
         _complain(str(failure))
         return 1
-    for event in events.take():
+    for event in events.pop():
         _complain(f"{event.kind}: {event.message}")
     shown = {name: _plain(*result, samples=args.samples) for name, result in results.items()}
     sys.stdout.write((json.dumps(shown, indent=2) if args.json else table(shown)) + "\n")

@@ -40,13 +40,13 @@ class Episode:
         """Whether the conversation has ended."""
         return self.reply.is_over or self.is_truncated
 
-    def hear(self, tokens: Iterable[int], text: str) -> None:
+    def add_observation(self, tokens: Iterable[int], text: str) -> None:
         """Append the reply of the task."""
         self.tokens.extend(tokens)
         self._pad()
         self.said += text
 
-    def take(self, answer: Answer, tokenizer: Tokenizer) -> None:
+    def add_answer(self, answer: Answer, tokenizer: Tokenizer) -> None:
         """Append a turn of the policy."""
         self.tokens += answer.tokens
         self.is_own += [True] * len(answer.tokens)
@@ -150,7 +150,7 @@ class TaskEnvironment:
 
     def _judge(self, episode: Episode, answer: Answer, policy: PolicyContext) -> None:
         """Append a turn and the task's reply, and check whether another turn fits."""
-        episode.take(answer, policy.tokenizer)
+        episode.add_answer(answer, policy.tokenizer)
         began = time.time()
         episode.reply = self._task.reply(episode.example, episode.turns)
         # The final reply is the reward; any other reply is an env step.
@@ -163,7 +163,7 @@ class TaskEnvironment:
         is_full = len(episode.tokens) + len(told) >= policy.context_tokens
         episode.is_truncated = is_full or len(episode.turns) >= self._task.most_turns
         if not episode.is_truncated:
-            episode.hear(told, episode.reply.text)
+            episode.add_observation(told, episode.reply.text)
 
 
 def _read(

@@ -165,7 +165,7 @@ class TaskLoop:
 
     def _train(self, worker: GroupRolloutWorker, task: RolloutTask, version: Version) -> None:
         room = self._around.credits
-        count = room.take(groups=task.examples, group_size=task.generations)
+        count = room.reserve(groups=task.examples, group_size=task.generations)
         self._around.supply.return_unstarted(task, begun=count)
         if not count:
             return

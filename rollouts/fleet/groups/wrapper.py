@@ -241,7 +241,7 @@ class GroupWorkerWrapper:
         episodes = []
         if is_reporting:
             with counted.lock:
-                episodes = counted.statistics.take(time.monotonic())
+                episodes = counted.statistics.pop(time.monotonic())
         return WorkerState(
             report=self._report(is_reporting=is_reporting),
             unspent=unspent,
@@ -250,7 +250,7 @@ class GroupWorkerWrapper:
             is_drained=not sampling and not self._sender.waiting and not self._is_busy(),
             buffered_steps=sampling,
             episodes=episodes,
-            events=self._runtime.events.take(),
+            events=self._runtime.events.pop(),
             cannot_recover=self._cannot_recover,
             refusal=self._weights.refusal,
         )

@@ -20,21 +20,21 @@ class GracefulShutdown:
         self._asked_at = 0.0
 
     @property
-    def is_asked(self) -> bool:
+    def is_requested(self) -> bool:
         """Whether the worker was asked to end."""
         return self._future is not None
 
-    def ask(self, handle: WorkerHandle, now: float) -> Future[Any]:
+    def request(self, handle: WorkerHandle, now: float) -> Future[Any]:
         """Ask the worker to send its items and end; return a future of its final state."""
         self._future, self._asked_at = handle.submit("stop"), now
         return self._future
 
-    def has_come(self, handle: WorkerHandle, now: float, *, is_due: bool) -> bool:
+    def is_complete(self, handle: WorkerHandle, now: float, *, is_due: bool) -> bool:
         """Return whether the worker has ended; ask it to end if `is_due` and not asked yet."""
-        if self.is_asked:
+        if self.is_requested:
             return self.is_over(now)
         if is_due:
-            self.ask(handle, now)
+            self.request(handle, now)
         return False
 
     def is_over(self, now: float) -> bool:
@@ -42,7 +42,7 @@ class GracefulShutdown:
         future = self._future
         return future is None or future.done() or now - self._asked_at > STOP_SECONDS
 
-    def take(self) -> WorkerState | None:
+    def pop_final_state(self) -> WorkerState | None:
         """Return the worker's final state if it has arrived, and reset the request."""
         future, self._future = self._future, None
         if future is not None and future.done():

@@ -144,7 +144,7 @@ class RolloutManager:
             self._worker_pool.cordon(self._control.cordons, now)
             self._worker_pool.vacate(self._control.machines, now)
             self._worker_pool.restart(self._control.restarts, now)
-        self._worker_pool.tend(now)
+        self._worker_pool.turn(now)
         self._order(now)
         self._check_obstacles()
         if self._state()[0] != self._reported_state:
@@ -252,7 +252,7 @@ class RolloutManager:
         self._refused_since = None
         before, self._control = self._control, control
         self._accepted_at_control = accepted
-        self._operator_requests.hear(control)
+        self._operator_requests.receive(control)
         if before is None or before.fingerprint != control.fingerprint:
             self._wake_conduct.set()
             self._wake_weights.set()
@@ -314,7 +314,7 @@ class RolloutManager:
         # Read the state first: the final report of a failed fleet must carry the reason.
         state, reason = self._state()
         self._reporter.episodes.extend(self._worker_pool.pop_episodes())
-        self._reporter.events.extend(self._events.take())
+        self._reporter.events.extend(self._events.pop())
         workers = self._worker_pool.reports(self._newest_step())
         is_final = state == "failed" and self._cannot_recover()
         report = self._reporter.next(state, reason, workers, is_final=is_final)
@@ -327,7 +327,7 @@ class RolloutManager:
             return
         self._reported_state = state
         self._reporter.delivered()
-        self._worker_pool.told(workers)
+        self._worker_pool.forget_delivered(workers)
         self._apply_control(control, accepted=accepted)
 
     def _newest_step(self) -> int:

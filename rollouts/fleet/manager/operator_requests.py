@@ -77,7 +77,7 @@ class OperatorRequests:
         self._under_way: dict[str, _Reading] = {}
         self._seen: OrderedDict[str, None] = OrderedDict()
 
-    def hear(self, control: FleetControl) -> None:
+    def receive(self, control: FleetControl) -> None:
         """Store the requests of the platform's commands; never waits."""
         self._wanted, self._to_film = control.log_requests, control.recordings
         self._stacks_wanted = control.stacks

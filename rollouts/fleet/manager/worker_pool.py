@@ -83,7 +83,7 @@ class WorkerPool:
         for member in self.members:
             member.leave_machine(by_node, now)
 
-    def tend(self, now: float) -> None:
+    def turn(self, now: float) -> None:
         """Run one turn of every worker, and remove those that have left."""
         for member in self.members:
             member.turn(now)
@@ -102,7 +102,7 @@ class WorkerPool:
         """Return the reports of all workers, including final reports of those that left."""
         return [*(member.report(announced_step) for member in self.members), *self._left]
 
-    def told(self, reports: list[WorkerReport]) -> None:
+    def forget_delivered(self, reports: list[WorkerReport]) -> None:
         """Forget the workers that left and whose final `reports` were delivered."""
         known = {report.incarnation for report in reports}
         self._left = [report for report in self._left if report.incarnation not in known]

@@ -181,7 +181,7 @@ class WorkerSupervisor:
         reason = self._why_to_end(now)
         if reason:
             self._receive_final_state()
-            self._bury(reason, now)
+            self._remove(reason, now)
 
     def _why_to_end(self, now: float) -> str:
         """Return the reason to end the worker once it has stopped or run out of time."""
@@ -203,7 +203,7 @@ class WorkerSupervisor:
             self._restart_policy.schedule_at_once(now)
         elif self._restart_reason is None:
             self._restart_reason = order.reason or "restart requested without a reason"
-            self._shutdown.ask(self._handle, now)
+            self._shutdown.request(self._handle, now)
 
     def cordon(self, order: CordonOrder | None, now: float) -> None:
         """Cordon the worker, or (with None) lift the cordon and start it with a fresh budget."""
@@ -233,7 +233,7 @@ class WorkerSupervisor:
         """Send a command to the worker unless the previous one is still unanswered."""
         if self.is_winding_down:
             orders = replace(orders, desired="draining", credits=0)
-        is_ending = self._restart_reason is not None or self._shutdown.is_asked
+        is_ending = self._restart_reason is not None or self._shutdown.is_requested
         if self._handle is not None and self._exchange is None and not is_ending:
             future = self._handle.submit("exchange", orders)
             self._exchange = Call(future, now, credits=orders.credits)
@@ -257,7 +257,7 @@ class WorkerSupervisor:
         self._restart_policy.cancel()
         if self._handle is None:
             return None
-        return self._shutdown.ask(self._handle, now)
+        return self._shutdown.request(self._handle, now)
 
     def kill(self) -> None:
         """End the worker at once; it is not restarted."""
@@ -299,12 +299,12 @@ class WorkerSupervisor:
         """Ask the worker to end if it is empty or overdue; return whether it has ended."""
         # A worker that has never answered has nothing to send.
         is_due = self._state is None or self._is_empty or is_overdue
-        return self._handle is not None and self._shutdown.has_come(
+        return self._handle is not None and self._shutdown.is_complete(
             self._handle, now, is_due=is_due
         )
 
     def _receive_final_state(self) -> None:
-        last = self._shutdown.take()
+        last = self._shutdown.pop_final_state()
         if last is not None:
             self._state = self._heard(last)
 
@@ -321,7 +321,7 @@ class WorkerSupervisor:
         try:
             self._handle = self._source.spawn(settings)
         except Exception as error:  # noqa: BLE001 clusters raise many types
-            self._bury(f"did not start: {error}", now)
+            self._remove(f"did not start: {error}", now)
 
     def _receive_state(self, now: float) -> None:
         call = self._exchange
@@ -334,12 +334,12 @@ class WorkerSupervisor:
         try:
             state: WorkerState = call.future.result()
         except Exception as error:  # noqa: BLE001 a lost worker raises many types
-            self._bury(cause_of(error), now)
+            self._remove(cause_of(error), now)
             return
         state = self._heard(state)
         if state.report.state == "failed":
             self._restart_policy.cannot_recover = state.cannot_recover
-            self._bury(state.report.reason, now, last=state)
+            self._remove(state.report.reason, now, last=state)
             return
         self._pace.note(state.report.fragments_cut, now)
         self._state = state
@@ -350,7 +350,7 @@ class WorkerSupervisor:
         last, since = self._state.report.state if self._state else None, self._spawned_at
         reason = self._timeout.judge(call, self._handle, spawned_at=since, last=last, now=now)
         if reason:
-            self._bury(reason, now)
+            self._remove(reason, now)
 
     def _heard(self, state: WorkerState) -> WorkerState:
         """Forward the episodes and events of an answer; return it with the latest measurements."""
@@ -365,7 +365,7 @@ class WorkerSupervisor:
             state = replace(state, report=with_measurements(state.report, self._measured))
         return state
 
-    def _bury(self, reason: str, now: float, *, last: WorkerState | None = None) -> None:
+    def _remove(self, reason: str, now: float, *, last: WorkerState | None = None) -> None:
         """Drop the worker's handle and decide about a successor; `last` is a newer final state.
 
         Reports may be made concurrently. A worker that will have a successor is therefore never
@@ -384,7 +384,7 @@ class WorkerSupervisor:
         if self.is_leaving:
             exit_events.emit_loss(self._events, ending)
             return
-        self._shutdown.take()
+        self._shutdown.pop_final_state()
         if self._restart_reason is not None:
             exit_events.emit_restart(self._events, ending, wanted=self._restart_reason)
             self._restart_reason = None

@@ -47,7 +47,7 @@ class EventLog:
             self._events.append(event)
             del self._events[:-EVENTS_KEPT]
 
-    def take(self) -> list[FleetEvent]:
+    def pop(self) -> list[FleetEvent]:
         """Return the events since the last call."""
         with self._lock:
             events, self._events = self._events, []

@@ -86,7 +86,7 @@ class SimulatedWorker:
             outstanding=self._unspent + on_their_way,
             accepted=self._accepted,
             is_drained=orders.desired == "draining" and not on_their_way,
-            episodes=self._statistics.take(now) if orders.is_reporting else [],
+            episodes=self._statistics.pop(now) if orders.is_reporting else [],
         )
 
     def update_weights(self, offer: WeightsOffer) -> tuple[int, int]:

@@ -161,7 +161,7 @@ class EnvProcessPool:
             try:
                 process.worker.step(chosen, rows)
             except EnvWorkerDied as death:
-                self._bury(process, str(death), now)
+                self._remove(process, str(death), now)
                 continue
             self._expect(process, chosen.tolist(), now)
 
@@ -177,7 +177,7 @@ class EnvProcessPool:
             return False  # `hear` handles the dead process
         return True
 
-    def hear(self, descriptors: Container[int], now: float) -> None:
+    def read(self, descriptors: Container[int], now: float) -> None:
         """Read the messages on `descriptors` and notify the listener."""
         for process in self._processes:
             if process.worker.descriptor not in descriptors:
@@ -185,19 +185,19 @@ class EnvProcessPool:
             try:
                 messages = process.worker.receive()
             except EnvWorkerDied as death:
-                self._bury(process, str(death), now)
+                self._remove(process, str(death), now)
                 continue
             process.heard_at = now
             for message in messages:
                 self._take(process, message, now)
 
-    def tend(self, now: float) -> None:
+    def maintain(self, now: float) -> None:
         """Start, replace and build everything that is due."""
         for process in self._processes:
             if process.start_at is not None and now >= process.start_at:
                 self._start(process, now)
             elif process.awaited and now - process.heard_at > self._hung_after_seconds:
-                self._bury(
+                self._remove(
                     process,
                     f"env process {process.worker.pid} did not answer"
                     f" for {self._hung_after_seconds:.0f} s",
@@ -283,7 +283,7 @@ class EnvProcessPool:
         process.worker.close()
         self._start(process, now)
 
-    def _bury(self, process: _Process, reason: str, now: float) -> None:
+    def _remove(self, process: _Process, reason: str, now: float) -> None:
         process.worker.kill()
         process.worker.say(reason)
         process.awaited.clear()
@@ -339,7 +339,7 @@ class EnvProcessPool:
         try:
             slot.process.worker.build(number)
         except EnvWorkerDied as death:
-            self._bury(slot.process, str(death), now)
+            self._remove(slot.process, str(death), now)
             return
         self._expect(slot.process, [number], now)
 

@@ -125,7 +125,7 @@ class FragmentBuilder:
     def pop_episodes(self) -> list[EpisodeWindow]:
         """Return the statistics of episodes that ended since the last call."""
         with self._lock:
-            return self._statistics.take(time.monotonic())
+            return self._statistics.pop(time.monotonic())
 
     def began(self, slot: int, obs: NDArray[Any]) -> None:
         """Store the first observation of a new environment."""

@@ -37,7 +37,7 @@ _VP9: Final = {"deadline": "realtime", "cpu-used": "8", "crf": "36", "b:v": "0"}
 class Camera(Protocol):
     """Interface that takes the frames of one episode."""
 
-    def take(self, frame: Any) -> None:
+    def add(self, frame: Any) -> None:
         """Store or drop a frame; never waits."""
 
     def finish(self) -> None:
@@ -71,7 +71,7 @@ class VideoRecorder:
         self._size = (0, 0)
         threading.Thread(target=self._run, name="camera", daemon=True).start()
 
-    def take(self, frame: Any) -> None:
+    def add(self, frame: Any) -> None:
         """Store an image unless too many are waiting."""
         too_many = self._taken >= MOST_FRAMES or self._waiting_bytes > QUEUE_BYTES
         if too_many:
@@ -153,7 +153,7 @@ class TextRecorder:
         self._bytes = 0
         self._left_out = 0
 
-    def take(self, frame: Any) -> None:
+    def add(self, frame: Any) -> None:
         """Store a frame while there is room."""
         text = "\n".join(log_text.clean_lines(str(frame).split("\n")))
         self._bytes += len(text.encode()) + 1
@@ -258,11 +258,11 @@ class RecordedEnvironment:
 
     def _record_frame(self, said: str) -> None:
         if not self._draws:
-            self._camera.take(said)
+            self._camera.add(said)
             return
         frame = self._draw()
         if frame is not None:
-            self._camera.take(frame)
+            self._camera.add(frame)
 
 
 def _drawable(make: Any, spec: str, kwargs: Mapping[str, Any]) -> tuple[Any, str, str]:

@@ -39,7 +39,7 @@ class SlotQueue:
             self._parts.append((now, slots))
             self._count += len(slots)
 
-    def take(self, most: int) -> Slots:
+    def pop(self, most: int) -> Slots:
         """Remove and return the oldest slots, up to `most`, in order."""
         taken: list[Slots] = []
         room = min(most, self._count)

@@ -167,7 +167,7 @@ class StepRolloutWorker:
     def turn(self) -> None:
         """Wait for something to do, then do it: read environments, adopt weights, infer."""
         now = time.monotonic()
-        self._process_pool.tend(now)
+        self._process_pool.maintain(now)
         if self._recordings is not None and self._recordings.has_orders:
             self._recordings.assign(self._process_pool, now)
         if self._prepare is not None:
@@ -280,7 +280,7 @@ class StepRolloutWorker:
         if came:
             self._hearing_since, self._seconds_in_envs = now, 0.0
             before = self._monitor.total("cut", "enqueue")
-            self._process_pool.hear(came, now)
+            self._process_pool.read(came, now)
             self._hearing_since = None
             # The handler's time is measured in separate spans.
             inside = self._monitor.total("cut", "enqueue") - before
@@ -295,7 +295,7 @@ class StepRolloutWorker:
     def _admit(self, now: float) -> None:
         if not self._waiting:
             return
-        waiting = self._waiting.take(len(self._waiting))
+        waiting = self._waiting.pop(len(self._waiting))
         held = self._process_pool.held
         free = waiting[~np.isin(waiting, list(held))] if held else waiting
         admitted = self._handler.admitted(free)
@@ -314,7 +314,7 @@ class StepRolloutWorker:
         version = self._weights.active
         if self._policy is None or self._action_space is None or version is None:
             return
-        slots = self._ready.take(self._fleet.inference_batch_size)
+        slots = self._ready.pop(self._fleet.inference_batch_size)
         began = time.monotonic()
         first = self._first[slots]
         before = {name: rows[slots] for name, rows in self._state.items()}

@@ -136,7 +136,7 @@ class RolloutWorkerWrapper:
         worker = self._worker or self._build()
         orders = self._runtime.orders
         if orders is not self._last_command:
-            self._obey(worker, orders)
+            self._apply(worker, orders)
         try:
             worker.turn()
         except Exception:
@@ -162,7 +162,7 @@ class RolloutWorkerWrapper:
         self._worker = worker
         return worker
 
-    def _obey(self, worker: StepRolloutWorker, orders: WorkerCommand) -> None:
+    def _apply(self, worker: StepRolloutWorker, orders: WorkerCommand) -> None:
         self._fragment_builder.set_orders(
             epoch=orders.epoch,
             policy_step=orders.policy_step,
@@ -192,7 +192,7 @@ class RolloutWorkerWrapper:
             refusal=self._weights.refusal,
             buffered_steps=self._fragment_builder.buffered_steps,
             episodes=self._fragment_builder.pop_episodes() if is_reporting else [],
-            events=self._runtime.events.take(),
+            events=self._runtime.events.pop(),
         )
 
     def _report(self, *, is_reporting: bool) -> WorkerReport:

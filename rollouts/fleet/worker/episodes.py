@@ -53,7 +53,7 @@ class EpisodeStatistics:
         key = (episode.environment, episode.mode)
         self._episodes.setdefault(key, []).append(episode)
 
-    def take(self, now: float) -> list[EpisodeWindow]:
+    def pop(self, now: float) -> list[EpisodeWindow]:
         """Return a row for each environment and mode with episodes, and start a new window."""
         seconds = max(0.0, now - self._since)
         ended, self._episodes, self._since = self._episodes, {}, now

@@ -22,7 +22,7 @@ OURS: dict[str, Any] = {
 def read(*responses: dict[str, Any], is_chat: bool = True) -> Any:
     reading = Reading(CHAT, is_chat=is_chat)
     for response in responses:
-        reading.take(response)
+        reading.add(response)
     return reading.call("k")
 
 
@@ -105,7 +105,7 @@ def test_what_is_missing_is_a_gap(choice: dict[str, Any] | None, gap: str) -> No
 
 def test_what_the_agent_did_not_get_is_a_gap() -> None:
     reading = Reading(CHAT, is_chat=True)
-    reading.take({"choices": [OURS]})
+    reading.add({"choices": [OURS]})
     reading.mark_incomplete("the agent disconnected")
 
     assert reading.call("k").gap == "the agent disconnected"

@@ -16,7 +16,7 @@ def test_what_was_granted_is_unspent_spent_or_handed_over(
     for more, wanted, share in steps:
         room.grant(more)
         granted += more
-        groups = room.take(groups=wanted, group_size=group_size)
+        groups = room.reserve(groups=wanted, group_size=group_size)
         assert groups <= wanted
         assert groups == wanted or room.unspent < group_size
         sent = int(groups * share) * group_size

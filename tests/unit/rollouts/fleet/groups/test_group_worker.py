@@ -135,7 +135,7 @@ def test_a_none_batch_never_crashes_an_evaluation(bench: MakeBench) -> None:
         model={"tokenizer": "bytes"},
     )
     assert at.sample("silent") == (None, None)
-    assert at.events.take()[0].kind == "group_missing"
+    assert at.events.pop()[0].kind == "group_missing"
     results = at.worker.evaluate_curriculum(
         eval_n_examples=2, rng=Draw(0), policy_version=(1, 100), worker_id="w"
     )
@@ -173,7 +173,7 @@ def test_a_part_of_a_batch_that_is_no_good_is_left_out_and_told(
 
     assert len(batch.groups) == sound
     assert metrics["faults"] == 4 - sound
-    events = at.events.take()
+    events = at.events.pop()
     assert events[0].kind == kind
     assert says in events[0].message
     assert at.sample("r")[0] is not None
@@ -185,7 +185,7 @@ def test_characters_that_the_tokenizer_lacks_cost_their_problems_only(bench: Mak
     batch, _ = at.sample("odd")
 
     assert len(batch.groups) == 2
-    assert at.events.take()[0].kind == "tokenizer_unusable"
+    assert at.events.pop()[0].kind == "tokenizer_unusable"
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_a_lesson_that_gives_nothing_says_why(
         "odd", failure.value, draw=Draw(7), policy_version=(1, 100), worker_id="w"
     )
 
-    assert at.events.take()[0].kind == kind
+    assert at.events.pop()[0].kind == kind
     assert says in at.curriculum.kept[0][1].error
     assert at.sample("r")[0] is not None
 
@@ -222,7 +222,7 @@ def test_a_fault_that_comes_again_and_again_is_told_at_powers_of_ten(bench: Make
     for _ in range(6):
         at.sample("odd", n_examples=4)
 
-    assert [event.details["count"] for event in at.events.take()] == [1, 10]
+    assert [event.details["count"] for event in at.events.pop()] == [1, 10]
 
 
 def test_training_statistics_are_told_and_answered(bench: MakeBench) -> None:

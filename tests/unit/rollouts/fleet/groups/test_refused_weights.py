@@ -72,7 +72,7 @@ class Served:
         self.loader.offer(WeightsRecord(epoch=1, step=step, tensors=tensors))
 
     def refusals(self) -> list[FleetEvent]:
-        self.told += self.events.take()
+        self.told += self.events.pop()
         return [event for event in self.told if event.kind == "weights_refused"]
 
     def close(self) -> None:

@@ -113,7 +113,7 @@ def test_a_rollout_that_goes_wrong_costs_its_group_and_is_told(
 
     assert at.sample("letters") == (None, None)
 
-    [event, *_] = [event for event in at.events.take() if event.kind == kind]
+    [event, *_] = [event for event in at.events.pop() if event.kind == kind]
     assert text in event.message
 
 

@@ -60,9 +60,9 @@ class Stepping:
 
     def turn(self, crew: EnvProcessPool) -> None:
         now = time.monotonic()
-        crew.tend(now)
+        crew.maintain(now)
         readable, _, _ = select.select(crew.descriptors, [], [], 0.02)
-        crew.hear(set(readable), now)
+        crew.read(set(readable), now)
         slots, self.waiting = self.waiting, []
         crew.step(np.array(slots, np.intp), np.zeros(len(slots), np.int64), now)
 
@@ -80,7 +80,7 @@ def test_an_env_process_that_dies_again_and_again_is_given_up_and_the_others_go_
     deadline = time.monotonic() + 120
     try:
         while len(heard.slots_given_up) < 2:
-            assert time.monotonic() < deadline, events.take()
+            assert time.monotonic() < deadline, events.pop()
             heard.turn(crew)
         failed = sorted(heard.slots_given_up)
         sound = sorted({0, 1, 2, 3} - set(failed))
@@ -100,7 +100,7 @@ def test_an_env_process_that_dies_again_and_again_is_given_up_and_the_others_go_
     assert [reports[slot].pid for slot in failed] == [None, None]
     assert [heard.lost_by_slot[slot] for slot in (*failed, *sound)] == [3, 3, 0, 0]
     assert [heard.steps[slot] - before[slot] for slot in failed] == [0, 0]
-    told = events.take()
+    told = events.pop()
     assert [event.kind for event in told] == ["slot_restarted", "slot_restarted", "slot_failed"]
     assert [event.details["slots"] for event in told] == [failed] * 3
     assert told[-1].level == "error"
@@ -150,7 +150,7 @@ def live(make_settings: MakeSettings) -> Callable[..., tuple[WorkerSupervisor, l
             member.turn(source.now)
             member.give(ORDERS, source.now)
             source.now += 0.1
-        return member, events.take()
+        return member, events.pop()
 
     return through
 

@@ -157,7 +157,7 @@ def turns(roster: WorkerPool, seconds: range, *machines: MachineOrder, **more: A
     for now in seconds:
         roster.cordon(more.get("cordons", []), float(now))
         roster.vacate(machines, float(now))
-        roster.tend(float(now))
+        roster.turn(float(now))
         for member in roster.members:
             member.give(WorkerCommand(desired="running", epoch=1, policy_step=0), float(now))
 
@@ -215,7 +215,7 @@ def test_a_manager_that_was_told_at_its_launch_seats_nobody_there_before_it_hear
 
     roster = WorkerPool(settings=settings, source=seats, events=EventLog())
     for now in (1.0, 2.0):
-        roster.tend(now)
+        roster.turn(now)
         for member in roster.members:
             member.give(WorkerCommand(desired="running", epoch=1, policy_step=0), now)
 

@@ -103,7 +103,7 @@ def test_a_loop_that_crashes_is_an_event_and_goes_on(eventually: Eventually) -> 
     loop.stop()
     loop.join(5.0)
 
-    [event] = events.take()
+    [event] = events.pop()
     assert (event.kind, event.level) == ("loop_crashed", "warning")
     assert "Loop walking: ValueError: stumbled" in event.message
     assert not loop.is_broken
@@ -122,7 +122,7 @@ def test_a_loop_that_crashes_again_and_again_is_broken_and_says_why(
     eventually(lambda: loop.is_broken)
 
     assert loop.error == "ValueError: stumbled"
-    assert [event.level for event in events.take()] == ["warning"] * 3 + ["error"]
+    assert [event.level for event in events.pop()] == ["warning"] * 3 + ["error"]
 
 
 class Mortal(LocalWorkers):

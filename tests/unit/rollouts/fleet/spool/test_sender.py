@@ -95,7 +95,7 @@ def test_a_platform_that_is_away_for_ten_seconds_gets_everything_once_and_in_ord
 
     assert platform.order == [("w0-0@a", number) for number in range(300)]
     assert platform.duplicates == 0
-    kinds = [event.kind for event in events.take()]
+    kinds = [event.kind for event in events.pop()]
     assert kinds == ["sending_waits", "sending_resumed"]
 
 
@@ -157,7 +157,7 @@ def test_one_bad_fragment_is_counted_and_the_others_get_through(
 
     assert taken == [b"one", b"two", b"three"]
     assert (sender.refused, sender.accepted, sender.sent) == (1, 3, 4)
-    assert [event.kind for event in events.take()] == ["fragment_refused"]
+    assert [event.kind for event in events.pop()] == ["fragment_refused"]
 
 
 def test_what_a_dead_worker_left_in_its_spool_goes_out_first(
@@ -179,7 +179,7 @@ def test_what_a_dead_worker_left_in_its_spool_goes_out_first(
         eventually(lambda: taken == [b"1", b"2", b"3"] and sender.waiting == 0)
         eventually(lambda: not (tmp_path / "r" / "another").exists())
 
-    assert [event.kind for event in events.take()] == ["spool_inherited"]
+    assert [event.kind for event in events.pop()] == ["spool_inherited"]
 
 
 def test_a_full_queue_says_so(tmp_path: Path) -> None:
@@ -268,7 +268,7 @@ def test_a_fragment_that_was_cut_short_is_counted_and_the_others_go_out(
         eventually(lambda: sender.waiting == 0)
 
     assert sender.lost == 1
-    assert "spool_damaged" in [event.kind for event in events.take()]
+    assert "spool_damaged" in [event.kind for event in events.pop()]
 
 
 def away(_: list[bytes]) -> FragmentReceipt:
@@ -392,4 +392,4 @@ def test_a_disk_that_takes_nothing_is_an_event_and_holds_new_fragments_back(
         eventually(lambda: sender.waiting == 0)
 
     assert taken == [b"1", b"2", b"3"]
-    assert [event.kind for event in events.take()] == ["spool_failed"]
+    assert [event.kind for event in events.pop()] == ["spool_failed"]

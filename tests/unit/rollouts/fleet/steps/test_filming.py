@@ -162,7 +162,7 @@ def test_a_video_has_an_end_however_long_the_episode(
     monkeypatch.setattr(filming, "MOST_FRAMES", 30)
     camera = VideoRecorder(tmp_path / "a.film", frames_per_second=30.0)
     for _ in range(100):
-        camera.take(np.zeros((64, 64, 3), np.uint8))
+        camera.add(np.zeros((64, 64, 3), np.uint8))
     camera.finish()
 
     found = described(tmp_path / "a.film")
@@ -171,8 +171,8 @@ def test_a_video_has_an_end_however_long_the_episode(
 
 def test_a_picture_too_large_is_thinned_out_and_a_changed_one_left_out(tmp_path: Path) -> None:
     camera = VideoRecorder(tmp_path / "a.film", frames_per_second=30.0)
-    camera.take(np.zeros((1081, 1921, 4), np.uint8))
-    camera.take(np.zeros((64, 64, 3), np.uint8))
+    camera.add(np.zeros((1081, 1921, 4), np.uint8))
+    camera.add(np.zeros((64, 64, 3), np.uint8))
     camera.finish()
 
     found = described(tmp_path / "a.film")
@@ -190,7 +190,7 @@ def test_a_film_without_a_picture_says_so(tmp_path: Path) -> None:
 def test_a_text_has_an_end_and_no_escape_sequences(tmp_path: Path) -> None:
     camera = TextRecorder(tmp_path / "a.film", frames_per_second=1.0)
     for _ in range(filming.MOST_FRAMES + 5):
-        camera.take("\x1b[2J" + "x" * 400)
+        camera.add("\x1b[2J" + "x" * 400)
     camera.finish()
 
     found = described(tmp_path / "a.film")

@@ -29,7 +29,7 @@ def test_a_queue_is_first_in_first_out_however_many_come_and_go_at_once(acts: li
             plain.extend((float(now), slot) for slot in absent)
         elif act == "take":
             expected = [plain.popleft()[1] for _ in range(min(number, len(plain)))]
-            assert queue.take(number).tolist() == expected
+            assert queue.pop(number).tolist() == expected
         else:
             queue.discard(number)
             plain = deque(one for one in plain if one[1] != number)
@@ -43,7 +43,7 @@ def test_slots_that_came_together_are_handed_on_as_they_are() -> None:
     slots = np.array([2, 0, 1])
     queue.add(slots, 0.0)
 
-    assert queue.take(8) is slots
+    assert queue.pop(8) is slots
 
 
 def test_an_empty_queue_has_no_oldest_slot() -> None:
@@ -53,4 +53,4 @@ def test_an_empty_queue_has_no_oldest_slot() -> None:
 
     with pytest.raises(IndexError):
         _ = queue.oldest_at
-    assert queue.take(1).tolist() == []
+    assert queue.pop(1).tolist() == []

@@ -51,10 +51,10 @@ def test_a_call_that_is_never_answered_is_told_and_made_again_with_the_newest_ve
     delivery.offer(version(2), worker, 1.0)  # type: ignore[arg-type]
     delivery.on_offer_answer(WEIGHTS_SECONDS - 1, has_started=True)
     assert worker.steps() == [1]
-    assert events.take() == []
+    assert events.pop() == []
 
     delivery.on_offer_answer(WEIGHTS_SECONDS + 1, has_started=True)
-    [told] = events.take()
+    [told] = events.pop()
     assert (told.kind, told.details["worker"]) == ("weights_not_delivered", 3)
     assert told.message == "Worker 3 did not take version 1: no answer within 60 s"
 
@@ -63,7 +63,7 @@ def test_a_call_that_is_never_answered_is_told_and_made_again_with_the_newest_ve
     delivery.on_offer_answer(WEIGHTS_SECONDS + 2, has_started=True)
     delivery.offer(version(2), worker, WEIGHTS_SECONDS + 2)  # type: ignore[arg-type]
     assert worker.steps() == [1, 2]
-    assert events.take() == []
+    assert events.pop() == []
 
 
 def test_a_call_that_fails_is_told_and_made_again(
@@ -75,7 +75,7 @@ def test_a_call_that_fails_is_told_and_made_again(
     delivery.offer(version(1), worker, 0.2)  # type: ignore[arg-type]
 
     assert worker.steps() == [1, 1]
-    [told] = events.take()
+    [told] = events.pop()
     assert told.message.startswith("Worker 3 did not take version 1: ")
     assert "the object store is full" in told.message
 
@@ -86,7 +86,7 @@ def test_a_worker_that_is_still_starting_owes_no_answer(
     delivery.offer(version(1), worker, 0.0)  # type: ignore[arg-type]
     delivery.on_offer_answer(10 * WEIGHTS_SECONDS, has_started=False)
 
-    assert events.take() == []
+    assert events.pop() == []
 
 
 def test_a_successor_is_offered_what_its_predecessor_had(

@@ -22,7 +22,7 @@ def test_a_window_describes_its_episodes() -> None:
     statistics = EpisodeStatistics(worker=3, now=10.0)
     for total_return in range(1, 12):
         statistics.add(make_episode(total_return))
-    (window,) = statistics.take(now=12.0)
+    (window,) = statistics.pop(now=12.0)
 
     assert (window.worker, window.seconds, window.count) == (3, 2.0, 11)
     assert (window.return_sum, window.return_mean) == (66.0, 6.0)
@@ -38,7 +38,7 @@ def test_outcomes_are_counted_and_aborted_returns_are_not_mistaken_for_bad_ones(
     statistics.add(make_episode(10.0))
     statistics.add(make_episode(20.0, outcome="truncated"))
     statistics.add(make_episode(1.0, outcome="aborted"))
-    (window,) = statistics.take(now=1.0)
+    (window,) = statistics.pop(now=1.0)
 
     assert (window.terminated, window.truncated, window.aborted) == (1, 1, 1)
     assert (window.count, window.return_mean, window.returns) == (3, 15.0, [10.0, 20.0])
@@ -48,7 +48,7 @@ def test_outcomes_are_counted_and_aborted_returns_are_not_mistaken_for_bad_ones(
 def test_a_window_of_aborted_episodes_only_has_no_returns() -> None:
     statistics = EpisodeStatistics(worker=0, now=0.0)
     statistics.add(make_episode(1.0, outcome="aborted"))
-    (window,) = statistics.take(now=1.0)
+    (window,) = statistics.pop(now=1.0)
 
     assert (window.count, window.aborted, window.returns) == (1, 1, [])
 
@@ -59,15 +59,15 @@ def test_environments_and_modes_have_windows_of_their_own() -> None:
     statistics.add(make_episode(mode="eval"))
     statistics.add(make_episode(environment="gymnasium:Y-v0"))
 
-    assert len(statistics.take(now=1.0)) == 3
+    assert len(statistics.pop(now=1.0)) == 3
 
 
 def test_a_window_is_taken_once_and_without_episodes_there_is_none() -> None:
     statistics = EpisodeStatistics(worker=0, now=0.0)
     statistics.add(make_episode())
-    statistics.take(now=1.0)
+    statistics.pop(now=1.0)
 
-    assert statistics.take(now=2.0) == []
+    assert statistics.pop(now=2.0) == []
 
 
 @pytest.mark.parametrize("count", [100, 250])
@@ -75,7 +75,7 @@ def test_at_most_the_last_hundred_returns_are_kept(count: int) -> None:
     statistics = EpisodeStatistics(worker=0, now=0.0)
     for number in range(count):
         statistics.add(make_episode(float(number)))
-    (window,) = statistics.take(now=1.0)
+    (window,) = statistics.pop(now=1.0)
 
     assert window.returns == [float(n) for n in range(count - 100, count)]
     assert len(window.lengths) == 100

@@ -88,7 +88,7 @@ def test_a_report_in_between_never_calls_a_worker_given_up(
         cannot_recover,
     )
     assert member.accepted == 3
-    [told] = events.take()
+    [told] = events.pop()
     assert told.kind == ("worker_failed" if cannot_recover else "worker_respawned")
     assert told.ending is not None
     assert told.ending.env_steps == 7

@@ -191,7 +191,7 @@ def test_a_worker_starts_on_a_full_gpu_in_the_end_and_says_so(
         make_worker_settings(num_gpus_per_worker=1), events, gpu=lambda: (int(24e9), int(20e9))
     )
 
-    [event] = [event for event in events.take() if event.kind == "gpu_memory_held"]
+    [event] = [event for event in events.pop() if event.kind == "gpu_memory_held"]
     assert "4.0 of 24.0 GB of the GPU are free" in event.message
 
 
