@@ -11,6 +11,13 @@ Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Step = Annotated[int, Meta(ge=-2, le=2**31 - 1)]
 Name = Annotated[str, Meta(min_length=1, max_length=120)]
 Note = Annotated[str, Meta(max_length=4000)]
+ReportedFleetState = Literal[
+    "starting", "running", "paused", "draining", "drained", "stopped", "failed"
+]
+ReportedWorkerState = Literal[
+    "starting", "running", "paused", "draining", "respawning", "failed", "stopped"
+]
+ReportedSlotState = Literal["starting", "stepping", "waiting", "restarting", "failed", "stopped"]
 
 
 class WorkerEnding(Struct, frozen=True, kw_only=True):
@@ -44,7 +51,7 @@ class SlotReport(Struct, frozen=True, kw_only=True):
     """State of one env slot."""
 
     slot: Count
-    state: Literal["starting", "stepping", "waiting", "restarting", "failed", "stopped"]
+    state: ReportedSlotState
     pid: LargeCount | None = None
     episodes: LargeCount = 0
     restarts: Count = 0

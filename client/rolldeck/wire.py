@@ -18,6 +18,9 @@ from rolldeck.fleet_wire import Count as Count
 from rolldeck.fleet_wire import FleetEvent as FleetEvent
 from rolldeck.fleet_wire import Name as Name
 from rolldeck.fleet_wire import Note as Note
+from rolldeck.fleet_wire import ReportedFleetState as ReportedFleetState
+from rolldeck.fleet_wire import ReportedSlotState as ReportedSlotState
+from rolldeck.fleet_wire import ReportedWorkerState as ReportedWorkerState
 from rolldeck.fleet_wire import SlotReport as SlotReport
 from rolldeck.fleet_wire import StageTiming as StageTiming
 from rolldeck.fleet_wire import Step as Step
@@ -268,7 +271,7 @@ class WorkerReport(Struct, frozen=True, kw_only=True):
 
     index: Count
     incarnation: Name
-    state: Literal["starting", "running", "paused", "draining", "respawning", "failed", "stopped"]
+    state: ReportedWorkerState
     reason: Note = ""
     node: Annotated[str, Meta(max_length=200)] = ""
     node_id: Annotated[str, Meta(max_length=64)] = ""
@@ -342,7 +345,7 @@ class FleetReport(Struct, frozen=True, kw_only=True):
     """Incarnation of the manager; a new one indicates a restart."""
     sequence: LargeCount
     """Rises with every report of an incarnation; repeated reports are ignored."""
-    state: Literal["starting", "running", "paused", "draining", "drained", "stopped", "failed"]
+    state: ReportedFleetState
     reason: Note = ""
     is_final: bool = False
     """Whether the failure is permanent: any fleet of this configuration would fail."""

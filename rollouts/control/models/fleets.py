@@ -1,36 +1,20 @@
 """Models of fleets: their last reports and measurements."""
 
 import uuid
-from typing import Final
+from typing import Final, get_args
 
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
 from django.db.models import Q
 
+from rolldeck.wire import ReportedFleetState, ReportedSlotState, ReportedWorkerState
 from runs.lifecycle.models.runs import Run
 
-FLEET_STATES: Final = (
-    "none",
-    "starting",
-    "running",
-    "paused",
-    "draining",
-    "drained",
-    "stopped",
-    "failed",
-)
+FLEET_STATES: Final = ("none", *get_args(ReportedFleetState))
 """Fleet states that a manager may report; `none` before the first report."""
-WORKER_STATES: Final = (
-    "starting",
-    "running",
-    "paused",
-    "draining",
-    "respawning",
-    "failed",
-    "stopped",
-)
-SLOT_STATES: Final = ("starting", "stepping", "waiting", "restarting", "failed", "stopped")
+WORKER_STATES: Final = get_args(ReportedWorkerState)
+SLOT_STATES: Final = get_args(ReportedSlotState)
 
 
 def _known(values: tuple[str, ...], *, field: str, name: str) -> models.CheckConstraint:

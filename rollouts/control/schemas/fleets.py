@@ -5,7 +5,14 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from rolldeck.wire import Desired, StageTiming, WeightsTransfers
+from rolldeck.wire import (
+    Desired,
+    ReportedFleetState,
+    ReportedSlotState,
+    ReportedWorkerState,
+    StageTiming,
+    WeightsTransfers,
+)
 from web.http.field_types import Reason
 from web.rules.pages import Page
 
@@ -92,7 +99,7 @@ class SlotState(Struct, frozen=True, kw_only=True):
     """Last reported state of one env slot."""
 
     slot: int
-    state: Literal["starting", "stepping", "waiting", "restarting", "failed", "stopped"]
+    state: ReportedSlotState
     pid: int | None
     episodes: int
     restarts: int
@@ -104,16 +111,7 @@ class WorkerState(Struct, frozen=True, kw_only=True):
 
     index: int
     incarnation: str
-    state: Literal[
-        "starting",
-        "running",
-        "paused",
-        "draining",
-        "respawning",
-        "failed",
-        "stopped",
-        "unknown",
-    ]
+    state: Literal[ReportedWorkerState, "unknown"]
     reason: str
     heartbeat_at: datetime
     age_seconds: float
@@ -231,17 +229,7 @@ class FleetState(Struct, frozen=True, kw_only=True):
     """Desired and last reported state of a fleet."""
 
     desired: Desired
-    observed: Literal[
-        "none",
-        "starting",
-        "running",
-        "paused",
-        "draining",
-        "drained",
-        "stopped",
-        "failed",
-        "unknown",
-    ]
+    observed: Literal[ReportedFleetState, "none", "unknown"]
     observed_at: datetime | None = None
     """Last report of any of its managers, which proves its state."""
     age_seconds: float | None = None

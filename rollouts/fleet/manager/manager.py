@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Final
 
 from rolldeck.errors import Conflict, NotAllowed, NotAuthenticated, NotFound, RolldeckError
-from rolldeck.wire import FleetControl, FleetReport, InvalidMessage
+from rolldeck.wire import FleetControl, FleetReport, InvalidMessage, ReportedFleetState
 from rollouts.fleet.manager import admission
 from rollouts.fleet.manager.operator_requests import OperatorRequests
-from rollouts.fleet.manager.reporter import FleetState, Reporter
+from rollouts.fleet.manager.reporter import Reporter
 from rollouts.fleet.manager.worker_pool import WorkerPool
 from rollouts.fleet.manager.workers import WorkerSource
 from rollouts.fleet.process import log_files
@@ -333,7 +333,7 @@ class RolloutManager:
     def _newest_step(self) -> int:
         return self._control.policy_step if self._control else NO_STEP
 
-    def _state(self) -> tuple[FleetState, str]:
+    def _state(self) -> tuple[ReportedFleetState, str]:
         """Return the state of the fleet, and the reason if it differs from the desired state."""
         if self._is_stopped:
             return "stopped", ""
@@ -342,7 +342,7 @@ class RolloutManager:
             return "failed", f"loop {broken[0].name} gave up: {broken[0].error}"
         return self._state_of_workers()
 
-    def _state_of_workers(self) -> tuple[FleetState, str]:
+    def _state_of_workers(self) -> tuple[ReportedFleetState, str]:
         conditions = [one.condition for one in self._worker_pool.staying if not one.is_out]
         failed = conditions.count("failed")
         reason = self._obstacle

@@ -2,16 +2,20 @@
 
 import time
 from collections import deque
-from typing import Final, Literal, TypeVar
+from typing import Final, TypeVar
 
-from rolldeck.wire import EpisodeWindow, FleetEvent, FleetReport, WorkerReport
+from rolldeck.wire import (
+    EpisodeWindow,
+    FleetEvent,
+    FleetReport,
+    ReportedFleetState,
+    WorkerReport,
+)
 
 EPISODES_PER_REPORT: Final = 4096
 EVENTS_PER_REPORT: Final = 256
 EPISODES_KEPT: Final = 100_000
 EVENTS_KEPT: Final = 4096
-
-FleetState = Literal["starting", "running", "paused", "draining", "drained", "stopped", "failed"]
 
 Item = TypeVar("Item")
 
@@ -35,7 +39,7 @@ class Reporter:
 
     def next(
         self,
-        state: FleetState,
+        state: ReportedFleetState,
         reason: str,
         workers: list[WorkerReport],
         *,
@@ -63,7 +67,9 @@ class Reporter:
         """Drop the content of the delivered report."""
         self._under_way = None
 
-    def preview(self, state: FleetState, reason: str, workers: list[WorkerReport]) -> FleetReport:
+    def preview(
+        self, state: ReportedFleetState, reason: str, workers: list[WorkerReport]
+    ) -> FleetReport:
         """Return a report without episodes and events, which is not sent."""
         return FleetReport(
             incarnation=self._incarnation,

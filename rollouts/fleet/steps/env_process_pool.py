@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rolldeck.wire import SlotReport
+from rolldeck.wire import ReportedSlotState, SlotReport
 from rollouts.fleet.process.backoff import RestartBudget, RestartRule
 from rollouts.fleet.process.log_capture import OutputPump
 from rollouts.fleet.process.loops import EventLog
@@ -349,9 +349,7 @@ class EnvProcessPool:
         process.awaited.update(slots)
 
 
-def _shown(
-    slot: _Slot, number: int
-) -> Literal["starting", "stepping", "waiting", "restarting", "failed", "stopped"]:
+def _shown(slot: _Slot, number: int) -> ReportedSlotState:
     """Return the reported state; a running slot is either stepping or waiting."""
     if slot.state != "running":
         return slot.state
