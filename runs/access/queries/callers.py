@@ -17,7 +17,7 @@ OPERATORS_GROUP: Final = "operator"
 def role_of(user: AbstractBaseUser | AnonymousUser) -> Role:
     """Return the role of a signed-in person."""
     if not isinstance(user, User) or not user.is_active:
-        return Role.NOBODY
+        return Role.ANONYMOUS
     if user.is_superuser or user.is_staff:
         return Role.ADMIN
     if user.groups.filter(name=OPERATORS_GROUP).exists():
@@ -50,7 +50,7 @@ def caller_of_token(token: ApiToken) -> Caller:
     return token_caller(
         identity=f"token:{token.pk}",
         scopes=token.scopes,
-        owner_role=Role(token.owner_role or Role.NOBODY) if is_of_person else None,
+        owner_role=Role(token.owner_role or Role.ANONYMOUS) if is_of_person else None,
         run=token.run.name if token.run else None,
     )
 

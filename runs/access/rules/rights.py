@@ -13,7 +13,7 @@ from typing import Final
 class Role(IntEnum):
     """Role of a person; each role includes the ones below it."""
 
-    NOBODY = 0
+    ANONYMOUS = 0
     VIEWER = 1
     OPERATOR = 2
     ADMIN = 3
@@ -44,7 +44,7 @@ class Caller:
     """
 
     identity: str
-    role: Role = Role.NOBODY
+    role: Role = Role.ANONYMOUS
     scopes: frozenset[str] = frozenset()
     run: str | None = None
     suspended: frozenset[str] = frozenset()
@@ -52,7 +52,7 @@ class Caller:
     @property
     def is_known(self) -> bool:
         """Whether the caller has a valid session or a token with any right."""
-        return self.role > Role.NOBODY or bool(self.scopes)
+        return self.role > Role.ANONYMOUS or bool(self.scopes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def token_caller(
     has_role = "user" in granted or ("admin" in granted and "admin" not in live)
     return Caller(
         identity=identity,
-        role=owner_role if has_role else Role.NOBODY,
+        role=owner_role if has_role else Role.ANONYMOUS,
         scopes=live,
         run=run,
         suspended=granted - live,

@@ -23,7 +23,7 @@ USE_IS_NOTED_EVERY: Final = timedelta(minutes=1)
 # The role of a token's owner, as `role_of` computes it for a session; null without an owner.
 OWNER_ROLE: Final = f"""(
     SELECT CASE
-        WHEN NOT person.is_active THEN {Role.NOBODY:d}
+        WHEN NOT person.is_active THEN {Role.ANONYMOUS:d}
         WHEN person.is_superuser OR person.is_staff THEN {Role.ADMIN:d}
         WHEN EXISTS (
             SELECT FROM auth_user_groups membership

@@ -73,7 +73,7 @@ def test_a_change_is_the_next_revision_and_the_audit_log_has_the_difference() ->
     assert (row.created_at, row.changed_at) == (NOON, later)
     event = RunEvent.objects.latest("pk")
     assert (event.kind, event.actor, event.reason) == ("layout_changed", "user:bob", "typo")
-    assert event.message == "layout b changed: view, name"
+    assert event.message == "layout b changed: name, view"
     assert event.details == {
         "id": row.pk,
         "name": {"before": "a", "after": "b"},

@@ -4,20 +4,20 @@ from runs.access.rules import rights
 from runs.access.rules.credentials import MalformedCredentials, token_in
 from runs.access.rules.rights import Caller, Role
 
-NOBODY = Caller(identity="address:192.0.2.1")
+ANONYMOUS = Caller(identity="address:192.0.2.1")
 VIEWER = Caller(identity="user:vera", role=Role.VIEWER)
 OPERATOR = Caller(identity="user:olga", role=Role.OPERATOR)
 ADMIN = Caller(identity="user:ada", role=Role.ADMIN)
 
 
-def machine(*scopes: str, run: str | None = None, role: Role = Role.NOBODY) -> Caller:
+def machine(*scopes: str, run: str | None = None, role: Role = Role.ANONYMOUS) -> Caller:
     return Caller(identity="token:1", scopes=frozenset(scopes), run=run, role=role)
 
 
 @pytest.mark.parametrize(
     ("caller", "may"),
     [
-        (NOBODY, ""),
+        (ANONYMOUS, ""),
         (VIEWER, "read"),
         (OPERATOR, "read operate"),
         (ADMIN, "read operate administer act"),
@@ -58,14 +58,14 @@ def test_a_token_of_one_run_reaches_nothing_that_belongs_to_all() -> None:
 @pytest.mark.parametrize(
     ("scopes", "owner_role", "role", "live", "suspended"),
     [
-        ({"trainer", "read"}, Role.ADMIN, Role.NOBODY, {"trainer", "read"}, set()),
-        ({"trainer", "read"}, Role.OPERATOR, Role.NOBODY, {"read"}, {"trainer"}),
-        ({"admin"}, Role.ADMIN, Role.NOBODY, {"admin"}, set()),
+        ({"trainer", "read"}, Role.ADMIN, Role.ANONYMOUS, {"trainer", "read"}, set()),
+        ({"trainer", "read"}, Role.OPERATOR, Role.ANONYMOUS, {"read"}, {"trainer"}),
+        ({"admin"}, Role.ADMIN, Role.ANONYMOUS, {"admin"}, set()),
         ({"admin"}, Role.OPERATOR, Role.OPERATOR, set(), {"admin"}),
         ({"user"}, Role.VIEWER, Role.VIEWER, {"user"}, set()),
-        ({"admin", "read"}, Role.NOBODY, Role.NOBODY, set(), {"admin", "read"}),
-        ({"worker"}, None, Role.NOBODY, {"worker"}, set()),
-        ({"user"}, None, Role.NOBODY, set(), set()),
+        ({"admin", "read"}, Role.ANONYMOUS, Role.ANONYMOUS, set(), {"admin", "read"}),
+        ({"worker"}, None, Role.ANONYMOUS, {"worker"}, set()),
+        ({"user"}, None, Role.ANONYMOUS, set(), set()),
     ],
 )
 def test_a_token_has_the_scopes_that_its_owner_may_grant(
@@ -106,7 +106,7 @@ def test_a_refusal_names_suspended_scopes() -> None:
 
 
 def test_a_caller_without_session_and_scope_is_unknown() -> None:
-    assert not NOBODY.is_known
+    assert not ANONYMOUS.is_known
     assert machine("metrics").is_known
 
 
