@@ -5,6 +5,7 @@ Channels has its own communicator, which needs daphne; this is the part that the
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -85,6 +86,16 @@ class Page:
                 if frame["type"] in kinds:
                     return frame
                 assert frame["type"] == "beat", frame
+
+    async def hears_nothing(self, *, seconds: float) -> bool:
+        """Return whether only heartbeats arrive for some time."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            if await self.socket.receive_nothing(timeout=left):
+                return True
+            if json.loads(await self.socket.hear(1.0))["type"] != "beat":
+                return False
+        return True
 
     async def hear_parts(self, *, within: float = 20.0) -> Any:
         """Return the next delta with parts: one change may be sent as two frames."""

@@ -181,7 +181,7 @@ async def test_a_hidden_page_hears_of_the_run_only_and_catches_up_when_it_is_sho
 
         state["value"] = 1
         await sync_to_async(announce)(run.pk, "test_noise")
-        assert await page.socket.receive_nothing(timeout=1.0)
+        assert await page.hears_nothing(seconds=1.0)
         await ask(run, RunVerb.PAUSE)
         delta = await page.hear_parts()
         assert delta["previous"] >= snapshot["sequence"]
