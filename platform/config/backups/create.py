@@ -70,7 +70,7 @@ def make_backup(*, folder: Path, now: datetime, progress: Progress) -> Made:
     part.rename(folder)
     record_event(
         run_id=None,
-        kind="deck_backed_up",
+        kind="server_backed_up",
         message=f"backup made: {made.runs} runs, {made.files} files",
         actor=ACTOR,
         details={"bytes": made.size_bytes, "files": made.files, "as_of": now.isoformat()},

@@ -119,7 +119,7 @@ def restore_backup(folder: Path, *, now: datetime, progress: Progress) -> Restor
     restored = _verified(header, applied=applied)
     record_event(
         run_id=None,
-        kind="deck_restored",
+        kind="server_restored",
         message=f"deployment restored as of {header.made_at:%Y-%m-%d %H:%M:%S} UTC",
         actor=ACTOR,
         details={"as_of": header.made_at.isoformat(), "runs": restored.runs},

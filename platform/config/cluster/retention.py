@@ -82,7 +82,7 @@ class RetentionView(APIView):
         """
         del request
         sizes = _table_sizes()
-        last = RunEvent.objects.filter(kind="deck_backed_up").order_by("-id").first()
+        last = RunEvent.objects.filter(kind="server_backed_up").order_by("-id").first()
         return answer(
             RetentionList(
                 results=[

@@ -20,7 +20,7 @@ _parts: dict[str, ReadPart] = {}
 _paces: dict[str, float] = {}
 _series: dict[str, ReadSeries] = {}
 _run_activity: list[ReadRunActivity] = []
-_deck: dict[str, dict[str, Callable[[], Any]]] = {}
+_global_parts: dict[str, dict[str, Callable[[], Any]]] = {}
 _own: dict[str, Callable[[str], Any]] = {}
 
 
@@ -44,7 +44,7 @@ def register_global_part(name: str, read: Callable[[], Any], *, topic: str = "ru
 
     :mod:`runs.deployment.services.global_topics` defines the access and the rate of the topic.
     """
-    _deck.setdefault(topic, {})[name] = read
+    _global_parts.setdefault(topic, {})[name] = read
 
 
 def register_own_part(name: str, read: Callable[[str], Any]) -> None:
@@ -82,7 +82,7 @@ def series_readers() -> dict[str, ReadSeries]:
 
 def topic_names() -> list[str]:
     """Return the topics of the deployment."""
-    return list(_deck)
+    return list(_global_parts)
 
 
 def person_readers() -> dict[str, Callable[[str], Any]]:
@@ -97,4 +97,4 @@ def shapes(readers: Mapping[str, Callable[..., Any]]) -> dict[str, Any]:
 
 def global_readers(topic: str = "runs") -> dict[str, Callable[[], Any]]:
     """Return the parts of a deployment topic."""
-    return dict(_deck.get(topic, {}))
+    return dict(_global_parts.get(topic, {}))
