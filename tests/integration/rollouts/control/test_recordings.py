@@ -93,7 +93,7 @@ def test_a_finished_recording_says_what_the_episode_was(run: Run) -> None:
     assert (shown.episode_return, shown.episode_length, shown.outcome) == (9.0, 9, "truncated")
     assert (shown.policy_step, shown.media_type, shown.size_bytes) == (3, "video/webm", 4)
     assert (shown.started_at, shown.finished_at) == (later(1), later(5))
-    with queries_recordings.film(recording(run.pk, row.pk)) as film:
+    with queries_recordings.open_recording(recording(run.pk, row.pk)) as film:
         assert film.read() == b"film"
 
 
@@ -143,7 +143,7 @@ def test_a_recording_is_finished_once(run: Run) -> None:
         update(row, content=b"another")
     with pytest.raises(RecordingNotFound):
         update(row, "failed", reason="too late")
-    with queries_recordings.film(Recording.objects.get()) as film:
+    with queries_recordings.open_recording(Recording.objects.get()) as film:
         assert film.read() == b"film"
 
 
