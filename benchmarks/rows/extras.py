@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from statistics import median
 
 from benchmarks.bench import Bench, Figures, Row
@@ -183,7 +183,7 @@ def _scan_milliseconds(rolldeck: RolldeckServer) -> float:
     return round(median(taken), 4)
 
 
-def _row(name: str, measure: str, peer: str, run: object) -> Row:
+def _row(name: str, measure: str, peer: str, run: Callable[[Bench], Figures]) -> Row:
     return Row(
         name=name,
         measure=measure,
@@ -192,7 +192,7 @@ def _row(name: str, measure: str, peer: str, run: object) -> Row:
         better="less",
         mark=None,
         goal=None,
-        run=run,  # type: ignore[arg-type]
+        run=run,
     )
 
 

@@ -15,7 +15,7 @@ from buffer.batches.services.lease_expiry import discard, release
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Operators
 from runs.lifecycle.queries.runs import run_named
-from runs.lifecycle.schemas.runs import StatusChange
+from runs.lifecycle.schemas.runs import ActionReason
 from web.http.bodies import answer, read
 from web.http.openapi import problems
 
@@ -28,14 +28,14 @@ class ReleaseView(APIView):
     permission_classes = [Operators]
 
     @extend_schema(
-        operation_id="batches_release", request=StatusChange, responses=ANSWERS, tags=["batches"]
+        operation_id="batches_release", request=ActionReason, responses=ANSWERS, tags=["batches"]
     )
     def post(self, request: Request, run: str, batch: UUID) -> HttpResponse:
         """Release a batch.
 
         Puts the items of a quarantined or expired batch back at the head of the queue.
         """
-        said = read(request, StatusChange)
+        said = read(request, ActionReason)
         released = release(
             run_id=run_named(run).pk,
             batch_id=batch,
@@ -52,7 +52,7 @@ class DiscardView(APIView):
     permission_classes = [Operators]
 
     @extend_schema(
-        operation_id="batches_discard", request=StatusChange, responses=ANSWERS, tags=["batches"]
+        operation_id="batches_discard", request=ActionReason, responses=ANSWERS, tags=["batches"]
     )
     def post(self, request: Request, run: str, batch: UUID) -> HttpResponse:
         """Discard a batch.
@@ -60,7 +60,7 @@ class DiscardView(APIView):
         Drops the items of a quarantined batch as `poison`, of an expired one as
         `discarded`.
         """
-        said = read(request, StatusChange)
+        said = read(request, ActionReason)
         discarded = discard(
             run_id=run_named(run).pk,
             batch_id=batch,

@@ -19,7 +19,7 @@ from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Operators, Readers
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.queries.runs import readable_run, run_named
-from runs.lifecycle.schemas.runs import StatusChange
+from runs.lifecycle.schemas.runs import ActionReason
 from web.http.bodies import answer, read
 from web.http.openapi import problems
 
@@ -144,14 +144,14 @@ class SetDeletionView(APIView):
     permission_classes = [Operators]
 
     @extend_schema(
-        operation_id="sets_drop", request=StatusChange, responses=ANSWERS, tags=["groups"]
+        operation_id="sets_drop", request=ActionReason, responses=ANSWERS, tags=["groups"]
     )
     def post(self, request: Request, run: str, group_set: str) -> HttpResponse:
         """Delete a set.
 
         Its groups are kept; the audit log keeps their ids.
         """
-        said = read(request, StatusChange)
+        said = read(request, ActionReason)
         found = run_named(run)
         drop_set(
             run_id=found.pk,

@@ -3838,6 +3838,14 @@ export interface components {
             left: number;
         };
         /**
+         * ActionReason
+         * @description Reason of an action.
+         */
+        ActionReasonRequest: {
+            /** @default  */
+            reason: string;
+        };
+        /**
          * ActiveJob
          * @description A background job under way.
          */
@@ -8113,14 +8121,6 @@ export interface components {
             count: number;
         };
         /**
-         * StatusChange
-         * @description Reason of a status change.
-         */
-        StatusChangeRequest: {
-            /** @default  */
-            reason: string;
-        };
-        /**
          * StepWindow
          * @description Consecutive steps of a fragment, as columns.
          */
@@ -9399,7 +9399,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["StatusChangeRequest"];
+                "application/json": components["schemas"]["ActionReasonRequest"];
             };
         };
         responses: {
@@ -9623,7 +9623,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["StatusChangeRequest"];
+                "application/json": components["schemas"]["ActionReasonRequest"];
             };
         };
         responses: {
@@ -9730,7 +9730,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["StatusChangeRequest"];
+                "application/json": components["schemas"]["ActionReasonRequest"];
             };
         };
         responses: {
@@ -13178,7 +13178,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["StatusChangeRequest"];
+                "application/json": components["schemas"]["ActionReasonRequest"];
             };
         };
         responses: {
@@ -13359,7 +13359,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["StatusChangeRequest"];
+                "application/json": components["schemas"]["ActionReasonRequest"];
             };
         };
         responses: {
@@ -14182,7 +14182,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["StatusChangeRequest"];
+                "application/json": components["schemas"]["ActionReasonRequest"];
             };
         };
         responses: {
@@ -18383,7 +18383,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["StatusChangeRequest"];
+                "application/json": components["schemas"]["ActionReasonRequest"];
             };
         };
         responses: {
@@ -20608,7 +20608,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["StatusChangeRequest"];
+                "application/json": components["schemas"]["ActionReasonRequest"];
             };
         };
         responses: {
@@ -21462,7 +21462,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["StatusChangeRequest"];
+                "application/json": components["schemas"]["ActionReasonRequest"];
             };
         };
         responses: {
@@ -21678,7 +21678,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["StatusChangeRequest"];
+                "application/json": components["schemas"]["ActionReasonRequest"];
             };
         };
         responses: {
@@ -21776,7 +21776,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["StatusChangeRequest"];
+                "application/json": components["schemas"]["ActionReasonRequest"];
             };
         };
         responses: {
@@ -21883,7 +21883,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["StatusChangeRequest"];
+                "application/json": components["schemas"]["ActionReasonRequest"];
             };
         };
         responses: {
@@ -24024,7 +24024,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["StatusChangeRequest"];
+                "application/json": components["schemas"]["ActionReasonRequest"];
             };
         };
         responses: {

@@ -87,16 +87,16 @@ class NodeGone(RuntimeError):
 class RayHandle:
     """A worker in a Ray actor."""
 
-    def __init__(self, settings: WorkerSettings, seats: WorkerPlacement) -> None:
+    def __init__(self, settings: WorkerSettings, placement: WorkerPlacement) -> None:
         fleet = settings.fleet.config.fleet
         self._index = settings.index
-        self._placement = seats
+        self._placement = placement
         self._actor = WorkerActor.options(  # type: ignore[attr-defined]
             name=f"worker {settings.fleet.run} {settings.incarnation}",
             num_cpus=fleet.num_cpus_per_worker,
             num_gpus=fleet.num_gpus_per_worker,
             resources=fleet.resources,
-            **seats.placement(settings.index),
+            **placement.placement(settings.index),
             max_restarts=0,
             max_concurrency=CONCURRENCY,
         ).remote(msgspec.json.encode(settings))

@@ -67,7 +67,7 @@ class RolloutManager:
         self._events = EventLog()
         self._worker_pool = WorkerPool(settings=settings, source=source, events=self._events)
         self._operator_requests = OperatorRequests(
-            settings, api=self._api, roster=self._worker_pool, source=source
+            settings, api=self._api, worker_pool=self._worker_pool, source=source
         )
         self._control: FleetControl | None = None
         self._accepted_at_control = 0

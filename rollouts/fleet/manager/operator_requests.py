@@ -53,25 +53,30 @@ class OperatorRequests:
     """Requests in progress; call `turn` from a dedicated loop."""
 
     def __init__(
-        self, settings: FleetSettings, *, api: PlatformApi, roster: WorkerPool, source: WorkerSource
+        self,
+        settings: FleetSettings,
+        *,
+        api: PlatformApi,
+        worker_pool: WorkerPool,
+        source: WorkerSource,
     ) -> None:
         """Start without requests.
 
         Args:
             settings: Settings of the fleet.
             api: Receives the answers.
-            roster: Pool of the workers that can be asked.
+            worker_pool: Pool of the workers that can be asked.
             source: Reads the logs of workers that no longer run.
         """
         self._settings = settings
         self._api = api
-        self._worker_pool = roster
+        self._worker_pool = worker_pool
         self._source = source
         self._asked = threading.Event()
         self._wanted: list[LogRequest] = []
         self._to_film: list[RecordingOrder] = []
         self._stacks_wanted: list[StacksRequest] = []
-        self._stacks = StackRequests(api=api, roster=roster)
+        self._stacks = StackRequests(api=api, worker_pool=worker_pool)
         self._filming: dict[str, tuple[int, str]] = {}
         """Worker index and incarnation by recording id."""
         self._under_way: dict[str, _Reading] = {}

@@ -30,15 +30,15 @@ class _Asked(NamedTuple):
 class StackRequests:
     """Stack requests in progress; no method waits for a worker."""
 
-    def __init__(self, *, api: PlatformApi, roster: WorkerPool) -> None:
+    def __init__(self, *, api: PlatformApi, worker_pool: WorkerPool) -> None:
         """Start without requests.
 
         Args:
             api: Receives the answers.
-            roster: Pool of the workers that can be asked.
+            worker_pool: Pool of the workers that can be asked.
         """
         self._api = api
-        self._worker_pool = roster
+        self._worker_pool = worker_pool
         self._under_way: dict[str, _Asked] = {}
         self._done: dict[str, None] = {}
 

@@ -20,7 +20,7 @@ from runs.alerts.schemas.alert_rules import (
 )
 from runs.alerts.services import alert_rules as services
 from runs.alerts.services import silences
-from runs.lifecycle.schemas.runs import StatusChange
+from runs.lifecycle.schemas.runs import ActionReason
 from web.http.bodies import answer, read, reason_in
 from web.http.openapi import REASON, problems
 
@@ -157,7 +157,7 @@ class EndSilenceView(APIView):
 
     @extend_schema(
         operation_id="alert_silences_end",
-        request=StatusChange,
+        request=ActionReason,
         responses={200: SilenceRow},
         tags=["alerts"],
     )
@@ -170,7 +170,7 @@ class EndSilenceView(APIView):
         ended = silences.end_silence(
             silence_id=silence,
             actor=identity_of(request),
-            reason=read(request, StatusChange).reason,
+            reason=read(request, ActionReason).reason,
             now=now,
         )
         return answer(silence_row(ended, names={}, now=now))

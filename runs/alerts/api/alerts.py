@@ -14,7 +14,7 @@ from runs.alerts.queries import alerts as selectors
 from runs.alerts.rules.alerts import AlertKind, AlertState, Severity
 from runs.alerts.schemas.alerts import AlertDetail, AlertKindList, AlertList
 from runs.alerts.services import alerts as services
-from runs.lifecycle.schemas.runs import StatusChange
+from runs.lifecycle.schemas.runs import ActionReason
 from web.http.bodies import InvalidBody, answer, read
 from web.http.openapi import problems
 from web.http.paging import page_of, page_parameters
@@ -97,14 +97,14 @@ class AcknowledgeView(APIView):
     permission_classes = [Operators]
 
     @extend_schema(
-        operation_id="alerts_acknowledge", request=StatusChange, responses=ANSWERS, tags=["alerts"]
+        operation_id="alerts_acknowledge", request=ActionReason, responses=ANSWERS, tags=["alerts"]
     )
     def post(self, request: Request, alert: int) -> HttpResponse:
         """Acknowledge an alert."""
         changed = services.acknowledge(
             alert_id=alert,
             actor=identity_of(request),
-            reason=read(request, StatusChange).reason,
+            reason=read(request, ActionReason).reason,
             now=timezone.now(),
         )
         return answer(selectors.alert_detail(changed, now=timezone.now()))
@@ -116,7 +116,7 @@ class ResolveView(APIView):
     permission_classes = [Operators]
 
     @extend_schema(
-        operation_id="alerts_resolve", request=StatusChange, responses=ANSWERS, tags=["alerts"]
+        operation_id="alerts_resolve", request=ActionReason, responses=ANSWERS, tags=["alerts"]
     )
     def post(self, request: Request, alert: int) -> HttpResponse:
         """Resolve an alert.
@@ -126,7 +126,7 @@ class ResolveView(APIView):
         changed = services.resolve(
             alert_id=alert,
             actor=identity_of(request),
-            reason=read(request, StatusChange).reason,
+            reason=read(request, ActionReason).reason,
             now=timezone.now(),
         )
         return answer(selectors.alert_detail(changed, now=timezone.now()))

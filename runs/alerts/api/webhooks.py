@@ -12,7 +12,7 @@ from runs.alerts.jobs import send_webhooks_soon
 from runs.alerts.queries import alerts as selectors
 from runs.alerts.schemas.alerts import AlertDeliveryRow, WebhookList
 from runs.alerts.services import webhooks as services
-from runs.lifecycle.schemas.runs import StatusChange
+from runs.lifecycle.schemas.runs import ActionReason
 from web.http.bodies import answer, read
 from web.http.openapi import problems
 
@@ -42,7 +42,7 @@ class WebhookTestView(APIView):
 
     @extend_schema(
         operation_id="webhooks_test",
-        request=StatusChange,
+        request=ActionReason,
         responses={202: AlertDeliveryRow, **problems(429)},
         tags=["alerts"],
     )
@@ -54,7 +54,7 @@ class WebhookTestView(APIView):
         delivery = services.send_sample(
             webhook=webhook,
             actor=identity_of(request),
-            reason=read(request, StatusChange).reason,
+            reason=read(request, ActionReason).reason,
             now=timezone.now(),
         )
         send_webhooks_soon()

@@ -24,13 +24,13 @@ from runs.lifecycle.queries.runs import (
 )
 from runs.lifecycle.rules.lifecycle import RunVerb
 from runs.lifecycle.schemas.runs import (
+    ActionReason,
     ChangeRun,
     EnvironmentList,
     EventList,
     Preset,
     RunConfigSchema,
     RunDetail,
-    StatusChange,
 )
 from runs.lifecycle.services.lifecycle import change_status
 from runs.lifecycle.services.run_settings import change_settings
@@ -91,7 +91,7 @@ class StatusChangeView(APIView):
 
     def post(self, request: Request, run: str) -> HttpResponse:
         """Apply the verb to the run."""
-        wanted = read(request, StatusChange)
+        wanted = read(request, ActionReason)
         moved: Run = change_status(
             run_id=run_named(run).pk,
             verb=self.verb,
@@ -121,7 +121,7 @@ def status_change_view(verb: RunVerb) -> type[StatusChangeView]:
             operation_id=f"runs_{verb}",
             summary=summary,
             description=description,
-            request=StatusChange,
+            request=ActionReason,
             responses={200: RunDetail, **problems(409)},
             tags=["runs"],
         )

@@ -116,8 +116,8 @@ class ChangeRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Reason, recorded in the run's history."""
 
 
-class StatusChange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Reason of a status change."""
+class ActionReason(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Reason of an action."""
 
     reason: Reason = ""
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rolldeck.wire import WorkerReport
+from rolldeck.wire import ReportedWorkerState, WorkerReport
 from rollouts.fleet.manager.worker_supervisor import WorkerSupervisor
 from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.process.settings import FleetSettings
@@ -19,7 +19,7 @@ COMMAND = WorkerCommand(desired="running", epoch=1, policy_step=0)
 class SilentWorkers:
     """Workers that answer the first command and none of the following."""
 
-    def __init__(self, state: str) -> None:
+    def __init__(self, state: ReportedWorkerState) -> None:
         self.state = state
         self.commands = 0
 
@@ -30,7 +30,7 @@ class SilentWorkers:
         future: Future[Any] = Future()
         self.commands += 1
         if self.commands == 1:
-            report = WorkerReport(index=0, incarnation="a", state=self.state)  # type: ignore[arg-type]
+            report = WorkerReport(index=0, incarnation="a", state=self.state)
             future.set_result(
                 WorkerState(report=report, unspent=0, outstanding=0, accepted=0, is_drained=False)
             )
@@ -45,7 +45,7 @@ class SilentWorkers:
 
 @pytest.mark.parametrize(("state", "limit"), [("starting", 180.0), ("running", 15.0)])
 def test_a_worker_that_starts_has_longer_to_answer(
-    make_settings: MakeSettings, state: str, limit: float
+    make_settings: MakeSettings, state: ReportedWorkerState, limit: float
 ) -> None:
     source, events = SilentWorkers(state), EventLog()
     worker = WorkerSupervisor(0, settings=make_settings(), source=source, events=events)  # type: ignore[arg-type]
