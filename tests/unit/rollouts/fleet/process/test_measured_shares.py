@@ -1,5 +1,6 @@
 """A worker reports its time shares of the last minute, in its current situation only."""
 
+import time
 from collections.abc import Callable
 
 from worker_bench import Bench, bench
@@ -14,16 +15,25 @@ def test_the_wait_for_the_first_weights_ends_with_them(
     make_worker_settings: MakeSettings, eventually: Eventually
 ) -> None:
     b = Bench(make_worker_settings(spec="odd:counting"))
+
+    def waiting() -> float:
+        return b.order().report.shares.get("waiting_weights", 0.0)
+
     try:
         b.order(credits=100_000)
-        eventually(lambda: b.order().report.shares.get("waiting_weights", 0.0) > 0.5, 60.0)
+        eventually(lambda: waiting() > 0.5, 60.0)
+        waiting_since = time.monotonic()
+        eventually(lambda: waiting() > 0.8 and time.monotonic() - waiting_since > 3.0, 60.0)
         b.publish(0)
         eventually(lambda: b.order().report.active_step == 0)
-        b.order()
-
-        assert b.order().report.shares.get("waiting_weights", 0.0) < 0.5
+        active_since = time.monotonic()
+        eventually(lambda: waiting() < 0.5, 60.0)
+        waited, acted = active_since - waiting_since, time.monotonic() - active_since
     finally:
         b.worker.stop()
+
+    # A window that covered the whole wait would need three quarters of its seconds.
+    assert acted < waited / 2
 
 
 def test_shares_do_not_jump_from_report_to_report(
