@@ -53,9 +53,9 @@ def _raise_counts(connection: "psycopg.Connection[Any]", count: int) -> None:
     raised = connection.execute(
         "UPDATE buffer_tally SET items = items + %(count)s::bigint,"
         " sequences = sequences + %(count)s::bigint * %(size)s"
-        " WHERE id IN (SELECT min(t.id) FROM buffer_tally t WHERE t.fate IN ('accepted', 'queued')"
+        " WHERE id IN (SELECT min(t.id) FROM buffer_tally t WHERE t.state IN ('accepted', 'queued')"
         " AND t.run_id = (SELECT max(run_id) FROM buffer_trajectorygroup WHERE state = 'queued')"
-        " GROUP BY t.fate)",
+        " GROUP BY t.state)",
         {"count": count, "size": SMALL.sequences},
     )
     if raised.rowcount != 2:

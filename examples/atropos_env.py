@@ -58,19 +58,19 @@ class DigitsEnv(BaseEnv):
         self, item: dict[str, str]
     ) -> tuple[ScoredDataGroup, list[dict[str, str]]]:
         """Generate answers to a prompt, and score each."""
-        asked = [{"role": "user", "content": item["prompt"]}]
+        messages = [{"role": "user", "content": item["prompt"]}]
         async with self.server.managed_server(tokenizer=self.tokenizer) as managed:
-            said = await managed.chat_completion(
-                messages=asked, n=self.config.group_size, max_tokens=MOST_TOKENS, temperature=1.0
+            completion = await managed.chat_completion(
+                messages=messages, n=self.config.group_size, max_tokens=MOST_TOKENS, temperature=1.0
             )
             nodes = managed.get_state()["nodes"]
-        texts = [choice.message.content or "" for choice in said.choices]
+        texts = [choice.message.content or "" for choice in completion.choices]
         group: dict[str, Any] = {
             "tokens": [node.tokens for node in nodes],
             "masks": [node.masked_tokens for node in nodes],
             "inference_logprobs": [node.logprobs for node in nodes],
             "scores": [score(text) for text in texts],
-            "messages": [[*asked, {"role": "assistant", "content": text}] for text in texts],
+            "messages": [[*messages, {"role": "assistant", "content": text}] for text in texts],
         }
         mean = sum(group["scores"]) / len(texts)
         group["advantages"] = [

@@ -45,15 +45,15 @@ def log_probabilities(logits: NDArray[np.float64]) -> NDArray[np.float64]:
 def sample_group(logits: NDArray[np.float64], rng: np.random.Generator) -> dict[str, Any]:
     """Return one group: a prompt token, then 1 to 11 sampled ones; scores are in 0 … 1."""
     logprobs = log_probabilities(logits)
-    said = [
+    answers = [
         rng.choice(VOCABULARY, size=length, p=np.exp(logprobs))
         for length in rng.integers(1, LONGEST_TOKENS, SEQUENCES)
     ]
     return {
-        "tokens": [np.concatenate([[PROMPT], row]).astype(np.int32) for row in said],
-        "masks": [np.concatenate([[-100], row]).astype(np.int32) for row in said],
-        "inference_logprobs": [np.concatenate([[1.0], logprobs[row]]) for row in said],
-        "scores": [float(np.mean(row == TARGET)) for row in said],
+        "tokens": [np.concatenate([[PROMPT], row]).astype(np.int32) for row in answers],
+        "masks": [np.concatenate([[-100], row]).astype(np.int32) for row in answers],
+        "inference_logprobs": [np.concatenate([[1.0], logprobs[row]]) for row in answers],
+        "scores": [float(np.mean(row == TARGET)) for row in answers],
     }
 
 
@@ -104,9 +104,9 @@ def main() -> None:
     parser.add_argument("--run", required=True)
     parser.add_argument("--token", default=os.environ.get("ROLLDECK_TOKEN"))
     parser.add_argument("--steps", type=int, default=30)
-    wanted = parser.parse_args()
-    with Connection(wanted.url, wanted.token) as connection:
-        for step, score in enumerate(train(connection, wanted.run, steps=wanted.steps), start=1):
+    options = parser.parse_args()
+    with Connection(options.url, options.token) as connection:
+        for step, score in enumerate(train(connection, options.run, steps=options.steps), start=1):
             print(f"train step {step}: mean score {score:.2f}")
 
 

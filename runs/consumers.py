@@ -17,12 +17,12 @@ from runs.access.rules.credentials import MalformedCredentials, token_in
 from runs.access.rules.rights import KNOW_RUN, READ, Caller, may_read
 from runs.access.services.tokens import authenticate
 from runs.deployment.schemas.live import (
-    AskClock,
     BeatFrame,
     ClockFrame,
     ErrorFrame,
     PageFrame,
     PageMessage,
+    ReadClock,
     Resync,
     Subscribe,
     Unsubscribe,
@@ -111,8 +111,8 @@ def _callers_here() -> Callers:
     """Return the shared lookups of the running event loop."""
     loop = asyncio.get_running_loop()
     if loop not in _callers:
-        look = database_sync_to_async(caller_of)
-        _callers[loop] = SharedReads(look, seconds=RIGHTS_SHARED_SECONDS)
+        read_caller = database_sync_to_async(caller_of)
+        _callers[loop] = SharedReads(read_caller, seconds=RIGHTS_SHARED_SECONDS)
     return _callers[loop]
 
 
@@ -200,9 +200,9 @@ class SocketConsumer(AsyncWebsocketConsumer):
             # With no frames in transit the page must have all of these, which reveals lost frames.
             sequences = self.page.sequences if self.page.frames.empty() else {}
             sent = {frame_topic(topic): number for topic, number in sequences.items()}
-            await self._say(BeatFrame(at=datetime.now(UTC), sequences=sent))
+            await self._send_frame(BeatFrame(at=datetime.now(UTC), sequences=sent))
 
-    async def _say(self, frame: PageFrame) -> None:
+    async def _send_frame(self, frame: PageFrame) -> None:
         await self.send(text_data=msgspec.json.encode(frame).decode())
 
 
@@ -231,11 +231,11 @@ class LiveConsumer(SocketConsumer):
         if not self._tasks:
             return
         try:
-            asked = self._decoded(text_data)
+            command = self._decoded(text_data)
         except (msgspec.MsgspecError, ValueError) as error:
             await self._refuse("", Invalid(str(error)))
             return
-        match asked:
+        match command:
             case Visible(visible=visible):
                 self.hub.show(self.page, visible=visible)
             case Subscribe(topic=topic):
@@ -244,8 +244,8 @@ class LiveConsumer(SocketConsumer):
                 self.hub.unsubscribe(self.page, key_of(topic, self.caller))
             case Resync(topic=topic):
                 await self._resync(topic)
-            case AskClock():
-                await self._say(ClockFrame(at=datetime.now(UTC)))
+            case ReadClock():
+                await self._send_frame(ClockFrame(at=datetime.now(UTC)))
 
     @staticmethod
     def _decoded(text: str | None) -> PageMessage:
@@ -269,7 +269,7 @@ class LiveConsumer(SocketConsumer):
             await self._refuse(topic, NotSubscribed("subscribe to the topic first"))
 
     async def _refuse(self, topic: str, error: ApiError) -> None:
-        await self._say(ErrorFrame(topic=topic, code=error.code, detail=str(error)))
+        await self._send_frame(ErrorFrame(topic=topic, code=error.code, detail=str(error)))
 
     async def _check(self, topic: str) -> None:
         """Check that the page may watch a topic.

@@ -14,12 +14,12 @@ from websockets.typing import Origin
 from config.shared_frames import SharedFrames
 
 PING = 0.2
-PATIENCE = 0.4
+PING_TIMEOUT = 0.4
 
 
 @asynccontextmanager
 async def served(
-    app: Any, *, ws: Any = SharedFrames, ping: float = PING, patience: float = PATIENCE
+    app: Any, *, ws: Any = SharedFrames, ping: float = PING, ping_timeout: float = PING_TIMEOUT
 ) -> AsyncIterator[uvicorn.Server]:
     """Serve an application like the real server, except for the timeouts."""
     config = uvicorn.Config(
@@ -29,7 +29,7 @@ async def served(
         log_level="error",
         ws=ws,
         ws_ping_interval=ping,
-        ws_ping_timeout=patience,
+        ws_ping_timeout=ping_timeout,
         timeout_graceful_shutdown=2,
     )
     server = uvicorn.Server(config)

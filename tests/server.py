@@ -17,6 +17,7 @@ import httpx
 from tests import processes
 from tests.prepared import copy_database
 from tests.processes import descendants
+from tests.ray_head import SAME_PRIORITY
 
 T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[1]
@@ -39,6 +40,7 @@ def environment(var: Path, port: int, **more: str) -> dict[str, str]:
         "ROLLDECK_VAR": str(var),
         "ROLLDECK_PORT": str(port),
         "ROLLDECK_BOOTSTRAP_TOKEN": ADMIN_TOKEN,
+        **SAME_PRIORITY,
         **more,
     }
 

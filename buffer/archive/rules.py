@@ -44,8 +44,8 @@ def window(
     Raises:
         InvalidWindow: If a part is invalid.
     """
-    wanted = tuple(dict.fromkeys(states)) or SETTLED
-    unknown = [word for word in wanted if word not in SETTLED]
+    chosen = tuple(dict.fromkeys(states)) or SETTLED
+    unknown = [word for word in chosen if word not in SETTLED]
     if unknown:
         raise InvalidWindow("state", f"{unknown[0]!r} is neither served nor dropped")
     first, last = _parsed(steps)
@@ -53,7 +53,7 @@ def window(
     if ids is not None and any(not 0 <= env_id <= MAX_STEP for env_id in ids):
         raise InvalidWindow("env", f"an env_id must be from 0 to {MAX_STEP}")
     return Window(
-        states=tuple(ItemState(word) for word in wanted),
+        states=tuple(ItemState(word) for word in chosen),
         first_step=first,
         last_step=last,
         env_ids=ids,

@@ -151,11 +151,11 @@ class ScoresView(APIView):
         Makes one trajectory group of the sessions; repeating the same scores changes
         nothing.
         """
-        asked = read(request, ScoreSessions)
+        body = read(request, ScoreSessions)
         receipt = score_sessions(
             run=run_named(run),
-            scores=asked.scores,
-            env_id=asked.env_id,
+            scores=body.scores,
+            env_id=body.env_id,
             producer=identity_of(request),
             now=timezone.now(),
         )

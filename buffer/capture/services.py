@@ -119,8 +119,8 @@ def check_call(call: CallPush) -> None:
     for place, answer in enumerate(call.answers):
         field, length = f"answers[{place}]", len(answer.tokens)
         if len(answer.logprobs) != length:
-            said = f"has {len(answer.logprobs)} entries for {length} tokens"
-            raise InvalidCapture(f"{field}.logprobs", said)
+            problem = f"has {len(answer.logprobs)} entries for {length} tokens"
+            raise InvalidCapture(f"{field}.logprobs", problem)
         if answer.versions and sum(one.tokens for one in answer.versions) != length:
             raise InvalidCapture(f"{field}.versions", f"must sum to {length} tokens")
 
@@ -300,5 +300,5 @@ def _group(run: Run, scored: list[_Scored], *, env_id: int | None) -> Group:
 
 def _messages(calls: list[CallPush], call: int, index: int) -> list[dict[str, Any]]:
     """Return the conversation up to an answer; empty for completions."""
-    said = calls[call].answers[index].message
-    return [*calls[call].messages, *([] if said is None else [said])]
+    message = calls[call].answers[index].message
+    return [*calls[call].messages, *([] if message is None else [message])]

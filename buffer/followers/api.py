@@ -96,10 +96,10 @@ class FollowerView(APIView):
 
         An existing follower keeps its position.
         """
-        said = read(request, schemas.PutFollower)
+        body = read(request, schemas.PutFollower)
         found = run_named(run)
-        only = Filter(env_id=said.env_id, environment=said.environment, min_score=said.min_score)
-        made = follow(run=found, name=follower, start=said.start, only=only, now=timezone.now())
+        only = Filter(env_id=body.env_id, environment=body.environment, min_score=body.min_score)
+        made = follow(run=found, name=follower, start=body.start, only=only, now=timezone.now())
         return answer(_row(found, made))
 
     @extend_schema(
@@ -130,18 +130,18 @@ class FetchFollowedView(WaitingView):
 
         Waits for the first item; unacknowledged items are delivered again.
         """
-        wanted = read(request, schemas.FetchFollowed)
+        body = read(request, schemas.FetchFollowed)
         found = run_named(run)
 
-        def look() -> HttpResponseBase | None:
+        def read_once() -> HttpResponseBase | None:
             reader = followers.named(found, follower)
-            chunk = followers.read_on(found, reader, count=wanted.count)
+            chunk = followers.read_on(found, reader, count=body.count)
             return None if chunk is None else _bytes(request, found, reader, chunk)
 
         return self.wait(
-            WaitQueue(run_id=found.pk, wanted=("follower", follower), parts=frozenset({"queue"})),
-            seconds=wanted.wait_seconds,
-            look=look,
+            WaitQueue(run_id=found.pk, key=("follower", follower), parts=frozenset({"queue"})),
+            seconds=body.wait_seconds,
+            poll=read_once,
             last=lambda: HttpResponse(status=204),
         )
 
@@ -184,7 +184,7 @@ class AckFollowedView(APIView):
 
         Advances the follower to the cursor; an older cursor is refused.
         """
-        said = read(request, schemas.AckFollowed)
+        body = read(request, schemas.AckFollowed)
         found = run_named(run)
-        reader = confirm_read(run=found, name=follower, cursor=said.cursor, now=timezone.now())
+        reader = confirm_read(run=found, name=follower, cursor=body.cursor, now=timezone.now())
         return answer(_row(found, reader))

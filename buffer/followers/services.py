@@ -65,7 +65,7 @@ def follow(*, run: Run, name: str, start: Start, only: Filter, now: datetime) ->
         FollowerExists: If it exists with another filter.
     """
     cursor = START if start == "earliest" else _end()
-    wanted: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "env_id": only.env_id,
         "environment": only.environment,
         "min_score": only.min_score,
@@ -73,14 +73,14 @@ def follow(*, run: Run, name: str, start: Start, only: Filter, now: datetime) ->
     follower, _ = Follower.objects.get_or_create(
         run=run,
         name=name,
-        defaults=wanted
+        defaults=fields
         | {
             "cursor_written_in": str(cursor.written_in),
             "cursor_id": cursor.item_id,
             "created_at": now,
         },
     )
-    if {field: getattr(follower, field) for field in wanted} != wanted:
+    if {field: getattr(follower, field) for field in fields} != fields:
         raise FollowerExists(f"{name!r} exists with another filter: delete it first")
     return follower
 

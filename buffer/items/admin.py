@@ -6,8 +6,8 @@ from web.admin.read_only import RUN_FILTER, register_read_only
 
 register_read_only(
     Tally,
-    columns="run_link kind fate reason epoch env_id size shard items sequences",
-    filters=("kind", "fate", RUN_FILTER),
+    columns="run_link kind state reason epoch env_id size shard items sequences",
+    filters=("kind", "state", RUN_FILTER),
 )
 register_read_only(
     LedgerAudit, columns="run_link audited_at took_seconds", ordering=("-audited_at", "pk")

@@ -344,7 +344,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('kind', models.CharField(choices=[('groups', 'groups'), ('fragments', 'fragments')], max_length=9)),
-                ('fate', models.CharField(max_length=11)),
+                ('state', models.CharField(max_length=11)),
                 ('reason', models.CharField(blank=True, max_length=20)),
                 ('epoch', models.PositiveIntegerField()),
                 ('env_id', models.IntegerField()),
@@ -594,7 +594,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='tally',
-            constraint=models.UniqueConstraint(fields=('run', 'kind', 'fate', 'reason', 'epoch', 'env_id', 'environment', 'size', 'shard'), name='tally_is_one'),
+            constraint=models.UniqueConstraint(fields=('run', 'kind', 'state', 'reason', 'epoch', 'env_id', 'environment', 'size', 'shard'), name='tally_is_one'),
         ),
         migrations.AddConstraint(
             model_name='unansweredpush',

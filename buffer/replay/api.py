@@ -31,12 +31,12 @@ class PrioritiesView(APIView):
 
         All or none.
         """
-        said = read(request, schemas.UpdatePriorities)
+        body = read(request, schemas.UpdatePriorities)
         found = run_named(run)
         updated = update_priorities(
             run_id=found.pk,
-            priorities={update.id: update.priority for update in said.updates},
-            batch_id=None if said.batch is None else _batch_id(said.batch),
+            priorities={update.id: update.priority for update in body.updates},
+            batch_id=None if body.batch is None else _batch_id(body.batch),
         )
         return answer(schemas.PrioritiesUpdated(updated=updated))
 

@@ -128,13 +128,13 @@ class Follower(Closing):
         Raises:
             Conflict: If a follower of this name has other parameters.
         """
-        wanted = {
+        body = {
             "start": start,
             "env_id": env_id,
             "environment": environment,
             "min_score": min_score,
         }
-        return self._state(Call(method="PUT", path=self._root, json=wanted))
+        return self._state(Call(method="PUT", path=self._root, json=body))
 
     def state(self) -> FollowerState:
         """Return the position of the follower."""

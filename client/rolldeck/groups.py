@@ -174,8 +174,8 @@ def _array_in(
     except wire.InvalidMessage as error:
         raise InvalidGroup(name, str(error)) from error
     if values.dtype.name not in dtypes or values.ndim != dimensions:
-        wanted = f"{dimensions} dimension(s) of {', '.join(sorted(dtypes))}"
-        raise InvalidGroup(name, f"is {values.dtype.name} {list(values.shape)}, not {wanted}")
+        expected = f"{dimensions} dimension(s) of {', '.join(sorted(dtypes))}"
+        raise InvalidGroup(name, f"is {values.dtype.name} {list(values.shape)}, not {expected}")
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         raise InvalidGroup(name, "Input should be a finite number")
     return values

@@ -180,13 +180,13 @@ class RolloutHandler(Closing):
             "min_batch_allocation": offer.min_batch_allocation,
         }
         call = Call(method="POST", path="/register-env", json=body)
-        answer = self._ask(call)
+        answer = self._request(call)
         if answer.get("status") == WAITING_ANSWER:
             logger.info("%s waits for a trainer to start", offer.desired_name)
         while answer.get("status") == WAITING_ANSWER:
             if self._stopping.wait(self.pace.poll_seconds):
                 return None
-            answer = self._ask(call)
+            answer = self._request(call)
         if answer.get("status") != "success":
             raise InvalidAnswer(status=200, code="not_registered", detail=str(answer))
         self.registration = self._registration_from(answer)
@@ -206,14 +206,14 @@ class RolloutHandler(Closing):
         if self._sender is not None:
             self._sender.push_groups(signed)
         else:
-            self._ask(Call(method="POST", path=path, json=signed if several else signed[0]))
+            self._request(Call(method="POST", path=path, json=signed if several else signed[0]))
         self._track("sent", groups=len(signed))
 
     def status(self) -> EnvironmentStatus:
         """Return the state of the queue for this environment."""
         # The protocol uses a JSON body on GET.
         body = {"env_id": self._registered().env_id}
-        answer = self._ask(Call(method="GET", path="/status-env", json=body))
+        answer = self._request(Call(method="GET", path="/status-env", json=body))
         status = EnvironmentStatus(
             current_step=int(answer["current_step"]),
             queued_groups=int(answer["queue_size"]),
@@ -229,7 +229,7 @@ class RolloutHandler(Closing):
             return
         body = {"env_id": self.registration.env_id}
         self.registration = None
-        self._ask(Call(method="POST", path="/disconnect-env", json=body))
+        self._request(Call(method="POST", path="/disconnect-env", json=body))
         self._track("disconnected")
 
     def _decide(self, rule: PauseRule, status: EnvironmentStatus) -> None:
@@ -246,8 +246,8 @@ class RolloutHandler(Closing):
         self._track(kind, current_step=status.current_step, queued_sequences=queued)
 
     def _registration_from(self, answer: Mapping[str, Any]) -> Registration:
-        wandb = self._ask(Call(method="GET", path="/wandb_info"))
-        served = self._ask(Call(method="GET", path="/info"))
+        wandb = self._request(Call(method="GET", path="/wandb_info"))
+        served = self._request(Call(method="GET", path="/info"))
         return Registration(
             env_id=int(answer["env_id"]),
             wandb_name=str(answer.get("wandb_name", self.offer.desired_name)),
@@ -262,7 +262,7 @@ class RolloutHandler(Closing):
             raise RolldeckError(status=0, code="not_registered", detail="call register() first")
         return self.registration
 
-    def _ask(self, call: Call) -> dict[str, Any]:
+    def _request(self, call: Call) -> dict[str, Any]:
         answer = self._connection.json(call)
         if not isinstance(answer, dict):
             raise InvalidAnswer(

@@ -176,13 +176,13 @@ class Connection(Closing):
             InvalidAnswer: If a page is not JSON.
             RolldeckError: As :meth:`send` does.
         """
-        asked = dict(params or {})
+        query = dict(params or {})
         while True:
-            page = self.json(Call(method="GET", path=path, params=asked))
+            page = self.json(Call(method="GET", path=path, params=query))
             yield from page["results"]
             if page["next"] is None:
                 return
-            asked["cursor"] = page["next"]
+            query["cursor"] = page["next"]
 
     @contextmanager
     def opened(self, path: str, headers: Mapping[str, str]) -> Iterator[httpx.Response]:

@@ -61,7 +61,7 @@ class _Parsers(threading.local):
 
     kept: simdjson.Parser | None = None
 
-    def take(self, size_bytes: int) -> simdjson.Parser:
+    def parser_for(self, size_bytes: int) -> simdjson.Parser:
         if size_bytes > KEPT_PARSER_BYTES:
             return simdjson.Parser()
         if self.kept is None:
@@ -86,7 +86,7 @@ def read_plain(content: Bytes) -> PlainGroup | None:
     if content[:1] != b"{":
         return None
     try:
-        return _read(_parsers.take(len(content)).parse(content), content)
+        return _read(_parsers.parser_for(len(content)).parse(content), content)
     except _UNREADABLE:
         return None
 

@@ -106,5 +106,5 @@ class RecordingUpdate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     outcome: Literal["", "terminated", "truncated"] = ""
     policy_step: Annotated[int, Meta(ge=-2, le=2**31 - 1)] = -2
     """Policy version at the end of the episode."""
-    filmed: RecordedEpisode | None = None
+    media: RecordedEpisode | None = None
     content: Annotated[bytes, Meta(max_length=MOST_RECORDED_BYTES)] = b""

@@ -26,7 +26,7 @@ class Rows(NamedTuple):
         values = np.concatenate(parts) if parts else np.zeros(0, dtype=dtype)
         return cls(values, lengths)
 
-    def place_of(self, index: int) -> tuple[int, int]:
+    def position_of(self, index: int) -> tuple[int, int]:
         """Return row and column of a position in `values`."""
         ends = np.cumsum(self.lengths)
         row = int(np.searchsorted(ends, index, side="right"))

@@ -309,8 +309,8 @@ class Trainer(Closing):
 
     def _shared_folder(self) -> Path | None:
         """Return the shared weights folder; None if weights are uploaded."""
-        told = self.registration.weights_directory if self.registration else ""
-        return Path(self._weights_directory or told) if told else None
+        folder = self.registration.weights_directory if self.registration else ""
+        return Path(self._weights_directory or folder) if folder else None
 
     def _registered(self) -> TrainerRegistration:
         if self.registration is None:

@@ -54,10 +54,10 @@ def comparison_page(row: ComparisonRow, *, now: datetime) -> Iterator[bytes]:
             costs=run_costs(found),
         ),
     )
-    drawn, asked = 0, _asked(row.view)
+    drawn, view = 0, _view(row.view)
     ids = [(run.name, run.pk) for run in found]
     for name in row.view.metrics:
-        for line in series.lines(ids, [name], asked):
+        for line in series.lines(ids, [name], view):
             drawn += 1
             yield page.block("metric", line)
     yield page.block("end", ComparisonEnd(lines=drawn))
@@ -74,7 +74,7 @@ def _runs(names: list[str]) -> tuple[list[Run], list[str]]:
     return found, missing
 
 
-def _asked(view: ComparisonView) -> SeriesRange:
+def _view(view: ComparisonView) -> SeriesRange:
     unit = 1_000_000 if view.x in TIMES else 1
     least = -X_AT_MOST if view.x == "elapsed" else 0
     first = least if view.begin is None else math.ceil(view.begin * unit)

@@ -144,13 +144,13 @@ class EndPart(Struct, frozen=True, kw_only=True):
 
 
 def bundle(
-    run: Run, wanted: GroupFilter, *, groups: int, now: datetime, bounds: Bounds = USUAL
+    run: Run, group_filter: GroupFilter, *, groups: int, now: datetime, bounds: Bounds = USUAL
 ) -> Iterator[bytes]:
     """Yield the parts of a run's page, which opens without a server.
 
     Args:
         run: The run.
-        wanted: Filter of the groups; the first `groups` of the list are included.
+        group_filter: Filter of the groups; the first `groups` of the list are included.
         groups: Maximum number of groups.
         now: Current time.
         bounds: Size limits.
@@ -163,7 +163,7 @@ def bundle(
         drawn += 1
         yield block
     written, size_bytes, is_cut = 0, 0, False
-    for block in group_blocks(run, wanted, groups=groups, bounds=bounds):
+    for block in group_blocks(run, group_filter, groups=groups, bounds=bounds):
         if size_bytes + len(block) > bounds.groups_bytes:
             is_cut = True
             break
@@ -226,28 +226,30 @@ def metric_blocks(run: Run) -> Iterator[bytes]:
     """Yield a line over all steps for each of a run's first metrics."""
     first = metric_names(run.pk).results[:METRICS_AT_MOST]
     for begin in range(0, len(first), LINES_AT_ONCE):
-        names, asked = (
+        names, spec = (
             first[begin : begin + LINES_AT_ONCE],
             SeriesRange(axis="step", at_most=POINTS),
         )
-        for line in lines([(run.name, run.pk)], names, asked):
+        for line in lines([(run.name, run.pk)], names, spec):
             yield page.block("metric", line)
 
 
-def group_blocks(run: Run, wanted: GroupFilter, *, groups: int, bounds: Bounds) -> Iterator[bytes]:
+def group_blocks(
+    run: Run, group_filter: GroupFilter, *, groups: int, bounds: Bounds
+) -> Iterator[bytes]:
     """Yield the first groups of a list with their content."""
     if not groups:
         return
     names = group_provenance.environment_names(run.pk)
     labels = marks.vocabulary(run.pk).names
     pieces = token_text.pieces_of(run)
-    for row, mark in group_exports.rows(run.pk, wanted, limit=groups):
+    for row, mark in group_exports.rows(run.pk, group_filter, limit=groups):
         part = group_part(row, environments=names, pieces=pieces, most_bytes=bounds.group_bytes)
-        said = msgspec.structs.replace(part, mark=_said(mark, labels), note=mark.note)
-        yield page.block("group", said)
+        marked_part = msgspec.structs.replace(part, mark=_label_names(mark, labels), note=mark.note)
+        yield page.block("group", marked_part)
 
 
-def _said(mark: MarkRow, labels: dict[int, str]) -> list[str]:
+def _label_names(mark: MarkRow, labels: dict[int, str]) -> list[str]:
     named = [] if mark.label is None else [f"label {mark.label} {labels[mark.label]}".rstrip()]
     pinned = ["pinned"] if mark.is_pinned else []
     return [*named, *pinned, *(f"in {name}" for name in mark.sets)]

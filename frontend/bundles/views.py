@@ -48,10 +48,10 @@ class BundleView(APIView):
         A single page that needs no server: facts, ledger, metrics and groups.
         """
         groups = whole_number(request, "groups", default=GROUPS, at_least=0, at_most=GROUPS_AT_MOST)
-        wanted, found = filter_of(request), readable_run(run)
+        group_filter, found = filter_of(request), readable_run(run)
         return streamed(
             request,
-            bundle(found, wanted, groups=groups or 0, now=timezone.now()),
+            bundle(found, group_filter, groups=groups or 0, now=timezone.now()),
             content_type=HTML,
             filename=f"{found.name}.html",
         )

@@ -78,7 +78,7 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
             "items": [
                 {"title": label, "icon": icon, "link": _address(target)}
                 for label, icon, target in entries
-                if _may_look(request, target)
+                if _may_view(request, target)
             ],
         }
         for place, (title, entries) in enumerate(_GROUPS)
@@ -86,7 +86,7 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
     return [group for group in groups if group["items"]]
 
 
-def _may_look(request: HttpRequest, target: str) -> bool:
+def _may_view(request: HttpRequest, target: str) -> bool:
     if target.startswith("/"):
         return True
     return admin.site.get_model_admin(apps.get_model(target)).has_view_permission(request)

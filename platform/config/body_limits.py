@@ -258,8 +258,10 @@ def _has_body(scope: Scope) -> bool:
     return any(name in {b"content-length", b"transfer-encoding"} for name, _ in scope["headers"])
 
 
-def _header(scope: Scope, wanted: bytes) -> str:
-    return ",".join(value.decode("latin-1") for name, value in scope["headers"] if name == wanted)
+def _header(scope: Scope, header_name: bytes) -> str:
+    return ",".join(
+        value.decode("latin-1") for name, value in scope["headers"] if name == header_name
+    )
 
 
 def _expects_continue(scope: Scope) -> bool:

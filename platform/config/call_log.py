@@ -99,8 +99,8 @@ def _error(response: HttpResponseBase) -> dict[str, str]:
     if response.status_code < 400 or not isinstance(response, HttpResponse):
         return {}
     try:
-        said = msgspec.json.decode(response.content, type=dict[str, Any])
+        problem = msgspec.json.decode(response.content, type=dict[str, Any])
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return {}
-    detail = str(said.get("detail", said.get("message", "")))
-    return {"code": str(said.get("code", "")), "detail": detail[:LONGEST_TEXT]}
+    detail = str(problem.get("detail", problem.get("message", "")))
+    return {"code": str(problem.get("code", "")), "detail": detail[:LONGEST_TEXT]}

@@ -57,8 +57,8 @@ def start_worker_heartbeat(sender: Any, **_: Any) -> None:
     from config import heartbeats  # Django's applications load first
 
     queues = sorted(sender.app.amqp.queues.consume_from)
-    told = {"queues": queues, "concurrency": sender.controller.concurrency}
-    heartbeats.begin("worker", name=str(sender.hostname), tell=lambda: told, forks=True)
+    details = {"queues": queues, "concurrency": sender.controller.concurrency}
+    heartbeats.begin("worker", name=str(sender.hostname), read_details=lambda: details, forks=True)
 
 
 @beat_init.connect

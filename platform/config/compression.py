@@ -57,13 +57,13 @@ class _PackingSend:
             await self._send(message)
 
     def _worth_packing(self, headers: Headers) -> bool:
-        told = {name.lower(): value for name, value in headers}
-        length = told.get(b"content-length", b"")
-        kind = told.get(b"content-type", b"").partition(b";")[0].strip()
+        values = {name.lower(): value for name, value in headers}
+        length = values.get(b"content-length", b"")
+        kind = values.get(b"content-type", b"").partition(b";")[0].strip()
         return (
             kind.endswith((b"/json", b"+json"))
-            and b"content-encoding" not in told
-            and b"etag" not in told
+            and b"content-encoding" not in values
+            and b"etag" not in values
             and length.isdigit()
             and int(length) > MIN_BYTES
             and not (self._is_loopback and int(length) > MAX_LOOPBACK_BYTES)

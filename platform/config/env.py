@@ -62,7 +62,7 @@ def flag(name: str, *, default: bool = False) -> bool:
     raise InvalidSetting(f"{name} is {raw!r}; it must be 1 or 0")
 
 
-def words(name: str, default: str = "") -> list[str]:
+def word_list(name: str, default: str = "") -> list[str]:
     """Return a comma-separated list."""
     return [word.strip() for word in text(name, default).split(",") if word.strip()]
 

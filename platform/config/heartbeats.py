@@ -27,18 +27,24 @@ _MEMORY: Final = Path("/proc/self/statm")
 
 
 def begin(
-    kind: str, *, name: str = "", tell: Callable[[], dict[str, Any]] = dict, forks: bool = False
+    kind: str,
+    *,
+    name: str = "",
+    read_details: Callable[[], dict[str, Any]] = dict,
+    forks: bool = False,
 ) -> None:
     """Start the heartbeat thread of this process.
 
     Args:
         kind: One of :data:`runs.models.PART_KINDS`.
         name: Name unique within its kind; host and process id by default.
-        tell: Returns further details for each heartbeat.
+        read_details: Returns further details for each heartbeat.
         forks: Whether the process forks others and does not use the database otherwise; its
             connection is then closed after each heartbeat.
     """
-    heartbeat = _Heartbeat(kind, name or f"{socket.gethostname()}:{os.getpid()}", tell, forks=forks)
+    heartbeat = _Heartbeat(
+        kind, name or f"{socket.gethostname()}:{os.getpid()}", read_details, forks=forks
+    )
     threading.Thread(
         target=heartbeat.send_heartbeats, name="rolldeck-heartbeat", daemon=True
     ).start()
@@ -46,11 +52,11 @@ def begin(
 
 class _Heartbeat:
     def __init__(
-        self, kind: str, name: str, tell: Callable[[], dict[str, Any]], *, forks: bool
+        self, kind: str, name: str, read_details: Callable[[], dict[str, Any]], *, forks: bool
     ) -> None:
         self._kind = kind
         self._name = name
-        self._tell = tell
+        self._details = read_details
         self._forks = forks
         self._host = socket.gethostname()
         self._started_at = timezone.now()
@@ -81,7 +87,7 @@ class _Heartbeat:
             pid=os.getpid(),
             started_at=self._started_at,
             version=own_version(),
-            details={"memory_bytes": memory_bytes(), **self._tell()},
+            details={"memory_bytes": memory_bytes(), **self._details()},
             now=timezone.now(),
         )
 

@@ -21,7 +21,7 @@ from web.http.bodies import answer
 from web.rules.pages import Page
 
 UNKNOWN: Final = "not declared"
-_ASKED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[([^\]]*)\])?")
+_REQUIREMENT: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[([^\]]*)\])?")
 _ONLY_FOR: Final = re.compile(r"extra\s*==\s*['\"]([^'\"]+)['\"]")
 _CLASSIFIER: Final = "License :: OSI Approved :: "
 _FOR_DEVELOPERS: Final = frozenset({"dev"})
@@ -84,12 +84,12 @@ def _server_packages() -> list[Licensed]:
     known: dict[str, Distribution] = {}
     seen: set[tuple[str, frozenset[str]]] = set()
     while left:
-        wanted = left.pop()
-        found = None if wanted in seen else _found(wanted[0])
-        seen.add(wanted)
+        package = left.pop()
+        found = None if package in seen else _found(package[0])
+        seen.add(package)
         if found is not None:
-            known[wanted[0]] = found
-            left += _needs(found, extras=wanted[1])
+            known[package[0]] = found
+            left += _needs(found, extras=package[1])
     known.pop(OURS, None)
     return [
         Licensed(name=name, version=one.version, licence=_licence(one), part="server")
@@ -100,11 +100,11 @@ def _server_packages() -> list[Licensed]:
 def _needs(found: Distribution, *, extras: Set[str]) -> Iterator[tuple[str, frozenset[str]]]:
     """Yield a package's dependencies for the given extras, with the extras of each."""
     for line in found.requires or []:
-        asked = _ASKED.match(line)
+        match = _REQUIREMENT.match(line)
         only = set(_ONLY_FOR.findall(line))
-        if asked is not None and (not only or only & extras):
-            more = (asked[2] or "").split(",")
-            yield _plain(asked[1]), frozenset(name.strip() for name in more if name.strip())
+        if match is not None and (not only or only & extras):
+            more = (match[2] or "").split(",")
+            yield _plain(match[1]), frozenset(name.strip() for name in more if name.strip())
 
 
 def _dashboard_packages(path: Path) -> list[Licensed]:

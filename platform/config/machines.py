@@ -30,7 +30,7 @@ from config.body_limits import App, Receive, Scope, Send
 from config.packed_requests import PackedRequest
 from web.http.problems import respond
 from web.http.waiting import Waiting
-from web.live.wait_queue import Turns
+from web.live.wait_queue import WaitQueues
 from web.rules.errors import Invalid
 
 T = TypeVar("T")
@@ -64,7 +64,7 @@ class Machines:
         self._threads = ThreadPoolExecutor(
             THREADS, thread_name_prefix="machines", initializer=_use_own_connection
         )
-        self._turns: Turns | None = None
+        self._wait_queues: WaitQueues | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a machine's request, or pass another one on."""
@@ -99,26 +99,26 @@ class Machines:
 
     async def _later(self, waiting: Waiting, client: "_Client") -> HttpResponseBase | None:
         """Return the response once available or after the wait; None if the client left."""
-        turns = self._turns
-        if turns is None or not turns.is_of_running_loop:
-            turns = self._turns = Turns()
-        place = turns.join(waiting.line)
+        wait_queues = self._wait_queues
+        if wait_queues is None or not wait_queues.is_of_running_loop:
+            wait_queues = self._wait_queues = WaitQueues()
+        slot = wait_queues.join(waiting.queue)
         answer: HttpResponseBase | None = None
         # Covers a change between the first check and joining the queue.
-        place.turn.set()
+        slot.turn.set()
         try:
             while True:
                 left = waiting.until - time.monotonic()
-                if not await client.wait_for(place.turn, left):
+                if not await client.wait_for(slot.turn, left):
                     if client.has_disconnected:
                         return None
                     break
-                place.turn.clear()
-                answer = await self._run(waiting.look)
+                slot.turn.clear()
+                answer = await self._run(waiting.poll)
                 if answer is not None:
                     return answer
         finally:
-            turns.leave(place, satisfied=answer is not None)
+            wait_queues.leave(slot, satisfied=answer is not None)
         return await self._run(waiting.last)
 
     async def _send(self, answer: HttpResponseBase, send: Send, client: "_Client") -> None:
@@ -235,7 +235,7 @@ def _connected(work: Callable[[], T]) -> T:
     """Run `work` on this thread's database connection, and keep a healthy connection open."""
     raw = connection.connection
     # An idle server sends data only when it closes the connection.
-    if raw is not None and (raw.closed or _has_news(raw.fileno())):
+    if raw is not None and (raw.closed or _is_readable(raw.fileno())):
         raw.close()
         connection.close()
     try:
@@ -245,7 +245,7 @@ def _connected(work: Callable[[], T]) -> T:
             connection.close()
 
 
-def _has_news(descriptor: int) -> bool:
+def _is_readable(descriptor: int) -> bool:
     news = select.poll()  # unlike select.select, works above descriptor 1,023
     news.register(descriptor, select.POLLIN)
     return bool(news.poll(0))

@@ -15,7 +15,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.protocol import State
 
 PING_SECONDS: Final = 10.0
-PATIENCE_SECONDS: Final = 20.0
+PING_TIMEOUT_SECONDS: Final = 20.0
 """Time limit of a ping's answer; with the interval, 30 s after the last read."""
 NOT_READING: Final = 4408
 WHY: Final = "nothing was read for too long"

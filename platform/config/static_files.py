@@ -29,7 +29,7 @@ class StaticFiles:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send a file, a range of it, or 304."""
-        file = self._asked_for(scope)
+        file = self._requested(scope)
         if file is None:
             await self._app(scope, receive, send)
             return
@@ -43,7 +43,7 @@ class StaticFiles:
         await send({"type": "http.response.start", **start})
         await send({"type": "http.response.body", "body": content})
 
-    def _asked_for(self, scope: Scope) -> StaticFile | None:
+    def _requested(self, scope: Scope) -> StaticFile | None:
         known, path = self._known, scope["path"]
         if scope["method"] not in METHODS or not path.startswith(known.static_prefix):
             return None

@@ -110,8 +110,8 @@ def trace_jobs() -> None:
     spans: dict[str, Span] = {}
 
     def begin(task_id: str, task: Any, kwargs: dict[str, Any], **_: Any) -> None:
-        told = {"rolldeck.run_id": kwargs["run_id"]} if "run_id" in kwargs else {}
-        spans[task_id] = made.start_span(task.name, attributes=told)
+        attributes = {"rolldeck.run_id": kwargs["run_id"]} if "run_id" in kwargs else {}
+        spans[task_id] = made.start_span(task.name, attributes=attributes)
 
     def fail(task_id: str, exception: BaseException, **_: Any) -> None:
         if span := spans.get(task_id):

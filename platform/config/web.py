@@ -12,7 +12,7 @@ from typing import Final
 import uvicorn
 from uvicorn.supervisors import Multiprocess
 
-from config.socket_timeouts import PATIENCE_SECONDS, PING_SECONDS
+from config.socket_timeouts import PING_SECONDS, PING_TIMEOUT_SECONDS
 
 GRACE_SECONDS: Final = 2
 BACKLOG: Final = 2048
@@ -30,7 +30,7 @@ def serve(listener: socket.socket, *, workers: int) -> None:
         lifespan="off",
         ws_max_size=MAX_SOCKET_MESSAGE_BYTES,
         ws_ping_interval=PING_SECONDS,
-        ws_ping_timeout=PATIENCE_SECONDS,
+        ws_ping_timeout=PING_TIMEOUT_SECONDS,
         timeout_graceful_shutdown=GRACE_SECONDS,
         http="config.http_protocol:BoundedHttp",
         ws="config.shared_frames:SharedFrames",

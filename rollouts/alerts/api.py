@@ -58,10 +58,10 @@ class RulePreviewView(APIView):
         for_seconds = whole_number(
             request, "for_seconds", default=0, at_least=0, at_most=LONGEST_SECONDS
         )
-        comparator = _word(request, "comparator")
+        comparator = _text_parameter(request, "comparator")
         if comparator not in {str(one) for one in Comparator}:
             raise InvalidBody("comparator", f"must be one of {', '.join(Comparator)}")
-        metric = _word(request, "metric")
+        metric = _text_parameter(request, "metric")
         if not metric:
             raise InvalidBody("metric", "is required")
         draft = Draft(
@@ -71,12 +71,15 @@ class RulePreviewView(APIView):
                 threshold=_number(request, "threshold"),
                 for_seconds=for_seconds or 0,
             ),
-            **scope_of(run=_word(request, "run") or None, run_filter=_word(request, "filter")),
+            **scope_of(
+                run=_text_parameter(request, "run") or None,
+                run_filter=_text_parameter(request, "filter"),
+            ),
         )
         return answer(preview(draft, hours=hours or 1, now=timezone.now()))
 
 
-def _word(request: Request, name: str) -> str:
+def _text_parameter(request: Request, name: str) -> str:
     word = request.query_params.get(name, "")
     if "\x00" in word:
         raise InvalidBody(name, "must not contain NUL")

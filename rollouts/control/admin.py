@@ -144,10 +144,10 @@ class RecordingAdmin(ReadOnlyAdmin):
     list_select_related = ("run",)
     ordering = ("-requested_at", "id")
     dashboard = "/runs/{run}/episodes"
-    readonly_fields = ("film",)
+    readonly_fields = ("recording",)
 
-    @admin.display(description="film")
-    def film(self, row: Recording) -> SafeString | str:
+    @admin.display(description="recording")
+    def recording(self, row: Recording) -> SafeString | str:
         """Return a link to the recording, and the beginning of a text recording."""
         if row.state != "ready":
             return "-"

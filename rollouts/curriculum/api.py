@@ -95,8 +95,8 @@ class LessonTasksView(APIView):
 
         A due evaluation, otherwise a lesson to sample, otherwise the reason to wait.
         """
-        wanted = bodies.read(request, TaskRequest)
-        task = next_lesson_task(run_id=run_id_named(run), request=wanted, now=timezone.now())
+        body = bodies.read(request, TaskRequest)
+        task = next_lesson_task(run_id=run_id_named(run), request=body, now=timezone.now())
         return bodies.answer(task)
 
 
@@ -139,11 +139,11 @@ class LessonSteeringView(APIView):
 
         Locks or activates a lesson and sets its weight, or returns it to the curriculum.
         """
-        wanted, run_id = bodies.read(request, LessonSteering), run_id_named(run)
+        body, run_id = bodies.read(request, LessonSteering), run_id_named(run)
         steer_lesson(
             run_id=run_id,
             lesson=lesson,
-            wanted=wanted,
+            body=body,
             actor=identity_of(request),
             now=timezone.now(),
         )
@@ -273,12 +273,12 @@ class EvaluationsView(APIView):
 
         Evaluates lessons at the current policy version; returns the newest evaluations.
         """
-        wanted, run_id = bodies.read(request, EvaluationRequest), run_id_named(run)
+        body, run_id = bodies.read(request, EvaluationRequest), run_id_named(run)
         request_evaluations(
             run_id=run_id,
-            lessons=wanted.lessons,
+            lessons=body.lessons,
             actor=identity_of(request),
-            reason=wanted.reason,
+            reason=body.reason,
             now=timezone.now(),
         )
         found = evaluations(run_id, lesson="", page=_evaluation_page(request), with_samples=0)
@@ -319,9 +319,9 @@ class EvaluationLeaseView(APIView):
 
         For the worker with the current fence.
         """
-        wanted = bodies.read(request, LeaseRenewal)
+        body = bodies.read(request, LeaseRenewal)
         seconds = renew_evaluation(
-            run_id=run_id_named(run), evaluation=evaluation, fence=wanted.fence
+            run_id=run_id_named(run), evaluation=evaluation, fence=body.fence
         )
         return bodies.answer(LeaseRenewed(seconds=seconds))
 

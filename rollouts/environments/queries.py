@@ -159,16 +159,16 @@ class _Row(NamedTuple):
 
 
 def known_environments(
-    asked: EnvironmentFilter, page: PageRequest[tuple[str, str]], *, now: datetime
+    filters: EnvironmentFilter, page: PageRequest[tuple[str, str]], *, now: datetime
 ) -> KnownEnvironments:
     """Return one page of environments, by name.
 
     Args:
-        asked: Filter.
+        filters: Filter.
         page: The requested page; a position is a name and a kind.
         now: End of the interval for rates.
     """
-    found, examined = _page(asked, after=page.after, limit=page.limit + 1)
+    found, examined = _page(filters, after=page.after, limit=page.limit + 1)
     rows, cursor = page.cut(found, lambda row: (row.name, row.kind))
     figures = _figures(rows, now=now)
     denials = _denials([row.name for row in rows])
@@ -231,7 +231,7 @@ def _config(raw: Any) -> dict[str, Any]:
 
 
 def _page(
-    asked: EnvironmentFilter, *, after: tuple[str, str] | None, limit: int
+    filters: EnvironmentFilter, *, after: tuple[str, str] | None, limit: int
 ) -> tuple[list[_Row], int]:
     """Return the rows after a position, and the number of runs, counted up to 10,001."""
     name, kind = after or ("", "")
@@ -242,9 +242,9 @@ def _page(
         "each": RUNS_EACH,
         "known_kinds": [each.kind for each in known],
         "known_names": [each.name for each in known],
-        "part": asked.part,
-        "kind": asked.kind,
-        "only": asked.only,
+        "part": filters.part,
+        "kind": filters.kind,
+        "only": filters.only,
         "name": name,
         "behind": kind,
         "limit": limit,

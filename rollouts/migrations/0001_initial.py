@@ -546,7 +546,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='lessonoutcome',
-            constraint=models.UniqueConstraint(fields=('run', 'key'), name='lesson_outcome_is_told_once'),
+            constraint=models.UniqueConstraint(fields=('run', 'key'), name='lesson_outcome_is_unique'),
         ),
         migrations.AddConstraint(
             model_name='logrequest',

@@ -93,9 +93,9 @@ class ApiTokenAdmin(ReadOnlyAdmin):
         reason = reason_or_page(self, request, chosen, REVOKE)
         if not isinstance(reason, str):
             return reason
-        told = {"actor": f"user:{request.user}", "reason": reason}
+        audit = {"actor": f"user:{request.user}", "reason": reason}
         for token in chosen:
-            revoke_token(token_id=token.pk, now=timezone.now(), **told)
+            revoke_token(token_id=token.pk, now=timezone.now(), **audit)
             self.audit(request, token, f"revoked; {reason}")
         messages.success(request, f"{len(chosen)} tokens revoked.")
         return None

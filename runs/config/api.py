@@ -52,15 +52,15 @@ class PresetsView(APIView):
 
         An invalid configuration, or one that contains a secret, is refused.
         """
-        wanted = read(request, SavePreset)
+        body = read(request, SavePreset)
         saved = save_preset(
-            name=wanted.name,
-            config=wanted.config,
-            description=wanted.description,
-            access=wanted.access,
+            name=body.name,
+            config=body.config,
+            description=body.description,
+            access=body.access,
             person=person_of(request),
             actor=identity_of(request),
-            reason=wanted.reason,
+            reason=body.reason,
             now=timezone.now(),
         )
         return answer(_shown(saved, request), status=201)

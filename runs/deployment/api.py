@@ -44,10 +44,10 @@ class NoticeView(APIView):
 
         Replaces the current one.
         """
-        wanted, now = bodies.read(request, SetNotice), timezone.now()
-        if wanted.until is not None and wanted.until <= now:
+        body, now = bodies.read(request, SetNotice), timezone.now()
+        if body.until is not None and body.until <= now:
             raise bodies.InvalidBody("until", "must be in the future")
-        set_notice(wanted=wanted, actor=identity_of(request), now=now)
+        set_notice(body=body, actor=identity_of(request), now=now)
         return _now()
 
     @extend_schema(

@@ -157,12 +157,12 @@ class TagsView(APIView):
     )
     def put(self, request: Request, run: str) -> HttpResponse:
         """Replace a run's tags."""
-        wanted = read(request, SetTags)
+        body = read(request, SetTags)
         tagged = set_tags(
             run_id=run_named(run).pk,
-            tags=wanted.tags,
+            tags=body.tags,
             actor=identity_of(request),
-            reason=wanted.reason,
+            reason=body.reason,
             now=timezone.now(),
         )
         return answer(run_detail(tagged))
@@ -184,20 +184,20 @@ class RunActionsView(APIView):
 
         At most 100 runs per request; the result of each is returned.
         """
-        wanted, now = read(request, ActOnRuns), timezone.now()
-        if (wanted.ids is None) == (wanted.q is None):
+        body, now = read(request, ActOnRuns), timezone.now()
+        if (body.ids is None) == (body.q is None):
             raise InvalidBody("ids", "exactly one of ids and q is required")
-        if wanted.action in ("tag", "untag") and not wanted.tag:
+        if body.action in ("tag", "untag") and not body.tag:
             raise InvalidBody("tag", "required for this action")
         found = (
-            Run.objects.filter(pk__in=wanted.ids)
-            if wanted.ids is not None
-            else run_filters.filtered(wanted.q or "", now=now)
-        ).filter(pk__gt=wanted.after_id)
+            Run.objects.filter(pk__in=body.ids)
+            if body.ids is not None
+            else run_filters.filtered(body.q or "", now=now)
+        ).filter(pk__gt=body.after_id)
         rows = list(found.order_by("pk")[:AT_ONCE])
         left = found.count() - len(rows)
         deed = BulkAction(
-            action=wanted.action, actor=identity_of(request), reason=wanted.reason, tag=wanted.tag
+            action=body.action, actor=identity_of(request), reason=body.reason, tag=body.tag
         )
         refused = act_on(rows, deed, now=now)
         return answer(
@@ -239,14 +239,14 @@ class RunsView(APIView):
 
         Runs that match the filter, newest first unless `sort` is given.
         """
-        asked, most = request.query_params, run_table.ROWS_AT_MOST
-        status = asked.get("status", "")
+        query, most = request.query_params, run_table.ROWS_AT_MOST
+        status = query.get("status", "")
         if status and status not in set(RunStatus):
             raise InvalidBody("status", f"must be one of {', '.join(RunStatus)}")
-        sort = asked.get("sort", run_table.NEWEST_FIRST)
+        sort = query.get("sort", run_table.NEWEST_FIRST)
         found = run_table.run_page(
             page_of(request, run_table.position_kind(sort), default=most, most=most),
-            text=f"{asked.get('q', '')} state:{status}" if status else asked.get("q", ""),
+            text=f"{query.get('q', '')} state:{status}" if status else query.get("q", ""),
             sort=sort,
             now=timezone.now(),
         )
@@ -263,15 +263,15 @@ class RunsView(APIView):
 
         Starts it if `start` is true.
         """
-        wanted = read(request, CreateRun)
+        body = read(request, CreateRun)
         run = create_and_start(
-            name=wanted.name,
-            kind=wanted.kind,
-            preset=wanted.preset,
-            config=wanted.config,
-            tags=wanted.tags,
-            lenient=wanted.lenient,
-            start=wanted.start,
+            name=body.name,
+            kind=body.kind,
+            preset=body.preset,
+            config=body.config,
+            tags=body.tags,
+            lenient=body.lenient,
+            start=body.start,
             created_by=person_of(request),
             actor=identity_of(request),
             now=timezone.now(),

@@ -89,8 +89,8 @@ def stand() -> Iterator[Stand]:
     api = OpenAiApi(thread, tokenizer=TOKENIZER, model="policy", context=256)
     with serving() as platform, on_a_port(api.app) as upstream:
         connection = Connection(platform, make_token("env", run=run)[1], retry_for_seconds=1.0)
-        keeper = PlatformCallStore(connection, run.name)
-        proxy = CaptureProxy(upstream=f"{upstream}/v1", keeper=keeper, api_key="secret")
+        store = PlatformCallStore(connection, run.name)
+        proxy = CaptureProxy(upstream=f"{upstream}/v1", store=store, api_key="secret")
         with on_a_port(proxy.app, lifespan="on") as url:
             yield Stand(run, url, platform)
     thread.close()

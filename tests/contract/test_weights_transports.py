@@ -86,14 +86,14 @@ class OverTheCluster:
     def source(self) -> WeightsSource:
         return self
 
-    def receive(self, wanted: Version) -> WeightsRecord | None:
+    def receive(self, version: Version) -> WeightsRecord | None:
         import ray
 
         from rollouts.fleet.weights.object_references import RefWeights
 
         elsewhere = ray.remote(RefWeights.receive)
         try:
-            return ray.get(elsewhere.remote(self.newest, wanted), timeout=60)  # type: ignore[no-any-return]
+            return ray.get(elsewhere.remote(self.newest, version), timeout=60)  # type: ignore[no-any-return]
         except ray.exceptions.RayTaskError as error:
             raise error.cause from error
 

@@ -126,12 +126,12 @@ class HandPlayedFleet:
             done.append(task["lesson"])
         return done
 
-    def film(self, recording: str, content: str, **fields: Any) -> None:
+    def recorded(self, recording: str, content: str, **fields: Any) -> None:
         """Deliver an episode as text, as a worker does."""
         frames = content.count("\f") + 1
-        filmed = RecordedEpisode(media_type="text/plain", frames=frames, frames_per_second=30.0)
+        media = RecordedEpisode(media_type="text/plain", frames=frames, frames_per_second=30.0)
         given: dict[str, Any] = {"total_return": 9.5, "length": frames, "outcome": "terminated"}
-        self.update(recording, "ready", filmed=filmed, content=content.encode(), **given | fields)
+        self.update(recording, "ready", media=media, content=content.encode(), **given | fields)
 
     def update(self, recording: str, state: str, **fields: Any) -> None:
         """Report the state of a recording."""

@@ -157,17 +157,17 @@ def test_an_episode_is_asked_for_filmed_and_watched(run_page: Page, fleet: HandP
     assert (fleet.control.recordings[0].worker, fleet.control.recordings[0].slot) == (0, 3)
     fleet.update(order, "recording")
     expect(recordings.locator("[data-recording=recording]")).to_be_visible()
-    fleet.film(order, f"the pole stands\f{HOSTILE}\fthe pole has fallen")
+    fleet.recorded(order, f"the pole stands\f{HOSTILE}\fthe pole has fallen")
 
     recordings.get_by_role("button", name="Watch").click()
     viewer = run_page.get_by_role("dialog", name="Episode of gymnasium:CartPole-v1")
-    film = viewer.locator(".recording-text")
-    expect(film).to_have_text("the pole stands")
+    recorded = viewer.locator(".recording-text")
+    expect(recorded).to_have_text("the pole stands")
     expect(viewer).to_contain_text("9.5")
     viewer.get_by_role("slider", name="Frame").press("ArrowRight")
-    stays_text(run_page, film)
+    stays_text(run_page, recorded)
     viewer.get_by_role("button", name="Play").click()
-    expect(film).to_have_text("the pole has fallen")
+    expect(recorded).to_have_text("the pole has fallen")
     expect(viewer).to_contain_text("frame 3 of 3")
 
 

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.system]
 # Pages of 128 k tokens must respond in 1.5 s. The limit applies to the page's own processor time
 # and the fastest of a few answers; wall-clock time may include other tests on the machine.
 INTERACTIVE_SECONDS = 1.5
-PATIENCE_SECONDS = 15.0
+PAINT_SECONDS = 15.0
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +148,7 @@ def test_128_thousand_tokens_stay_fluid_and_arrive_in_windows(
     page.get_by_role("tab", name="Tokens").click()
     expect(page.locator('[data-token="0"]')).to_be_visible()
     page.wait_for_load_state("networkidle")
-    assert time.monotonic() - began < PATIENCE_SECONDS
+    assert time.monotonic() - began < PAINT_SECONDS
     used = own.seconds() - used
     assert used > 0, "nothing was counted, so nothing was measured"
     assert used + served <= INTERACTIVE_SECONDS, (used, served)
@@ -156,7 +156,7 @@ def test_128_thousand_tokens_stay_fluid_and_arrive_in_windows(
     began = time.monotonic()
     page.goto(f"/runs/looked-into/groups/{groups[2]}?view=tokens&token=100000")
     expect(page.locator('[data-token="100000"]')).to_be_in_viewport()
-    assert time.monotonic() - began < PATIENCE_SECONDS
+    assert time.monotonic() - began < PAINT_SECONDS
 
     assert page.locator("[data-token]").count() < 4000
     windows = [url for url in asked if "/sequences/0?" in url]

@@ -22,9 +22,9 @@ from tests.integration.rollouts.cast import launched, report, window, worker
 from tests.web_process import WebProcess, web_process
 
 # Short timeouts, so that a silent client is disconnected within a test.
-PATIENCE = {"ROLLDECK_MAX_HEADER_SECONDS": "1", "ROLLDECK_MAX_IDLE_SECONDS": "1"}
+TIMEOUTS = {"ROLLDECK_MAX_HEADER_SECONDS": "1", "ROLLDECK_MAX_IDLE_SECONDS": "1"}
 # Single bytes with pauses are a separate case, and slow on a busy machine.
-PATIENCE |= {"ROLLDECK_MIN_BODY_BYTES_PER_SECOND": "20"}
+TIMEOUTS |= {"ROLLDECK_MIN_BODY_BYTES_PER_SECOND": "20"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -56,7 +56,7 @@ def platform(
     log = tmp_path_factory.mktemp("fuzz") / "web.log"
     with django_db_blocker.unblock():
         try:
-            with web_process(log, **PATIENCE) as web:
+            with web_process(log, **TIMEOUTS) as web:
                 yield _populated(web)
         finally:
             delete_rows()

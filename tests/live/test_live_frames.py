@@ -49,7 +49,7 @@ def read(frame: str) -> tuple[SnapshotFrame | DeltaFrame, dict[str, Any], dict[s
 
 def tell_everybody() -> None:
     wanted = SetNotice(text="the disk is changed at noon", reason="it is old", until=None)
-    set_notice(wanted=wanted, actor="user:ada", now=NOON)
+    set_notice(body=wanted, actor="user:ada", now=NOON)
 
 
 def test_every_topic_of_a_server_with_everything_in_it_is_as_the_protocol_says() -> None:
@@ -63,9 +63,9 @@ def test_every_topic_of_a_server_with_everything_in_it_is_as_the_protocol_says()
 
     for name in [*server, *(f"run:{run}" for run in runs)]:
         topic = topic_named(name)
-        change = topic.look(None)
+        change = topic.poll(None)
         assert change is not None
-        late = topic.look(topic.late)
+        late = topic.poll(topic.late)
         change.parts |= late.parts if late else {}
         change.sequence = topic.sequence
         snapshot, parts, rows = read(topic.snapshot(at=NOON))
@@ -87,14 +87,14 @@ def test_every_topic_of_a_server_with_everything_in_it_is_as_the_protocol_says()
         assert (kind, rows_seen[kind]) == (kind, set(shape.series))
     for run in runs:
         topic = topic_named(f"{CONTROL_PREFIX}{run}")
-        change = topic.look(None)
+        change = topic.poll(None)
         assert change is not None
         for frame in (topic.snapshot(at=NOON), topic.delta(change, previous=1, at=NOON)):
             told_whole(frame.encode(), ControlFrame)
 
 
 def test_a_run_that_is_not_there_sends_no_control_frame() -> None:
-    assert topic_named(f"{CONTROL_PREFIX}nobody").look(None) is None
+    assert topic_named(f"{CONTROL_PREFIX}nobody").poll(None) is None
 
 
 def test_every_reader_says_what_it_reads() -> None:

@@ -31,10 +31,10 @@ def reads() -> Iterator[list[int]]:
 def test_it_stands_until_its_time_is_over(reads: list[int]) -> None:
     topic = topic_named(f"run:{make_run().name}")
 
-    first = topic.look(None)
-    late = topic.look(topic.late)
-    again = topic.look(None)
-    named = topic.look({PART})
+    first = topic.poll(None)
+    late = topic.poll(topic.late)
+    again = topic.poll(None)
+    named = topic.poll({PART})
 
     # The first snapshot does not wait for the part.
     assert first is not None
@@ -61,8 +61,8 @@ async def test_a_page_is_told_of_it_right_after_its_snapshot(reads: list[int]) -
 def test_each_page_of_a_run_has_a_time_of_its_own(reads: list[int]) -> None:
     for name in ("alpha", "beta"):
         topic = topic_named(f"run:{make_run(name=name).name}")
-        topic.look(None)
-        change = topic.look(topic.late)
+        topic.poll(None)
+        change = topic.poll(topic.late)
         assert change is not None
         assert PART in change.parts
     assert len({*reads}) == 2

@@ -216,7 +216,7 @@ async def test_a_notice_reaches_everybody_at_once_even_hidden_pages() -> None:
 
         began = time.monotonic()
         wanted = SetNotice(text="down at noon", reason="", until=None)
-        await in_database(set_notice)(wanted=wanted, actor="user:ada", now=NOON)
+        await in_database(set_notice)(body=wanted, actor="user:ada", now=NOON)
 
         assert (await page.hear("delta"))["parts"]["notice"]["text"] == "down at noon"
         assert time.monotonic() - began < SOONER_THAN_A_LOOK

@@ -23,7 +23,7 @@ from web.live.announcements import (
 def listening() -> None:
     """Wait until the subscriber of this process receives published notices."""
     client = redis.Redis.from_url(django_settings.REDIS_URL)
-    wakeups.ticket(0)
+    wakeups.mark(0)
     for _ in range(100):
         if dict(client.pubsub_numsub(CHANNEL)).get(CHANNEL.encode()):
             break
@@ -39,7 +39,7 @@ def notice(run_id: int) -> None:
 
 def test_whoever_waits_is_woken_by_an_announcement_within_milliseconds() -> None:
     listening()
-    taken = wakeups.ticket(7)
+    taken = wakeups.mark(7)
     threading.Timer(0.2, notice, [7]).start()
 
     began = time.monotonic()
@@ -51,7 +51,7 @@ def test_whoever_waits_is_woken_by_an_announcement_within_milliseconds() -> None
 
 def test_an_announcement_between_the_check_and_the_wait_is_not_missed() -> None:
     listening()
-    taken = wakeups.ticket(8)
+    taken = wakeups.mark(8)
     notice(8)
     assert wakeups.wait(taken, 5)
 
@@ -63,7 +63,7 @@ def test_an_announcement_between_the_check_and_the_wait_is_not_missed() -> None:
 
 def test_another_run_wakes_nobody() -> None:
     listening()
-    taken = wakeups.ticket(9)
+    taken = wakeups.mark(9)
     notice(10)
 
     assert not wakeups.wait(taken, 0.3)
@@ -71,14 +71,14 @@ def test_another_run_wakes_nobody() -> None:
 
 def test_a_subscriber_whose_connection_was_cut_wakes_all_and_listens_again() -> None:
     listening()
-    taken = wakeups.ticket(14)
+    taken = wakeups.mark(14)
     client = redis.Redis.from_url(django_settings.REDIS_URL)
     client.execute_command("CLIENT", "KILL", "TYPE", "pubsub")
     client.close()
 
     assert wakeups.wait(taken, 10), "a notice may have been missed meanwhile"
     listening()
-    taken = wakeups.ticket(14)
+    taken = wakeups.mark(14)
     notice(14)
 
     assert wakeups.wait(taken, 5)
@@ -86,7 +86,7 @@ def test_a_subscriber_whose_connection_was_cut_wakes_all_and_listens_again() -> 
 
 def test_without_redis_a_wait_ends_when_its_time_is_over(settings: Any) -> None:
     settings.REDIS_URL = "unix:///nowhere/else.sock"
-    taken = wakeups.ticket(11)
+    taken = wakeups.mark(11)
 
     assert not wakeups.wait(taken, 0.2)
 
@@ -104,7 +104,7 @@ def test_publishing_without_redis_neither_raises_nor_waits() -> None:
 @pytest.mark.django_db(transaction=True)
 def test_a_change_is_announced_when_it_is_committed_and_not_before() -> None:
     listening()
-    taken = wakeups.ticket(12)
+    taken = wakeups.mark(12)
 
     with transaction.atomic():
         announce(12, "run")
@@ -116,7 +116,7 @@ def test_a_change_is_announced_when_it_is_committed_and_not_before() -> None:
 @pytest.mark.django_db(transaction=True)
 def test_a_change_that_was_rolled_back_is_never_announced() -> None:
     listening()
-    taken = wakeups.ticket(13)
+    taken = wakeups.mark(13)
 
     with transaction.atomic():
         announce(13, "run")
@@ -128,7 +128,7 @@ def test_a_change_that_was_rolled_back_is_never_announced() -> None:
 @pytest.mark.django_db(transaction=True)
 def test_a_change_of_this_process_is_heard_here_without_redis(settings: Any) -> None:
     settings.REDIS_URL = "unix:///nowhere/third.sock"
-    taken = wakeups.ticket(15)
+    taken = wakeups.mark(15)
 
     announce(15, "run")
 

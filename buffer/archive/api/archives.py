@@ -45,8 +45,8 @@ def _shown(job: ArchiveJob) -> schemas.ArchiveRow:
     return schemas.ArchiveRow(**fields, source=job.source_id, has_file=has_file)
 
 
-def _wanted(said: schemas.CreateArchive | schemas.RestoreArchive) -> Window:
-    return window(states=said.states, steps=said.steps, env_ids=said.env_ids)
+def _window(body: schemas.CreateArchive | schemas.RestoreArchive) -> Window:
+    return window(states=body.states, steps=body.steps, env_ids=body.env_ids)
 
 
 class ArchivesView(APIView):
@@ -84,10 +84,10 @@ class ArchivesView(APIView):
 
         The Parquet file is written in the background.
         """
-        said = read(request, schemas.CreateArchive)
+        body = read(request, schemas.CreateArchive)
         job = request_archive(
             run=run_named(run),
-            window=_wanted(said),
+            window=_window(body),
             asked_by=identity_of(request),
             now=timezone.now(),
         )
@@ -111,15 +111,15 @@ class RestorationsView(APIView):
 
         Queues the items of an archive in this run, in the background.
         """
-        said = read(request, schemas.RestoreArchive)
+        body = read(request, schemas.RestoreArchive)
         # Rights on this run do not include the run that the archive was written from.
-        source = run_of_archive(said.archive)
+        source = run_of_archive(body.archive)
         if source is None or not rights.may_operate(caller_of(request), run=source):
-            raise ArchiveNotFound(f"archive {said.archive} does not exist")
+            raise ArchiveNotFound(f"archive {body.archive} does not exist")
         job = request_restoration(
             run=run_named(run),
-            archive_id=said.archive,
-            window=_wanted(said),
+            archive_id=body.archive,
+            window=_window(body),
             asked_by=identity_of(request),
             now=timezone.now(),
         )

@@ -51,25 +51,25 @@ _OF_MARK: Final = frozenset({"label", "is_pinned", "note"})
 Marked = tuple[GroupRow, MarkRow]
 
 
-def rows(run_id: int, wanted: GroupFilter, *, limit: int) -> Iterator[Marked]:
+def rows(run_id: int, group_filter: GroupFilter, *, limit: int) -> Iterator[Marked]:
     """Yield up to `limit` groups of a list with their marks.
 
     Groups that arrive during the export may be included.
     """
     after, left = None, limit
     while left > 0:
-        page = group_page(run_id, wanted, limit=min(PAGE, left), after=after)
-        said = marks_of([row.id for row in page.rows])
-        yield from ((row, said.get(row.id, UNMARKED)) for row in page.rows)
+        page = group_page(run_id, group_filter, limit=min(PAGE, left), after=after)
+        marks = marks_of([row.id for row in page.rows])
+        yield from ((row, marks.get(row.id, UNMARKED)) for row in page.rows)
         left -= len(page.rows)
         if page.next is None:
             return
         after = page.next
 
 
-def json_lines(run_id: int, wanted: GroupFilter, *, limit: int) -> Iterator[bytes]:
+def json_lines(run_id: int, group_filter: GroupFilter, *, limit: int) -> Iterator[bytes]:
     """Yield a line of JSON per group: its metadata, and its content as ``group``."""
-    for row, mark in rows(run_id, wanted, limit=limit):
+    for row, mark in rows(run_id, group_filter, limit=limit):
         group, missing = _content(row)
         known = {name: _plain(_known(row, mark, name)) for name in COLUMNS}
         known |= {"sets": mark.sets, "missing": missing}
@@ -77,14 +77,14 @@ def json_lines(run_id: int, wanted: GroupFilter, *, limit: int) -> Iterator[byte
         yield msgspec.json.encode(line) + b"\n"
 
 
-def parquet(run_id: int, wanted: GroupFilter, *, limit: int) -> Iterator[bytes]:
+def parquet(run_id: int, group_filter: GroupFilter, *, limit: int) -> Iterator[bytes]:
     """Yield the parts of a Parquet file with one row per group.
 
     Raises:
         ArchiveUnavailable: If pyarrow is not installed.
     """
     stream = ParquetStream(COLUMNS)
-    return _parquet_parts(stream, rows(run_id, wanted, limit=limit))
+    return _parquet_parts(stream, rows(run_id, group_filter, limit=limit))
 
 
 def _parquet_parts(stream: ParquetStream, found: Iterator[Marked]) -> Iterator[bytes]:

@@ -54,7 +54,7 @@ def request_archive(*, run: Run, window: Window, asked_by: str, now: datetime) -
     Raises:
         TooManyArchives: If too many wait already.
     """
-    return _ask(run, ArchiveVerb.EXPORT, None, window, asked_by=asked_by, now=now)
+    return _queue_job(run, ArchiveVerb.EXPORT, None, window, asked_by=asked_by, now=now)
 
 
 @transaction.atomic
@@ -74,10 +74,10 @@ def request_restoration(
     if found is None:
         raise ArchiveNotFound(f"archive {archive_id} does not exist")
     archive_file(found)
-    return _ask(run, ArchiveVerb.RESTORE, found, window, asked_by=asked_by, now=now)
+    return _queue_job(run, ArchiveVerb.RESTORE, found, window, asked_by=asked_by, now=now)
 
 
-def _ask(
+def _queue_job(
     run: Run,
     verb: ArchiveVerb,
     source: ArchiveJob | None,

@@ -143,7 +143,7 @@ def _environments(run: Run) -> list[dict[str, Any]]:
 
 def _settled(run: Run, kind: ItemKind, window: Window, report: ExportReport) -> Iterator[_Row]:
     """Yield the window's items with stored bytes; count the others."""
-    wanted: dict[str, Any] = {
+    conditions: dict[str, Any] = {
         "run": run.pk,
         "after": 0,
         "states": [str(state) for state in window.states],
@@ -158,12 +158,12 @@ def _settled(run: Run, kind: ItemKind, window: Window, report: ExportReport) -> 
     inside = _INSIDE + (" AND i.env_id = ANY(%(envs)s)" if in_envs else "")
     table = TABLES[kind]
     with connection.cursor() as cursor:
-        cursor.execute(_COUNT_WITHOUT_BYTES.format(table=table, inside=inside), wanted)
+        cursor.execute(_COUNT_WITHOUT_BYTES.format(table=table, inside=inside), conditions)
         report.without_bytes = cursor.fetchone()[0]
     query = _FROM.format(columns=columns, table=table, inside=inside)
     while True:
         with connection.cursor() as cursor:
-            cursor.execute(query, wanted)
+            cursor.execute(query, conditions)
             page = cursor.fetchall()
         if not page:
             return
@@ -172,7 +172,7 @@ def _settled(run: Run, kind: ItemKind, window: Window, report: ExportReport) -> 
                 report.expired += 1
             else:
                 yield _Row(values[0], tuple(values), size_bytes)
-        wanted["after"] = page[-1][0]
+        conditions["after"] = page[-1][0]
 
 
 def _row_groups(rows: Iterator[_Row]) -> Iterator[list[_Row]]:

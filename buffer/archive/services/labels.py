@@ -46,7 +46,7 @@ def marks_of_run(run: Run) -> dict[str, Any]:
         sets.setdefault(group_id, []).append(name)
     marked = GroupMark.objects.filter(run=run).order_by("-group")[:COUNTED]
     rows = {row.group_id: row for row in marked}
-    groups = [_told(group_id, rows.get(group_id), sets) for group_id in sorted({*rows, *sets})]
+    groups = [_mark_of(group_id, rows.get(group_id), sets) for group_id in sorted({*rows, *sets})]
     names = dict(LabelName.objects.filter(run=run).values_list("label", "name"))
     found: dict[str, Any] = msgspec.to_builtins(
         ArchivedMarks(labels=names, groups=groups), str_keys=True
@@ -54,7 +54,7 @@ def marks_of_run(run: Run) -> dict[str, Any]:
     return found
 
 
-def _told(group_id: int, row: GroupMark | None, sets: dict[int, list[str]]) -> MarkOfItem:
+def _mark_of(group_id: int, row: GroupMark | None, sets: dict[int, list[str]]) -> MarkOfItem:
     names = sets.get(group_id, [])
     if row is None:
         return MarkOfItem(item_id=group_id, sets=names)
@@ -69,14 +69,14 @@ def _told(group_id: int, row: GroupMark | None, sets: dict[int, list[str]]) -> M
     )
 
 
-def checked_marks(told: Any) -> ArchivedMarks:
+def checked_marks(raw: Any) -> ArchivedMarks:
     """Validate and return the marks of an archive.
 
     Raises:
         ArchiveUnreadable: If they do not have the format of :func:`marks_of_run`.
     """
     try:
-        found = msgspec.convert(told, ArchivedMarks, strict=False)
+        found = msgspec.convert(raw, ArchivedMarks, strict=False)
         for name in {name for group in found.groups for name in group.sets}:
             set_name(name)
     except (msgspec.ValidationError, InvalidMark) as error:
@@ -98,7 +98,11 @@ def restore_marks(
         some = marks.groups[first : first + _AT_ONCE]
         here = _restored(run, source, some)
         GroupMark.objects.bulk_create(
-            [_mark(run, here[one.item_id], one, actor, now) for one in some if _is_said(one, here)],
+            [
+                _mark(run, here[one.item_id], one, actor, now)
+                for one in some
+                if _is_labelled(one, here)
+            ],
             ignore_conflicts=True,
         )
         for name in sorted({name for one in some for name in one.sets}):
@@ -113,7 +117,7 @@ def _restored(run: Run, source: str, marks: list[MarkOfItem]) -> dict[int, int]:
     return {origins[origin]: group for group, origin in found.values_list("pk", "origin")}
 
 
-def _is_said(one: MarkOfItem, here: dict[int, int]) -> bool:
+def _is_labelled(one: MarkOfItem, here: dict[int, int]) -> bool:
     return one.item_id in here and bool(one.label or one.is_pinned or one.note)
 
 

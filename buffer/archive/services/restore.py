@@ -116,10 +116,10 @@ def restore_archive(
         run = _run(archive, run_name, actor=actor, now=now)
         report = RestoreReport(run_id=run.pk)
         for rows in archive.row_groups():
-            wanted = [row for row in rows if _is_inside(row, window)]
-            report.left_out += len(rows) - len(wanted)
-            _store(run, archive, wanted, report, now=now)
-            del rows, wanted
+            selected = [row for row in rows if _is_inside(row, window)]
+            report.left_out += len(rows) - len(selected)
+            _store(run, archive, selected, report, now=now)
+            del rows, selected
             on_progress(report)
         source = archive.about("source")
         restore_marks(run=run, source=source, marks=marks, actor=actor, now=now)
@@ -161,11 +161,11 @@ def _item(kind: ItemKind, content: bytes, codec: str, *, where: str) -> Group | 
 
 
 def _run(archive: ArchiveReader, name: str, *, actor: str, now: datetime) -> Run:
-    wanted = RunKind.FLEET if archive.kind is ItemKind.FRAGMENTS else RunKind.OUTSIDE
+    kind = RunKind.FLEET if archive.kind is ItemKind.FRAGMENTS else RunKind.OUTSIDE
     try:
         run = run_named(name)
     except RunNotFound:
-        return _create(archive, name, wanted, actor=actor, now=now)
+        return _create(archive, name, kind, actor=actor, now=now)
     if kind_of(run) is not archive.kind:
         raise WrongRunForArchive(f"{name} does not accept the {archive.kind} of this archive")
     if run.status in TERMINAL:
@@ -254,7 +254,7 @@ def _insert_groups(run: Run, archive: ArchiveReader, found: list[_Found], *, now
             version=version,
             receipt=Receipt(),
             item_id=item_id,
-            place=place,
+            location=place,
             origin=one.origin,
         )
         arrivals.append(arrival)
@@ -262,7 +262,7 @@ def _insert_groups(run: Run, archive: ArchiveReader, found: list[_Found], *, now
     changes.accept([arrival.counted for arrival in arrivals], ItemState.QUEUED)
     producer = f"restored from {archive.about('run').get('name')}"
     insert_groups(arrivals, changes, producer=producer, now=now)
-    contents = [(arrival.item_id, arrival.place, arrival.group.content) for arrival in arrivals]
+    contents = [(arrival.item_id, arrival.location, arrival.group.content) for arrival in arrivals]
     insert_contents(ItemKind.GROUPS, contents)
 
 

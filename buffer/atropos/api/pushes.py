@@ -90,8 +90,8 @@ class PushView(CountsRefusals, AtroposView):
             loc = ("body", error.index, "env_id") if many else ("body", "env_id")
             problem = BodyProblem(loc, str(error), "unknown_environment")
             raise InvalidBody([problem]) from error
-        said = _list_answer(result.receipt) if many else _answer(result.receipt[0])
-        return answer(said, is_replayed=result.replayed)
+        atropos_answer = _list_answer(result.receipt) if many else _answer(result.receipt[0])
+        return answer(atropos_answer, is_replayed=result.replayed)
 
 
 def _answer(receipt: Receipt) -> messages.PushAnswer:

@@ -88,12 +88,12 @@ class RegisterView(AtroposView):
 
         The first registration opens the run.
         """
-        said = decode(request.body, Registration, limits=limits())
+        body = decode(request.body, Registration, limits=limits())
         found, identity = self.find_run(), identity_of(request)
         trainer = register_trainer(
             run_id=found.pk,
             identity=identity,
-            registration=RunRegistration(**msgspec.structs.asdict(said)),
+            registration=RunRegistration(**msgspec.structs.asdict(body)),
             now=timezone.now(),
         )
         delete_old_deliveries(run_id=found.pk, identity=identity)
@@ -114,13 +114,13 @@ class RegisterEnvView(AtroposView):
 
         Answers "wait for trainer to start" until a trainer has requested its first batch.
         """
-        said = decode(request.body, RegisterEnv, limits=limits())
+        body = decode(request.body, RegisterEnv, limits=limits())
         found = self.find_run()
         if found.trainer_started_at is None:
-            record_waiting_environment(run_id=found.pk, name=said.desired_name, now=timezone.now())
+            record_waiting_environment(run_id=found.pk, name=body.desired_name, now=timezone.now())
             return json_response(messages.RegisteredEnvironment(status="wait for trainer to start"))
         environment = register_environment(
-            run_id=found.pk, **msgspec.structs.asdict(said), now=timezone.now()
+            run_id=found.pk, **msgspec.structs.asdict(body), now=timezone.now()
         )
         return json_response(
             messages.RegisteredEnvironment(

@@ -98,10 +98,10 @@ class BatchAdmin(ReadOnlyAdmin):
     ) -> None:
         """Apply `verb` to each batch; warn about batches in a state that it refuses."""
         done = 0
-        told: dict[str, Any] = {"actor": f"user:{request.user}", "reason": reason}
+        audit: dict[str, Any] = {"actor": f"user:{request.user}", "reason": reason}
         for batch in chosen:
             try:
-                verb(run_id=batch.run_id, batch_id=batch.pk, now=timezone.now(), **told)
+                verb(run_id=batch.run_id, batch_id=batch.pk, now=timezone.now(), **audit)
             except NotQuarantined as refusal:
                 messages.warning(request, str(refusal))
                 continue

@@ -117,7 +117,7 @@ def _handed_over(request: Request, lease: Lease, share: Share) -> NotedAnswer:
 def _encoded(request: Request, lease: Lease, share: Share) -> tuple[Sequence[bytes], str]:
     """Return a batch and its media type: msgpack, or JSON for groups if the client accepts it."""
     kind = ItemKind(lease.batch.kind)
-    places = _places(lease.batch, share)
+    places = _positions(lease.batch, share)
     stored = contents_of(lease, positions=places, now=timezone.now())
     head = _head(lease, share, places)
     if kind is ItemKind.FRAGMENTS:
@@ -128,7 +128,7 @@ def _encoded(request: Request, lease: Lease, share: Share) -> tuple[Sequence[byt
     return msgpack_answer(head, groups_as(group_form(accept), stored)), BATCH_TYPE
 
 
-def _places(batch: Batch, share: Share) -> range:
+def _positions(batch: Batch, share: Share) -> range:
     """Return the positions of a shard of the batch."""
     if share.world_size == 1:
         return range(batch.items)
@@ -151,8 +151,8 @@ def _wait_limit(run: Run, seconds: float) -> float:
 
 def _no_batch_response(run: Run) -> HttpResponse:
     queued = queue_depth(run.pk).queued_sequences
-    told = {"Rolldeck-Queued": str(queued), "Rolldeck-Run-Status": run.status}
-    return HttpResponse(status=204, headers=told)
+    headers = {"Rolldeck-Queued": str(queued), "Rolldeck-Run-Status": run.status}
+    return HttpResponse(status=204, headers=headers)
 
 
 class LeasingView(WaitingView):
@@ -173,7 +173,7 @@ class LeasingView(WaitingView):
         """Return a leased batch as soon as one is ready, or 204 after `seconds`."""
         identity = identity_of(request)
 
-        def look() -> HttpResponseBase | None:
+        def read_once() -> HttpResponseBase | None:
             while batch_in_sight(run.pk, identity=identity, count=count):
                 lease = lease_batch(run_id=run.pk, identity=identity, count=count)
                 if lease is None:
@@ -184,9 +184,9 @@ class LeasingView(WaitingView):
             return None
 
         return self.wait(
-            WaitQueue(run_id=run.pk, wanted=("batch", count), parts=frozenset({"queue"})),
+            WaitQueue(run_id=run.pk, key=("batch", count), parts=frozenset({"queue"})),
             seconds=_wait_limit(run, seconds),
-            look=look,
+            poll=read_once,
             last=lambda: _no_batch_response(run),
         )
 
@@ -206,22 +206,22 @@ class NextBatchView(LeasingView):
         Waits up to `wait_seconds`, then answers 204. An unacknowledged batch is delivered
         again.
         """
-        wanted = read(request, messages.NextBatch)
+        body = read(request, messages.NextBatch)
         found = run_named(run)
         _check_batch_size(found)
-        share = Share(rank=wanted.rank, world_size=wanted.world_size)
+        share = Share(rank=body.rank, world_size=body.world_size)
         if share.rank == 0:
-            return self.lease(request, found, count=None, seconds=wanted.wait_seconds, share=share)
-        return self._follow(request, found, wanted, share)
+            return self.lease(request, found, count=None, seconds=body.wait_seconds, share=share)
+        return self._follow(request, found, body, share)
 
     def _follow(
-        self, request: Request, run: Run, wanted: messages.NextBatch, share: Share
+        self, request: Request, run: Run, body: messages.NextBatch, share: Share
     ) -> HttpResponseBase:
         """Return a rank's shard of rank 0's batch, once rank 0 holds one newer than `after`."""
         identity = identity_of(request)
 
-        def look() -> HttpResponseBase | None:
-            lease = held_after(run_id=run.pk, identity=identity, after=wanted.after)
+        def read_once() -> HttpResponseBase | None:
+            lease = held_after(run_id=run.pk, identity=identity, after=body.after)
             if lease is not None:
                 with suppress(BatchCorrupt):
                     return _handed_over(request, lease, share)
@@ -230,11 +230,11 @@ class NextBatchView(LeasingView):
         return self.wait(
             WaitQueue(
                 run_id=run.pk,
-                wanted=("shard", identity, share, wanted.after),
+                key=("shard", identity, share, body.after),
                 parts=frozenset({"queue"}),
             ),
-            seconds=_wait_limit(run, wanted.wait_seconds),
-            look=look,
+            seconds=_wait_limit(run, body.wait_seconds),
+            poll=read_once,
             last=lambda: _no_batch_response(run),
         )
 
@@ -254,19 +254,19 @@ class FetchFragmentsView(LeasingView):
         Waits up to `wait_seconds`, then answers 204. Unacknowledged fragments are delivered
         again.
         """
-        wanted = read(request, messages.FetchFragments)
+        body = read(request, messages.FetchFragments)
         found = run_named(run)
         if found.takes_groups:
             raise WrongKind(f"{run} serves trajectory groups, not fragments")
-        return self.lease(request, found, count=wanted.count, seconds=wanted.wait_seconds)
+        return self.lease(request, found, count=body.count, seconds=body.wait_seconds)
 
 
 def _acked(run: Run, batch_id: str, fence: int) -> HttpResponse:
     try:
-        wanted = UUID(batch_id)
+        batch = UUID(batch_id)
     except ValueError:
         raise BatchNotFound(f"batch {batch_id!r} does not exist") from None
-    acknowledge_batch(run_id=run.pk, batch_id=wanted, fence=fence)
+    acknowledge_batch(run_id=run.pk, batch_id=batch, fence=fence)
     return answer(messages.Acked(served_steps=served_steps(run.pk)))
 
 
@@ -286,8 +286,8 @@ class AckFragmentsView(APIView):
 
         Confirms that they were trained on.
         """
-        said = read(request, messages.AckFragments)
-        return _acked(run_named(run), said.batch, said.fence)
+        body = read(request, messages.AckFragments)
+        return _acked(run_named(run), body.batch, body.fence)
 
 
 class AckBatchView(APIView):
@@ -306,8 +306,8 @@ class AckBatchView(APIView):
 
         Confirms that the batch was trained on. An older fence is refused.
         """
-        said = read(request, messages.AckBatch)
-        return _acked(run_named(run), batch, said.fence)
+        body = read(request, messages.AckBatch)
+        return _acked(run_named(run), batch, body.fence)
 
 
 class BatchView(APIView):

@@ -35,12 +35,12 @@ class ReleaseView(APIView):
 
         Puts the items of a quarantined or expired batch back at the head of the queue.
         """
-        said = read(request, ActionReason)
+        body = read(request, ActionReason)
         released = release(
             run_id=run_named(run).pk,
             batch_id=batch,
             actor=identity_of(request),
-            reason=said.reason,
+            reason=body.reason,
             now=timezone.now(),
         )
         return answer(batch_row(released))
@@ -60,12 +60,12 @@ class DiscardView(APIView):
         Drops the items of a quarantined batch as `poison`, of an expired one as
         `discarded`.
         """
-        said = read(request, ActionReason)
+        body = read(request, ActionReason)
         discarded = discard(
             run_id=run_named(run).pk,
             batch_id=batch,
             actor=identity_of(request),
-            reason=said.reason,
+            reason=body.reason,
             now=timezone.now(),
         )
         return answer(batch_row(discarded))

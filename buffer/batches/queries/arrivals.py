@@ -37,9 +37,9 @@ def arrivals_of(run: Run, *, now: datetime) -> list[EnvironmentPushRate]:
     With more than :data:`ITEMS_AT_MOST` arrivals, rates cover the shorter time of the newest.
     """
     newest = _GROUPS if run.takes_groups else _FRAGMENTS
-    asked: dict[str, Any] = {"run": run.pk, "rows": ITEMS_AT_MOST, "since": now - RATES_WINDOW}
+    parameters: dict[str, Any] = {"run": run.pk, "rows": ITEMS_AT_MOST, "since": now - RATES_WINDOW}
     with connection.cursor() as cursor:
-        cursor.execute(_PUSHED.format(newest=newest), asked)
+        cursor.execute(_PUSHED.format(newest=newest), parameters)
         rows = cursor.fetchall()
     rates: dict[tuple[int | None, str], float] = defaultdict(float)
     last: dict[tuple[int | None, str], datetime] = {}

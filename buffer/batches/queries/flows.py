@@ -18,8 +18,8 @@ BATCHES_AT_MOST: Final = 2_000
 
 _COUNTS: Final = """
     SELECT run_id,
-        COALESCE(SUM(items) FILTER (WHERE fate = 'accepted'), 0)::bigint,
-        COALESCE(SUM(sequences) FILTER (WHERE fate = 'queued'), 0)::bigint,
+        COALESCE(SUM(items) FILTER (WHERE state = 'accepted'), 0)::bigint,
+        COALESCE(SUM(sequences) FILTER (WHERE state = 'queued'), 0)::bigint,
         COALESCE(SUM(items) FILTER (WHERE reason = 'zero_variance'), 0)::bigint
     FROM buffer_tally WHERE run_id = ANY(%s) GROUP BY run_id"""
 # Rows of finished transactions, or of this one: no group can still appear before these.
@@ -148,14 +148,14 @@ def cut_flow(run_id: int, *, after: FlowCursor) -> tuple[FlowCursor, float | Non
 
 
 def _row(query: str, run_id: int, after: FlowCursor) -> tuple[Any, ...]:
-    asked = {
+    parameters = {
         "run": run_id,
         "written_in": str(after.written_in),
         "item": after.item_id,
         "limit": GROUPS_AT_MOST,
     }
     with database.cursor() as cursor:
-        row: tuple[Any, ...] | None = cursor.execute(query, asked).fetchone()
+        row: tuple[Any, ...] | None = cursor.execute(query, parameters).fetchone()
     assert row is not None  # noqa: S101 an aggregate without GROUP BY is one row
     return row
 

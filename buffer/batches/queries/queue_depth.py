@@ -28,7 +28,7 @@ _BATCH_IN_SIGHT: Final = """
         WHERE b.run_id = r.id
         AND (b.state = 'returned' OR (b.state = 'leased' AND b.trainer_id = t.id))
     ) OR COALESCE(%(count)s::int, r.batch_size) <= (
-        SELECT SUM(sequences) FROM buffer_tally WHERE run_id = r.id AND fate = 'queued'
+        SELECT SUM(sequences) FROM buffer_tally WHERE run_id = r.id AND state = 'queued'
     )
     FROM runs_run r LEFT JOIN runs_trainer t ON t.run_id = r.id AND t.identity = %(identity)s
     WHERE r.id = %(run)s"""
@@ -79,8 +79,8 @@ def queue_depth(run_id: int) -> QueueDepth:
     rows = counts(run_id, kind_of(run))
     items: Counter[str] = Counter()
     for row in rows:
-        items[row.fate] += row.items
-    sequences = sum(row.sequences for row in rows if row.fate == ItemState.QUEUED)
+        items[row.state] += row.items
+    sequences = sum(row.sequences for row in rows if row.state == ItemState.QUEUED)
     rule = pause_rule(run)
     remaining, running = admission_remaining(run_id), running_items(run_id)
     return QueueDepth(
@@ -88,7 +88,7 @@ def queue_depth(run_id: int) -> QueueDepth:
         queued_sequences=sequences,
         waiting=items[ItemState.WAITING],
         leased=items[ItemState.LEASED],
-        size_bytes=sum(row.size_bytes for row in rows if row.fate in OPEN),
+        size_bytes=sum(row.size_bytes for row in rows if row.state in OPEN),
         threshold=rule.pause_above if rule else 0.0,
         resume_at=rule.resume_at if rule else 0.0,
         batch_size=run.batch_size,
@@ -129,18 +129,18 @@ def batch_in_sight(run_id: int, *, identity: str, count: int | None) -> bool:
         identity: Identity of the requester.
         count: Items per batch; by default the run's batch size.
     """
-    asked = {"run": run_id, "identity": identity, "count": count}
+    parameters = {"run": run_id, "identity": identity, "count": count}
     with database.cursor() as cursor:
-        row = cursor.execute(_BATCH_IN_SIGHT, asked, prepare=True).fetchone()
+        row = cursor.execute(_BATCH_IN_SIGHT, parameters, prepare=True).fetchone()
     return row is not None and bool(row[0])
 
 
 def is_drained(run_id: int) -> bool:
     """Return whether no batch is leased and the queued items do not fill one."""
     run = Run.objects.get(pk=run_id)
-    rows = counts(run_id, kind_of(run), fate__in=[ItemState.QUEUED, ItemState.LEASED])
-    leased = sum(row.items for row in rows if row.fate == ItemState.LEASED)
-    queued = sum(row.sequences for row in rows if row.fate == ItemState.QUEUED)
+    rows = counts(run_id, kind_of(run), state__in=[ItemState.QUEUED, ItemState.LEASED])
+    leased = sum(row.items for row in rows if row.state == ItemState.LEASED)
+    queued = sum(row.sequences for row in rows if row.state == ItemState.QUEUED)
     return leased == 0 and queued < (run.batch_size or 1)
 
 
@@ -172,7 +172,7 @@ def shares_of_environments(
 def queued_by_environment_and_size(run_id: int) -> Counter[tuple[int | None, int]]:
     """Return the number of queued groups by environment (None: without one) and size."""
     queued: Counter[tuple[int | None, int]] = Counter()
-    for count in counts(run_id, ItemKind.GROUPS, fate=ItemState.QUEUED):
+    for count in counts(run_id, ItemKind.GROUPS, state=ItemState.QUEUED):
         queued[None if count.env_id < 0 else count.env_id, count.size] += count.items
     return queued
 

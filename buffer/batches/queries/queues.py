@@ -125,9 +125,9 @@ def _environments(run: Run) -> list[EnvironmentQueueRow]:
     queued: Counter[tuple[int, str]] = Counter()
     sequences: Counter[tuple[int, str]] = Counter()
     waiting: dict[tuple[int, str], Counter[int]] = defaultdict(Counter)
-    for row in counts(run.pk, kind, fate__in=[ItemState.QUEUED, ItemState.WAITING]):
+    for row in counts(run.pk, kind, state__in=[ItemState.QUEUED, ItemState.WAITING]):
         place = row.env_id, row.environment
-        if row.fate == ItemState.WAITING:
+        if row.state == ItemState.WAITING:
             waiting[place][row.size] += row.items
         else:
             queued[place] += row.items

@@ -203,10 +203,10 @@ class _Stock:
             total.update(counts)
         return dict(total)
 
-    def shared_out(self, wanted: Mapping[int, int], credit: dict[int, float]) -> list[Behind]:
-        """Assign the groups of `wanted` (by size) to the environments with the most credit."""
+    def shared_out(self, quotas: Mapping[int, int], credit: dict[int, float]) -> list[Behind]:
+        """Assign the groups of `quotas` (by size) to the environments with the most credit."""
         shares: Counter[tuple[int, int]] = Counter()
-        for size, count in wanted.items():
+        for size, count in quotas.items():
             for _ in range(count):
                 owners = [env_id for env_id, counts in self._left.items() if counts[size] > 0]
                 env_id = max(owners, key=credit.__getitem__)

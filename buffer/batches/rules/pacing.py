@@ -70,13 +70,13 @@ def share_of(env_id: int, environments: Sequence[EnvironmentShare]) -> float:
 
     Shares follow the weights and are at least the environment's minimum share of a batch.
     """
-    wanted = {
+    weights = {
         share.env_id: max(share.weight, 0.0) for share in environments if share.connected
     } or {env_id: 1.0}
-    total = sum(wanted.values())
+    total = sum(weights.values())
     if total <= 0:
-        wanted, total = dict.fromkeys(wanted, 1.0), float(len(wanted))
-    parts = {env: weight / total for env, weight in wanted.items()}
+        weights, total = dict.fromkeys(weights, 1.0), float(len(weights))
+    parts = {env: weight / total for env, weight in weights.items()}
     reserved = {share.env_id: share.min_batch_allocation or 0.0 for share in environments}
     raised = {env: max(part, reserved.get(env, 0.0)) for env, part in parts.items()}
     return raised.get(env_id, 0.0) / max(sum(raised.values()), 1e-9)

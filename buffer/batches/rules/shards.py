@@ -44,11 +44,11 @@ def shard(sizes: Sequence[int], *, rank: int, world_size: int) -> range:
 
 def _border(ends: Sequence[int], rank: int, world_size: int) -> int:
     # In units of sequences times world_size, to avoid rounding.
-    wanted = ends[-1] * rank
-    after = bisect_left(ends, wanted, key=lambda end: end * world_size)
+    target = ends[-1] * rank
+    after = bisect_left(ends, target, key=lambda end: end * world_size)
     if after == 0:
         return 0
     before = after - 1
     return (
-        before if wanted - ends[before] * world_size <= ends[after] * world_size - wanted else after
+        before if target - ends[before] * world_size <= ends[after] * world_size - target else after
     )

@@ -27,7 +27,7 @@ from buffer.items.rules.states import (
     ItemState,
 )
 from buffer.items.services.locks import lock_run
-from buffer.payloads.services.expiry import drop_useless
+from buffer.payloads.services.expiry import drop_unservable
 from buffer.payloads.services.transitions import release_items, serve_fragments
 from runs.lifecycle.models.runs import Run, Trainer
 from runs.lifecycle.services.registry import register_trainer
@@ -99,7 +99,7 @@ def lease_batch(*, run_id: int, identity: str, count: int | None = None) -> Leas
         asked_at = lock_run(run_id)
         run = _run(run_id)
         trainer = _trainer(run, identity, asked_at=asked_at)
-        drop_useless(run)
+        drop_unservable(run)
         open_batches = _open_batches(run)
         held = next((batch for batch in open_batches if batch.trainer_id == trainer.pk), None)
         batch = held or _returned_batch(run, open_batches)
@@ -132,7 +132,7 @@ def _lease_for_stock(run_id: int, identity: str, sender: str) -> Lease | None:
         open_batches = _open_batches(run)
         held = [batch for batch in open_batches if batch.trainer_id == trainer.pk]
         again = _acknowledge_delivered(held, asked_at=asked_at)
-        drop_useless(run)
+        drop_unservable(run)
         batch = again or _returned_batch(run, open_batches)
         if batch is not None:
             return _lease(run, batch, trainer, sender=sender)
@@ -189,7 +189,7 @@ def _returned_batch(run: Run, open_batches: list[Batch]) -> Batch | None:
         if batch.kind == ItemKind.GROUPS or not _is_too_stale(run, batch):
             return batch
         release_batch(batch)
-        drop_useless(run)
+        drop_unservable(run)
     return None
 
 
@@ -221,14 +221,14 @@ def release_batch(
 
 def _lease(run: Run, batch: Batch, trainer: Trainer, *, sender: str) -> Lease:
     """Lease an existing batch again, with a higher fence."""
-    wanted: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "batch": batch.pk,
         "trainer": trainer.pk,
         "seconds": run.lease_seconds,
         "sender": sender,
     }
     with connection.cursor() as cursor:
-        cursor.execute(_LEASE, wanted)
+        cursor.execute(_LEASE, fields)
         batch.fence, batch.leased_at, batch.lease_expires_at, batch.sending_since = (
             cursor.fetchone()
         )

@@ -23,7 +23,7 @@ SPARE_GROUPS: Final = 16
 _STATE: Final = """
     WITH counted AS (
         SELECT env_id, size, SUM(items)::bigint AS items FROM buffer_tally
-        WHERE run_id = %(run)s AND kind = 'groups' AND fate = 'queued'
+        WHERE run_id = %(run)s AND kind = 'groups' AND state = 'queued'
         GROUP BY env_id, size HAVING SUM(items) > 0
     ), sizes AS (
         SELECT env_id, array_agg(size) AS sizes, array_agg(items) AS items
@@ -155,8 +155,8 @@ def _lengths(queues: Iterable[EnvironmentQueue], batch_size: int) -> dict[int, i
 def _windows(run_id: int, lengths: Mapping[int, int]) -> dict[int, list[QueuedGroup]]:
     windows: dict[int, list[QueuedGroup]] = {env_id: [] for env_id in lengths}
     with database.cursor() as cursor:
-        wanted = [list(lengths), list(lengths.values()), run_id]
-        cursor.execute(_WINDOWS, wanted, prepare=True)
+        parameters = [list(lengths), list(lengths.values()), run_id]
+        cursor.execute(_WINDOWS, parameters, prepare=True)
         for env_id, group_id, sequences in cursor.fetchall():
             windows[env_id].append(QueuedGroup(group_id, sequences))
     return windows

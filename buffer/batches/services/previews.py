@@ -17,7 +17,7 @@ from buffer.items.models.items import Batch, MixingShare
 from buffer.items.rules.environments import NO_ENVIRONMENT, padded_share
 from buffer.items.rules.states import BatchState
 from buffer.items.services.locks import lock_run
-from buffer.payloads.services.expiry import drop_useless
+from buffer.payloads.services.expiry import drop_unservable
 from runs.lifecycle.models.runs import Environment, Run
 
 UNREGISTERED: Final = "unregistered"
@@ -70,7 +70,7 @@ def preview(run: Run) -> Preview:
     if run.batch_size is None:
         return Preview(reason=UNREGISTERED)
     lock_run(run.pk)
-    drop_useless(run)
+    drop_unservable(run)
     found = _preview(run, run.batch_size)
     transaction.set_rollback(True)
     return found

@@ -51,7 +51,7 @@ class CountsRefusals(APIView):
                     run_id=self._found.pk,
                     env_ids=env_ids,
                     reason=_reason_of(exc),
-                    said=str(exc),
+                    message=str(exc),
                     at=timezone.now(),
                 )
                 record_refused_push(push)

@@ -102,12 +102,12 @@ def _check_steps(
 ) -> None:
     """Validate the arrays of `names`, which have one row per step."""
     for name in names:
-        wanted, shape = PER_STEP.get(name), shapes[name]
-        if wanted is not None and dtypes[name] != wanted:
-            raise BrokenFragment(f"arrays.{name}", f"is {dtypes[name]}, not {wanted}")
+        required, shape = PER_STEP.get(name), shapes[name]
+        if required is not None and dtypes[name] != required:
+            raise BrokenFragment(f"arrays.{name}", f"is {dtypes[name]}, not {required}")
         if shape[:1] != (steps,):
             raise BrokenFragment(f"arrays.{name}", f"has shape {list(shape)} for {steps} steps")
-        if wanted is not None and len(shape) != 1:
+        if required is not None and len(shape) != 1:
             raise BrokenFragment(f"arrays.{name}", "has more than one axis")
 
 
@@ -116,16 +116,16 @@ def _check_boundary(dtypes: Mapping[str, str], shapes: Mapping[str, Shape]) -> N
     parts = _parts(shapes, "obs")
     if "" in parts and len(parts) > 1:
         raise BrokenFragment("arrays.obs", "must be either one array or parts, not both")
-    wanted: dict[str, Shape] = {"next_obs": ()}
+    required: dict[str, Shape] = {"next_obs": ()}
     if _parts(shapes, "final_obs"):
-        wanted["final_obs"] = ()
-    if ("final_obs" in wanted) != ("final_step" in shapes):
+        required["final_obs"] = ()
+    if ("final_obs" in required) != ("final_step" in shapes):
         raise BrokenFragment("arrays.final_step", "final_obs and final_step require each other")
     if "final_step" in shapes:
         if dtypes["final_step"] != "int32" or len(shapes["final_step"]) != 1:
             raise BrokenFragment("arrays.final_step", "must be int32 with one axis")
-        wanted["final_obs"] = shapes["final_step"]
-    for name, leading in wanted.items():
+        required["final_obs"] = shapes["final_step"]
+    for name, leading in required.items():
         _match(shapes, name, parts)
         for part in parts:
             given = dtypes[f"{name}{part}"], shapes[f"{name}{part}"]
@@ -146,10 +146,10 @@ def _match(shapes: Iterable[str], name: str, parts: set[str]) -> None:
         raise BrokenFragment(f"arrays.{name}{part}", reason)
 
 
-def _same(name: str, given: tuple[str, Shape], wanted: tuple[str, Shape]) -> None:
-    if given != wanted:
-        said, needed = (f"{dtype} {list(shape)}" for dtype, shape in (given, wanted))
-        raise BrokenFragment(f"arrays.{name}", f"is {said}, obs require {needed}")
+def _same(name: str, given: tuple[str, Shape], required: tuple[str, Shape]) -> None:
+    if given != required:
+        found_type, needed = (f"{dtype} {list(shape)}" for dtype, shape in (given, required))
+        raise BrokenFragment(f"arrays.{name}", f"is {found_type}, obs require {needed}")
 
 
 def _check_mask(arrays: Arrays) -> None:

@@ -144,7 +144,7 @@ def _out_of_range(name: str, rows: Rows, least: int, most: int) -> list[Violatio
     what = "token id " if name == "tokens" else ""
     return [
         Violation(
-            path=(name, *rows.place_of(index)),
+            path=(name, *rows.position_of(index)),
             message=f"{what}{values[index]} is not within {least} … {most}",
             kind="token_range" if name == "tokens" else "range",
         )

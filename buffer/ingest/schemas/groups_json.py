@@ -202,7 +202,7 @@ def _validated_group(content: bytes, loc: Loc, rules: Rules) -> Group:
         fields["advantages"] = added
         coerced.add("advantages")
     return checked_group(
-        _kept(content, parts, fields, coerced, added),
+        _raw_fields(content, parts, fields, coerced, added),
         codec=JSON,
         env_id=fields.get("env_id"),
         lengths=lengths,
@@ -309,7 +309,7 @@ def _advantages(rules: Rules, lengths: Lengths, scores: NDArray[Any]) -> Raw | N
     return Raw(b"[[" + b"],[".join(written) + b"]]")
 
 
-def _kept(
+def _raw_fields(
     content: bytes,
     parts: dict[str, Raw],
     fields: dict[str, Any],

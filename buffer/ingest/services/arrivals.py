@@ -33,8 +33,8 @@ class Arrival:
     version: PolicyVersion
     receipt: Receipt
     item_id: int = 0
-    fate: ItemState = ItemState.QUEUED
-    place: PayloadLocation = NOT_KEPT
+    state: ItemState = ItemState.QUEUED
+    location: PayloadLocation = NOT_KEPT
     origin: str = ""
     """Run and id of a restored group there; empty for a pushed one."""
 
@@ -58,7 +58,7 @@ class Plan:
         self._sizes: Mapping[int, int] = {}
         self._waiting: dict[int, WaitingGroups] = {}
         self._before: dict[int, Counted] = {}
-        self._held: dict[int, Arrival] = {}
+        self._waiting_arrivals: dict[int, Arrival] = {}
         self.released: list[int] = []
 
     def judge(self, group: Group) -> Arrival:
@@ -73,7 +73,7 @@ class Plan:
             group=group,
             version=version,
             receipt=Receipt(dropped=reason),
-            fate=ItemState.QUEUED if reason is None else ItemState.DROPPED,
+            state=ItemState.QUEUED if reason is None else ItemState.DROPPED,
         )
 
     def mute(self, arrivals: Iterable[Arrival], muted: Collection[int]) -> None:
@@ -81,10 +81,13 @@ class Plan:
         if not muted:
             return
         for arrival in arrivals:
-            if arrival.fate is not ItemState.DROPPED and arrival.group.env_id in muted:
-                arrival.fate, arrival.receipt = ItemState.DROPPED, Receipt(dropped=DropReason.MUTED)
+            if arrival.state is not ItemState.DROPPED and arrival.group.env_id in muted:
+                arrival.state, arrival.receipt = (
+                    ItemState.DROPPED,
+                    Receipt(dropped=DropReason.MUTED),
+                )
 
-    def place(self, arrivals: Iterable[Arrival], sizes: Mapping[int, int]) -> None:
+    def assign(self, arrivals: Iterable[Arrival], sizes: Mapping[int, int]) -> None:
         """Make groups wait that are smaller than their environment's group size.
 
         Args:
@@ -94,19 +97,19 @@ class Plan:
         self._sizes = sizes
         for arrival in arrivals:
             env_id = arrival.group.env_id
-            if arrival.fate is ItemState.DROPPED or env_id is None:
+            if arrival.state is ItemState.DROPPED or env_id is None:
                 continue
             if arrival.group.sequences < sizes[env_id]:
-                self._hold(arrival, env_id)
+                self._reserve(arrival, env_id)
         self._release()
 
-    def _hold(self, arrival: Arrival, env_id: int) -> None:
+    def _reserve(self, arrival: Arrival, env_id: int) -> None:
         waiting = self._of(env_id)
         item_id = arrival.item_id
-        arrival.fate, self._held[item_id] = ItemState.WAITING, arrival
+        arrival.state, self._waiting_arrivals[item_id] = ItemState.WAITING, arrival
         for done in waiting.add(item_id, arrival.group.sequences):
-            if done in self._held:
-                self._held.pop(done).fate = ItemState.QUEUED
+            if done in self._waiting_arrivals:
+                self._waiting_arrivals.pop(done).state = ItemState.QUEUED
             else:
                 self.released.append(done)
         arrival.receipt = Receipt(waiting_sequences=waiting.sequences)

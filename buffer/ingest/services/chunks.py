@@ -25,12 +25,12 @@ def queue_whole_chunks(run: Run, slots: Iterable[str], *, length: int, changes: 
 
     The caller has stored the new fragments as waiting. Returns the number of fragments queued.
     """
-    wanted = set(slots)
+    affected = set(slots)
     # After writing the new rows, so that the second of two concurrent pushes sees all rows.
-    lock_slots(run.pk, wanted)
+    lock_slots(run.pk, affected)
     waiting: dict[str, list[WaitingFragment]] = {}
     rows = FragmentChunk.objects.filter(
-        run=run, epoch=run.epoch, slot__in=wanted, state=ItemState.WAITING
+        run=run, epoch=run.epoch, slot__in=affected, state=ItemState.WAITING
     ).values_list("slot", "id", "number", "contiguous")
     for slot, item_id, number, contiguous in rows:
         fragment = WaitingFragment(id=item_id, number=number, contiguous=contiguous)

@@ -127,10 +127,10 @@ def accept_fragments(
         for fragment, _ in fragments
     ]
     replay = replay_of(run.config)
-    fate = ItemState.QUEUED if replay.fragments_per_chunk == 1 else ItemState.WAITING
-    places = _places(fragments, reasons)
-    fates = [fate if reason is None else ItemState.DROPPED for reason in reasons]
-    ends = list(zip(fates, reasons, places, strict=True))
+    state = ItemState.QUEUED if replay.fragments_per_chunk == 1 else ItemState.WAITING
+    places = _positions(fragments, reasons)
+    states = [state if reason is None else ItemState.DROPPED for reason in reasons]
+    ends = list(zip(states, reasons, places, strict=True))
     ids = insert_fragments(run, fragments, ends, now=now)
     fresh = [
         (item_id, fragment, place, content, reason)
@@ -145,7 +145,7 @@ def accept_fragments(
     )
     changes = Changes(run.pk, ItemKind.FRAGMENTS)
     for _, fragment, _, content, reason in fresh:
-        to = fate if reason is None else ItemState.DROPPED
+        to = state if reason is None else ItemState.DROPPED
         item = Counted(fragment.epoch, None, 1, len(content), fragment.environment)
         changes.accept([item], to, reason=reason or "")
     arrived = [fragment for _, fragment, _, _, reason in fresh if reason is None]
@@ -201,7 +201,7 @@ def _admit_to_sampling(
     )
 
 
-def _places(
+def _positions(
     fragments: list[tuple[Fragment, bytes]], reasons: list[DropReason | None]
 ) -> list[PayloadLocation]:
     """Write the bytes of accepted fragments; return the location of each fragment's bytes."""
@@ -231,7 +231,7 @@ def insert_fragments(
         return []
     rows = [
         {
-            "state": fate,
+            "state": state,
             "drop_reason": reason or "",
             "epoch": fragment.epoch,
             "size_bytes": len(content),
@@ -251,7 +251,7 @@ def insert_fragments(
             "origin": origin,
             "place": index,
         }
-        for index, ((fragment, content), (fate, reason, place), origin) in enumerate(
+        for index, ((fragment, content), (state, reason, place), origin) in enumerate(
             zip(fragments, ends, origins or [""] * len(fragments), strict=True)
         )
     ]

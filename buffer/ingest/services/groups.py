@@ -121,10 +121,10 @@ def _start_writing(arrivals: list[Arrival]) -> Writing:
     A single push mostly waits for the disk, so writing both concurrently is faster. With several
     concurrent pushes there is always other work, and this would cost more than it saves.
     """
-    kept = [arrival for arrival in arrivals if arrival.fate is not ItemState.DROPPED]
+    kept = [arrival for arrival in arrivals if arrival.state is not ItemState.DROPPED]
     writing = Writing([arrival.group.content for arrival in kept], codec=_codec(kept))
-    for arrival, place in zip(kept, writing.places, strict=True):
-        arrival.place = place
+    for arrival, location in zip(kept, writing.locations, strict=True):
+        arrival.location = location
     return writing
 
 
@@ -161,7 +161,7 @@ class _Write:
             for arrival in arrivals
         )
         with transaction.atomic() if some_wait else nullcontext():
-            plan.place(arrivals, sizes)
+            plan.assign(arrivals, sizes)
             placed = iter(arrivals)
             receipts = [next(placed).receipt if group.sequences else Receipt() for group in groups]
             if arrivals:
@@ -171,16 +171,16 @@ class _Write:
         return receipts
 
     def _store(self, arrivals: list[Arrival], receipts: list[Receipt], changes: Changes) -> None:
-        kept = [arrival for arrival in arrivals if arrival.fate is not ItemState.DROPPED]
+        kept = [arrival for arrival in arrivals if arrival.state is not ItemState.DROPPED]
         if self.early is None:
             contents = [arrival.group.content for arrival in kept]
             written = write_contents(contents, codec=_codec(kept))
-            for arrival, place in zip(kept, written, strict=True):
-                arrival.place = place
+            for arrival, location in zip(kept, written, strict=True):
+                arrival.location = location
         inline = [
-            (arrival.item_id, arrival.place, arrival.group.content)
+            (arrival.item_id, arrival.location, arrival.group.content)
             for arrival in kept
-            if not arrival.place.object
+            if not arrival.location.object
         ]
         with transaction.atomic() if inline or self.early is not None else nullcontext():
             self._insert(arrivals, receipts, changes)
@@ -219,10 +219,10 @@ def _params(
 
 
 def _row(arrival: Arrival) -> dict[str, Any]:
-    group, place = arrival.group, arrival.place
+    group, location = arrival.group, arrival.location
     return {
         "id": arrival.item_id,
-        "state": arrival.fate,
+        "state": arrival.state,
         "drop_reason": arrival.receipt.dropped or "",
         "epoch": arrival.version.epoch,
         "policy_step": arrival.version.step,
@@ -235,11 +235,11 @@ def _row(arrival: Arrival) -> dict[str, Any]:
         "score_max": _number(group.score_max),
         "score_std": _number(group.score_std),
         "size_bytes": len(group.content),
-        "codec": place.codec,
-        "crc32": place.crc32,
-        "segment": place.segment,
-        "object": place.object,
-        "offset": place.offset,
+        "codec": location.codec,
+        "crc32": location.crc32,
+        "segment": location.segment,
+        "object": location.object,
+        "offset": location.offset,
         "origin": arrival.origin,
     }
 
@@ -253,7 +253,7 @@ def _changes(run: Run, arrivals: list[Arrival], plan: Plan) -> Changes:
     changes = Changes(run.pk, ItemKind.GROUPS)
     for arrival in arrivals:
         reason = arrival.receipt.dropped or ""
-        changes.accept([arrival.counted], arrival.fate, reason=reason)
+        changes.accept([arrival.counted], arrival.state, reason=reason)
     changes.move(plan.released_items(), ItemState.WAITING, ItemState.QUEUED)
     return changes
 

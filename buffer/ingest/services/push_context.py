@@ -22,11 +22,11 @@ _RUN_FIELDS: Final = (
     *("id", "name", "kind", "status", "archived_at", "lenient", "advantages", "max_staleness"),
     *("drop_zero_variance", "epoch", "policy_step", "served_steps"),
 )
-_OPEN: Final = ", ".join(f"'{fate}'" for fate in sorted(OPEN))
+_OPEN: Final = ", ".join(f"'{state}'" for state in sorted(OPEN))
 _COUNTS: Final = f"""
     SELECT COALESCE(SUM(items) FILTER (WHERE kind = 'groups'), 0)::bigint AS items,
         COALESCE(SUM(size_bytes), 0)::bigint AS size_bytes
-    FROM buffer_tally WHERE fate IN ({_OPEN}) AND run_id ="""  # noqa: S608 made of constants
+    FROM buffer_tally WHERE state IN ({_OPEN}) AND run_id ="""  # noqa: S608 made of constants
 _UNSEEN: Final = (
     f"last_seen_at < statement_timestamp() - interval '{SEEN_EVERY.total_seconds():.0f} seconds'"
 )
@@ -133,13 +133,13 @@ def push_context_for(run: Run, groups: Sequence[Group], *, count: int) -> PushCo
         UnknownEnvironment: If a group names an environment that the run does not have.
     """
     named = {group.env_id for group in groups if group.env_id is not None}
-    asked = {
+    parameters = {
         "run": run.pk,
         "count": count,
         "envs": [env_id for env_id in named if 0 <= env_id < 2**31],
     }
     with database.cursor() as cursor:
-        row = cursor.execute(_OF_GROUPS, asked, prepare=True).fetchone()
+        row = cursor.execute(_OF_GROUPS, parameters, prepare=True).fetchone()
     assert row is not None  # noqa: S101 an aggregate has a row
     found = _entrance(run, *row)
     for index, group in enumerate(groups):

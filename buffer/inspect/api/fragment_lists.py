@@ -63,13 +63,15 @@ class FragmentsView(FragmentPushView):
         Fragments with stored bytes, newest first.
         """
         found = readable_run(run)
-        wanted = filter_of(request)
-        asked = page_of(request, int, default=50, most=PAGE_AT_MOST)
-        page = fragment_lists.fragment_page(found.pk, wanted, limit=asked.limit, after=asked.after)
+        group_filter = filter_of(request)
+        page_request = page_of(request, int, default=50, most=PAGE_AT_MOST)
+        page = fragment_lists.fragment_page(
+            found.pk, group_filter, limit=page_request.limit, after=page_request.after
+        )
         return answer(
             FragmentList(
                 results=[summary(row, page.rewards.get(row.id)) for row in page.rows],
-                next=None if page.next is None else asked.cursor(page.next),
+                next=None if page.next is None else page_request.cursor(page.next),
                 is_partial=page.is_partial,
             )
         )

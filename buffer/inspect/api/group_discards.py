@@ -57,19 +57,19 @@ class GroupDiscardsView(APIView):
 
         Their rows and bytes are kept until retention removes them.
         """
-        wanted = read(request, DiscardGroups)
+        body = read(request, DiscardGroups)
         refused = discard_groups(
             run_id=run_named(run).pk,
-            group_ids=wanted.groups,
+            group_ids=body.groups,
             actor=identity_of(request),
-            reason=wanted.reason,
+            reason=body.reason,
             now=timezone.now(),
         )
         return answer(
             DiscardedGroups(
                 results=[
                     DiscardOutcome(id=group, problem=refused.get(group, ""))
-                    for group in sorted(set(wanted.groups))
+                    for group in sorted(set(body.groups))
                 ]
             )
         )

@@ -72,7 +72,7 @@ class GroupFacetsView(APIView):
         found = readable_run(run)
         counted = group_facets.facets(found.pk, filter_of(request))
         names = group_provenance.environment_names(found.pk)
-        total = sum(row.items for row in counts(found.pk, ItemKind.GROUPS, fate=ACCEPTED))
+        total = sum(row.items for row in counts(found.pk, ItemKind.GROUPS, state=ACCEPTED))
         return answer(
             messages.GroupFacets(
                 examined=counted.examined,
@@ -162,32 +162,32 @@ class GroupsView(GroupPushView):
         Metadata only; newest first, or by score or length.
         """
         found = readable_run(run)
-        wanted = filter_of(request)
-        asked = page_of(request, ListPosition, default=50, most=PAGE_AT_MOST)
+        group_filter = filter_of(request)
+        page_request = page_of(request, ListPosition, default=50, most=PAGE_AT_MOST)
         page = group_lists.group_page(
             found.pk,
-            wanted,
-            limit=asked.limit,
-            after=asked.after or _start(request, found.pk, wanted),
+            group_filter,
+            limit=page_request.limit,
+            after=page_request.after or _start(request, found.pk, group_filter),
             backward=request.query_params.get("backward", "") in {"1", "true"},
         )
         names = group_provenance.environment_names(found.pk)
-        said = marks.marks_of([row.id for row in page.rows])
+        group_marks = marks.marks_of([row.id for row in page.rows])
         return answer(
             messages.GroupList(
-                results=[summary(row, names, said.get(row.id)) for row in page.rows],
-                next=None if page.next is None else asked.cursor(page.next),
+                results=[summary(row, names, group_marks.get(row.id)) for row in page.rows],
+                next=None if page.next is None else page_request.cursor(page.next),
                 is_partial=page.is_partial,
             )
         )
 
 
-def _start(request: Request, run_id: int, wanted: GroupFilter) -> ListPosition | None:
+def _start(request: Request, run_id: int, group_filter: GroupFilter) -> ListPosition | None:
     """Return the position of the group that the first page begins next to, if one is named."""
     group = whole_number(request, "from_group", default=None, at_least=1, at_most=(1 << 63) - 1)
     if group is None:
         return None
-    return group_lists.place_of(group_lists.group_row(run_id, group), wanted)
+    return group_lists.list_position(group_lists.group_row(run_id, group), group_filter)
 
 
 class GroupView(APIView):

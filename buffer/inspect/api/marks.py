@@ -26,7 +26,7 @@ from web.http.openapi import problems
 ANSWERS: Final[dict[Any, Any]] = {200: messages.MarkVocabulary}
 
 
-def _words(run: Run) -> HttpResponse:
+def _vocabulary(run: Run) -> HttpResponse:
     found = marks.vocabulary(run.pk)
     return answer(
         messages.MarkVocabulary(
@@ -54,7 +54,7 @@ class MarksView(APIView):
 
         With the number of groups of each.
         """
-        return _words(readable_run(run))
+        return _vocabulary(readable_run(run))
 
     @extend_schema(
         operation_id="marks_update",
@@ -68,18 +68,18 @@ class MarksView(APIView):
         Labels, pins or annotates up to 200 groups; earlier values are kept in the audit
         log.
         """
-        wanted = read(request, messages.MarkGroups)
+        body = read(request, messages.MarkGroups)
         found = run_named(run)
-        asked = {name: getattr(wanted, name) for name in ("label", "is_pinned", "note")}
+        fields = {name: getattr(body, name) for name in ("label", "is_pinned", "note")}
         mark_groups(
             run_id=found.pk,
-            group_ids=wanted.groups,
-            changes={name: value for name, value in asked.items() if value is not msgspec.UNSET},
+            group_ids=body.groups,
+            changes={name: value for name, value in fields.items() if value is not msgspec.UNSET},
             actor=identity_of(request),
-            reason=wanted.reason,
+            reason=body.reason,
             now=timezone.now(),
         )
-        return _words(found)
+        return _vocabulary(found)
 
 
 class LabelView(APIView):
@@ -95,17 +95,17 @@ class LabelView(APIView):
 
         The name applies to this run.
         """
-        wanted = read(request, messages.NameLabel)
+        body = read(request, messages.NameLabel)
         found = run_named(run)
         name_label(
             run_id=found.pk,
             label=label,
-            name=wanted.name,
+            name=body.name,
             actor=identity_of(request),
-            reason=wanted.reason,
+            reason=body.reason,
             now=timezone.now(),
         )
-        return _words(found)
+        return _vocabulary(found)
 
 
 class SetView(APIView):
@@ -124,18 +124,18 @@ class SetView(APIView):
 
         Adds and removes groups; a new set is created.
         """
-        wanted = read(request, messages.ChangeSet)
+        body = read(request, messages.ChangeSet)
         found = run_named(run)
         change_set(
             run_id=found.pk,
             name=group_set,
-            add=wanted.add,
-            remove=wanted.remove,
+            add=body.add,
+            remove=body.remove,
             actor=identity_of(request),
-            reason=wanted.reason,
+            reason=body.reason,
             now=timezone.now(),
         )
-        return _words(found)
+        return _vocabulary(found)
 
 
 class SetDeletionView(APIView):
@@ -151,13 +151,13 @@ class SetDeletionView(APIView):
 
         Its groups are kept; the audit log keeps their ids.
         """
-        said = read(request, ActionReason)
+        body = read(request, ActionReason)
         found = run_named(run)
         drop_set(
             run_id=found.pk,
             name=group_set,
             actor=identity_of(request),
-            reason=said.reason,
+            reason=body.reason,
             now=timezone.now(),
         )
-        return _words(found)
+        return _vocabulary(found)

@@ -29,12 +29,12 @@ def newest_part(run_id: int) -> NewestTrajectories | None:
     run = Run.objects.filter(pk=run_id).first()
     if run is None:
         return None
-    wanted = GroupFilter()
+    group_filter = GroupFilter()
     if kind_of(run) is ItemKind.FRAGMENTS:
-        page = fragment_lists.fragment_page(run_id, wanted, limit=SHOWN)
+        page = fragment_lists.fragment_page(run_id, group_filter, limit=SHOWN)
         found = [of_fragment(row, page.rewards.get(row.id)) for row in page.rows]
         return NewestTrajectories(groups=[], fragments=found)
-    rows = group_lists.group_page(run_id, wanted, limit=SHOWN).rows
+    rows = group_lists.group_page(run_id, group_filter, limit=SHOWN).rows
     names = group_provenance.environment_names(run_id) if rows else {}
     marked = marks.marks_of([row.id for row in rows])
     groups = [of_group(row, names, marked.get(row.id)) for row in rows]

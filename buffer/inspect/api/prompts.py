@@ -63,9 +63,9 @@ class PromptsView(APIView):
 
 
 def _in_run(found: PromptOfRun, run: str) -> messages.PromptInRun:
-    told: dict[str, Any] = {
+    filters: dict[str, Any] = {
         name: value if not isinstance(value, float) or math.isfinite(value) else None
         for name, value in asdict(found).items()
         if name != "run_id"
     }
-    return messages.PromptInRun(run=run, **told)
+    return messages.PromptInRun(run=run, **filters)

@@ -56,29 +56,29 @@ class FragmentPage:
 
 
 def fragment_page(
-    run_id: int, wanted: GroupFilter, *, limit: int, after: int | None = None
+    run_id: int, group_filter: GroupFilter, *, limit: int, after: int | None = None
 ) -> FragmentPage:
     """Return the next page of a run's fragments with stored bytes, newest first.
 
     Args:
         run_id: The run.
-        wanted: The filter; only its states, workers, versions, batch and text (a prefix of the
-            slot's name) apply to fragments.
+        group_filter: The filter; only its states, workers, versions, batch and text (a prefix of
+            the slot's name) apply to fragments.
         limit: Maximum number of rows.
         after: Only fragments with a smaller id.
 
     Raises:
         SearchTooSlow: If the database takes too long.
     """
-    tests, params = _conditions(wanted)
+    tests, params = _conditions(group_filter)
     params |= {
         "run": run_id,
         "before": 1 << 62 if after is None else after,
         "rows": LOOKED_AT,
         "limit": limit + 1,
-        "batch": wanted.batch,
+        "batch": group_filter.batch,
     }
-    source = _OF_RUN if wanted.batch is None else _OF_BATCH
+    source = _OF_RUN if group_filter.batch is None else _OF_BATCH
     query = f"""
         SELECT {ROW} FROM ({source}) f LEFT JOIN buffer_batch b ON b.id = f.batch_id
         {f"WHERE {' AND '.join(tests)}" if tests else ""}
@@ -104,18 +104,18 @@ def _last_looked_at(cursor: Any, source: str, params: dict[str, Any]) -> int | N
     return None if row is None else int(row[0])
 
 
-def _conditions(wanted: GroupFilter) -> tuple[list[str], dict[str, Any]]:
+def _conditions(group_filter: GroupFilter) -> tuple[list[str], dict[str, Any]]:
     tests: dict[str, tuple[str, Any]] = {}
-    if wanted.states:
-        tests["states"] = "f.state = ANY(%(states)s)", list(wanted.states)
-    if wanted.workers:
-        tests["workers"] = "f.worker = ANY(%(workers)s)", list(wanted.workers)
-    if wanted.versions.least is not None:
-        tests["oldest"] = "f.version_max >= %(oldest)s", wanted.versions.least
-    if wanted.versions.most is not None:
-        tests["newest"] = "f.version_min <= %(newest)s", wanted.versions.most
-    if wanted.text:
-        tests["slot"] = "starts_with(f.slot, %(slot)s)", wanted.text
+    if group_filter.states:
+        tests["states"] = "f.state = ANY(%(states)s)", list(group_filter.states)
+    if group_filter.workers:
+        tests["workers"] = "f.worker = ANY(%(workers)s)", list(group_filter.workers)
+    if group_filter.versions.least is not None:
+        tests["oldest"] = "f.version_max >= %(oldest)s", group_filter.versions.least
+    if group_filter.versions.most is not None:
+        tests["newest"] = "f.version_min <= %(newest)s", group_filter.versions.most
+    if group_filter.text:
+        tests["slot"] = "starts_with(f.slot, %(slot)s)", group_filter.text
     return [test for test, _ in tests.values()], {name: value for name, (_, value) in tests.items()}
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
-from buffer.inspect.queries.group_id_ranges import FLAGS, JOINED, WORKER, conditions, stretch
+from buffer.inspect.queries.group_id_ranges import FLAGS, JOINED, WORKER, conditions, id_range
 from buffer.inspect.queries.group_lists import bounded_cursor
 from buffer.inspect.rules.group_filter import GroupFilter, Sort
 
@@ -55,15 +55,15 @@ class Facets:
     histograms: dict[str, Histogram] = field(default_factory=dict)
 
 
-def facets(run_id: int, wanted: GroupFilter) -> Facets:
+def facets(run_id: int, group_filter: GroupFilter) -> Facets:
     """Return the facets of a list, from the newest :data:`COUNTED` groups in any sort order.
 
     Raises:
         SearchTooSlow: If the database takes too long.
     """
-    wanted = replace(wanted, sort=Sort.NEWEST)
-    source = stretch(run_id, wanted, rows=COUNTED, after=None)
-    tests, params = conditions(wanted)
+    group_filter = replace(group_filter, sort=Sort.NEWEST)
+    source = id_range(run_id, group_filter, rows=COUNTED, after=None)
+    tests, params = conditions(group_filter)
     query = _query(source.sql, tests)
     with bounded_cursor() as cursor:
         cursor.execute(query, source.params | params)

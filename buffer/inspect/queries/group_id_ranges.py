@@ -1,6 +1,6 @@
 """SQL of group lists, which read no payloads and a bounded number of rows.
 
-A list consists of a *stretch*, a bounded number of rows in index order, and of *conditions* that
+A list consists of a *id_range*, a bounded number of rows in index order, and of *conditions* that
 filter them. A query with few matches therefore costs no more than one that matches every row; the
 result reports how far the search went.
 """
@@ -8,7 +8,7 @@ result reports how far the search went.
 from dataclasses import dataclass
 from typing import Any, Final
 
-from buffer.inspect.rules.group_digest import run_word
+from buffer.inspect.rules.group_digest import run_term
 from buffer.inspect.rules.group_filter import Flag, GroupFilter, ListPosition, Sort, Span
 from buffer.inspect.rules.marks import Marked
 from buffer.items.rules.states import DropReason, ItemState
@@ -35,7 +35,7 @@ _PROMPTED: Final = f"""SELECT {_COLUMNS} FROM buffer_groupdigest d
     JOIN buffer_trajectorygroup g ON g.id = d.group_id
     WHERE d.run_id = %(run)s AND d.prompt = %(prompt)s"""  # noqa: S608
 _MARK_IS: Final = {Marked.PINNED: "m.is_pinned", Marked.NOTED: "m.note <> ''"}
-_WORDS: Final = "(websearch_to_tsquery('simple', %(text)s) && %(run_word)s::tsquery)"
+_WORDS: Final = "(websearch_to_tsquery('simple', %(text)s) && %(run_term)s::tsquery)"
 JOINED: Final = """LEFT JOIN buffer_groupdigest d ON d.group_id = g.id
     LEFT JOIN buffer_batch b ON b.id = g.batch_id"""
 WORKER: Final = "COALESCE(NULLIF(d.worker, ''), g.producer)"
@@ -68,9 +68,9 @@ class Query:
     params: dict[str, Any]
 
 
-def stretch(
+def id_range(
     run_id: int,
-    wanted: GroupFilter,
+    group_filter: GroupFilter,
     *,
     rows: int,
     after: ListPosition | None,
@@ -80,16 +80,16 @@ def stretch(
 
     Args:
         run_id: The run.
-        wanted: The filter; its sort, text, batch and states select the index.
+        group_filter: The filter; its sort, text, batch and states select the index.
         rows: Maximum number of rows.
         after: Position after which the rows begin; None for the beginning.
         backward: Whether to read in reverse order, beginning before `after`.
     """
-    params: dict[str, Any] = {"run": run_id, "rows": rows, "run_word": f"'{run_word(run_id)}'"}
-    if wanted.text:
-        params["text"] = wanted.text
-    if wanted.sort is not Sort.NEWEST:
-        return _sorted_stretch(wanted, params, after=after, backward=backward)
+    params: dict[str, Any] = {"run": run_id, "rows": rows, "run_term": f"'{run_term(run_id)}'"}
+    if group_filter.text:
+        params["text"] = group_filter.text
+    if group_filter.sort is not Sort.NEWEST:
+        return _sorted_id_range(group_filter, params, after=after, backward=backward)
     sign, direction = (">", "ASC") if backward else ("<", "DESC")
     beyond = ""
     if after is not None:
@@ -97,73 +97,75 @@ def stretch(
         beyond = f" AND g.id {sign} %(after_id)s"
     # Each part has its own LIMIT: otherwise the planner sorts all rows instead of using the index.
     end = f"ORDER BY id {direction} LIMIT %(rows)s"
-    parts = [f"{source}{beyond} {end}" for source in _sources(wanted, params)]
+    parts = [f"{source}{beyond} {end}" for source in _sources(group_filter, params)]
     if len(parts) == 1:
         return Query(parts[0], params)
     return Query(f"{' UNION ALL '.join(f'({part})' for part in parts)} {end}", params)
 
 
-def _sources(wanted: GroupFilter, params: dict[str, Any]) -> list[str]:
-    if wanted.batch is not None:
-        params["batch"] = wanted.batch
+def _sources(group_filter: GroupFilter, params: dict[str, Any]) -> list[str]:
+    if group_filter.batch is not None:
+        params["batch"] = group_filter.batch
         return [f"{_OF_RUN} AND g.batch_id = %(batch)s"]
-    if wanted.is_of_marked:
-        return _marked_sources(wanted, params)
-    if wanted.prompt:
-        params["prompt"] = wanted.prompt
+    if group_filter.is_of_marked:
+        return _marked_sources(group_filter, params)
+    if group_filter.prompt:
+        params["prompt"] = group_filter.prompt
         return [_PROMPTED]
-    if wanted.text:
+    if group_filter.text:
         return [_FOUND.format(words=_WORDS)]
     is_dropped = (
-        wanted.states == (ItemState.DROPPED,) or wanted.reasons or Flag.STALE in wanted.flags
+        group_filter.states == (ItemState.DROPPED,)
+        or group_filter.reasons
+        or Flag.STALE in group_filter.flags
     )
     if is_dropped:
         return [f"{_OF_RUN} AND g.state = 'dropped'"]
     return [f"{_OF_RUN} AND g.segment IS NOT NULL", f"{_OF_RUN} AND g.segment IS NULL"]
 
 
-def _marked_sources(wanted: GroupFilter, params: dict[str, Any]) -> list[str]:
+def _marked_sources(group_filter: GroupFilter, params: dict[str, Any]) -> list[str]:
     """Return the queries for marked groups; each is one index scan."""
-    if wanted.sets:
-        params["set_values"] = list(wanted.sets)
+    if group_filter.sets:
+        params["set_values"] = list(group_filter.sets)
         return [_IN_SETS]
-    if wanted.labels:
+    if group_filter.labels:
         # A group has one label, so the parts are disjoint.
-        return [f"{_MARKED} AND m.label = {int(label)}" for label in wanted.labels]
-    return [f"{_MARKED} AND {' AND '.join(_MARK_IS[Marked(mark)] for mark in wanted.marks)}"]
+        return [f"{_MARKED} AND m.label = {int(label)}" for label in group_filter.labels]
+    return [f"{_MARKED} AND {' AND '.join(_MARK_IS[Marked(mark)] for mark in group_filter.marks)}"]
 
 
-def _mark_conditions(wanted: GroupFilter, params: dict[str, Any]) -> dict[str, str]:
+def _mark_conditions(group_filter: GroupFilter, params: dict[str, Any]) -> dict[str, str]:
     """Return the conditions on the marks of a row ``g``, by field of the filter."""
     of_group = "SELECT FROM buffer_groupmark m WHERE m.group_id = g.id AND"
     found: dict[str, str] = {}
-    if wanted.labels:
-        params["label_values"] = list(wanted.labels)
+    if group_filter.labels:
+        params["label_values"] = list(group_filter.labels)
         found["label"] = f"EXISTS ({of_group} m.label = ANY(%(label_values)s))"
-    if wanted.marks:
-        tests = " AND ".join(_MARK_IS[Marked(mark)] for mark in wanted.marks)
+    if group_filter.marks:
+        tests = " AND ".join(_MARK_IS[Marked(mark)] for mark in group_filter.marks)
         found["mark"] = f"EXISTS ({of_group} {tests})"
-    if wanted.sets:
-        params["set_values"] = list(wanted.sets)
+    if group_filter.sets:
+        params["set_values"] = list(group_filter.sets)
         found["set"] = """EXISTS (SELECT FROM buffer_setmember s
             JOIN buffer_groupset t ON t.id = s.set_id
             WHERE s.group_id = g.id AND t.run_id = g.run_id AND t.name = ANY(%(set_values)s))"""
     return found
 
 
-def _sorted_stretch(
-    wanted: GroupFilter, params: dict[str, Any], *, after: ListPosition | None, backward: bool
+def _sorted_id_range(
+    group_filter: GroupFilter, params: dict[str, Any], *, after: ListPosition | None, backward: bool
 ) -> Query:
-    column, direction = _SORTED_BY[wanted.sort]
+    column, direction = _SORTED_BY[group_filter.sort]
     if backward:
         direction = "ASC" if direction == "DESC" else "DESC"
     source = _DIGESTED
-    span = wanted.scores if column == "d.score_mean" else wanted.lengths
+    span = group_filter.scores if column == "d.score_mean" else group_filter.lengths
     source += "".join(f" AND {part}" for part in _within(column, span, "by", params))
-    # Part of the stretch, not a later condition: only a few of millions of rows are marked.
-    source += "".join(f" AND {part}" for part in _mark_conditions(wanted, params).values())
-    if wanted.prompt:
-        params["prompt"] = wanted.prompt
+    # Part of the id_range, not a later condition: only a few of millions of rows are marked.
+    source += "".join(f" AND {part}" for part in _mark_conditions(group_filter, params).values())
+    if group_filter.prompt:
+        params["prompt"] = group_filter.prompt
         source += " AND d.prompt = %(prompt)s"
     if after is not None:
         sign = "<" if direction == "DESC" else ">"
@@ -174,49 +176,49 @@ def _sorted_stretch(
     return Query(f"{source} ORDER BY {order} LIMIT %(rows)s", params)
 
 
-def order(wanted: GroupFilter, *, backward: bool = False) -> str:
-    """Return the ORDER BY expression of a list over the rows of a stretch."""
-    if wanted.sort is Sort.NEWEST:
+def order(group_filter: GroupFilter, *, backward: bool = False) -> str:
+    """Return the ORDER BY expression of a list over the rows of a id_range."""
+    if group_filter.sort is Sort.NEWEST:
         return f"g.id {'ASC' if backward else 'DESC'}"
-    column, direction = _SORTED_BY[wanted.sort]
+    column, direction = _SORTED_BY[group_filter.sort]
     if backward:
         direction = "ASC" if direction == "DESC" else "DESC"
     name = "g.by_score" if column == "d.score_mean" else "g.by_length"
     return f"{name} {direction}, g.id {direction}"
 
 
-def conditions(wanted: GroupFilter) -> tuple[dict[str, str], dict[str, Any]]:
+def conditions(group_filter: GroupFilter) -> tuple[dict[str, str], dict[str, Any]]:
     """Return the conditions on a row ``g``, its digest ``d`` and batch ``b``, by filter field."""
     params: dict[str, Any] = {}
     found: dict[str, str] = {}
     for name, expression, values in (
-        ("env", "COALESCE(g.env_id, -1)", wanted.env_ids),
-        ("lesson", "d.lesson", wanted.lessons),
-        ("worker", WORKER, wanted.workers),
-        ("state", "g.state", wanted.states),
-        ("reason", "g.drop_reason", wanted.reasons),
+        ("env", "COALESCE(g.env_id, -1)", group_filter.env_ids),
+        ("lesson", "d.lesson", group_filter.lessons),
+        ("worker", WORKER, group_filter.workers),
+        ("state", "g.state", group_filter.states),
+        ("reason", "g.drop_reason", group_filter.reasons),
     ):
         if values:
             params[f"{name}_values"] = list(values)
             found[name] = f"{expression} = ANY(%({name}_values)s)"
     for name, expression, span in (
-        ("version", "g.policy_step", wanted.versions),
-        ("step", "b.ordinal", wanted.steps),
-        ("score", "g.score_mean", wanted.scores),
-        ("length", "g.longest_tokens", wanted.lengths),
+        ("version", "g.policy_step", group_filter.versions),
+        ("step", "b.ordinal", group_filter.steps),
+        ("score", "g.score_mean", group_filter.scores),
+        ("length", "g.longest_tokens", group_filter.lengths),
     ):
         if not span.is_open:
             found[name] = " AND ".join(_within(expression, span, name, params))
-    if wanted.flags:
-        found["flag"] = " AND ".join(f"({FLAGS[Flag(flag)]})" for flag in wanted.flags)
-    found |= _mark_conditions(wanted, params)
-    if wanted.prompt:
-        params["prompt"] = wanted.prompt
+    if group_filter.flags:
+        found["flag"] = " AND ".join(f"({FLAGS[Flag(flag)]})" for flag in group_filter.flags)
+    found |= _mark_conditions(group_filter, params)
+    if group_filter.prompt:
+        params["prompt"] = group_filter.prompt
         found["prompt"] = "d.prompt = %(prompt)s"
-    is_words_walked = wanted.sort is Sort.NEWEST and not (
-        wanted.batch or wanted.is_of_marked or wanted.prompt
+    is_words_walked = group_filter.sort is Sort.NEWEST and not (
+        group_filter.batch or group_filter.is_of_marked or group_filter.prompt
     )
-    if wanted.text and not is_words_walked:
+    if group_filter.text and not is_words_walked:
         found["text"] = f"d.words @@ {_WORDS}"
     return found, params
 

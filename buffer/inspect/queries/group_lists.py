@@ -11,14 +11,14 @@ from django.db import DatabaseError, connection, transaction
 from psycopg.errors import QueryCanceled
 
 from buffer.inspect.models.digests import DigestCursor
-from buffer.inspect.queries.group_id_ranges import JOINED, VALUE_OF, conditions, order, stretch
+from buffer.inspect.queries.group_id_ranges import JOINED, VALUE_OF, conditions, id_range, order
 from buffer.inspect.rules.group_filter import GroupFilter, ListPosition, Sort
 from web.rules.errors import NotFound, Unavailable
 
 LOOKED_AT: Final = 50_000
 """Maximum number of groups that one page searches."""
 LAG_COUNTED_TO: Final = 10_000
-_PATIENCE_MS: Final = 5000
+_STATEMENT_TIMEOUT_MS: Final = 5000
 _ROW: Final = """g.id, g.state, g.drop_reason, g.env_id, g.epoch, g.policy_step, g.batch_id,
     b.ordinal, g.position, g.received_at, g.size_bytes, g.sequences, g.tokens, g.longest_tokens,
     g.score_mean, g.score_min, g.score_max, g.score_std, g.producer, g.codec,
@@ -103,7 +103,7 @@ class GroupPage:
 
 def group_page(
     run_id: int,
-    wanted: GroupFilter,
+    group_filter: GroupFilter,
     *,
     limit: int,
     after: ListPosition | None = None,
@@ -114,28 +114,35 @@ def group_page(
     Raises:
         SearchTooSlow: If the database takes too long.
     """
-    source = stretch(run_id, wanted, rows=LOOKED_AT, after=after, backward=backward)
-    tests, values = conditions(wanted)
+    source = id_range(run_id, group_filter, rows=LOOKED_AT, after=after, backward=backward)
+    tests, values = conditions(group_filter)
     query = f"""
         SELECT {_ROW} FROM ({source.sql}) g {JOINED}
         {f"WHERE {' AND '.join(tests.values())}" if tests else ""}
-        ORDER BY {order(wanted, backward=backward)} LIMIT %(limit)s"""  # noqa: S608 made here
+        ORDER BY {order(group_filter, backward=backward)} LIMIT %(limit)s"""  # noqa: S608 made here
     with bounded_cursor() as cursor:
         cursor.execute(query, source.params | values | {"limit": limit + 1})
         rows = [GroupRow(*row) for row in cursor.fetchall()]
         if len(rows) > limit:
             rows = rows[:limit]
-            return GroupPage(rows=rows, next=place_of(rows[-1], wanted), is_partial=False)
-        last = _last_looked_at(cursor, run_id, wanted, after=after, backward=backward)
+            return GroupPage(
+                rows=rows, next=list_position(rows[-1], group_filter), is_partial=False
+            )
+        last = _last_looked_at(cursor, run_id, group_filter, after=after, backward=backward)
     return GroupPage(rows=rows, next=last, is_partial=last is not None)
 
 
 def _last_looked_at(
-    cursor: Any, run_id: int, wanted: GroupFilter, *, after: ListPosition | None, backward: bool
+    cursor: Any,
+    run_id: int,
+    group_filter: GroupFilter,
+    *,
+    after: ListPosition | None,
+    backward: bool,
 ) -> ListPosition | None:
     """Return the position of the last group searched if the search was cut off, else None."""
-    source = stretch(run_id, wanted, rows=LOOKED_AT, after=after, backward=backward)
-    value = VALUE_OF.get(wanted.sort, "NULL")
+    source = id_range(run_id, group_filter, rows=LOOKED_AT, after=after, backward=backward)
+    value = VALUE_OF.get(group_filter.sort, "NULL")
     cursor.execute(
         f"SELECT {value}, id FROM ({source.sql}) g OFFSET {LOOKED_AT - 1}",  # noqa: S608 made here
         source.params,
@@ -144,11 +151,11 @@ def _last_looked_at(
     return None if row is None else ListPosition(*row)
 
 
-def place_of(row: GroupRow, wanted: GroupFilter) -> ListPosition:
+def list_position(row: GroupRow, group_filter: GroupFilter) -> ListPosition:
     """Return the position of a row in a list."""
-    if wanted.sort is Sort.NEWEST:
+    if group_filter.sort is Sort.NEWEST:
         return ListPosition(None, row.id)
-    return ListPosition(float(getattr(row, VALUE_OF[wanted.sort])), row.id)
+    return ListPosition(float(getattr(row, VALUE_OF[group_filter.sort])), row.id)
 
 
 def group_row(run_id: int, group_id: int) -> GroupRow:
@@ -184,13 +191,14 @@ def bounded_cursor() -> Iterator[Any]:
     """
     try:
         with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute(f"SET LOCAL statement_timeout = {_PATIENCE_MS}")
+            cursor.execute(f"SET LOCAL statement_timeout = {_STATEMENT_TIMEOUT_MS}")
             # JIT compilation and parallel workers cost more than the query itself.
             cursor.execute("SET LOCAL jit = off; SET LOCAL max_parallel_workers_per_gather = 0")
             yield cursor
     except DatabaseError as error:
         if isinstance(error.__cause__, QueryCanceled):
             raise SearchTooSlow(
-                f"the search exceeded {_PATIENCE_MS // 1000} s: use rarer words or filter by batch"
+                f"the search exceeded {_STATEMENT_TIMEOUT_MS // 1000} s: "
+                "use rarer words or filter by batch"
             ) from error
         raise

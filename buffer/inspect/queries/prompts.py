@@ -71,12 +71,12 @@ def shared_prompts(run_ids: Sequence[int]) -> list[SharedPrompt]:
         SearchTooSlow: If the database takes too long.
     """
     with bounded_cursor() as cursor:
-        asked: dict[str, list[int]] = defaultdict(list)
+        by_prompt: dict[str, list[int]] = defaultdict(list)
         for run_id in run_ids:
             cursor.execute(_CANDIDATES, {"run": run_id, "limit": LOOKED_AT})
             for prompt, newest in cursor.fetchall():
-                asked[prompt].append(newest)
-        chosen = sorted(asked, key=lambda one: (-len(asked[one]), -max(asked[one])))
+                by_prompt[prompt].append(newest)
+        chosen = sorted(by_prompt, key=lambda one: (-len(by_prompt[one]), -max(by_prompt[one])))
         cursor.execute(
             _OF_RUNS,
             {"prompts": chosen[:MOST_PROMPTS], "runs": list(run_ids), "newest": NEWEST},

@@ -59,21 +59,23 @@ def digest(
             group does not report truncation. 0 means no limit.
     """
     rows = group.rows["tokens"]
-    told = _opened(group.json)
-    said = _conversation(told.get("messages"))
-    if not said and text_of is not None:
-        said = _decoded(group, text_of)
+    content = _opened(group.json)
+    conversation = _conversation(content.get("messages"))
+    if not conversation and text_of is not None:
+        conversation = _decoded(group, text_of)
     return GroupDigest(
-        lesson=_word(told, "lesson"),
-        worker=_word(told, "worker"),
-        example=_word(told, "example"),
+        lesson=_text_field(content, "lesson"),
+        worker=_text_field(content, "worker"),
+        example=_text_field(content, "example"),
         scores=[float(score) for score in group.scores[:MOST_SEQUENCES]],
         lengths=[int(length) for length in rows.lengths[:MOST_SEQUENCES]],
-        truncated=_truncated(told, rows.lengths, limits),
+        truncated=_truncated(content, rows.lengths, limits),
         duplicates=duplicates(group),
-        excerpt=clean(_asked(told.get("messages")) or (said[0] if said else ""))[:EXCERPT],
-        prompt=prompt_digest(told.get("messages"), group),
-        text=clean("\n".join(said))[:MOST_TEXT],
+        excerpt=clean(
+            _first_prompt(content.get("messages")) or (conversation[0] if conversation else "")
+        )[:EXCERPT],
+        prompt=prompt_digest(content.get("messages"), group),
+        text=clean("\n".join(conversation))[:MOST_TEXT],
     )
 
 
@@ -84,9 +86,9 @@ def prompt_digest(messages: Any, group: GroupArrays) -> UUID | None:
     a group without messages, the tokens before the first that is trained on. None if both are
     empty.
     """
-    asked = _before_answer(messages)
-    if asked:
-        return _fingerprint(msgspec.json.encode(asked))
+    question = _before_answer(messages)
+    if question:
+        return _fingerprint(msgspec.json.encode(question))
     lengths = group.rows["tokens"].lengths
     first = int(lengths[0]) if len(lengths) else 0
     own = np.flatnonzero(group.rows["masks"].values[:first] != IGNORED)
@@ -104,20 +106,20 @@ def _first_row(messages: Any) -> list[dict[str, Any]]:
 
 
 def _before_answer(messages: Any) -> list[tuple[str, str]]:
-    asked = takewhile(lambda one: one.get("role") != "assistant", _first_row(messages))
-    return [(str(one.get("role")), content_text(one.get("content"))) for one in asked]
+    before = takewhile(lambda one: one.get("role") != "assistant", _first_row(messages))
+    return [(str(one.get("role")), content_text(one.get("content"))) for one in before]
 
 
-def _asked(messages: Any) -> str:
-    said = (content_text(one.get("content")) for one in _first_row(messages) if _is_of_user(one))
-    return next(said, "")
+def _first_prompt(messages: Any) -> str:
+    texts = (content_text(one.get("content")) for one in _first_row(messages) if _is_of_user(one))
+    return next(texts, "")
 
 
 def _is_of_user(message: dict[str, Any]) -> bool:
     return message.get("role") == "user"
 
 
-def run_word(run_id: int) -> str:
+def run_term(run_id: int) -> str:
     """Return the search word of a run; all its digests contain it, so one index serves all runs."""
     return f"run:{run_id}"
 
@@ -151,20 +153,20 @@ def _opened(fields: Mapping[str, bytes]) -> dict[str, Any]:
     return found
 
 
-def _word(told: Mapping[str, Any], name: str) -> str:
-    value = told.get(name)
+def _text_field(content: Mapping[str, Any], name: str) -> str:
+    value = content.get(name)
     return clean(value)[:120] if isinstance(value, str) else ""
 
 
-def _truncated(told: Mapping[str, Any], lengths: Any, limits: Iterable[int]) -> int:
+def _truncated(content: Mapping[str, Any], lengths: Any, limits: Iterable[int]) -> int:
     """Count truncated sequences: as reported by the group, else by their lengths."""
-    flags = told.get("is_truncated")
+    flags = content.get("is_truncated")
     if isinstance(flags, list):
         return sum(flag is True for flag in flags)
-    reasons = told.get("finish_reasons")
+    reasons = content.get("finish_reasons")
     if isinstance(reasons, list):
         return sum(reason == "length" for reason in reasons)
-    overrides = told.get("overrides")
+    overrides = content.get("overrides")
     if isinstance(overrides, list) and any("finish_reason" in one for one in _objects(overrides)):
         return sum(one.get("finish_reason") == "length" for one in _objects(overrides))
     least = min((limit for limit in limits if limit > 0), default=0)
@@ -177,17 +179,17 @@ def _objects(values: Iterable[Any]) -> list[dict[str, Any]]:
 
 def _conversation(messages: Any) -> list[str]:
     """Return the distinct texts; sequences of a group share their prompt."""
-    said: dict[str, None] = {}
+    texts: dict[str, None] = {}
     total = 0
     for row in messages if isinstance(messages, list) else []:
         for message in _objects(row if isinstance(row, list) else []):
             text = content_text(message.get("content"))[:MOST_PER_MESSAGE]
-            if text and text not in said:
-                said[text] = None
+            if text and text not in texts:
+                texts[text] = None
                 total += len(text)
             if total > MOST_TEXT:
-                return list(said)
-    return list(said)
+                return list(texts)
+    return list(texts)
 
 
 def content_text(content: Any) -> str:
@@ -201,12 +203,12 @@ def content_text(content: Any) -> str:
 def _decoded(group: GroupArrays, text_of: TextOf) -> list[str]:
     values, lengths = group.rows["tokens"]
     ends = np.cumsum(lengths)
-    said: dict[str, None] = {}
+    texts: dict[str, None] = {}
     total = 0
     for end, length in zip(ends, lengths, strict=True):
         text = text_of(values[end - length : end][:_MOST_DECODED_TOKENS].tolist())
-        said[text] = None
+        texts[text] = None
         total += len(text)
         if total > MOST_TEXT:
             break
-    return list(said)
+    return list(texts)

@@ -67,7 +67,7 @@ def checked(changes: dict[str, Any]) -> dict[str, Any]:
     return changes | {"note": kept}
 
 
-def said(changes: dict[str, Any]) -> str:
+def described(changes: dict[str, Any]) -> str:
     """Summarise changes of a mark: ``label 3, pinned``."""
     words = []
     if "label" in changes:

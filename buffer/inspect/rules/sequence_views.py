@@ -101,7 +101,7 @@ def summaries(group: GroupArrays, *, has_text: bool) -> SequenceList:
     own = _own(group)
     flags = {name: _flags(group, name) for name in ("is_truncated", "is_correct")}
     first_with: dict[bytes, int] = {}
-    told = valid_spans(group.json.get("spans"))
+    spans = valid_spans(group.json.get("spans"))
     results = []
     for index, row in enumerate(tokens):
         earlier = first_with.setdefault(row.tobytes(), index)
@@ -119,7 +119,7 @@ def summaries(group: GroupArrays, *, has_text: bool) -> SequenceList:
                 diverges_at=shared(tokens[index - 1], row) if index else len(row),
                 turns=turns(own[index]),
                 surprises=surprises(_row(group, "inference_logprobs", index), own[index]),
-                spans=told.get(index, []),
+                spans=spans.get(index, []),
             )
         )
     return SequenceList(
@@ -227,10 +227,10 @@ def _column(
     values = np.round(row[part].astype(np.float64), 6).tolist()
     values += [math.nan] * (len(own[part]) - len(values))
     # Atropos sets the logprob of tokens that the policy did not sample to 1, which is no logprob.
-    is_told = own[part] | (name == "advantages")
+    is_given = own[part] | (name == "advantages")
     return [
-        _number(value) if told else None
-        for value, told in zip(values, is_told.tolist(), strict=True)
+        _number(value) if is_known else None
+        for value, is_known in zip(values, is_given.tolist(), strict=True)
     ]
 
 

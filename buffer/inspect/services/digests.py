@@ -16,7 +16,7 @@ from django.db import connection, transaction
 
 from buffer.inspect.models.digests import DigestCursor
 from buffer.inspect.queries.token_text import pieces_of
-from buffer.inspect.rules.group_digest import GroupDigest, TextOf, digest, run_word
+from buffer.inspect.rules.group_digest import GroupDigest, TextOf, digest, run_term
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.services.contents import readable_contents
 from rolldeck.groups import InvalidGroup, read
@@ -29,7 +29,7 @@ GROUPS_AT_ONCE: Final = 64
 _DUE: Final = """
     SELECT t.run_id, SUM(t.items)::bigint
     FROM buffer_tally t LEFT JOIN buffer_digestcursor c ON c.run_id = t.run_id
-    WHERE t.kind = 'groups' AND t.fate = 'accepted'
+    WHERE t.kind = 'groups' AND t.state = 'accepted'
     GROUP BY t.run_id, c.accepted, c.digested_at
     HAVING SUM(t.items) <> COALESCE(c.accepted, 0)
     ORDER BY c.digested_at NULLS FIRST"""
@@ -115,18 +115,18 @@ def digest_run(*, run_id: int, accepted: int, now: datetime) -> int:
 
 def _next(cursor: DigestCursor) -> list[_Row]:
     with connection.cursor() as sql:
-        sql.execute(_NEXT, _place(cursor) | {"limit": GROUPS_AT_ONCE})
+        sql.execute(_NEXT, _position(cursor) | {"limit": GROUPS_AT_ONCE})
         return [_Row(*row) for row in sql.fetchall()]
 
 
 def _is_more(cursor: DigestCursor) -> bool:
     with connection.cursor() as sql:
-        sql.execute(_IS_MORE, _place(cursor))
+        sql.execute(_IS_MORE, _position(cursor))
         (is_more,) = sql.fetchone()
     return bool(is_more)
 
 
-def _place(cursor: DigestCursor) -> dict[str, Any]:
+def _position(cursor: DigestCursor) -> dict[str, Any]:
     return {"run": cursor.run_id, "written_in": str(cursor.written_in), "item": cursor.item_id}
 
 
@@ -168,7 +168,7 @@ def _store(run_id: int, digests: Iterator[tuple[_Row, GroupDigest]]) -> None:
     ]
     params: dict[str, Any] = {
         "run": run_id,
-        "word": run_word(run_id),
+        "word": run_term(run_id),
         "rows": msgspec.json.encode(rows).decode(),
     }
     with connection.cursor() as sql:

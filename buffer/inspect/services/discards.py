@@ -37,10 +37,10 @@ def discard_groups(
         InvalidMark: If no groups are named, or too many.
         GroupNotFound: If the run has no such group; nothing is changed.
     """
-    wanted = groups_of_run(run_id, group_ids, field="groups")
+    found = groups_of_run(run_id, group_ids, field="groups")
     # The lock prevents forming of batches, so queued groups stay queued until they are dropped.
     lock_run(run_id)
-    dropped = drop_groups(run_id, reason=DropReason.DISCARDED, states=_IN_THE_QUEUE, pk__in=wanted)
+    dropped = drop_groups(run_id, reason=DropReason.DISCARDED, states=_IN_THE_QUEUE, pk__in=found)
     if dropped:
         record_event(
             run_id=run_id,
@@ -49,11 +49,11 @@ def discard_groups(
             message=f"{dropped} {'group was' if dropped == 1 else 'groups were'} discarded",
             actor=actor,
             reason=reason,
-            details={"groups": wanted, "discarded": dropped},
+            details={"groups": found, "discarded": dropped},
             now=now,
         )
         announce(run_id, "queue", "ledger")
-    rows = TrajectoryGroup.objects.filter(pk__in=wanted)
+    rows = TrajectoryGroup.objects.filter(pk__in=found)
     return {
         group: problem
         for group, state, why in rows.values_list("pk", "state", "drop_reason")

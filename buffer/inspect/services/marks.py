@@ -17,7 +17,7 @@ from buffer.inspect.rules.marks import Mark
 from buffer.items.models.items import TrajectoryGroup
 from runs.events.services import record_event
 
-_TOLD: Final = 20
+NAMED_AT_MOST: Final = 20
 """Maximum number of groups whose earlier marks an event records."""
 
 
@@ -36,18 +36,18 @@ def groups_of_run(run_id: int, group_ids: Sequence[int], *, field: str) -> list[
         InvalidMark: If there are none or too many.
         GroupNotFound: If the run has no such group.
     """
-    wanted = sorted(set(group_ids))
-    if not 1 <= len(wanted) <= rules.MOST_AT_ONCE:
+    ids = sorted(set(group_ids))
+    if not 1 <= len(ids) <= rules.MOST_AT_ONCE:
         raise rules.InvalidMark(
-            field, f"has {len(wanted)} groups, must have 1 to {rules.MOST_AT_ONCE}"
+            field, f"has {len(ids)} groups, must have 1 to {rules.MOST_AT_ONCE}"
         )
     found = set(
-        TrajectoryGroup.objects.filter(run_id=run_id, pk__in=wanted).values_list("pk", flat=True)
+        TrajectoryGroup.objects.filter(run_id=run_id, pk__in=ids).values_list("pk", flat=True)
     )
-    for group_id in wanted:
+    for group_id in ids:
         if group_id not in found:
             raise GroupNotFound(f"the run has no group {group_id}")
-    return wanted
+    return ids
 
 
 @transaction.atomic
@@ -71,24 +71,25 @@ def mark_groups(
     if not changes:
         raise rules.InvalidMark("label", "at least one of label, is_pinned and note is required")
     changes = rules.checked(changes)
-    wanted = groups_of_run(run_id, group_ids, field="groups")
+    ids = groups_of_run(run_id, group_ids, field="groups")
     lock_marks(run_id)
-    before = {row.group_id: _mark_of(row) for row in GroupMark.objects.filter(group_id__in=wanted)}
-    after = {group: before.get(group, Mark()).changed(changes) for group in wanted}
-    changed = [group for group in wanted if after[group] != before.get(group, Mark())]
+    before = {row.group_id: _mark_of(row) for row in GroupMark.objects.filter(group_id__in=ids)}
+    after = {group: before.get(group, Mark()).changed(changes) for group in ids}
+    changed = [group for group in ids if after[group] != before.get(group, Mark())]
     if not changed:
         return
     _store(run_id, {group: after[group] for group in changed}, actor=actor, now=now)
     record_event(
         run_id=run_id,
         kind="groups_marked",
-        message=f"{rules.said(changes)}: {_named(changed)}",
+        message=f"{rules.described(changes)}: {_named(changed)}",
         actor=actor,
         reason=reason,
         details={
             "after": changes,
             "before": {
-                str(group): _told(before.get(group, Mark()), changes) for group in changed[:_TOLD]
+                str(group): _event_fields(before.get(group, Mark()), changes)
+                for group in changed[:NAMED_AT_MOST]
             },
         },
         now=now,
@@ -99,7 +100,7 @@ def _mark_of(row: GroupMark) -> Mark:
     return Mark(label=row.label, is_pinned=row.is_pinned, note=row.note)
 
 
-def _told(mark: Mark, changes: dict[str, Any]) -> dict[str, Any]:
+def _event_fields(mark: Mark, changes: dict[str, Any]) -> dict[str, Any]:
     return {name: getattr(mark, name) for name in changes}
 
 

@@ -342,7 +342,7 @@ class Tally(models.Model):
     run = models.ForeignKey(Run, on_delete=models.CASCADE, db_index=False, related_name="+")
     kind = models.CharField(max_length=9, choices=choices(ItemKind))
     # A state, or `accepted`: all items ever accepted.
-    fate = models.CharField(max_length=11)
+    state = models.CharField(max_length=11)
     reason = models.CharField(max_length=20, blank=True)
     epoch = models.PositiveIntegerField()
     # For groups; -1: no environment.
@@ -361,7 +361,7 @@ class Tally(models.Model):
         constraints = [
             models.UniqueConstraint(
                 fields=[
-                    *("run", "kind", "fate", "reason", "epoch", "env_id", "environment"),
+                    *("run", "kind", "state", "reason", "epoch", "env_id", "environment"),
                     *("size", "shard"),
                 ],
                 name="tally_is_one",
@@ -369,7 +369,7 @@ class Tally(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.items} {self.kind} {self.fate} of {self.run_id}"
+        return f"{self.items} {self.kind} {self.state} of {self.run_id}"
 
 
 class MixingShare(models.Model):

@@ -11,13 +11,13 @@ from web import database
 from web.rows import first_row
 
 _SUM: Final = f"""
-    SELECT COALESCE(SUM(items) FILTER (WHERE kind = %(kind)s AND fate = ANY(%(open)s::text[])), 0)
+    SELECT COALESCE(SUM(items) FILTER (WHERE kind = %(kind)s AND state = ANY(%(open)s::text[])), 0)
             ::bigint,
-        COALESCE(SUM(size_bytes) FILTER (WHERE fate = ANY(%(open)s::text[])), 0)::bigint,
+        COALESCE(SUM(size_bytes) FILTER (WHERE state = ANY(%(open)s::text[])), 0)::bigint,
         COALESCE(SUM(items) FILTER (
-            WHERE kind = %(kind)s AND fate = '{ItemState.QUEUED}' AND epoch = %(epoch)s
+            WHERE kind = %(kind)s AND state = '{ItemState.QUEUED}' AND epoch = %(epoch)s
         ), 0)::bigint,
-        COALESCE(SUM(CASE fate WHEN '{ACCEPTED}' THEN sequences
+        COALESCE(SUM(CASE state WHEN '{ACCEPTED}' THEN sequences
                                WHEN '{ItemState.DROPPED}' THEN -sequences END)
             FILTER (WHERE kind = %(kind)s AND (%(any_epoch)s OR epoch = %(epoch)s)), 0)::bigint,
         (SELECT MIN(step) FROM runs_policyversion
@@ -48,17 +48,17 @@ def kind_of(run: Run) -> ItemKind:
 
 def holdings(run: Run) -> Holdings:
     """Return the holdings of a run, with one query."""
-    asked: dict[str, Any] = {
+    parameters: dict[str, Any] = {
         "run": run.pk,
         "kind": str(kind_of(run)),
-        "open": [str(fate) for fate in OPEN],
+        "open": [str(state) for state in OPEN],
         "epoch": run.epoch,
         # If batches count as versions, all epochs share them.
         "any_epoch": run.kind == RunKind.OUTSIDE and run.policy_step <= NO_POLICY_STEP,
         "policy_step": run.policy_step,
     }
     with database.cursor() as cursor:
-        row = cursor.execute(_SUM, asked, prepare=True).fetchone()
+        row = cursor.execute(_SUM, parameters, prepare=True).fetchone()
     assert row is not None  # noqa: S101 a sum has a row
     open_items, open_bytes, queued_items, admitted, first_step = row
     return Holdings(

@@ -16,7 +16,7 @@ from web import database
 
 _QUEUED_FRAGMENTS: Final = """
     SELECT COALESCE(SUM(items), 0)::bigint FROM buffer_tally
-    WHERE run_id = %s AND kind = 'fragments' AND fate = 'queued' AND epoch = %s"""
+    WHERE run_id = %s AND kind = 'fragments' AND state = 'queued' AND epoch = %s"""
 _USES: Final = """
     SELECT item_id, importance_weight FROM buffer_batchuse
     WHERE batch_id = %s ORDER BY position"""
@@ -25,7 +25,7 @@ _USES: Final = """
 class CountRow(NamedTuple):
     """A count, summed over its shards."""
 
-    fate: str
+    state: str
     reason: str
     epoch: int
     env_id: int
@@ -40,7 +40,7 @@ def counts(run_id: int, kind: ItemKind, **which: Any) -> list[CountRow]:
     """Return the counts of a run's items of one kind."""
     rows = (
         Tally.objects.filter(run_id=run_id, kind=kind, **which)
-        .values_list("fate", "reason", "epoch", "env_id", "environment", "size")
+        .values_list("state", "reason", "epoch", "env_id", "environment", "size")
         .annotate(Sum("items"), Sum("sequences"), Sum("size_bytes"))
     )
     return [CountRow(*row) for row in rows.order_by()]
@@ -48,12 +48,12 @@ def counts(run_id: int, kind: ItemKind, **which: Any) -> list[CountRow]:
 
 def open_items(run_id: int, kind: ItemKind) -> int:
     """Return the number of a run's items that are neither served nor dropped."""
-    return sum(count.items for count in counts(run_id, kind, fate__in=OPEN))
+    return sum(count.items for count in counts(run_id, kind, state__in=OPEN))
 
 
 def queued_groups(run_id: int) -> int:
     """Return the number of queued groups."""
-    return sum(count.items for count in counts(run_id, ItemKind.GROUPS, fate=ItemState.QUEUED))
+    return sum(count.items for count in counts(run_id, ItemKind.GROUPS, state=ItemState.QUEUED))
 
 
 def queued_fragments(run_id: int, epoch: int) -> int:
@@ -65,7 +65,7 @@ def queued_fragments(run_id: int, epoch: int) -> int:
 
 def ledger(run_id: int, kind: ItemKind) -> Ledger:
     """Return the ledger of a run's items of one kind, from the counts."""
-    return balance((row.fate, row.reason, row.items) for row in counts(run_id, kind))
+    return balance((row.state, row.reason, row.items) for row in counts(run_id, kind))
 
 
 def true_ledger(run_id: int, kind: ItemKind) -> Ledger:

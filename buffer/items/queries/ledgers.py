@@ -19,8 +19,8 @@ AUDIT_SHARE: Final = 0.005
 
 # One statement, so that counts and rows are from the same snapshot.
 _BOTH: Final = """
-    SELECT 'counts', kind, fate, reason, SUM(items) FROM buffer_tally
-    WHERE run_id = %(run)s GROUP BY kind, fate, reason
+    SELECT 'counts', kind, state, reason, SUM(items) FROM buffer_tally
+    WHERE run_id = %(run)s GROUP BY kind, state, reason
     UNION ALL
     SELECT 'rows', 'groups', state, drop_reason, COUNT(*)
     FROM buffer_trajectorygroup WHERE run_id = %(run)s GROUP BY state, drop_reason
@@ -31,8 +31,8 @@ _CHANGED: Final = """
     SELECT t.run_id, t.counts_md5
     FROM (
         SELECT run_id, md5(string_agg(
-            concat_ws('/', kind, fate, reason, items, size_bytes), ','
-            ORDER BY kind, fate, reason, epoch, env_id, environment, size, shard)) AS counts_md5
+            concat_ws('/', kind, state, reason, items, size_bytes), ','
+            ORDER BY kind, state, reason, epoch, env_id, environment, size, shard)) AS counts_md5
         FROM buffer_tally GROUP BY run_id
     ) t
     JOIN runs_run r ON r.id = t.run_id
@@ -62,7 +62,7 @@ def ledgers_by_environment(run_id: int) -> list[EnvironmentLedger]:
     for kind in ItemKind:
         places: dict[tuple[int, str], list[tuple[str, str, int]]] = defaultdict(list)
         for row in counts(run_id, kind):
-            places[row.env_id, row.environment].append((row.fate, row.reason, row.items))
+            places[row.env_id, row.environment].append((row.state, row.reason, row.items))
         found += [
             EnvironmentLedger(
                 kind=kind,

@@ -33,20 +33,20 @@ ACCEPTED = "accepted"
 
 def balance(counts: Iterable[tuple[str, str, int]]) -> Ledger:
     """Return the ledger of (state or `accepted`, drop reason, items) counts."""
-    by_fate = dict.fromkeys([ACCEPTED, *ItemState], 0)
+    by_state = dict.fromkeys([ACCEPTED, *ItemState], 0)
     dropped: dict[str, int] = {}
-    for fate, reason, items in counts:
-        if fate == ItemState.DROPPED:
+    for state, reason, items in counts:
+        if state == ItemState.DROPPED:
             dropped[reason] = dropped.get(reason, 0) + items
         else:
-            by_fate[fate] += items
+            by_state[state] += items
     return Ledger(
-        accepted=by_fate[ACCEPTED],
-        queued=by_fate[ItemState.QUEUED],
-        waiting=by_fate[ItemState.WAITING],
-        leased=by_fate[ItemState.LEASED],
-        served=by_fate[ItemState.SERVED],
-        quarantined=by_fate[ItemState.QUARANTINED],
+        accepted=by_state[ACCEPTED],
+        queued=by_state[ItemState.QUEUED],
+        waiting=by_state[ItemState.WAITING],
+        leased=by_state[ItemState.LEASED],
+        served=by_state[ItemState.SERVED],
+        quarantined=by_state[ItemState.QUARANTINED],
         dropped={reason: items for reason, items in sorted(dropped.items()) if items},
     )
 
@@ -61,7 +61,7 @@ def discrepancies(*, counted: Ledger, found: Ledger) -> list[str]:
     wrong = []
     if not counted.balanced:
         wrong.append("the counts by state do not sum to the accepted items")
-    ours, theirs = _places(counted), _places(found)
+    ours, theirs = _positions(counted), _positions(found)
     for place in sorted(ours.keys() | theirs.keys()):
         count, rows = ours.get(place, 0), theirs.get(place, 0)
         if count != rows:
@@ -69,9 +69,9 @@ def discrepancies(*, counted: Ledger, found: Ledger) -> list[str]:
     return wrong
 
 
-def _places(ledger: Ledger) -> dict[str, int]:
+def _positions(ledger: Ledger) -> dict[str, int]:
     plain = {ACCEPTED: ledger.accepted}
-    for fate in ItemState:
-        if fate is not ItemState.DROPPED:
-            plain[str(fate)] = getattr(ledger, fate)
+    for state in ItemState:
+        if state is not ItemState.DROPPED:
+            plain[str(state)] = getattr(ledger, state)
     return plain | {f"dropped ({reason})": count for reason, count in ledger.dropped.items()}

@@ -71,14 +71,14 @@ def valid_spans(content: bytes | None) -> dict[int, list[Span]]:
         return {}
     found = {}
     for index, row in enumerate(rows if isinstance(rows, list) else []):
-        told = (
+        spans = (
             [one for one in row[:MOST_SPANS] if _problem(one) is None]
             if isinstance(row, list)
             else []
         )
-        if told:
+        if spans:
             found[index] = sorted(
-                (Span(name=one["name"], start=one["start"], end=one["end"]) for one in told),
+                (Span(name=one["name"], start=one["start"], end=one["end"]) for one in spans),
                 key=lambda span: (span.start, span.end),
             )
     return found

@@ -20,20 +20,20 @@ _QUEUES: Final = frozenset({ItemState.QUEUED, ItemState.WAITING})
 
 _INTO: Final = """
     INSERT INTO buffer_tally AS t
-        (run_id, kind, fate, reason, epoch, env_id, environment, size, shard,
+        (run_id, kind, state, reason, epoch, env_id, environment, size, shard,
          items, sequences, size_bytes)"""
 _ONTO: Final = """
-    ON CONFLICT (run_id, kind, fate, reason, epoch, env_id, environment, size, shard)
+    ON CONFLICT (run_id, kind, state, reason, epoch, env_id, environment, size, shard)
     DO UPDATE SET items = t.items + excluded.items, sequences = t.sequences + excluded.sequences,
         size_bytes = t.size_bytes + excluded.size_bytes"""
 _ADD: Final = f"""{_INTO}
-    SELECT %(run)s, %(kind)s, fate, reason, epoch, env_id, environment, size,
+    SELECT %(run)s, %(kind)s, state, reason, epoch, env_id, environment, size,
         pg_backend_pid() %% {SHARDS}, items, sequences, size_bytes
     FROM json_to_recordset(%(counts)s) AS c(
-        fate text, reason text, epoch int, env_id int, environment text, size int,
+        state text, reason text, epoch int, env_id int, environment text, size int,
         items bigint, sequences bigint, size_bytes bigint)
     {{condition}}
-    ORDER BY fate, reason, epoch, env_id, environment, size
+    ORDER BY state, reason, epoch, env_id, environment, size
     {_ONTO}
 """  # noqa: S608 the only things put in are constants
 ADD: Final = _ADD.format(condition="")
@@ -42,18 +42,18 @@ ADD_IF_CLAIMED: Final = _ADD.format(condition="WHERE EXISTS (SELECT FROM claimed
 # For statements whose CTE `moved` has a row (epoch, env_id, sequences, size_bytes) for each group
 # that changed its state: the same as :meth:`Changes.move`, without a round trip.
 ADD_MOVED_GROUPS: Final = f"""{_INTO}
-    SELECT %(run)s, 'groups', c.fate, '', m.epoch, COALESCE(m.env_id, {NO_ENVIRONMENT}), '', c.size,
-        pg_backend_pid() %% {SHARDS}, SUM(c.sign), SUM(c.sign * m.sequences),
+    SELECT %(run)s, 'groups', c.state, '', m.epoch, COALESCE(m.env_id, {NO_ENVIRONMENT}), '',
+        c.size, pg_backend_pid() %% {SHARDS}, SUM(c.sign), SUM(c.sign * m.sequences),
         SUM(c.sign * m.size_bytes)
     FROM moved m
     CROSS JOIN LATERAL (
-        SELECT fate, sign,
-            CASE WHEN fate IN ('{ItemState.QUEUED}', '{ItemState.WAITING}')
+        SELECT state, sign,
+            CASE WHEN state IN ('{ItemState.QUEUED}', '{ItemState.WAITING}')
                 THEN m.sequences ELSE 0 END
-        FROM (VALUES (%(source)s::text, -1), (%(to)s::text, 1)) AS f(fate, sign)
-    ) AS c(fate, sign, size)
-    GROUP BY c.fate, m.epoch, m.env_id, c.size
-    ORDER BY c.fate, m.epoch, COALESCE(m.env_id, {NO_ENVIRONMENT}), c.size
+        FROM (VALUES (%(source)s::text, -1), (%(to)s::text, 1)) AS f(state, sign)
+    ) AS c(state, sign, size)
+    GROUP BY c.state, m.epoch, m.env_id, c.size
+    ORDER BY c.state, m.epoch, COALESCE(m.env_id, {NO_ENVIRONMENT}), c.size
     {_ONTO}"""  # noqa: S608 the only things put in are constants
 
 
@@ -84,10 +84,10 @@ def counted(epoch: int, size_bytes: int, where: int | str | None, sequences: int
     return Counted(epoch, where, sequences, size_bytes)
 
 
-# fate, reason, epoch, env_id, environment, size
+# state, reason, epoch, env_id, environment, size
 _Key = tuple[str, str, int, int, str, int]
 _COLUMNS: Final = (
-    *("fate", "reason", "epoch", "env_id", "environment", "size"),
+    *("state", "reason", "epoch", "env_id", "environment", "size"),
     *("items", "sequences", "size_bytes"),
 )
 
@@ -102,11 +102,11 @@ class Changes:
         self._sequences: Counter[_Key] = Counter()
         self._bytes: Counter[_Key] = Counter()
 
-    def accept(self, items: Iterable[Counted], fate: ItemState, *, reason: str = "") -> None:
-        """Count accepted items, which are now in state `fate`."""
+    def accept(self, items: Iterable[Counted], state: ItemState, *, reason: str = "") -> None:
+        """Count accepted items, which are now in state `state`."""
         for item in items:
             self._add(item, ACCEPTED, "", 1)
-            self._add(item, fate, reason, 1)
+            self._add(item, state, reason, 1)
 
     def move(
         self, items: Iterable[Counted], source: ItemState, to: ItemState, *, reason: str = ""
@@ -116,10 +116,10 @@ class Changes:
             self._add(item, source, "", -1)
             self._add(item, to, reason, 1)
 
-    def _add(self, item: Counted, fate: str, reason: str, count: int) -> None:
+    def _add(self, item: Counted, state: str, reason: str, count: int) -> None:
         env_id = NO_ENVIRONMENT if item.env_id is None else item.env_id
-        size = item.sequences if fate in _QUEUES and self._kind == ItemKind.GROUPS else 0
-        key = (fate, reason, item.epoch, env_id, item.environment, size)
+        size = item.sequences if state in _QUEUES and self._kind == ItemKind.GROUPS else 0
+        key = (state, reason, item.epoch, env_id, item.environment, size)
         self._items[key] += count
         self._sequences[key] += count * item.sequences
         self._bytes[key] += count * item.size_bytes
@@ -138,12 +138,12 @@ class Changes:
             "counts": msgspec.json.encode(rows).decode(),
         }
 
-    def sequences(self, fate: str, *, epoch: int) -> int:
+    def sequences(self, state: str, *, epoch: int) -> int:
         """Return the change of a state's sequences or fragments in an epoch."""
         return sum(
             summed
             for (changed, _, of_epoch, *_), summed in self._sequences.items()
-            if changed == fate and of_epoch == epoch
+            if changed == state and of_epoch == epoch
         )
 
     def write(self) -> None:

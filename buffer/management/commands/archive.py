@@ -28,14 +28,14 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, **options: Any) -> None:
         """Write the file."""
         try:
-            wanted = window(
+            chosen = window(
                 states=[word for word in options["state"].split(",") if word],
                 steps=options["steps"],
                 env_ids=options["env"],
             )
             report = export_run(
                 run=run_named(options["run"]),
-                window=wanted,
+                window=chosen,
                 path=options["out"],
                 now=timezone.now(),
                 on_progress=self._show,

@@ -46,7 +46,7 @@ def drop_open(*, run_id: int, reason: str, now: datetime) -> int:
 def settle_ended_runs(*, now: datetime) -> int:
     """Drop open items of runs that have ended or were reset; return the number dropped."""
     open_runs = (
-        Tally.objects.filter(fate__in=OPEN)
+        Tally.objects.filter(state__in=OPEN)
         .filter(Q(run__status__in=TERMINAL) | Q(run__archived_at__isnull=False))
         .values("run_id")
         .annotate(open=Sum("items"))
@@ -69,7 +69,7 @@ def drop_other_epochs() -> int:
     """Drop open fragments of past epochs; return the number dropped."""
     behind = (
         Tally.objects.filter(
-            fate__in=OPEN, kind="fragments", run__kind=RunKind.FLEET, epoch__lt=F("run__epoch")
+            state__in=OPEN, kind="fragments", run__kind=RunKind.FLEET, epoch__lt=F("run__epoch")
         )
         .values("run_id")
         .annotate(open=Sum("items"))

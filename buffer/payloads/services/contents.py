@@ -124,7 +124,7 @@ def write_contents(contents: Sequence[bytes], *, codec: str) -> list[PayloadLoca
     when this returns. The bytes of a small push are stored in the database with
     :func:`insert_contents`. The caller stores the locations in the rows of the items.
     """
-    places = _places(contents, codec=codec)
+    places = _locations(contents, codec=codec)
     if name := _object(places):
         objects.write(name, contents)
     return places
@@ -134,7 +134,7 @@ def _object(places: list[PayloadLocation]) -> str:
     return places[0].object if places else ""
 
 
-def _places(contents: Sequence[bytes], *, codec: str) -> list[PayloadLocation]:
+def _locations(contents: Sequence[bytes], *, codec: str) -> list[PayloadLocation]:
     segment = current_segment()
     is_large = sum(map(len, contents)) > settings.ROLLDECK_INLINE_PAYLOAD_BYTES
     name = f"{segment}/{uuid4().hex}" if is_large else ""
@@ -156,8 +156,8 @@ class Writing:
 
     def __init__(self, contents: Sequence[bytes], *, codec: str) -> None:
         """Start the write."""
-        self.places = _places(contents, codec=codec)
-        name = _object(self.places)
+        self.locations = _locations(contents, codec=codec)
+        name = _object(self.locations)
         self._done = objects.write_in_thread(name, contents) if name else None
 
     def wait(self) -> None:
@@ -173,7 +173,7 @@ class Writing:
         """Remove the written bytes of a refused push, which no row refers to."""
         with suppress(objects.PayloadStorageDown):
             self.wait()
-        if name := _object(self.places):
+        if name := _object(self.locations):
             objects.remove(name)
 
 
@@ -309,18 +309,18 @@ def _read_inline(
 
 
 def _read_objects(items: Sequence[tuple[int, PayloadLocation]], *, up_to: int) -> dict[int, bytes]:
-    wanted: dict[str, list[tuple[int, PayloadLocation]]] = defaultdict(list)
+    by_object: dict[str, list[tuple[int, PayloadLocation]]] = defaultdict(list)
     for item_id, place in items:
         if place.object:
-            wanted[place.object].append((item_id, place))
+            by_object[place.object].append((item_id, place))
     parts = objects.read(
         {
             name: [(place.offset, min(place.size_bytes, up_to)) for _, place in inside]
-            for name, inside in wanted.items()
+            for name, inside in by_object.items()
         }
     )
     return {
         item_id: part
         for name, found in parts.items()
-        for (item_id, _), part in zip(wanted[name], found, strict=True)
+        for (item_id, _), part in zip(by_object[name], found, strict=True)
     }

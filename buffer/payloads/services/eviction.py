@@ -46,16 +46,16 @@ def evict(
     Batches that hold them continue, unless `states` include leased ones; then the caller drops
     the batches too.
     """
-    wanted = list(ids)
-    if not wanted:
+    item_ids = list(ids)
+    if not item_ids:
         return 0
-    chunks = FragmentChunk.objects.filter(id__in=wanted, chunk__isnull=False).values("chunk")
-    wanted += FragmentChunk.objects.filter(chunk__in=chunks).values_list("id", flat=True)
+    chunks = FragmentChunk.objects.filter(id__in=item_ids, chunk__isnull=False).values("chunk")
+    item_ids += FragmentChunk.objects.filter(chunk__in=chunks).values_list("id", flat=True)
     with connection.cursor() as cursor:
         cursor.execute(
             _RETIRE,
             {
-                "ids": wanted,
+                "ids": item_ids,
                 "states": [str(state) for state in states],
                 "batches_live": ItemState.LEASED not in states,
                 "reason": str(reason),

@@ -54,7 +54,7 @@ _STALE_GROUPS: Final = """
     )"""
 
 
-def drop_useless(run: Run) -> int:
+def drop_unservable(run: Run) -> int:
     """Drop queued items that are stale for the run; return the number dropped.
 
     The caller holds the run's lock. All items that are stale by version are dropped; items that
@@ -68,7 +68,7 @@ def drop_useless(run: Run) -> int:
 def drop_expired() -> int:
     """Drop stale items in all active runs with limits; return the number dropped."""
     limited = Q(max_age_seconds__isnull=False) | Q(max_staleness__isnull=False)
-    holding = Tally.objects.filter(fate__in=[ItemState.QUEUED, ItemState.WAITING], items__gt=0)
+    holding = Tally.objects.filter(state__in=[ItemState.QUEUED, ItemState.WAITING], items__gt=0)
     runs = Run.objects.current().active().filter(limited, pk__in=holding.values("run_id"))
     return sum(_drop_expired(run_id) for run_id in list(runs.values_list("pk", flat=True)))
 
@@ -77,7 +77,7 @@ def drop_expired() -> int:
 def _drop_expired(run_id: int) -> int:
     lock_run(run_id)
     run = Run.objects.get(pk=run_id)
-    dropped = drop_useless(run)
+    dropped = drop_unservable(run)
     if run.takes_groups:
         dropped += _drop_waiting(run)
     if dropped:
@@ -156,7 +156,7 @@ def _drop_old(run: Run, kind: ItemKind) -> int:
     if kind is ItemKind.FRAGMENTS:
         fragments = FragmentChunk.objects.filter(run=run, state=ItemState.QUEUED, epoch=run.epoch)
         return _drop_old_heads(run, fragments, drop_fragments)
-    queued = counts(run.pk, ItemKind.GROUPS, fate=ItemState.QUEUED)
+    queued = counts(run.pk, ItemKind.GROUPS, state=ItemState.QUEUED)
     groups = TrajectoryGroup.objects.filter(run=run, state=ItemState.QUEUED).annotate(
         # Explicit output field: otherwise Django treats -1 as out of range and returns no rows.
         place=Coalesce("env_id", NO_ENVIRONMENT, output_field=IntegerField())

@@ -90,7 +90,7 @@ def remove(name: str) -> None:
         _storage().delete(name)
 
 
-def read(wanted: Mapping[str, Ranges]) -> dict[str, list[bytes]]:
+def read(ranges_by_key: Mapping[str, Ranges]) -> dict[str, list[bytes]]:
     """Return the bytes at each (offset, size) of objects; missing objects are omitted.
 
     Raises:
@@ -98,12 +98,14 @@ def read(wanted: Mapping[str, Ranges]) -> dict[str, list[bytes]]:
     """
     storage = _storage()
     at_once = getattr(storage, "reads_at_once", 1)
-    if at_once == 1 or len(wanted) == 1:
-        found = [_read(storage, name, ranges) for name, ranges in wanted.items()]
+    if at_once == 1 or len(ranges_by_key) == 1:
+        found = [_read(storage, name, ranges) for name, ranges in ranges_by_key.items()]
     else:
-        names, spans = wanted.keys(), wanted.values()
+        names, spans = ranges_by_key.keys(), ranges_by_key.values()
         found = list(_readers(at_once).map(partial(_read, storage), names, spans))
-    return {name: parts for name, parts in zip(wanted, found, strict=True) if parts is not None}
+    return {
+        name: parts for name, parts in zip(ranges_by_key, found, strict=True) if parts is not None
+    }
 
 
 def _read(storage: PayloadStorage, name: str, ranges: Ranges) -> list[bytes] | None:

@@ -26,7 +26,7 @@ _PARTITION: Final = """
     FROM pg_class c LEFT JOIN pg_inherits i ON i.inhrelid = c.oid
     WHERE c.oid = to_regclass(%s)"""
 # A detach waits for every transaction that uses the table; the next pass of the job continues it.
-_PATIENCE: Final = "30s"
+_STATEMENT_TIMEOUT: Final = "30s"
 
 _lock = threading.Lock()
 _cached: tuple[int, float] | None = None
@@ -108,7 +108,7 @@ def remove_segment(number: int) -> None:
         )
     table = _table(number)
     with connection.cursor() as cursor:
-        cursor.execute(f"SET statement_timeout = '{_PATIENCE}'")
+        cursor.execute(f"SET statement_timeout = '{_STATEMENT_TIMEOUT}'")
         try:
             cursor.execute(_PARTITION, [table])
             for is_attached, is_pending in cursor.fetchall():

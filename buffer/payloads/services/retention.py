@@ -29,7 +29,7 @@ from buffer.payloads.services.contents import (
     write_contents,
 )
 from buffer.payloads.services.partitions import remove_segment
-from buffer.payloads.services.segments import stretch
+from buffer.payloads.services.segments import segment_info
 from runs.events.services import record_event
 
 MOVED_AT_ONCE_BYTES: Final = 16 * 1024 * 1024
@@ -68,7 +68,7 @@ def retention_limits() -> RetentionLimits:
 def segments_due(*, now: datetime, limits: RetentionLimits) -> list[int]:
     """Return the numbers of the segments that retention would drop now."""
     rows = Segment.objects.filter(dropped_at=None)
-    return due([stretch(row) for row in rows], now=now, limits=limits)
+    return due([segment_info(row) for row in rows], now=now, limits=limits)
 
 
 def apply_retention(*, now: datetime, limits: RetentionLimits | None = None) -> RetentionReport:

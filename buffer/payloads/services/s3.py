@@ -56,10 +56,10 @@ class S3Payloads(S3Storage):  # type: ignore[misc] # no types
     def _read(self, name: str, offset: int, size: int) -> bytes:
         if not size:
             return b""
-        wanted = f"bytes={offset}-{offset + size - 1}"
+        byte_range = f"bytes={offset}-{offset + size - 1}"
         try:
             answer = self._client.get_object(
-                Bucket=self.bucket_name, Key=self._key(name), Range=wanted
+                Bucket=self.bucket_name, Key=self._key(name), Range=byte_range
             )
             return bytes(answer["Body"].read())
         except ClientError as error:

@@ -12,7 +12,7 @@ from buffer.payloads.rules import SegmentInfo, is_full, is_settled
 from buffer.payloads.services.partitions import clear_current_segment, make_partition, open_segment
 
 
-def stretch(row: Segment) -> SegmentInfo:
+def segment_info(row: Segment) -> SegmentInfo:
     """Return a segment in the form that the retention rules read."""
     return SegmentInfo(
         number=row.number,
@@ -32,11 +32,11 @@ def turn_segment(*, now: datetime) -> int:
     number = open_segment()
     make_partition(number + 1)
     for row in Segment.objects.filter(dropped_at=None).order_by("number"):
-        if not is_settled(stretch(row), now=now):
+        if not is_settled(segment_info(row), now=now):
             _measure(row)
     open_ = Segment.objects.get(sealed_at=None)
     if is_full(
-        stretch(open_),
+        segment_info(open_),
         now=now,
         seconds=settings.ROLLDECK_SEGMENT_SECONDS,
         size_bytes=settings.ROLLDECK_SEGMENT_BYTES,

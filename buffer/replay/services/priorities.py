@@ -11,7 +11,7 @@ from buffer.items.services.locks import lock_run
 
 # A chunk is sampled by the priority of its head, which gets the highest priority of its fragments.
 _UPDATE: Final = """
-    UPDATE buffer_fragmentchunk f SET priority = wanted.priority
+    UPDATE buffer_fragmentchunk f SET priority = updates.priority
     FROM (
         SELECT COALESCE(m.chunk, m.id) AS head, max(u.priority) AS priority
         FROM unnest(%(ids)s::bigint[], %(priorities)s::float8[]) AS u(id, priority)
@@ -20,8 +20,8 @@ _UPDATE: Final = """
             SELECT FROM buffer_batchuse b WHERE b.batch_id = %(batch)s AND b.item_id = m.id
         )
         GROUP BY head
-    ) wanted
-    WHERE f.id = wanted.head AND f.state IN ('queued', 'leased')"""
+    ) updates
+    WHERE f.id = updates.head AND f.state IN ('queued', 'leased')"""
 
 
 @transaction.atomic

@@ -70,14 +70,14 @@ def form_of_sample(run: Run, trainer: Trainer, count: int, *, sender: str) -> Ba
     return batch
 
 
-def _load(run: Run, replay: ReplayConfig, wanted: int) -> Chunks:
+def _load(run: Run, replay: ReplayConfig, count: int) -> Chunks:
     """Return the chunks to sample from, with one query."""
     needs = NEEDS.get(replay.sampler)
     query = _LOAD.format(
         value=_VALUES[needs] if needs else "NULL",
         values="array_agg(c.value)" if needs else "NULL",
         heads=_HEADS if replay.fragments_per_chunk > 1 else "",
-        limit=f"LIMIT {wanted}" if replay.sampler == "fifo" else "",
+        limit=f"LIMIT {count}" if replay.sampler == "fifo" else "",
     )
     with database.cursor() as cursor:
         cursor.execute(query.encode(), [run.pk, run.epoch], binary=True, prepare=True)

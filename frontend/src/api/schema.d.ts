@@ -4105,14 +4105,6 @@ export interface components {
             size_bytes: number;
         };
         /**
-         * AskClock
-         * @description Request the server's time, to measure the offset of the page's clock.
-         */
-        AskClock: {
-            /** @enum {unknown} */
-            type: "clock";
-        };
-        /**
          * AttemptRow
          * @description One incarnation of a worker, with the values of its last report.
          */
@@ -6667,7 +6659,7 @@ export interface components {
             changes: string[];
         };
         PageFrame: components["schemas"]["SnapshotFrame"] | components["schemas"]["DeltaFrame"] | components["schemas"]["BeatFrame"] | components["schemas"]["ClockFrame"] | components["schemas"]["ErrorFrame"];
-        PageMessage: components["schemas"]["Subscribe"] | components["schemas"]["Unsubscribe"] | components["schemas"]["Resync"] | components["schemas"]["Visible"] | components["schemas"]["AskClock"];
+        PageMessage: components["schemas"]["Subscribe"] | components["schemas"]["Unsubscribe"] | components["schemas"]["Resync"] | components["schemas"]["Visible"] | components["schemas"]["ReadClock"];
         /**
          * Part
          * @description The status of a part at its last probe.
@@ -7136,6 +7128,14 @@ export interface components {
             nodes: components["schemas"]["RayNode"][];
         };
         /**
+         * ReadClock
+         * @description Request the server's time, to measure the offset of the page's clock.
+         */
+        ReadClock: {
+            /** @enum {unknown} */
+            type: "clock";
+        };
+        /**
          * RecentAudit
          * @description Newest audit id, and the last changes by people and tokens.
          */
@@ -7214,7 +7214,7 @@ export interface components {
         RefusedPushes: {
             pushes: number;
             newest_at: string;
-            said: string;
+            message: string;
         };
         /**
          * RegisterEnv

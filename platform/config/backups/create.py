@@ -32,7 +32,7 @@ _GO_ON: Final = "SELECT pg_advisory_unlock(hashtext('rolldeck.retention'))"
 _MIGRATIONS: Final = "SELECT app || '.' || name FROM django_migrations ORDER BY 1"
 _RUNS: Final = "SELECT count(*) FROM runs_run"
 _ITEMS: Final = """
-    SELECT kind, fate, SUM(items)::bigint FROM buffer_tally GROUP BY kind, fate ORDER BY 1, 2"""
+    SELECT kind, state, SUM(items)::bigint FROM buffer_tally GROUP BY kind, state ORDER BY 1, 2"""
 _SEGMENTS: Final = "SELECT number FROM buffer_segment WHERE dropped_at IS NULL ORDER BY number"
 
 
@@ -132,8 +132,8 @@ def _snapshot_session(undo: ExitStack) -> tuple[dict[str, Path], Any, str]:
 
 def _header(session: Any, *, now: datetime) -> manifest.Header:
     items: dict[str, dict[str, int]] = {}
-    for kind, fate, count in session.execute(_ITEMS):
-        items.setdefault(kind, {})[fate] = count
+    for kind, state, count in session.execute(_ITEMS):
+        items.setdefault(kind, {})[state] = count
     return manifest.Header(
         format=manifest.FORMAT,
         made_at=now,

@@ -45,9 +45,9 @@ def dump(target: Path, *, snapshot: str) -> None:
     """
     words = [_program("pg_dump"), "--format=custom", "--compress=1", f"--snapshot={snapshot}"]
     words += ["--no-owner", "--no-privileges", f"--file={target}"]
-    with tempfile.TemporaryFile() as said:
-        done = subprocess.run(words, env=_environment(), stderr=said, check=False)
-        _raise_if_failed("pg_dump", done.returncode, said)
+    with tempfile.TemporaryFile() as errors:
+        done = subprocess.run(words, env=_environment(), stderr=errors, check=False)
+        _raise_if_failed("pg_dump", done.returncode, errors)
 
 
 def listing(dump: Path) -> str:
@@ -56,14 +56,14 @@ def listing(dump: Path) -> str:
     Raises:
         ProgramFailed: If it cannot read the dump.
     """
-    with tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryFile() as errors:
         done = subprocess.run(
             [_program("pg_restore"), "--list", str(dump)],
             stdout=subprocess.PIPE,
-            stderr=said,
+            stderr=errors,
             check=False,
         )
-        _raise_if_failed("pg_restore", done.returncode, said)
+        _raise_if_failed("pg_restore", done.returncode, errors)
     return done.stdout.decode(errors="replace")
 
 
@@ -74,17 +74,17 @@ def run_script(parts: "Iterable[str | SectionsOf]") -> None:
         ProgramFailed: With the error output of psql or pg_restore; nothing was changed.
     """
     words = [_program("psql"), "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--file=-"]
-    with tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryFile() as errors:
         psql = subprocess.Popen(
             words,
             env=_environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
-            stderr=said,
+            stderr=errors,
         )
         try:
             _write_sections(psql, parts)
-            _raise_if_failed("psql", psql.wait(), said)
+            _raise_if_failed("psql", psql.wait(), errors)
         finally:
             if psql.poll() is None:
                 psql.kill()
@@ -119,9 +119,9 @@ class SectionsOf:
         """
         words = [_program("pg_restore"), "--no-owner", "--no-privileges", "--file=-"]
         words += [f"--section={name}" for name in self._sections]
-        with tempfile.TemporaryFile() as said:
+        with tempfile.TemporaryFile() as errors:
             reader = subprocess.Popen(
-                [*words, str(self._dump)], stdout=subprocess.PIPE, stderr=said
+                [*words, str(self._dump)], stdout=subprocess.PIPE, stderr=errors
             )
             assert reader.stdout is not None  # noqa: S101 asked for above
             try:
@@ -129,7 +129,7 @@ class SectionsOf:
             finally:
                 reader.stdout.close()
                 code = reader.wait()
-            _raise_if_failed("pg_restore", code, said)
+            _raise_if_failed("pg_restore", code, errors)
 
 
 def _program(name: str) -> str:
@@ -161,11 +161,11 @@ def _environment() -> dict[str, str]:
     return os.environ | _address()
 
 
-def _raise_if_failed(program: str, code: int, said: IO[bytes]) -> None:
+def _raise_if_failed(program: str, code: int, errors: IO[bytes]) -> None:
     if code == 0:
         return
-    said.seek(0)
-    words = said.read().decode(errors="replace").strip()[-_SAID_AT_MOST:]
+    errors.seek(0)
+    words = errors.read().decode(errors="replace").strip()[-_SAID_AT_MOST:]
     hint = (
         " Set ROLLDECK_POSTGRES_BIN to the programs of the server's own version."
         if "version mismatch" in words

@@ -32,7 +32,7 @@ class Progress:
         self._next_at = 0.0
         self._is_open = False
 
-    def say(self, text: str) -> None:
+    def report(self, text: str) -> None:
         """Write a permanent line."""
         self.end()
         self._stream.write(f"{text}\n")

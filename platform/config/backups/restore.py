@@ -40,7 +40,7 @@ _HELD: Final = """
 _EMPTY: Final = """
     DROP SCHEMA public CASCADE; CREATE SCHEMA public; GRANT USAGE ON SCHEMA public TO PUBLIC;"""
 _ITEMS: Final = """
-    SELECT kind, fate, SUM(items)::bigint FROM buffer_tally GROUP BY kind, fate"""
+    SELECT kind, state, SUM(items)::bigint FROM buffer_tally GROUP BY kind, state"""
 
 
 class RestoreRefused(Exception):
@@ -101,10 +101,10 @@ def restore_backup(folder: Path, *, now: datetime, progress: Progress) -> Restor
     _refuse_older_server(header, dump)
     _refuse_data()
     _refuse_foreign_files(folder)
-    progress.say("The backup is complete, and the target is empty.")
+    progress.report("The backup is complete, and the target is empty.")
     with _removed_on_failure() as written:
         _put_files(folder, progress, written)
-        progress.say("Loading the database …")
+        progress.report("Loading the database …")
         programs.run_script(
             [
                 _EMPTY,
@@ -249,8 +249,8 @@ def _verified(header: manifest.Header, *, applied: int) -> Restored:
     found: dict[str, dict[str, int]] = {}
     with connection.cursor() as cursor:
         cursor.execute(_ITEMS)
-        for kind, fate, count in cursor.fetchall():
-            found.setdefault(kind, {})[fate] = count
+        for kind, state, count in cursor.fetchall():
+            found.setdefault(kind, {})[state] = count
     runs = list(Run.objects.values_list("pk", "name"))
     if len(runs) != header.runs or found != header.items:
         raise RestoreWrong(
@@ -263,6 +263,6 @@ def _verified(header: manifest.Header, *, applied: int) -> Restored:
             raise RestoreWrong(f"the ledger of {name} does not balance: {'; '.join(problems)}")
     return Restored(
         runs=len(runs),
-        items={kind: fates.get("accepted", 0) for kind, fates in found.items()},
+        items={kind: states.get("accepted", 0) for kind, states in found.items()},
         migrations=applied,
     )

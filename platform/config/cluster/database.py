@@ -23,9 +23,9 @@ def upkeep_figures(own: "psycopg.Connection[Any]") -> dict[str, Any]:
 
     A figure is None if the role lacks the privilege, or the query times out.
     """
-    tables = _asked(own, _TABLES, [TABLES_SHOWN])
-    xmin = _asked(own, _OLDEST_XMIN)
-    wal = _asked(own, _WAL_ON_DISK)
+    tables = _query(own, _TABLES, [TABLES_SHOWN])
+    xmin = _query(own, _OLDEST_XMIN)
+    wal = _query(own, _WAL_ON_DISK)
     return {
         "tables": None if tables is None else [_table(row) for row in tables],
         "oldest_xmin_transactions": None if xmin is None else (xmin[0][0] or 0),
@@ -33,7 +33,7 @@ def upkeep_figures(own: "psycopg.Connection[Any]") -> dict[str, Any]:
     }
 
 
-def _asked(
+def _query(
     own: "psycopg.Connection[Any]", query: str, given: list[Any] | None = None
 ) -> list[Any] | None:
     try:

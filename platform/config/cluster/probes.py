@@ -53,9 +53,9 @@ def database_figures(params: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         psycopg.Error: If the server does not answer.
     """
-    wanted = {name: value for name, value in params.items() if name != "pool"}
-    wanted |= {"connect_timeout": _CONNECT_SECONDS, "autocommit": True}
-    with psycopg.connect(**wanted) as own:
+    parameters = {name: value for name, value in params.items() if name != "pool"}
+    parameters |= {"connect_timeout": _CONNECT_SECONDS, "autocommit": True}
+    with psycopg.connect(**parameters) as own:
         own.execute(f"SET statement_timeout = {int(ANSWER_SECONDS * 1000)}")
         (row,) = own.execute(_SESSIONS).fetchall()
         return {

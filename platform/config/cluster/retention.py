@@ -104,7 +104,9 @@ def _limit(setting: str, unit: Any, *, value: int | None = None) -> RetentionLim
     return RetentionLimit(setting=setting, value=known, unit=unit)
 
 
-def _kept(what: KeptWord, limits: list[RetentionLimit], found: dict[str, Any]) -> RetentionRow:
+def _retention_row(
+    what: KeptWord, limits: list[RetentionLimit], found: dict[str, Any]
+) -> RetentionRow:
     return RetentionRow(
         what=what,
         limits=limits,
@@ -124,21 +126,21 @@ def _payloads() -> RetentionRow:
         _limit("ROLLDECK_RETENTION_BYTES", "bytes"),
         _limit("ROLLDECK_RETENTION_ITEMS", "items"),
     ]
-    return _kept("payloads", limits, found)
+    return _retention_row("payloads", limits, found)
 
 
 def _weights() -> RetentionRow:
     found = PolicyVersion.objects.exclude(file="").aggregate(
         size=Sum("size_bytes"), count=Count("id"), oldest=Min("published_at")
     )
-    return _kept("weights", [_limit("", "per_run", value=KEPT_FILES)], found)
+    return _retention_row("weights", [_limit("", "per_run", value=KEPT_FILES)], found)
 
 
 def _recordings() -> RetentionRow:
     found = Recording.objects.exclude(file="").aggregate(
         size=Sum("size_bytes"), count=Count("id"), oldest=Min("finished_at")
     )
-    return _kept("recordings", [_limit("ROLLDECK_RECORDINGS_PER_RUN", "per_run")], found)
+    return _retention_row("recordings", [_limit("ROLLDECK_RECORDINGS_PER_RUN", "per_run")], found)
 
 
 def _captures() -> RetentionRow:
@@ -147,7 +149,7 @@ def _captures() -> RetentionRow:
         count=Count("id", filter=Q(size_bytes__gt=0)),
         oldest=Min("created_at"),
     )
-    return _kept("captures", [_limit("ROLLDECK_CAPTURE_SECONDS", "seconds")], found)
+    return _retention_row("captures", [_limit("ROLLDECK_CAPTURE_SECONDS", "seconds")], found)
 
 
 def _archives() -> RetentionRow:

@@ -158,12 +158,12 @@ def _seen(sight: Sight[Any], *, is_admin: bool) -> dict[str, Any]:
     return {
         "state": sight.state,
         "confirmed_at": sight.confirmed_at,
-        "problem": _told(sight.problem, sight.state, is_admin=is_admin),
+        "problem": _problem_text(sight.problem, sight.state, is_admin=is_admin),
         "took_ms": sight.took_ms,
     }
 
 
-def _told(problem: str, state: PartState, *, is_admin: bool) -> str:
+def _problem_text(problem: str, state: PartState, *, is_admin: bool) -> str:
     """Return a problem for this reader: raw library errors may contain addresses."""
     return problem if is_admin or state != "down" else "no answer"
 
@@ -185,12 +185,12 @@ def _own(part: ProcessHeartbeat) -> dict[str, Any]:
 
 
 def _worker(part: ProcessHeartbeat, sight: Sight[dict[str, list[ActiveJob]]]) -> WorkerRow:
-    told = sight.found if sight.state == "up" else None
+    report = sight.found if sight.state == "up" else None
     return WorkerRow(
         **_own(part),
         queues=part.details.get("queues", []),
         concurrency=part.details.get("concurrency"),
-        active=(told or {}).get(part.name),
+        active=(report or {}).get(part.name),
     )
 
 
@@ -208,7 +208,7 @@ def _ray(parts: Iterable[ProcessHeartbeat], *, is_admin: bool) -> RayPart:
     return RayPart(
         state=state,
         confirmed_at=seen.confirmed_at if seen.details else None,
-        problem=_told(seen.problem, state, is_admin=is_admin),
+        problem=_problem_text(seen.problem, state, is_admin=is_admin),
         took_ms=None,
         address=address if is_admin else None,
         nodes=msgspec.convert(seen.details.get("nodes", []), list[RayNode]),

@@ -37,7 +37,7 @@ class StatusProbe(Generic[T]):
 
     def __init__(
         self,
-        look: Callable[..., T],
+        read: Callable[..., T],
         *,
         clock: Callable[[], datetime],
         fresh_seconds: float = 2.0,
@@ -46,34 +46,36 @@ class StatusProbe(Generic[T]):
         """Configure the probe without starting it.
 
         Args:
-            look: Returns the part's answer, or raises if there is none. Receives the arguments of
+            read: Returns the part's answer, or raises if there is none. Receives the arguments of
                 :meth:`begin`.
             clock: Returns the time recorded for a successful probe.
             fresh_seconds: Minimum time between the end of a probe and the start of the next.
             believed_seconds: Time for which the last status stays valid during a slower probe.
         """
-        self._look = look
+        self._read = read
         self._clock = clock
         self._fresh_seconds = fresh_seconds
         self._believed_seconds = believed_seconds
         self._lock = threading.Lock()
         self._done = threading.Event()
-        self._is_looking = False
+        self._is_reading = False
         self._began = 0.0
         self._ended: float | None = None
         self._last: Sight[T] = Sight(state="unknown", problem="not looked at yet")
 
-    def begin(self, *told: Any) -> None:
+    def begin(self, *signal_arguments: Any) -> None:
         """Start a probe, unless one is running or has just ended."""
         with self._lock:
             fresh = self._ended is not None and (
                 time.monotonic() - self._ended < self._fresh_seconds
             )
-            if self._is_looking or fresh:
+            if self._is_reading or fresh:
                 return
-            self._is_looking, self._began = True, time.monotonic()
+            self._is_reading, self._began = True, time.monotonic()
             self._done.clear()
-        threading.Thread(target=self._go, args=told, name="rolldeck-lookout", daemon=True).start()
+        threading.Thread(
+            target=self._go, args=signal_arguments, name="rolldeck-lookout", daemon=True
+        ).start()
 
     def sight(self, *, by: float) -> Sight[T]:
         """Return the last status; `unknown` if it is old and the probe has not ended.
@@ -83,7 +85,7 @@ class StatusProbe(Generic[T]):
         """
         self._done.wait(max(0.0, by - time.monotonic()))
         with self._lock:
-            if not self._is_looking:
+            if not self._is_reading:
                 return self._last
             now = time.monotonic()
             if self._ended is not None and now - self._ended < self._believed_seconds:
@@ -91,9 +93,9 @@ class StatusProbe(Generic[T]):
             waited = now - self._began
             return replace(self._last, state="unknown", problem=f"no answer for {waited:.1f} s")
 
-    def _go(self, *told: Any) -> None:
+    def _go(self, *signal_arguments: Any) -> None:
         try:
-            found = self._look(*told)
+            found = self._read(*signal_arguments)
         except Exception as error:
             logger.debug("a part of the deployment does not answer", exc_info=True)
             seen = replace(self._last, state="down", problem=_first_line(error))
@@ -107,7 +109,7 @@ class StatusProbe(Generic[T]):
         with self._lock:
             self._last = seen
             self._ended = time.monotonic()
-            self._is_looking = False
+            self._is_reading = False
         self._done.set()
 
 

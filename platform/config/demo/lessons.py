@@ -10,8 +10,8 @@ from rollouts.curriculum.schemas import LessonChangeRow, LessonRow
 from web.rules.amounts import percent
 from web.rules.pages import PageRequest
 
-WANTED_LESSONS: Final = 3
-WANTED_SUCCESS: Final = 0.9
+TARGET_LESSONS: Final = 3
+TARGET_SUCCESS: Final = 0.9
 NEWEST: Final[PageRequest[int]] = PageRequest(limit=500)
 _MOVES: Final[Mapping[tuple[str, str], str]] = {
     ("locked", "active"): "unlocks",
@@ -52,31 +52,31 @@ class LessonsProgress:
         return next((_evaluated(one) for one in self.lessons if one.name in names), None)
 
     @property
-    def wanted(self) -> int:
+    def target(self) -> int:
         """Number of lessons that have to graduate."""
-        return min(WANTED_LESSONS, len(self.lessons))
+        return min(TARGET_LESSONS, len(self.lessons))
 
     @property
     def has_reached_target(self) -> bool:
         """Whether enough lessons have graduated and the first is still mastered."""
         success = self.first_success
-        is_known = success is not None and success >= WANTED_SUCCESS
-        return is_known and len(self.ever_graduated) >= self.wanted
+        is_known = success is not None and success >= TARGET_SUCCESS
+        return is_known and len(self.ever_graduated) >= self.target
 
     @property
     def share(self) -> float:
-        """Graduated share of the wanted lessons, in [0, 1]."""
-        return min(1.0, len(self.ever_graduated) / max(1, self.wanted))
+        """Graduated share of the target number of lessons, in [0, 1]."""
+        return min(1.0, len(self.ever_graduated) / max(1, self.target))
 
     @property
     def summary(self) -> str:
         """The progress in one phrase."""
         graduated = self.ever_graduated
-        said = f"{len(graduated)} of {len(self.lessons)} lessons have graduated, "
-        said += f"{self.wanted} wanted"
+        text = f"{len(graduated)} of {len(self.lessons)} lessons have graduated, "
+        text += f"{self.target} required"
         if not graduated:
-            return said
-        return f"{said}, {graduated[0]} evaluated at {_percent(self.first_success)}"
+            return text
+        return f"{text}, {graduated[0]} evaluated at {_percent(self.first_success)}"
 
     @property
     def rows(self) -> dict[str, str]:
@@ -88,7 +88,7 @@ class LessonsProgress:
         }
 
     @property
-    def news(self) -> tuple[str, ...]:
+    def changes_since_last(self) -> tuple[str, ...]:
         """Each status change of a lesson with its reason."""
         moves = ((_MOVES.get((one.source, one.target), one.target), one) for one in self.changes)
         return tuple(

@@ -73,7 +73,7 @@ class Progress(Protocol):
         ...
 
     @property
-    def news(self) -> Sequence[str]:
+    def changes_since_last(self) -> Sequence[str]:
         """All events since the start, oldest first; the list only grows."""
         ...
 

@@ -60,7 +60,7 @@ class ReturnsProgress:
         }
 
     @property
-    def news(self) -> tuple[str, ...]:
+    def changes_since_last(self) -> tuple[str, ...]:
         """The first episode and the reached target."""
         if not self.has_begun:
             return ()

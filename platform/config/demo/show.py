@@ -81,7 +81,7 @@ class Demo:
             base_folder=settings.BASE_DIR, var=settings.ROLLDECK_VAR
         )
         scenario = self._prepare()
-        self._view.say(f"Run {scenario.run_name} is launched; starting its trainer")
+        self._view.print_line(f"Run {scenario.run_name} is launched; starting its trainer")
         return server, scenario
 
     def _prepare(self) -> Scenario:
@@ -94,7 +94,7 @@ class Demo:
         report = _Report(self._view, limit_seconds=self._limit_seconds)
         url = settings.ROLLDECK_PUBLIC_URL + scenario.login_path
         with self._view as view:
-            view.say(f"Further login links: {manage_command('login_link', USER_NAME)}")
+            view.print_line(f"Further login links: {manage_command('login_link', USER_NAME)}")
             while True:
                 if server.exit_code is not None:
                     raise StartFailed(f"the server has ended:\n{server.last_lines()}")
@@ -111,7 +111,7 @@ class Demo:
                             url=url,
                         )
                     )
-                    report.look(progress, elapsed)
+                    report.check(progress, elapsed)
                 if self._exits and report.missing is not None:
                     return report.missing
                 time.sleep(LOOK_EVERY_SECONDS)
@@ -124,7 +124,7 @@ class Demo:
             ended = server.exit_code is not None
             lines = server.logged().splitlines()
             for line in lines[shown:]:
-                self._view.say(line)
+                self._view.print_line(line)
                 if line.startswith(READY_WORDS):
                     return
             shown = len(lines)
@@ -148,7 +148,7 @@ class Demo:
         # A second Ctrl-C must not leave some processes running.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        self._view.say("Stopping …")
+        self._view.print_line("Stopping …")
         for child in reversed(self._children):
             child.stop()
 
@@ -215,17 +215,17 @@ class _Report:
         self.missing: str | None = None
         """Empty once the target is reached; the missing part once the time limit has passed."""
 
-    def look(self, progress: Progress, elapsed_seconds: float) -> None:
+    def check(self, progress: Progress, elapsed_seconds: float) -> None:
         """Write the new events."""
         after = f"{elapsed_seconds:.1f} seconds after the command"
-        for line in progress.news[self._said :]:
-            self._view.say(f"{line}, {after}")
-        self._said = max(self._said, len(progress.news))
+        for line in progress.changes_since_last[self._said :]:
+            self._view.print_line(f"{line}, {after}")
+        self._said = max(self._said, len(progress.changes_since_last))
         if self.missing is not None:
             return
         if progress.has_reached_target:
             self.missing = ""
-            self._view.say(f"Learnt {after}: {progress.summary}")
+            self._view.print_line(f"Learnt {after}: {progress.summary}")
         elif elapsed_seconds > self._limit_seconds:
             self.missing = f"{progress.summary} after {self._limit_seconds:g} seconds"
-            self._view.say(f"Target missed: {self.missing}")
+            self._view.print_line(f"Target missed: {self.missing}")

@@ -48,7 +48,7 @@ class View(Protocol):
         """Show the current frame."""
         ...
 
-    def say(self, line: str) -> None:
+    def print_line(self, line: str) -> None:
         """Write a permanent line."""
         ...
 
@@ -74,11 +74,11 @@ class PlainView:
             return
         if not self._said_url:
             self._said_url = True
-            self.say(link_line(frame))
+            self.print_line(link_line(frame))
         self._next_at = frame.elapsed_seconds + LINE_EVERY_SECONDS
-        self.say(line_of(frame))
+        self.print_line(line_of(frame))
 
-    def say(self, line: str) -> None:
+    def print_line(self, line: str) -> None:
         """Print a line."""
         self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
@@ -103,10 +103,10 @@ class LiveView:
         """Replace the table; the link is printed above it, so that no border breaks it."""
         if not self._said_url:
             self._said_url = True
-            self.say(link_line(frame))
+            self.print_line(link_line(frame))
         self._live.update(panel_of(frame))
 
-    def say(self, line: str) -> None:
+    def print_line(self, line: str) -> None:
         """Print a line above the table."""
         self._live.console.print(line, highlight=False, markup=False, soft_wrap=True)
 

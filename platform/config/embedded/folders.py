@@ -73,8 +73,8 @@ class Folders:
 
 def socket_folder() -> Path:
     """Return a new private folder with a path short enough for sockets."""
-    wanted = Path(tempfile.gettempdir())
-    base = wanted if len(os.fsencode(wanted)) <= MAX_SOCKET_FOLDER_BYTES - 20 else Path("/tmp")  # noqa: S108
+    folder = Path(tempfile.gettempdir())
+    base = folder if len(os.fsencode(folder)) <= MAX_SOCKET_FOLDER_BYTES - 20 else Path("/tmp")  # noqa: S108
     return Path(tempfile.mkdtemp(prefix="rolldeck-", dir=base))
 
 

@@ -43,7 +43,7 @@ class Services:
             redis_url=env.text("REDIS_URL"),
             ray_address=env.text("RAY_ADDRESS"),
             ray_token=env.text("RAY_AUTH_TOKEN"),
-            secret_key=env.text("ROLLDECK_SECRET_KEY") or _kept_secret(secret_key_file),
+            secret_key=env.text("ROLLDECK_SECRET_KEY") or _stored_secret(secret_key_file),
         )
 
     @classmethod
@@ -124,7 +124,7 @@ def manage_command(*words: str) -> str:
     return f"ROLLDECK_VAR={shlex.quote(str(settings.ROLLDECK_VAR))} {command}"
 
 
-def _kept_secret(path: Path) -> str:
+def _stored_secret(path: Path) -> str:
     """Return the deployment's secret key; created at the first start."""
     if not path.is_file():
         write_private(path, secrets.token_urlsafe(48))

@@ -30,13 +30,13 @@ class Supervisor:
     """A deployment that runs in the foreground.
 
     Args:
-        say: Writes one line to the console.
+        print_line: Writes one line to the console.
     """
 
-    def __init__(self, *, say: Say) -> None:
-        self._say = say
+    def __init__(self, *, print_line: Say) -> None:
+        self._print = print_line
         self._folders = Folders(settings.ROLLDECK_VAR)
-        self._watch = Watch(log_folder=self._folders.log, say=say)
+        self._watch = Watch(log_folder=self._folders.log, print_line=print_line)
 
     def run(self) -> None:
         """Run until SIGTERM or Ctrl-C.
@@ -52,9 +52,9 @@ class Supervisor:
             with _listener() as listener:
                 self._start(listener, sockets)
                 self._watch.run()
-            self._say("Stopping …")
+            self._print("Stopping …")
         except StopRequested:
-            self._say("Stopping …")
+            self._print("Stopping …")
         finally:
             self._watch.stop(order=STOP_ORDER)
             self._folders.services.unlink(missing_ok=True)
@@ -64,7 +64,7 @@ class Supervisor:
     def _start(self, listener: socket.socket, sockets: Path) -> None:
         given = Services.from_environment(secret_key_file=self._folders.var / "secret_key")
         _refuse_dangers(given)
-        self._say(f"Data folder: {self._folders.var}")
+        self._print(f"Data folder: {self._folders.var}")
         services = self._start_servers(given, sockets)
         services.adopt()
         services.write(self._folders.services)
@@ -145,10 +145,10 @@ class Supervisor:
 
     def _greet(self, services: Services) -> None:
         if not services.ray_address:
-            self._say("  Ray is not installed: fleets cannot be launched. Outside runs work.")
-        self._say(f"Ready on {settings.ROLLDECK_PUBLIC_URL}  (logs: {self._folders.log})")
+            self._print("  Ray is not installed: fleets cannot be launched. Outside runs work.")
+        self._print(f"Ready on {settings.ROLLDECK_PUBLIC_URL}  (logs: {self._folders.log})")
         if not _has_users():
-            self._say(
+            self._print(
                 "No account exists yet. Create one in another terminal:\n"
                 f"  {manage_command('createsuperuser')}"
             )

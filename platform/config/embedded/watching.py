@@ -69,9 +69,9 @@ def delay_seconds(failures: int) -> float:
 class Watch:
     """Supervisor of a set of parts. All methods must be called on the main thread."""
 
-    def __init__(self, *, log_folder: Path, say: Say) -> None:
+    def __init__(self, *, log_folder: Path, print_line: Say) -> None:
         self._log_folder = log_folder
-        self._say = say
+        self._print = print_line
         self._watched: list[Watched] = []
         self._stop_asked = threading.Event()
         self._adopts_orphans = False
@@ -143,7 +143,7 @@ class Watch:
     def report_ready(self, name: str, more: str = "") -> None:
         """Report that a part is ready, with the seconds since the start."""
         seconds = time.monotonic() - self._began_at
-        self._say(f"  {name:<10} ready after {seconds:4.1f} s{'  ' + more if more else ''}")
+        self._print(f"  {name:<10} ready after {seconds:4.1f} s{'  ' + more if more else ''}")
 
     def _became_ready(self, watched: Watched) -> bool:
         child, part = watched.child, watched.part
@@ -184,7 +184,7 @@ class Watch:
         delay = delay_seconds(watched.failures)
         watched.again_at = now + delay
         when = f"in {delay:g} s" if delay else "now"
-        self._say(
+        self._print(
             f"  {watched.part.name} ended (exit code {exit_code}); restarting {when}; "
             f"log: {watched.child.log_path}"
         )
@@ -198,7 +198,7 @@ class Watch:
         except StartFailed as error:
             watched.failures += 1
             watched.again_at = time.monotonic() + delay_seconds(watched.failures)
-            self._say(f"  {watched.part.name}: {error}")
+            self._print(f"  {watched.part.name}: {error}")
 
     def _kill_orphans(self) -> None:
         """Kill orphans of the children; each may leave orphans in turn."""

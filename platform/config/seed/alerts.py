@@ -35,7 +35,7 @@ def _corrupt(name: str, message: str, *, at: datetime) -> int:
 def _rule(*, now: datetime) -> None:
     """Create a rule that does not fire, and a silence of its run for a week."""
     name = f"{PREFIX}cartpole-live"
-    wanted = SetAlertRule(
+    body = SetAlertRule(
         name="Value loss is not a number",
         metric="value_loss",
         comparator="not_finite",
@@ -44,7 +44,7 @@ def _rule(*, now: datetime) -> None:
         run=name,
         reason="it diverged twice last month",
     )
-    rule = alert_rules.make_rule(wanted=wanted, actor=ACTOR, now=now)
+    rule = alert_rules.make_rule(body=body, actor=ACTOR, now=now)
     silence = NewSilence(
         kind="rule",
         rule=rule.pk,
@@ -52,4 +52,4 @@ def _rule(*, now: datetime) -> None:
         until=now + timedelta(days=7),
         reason="the new optimiser is being tried out",
     )
-    silences.silence(wanted=silence, actor=ACTOR, now=now)
+    silences.silence(body=silence, actor=ACTOR, now=now)

@@ -122,29 +122,29 @@ class FakeFleet:
 
     def answer_operator_requests(self, *, at: datetime) -> None:
         """Answer the pending requests for logs and recordings."""
-        wanted = control_of(self.run.pk)
-        for asked in wanted.log_requests:
+        control = control_of(self.run.pk)
+        for request in control.log_requests:
             lines = LogLines(
-                lines=self._log(asked.worker or 0), node=NODES[0], path="/var/log/w.log"
+                lines=self._log(request.worker or 0), node=NODES[0], path="/var/log/w.log"
             )
-            answer_log(run_id=self.run.pk, request=asked.id, answer=lines, now=at)  # type: ignore[arg-type]
-        for order in wanted.recordings:
-            self._film(order.id, order.worker or 0, order.slot or 0, at=at)
+            answer_log(run_id=self.run.pk, request=request.id, answer=lines, now=at)  # type: ignore[arg-type]
+        for order in control.recordings:
+            self._record(order.id, order.worker or 0, order.slot or 0, at=at)
 
     def add_operator_requests(self, *, at: datetime, actor: str) -> None:
         """Request and answer some logs and recordings; one recording fails."""
         for worker in range(self.workers):
             request_log(run_id=self.run.pk, worker=worker, slot=None, lines=200, now=at)
         for slot in (0, 3, 5):
-            wanted = RecordingRequest(worker=0, slot=slot)
-            request_recordings(run_id=self.run.pk, wanted=wanted, actor=actor, now=at)
+            body = RecordingRequest(worker=0, slot=slot)
+            request_recordings(run_id=self.run.pk, body=body, actor=actor, now=at)
         self.answer_operator_requests(at=at)
 
-    def _film(self, recording: str, worker: int, slot: int, *, at: datetime) -> None:
-        told: dict[str, Any] = {"worker": worker, "slot": slot}
+    def _record(self, recording: str, worker: int, slot: int, *, at: datetime) -> None:
+        fields: dict[str, Any] = {"worker": worker, "slot": slot}
         if slot == 5:
             reason = "the environment ended before its first frame: pole angle is nan"
-            update = RecordingUpdate(state="failed", reason=reason, **told)
+            update = RecordingUpdate(state="failed", reason=reason, **fields)
         else:
             frames = [_frame(tilt) for tilt in np.cumsum(self.random.normal(0, 0.6, 40))]
             update = RecordingUpdate(
@@ -153,11 +153,11 @@ class FakeFleet:
                 length=len(frames),
                 outcome="terminated",
                 policy_step=12,
-                filmed=RecordedEpisode(
+                media=RecordedEpisode(
                     media_type="text/plain", frames=len(frames), frames_per_second=20.0
                 ),
                 content="\f".join(frames).encode(),
-                **told,
+                **fields,
             )
         update_recording(
             run_id=self.run.pk,
@@ -167,8 +167,8 @@ class FakeFleet:
         )
 
     def _log(self, worker: int) -> list[str]:
-        told = {"worker": worker, "node": NODES[worker % 4], "environment": self.environment}
-        return [line.format(pid=41_000 + worker, **told) for line in LOG]
+        fields = {"worker": worker, "node": NODES[worker % 4], "environment": self.environment}
+        return [line.format(pid=41_000 + worker, **fields) for line in LOG]
 
     def _worker(self, index: int, policy_step: int, state: str) -> WorkerReport:
         lags = index == self.workers - 1 and policy_step > 0

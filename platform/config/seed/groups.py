@@ -61,8 +61,8 @@ def _tokens(messages: Messages) -> list[tuple[int, bool]]:
     """Return each token of a conversation with whether the policy wrote it."""
     found: list[tuple[int, bool]] = []
     for message in messages:
-        said = message["content"]
-        text = said if isinstance(said, str) else msgspec.json.encode(said).decode()
+        content = message["content"]
+        text = content if isinstance(content, str) else msgspec.json.encode(content).decode()
         found += [(byte, message["role"] == OWN) for byte in text.encode()]
     return found[:LONGEST_TOKENS]
 

@@ -60,7 +60,7 @@ def write(story: Story) -> Run:
         ]
         fleet.report(at=at, policy_step=version * 5, returns=found, seconds=60)
         _evaluate(run, version * 5, done=done, now=at)
-        _look(run, version * 5, done=done, now=at)
+        _evaluate_metrics(run, version * 5, done=done, now=at)
         _roll_out(run, story, version * 5, done=done, now=at)
         lease = lease_batch(run_id=run.pk, identity=TRAINER)
         if lease is not None:
@@ -103,9 +103,9 @@ def _skill(lesson: str, done: float) -> float:
 
 def _evaluate(run: Run, step: int, *, done: float, now: datetime) -> None:
     """Complete every due evaluation."""
-    wanted = TaskRequest(worker=WORKER, epoch=1, policy_step=step)
+    request = TaskRequest(worker=WORKER, epoch=1, policy_step=step)
     while True:
-        task = next_lesson_task(run_id=run.pk, request=wanted, now=now)
+        task = next_lesson_task(run_id=run.pk, request=request, now=now)
         if task.kind != "evaluate":
             return
         skill = _skill(task.lesson, done)
@@ -126,7 +126,7 @@ def _evaluate(run: Run, step: int, *, done: float, now: datetime) -> None:
         count_outcome(run_id=run.pk, lesson=task.lesson, outcome=outcome, now=now)
 
 
-def _look(run: Run, step: int, *, done: float, now: datetime) -> None:
+def _evaluate_metrics(run: Run, step: int, *, done: float, now: datetime) -> None:
     """Record a micro-evaluation of each open lesson."""
     for name in (*LESSONS, SUMS):
         skill = _skill(name, done)
@@ -140,8 +140,8 @@ def _look(run: Run, step: int, *, done: float, now: datetime) -> None:
 
 def _steer(run: Run, *, now: datetime) -> None:
     """Lower the weight of the sums on behalf of a person."""
-    wanted = LessonSteering(weight_factor=0.5, reason="sums drown the reversals")
-    steer_lesson(run_id=run.pk, lesson=SUMS, wanted=wanted, actor=ACTOR, now=now)
+    body = LessonSteering(weight_factor=0.5, reason="sums drown the reversals")
+    steer_lesson(run_id=run.pk, lesson=SUMS, body=body, actor=ACTOR, now=now)
 
 
 def _roll_out(run: Run, story: Story, step: int, *, done: float, now: datetime) -> None:

@@ -71,14 +71,14 @@ def _runs_without_fleet(scale: Scale, now: datetime) -> Iterator[Run]:
     for number in range(scale.finished_runs):
         yield _finished(scale, now, number)
     with transaction.atomic():
-        told = story("cartpole-failed", scale=scale, now=now, minutes_ago=400, minutes=14)
-        run = fleet_runs.create(told, FleetPlan(best=60, learning_speed=1.0))
-        fleet_runs.train(run, told, FleetPlan(best=60, learning_speed=1.0))
-        fleet_runs.fail(run, told)
+        run_story = story("cartpole-failed", scale=scale, now=now, minutes_ago=400, minutes=14)
+        run = fleet_runs.create(run_story, FleetPlan(best=60, learning_speed=1.0))
+        fleet_runs.train(run, run_story, FleetPlan(best=60, learning_speed=1.0))
+        fleet_runs.fail(run, run_story)
     yield run
     with transaction.atomic():
-        told = story("reverse-lessons", scale=scale, now=now, minutes_ago=320, minutes=120)
-        run = language_run.write(told)
+        run_story = story("reverse-lessons", scale=scale, now=now, minutes_ago=320, minutes=120)
+        run = language_run.write(run_story)
     yield run
     with transaction.atomic():
         run = outside_runs.write_mixed(story("atropos-mix", scale=scale, now=now, minutes_ago=95))
@@ -88,14 +88,14 @@ def _runs_without_fleet(scale: Scale, now: datetime) -> Iterator[Run]:
             story("hostile-text", scale=scale, now=now, minutes_ago=50)
         )
     yield run
-    told = story("cartpole-draft", scale=scale, now=now, minutes_ago=20)
-    yield fleet_runs.create(told, FleetPlan(seed=9))
+    run_story = story("cartpole-draft", scale=scale, now=now, minutes_ago=20)
+    yield fleet_runs.create(run_story, FleetPlan(seed=9))
 
 
 @transaction.atomic
 def _finished(scale: Scale, now: datetime, number: int) -> Run:
     """Write one run of a sweep; the runs differ in seed and number of workers."""
-    told = story(
+    run_story = story(
         f"cartpole-sweep-{number}",
         scale=scale.halved,
         now=now,
@@ -105,10 +105,10 @@ def _finished(scale: Scale, now: datetime, number: int) -> Run:
     plan = FleetPlan(
         best=480 - 70 * number, workers=(2, 4)[number % 2], seed=number, learning_speed=6 - number
     )
-    run = fleet_runs.create(told, plan, tags=("ppo", "sweep"))
-    fleet_runs.train(run, told, plan)
+    run = fleet_runs.create(run_story, plan, tags=("ppo", "sweep"))
+    fleet_runs.train(run, run_story, plan)
     run.refresh_from_db()
-    fleet_runs.complete(run, told)
+    fleet_runs.complete(run, run_story)
     return run
 
 
@@ -121,13 +121,13 @@ def _live(scale: Scale, clock: Clock) -> list[FakeFleet]:
         story("cartpole-live", scale=scale, now=now, minutes_ago=110),
     ]
     fleets = [
-        fleet_runs.train(fleet_runs.create(told, plan), told, plan)
-        for told, plan in zip(stories, plans, strict=True)
+        fleet_runs.train(fleet_runs.create(one, plan), one, plan)
+        for one, plan in zip(stories, plans, strict=True)
     ]
     fleet_runs.pause(fleets[0].run, stories[0])
     fleets[1].add_operator_requests(at=clock(), actor=ACTOR)
     for fleet in fleets:
-        _speak(fleet, now=clock())
+        _report(fleet, now=clock())
     return fleets
 
 
@@ -158,7 +158,7 @@ def keep_alive(fleets: Iterable[FakeFleet], *, clock: Clock) -> None:
     connected = _connected_environments()
     while spoken_for:
         now = clock()
-        spoken_for = [fleet for fleet in spoken_for if _speak(fleet, now=now)]
+        spoken_for = [fleet for fleet in spoken_for if _report(fleet, now=now)]
         for run_id, env_ids in connected.items():
             renew_environments_seen(run_id=run_id, env_ids=env_ids, now=now)
         time.sleep(REPORT_SECONDS)
@@ -175,7 +175,7 @@ def _connected_environments() -> dict[int, list[int]]:
     return found
 
 
-def _speak(fleet: FakeFleet, *, now: datetime) -> bool:
+def _report(fleet: FakeFleet, *, now: datetime) -> bool:
     """Report once; return False if another manager has taken over."""
     fleet.run.refresh_from_db()
     state = "paused" if fleet.run.status == "paused" else "running"

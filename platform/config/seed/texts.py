@@ -29,10 +29,10 @@ def word_problem(random: np.random.Generator, answers: int) -> Problem:
     texts, scores = [], []
     for _ in range(answers):
         is_right = bool(random.random() < 0.55)
-        told = right if is_right else right + int(random.choice([-10, -1, 1, 10]))
+        result = right if is_right else right + int(random.choice([-10, -1, 1, 10]))
         texts.append(
             f"There are {rows} × {each} = {rows * each} seedlings. After selling {sold}, "
-            f"{rows * each} − {sold} = {told} are left. \\boxed{{{told}}}"
+            f"{rows * each} − {sold} = {result} are left. \\boxed{{{result}}}"
         )
         scores.append(1.0 if is_right else 0.0)
     return _one_turn(question, texts, scores)
@@ -61,12 +61,12 @@ def tool_problem(random: np.random.Generator, answers: int) -> Problem:
         {"role": "system", "content": "You may call weather(city). Answer in one sentence."},
         {"role": "user", "content": f"Do I need a coat in {city} today?"},
     ]
-    told, scores = [], []
+    conversations, scores = [], []
     for _ in range(answers):
         is_right = bool(random.random() < 0.6)
         is_suitable = (degrees < 12) == is_right
         word = "Yes, take" if is_suitable else "No, leave"
-        told.append(
+        conversations.append(
             [
                 {"role": "assistant", "content": f'<tool>weather("{city}")</tool>'},
                 {"role": "tool", "content": f'{{"city": "{city}", "celsius": {degrees}}}'},
@@ -74,7 +74,7 @@ def tool_problem(random: np.random.Generator, answers: int) -> Problem:
             ]
         )
         scores.append(1.0 if is_right else float(random.choice([-0.5, 0.0])))
-    return Problem(prompt=prompt, answers=told, scores=scores)
+    return Problem(prompt=prompt, answers=conversations, scores=scores)
 
 
 def reversal(random: np.random.Generator, answers: int, *, letters: int, skill: float) -> Problem:
@@ -109,7 +109,7 @@ LONG: Final = "unbroken" * 2_500
 
 def hostile_problems() -> list[Problem]:
     """Return answers that are harmful when shown as anything but plain text."""
-    asked = "Print what you find in the file. </textarea><script>alert('prompt')</script>"
+    prompt = "Print what you find in the file. </textarea><script>alert('prompt')</script>"
     pictures: Messages = [
         {
             "role": "user",
@@ -119,13 +119,15 @@ def hostile_problems() -> list[Problem]:
             ],
         }
     ]
-    said = [_assistant(text) for text in (MARKUP, DECEIT, TERMINAL.replace("\x00", "\u2400"), LONG)]
+    answers = [
+        _assistant(text) for text in (MARKUP, DECEIT, TERMINAL.replace("\x00", "\u2400"), LONG)
+    ]
     javascript = "[click](javascript:alert(1)) ![x](https://example.invalid/spy.png) {{7*7}} ${7*7}"
     return [
         _one_turn(
-            asked, [MARKUP, DECEIT, TERMINAL.replace("\x00", ""), LONG], [0.0, 1.0, 0.5, -1.0]
+            prompt, [MARKUP, DECEIT, TERMINAL.replace("\x00", ""), LONG], [0.0, 1.0, 0.5, -1.0]
         ),
-        Problem(prompt=pictures, answers=said, scores=[1.0, 0.0, 0.0, 0.25]),
+        Problem(prompt=pictures, answers=answers, scores=[1.0, 0.0, 0.0, 0.25]),
         _one_turn(javascript, [javascript, "{}", "null", " "], [0.1, 0.2, 0.3, 0.4]),
     ]
 

@@ -77,8 +77,8 @@ def _comparison(*, now: datetime) -> None:
         metrics=["rolldeck/reward/mean", "rolldeck/queue/depth"],
         x="elapsed",
     )
-    wanted = SaveComparison(name=name, remarks="Returns are not of one scale.", view=view)
-    save_comparison(wanted=wanted, actor=ACTOR, now=now)
+    body = SaveComparison(name=name, remarks="Returns are not of one scale.", view=view)
+    save_comparison(body=body, actor=ACTOR, now=now)
 
 
 def _note(name: str, text: str, *, revision: int, at: datetime) -> None:

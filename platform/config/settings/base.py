@@ -46,8 +46,8 @@ RAY_NAMESPACE = env.text("ROLLDECK_RAY_NAMESPACE", "rolldeck")
 INSECURE_SECRET_KEY = "insecure-only-for-loopback"
 SECRET_KEY = env.text("ROLLDECK_SECRET_KEY", _embedded.get("SECRET_KEY", INSECURE_SECRET_KEY))
 DEBUG = env.flag("ROLLDECK_DEBUG")
-ALLOWED_HOSTS = env.words("ROLLDECK_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
-CSRF_TRUSTED_ORIGINS = env.words("ROLLDECK_TRUSTED_ORIGINS")
+ALLOWED_HOSTS = env.word_list("ROLLDECK_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
+CSRF_TRUSTED_ORIGINS = env.word_list("ROLLDECK_TRUSTED_ORIGINS")
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = env.flag("ROLLDECK_HTTPS")
@@ -108,12 +108,12 @@ TEMPLATES: list[dict[str, Any]] = [
 ]
 
 # --- Environments: additions to the built-in ones ---
-ROLLDECK_ENVIRONMENTS = env.words("ROLLDECK_ENVIRONMENTS")
+ROLLDECK_ENVIRONMENTS = env.word_list("ROLLDECK_ENVIRONMENTS")
 # Variables that environment processes inherit in addition to the allow-list.
-ROLLDECK_ENVIRONMENT_VARIABLES = env.words("ROLLDECK_ENVIRONMENT_VARIABLES")
+ROLLDECK_ENVIRONMENT_VARIABLES = env.word_list("ROLLDECK_ENVIRONMENT_VARIABLES")
 ROLLDECK_INFERENCE_SERVERS = inference_servers(env.text("ROLLDECK_INFERENCE_SERVERS"))
 # --- Curricula: additions to the built-in strategies ---
-ROLLDECK_STRATEGIES = env.words("ROLLDECK_STRATEGIES")
+ROLLDECK_STRATEGIES = env.word_list("ROLLDECK_STRATEGIES")
 
 # --- Data ---
 DATABASES = {"default": database(DATABASE_URL)}
@@ -154,7 +154,7 @@ ROLLDECK_SLOW_CALL_MS = env.integer("ROLLDECK_SLOW_CALL_MS", 1000, at_least=0)
 COUNT_REFUSED_PUSHES = True
 
 # --- Alerts: recipients and thresholds ---
-ROLLDECK_ALERT_WEBHOOKS = webhooks(env.words("ROLLDECK_ALERT_WEBHOOKS"))
+ROLLDECK_ALERT_WEBHOOKS = webhooks(env.word_list("ROLLDECK_ALERT_WEBHOOKS"))
 ROLLDECK_ALERT_WEBHOOK_SECRET = env.text("ROLLDECK_ALERT_WEBHOOK_SECRET")
 ROLLDECK_ALERT_WEBHOOK_LEVEL = env.choice(
     "ROLLDECK_ALERT_WEBHOOK_LEVEL", "warning", of=("warning", "error")
@@ -162,7 +162,7 @@ ROLLDECK_ALERT_WEBHOOK_LEVEL = env.choice(
 # Whether webhooks may address this machine or its private network, which often trust local calls.
 ROLLDECK_ALERT_PRIVATE_WEBHOOKS = env.flag("ROLLDECK_ALERT_PRIVATE_WEBHOOKS", default=False)
 # Mail recipients, the minimum severity, and the mail server.
-ROLLDECK_ALERT_EMAILS = mail_addresses(env.words("ROLLDECK_ALERT_EMAILS"))
+ROLLDECK_ALERT_EMAILS = mail_addresses(env.word_list("ROLLDECK_ALERT_EMAILS"))
 ROLLDECK_ALERT_EMAIL_LEVEL = env.choice(
     "ROLLDECK_ALERT_EMAIL_LEVEL", "warning", of=("warning", "error")
 )

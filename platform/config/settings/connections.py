@@ -195,6 +195,6 @@ def mail_addresses(addresses: list[str]) -> list[str]:
         try:
             validate_email(address)
         except ValidationError:
-            said = f"ROLLDECK_ALERT_EMAILS: {address!r} is not a valid email address"
-            raise InvalidSetting(said) from None
+            problem = f"ROLLDECK_ALERT_EMAILS: {address!r} is not a valid email address"
+            raise InvalidSetting(problem) from None
     return found

@@ -240,16 +240,16 @@ class ReadOnlyAdmin(ModelAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         """Return all rows without their hidden columns, or the newest if a filter has no index."""
         rows: QuerySet[Any] = super().get_queryset(request).defer(*(self.exclude or ()))
-        if not self.may_grow or not self._looks_through(request):
+        if not self.may_grow or not self._is_filtered(request):
             return rows
         newest = self.model._default_manager.aggregate(newest=Max("pk"))["newest"] or 0
         return rows.filter(pk__gt=newest - LOOKED_AT)
 
-    def _looks_through(self, request: HttpRequest) -> bool:
-        asked = {name for name in request.GET if name not in _NO_FILTERS and request.GET[name]}
-        if any(name.startswith(self.indexed_filters) for name in asked):
+    def _is_filtered(self, request: HttpRequest) -> bool:
+        filters = {name for name in request.GET if name not in _NO_FILTERS and request.GET[name]}
+        if any(name.startswith(self.indexed_filters) for name in filters):
             return False
-        return bool(asked) or self._searches_through(request.GET.get("q", "").strip())
+        return bool(filters) or self._searches_through(request.GET.get("q", "").strip())
 
     def _searches_through(self, words: str) -> bool:
         """Return whether a search for `words` has no index."""
@@ -261,7 +261,7 @@ class ReadOnlyAdmin(ModelAdmin):
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> TemplateResponse:
         """Return the list, with a message if only the newest rows are searched."""
-        if self.may_grow and request.method == "GET" and self._looks_through(request):
+        if self.may_grow and request.method == "GET" and self._is_filtered(request):
             messages.info(
                 request,
                 f"Filters search the newest {LOOKED_AT:,} rows. "

@@ -92,11 +92,11 @@ def respond(request: Request, file: IO[bytes], *, size: int, etag: str) -> HttpR
     if tag in request.headers.get("If-None-Match", ""):
         file.close()
         return HttpResponseNotModified(headers={"ETag": tag})
-    wanted = request.headers.get("Range", "")
+    requested = request.headers.get("Range", "")
     if request.headers.get("If-Range", tag) != tag:
-        wanted = ""
+        requested = ""
     try:
-        span = byte_range(wanted, size=size)
+        span = byte_range(requested, size=size)
     except UnreadableRange as error:
         file.close()
         return problems.respond(error, headers={"Content-Range": f"bytes */{size}"})

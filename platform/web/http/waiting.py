@@ -12,59 +12,59 @@ from django.http.response import HttpResponseBase
 from rest_framework.views import APIView
 
 from web.live import wakeups
-from web.live.wait_queue import LOOK_AGAIN_SECONDS, WaitQueue
+from web.live.wait_queue import POLL_SECONDS, WaitQueue
 
-Look = Callable[[], HttpResponseBase | None]
+Poll = Callable[[], HttpResponseBase | None]
 """Reads the database once; None if there is no response yet."""
 
 
 class Waiting(HttpResponse):
-    """Pending response. The server calls `look` at each turn, and `last` at the deadline.
+    """Pending response. The server calls `poll` at each turn, and `last` at the deadline.
 
     Attributes:
-        line: Wait queue of the request; a successful read lets the next in the queue read.
+        queue: Wait queue of the request; a successful read lets the next in the queue read.
         until: Deadline on the monotonic clock, at which `last` is called.
-        look: Reads once; never raises.
+        poll: Reads once; never raises.
         last: Returns the response at the deadline; never raises.
     """
 
-    def __init__(self, *, line: WaitQueue, until: float, look: Look, last: Look) -> None:
+    def __init__(self, *, queue: WaitQueue, until: float, poll: Poll, last: Poll) -> None:
         super().__init__(status=204)
-        self.line = line
+        self.queue = queue
         self.until = until
-        self.look = look
+        self.poll = poll
         self.last = last
 
 
 class WaitingView(APIView):
     """A view with a delayed response."""
 
-    def wait(self, line: WaitQueue, *, seconds: float, look: Look, last: Look) -> HttpResponseBase:
-        """Return the response of `look`, or a :class:`Waiting` for a later one.
+    def wait(self, queue: WaitQueue, *, seconds: float, poll: Poll, last: Poll) -> HttpResponseBase:
+        """Return the response of `poll`, or a :class:`Waiting` for a later one.
 
         Args:
-            line: Wait queue of the request; changes of its parts trigger further reads.
+            queue: Wait queue of the request; changes of its parts trigger further reads.
             seconds: Maximum wait; limited by ROLLDECK_MAX_WAIT_SECONDS.
-            look: As :data:`Look`.
+            poll: As :data:`Poll`.
             last: Returns the response at the deadline, never None.
         """
-        answer = look()
+        answer = poll()
         if answer is not None:
             return answer
         seconds = min(seconds, settings.ROLLDECK_MAX_WAIT_SECONDS)
         if seconds <= 0:
             return cast("HttpResponseBase", last())
         return Waiting(
-            line=line,
+            queue=queue,
             until=time.monotonic() + seconds,
-            look=self._guarded(look),
+            poll=self._guarded(poll),
             last=self._guarded(last),
         )
 
-    def _guarded(self, look: Look) -> Look:
+    def _guarded(self, poll: Poll) -> Poll:
         def answer() -> HttpResponseBase | None:
             try:
-                return look()
+                return poll()
             except Exception as error:  # noqa: BLE001 as REST framework around a view
                 return self._answer_to(error)
 
@@ -86,12 +86,12 @@ class WaitingView(APIView):
 
 def _block(waiting: Waiting) -> HttpResponseBase:
     while True:
-        ticket = wakeups.ticket(waiting.line.run_id)
-        answer = waiting.look()
+        mark = wakeups.mark(waiting.queue.run_id)
+        answer = waiting.poll()
         if answer is not None:
             return answer
         left = waiting.until - time.monotonic()
         if left <= 0:
             return cast("HttpResponseBase", waiting.last())
         connection.close()  # a waiting request needs none
-        wakeups.wait(ticket, min(left, LOOK_AGAIN_SECONDS))
+        wakeups.wait(mark, min(left, POLL_SECONDS))

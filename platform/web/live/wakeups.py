@@ -1,7 +1,7 @@
 """Wake requests of this process that wait for a change of a run.
 
-One daemon thread per process receives the change notices. A waiting request takes a ticket, checks
-the database, and waits only if nothing was announced since the ticket, so no notice between check
+One daemon thread per process receives the change notices. A waiting request takes a mark, checks
+the database, and waits only if nothing was announced since the mark, so no notice between check
 and wait is missed. Callers release their database connection before they wait, and check again at
 least once a second, because a notice may be lost.
 """
@@ -37,8 +37,8 @@ Listener = Callable[[ChangeNotice | None], None]
 
 
 @dataclass(frozen=True, slots=True)
-class WaitEntry:
-    """Number of announcements of a run when the ticket was taken."""
+class WaitMark:
+    """Number of announcements of a run when the mark was taken."""
 
     run_id: int
     seen: int
@@ -49,18 +49,18 @@ class RunSignal:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self.rings = 0
+        self.count = 0
 
-    def ring(self) -> None:
+    def announce(self) -> None:
         """Count an announcement and wake all waiting threads."""
         with self._changed:
-            self.rings += 1
+            self.count += 1
             self._changed.notify_all()
 
     def wait(self, seen: int, timeout_seconds: float) -> bool:
         """Wait for more than `seen` announcements; return False on a timeout."""
         with self._changed:
-            return self._changed.wait_for(lambda: self.rings > seen, timeout_seconds)
+            return self._changed.wait_for(lambda: self.count > seen, timeout_seconds)
 
 
 class Subscriber:
@@ -69,15 +69,15 @@ class Subscriber:
     def __init__(self, url: str) -> None:
         self._url = url
         self._lock = threading.Lock()
-        self._bells: dict[int, RunSignal] = {}
+        self._signals: dict[int, RunSignal] = {}
         self._listeners: set[Listener] = set()
         self._thread: threading.Thread | None = None
 
-    def bell(self, run_id: int) -> RunSignal:
+    def signal(self, run_id: int) -> RunSignal:
         """Return the announcement counter of a run; the first call starts the thread."""
         self._start()
         with self._lock:
-            return self._bells.setdefault(run_id, RunSignal())
+            return self._signals.setdefault(run_id, RunSignal())
 
     def add(self, listener: Listener) -> None:
         """Call `listener` in the subscriber's thread for each notice."""
@@ -129,21 +129,21 @@ class Subscriber:
         ):
             pubsub.subscribe(CHANNEL)
             counted.enter_context(own_subscriptions.one())
-            self._ring_all()
+            self._wake_all()
             while True:
                 message = pubsub.get_message(timeout=HEALTH_CHECK_SECONDS)
                 if message is not None:
-                    self._heard(message)
+                    self._on_message(message)
 
-    def _ring_all(self) -> None:
+    def _wake_all(self) -> None:
         with self._lock:
-            bells, listeners = list(self._bells.values()), list(self._listeners)
-        for bell in bells:
-            bell.ring()
+            signals, listeners = list(self._signals.values()), list(self._listeners)
+        for signal in signals:
+            signal.announce()
         for listener in listeners:
             listener(None)
 
-    def _heard(self, message: dict[str, Any]) -> None:
+    def _on_message(self, message: dict[str, Any]) -> None:
         try:
             notice = msgspec.json.decode(message["data"], type=ChangeNotice)
         except (msgspec.MsgspecError, TypeError):
@@ -154,9 +154,9 @@ class Subscriber:
     def deliver(self, notice: ChangeNotice) -> None:
         """Wake the local waiters of this change."""
         with self._lock:
-            bell, listeners = self._bells.get(notice.run), list(self._listeners)
-        if bell is not None:
-            bell.ring()
+            signal, listeners = self._signals.get(notice.run), list(self._listeners)
+        if signal is not None:
+            signal.announce()
         for listener in listeners:
             listener(notice)
 
@@ -184,14 +184,14 @@ def _deliver_here(notice: ChangeNotice) -> None:
 listen_locally(_deliver_here)
 
 
-def ticket(run_id: int) -> WaitEntry:
-    """Return a ticket, to be taken before a check; later announcements are not missed."""
-    return WaitEntry(run_id=run_id, seen=subscriber().bell(run_id).rings)
+def mark(run_id: int) -> WaitMark:
+    """Return a mark, to take before a check; later announcements are not missed."""
+    return WaitMark(run_id=run_id, seen=subscriber().signal(run_id).count)
 
 
-def wait(taken: WaitEntry, timeout_seconds: float) -> bool:
-    """Block until the run is announced after `taken`; return False on a timeout.
+def wait(mark: WaitMark, timeout_seconds: float) -> bool:
+    """Block until the run is announced after `mark`; return False on a timeout.
 
     The caller has released its database connection (``connection.close()``).
     """
-    return subscriber().bell(taken.run_id).wait(taken.seen, timeout_seconds)
+    return subscriber().signal(mark.run_id).wait(mark.seen, timeout_seconds)

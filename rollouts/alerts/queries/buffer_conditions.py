@@ -31,19 +31,19 @@ _FLOWS: Final = """
         (SELECT leased_at FROM buffer_batch b
             WHERE b.run_id = r.id ORDER BY b.ordinal DESC LIMIT 1)
     FROM runs_run r LEFT JOIN LATERAL (
-        SELECT SUM(sequences) FILTER (WHERE fate = 'queued') AS queued,
-            SUM(sequences) FILTER (WHERE fate = 'leased') AS leased,
-            SUM(items) FILTER (WHERE fate IN ('queued', 'waiting', 'leased', 'quarantined'))
+        SELECT SUM(sequences) FILTER (WHERE state = 'queued') AS queued,
+            SUM(sequences) FILTER (WHERE state = 'leased') AS leased,
+            SUM(items) FILTER (WHERE state IN ('queued', 'waiting', 'leased', 'quarantined'))
                 AS items,
-            SUM(size_bytes) FILTER (WHERE fate IN ('queued', 'waiting', 'leased', 'quarantined'))
+            SUM(size_bytes) FILTER (WHERE state IN ('queued', 'waiting', 'leased', 'quarantined'))
                 AS bytes
         FROM buffer_tally WHERE run_id = r.id) t ON true
     WHERE r.archived_at IS NULL AND r.status = ANY(%s) ORDER BY r.id DESC LIMIT %s"""
 # Counts of the current epoch only; drops of earlier epochs do not alert.
 _AGED: Final = """
     SELECT r.id, r.name FROM runs_run r, LATERAL (
-        SELECT SUM(items) FILTER (WHERE fate = 'accepted') AS accepted,
-            SUM(items) FILTER (WHERE fate = 'dropped' AND reason = ANY(%s)) AS aged
+        SELECT SUM(items) FILTER (WHERE state = 'accepted') AS accepted,
+            SUM(items) FILTER (WHERE state = 'dropped' AND reason = ANY(%s)) AS aged
         FROM buffer_tally WHERE run_id = r.id AND epoch = r.epoch) t
     WHERE r.archived_at IS NULL AND r.status = ANY(%s)
         AND t.accepted >= %s AND t.aged > %s * t.accepted ORDER BY r.id DESC LIMIT %s"""
@@ -91,10 +91,10 @@ def flows(now: datetime) -> list[Condition]:
 
 
 def _stalled(rows: Iterable[_Row], now: datetime) -> Iterator[Condition]:
-    patience = timedelta(seconds=settings.ROLLDECK_STALLED_SECONDS)
-    if not patience:
+    timeout = timedelta(seconds=settings.ROLLDECK_STALLED_SECONDS)
+    if not timeout:
         return
-    minutes = f"{max(1, round(patience.total_seconds() / 60))} min"
+    minutes = f"{max(1, round(timeout.total_seconds() / 60))} min"
     for row in rows:
         if row.status != RunStatus.RUNNING:
             continue
@@ -106,7 +106,7 @@ def _stalled(rows: Iterable[_Row], now: datetime) -> Iterator[Condition]:
             arrived_at=row.arrived_at,
             taken_at=row.taken_at,
         )
-        stall = stall_of(flow, patience=patience, now=now)
+        stall = stall_of(flow, timeout=timeout, now=now)
         if stall is not None:
             kind, words = _WORDS[stall]
             message = words.format(name=row.name, minutes=minutes)

@@ -10,7 +10,7 @@ from django.db.models import F, Max
 from rollouts.alerts.rules.breaches import Breach, breaches
 from rollouts.alerts.schemas import FiredPeriod, PreviewedRun, RulePreview
 from rollouts.metrics.models.metrics import MetricChunk, MetricSeries
-from rollouts.metrics.queries.metrics import EPOCH, Sample, moment, newest_samples
+from rollouts.metrics.queries.metrics import EPOCH, Sample, datetime_of, newest_samples
 from rollouts.metrics.queries.series import SeriesRange, blocks_of_series, drawn
 from rollouts.metrics.rules.figures import written
 from rollouts.metrics.rules.series import X_AT_MOST, Blocks, condensed
@@ -95,13 +95,15 @@ def _since(series_ids: Sequence[int], limit: Limit, *, now: datetime) -> dict[in
     found = {}
     for at in range(0, len(series_ids), READ_AT_ONCE):
         some = series_ids[at : at + READ_AT_ONCE]
-        asked = SeriesRange(axis="time", first=_read_from(some, limit, now=now), at_most=FINENESS)
-        for series_id, blocks in blocks_of_series(some, asked).items():
+        chart_range = SeriesRange(
+            axis="time", first=_read_from(some, limit, now=now), at_most=FINENESS
+        )
+        for series_id, blocks in blocks_of_series(some, chart_range).items():
             lasting = breaches(
                 condensed(blocks, at_most=FINENESS).blocks, limit, until=_micros(now)
             )
             if lasting and lasting[-1].ended is None:
-                found[series_id] = moment(lasting[-1].began)
+                found[series_id] = datetime_of(lasting[-1].began)
     return found
 
 
@@ -173,11 +175,11 @@ def _previewed(
     end = now if is_watched else newest.at
     begin = end - timedelta(hours=hours)
     first = max(_micros(begin - timedelta(seconds=draft.limit.for_seconds)), 0)
-    asked = SeriesRange(axis="time", first=first, last=X_AT_MOST, at_most=FINENESS)
-    blocks = condensed(blocks_of_series([series_id], asked)[series_id], at_most=FINENESS)
+    chart_range = SeriesRange(axis="time", first=first, last=X_AT_MOST, at_most=FINENESS)
+    blocks = condensed(blocks_of_series([series_id], chart_range)[series_id], at_most=FINENESS)
     fired = breaches(blocks.blocks, draft.limit, until=_micros(end))
     lasted = draft.limit.for_seconds
-    line = drawn(run, draft.metric, blocks.blocks, asked._replace(at_most=POINTS_PREVIEWED))
+    line = drawn(run, draft.metric, blocks.blocks, chart_range._replace(at_most=POINTS_PREVIEWED))
     return PreviewedRun(
         run=run,
         is_watched=is_watched,
@@ -198,11 +200,11 @@ def _widest(blocks: Blocks) -> int:
 
 
 def _fired(spell: Breach, *, lasted: int) -> FiredPeriod:
-    began = moment(spell.began)
+    began = datetime_of(spell.began)
     return FiredPeriod(
         began_at=began,
         raised_at=began + timedelta(seconds=lasted),
-        ended_at=None if spell.ended is None else moment(spell.ended),
+        ended_at=None if spell.ended is None else datetime_of(spell.ended),
     )
 
 

@@ -33,12 +33,12 @@ class Flow:
     """Time of the last lease; None for never."""
 
 
-def stall_of(flow: Flow, *, patience: timedelta, now: datetime) -> Stall | None:
-    """Return the party missing for longer than the timeout `patience`; None while data moves."""
+def stall_of(flow: Flow, *, timeout: timedelta, now: datetime) -> Stall | None:
+    """Return the party missing for longer than `timeout`; None while data moves."""
     if flow.leased > 0:
         return None
     has_batch = flow.queued > 0 and flow.queued >= (flow.batch_size or 1)
     moved_at = flow.taken_at if has_batch else flow.arrived_at
-    if now - max(flow.running_since, moved_at or flow.running_since) <= patience:
+    if now - max(flow.running_since, moved_at or flow.running_since) <= timeout:
         return None
     return Stall.TRAINERS if has_batch else Stall.PRODUCERS

@@ -77,13 +77,17 @@ class FleetLogsView(WaitingView):
         if slot is not None and worker is None:
             raise bodies.InvalidBody("worker", "required if `slot` is set")
         run_id, began = readable_run(run).pk, timezone.now()
-        asked = request_log(run_id=run_id, worker=worker, slot=slot, lines=lines or 1, now=began)
-        return self._when_answered(run_id, asked.pk, since=asked.asked_at, seconds=seconds)
+        log_request = request_log(
+            run_id=run_id, worker=worker, slot=slot, lines=lines or 1, now=began
+        )
+        return self._when_answered(
+            run_id, log_request.pk, since=log_request.asked_at, seconds=seconds
+        )
 
     def _when_answered(
         self, run_id: int, row_id: int, *, since: datetime, seconds: float
     ) -> HttpResponseBase:
-        def look() -> HttpResponse | None:
+        def read_once() -> HttpResponse | None:
             log = fleet_log(row_id, since=since, now=timezone.now())
             return None if log.state == "waiting" else bodies.answer(log)
 
@@ -91,9 +95,9 @@ class FleetLogsView(WaitingView):
             return bodies.answer(fleet_log(row_id, since=since, now=timezone.now()))
 
         return self.wait(
-            WaitQueue(run_id=run_id, wanted=("log", row_id, since), parts=frozenset({"logs"})),
+            WaitQueue(run_id=run_id, key=("log", row_id, since), parts=frozenset({"logs"})),
             seconds=seconds,
-            look=look,
+            poll=read_once,
             last=last,
         )
 

@@ -33,9 +33,9 @@ class MachineCordonView(APIView):
         Its workers drain and move to other machines; no worker is placed on it. A repeated
         request changes nothing and keeps the first author.
         """
-        wanted = bodies.read(request, CordonMachine)
+        body = bodies.read(request, CordonMachine)
         cordon_machine(
-            node=node, reason=wanted.reason, actor=identity_of(request), now=timezone.now()
+            node=node, reason=body.reason, actor=identity_of(request), now=timezone.now()
         )
         return _now(node)
 

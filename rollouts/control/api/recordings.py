@@ -59,10 +59,10 @@ class RecordingsView(APIView):
 
         The fleet records the next episodes of the given slots.
         """
-        wanted = bodies.read(request, RecordingRequest)
+        body = bodies.read(request, RecordingRequest)
         rows = request_recordings(
             run_id=run_named(run).pk,
-            wanted=wanted,
+            body=body,
             actor=identity_of(request),
             now=timezone.now(),
         )

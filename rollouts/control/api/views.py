@@ -66,7 +66,7 @@ class FleetControlView(WaitingView):
         after = request.query_params.get("after", "")
         run_id = run_named(run).pk
 
-        def look() -> HttpResponse | None:
+        def read_once() -> HttpResponse | None:
             state = control_of(run_id)
             return None if state.fingerprint == after else bodies.answer(state)
 
@@ -74,11 +74,11 @@ class FleetControlView(WaitingView):
             # Pushes change the free space of the buffer; their receipts report it.
             WaitQueue(
                 run_id=run_id,
-                wanted=("control", after),
+                key=("control", after),
                 parts=frozenset({"run", "operator_requests"}),
             ),
             seconds=seconds,
-            look=look,
+            poll=read_once,
             last=lambda: bodies.answer(control_of(run_id)),
         )
 

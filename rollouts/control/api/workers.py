@@ -43,11 +43,9 @@ class WorkerRestartView(APIView):
 
         The worker sends its finished work first.
         """
-        wanted = bodies.read(request, WorkerRestart)
+        body = bodies.read(request, WorkerRestart)
         run_id, now = run_named(run).pk, timezone.now()
-        restart_worker(
-            run_id=run_id, index=worker, wanted=wanted, actor=identity_of(request), now=now
-        )
+        restart_worker(run_id=run_id, index=worker, body=body, actor=identity_of(request), now=now)
         return bodies.answer(fleet_state(run_id, now=now), status=202)
 
 
@@ -68,11 +66,9 @@ class WorkerCordonView(APIView):
         The worker finishes and sends its work, then exits; no replacement starts until it
         is uncordoned.
         """
-        wanted = bodies.read(request, WorkerCordon)
+        body = bodies.read(request, WorkerCordon)
         run_id, now = run_named(run).pk, timezone.now()
-        cordon_worker(
-            run_id=run_id, index=worker, wanted=wanted, actor=identity_of(request), now=now
-        )
+        cordon_worker(run_id=run_id, index=worker, body=body, actor=identity_of(request), now=now)
         return bodies.answer(fleet_state(run_id, now=now), status=202)
 
 
@@ -92,11 +88,9 @@ class WorkerUncordonView(APIView):
 
         A replacement starts after the old worker has exited.
         """
-        wanted = bodies.read(request, WorkerUncordon)
+        body = bodies.read(request, WorkerUncordon)
         run_id, now = run_named(run).pk, timezone.now()
-        uncordon_worker(
-            run_id=run_id, index=worker, wanted=wanted, actor=identity_of(request), now=now
-        )
+        uncordon_worker(run_id=run_id, index=worker, body=body, actor=identity_of(request), now=now)
         return bodies.answer(fleet_state(run_id, now=now), status=202)
 
 
@@ -132,9 +126,7 @@ class WorkerStacksView(APIView):
 
         Read the answer with GET.
         """
-        wanted = bodies.read(request, RequestStacks)
+        body = bodies.read(request, RequestStacks)
         run_id, now = run_named(run).pk, timezone.now()
-        request_stacks(
-            run_id=run_id, index=worker, wanted=wanted, actor=identity_of(request), now=now
-        )
+        request_stacks(run_id=run_id, index=worker, body=body, actor=identity_of(request), now=now)
         return bodies.answer(worker_stacks(run_id, worker, now=now), status=202)

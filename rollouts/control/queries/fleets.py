@@ -27,7 +27,10 @@ def control_of(run_id: int) -> FleetControl:
     Raises:
         RunNotFound: If the run was deleted.
     """
-    logs, films = pending_commands.pending_logs(run_id), pending_commands.pending_recordings(run_id)
+    logs, recordings = (
+        pending_commands.pending_logs(run_id),
+        pending_commands.pending_recordings(run_id),
+    )
     restarts, cordons = (
         pending_commands.pending_restarts(run_id),
         pending_commands.pending_cordons(run_id),
@@ -46,15 +49,19 @@ def control_of(run_id: int) -> FleetControl:
         "num_workers": run.num_workers or 0,
         "weights_command": weights.number if weights else 0,
     }
-    asked = [*(log.id for log in logs), *(film.id for film in films), *(one.id for one in stacks)]
-    asked += [restart.incarnation for restart in restarts]
-    asked += [f"cordon {cordon.worker}" for cordon in cordons]
-    asked += [f"machine {machine.node}" for machine in closed]
-    fingerprint = control.fingerprint(**orders, operator_requests=asked)
+    request_ids = [
+        *(log.id for log in logs),
+        *(recording.id for recording in recordings),
+        *(one.id for one in stacks),
+    ]
+    request_ids += [restart.incarnation for restart in restarts]
+    request_ids += [f"cordon {cordon.worker}" for cordon in cordons]
+    request_ids += [f"machine {machine.node}" for machine in closed]
+    fingerprint = control.fingerprint(**orders, operator_requests=request_ids)
     return FleetControl(
         fingerprint=fingerprint,
         log_requests=logs,
-        recordings=films,
+        recordings=recordings,
         restarts=restarts,
         cordons=cordons,
         stacks=stacks,
@@ -86,8 +93,11 @@ def _why_unread(fleet: Fleet | None, *, now: datetime) -> tuple[str, str]:
         return "silent", "No manager is running; the logs remain on the nodes where the fleet ran."
     if fleet.observed_at is None:
         return "waiting", "The fleet's manager has not reported yet."
-    heard = (now - fleet.observed_at).total_seconds()
-    return "waiting", f"The fleet has not answered yet; its last report came {heard:.0f} s ago."
+    silent_seconds = (now - fleet.observed_at).total_seconds()
+    return (
+        "waiting",
+        f"The fleet has not answered yet; its last report came {silent_seconds:.0f} s ago.",
+    )
 
 
 def fleet_view(run_id: int) -> FleetView:
@@ -147,16 +157,16 @@ def fleet_state(run_id: int, *, now: datetime) -> FleetState:
     slots = _slots_of(fleet)
     found = FleetWorker.objects.filter(fleet=fleet).order_by("index")
     workers = [_worker_state(worker, slots.get(worker.pk, []), now=now) for worker in found]
-    heard = last_reports(fleet)
+    reports = last_reports(fleet)
     return FleetState(
         desired=desired_of(_status_of(run)),
-        observed=heard.state(now=now),  # type: ignore[arg-type]
+        observed=reports.state(now=now),  # type: ignore[arg-type]
         observed_at=fleet.heard_at,
         age_seconds=_age(fleet.heard_at, now=now),
-        confirmed_at=heard.confirmed_at,
+        confirmed_at=reports.confirmed_at,
         launched_at=fleet.launched_at,
         attempt=fleet.attempt,
-        reason=heard.doubt(now=now) or fleet.reason,
+        reason=reports.doubt(now=now) or fleet.reason,
         env_steps_total=fleet.env_steps_total,
         workers=workers,
     )

@@ -9,7 +9,7 @@ from django.db.models.functions import Now
 from rolldeck import operator_requests
 from rollouts.control.models.fleets import FleetWorker, LogRequest, Recording
 
-LOG_WANTED_FOR: Final = timedelta(seconds=15)
+LOG_REQUEST_LIFETIME: Final = timedelta(seconds=15)
 """Age at which a request for a log or stacks is abandoned."""
 LOGS_AT_ONCE: Final = 64
 
@@ -34,19 +34,19 @@ def pending_stacks(run_id: int) -> list[operator_requests.StacksRequest]:
 
 
 def _unanswered(run_id: int, kind: str) -> QuerySet[LogRequest]:
-    asked = LogRequest.objects.filter(
+    pending = LogRequest.objects.filter(
         Q(answered_at=None) | Q(answered_at__lt=F("asked_at")),
         run_id=run_id,
         kind=kind,
-        asked_at__gt=Now() - LOG_WANTED_FOR,
+        asked_at__gt=Now() - LOG_REQUEST_LIFETIME,
     )
-    return asked.order_by("pk")
+    return pending.order_by("pk")
 
 
 def pending_restarts(run_id: int) -> list[operator_requests.RestartOrder]:
     """Return the workers to replace, without those already replaced."""
-    asked = FleetWorker.objects.filter(fleet__run_id=run_id, restart_of=F("incarnation"))
-    rows = asked.order_by("index").values_list("index", "incarnation", "restart_reason")
+    pending = FleetWorker.objects.filter(fleet__run_id=run_id, restart_of=F("incarnation"))
+    rows = pending.order_by("index").values_list("index", "incarnation", "restart_reason")
     return [
         operator_requests.RestartOrder(worker=index, incarnation=incarnation, reason=reason)
         for index, incarnation, reason in rows
@@ -55,8 +55,8 @@ def pending_restarts(run_id: int) -> list[operator_requests.RestartOrder]:
 
 def pending_cordons(run_id: int) -> list[operator_requests.CordonOrder]:
     """Return the cordoned workers."""
-    asked = FleetWorker.objects.filter(fleet__run_id=run_id).exclude(cordoned_at=None)
-    rows = asked.order_by("index").values_list("index", "cordon_reason")
+    cordoned = FleetWorker.objects.filter(fleet__run_id=run_id).exclude(cordoned_at=None)
+    rows = cordoned.order_by("index").values_list("index", "cordon_reason")
     return [operator_requests.CordonOrder(worker=index, reason=reason) for index, reason in rows]
 
 

@@ -32,13 +32,13 @@ def weights_part(run_id: int) -> WeightsProgress | None:
         **{f"{name}_last": Max(f"{name}_at") for name in stages},
     )
     order = newest_order(run_id)
-    told = [at for name in stages if (at := found[f"{name}_last"]) is not None]
+    reported = [at for name in stages if (at := found[f"{name}_last"]) is not None]
     return WeightsProgress(
         newest=newest,
         acting_step=acting_step(run, order),
         order=order.number if order else 0,
         **{name: found[name] for name in stages},
-        reported_at=max(told, default=None),
+        reported_at=max(reported, default=None),
     )
 
 

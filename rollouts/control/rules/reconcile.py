@@ -20,7 +20,7 @@ HUNG_AFTER: Final = timedelta(seconds=15)
 """Silence after which a manager that does not answer is replaced."""
 FIRST_REPORT_WITHIN: Final = timedelta(seconds=45)
 """Time that a new manager may take to start before it answers."""
-DEAF_AFTER: Final = timedelta(seconds=120)
+NOT_REPORTING_AFTER: Final = timedelta(seconds=120)
 """Silence after which a manager that answers but does not report is replaced.
 
 Longer than a restart of the web server may take: managers cannot report during a restart.
@@ -51,10 +51,10 @@ class Action(StrEnum):
     """End any existing manager and start a new one."""
     END = "end"
     """End the manager: the run has ended, and its buffered data is dropped."""
-    LET_GO = "let go"
+    ABANDON = "abandon"
     """End the manager; the run drains without it."""
     FINISH_DRAIN = "finish drain"
-    CUT_DRAIN = "cut drain"
+    END_DRAIN = "end drain"
     """The deadline has passed: end the manager and drop the remaining data."""
     FAIL = "fail"
 
@@ -113,18 +113,18 @@ def decide(view: FleetView, *, now: datetime) -> Decision:
         return _decide_draining(view, now=now)
     if not view.launches_fleets:
         return Decision(action=Action.WAIT)
-    return _decide_wanted(view, now=now)
+    return _decide_running(view, now=now)
 
 
 def after_check(view: FleetView, actor: ActorState, *, now: datetime) -> Decision:
     """Return the next step, given the state of the manager's actor."""
     silence = _silence(view, now=now)
-    patience = HUNG_AFTER if view.observed_at else FIRST_REPORT_WITHIN
+    silence_limit = HUNG_AFTER if view.observed_at else FIRST_REPORT_WITHIN
     if actor is ActorState.MISSING:
         lost = "its manager is gone from the cluster"
-    elif actor is ActorState.SILENT and silence >= patience:
+    elif actor is ActorState.SILENT and silence >= silence_limit:
         lost = f"its manager has not answered for {silence.total_seconds():.0f} s"
-    elif silence >= DEAF_AFTER:
+    elif silence >= NOT_REPORTING_AFTER:
         lost = f"its manager answers but has not reported for {silence.total_seconds():.0f} s"
     else:
         return Decision(
@@ -133,22 +133,22 @@ def after_check(view: FleetView, actor: ActorState, *, now: datetime) -> Decisio
         )
     if view.status is RunStatus.DRAINING:
         # A new manager would only produce new data, which draining must prevent.
-        return Decision(action=Action.LET_GO, reason=lost)
+        return Decision(action=Action.ABANDON, reason=lost)
     return _launch(view, lost, now=now)
 
 
 def _decide_draining(view: FleetView, *, now: datetime) -> Decision:
     if view.drain_deadline_at is not None and now >= view.drain_deadline_at:
-        return Decision(action=Action.CUT_DRAIN, reason="the drain deadline has passed")
+        return Decision(action=Action.END_DRAIN, reason="the drain deadline has passed")
     fleet_is_done = not view.has_manager or view.observed in _ENDED
     if fleet_is_done and view.buffer_is_drained:
         return Decision(action=Action.FINISH_DRAIN, reason="fleet and buffer are drained")
     if not view.has_manager or fleet_is_done:
         return Decision(action=Action.WAIT)
     silence = _silence(view, now=now)
-    if view.is_external and silence >= DEAF_AFTER:
+    if view.is_external and silence >= NOT_REPORTING_AFTER:
         return Decision(
-            action=Action.LET_GO,
+            action=Action.ABANDON,
             reason=f"its manager has not reported for {silence.total_seconds():.0f} s",
         )
     if not view.is_external and silence >= CHECK_AFTER:
@@ -156,7 +156,7 @@ def _decide_draining(view: FleetView, *, now: datetime) -> Decision:
     return Decision(action=Action.WAIT)
 
 
-def _decide_wanted(view: FleetView, *, now: datetime) -> Decision:
+def _decide_running(view: FleetView, *, now: datetime) -> Decision:
     if view.status is RunStatus.QUEUED:
         # Any remaining manager, and the budget spent so far, belong to an earlier start of the run.
         return Decision(action=Action.LAUNCH, reason="the run was started")

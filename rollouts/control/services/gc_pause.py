@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-PATIENCE_SECONDS: Final = 5.0
+MAX_PAUSE_SECONDS: Final = 5.0
 LOOK_SECONDS: Final = 0.005
 
 
@@ -20,7 +20,7 @@ def no_collection() -> Iterator[None]:
     collects = gc.isenabled()
     gc.disable()
     try:
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + MAX_PAUSE_SECONDS
         while not _collected_here() and time.monotonic() < deadline:
             time.sleep(LOOK_SECONDS)
         yield

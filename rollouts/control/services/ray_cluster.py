@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 REACH_SECONDS: Final = 1.0
 """Time limit for a connection to the cluster."""
-VISIT_SECONDS: Final = 25.0
+CONNECTED_SECONDS: Final = 25.0
 """Time limit for one call to the cluster."""
 ANSWER_SECONDS: Final = 5.0
 """Time limit for a manager's answer to a call."""
@@ -114,27 +114,27 @@ class RayCluster:
 
     def launch(self, order: LaunchOrder) -> None:
         """Start a detached, named manager."""
-        self._visit(lambda: self._launch(order), runtime_env=self._runtime_env)
+        self._run_connected(lambda: self._launch(order), runtime_env=self._runtime_env)
 
     def actor_state(self, name: str) -> ActorState:
         """Return the state of the manager's actor."""
-        return ActorState(self._visit(lambda: _actor_state(name, self._namespace)))
+        return ActorState(self._run_connected(lambda: _actor_state(name, self._namespace)))
 
     def kill(self, name: str) -> None:
         """End a manager at once."""
-        self._visit(lambda: _kill(name, self._namespace))
+        self._run_connected(lambda: _kill(name, self._namespace))
 
     def managers(self, *, platform_url: str) -> list[str]:
         """Return the managers that answer and report to the platform at `platform_url`.
 
         Other platforms may have managers in the same namespace.
         """
-        found = self._visit(lambda: _managers(self._namespace))
+        found = self._run_connected(lambda: _managers(self._namespace))
         return [name for name, reports_to in found.items() if reports_to == platform_url]
 
     def nodes(self) -> list[dict[str, Any]]:
         """Return total and reserved resources of each node."""
-        found: list[dict[str, Any]] = self._visit(_nodes)
+        found: list[dict[str, Any]] = self._run_connected(_nodes)
         return found
 
     def _launch(self, order: LaunchOrder) -> None:
@@ -162,13 +162,17 @@ class RayCluster:
             raise LaunchRefused(f"the cluster refused the manager: {error}") from error
         _await_first_answer(order.actor_name, self._namespace)
 
-    def _visit(self, errand: Callable[[], Any], *, runtime_env: Mapping[str, Any] = _NONE) -> Any:
+    def _run_connected(
+        self, operation: Callable[[], Any], *, runtime_env: Mapping[str, Any] = _NONE
+    ) -> Any:
         self.reach()
-        return _within(VISIT_SECONDS, lambda: self._connected(errand, runtime_env), self.address)
+        return _within(
+            CONNECTED_SECONDS, lambda: self._connected(operation, runtime_env), self.address
+        )
 
-    def _connected(self, errand: Callable[[], Any], runtime_env: Mapping[str, Any]) -> Any:
+    def _connected(self, operation: Callable[[], Any], runtime_env: Mapping[str, Any]) -> Any:
         with _connection(self.address, self._namespace, runtime_env):
-            return errand()
+            return operation()
 
 
 @contextmanager
@@ -213,7 +217,7 @@ def disconnect_from_ray() -> None:
 _visiting = threading.Lock()
 
 
-def _within(seconds: float, errand: Callable[[], Any], address: str) -> Any:
+def _within(seconds: float, operation: Callable[[], Any], address: str) -> Any:
     """Run a callable in a thread and abandon it after `seconds`.
 
     A hanging call keeps the lock, so that no second one meets a half-connected Ray; Celery's time
@@ -224,7 +228,7 @@ def _within(seconds: float, errand: Callable[[], Any], address: str) -> Any:
 
     def go() -> None:
         try:
-            outcome.append(errand())
+            outcome.append(operation())
         except BaseException as error:  # noqa: BLE001 re-raised in the caller's thread
             failure.append(error)
         finally:
@@ -275,16 +279,16 @@ def _managers(namespace: str) -> dict[str, str]:
     import ray
     from ray.util import list_named_actors
 
-    asked: dict[str, Any] = {}
+    pending: dict[str, Any] = {}
     for entry in list_named_actors(all_namespaces=True):
         if entry["namespace"] == namespace and entry["name"].startswith(MANAGER_PREFIX):
             with suppress(ValueError):  # it has just ended
                 actor = ray.get_actor(entry["name"], namespace=namespace)
-                asked[entry["name"]] = actor.reports_to.remote()
-    if asked:
-        ray.wait(list(asked.values()), num_returns=len(asked), timeout=ANSWER_SECONDS)
+                pending[entry["name"]] = actor.reports_to.remote()
+    if pending:
+        ray.wait(list(pending.values()), num_returns=len(pending), timeout=ANSWER_SECONDS)
     answers: dict[str, str] = {}
-    for name, answer in asked.items():
+    for name, answer in pending.items():
         # Managers that do not answer are checked at the next call.
         with suppress(ray.exceptions.RayError):
             answers[name] = ray.get(answer, timeout=0.1)

@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 ENDS_DRAIN: Final = {
     Action.FINISH_DRAIN: DropReason.DRAINED,
-    Action.CUT_DRAIN: DropReason.KILLED,
+    Action.END_DRAIN: DropReason.KILLED,
 }
 """Reason for dropping items that are still open at the end of a drain."""
 _FORCED: Final = (RunStatus.STOPPED, RunStatus.FAILED)
@@ -88,7 +88,7 @@ def _act(
     action, reason = decision.action, decision.reason
     if action is Action.LAUNCH:
         _launch(run_id, reason, cluster=cluster, platform_url=platform_url, now=now)
-    elif action is Action.LET_GO:
+    elif action is Action.ABANDON:
         _end_manager(run_id, reason, cluster=cluster, now=now)
     elif action is Action.END:
         _drop_leftovers(run_id, now=now)

@@ -22,7 +22,7 @@ from web.rules.errors import InvalidField, NotFound, TooManyRequests
 
 PENDING_AT_MOST: Final = 8
 """Maximum number of concurrent recordings of one run."""
-PATIENCE: Final = timedelta(minutes=15)
+RECORDING_TIMEOUT: Final = timedelta(minutes=15)
 """Maximum time from the request to the finished recording."""
 FAILED_KEPT: Final = 20
 PENDING: Final = ("requested", "recording")
@@ -47,7 +47,7 @@ class RecordingNotFound(NotFound):
 
 @transaction.atomic
 def request_recordings(
-    *, run_id: int, wanted: RecordingRequest, actor: str, now: datetime
+    *, run_id: int, body: RecordingRequest, actor: str, now: datetime
 ) -> list[Recording]:
     """Request recordings of the next episodes of slots.
 
@@ -56,9 +56,9 @@ def request_recordings(
         TooManyRecordings: If too many are in progress.
     """
     run = Run.objects.select_for_update(no_key=True).get(pk=run_id)
-    spec = _check(run, wanted)
+    spec = _check(run, body)
     in_transit = Recording.objects.filter(run_id=run_id, state__in=PENDING).count()
-    if in_transit + wanted.episodes > PENDING_AT_MOST:
+    if in_transit + body.episodes > PENDING_AT_MOST:
         raise TooManyRecordings(
             f"{in_transit} recordings are in progress (limit {PENDING_AT_MOST})"
         )
@@ -68,41 +68,41 @@ def request_recordings(
             requested_by=actor,
             requested_at=now,
             environment=spec,
-            wanted_worker=wanted.worker,
-            wanted_slot=wanted.slot,
+            wanted_worker=body.worker,
+            wanted_slot=body.slot,
         )
-        for _ in range(wanted.episodes)
+        for _ in range(body.episodes)
     ]
     Recording.objects.bulk_create(rows)
     record_event(
         run_id=run_id,
         kind="recording_requested",
         message="requested a recording of 1 episode"
-        if wanted.episodes == 1
-        else f"requested recordings of {wanted.episodes} episodes",
+        if body.episodes == 1
+        else f"requested recordings of {body.episodes} episodes",
         actor=actor,
-        reason=wanted.reason,
+        reason=body.reason,
         now=now,
     )
     announce(run_id, "operator_requests", "recordings")
     return rows
 
 
-def _check(run: Run, wanted: RecordingRequest) -> str:
+def _check(run: Run, body: RecordingRequest) -> str:
     """Return the environment that will be recorded."""
     fleet = run.config.get("fleet", {})
     spec = str(run.config.get("environment", {}).get("spec", ""))
     if not fleet or run.status in _OVER:
         raise InvalidRecording("run", "the run has no fleet to record")
-    if wanted.environment not in {"", spec}:
+    if body.environment not in {"", spec}:
         raise InvalidRecording("environment", f"the run's fleet steps only {spec}")
-    if wanted.worker is not None and wanted.worker >= fleet["num_workers"]:
+    if body.worker is not None and body.worker >= fleet["num_workers"]:
         raise InvalidRecording(
             "worker", f"must be one of the fleet's workers, 0 to {fleet['num_workers'] - 1}"
         )
-    if wanted.slot is not None and wanted.worker is None:
+    if body.slot is not None and body.worker is None:
         raise InvalidRecording("worker", "required if `slot` is set")
-    if wanted.slot is not None and wanted.slot >= fleet["envs_per_worker"]:
+    if body.slot is not None and body.slot >= fleet["envs_per_worker"]:
         last = fleet["envs_per_worker"] - 1
         raise InvalidRecording("slot", f"must be one of the worker's slots, 0 to {last}")
     return spec
@@ -121,11 +121,11 @@ def update_recording(
         raise RecordingNotFound(f"recording {recording_id} is not in progress")
     fields = _fields(update, now=now)
     name = ""
-    if update.state == "ready" and update.filmed is not None:
-        suffix = _SUFFIX[update.filmed.media_type]
+    if update.state == "ready" and update.media is not None:
+        suffix = _SUFFIX[update.media.media_type]
         path = f"recordings/{run_id}/{recording_id}.{suffix}"
         name = default_storage.save(path, ContentFile(update.content))
-        fields |= _film_fields(update) | {"file": name}
+        fields |= _recording_fields(update) | {"file": name}
     with transaction.atomic():
         taken = found.update(**fields)
         if taken and name:
@@ -147,7 +147,7 @@ def _fields(update: RecordingUpdate, *, now: datetime) -> dict[str, object]:
     }
     if update.state == "recording":
         return fields | {"started_at": now}
-    if update.state == "ready" and (update.filmed is None or not update.content):
+    if update.state == "ready" and (update.media is None or not update.content):
         return fields | {
             "state": "failed",
             "reason": "the worker sent no recording",
@@ -156,21 +156,21 @@ def _fields(update: RecordingUpdate, *, now: datetime) -> dict[str, object]:
     return fields | {"finished_at": now}
 
 
-def _film_fields(update: RecordingUpdate) -> dict[str, object]:
-    filmed = update.filmed
-    assert filmed is not None  # noqa: S101 checked by the caller
+def _recording_fields(update: RecordingUpdate) -> dict[str, object]:
+    media = update.media
+    assert media is not None  # noqa: S101 checked by the caller
     return {
         "episode_return": update.total_return,
         "episode_length": update.length,
         "outcome": update.outcome,
         "policy_step": update.policy_step,
-        "media_type": filmed.media_type,
-        "frames": filmed.frames,
-        "frames_left_out": filmed.left_out,
-        "frames_per_second": filmed.frames_per_second,
-        "width": filmed.width,
-        "height": filmed.height,
-        "note": log_text.clean(filmed.note),
+        "media_type": media.media_type,
+        "frames": media.frames,
+        "frames_left_out": media.left_out,
+        "frames_per_second": media.frames_per_second,
+        "width": media.width,
+        "height": media.height,
+        "note": log_text.clean(media.note),
         "size_bytes": len(update.content),
     }
 
@@ -189,9 +189,9 @@ def _forget_old(run_id: int) -> None:
 def give_up_recordings(*, now: datetime) -> int:
     """Mark recordings as failed that can no longer finish; return their number."""
     in_transit = Recording.objects.filter(state__in=PENDING)
-    late = in_transit.filter(requested_at__lt=now - PATIENCE).update(
+    late = in_transit.filter(requested_at__lt=now - RECORDING_TIMEOUT).update(
         state="failed",
-        reason=f"no episode was recorded within {PATIENCE.seconds // 60} min",
+        reason=f"no episode was recorded within {RECORDING_TIMEOUT.seconds // 60} min",
         finished_at=now,
     )
     over = in_transit.filter(run__status__in=_OVER).update(

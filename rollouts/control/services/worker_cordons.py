@@ -12,7 +12,7 @@ from web.live.announcements import announce
 
 @transaction.atomic
 def cordon_worker(
-    *, run_id: int, index: int, wanted: WorkerCordon, actor: str, now: datetime
+    *, run_id: int, index: int, body: WorkerCordon, actor: str, now: datetime
 ) -> None:
     """Drain a worker and end it, without a replacement.
 
@@ -24,27 +24,27 @@ def cordon_worker(
         WorkerNotThere: If another incarnation runs, or no fleet.
     """
     seat = placed_worker(run_id, index)
-    mine = seat.held_by(wanted.incarnation)
+    mine = seat.held_by(body.incarnation)
     # The last request wins: a worker to be replaced is cordoned instead.
-    changes = {"cordoned_by": actor, "cordon_reason": wanted.reason, "restart_of": ""}
+    changes = {"cordoned_by": actor, "cordon_reason": body.reason, "restart_of": ""}
     if mine.filter(cordoned_at=None).update(cordoned_at=now, **changes):
         record_event(
             run_id=run_id,
             kind="worker_cordon_asked",
             message=f"cordoned worker {index}",
             actor=actor,
-            reason=wanted.reason,
+            reason=body.reason,
             now=now,
-            details={"worker": index, "incarnation": wanted.incarnation},
+            details={"worker": index, "incarnation": body.incarnation},
         )
         announce(run_id, "operator_requests", "fleet")
     else:
-        seat.demand(wanted.incarnation)
+        seat.demand(body.incarnation)
 
 
 @transaction.atomic
 def uncordon_worker(
-    *, run_id: int, index: int, wanted: WorkerUncordon, actor: str, now: datetime
+    *, run_id: int, index: int, body: WorkerUncordon, actor: str, now: datetime
 ) -> None:
     """Lift a worker's cordon; a draining worker ends first. Repeated calls change nothing.
 
@@ -59,7 +59,7 @@ def uncordon_worker(
             kind="worker_uncordon_asked",
             message=f"lifted the cordon of worker {index}",
             actor=actor,
-            reason=wanted.reason,
+            reason=body.reason,
             now=now,
             details={"worker": index},
         )

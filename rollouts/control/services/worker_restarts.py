@@ -13,7 +13,7 @@ from web.live.announcements import announce
 
 @transaction.atomic
 def restart_worker(
-    *, run_id: int, index: int, wanted: WorkerRestart, actor: str, now: datetime
+    *, run_id: int, index: int, body: WorkerRestart, actor: str, now: datetime
 ) -> None:
     """Request the replacement of a worker; repeated calls for the same one change nothing.
 
@@ -24,19 +24,19 @@ def restart_worker(
         WorkerNotThere: If another incarnation runs, the worker is cordoned, or no fleet runs.
     """
     seat = placed_worker(run_id, index)
-    mine = seat.held_by(wanted.incarnation)
+    mine = seat.held_by(body.incarnation)
     if mine.exclude(cordoned_at=None).exists():
         raise WorkerNotThere(f"worker {index} is cordoned: lift the cordon to start a new one")
     new = mine.exclude(restart_of=F("incarnation"))
-    if new.update(restart_of=wanted.incarnation, restart_reason=wanted.reason):
+    if new.update(restart_of=body.incarnation, restart_reason=body.reason):
         record_event(
             run_id=run_id,
             kind="worker_restart_asked",
             message=f"requested a replacement of worker {index}",
             actor=actor,
-            reason=wanted.reason,
+            reason=body.reason,
             now=now,
         )
         announce(run_id, "operator_requests", "fleet")
     else:
-        seat.demand(wanted.incarnation)
+        seat.demand(body.incarnation)

@@ -19,7 +19,7 @@ KIND: Final = "stacks"
 
 @transaction.atomic
 def request_stacks(
-    *, run_id: int, index: int, wanted: RequestStacks, actor: str, now: datetime
+    *, run_id: int, index: int, body: RequestStacks, actor: str, now: datetime
 ) -> None:
     """Request the thread stacks of a worker; a recent unanswered request is reused.
 
@@ -27,18 +27,18 @@ def request_stacks(
         WorkerNotFound: If the fleet has no such worker.
         WorkerNotThere: If another incarnation runs, or no fleet.
     """
-    placed_worker(run_id, index).demand(wanted.incarnation)
-    started = {"lines": LINES_AT_MOST, "asked_at": now, "incarnation": wanted.incarnation}
+    placed_worker(run_id, index).demand(body.incarnation)
+    started = {"lines": LINES_AT_MOST, "asked_at": now, "incarnation": body.incarnation}
     row, is_new = LogRequest.objects.get_or_create(
         run_id=run_id, kind=KIND, worker=index, slot=None, defaults=started
     )
     row = LogRequest.objects.select_for_update().get(pk=row.pk)
     waits = row.answered_at is None or row.answered_at < row.asked_at
-    is_same = row.incarnation == wanted.incarnation
+    is_same = row.incarnation == body.incarnation
     if not is_new and waits and is_same and now - row.asked_at <= SHARED_FOR:
         return
     if not is_new:
-        row.request, row.asked_at, row.incarnation = uuid.uuid4(), now, wanted.incarnation
+        row.request, row.asked_at, row.incarnation = uuid.uuid4(), now, body.incarnation
         row.content, row.note = [], ""
         row.save(update_fields=["request", "asked_at", "incarnation", "content", "note"])
     record_event(
@@ -46,8 +46,8 @@ def request_stacks(
         kind="worker_stacks_asked",
         message=f"requested the thread stacks of worker {index}",
         actor=actor,
-        reason=wanted.reason,
+        reason=body.reason,
         now=now,
-        details={"worker": index, "incarnation": wanted.incarnation},
+        details={"worker": index, "incarnation": body.incarnation},
     )
     announce(run_id, "operator_requests")

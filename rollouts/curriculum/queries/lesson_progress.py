@@ -41,8 +41,8 @@ def lesson_progress(
     """
     curriculum = curriculum_of(run_id)
     epoch = Run.objects.values_list("epoch", flat=True).get(pk=run_id)
-    told = LessonOutcome.objects.filter(run_id=run_id, epoch=epoch, mode="train", counted=True)
-    seen = told.order_by("-pk")[:outcomes_read].aggregate(
+    outcomes = LessonOutcome.objects.filter(run_id=run_id, epoch=epoch, mode="train", counted=True)
+    seen = outcomes.order_by("-pk")[:outcomes_read].aggregate(
         count=Count("pk"), oldest=Min("pk"), first=Min("policy_step"), last=Max("policy_step")
     )
     count: int = seen["count"]
@@ -53,7 +53,7 @@ def lesson_progress(
     many = max(1, min(buckets, BUCKETS_AT_MOST, CELLS_AT_MOST // len(curriculum.order)))
     # Buckets begin at multiples of their width, so that they stay in place.
     width = 1 + (seen["last"] - seen["first"]) // many
-    lines = _lines(told.filter(pk__gte=seen["oldest"]), width=width)
+    lines = _lines(outcomes.filter(pk__gte=seen["oldest"]), width=width)
     return LessonProgress(
         epoch=epoch,
         bucket=width,
@@ -64,10 +64,10 @@ def lesson_progress(
     )
 
 
-def _lines(told: QuerySet[LessonOutcome], *, width: int) -> dict[str, LessonLine]:
+def _lines(outcomes: QuerySet[LessonOutcome], *, width: int) -> dict[str, LessonLine]:
     """Return a line for each lesson that was sampled."""
     found = (
-        told.annotate(bucket=F("policy_step") / width)
+        outcomes.annotate(bucket=F("policy_step") / width)
         .values_list("lesson", "bucket")
         .annotate(episodes=Sum("samples"), succeeded=Sum("successes"))
         .order_by("bucket")

@@ -80,9 +80,9 @@ def check_curriculum(lessons: Lessons, strategy: Strategy) -> None:
         raise InvalidCurriculum(f"strategy_options.{error.field}", error.message) from error
 
 
-def _typed(field: str, value: float | bool | int, wanted: Any) -> float | bool | int:
+def _typed(field: str, value: float | bool | int, expected: Any) -> float | bool | int:
     """Return `value` in the type that the constructor requires; other annotations are ignored."""
-    name = wanted if isinstance(wanted, str) else getattr(wanted, "__name__", "")
+    name = expected if isinstance(expected, str) else getattr(expected, "__name__", "")
     is_right = {
         "bool": isinstance(value, bool),
         "int": isinstance(value, int) and not isinstance(value, bool),

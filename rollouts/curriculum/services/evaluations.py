@@ -116,10 +116,10 @@ def _next_due(run_id: int, request: TaskRequest) -> Evaluation | None:
 
 
 def _leased(found: Evaluation, request: TaskRequest, curriculum: RunCurriculum) -> RolloutTask:
-    wanted = curriculum.language.evaluation
+    evaluation = curriculum.language.evaluation
     # Each attempt gets twice the time of the previous one, so a slow evaluation finishes
     # eventually.
-    seconds = timedelta(seconds=wanted.lease_seconds * 2**found.attempts)
+    seconds = timedelta(seconds=evaluation.lease_seconds * 2**found.attempts)
     Evaluation.objects.filter(pk=found.pk).update(
         state="leased",
         worker=request.worker,
@@ -132,8 +132,8 @@ def _leased(found: Evaluation, request: TaskRequest, curriculum: RunCurriculum) 
         kind="evaluate",
         lesson=found.lesson,
         first_example=0,
-        examples=wanted.examples,
-        generations=wanted.generations,
+        examples=evaluation.examples,
+        generations=evaluation.generations,
         seed=evaluation_seed(seed=curriculum.seed, lesson=found.lesson),
         evaluation=str(found.pk),
         fence=found.fence + 1,

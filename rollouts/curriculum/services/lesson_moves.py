@@ -31,10 +31,10 @@ def locked_rows(run_id: int, lesson: str, curriculum: RunCurriculum) -> dict[str
     follow.
     """
     names = [lesson, *curriculum.dependents.get(lesson, [])]
-    wanted = Lesson.objects.filter(
+    selected = Lesson.objects.filter(
         Q(name=lesson) | Q(status=LessonStatus.LOCKED), run_id=run_id, name__in=names
     )
-    ordered = wanted.select_for_update(no_key=True).order_by("position")
+    ordered = selected.select_for_update(no_key=True).order_by("position")
     found = {row.name: row for row in ordered}
     if lesson not in found:
         begin(run_id, curriculum)

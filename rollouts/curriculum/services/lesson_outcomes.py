@@ -98,9 +98,9 @@ def _check(outcome: LessonOutcome, curriculum: RunCurriculum) -> UUID | None:
         )
     if outcome.mode != "eval":
         return None
-    wanted = curriculum.language.evaluation.generations
-    if count and outcome.generations != wanted:
-        raise InvalidOutcome("generations", f"evaluations of this run require {wanted}")
+    expected = curriculum.language.evaluation.generations
+    if count and outcome.generations != expected:
+        raise InvalidOutcome("generations", f"evaluations of this run require {expected}")
     try:
         return UUID(outcome.evaluation)
     except ValueError:

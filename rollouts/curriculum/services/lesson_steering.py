@@ -42,7 +42,7 @@ class LastLesson(Conflict):
 
 @transaction.atomic
 def steer_lesson(
-    *, run_id: int, lesson: str, wanted: LessonSteering, actor: str, now: datetime
+    *, run_id: int, lesson: str, body: LessonSteering, actor: str, now: datetime
 ) -> bool:
     """Hold a lesson locked or active, change its sampling factor, or end the manual control.
 
@@ -68,12 +68,12 @@ def steer_lesson(
     whole = begin(run_id, curriculum)
     rows = locked_rows(run_id, lesson, curriculum)
     row = rows[lesson]
-    if (row.hold, row.weight_factor) == (wanted.hold, wanted.weight_factor):
+    if (row.hold, row.weight_factor) == (body.hold, body.weight_factor):
         return False
-    _check_others_remain(row, wanted)
-    change = _steered(row, wanted, actor=actor, curriculum=curriculum, now=now)
+    _check_others_remain(row, body)
+    change = _steered(row, body, actor=actor, curriculum=curriculum, now=now)
     row.save(update_fields=_STEERED)
-    _store(change, run, wanted, actor=actor, now=now)
+    _store(change, run, body, actor=actor, now=now)
     standing = progress_of_lessons(rows, lesson, curriculum)
     made = move(rows, standing, curriculum)
     store_changes(rows, made, run, actor=ACTOR, now=now)
@@ -94,8 +94,8 @@ def record_task_request(row: Curriculum, worker: str) -> None:
         announce(row.run_id, "curriculum")
 
 
-def _check_others_remain(row: Lesson, wanted: LessonSteering) -> None:
-    if _target(row, wanted) is not LessonStatus.LOCKED:
+def _check_others_remain(row: Lesson, body: LessonSteering) -> None:
+    if _target(row, body) is not LessonStatus.LOCKED:
         return
     others = Lesson.objects.filter(run_id=row.run_id).exclude(pk=row.pk)
     if not others.exclude(status=LessonStatus.LOCKED).exists():
@@ -104,29 +104,29 @@ def _check_others_remain(row: Lesson, wanted: LessonSteering) -> None:
         )
 
 
-def _target(row: Lesson, wanted: LessonSteering) -> LessonStatus:
+def _target(row: Lesson, body: LessonSteering) -> LessonStatus:
     """Return the lesson's status under the requested steering."""
-    return LessonStatus(wanted.hold or (row.ruled_status if row.hold else row.status))
+    return LessonStatus(body.hold or (row.ruled_status if row.hold else row.status))
 
 
 def _steered(
-    row: Lesson, wanted: LessonSteering, *, actor: str, curriculum: RunCurriculum, now: datetime
+    row: Lesson, body: LessonSteering, *, actor: str, curriculum: RunCurriculum, now: datetime
 ) -> Change:
     """Write the requested steering into a row and return the status change."""
-    source, target = LessonStatus(row.status), _target(row, wanted)
-    words = _words(row, wanted, target)
-    if wanted.hold and not row.hold:
+    source, target = LessonStatus(row.status), _target(row, body)
+    words = _description(row, body, target)
+    if body.hold and not row.hold:
         row.ruled_status = row.status
-    if wanted.hold != row.hold:
+    if body.hold != row.hold:
         row.reason = (
             f"{words} by {actor.removeprefix('user:')}"
-            if wanted.hold
+            if body.hold
             else _curriculum_reason(row, target)
         )
-    if not wanted.hold:
+    if not body.hold:
         row.ruled_status = ""
-    row.hold, row.weight_factor = wanted.hold, wanted.weight_factor
-    row.steered_by, row.steered_reason, row.steered_at = actor, wanted.reason, now
+    row.hold, row.weight_factor = body.hold, body.weight_factor
+    row.steered_by, row.steered_reason, row.steered_at = actor, body.reason, now
     if target is not source:
         row.changed_at, row.has_regressed = now, False
         weigh(row, replace(progress_of(row), status=target), curriculum)
@@ -135,23 +135,23 @@ def _steered(
         source=source,
         target=target,
         reason=words,
-        figures={"weight_factor": wanted.weight_factor},
+        figures={"weight_factor": body.weight_factor},
     )
 
 
-def _words(row: Lesson, wanted: LessonSteering, target: LessonStatus) -> str:
+def _description(row: Lesson, body: LessonSteering, target: LessonStatus) -> str:
     """Return the steering action as text for the history."""
-    said = []
-    if wanted.hold != row.hold:
+    parts = []
+    if body.hold != row.hold:
         kept = {"locked": "held locked", "active": "held unlocked"}
-        said.append(kept.get(wanted.hold, f"returned to the curriculum, {target} there"))
-    if wanted.weight_factor != row.weight_factor:
-        said.append(
-            f"drawn {wanted.weight_factor:g} times as often"
-            if wanted.weight_factor != 1
+        parts.append(kept.get(body.hold, f"returned to the curriculum, {target} there"))
+    if body.weight_factor != row.weight_factor:
+        parts.append(
+            f"drawn {body.weight_factor:g} times as often"
+            if body.weight_factor != 1
             else "drawn as often as the curriculum sets"
         )
-    return " and ".join(said)
+    return " and ".join(parts)
 
 
 def _curriculum_reason(row: Lesson, status: LessonStatus) -> str:
@@ -161,14 +161,14 @@ def _curriculum_reason(row: Lesson, status: LessonStatus) -> str:
     return newest.reason if newest and newest.target == status else ""
 
 
-def _store(change: Change, run: Run, wanted: LessonSteering, *, actor: str, now: datetime) -> None:
+def _store(change: Change, run: Run, body: LessonSteering, *, actor: str, now: datetime) -> None:
     LessonChange.objects.create(
         run_id=run.pk,
         lesson=change.lesson,
         at=now,
         source=change.source,
         target=change.target,
-        reason=f"{change.reason}: {wanted.reason}" if wanted.reason else change.reason,
+        reason=f"{change.reason}: {body.reason}" if body.reason else change.reason,
         actor=actor,
         figures=change.figures,
         epoch=run.epoch,
@@ -179,7 +179,7 @@ def _store(change: Change, run: Run, wanted: LessonSteering, *, actor: str, now:
         kind="lesson_steered",
         message=f"{change.lesson} {change.reason}",
         actor=actor,
-        reason=wanted.reason,
-        details={"lesson": change.lesson, "hold": wanted.hold, **change.figures},
+        reason=body.reason,
+        details={"lesson": change.lesson, "hold": body.hold, **change.figures},
         now=now,
     )

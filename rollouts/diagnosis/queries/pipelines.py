@@ -131,7 +131,7 @@ def _refused(run: Run, *, arriving: float | None, now: datetime) -> list[str]:
     found = refused_environments(now=now, run_id=run.pk, within=within)
     return [
         f"{one.environment}: {one.pushes:,} push{'es' if one.pushes > 1 else ''} rejected, "
-        f"most recently because of {one.said}"
+        f"most recently because of {one.message}"
         for one in found[:ENVIRONMENTS_AT_MOST]
     ]
 
@@ -139,18 +139,18 @@ def _refused(run: Run, *, arriving: float | None, now: datetime) -> list[str]:
 def _of_fleet(run: Run, *, now: datetime) -> dict[str, Any]:
     """Return the reports of a fleet and its workers; empty for a silent fleet."""
     fleet = Fleet.objects.filter(run=run).first() or Fleet(run=run)
-    heard = last_reports(fleet)
+    reports = last_reports(fleet)
     columns = ("state", "heartbeat_at", "shares", "env_steps_per_second", "to_send", "active_step")
-    told = list(FleetWorker.objects.filter(fleet__run=run).values_list(*columns))
-    running = [row for row in told if row[0] == "running" and now - row[1] <= UNKNOWN_AFTER]
+    rows = list(FleetWorker.objects.filter(fleet__run=run).values_list(*columns))
+    running = [row for row in rows if row[0] == "running" and now - row[1] <= UNKNOWN_AFTER]
     return {
-        "fleet": heard.state(now=now),
-        "fleet_reason": heard.doubt(now=now) or fleet.reason,
-        "silent_seconds": _seconds_since(heard.confirmed_at, now=now),
+        "fleet": reports.state(now=now),
+        "fleet_reason": reports.doubt(now=now) or fleet.reason,
+        "silent_seconds": _seconds_since(reports.confirmed_at, now=now),
         "workers": len(running),
         "workers_wanted": run.num_workers or 0,
-        "workers_coming": sum(row[0] in _COMING for row in told),
-        "workers_down": sum(row[0] == "failed" for row in told),
+        "workers_coming": sum(row[0] in _COMING for row in rows),
+        "workers_down": sum(row[0] == "failed" for row in rows),
         "shares": mean_shares(row[2] for row in running),
         "work_per_second": sum(row[3] for row in running) if running else None,
         "to_send": sum(row[4] for row in running),
@@ -172,11 +172,11 @@ def _of_weights(run: Run, *, oldest: int | None, now: datetime) -> dict[str, Any
         return {}
     known = {"version": newest[0], "version_age_seconds": _seconds_since(newest[1], now=now)}
     # A worker without any weights reports that it waits for them.
-    wanted = acting_step(run, newest_order(run.pk))
-    if oldest is None or oldest < -1 or oldest >= wanted:
+    expected = acting_step(run, newest_order(run.pk))
+    if oldest is None or oldest < -1 or oldest >= expected:
         return known
     # With a pinned version no worker counts as behind.
-    versions = versions.filter(step__lte=wanted)
+    versions = versions.filter(step__lte=expected)
     lacked = versions.filter(step__gt=oldest).order_by("step").values_list("published_at").first()
     return known | {
         "versions_behind": versions.filter(step__gt=oldest)[:VERSIONS_AT_MOST].count(),

@@ -12,7 +12,7 @@ from rollouts.metrics.models.metrics import MeasureCursor
 
 RECENT_RETURNS: Final = 20
 POINTS: Final = 40
-_HEARD: Final = ("observed", "has_manager", "reported_at", "heard_at", "launched_at")
+_REPORT_COLUMNS: Final = ("observed", "has_manager", "reported_at", "heard_at", "launched_at")
 _FLEETS: Final = """
     SELECT f.run_id, f.recent_returns[cardinality(f.recent_returns) - 19 :],
         (SELECT COUNT(*) FROM rollouts_fleetworker w WHERE w.fleet_id = f.id), f.reason,
@@ -39,9 +39,9 @@ def ingest_activity(run_ids: Sequence[int], *, now: datetime) -> dict[int, dict[
     columns = ("run_id", "measured_at", "accepted_per_second", "staleness_p50")
     found: dict[int, dict[str, Any]] = {}
     for run_id, at, rate, staleness in rows.values_list(*columns):
-        told = found[run_id] = {"measured_at": at, "staleness_p50": staleness}
+        activity = found[run_id] = {"measured_at": at, "staleness_p50": staleness}
         if rate == 0 or at > now - FRESH:
-            told["accepted_per_second"] = rate
+            activity["accepted_per_second"] = rate
     return found
 
 
@@ -65,13 +65,13 @@ def fleet_activity(run_ids: Sequence[int], *, now: datetime) -> dict[int, dict[s
     found: dict[int, dict[str, Any]] = {}
     with connection.cursor() as cursor:
         cursor.execute(_FLEETS, [list(run_ids)])
-        for run_id, returns, workers, reason, *told in cursor.fetchall():
-            heard = LastReports(**dict(zip(_HEARD, told, strict=True)))
+        for run_id, returns, workers, reason, *report_columns in cursor.fetchall():
+            reports = LastReports(**dict(zip(_REPORT_COLUMNS, report_columns, strict=True)))
             last = (returns or [])[-RECENT_RETURNS:]
             found[run_id] = {
                 "workers": workers,
-                "observed_at": heard.confirmed_at,
-                "fleet_reason": heard.doubt(now=now) or reason,
+                "observed_at": reports.confirmed_at,
+                "fleet_reason": reports.doubt(now=now) or reason,
                 "return_mean": sum(last) / len(last) if last else None,
             }
         cursor.execute(_RETURNS, [POINTS, list(found)])

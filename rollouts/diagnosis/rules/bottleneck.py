@@ -274,12 +274,12 @@ def _slow_producers(facts: Facts) -> Diagnosis:
     busiest: Stage = max(seen, key=lambda stage: _load(stage, facts.shares))
     share = share_of(busiest, facts.shares) or 0.0
     what, help_ = _PRODUCING[busiest]
-    said = "is the bottleneck" if waits >= MOSTLY else "is the slowest part"
+    role = "is the bottleneck" if waits >= MOSTLY else "is the slowest part"
     return Diagnosis(
         stage=busiest,
-        summary=f"{what} {said}: {percent(share)} of the workers' time, "
+        summary=f"{what} {role}: {percent(share)} of the workers' time, "
         f"while the trainer waits {percent(waits)} of its time.",
-        evidence=[_arriving(facts), _wanted(facts, waits), *_breakdown(facts)],
+        evidence=[_arriving(facts), _remedy(facts, waits), *_breakdown(facts)],
         change=" ".join(filter(None, [_one_more(facts), help_])),
     )
 
@@ -314,11 +314,11 @@ _PRODUCING: Final[dict[Stage, tuple[str, str]]] = {
 
 def _slow_outside_environments(facts: Facts, waits: float) -> Diagnosis:
     who = "The environments" if facts.kind == "outside" else "The workers"
-    said = "are the bottleneck" if waits >= MOSTLY else "nearly keep pace"
+    role = "are the bottleneck" if waits >= MOSTLY else "nearly keep pace"
     return Diagnosis(
         stage="push",
-        summary=f"{who} {said}: the trainer waits {percent(waits)} of its time for data.",
-        evidence=[_arriving(facts), _wanted(facts, waits)],
+        summary=f"{who} {role}: the trainer waits {percent(waits)} of its time for data.",
+        evidence=[_arriving(facts), _remedy(facts, waits)],
         change="Run more environments, or let each sample more in parallel. Their internal "
         "timings are not visible to the server."
         if facts.kind == "outside"
@@ -332,7 +332,7 @@ def _arriving(facts: Facts) -> str:
     return f"{facts.arriving:.3g} {facts.unit} arrive per second"
 
 
-def _wanted(facts: Facts, waits: float) -> str:
+def _remedy(facts: Facts, waits: float) -> str:
     if not facts.handed_out or waits >= 1:
         return f"the trainer waits {percent(waits)} of its time"
     return f"the trainer could consume about {facts.handed_out / (1 - waits):.3g} per second"
@@ -345,8 +345,8 @@ def _waiting_batches(facts: Facts) -> list[str]:
 
 def _breakdown(facts: Facts) -> list[str]:
     shares = [(share_of(stage, facts.shares) or 0.0, stage) for stage in _PRODUCING]
-    said = [f"{stage} {percent(share)}" for share, stage in shares if share >= 0.005]
-    return [f"workers' time: {', '.join(said)}"] if said else []
+    parts = [f"{stage} {percent(share)}" for share, stage in shares if share >= 0.005]
+    return [f"workers' time: {', '.join(parts)}"] if parts else []
 
 
 def _one_more(facts: Facts) -> str:

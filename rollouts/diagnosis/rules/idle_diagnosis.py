@@ -69,10 +69,10 @@ def starting(facts: Facts) -> Diagnosis | None:
             evidence=[facts.fleet_reason],
             change="Fix the cause given below; the platform retries automatically.",
         )
-    wanted = facts.workers_wanted
+    workers = facts.workers_wanted
     return Diagnosis(
-        summary=f"The fleet is starting: 0 of {wanted:,} workers run."
-        if wanted > 1
+        summary=f"The fleet is starting: 0 of {workers:,} workers run."
+        if workers > 1
         else "The fleet is starting.",
         evidence=_coming(facts),
         change="Wait for the workers to start. If none starts within a few minutes, read the "

@@ -31,5 +31,5 @@ class RunChecksView(APIView):
 
         Environments are created once, in a separate process without secrets.
         """
-        wanted = bodies.read(request, CheckRun)
-        return bodies.answer(check_run(wanted, asked_by=person_of(request)))
+        body = bodies.read(request, CheckRun)
+        return bodies.answer(check_run(body, asked_by=person_of(request)))

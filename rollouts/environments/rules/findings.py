@@ -186,12 +186,12 @@ def room(config: RunConfig, cluster: Cluster) -> list[Finding]:
                 remedy="A run launched now waits until a cluster responds.",
             )
         ]
-    wanted, workers = fleet.worker_resources, fleet.num_workers
-    never = group_obstacle(wanted, _emptied(cluster.nodes), workers=workers)
+    required, workers = fleet.worker_resources, fleet.num_workers
+    never = group_obstacle(required, _emptied(cluster.nodes), workers=workers)
     if never:
         some_run = fleet.placement == "auto" and _one_fits(config, cluster)
         return [_placement_finding("warning" if some_run else "error", never, config)]
-    busy = group_obstacle(wanted, cluster.nodes, workers=workers)
+    busy = group_obstacle(required, cluster.nodes, workers=workers)
     if busy:
         return [_placement_finding("warning", f"{busy}; other work must end first", config)]
     has = f"{len(cluster.nodes)} {'node' if len(cluster.nodes) == 1 else 'nodes'}"

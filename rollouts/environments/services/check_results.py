@@ -26,25 +26,25 @@ class InvalidApproval(InvalidField):
     """A denial is invalid; `field` names the field."""
 
 
-def probe_environment(wanted: ProbeEnvironment) -> ProbedEnvironment:
+def probe_environment(body: ProbeEnvironment) -> ProbedEnvironment:
     """Construct an environment and play one episode of random actions in it.
 
     Raises:
         EnvironmentUnknown: If fleets of this deployment cannot step it.
         TooManyProbes: If too many probes are in progress.
     """
-    if not may_be_named(wanted.spec) or wanted.spec.startswith(TASK):
-        raise EnvironmentUnknown(f"{wanted.spec!r} is not registered for fleets on this server")
+    if not may_be_named(body.spec) or body.spec.startswith(TASK):
+        raise EnvironmentUnknown(f"{body.spec!r} is not registered for fleets on this server")
     outcome = trials.attempt(
         ProbeRequest(
             kind="environment",
-            spec=wanted.spec,
-            kwargs=wanted.kwargs,
-            episode_steps=wanted.steps,
+            spec=body.spec,
+            kwargs=body.kwargs,
+            episode_steps=body.steps,
         )
     )
     return ProbedEnvironment(
-        spec=wanted.spec,
+        spec=body.spec,
         trouble=outcome.trouble,
         is_missing=outcome.is_missing,
         seconds=outcome.seconds,

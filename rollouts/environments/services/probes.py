@@ -33,7 +33,7 @@ class TooManyProbes(TooManyRequests):
     retry_after_seconds = 5
 
 
-def attempt(wanted: ProbeRequest, *, seconds: float = TRIAL_SECONDS) -> Outcome:
+def attempt(request: ProbeRequest, *, seconds: float = TRIAL_SECONDS) -> Outcome:
     """Probe an object in a subprocess; a failure is part of the outcome.
 
     Raises:
@@ -43,24 +43,24 @@ def attempt(wanted: ProbeRequest, *, seconds: float = TRIAL_SECONDS) -> Outcome:
         raise TooManyProbes("too many configurations are being checked: retry in a few seconds")
     try:
         with tempfile.TemporaryDirectory(prefix="rolldeck-trial-") as folder:
-            return _within(Path(folder), wanted, seconds)
+            return _within(Path(folder), request, seconds)
     finally:
         _room.release()
 
 
-def _within(folder: Path, wanted: ProbeRequest, seconds: float) -> Outcome:
-    asked, answered = folder / "asked", folder / "answered"
-    asked.write_bytes(msgspec.json.encode(wanted))
+def _within(folder: Path, request: ProbeRequest, seconds: float) -> Outcome:
+    request_path, answer_path = folder / "asked", folder / "answered"
+    request_path.write_bytes(msgspec.json.encode(request))
     home = folder / "home"
     home.mkdir()
-    with asked.open("rb") as reading, answered.open("wb") as writing:
+    with request_path.open("rb") as reading, answer_path.open("wb") as writing:
         child = subprocess.Popen(
             [sys.executable, "-m", "rollouts.fleet.probe.command"],
             stdin=reading,
             stdout=writing,
             stderr=subprocess.DEVNULL,
             cwd=home,
-            env=_surroundings(home, wanted),
+            env=_environment_variables(home, request),
             start_new_session=True,
         )
     try:
@@ -72,14 +72,14 @@ def _within(folder: Path, wanted: ProbeRequest, seconds: float) -> Outcome:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(child.pid, signal.SIGKILL)
         child.wait()
-    return _read(answered, code)
+    return _read(answer_path, code)
 
 
-def _surroundings(home: Path, wanted: ProbeRequest) -> dict[str, str]:
+def _environment_variables(home: Path, request: ProbeRequest) -> dict[str, str]:
     """Return the child's environment variables, without the platform's secrets."""
     # Ray's own variables, such as its cluster token, are only for probes of Ray.
     kept = child_environment.for_environments(os.environ)
-    if wanted.kind == "cluster":
+    if request.kind == "cluster":
         kept |= {name: value for name, value in os.environ.items() if name.startswith("RAY_")}
     return {**kept, "HOME": str(home), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 

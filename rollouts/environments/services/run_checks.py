@@ -28,17 +28,17 @@ _REGISTER: Final = (
 )
 
 
-def check_run(wanted: CheckRun, *, asked_by: User | None = None) -> RunCheck:
-    """Return the findings for a launch of `wanted`, with the presets visible to `asked_by`.
+def check_run(body: CheckRun, *, asked_by: User | None = None) -> RunCheck:
+    """Return the findings for a launch of `body`, with the presets visible to `asked_by`.
 
     Raises:
         TooManyProbes: If too many checks are in progress.
     """
     began = time.monotonic()
-    found = _name(wanted.name)
+    found = _name(body.name)
     config: RunConfig | None = None
     try:
-        config = configured(preset=wanted.preset, config=wanted.config, asked_by=asked_by)
+        config = configured(preset=body.preset, config=body.config, asked_by=asked_by)
     except (InvalidRunConfig, UnknownPreset) as error:
         found.append(_refusal(error))
     if config is not None:
@@ -85,11 +85,13 @@ def _refusal(error: Exception) -> Finding:
 
 
 def _static_findings(config: RunConfig) -> list[Finding]:
-    asked = [*_environments(config), *_cluster(config)]
+    requests = [*_environments(config), *_cluster(config)]
     # Each waits for a separate process: concurrently they take as long as the slowest.
-    with ThreadPoolExecutor(max_workers=max(1, len(asked))) as threads:
-        outcomes = list(threads.map(lambda pair: probes.attempt(pair[1]), asked))
-    tried = [(field, one, outcome) for (field, one), outcome in zip(asked, outcomes, strict=True)]
+    with ThreadPoolExecutor(max_workers=max(1, len(requests))) as threads:
+        outcomes = list(threads.map(lambda pair: probes.attempt(pair[1]), requests))
+    tried = [
+        (field, one, outcome) for (field, one), outcome in zip(requests, outcomes, strict=True)
+    ]
     environments = [each for each in tried if each[1].kind != "cluster"]
     nodes = [outcome for _, one, outcome in tried if one.kind == "cluster"]
     measured = [outcome.bytes_per_step for _, _, outcome in environments if not outcome.trouble]
@@ -113,8 +115,8 @@ def _environments(config: RunConfig) -> list[tuple[str, ProbeRequest]]:
         one = config.environment
         if one.spec in simulated_fleet.PROFILES:
             return []
-        asked = ProbeRequest(kind="environment", spec=one.spec, kwargs=one.kwargs)
-        return [("environment.spec", asked)]
+        request = ProbeRequest(kind="environment", spec=one.spec, kwargs=one.kwargs)
+        return [("environment.spec", request)]
     # The built-in tasks were constructed when the configuration was checked.
     foreign = {
         (lesson.spec, repr(sorted(lesson.kwargs.items()))): (
@@ -144,15 +146,15 @@ def _of_environments(
     tried: Iterable[tuple[str, ProbeRequest, Outcome]], config: RunConfig
 ) -> list[Finding]:
     found = []
-    for field, wanted, outcome in tried:
-        found.append(_of_environment(field, wanted.spec, outcome))
+    for field, request, outcome in tried:
+        found.append(_of_environment(field, request.spec, outcome))
         if outcome.shows_images and config.policy.kind == "mlp":
             found.append(
                 Finding(
                     level="warning",
                     subject="Policy",
                     field="policy.kind",
-                    message=f"{wanted.spec} has image observations ({outcome.observation}), which "
+                    message=f"{request.spec} has image observations ({outcome.observation}), which "
                     "an mlp treats as a flat vector.",
                     remedy="Use a cnn, or a gru, which has convolutions for images.",
                 )

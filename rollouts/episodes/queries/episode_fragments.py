@@ -30,7 +30,7 @@ def fragments_of_episode(
     window = EpisodeWindow.objects.filter(run_id=run_id, pk=report).first()
     if window is None:
         raise ReportNotFound(f"the run has no episode report {report}")
-    wanted = _wanted(window, of, value)
+    conditions = _condition(window, of, value)
     found = [
         episode
         for episode in EpisodeSearch(run_id).episodes(
@@ -38,7 +38,7 @@ def fragments_of_episode(
             environment=window.environment,
             since=window.at - timedelta(seconds=window.seconds) - EARLIER,
         )
-        if any(episode.has(total_return=each[0], length=each[1]) for each in wanted)
+        if any(episode.has(total_return=each[0], length=each[1]) for each in conditions)
     ]
     return EpisodeFragments(
         results=[EpisodeLocation(**msgspec.structs.asdict(part)) for part in found[0].parts]
@@ -49,7 +49,7 @@ def fragments_of_episode(
     )
 
 
-def _wanted(
+def _condition(
     window: EpisodeWindow, of: Literal["return", "length"], value: float
 ) -> list[tuple[float | None, int | None]]:
     """Return the return and length of each episode of the report with this value.

@@ -123,14 +123,14 @@ def _windows(run_id: int, of: Measure) -> tuple[list[Sample], bool]:
 
 def episode_outliers(run_id: int, *, seconds: int, now: datetime) -> EpisodeOutliers:
     """Return recent statistics by worker, outlying workers, and extreme episodes."""
-    asked: dict[str, Any] = {
+    parameters: dict[str, Any] = {
         "run": run_id,
         "since": now - timedelta(seconds=seconds),
         "rows": LOOKED_AT,
         "most": EXTREMES,
     }
     with connection.cursor() as cursor:
-        cursor.execute(_WORKERS, asked)
+        cursor.execute(_WORKERS, parameters)
         workers = [
             WorkerEpisodes(
                 worker=worker,
@@ -141,7 +141,7 @@ def episode_outliers(run_id: int, *, seconds: int, now: datetime) -> EpisodeOutl
             )
             for worker, episodes, mean, length, aborted in cursor.fetchall()
         ]
-        cursor.execute(_EXTREMES, asked)
+        cursor.execute(_EXTREMES, parameters)
         extremes = [_find(kind, value, row) for kind, value, *row in cursor.fetchall()]
     far = deviations(workers)
     return EpisodeOutliers(
@@ -162,7 +162,7 @@ def episode_outliers(run_id: int, *, seconds: int, now: datetime) -> EpisodeOutl
 
 def episodes_between(run_id: int, *, of: Measure, least: float, most: float) -> list[EpisodeFind]:
     """Return the newest reports with an episode in a range, among those searched."""
-    asked: dict[str, Any] = {
+    parameters: dict[str, Any] = {
         "run": run_id,
         "least": least,
         "most": most,
@@ -171,7 +171,7 @@ def episodes_between(run_id: int, *, of: Measure, least: float, most: float) -> 
     }
     with connection.cursor() as cursor:
         query = _MATCHES.format(kept=_KEPT[of], find=_FIND, may_match=_MAY_MATCH[of])
-        cursor.execute(query, asked)
+        cursor.execute(query, parameters)
         return [_find("match", value, row) for value, *row in cursor.fetchall()]
 
 

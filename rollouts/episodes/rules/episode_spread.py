@@ -70,15 +70,15 @@ def spread_of(samples: Sequence[Sample], *, task: str = "", mode: str = "") -> S
         mode: Mode of the returned columns, `train` or `eval`; empty for both.
     """
     tasks = _tasks(samples)
-    wanted = [one for one in samples if task in ("", one.task) and mode in ("", one.mode)]
-    values, owners = _flat(wanted)
+    selected = [one for one in samples if task in ("", one.task) and mode in ("", one.mode)]
+    values, owners = _flat(selected)
     if not values.size:
         return Spread(least=None, most=None, columns=[], tasks=tasks, counted=0)
-    first = min(one.at for one in wanted)
+    first = min(one.at for one in selected)
     # The last sample belongs to the last column. The time span is positive even for a single
     # instant.
-    seconds = max(1.0, (max(one.at for one in wanted) - first).total_seconds() * (1 + 1e-9))
-    since = np.array([(one.at - first).total_seconds() for one in wanted])[owners]
+    seconds = max(1.0, (max(one.at for one in selected) - first).total_seconds() * (1 + 1e-9))
+    since = np.array([(one.at - first).total_seconds() for one in selected])[owners]
     least, most = float(values.min()), float(values.max())
     counts, _, _ = np.histogram2d(
         since,

@@ -57,8 +57,8 @@ def deviations(workers: Sequence[WorkerEpisodes]) -> Mapping[int, list[Deviation
         median = float(np.median(values))
         for one, score in zip(judged, _scores(values, median), strict=True):
             if abs(score) > FAR:
-                told = Deviation(measure=measure, median=median, score=score)
-                found.setdefault(one.worker, []).append(told)
+                deviation = Deviation(measure=measure, median=median, score=score)
+                found.setdefault(one.worker, []).append(deviation)
     return found
 
 

@@ -22,10 +22,10 @@ class CallNotStored(Exception):
 class CallStore(Protocol):
     """Storage for captured calls; thread-safe."""
 
-    kept: int
+    saved: int
     """Total number of stored calls."""
 
-    def keep(self, session: str, call: CallPush) -> None:
+    def save(self, session: str, call: CallPush) -> None:
         """Store a call durably.
 
         Raises:
@@ -46,12 +46,12 @@ class PlatformCallStore:
             connection: Connection to the platform, with a token of the scope `env` or `worker`.
             run: Name of the run.
         """
-        self.kept = 0
+        self.saved = 0
         self._connection = connection
         self._path = f"/api/v1/runs/{quote(run, safe='')}/captures"
         self._lock = threading.Lock()
 
-    def keep(self, session: str, call: CallPush) -> None:
+    def save(self, session: str, call: CallPush) -> None:
         """Store a call; returns once it is in the database."""
         push = Call(
             method="POST",
@@ -68,7 +68,7 @@ class PlatformCallStore:
             text = f"the platform did not store the call: {failure}"
             raise CallNotStored(text, status=409 if is_theirs else 503) from failure
         with self._lock:
-            self.kept += 1
+            self.saved += 1
 
     def close(self) -> None:
         """Close the connections."""

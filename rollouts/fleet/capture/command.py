@@ -27,7 +27,7 @@ def main(argv: Sequence[str]) -> int:
         connection.close()
         return 1
     proxy = CaptureProxy(
-        upstream=args.upstream, keeper=PlatformCallStore(connection, args.run), api_key=args.api_key
+        upstream=args.upstream, store=PlatformCallStore(connection, args.run), api_key=args.api_key
     )
     base = f"http://{args.host}:{args.port}/sessions/<session>/v1"
     print(f"agents of {args.run}: OPENAI_BASE_URL={base}", flush=True)

@@ -50,16 +50,16 @@ class Refusal(Exception):
 class CaptureProxy:
     """The proxy as an ASGI application, `app`."""
 
-    def __init__(self, *, upstream: str, keeper: CallStore, api_key: str = "") -> None:
+    def __init__(self, *, upstream: str, store: CallStore, api_key: str = "") -> None:
         """Set up the proxy.
 
         Args:
             upstream: Base URL of the inference server, such as ``http://127.0.0.1:8001/v1``.
-            keeper: Stores the calls.
+            store: Stores the calls.
             api_key: API key that agents must send; empty for none.
         """
         self._upstream = upstream.rstrip("/")
-        self._keeper = keeper
+        self._store = store
         self._api_key = api_key
         self._late: set[asyncio.Task[None]] = set()
         self._http = httpx.AsyncClient(timeout=httpx.Timeout(UPSTREAM_SECONDS, connect=5.0))
@@ -81,10 +81,10 @@ class CaptureProxy:
         yield
         await asyncio.gather(*self._late)
         await self._http.aclose()
-        await asyncio.to_thread(self._keeper.close)
+        await asyncio.to_thread(self._store.close)
 
     async def _health(self, request: Request) -> Response:  # noqa: ARG002 required signature
-        return JSONResponse({"status": "ready", "captured": self._keeper.kept})
+        return JSONResponse({"status": "ready", "captured": self._store.saved})
 
     async def _models(self, request: Request) -> Response:
         self._admit(request)
@@ -102,17 +102,17 @@ class CaptureProxy:
 
     async def _pass_on(self, request: Request, path: str, *, is_chat: bool) -> Response:
         session = self._admit(request)
-        asked = await _body(request)
-        reading = Reading(asked, is_chat=is_chat)
+        body = await _body(request)
+        reading = Reading(body, is_chat=is_chat)
         # Fields required for capture, which the agent then also receives.
-        wanted = asked | {"return_token_ids": True}
-        wanted["logprobs"] = True if is_chat else asked.get("logprobs") or 1
-        call = self._http.build_request("POST", f"{self._upstream}/{path}", json=wanted)
+        upstream_body = body | {"return_token_ids": True}
+        upstream_body["logprobs"] = True if is_chat else body.get("logprobs") or 1
+        call = self._http.build_request("POST", f"{self._upstream}/{path}", json=upstream_body)
         try:
             answer = await self._http.send(call, stream=True)
         except httpx.TransportError as error:
             raise Refusal(f"the inference server is unreachable: {error}", status=503) from error
-        if answer.status_code == 200 and asked.get("stream"):
+        if answer.status_code == 200 and body.get("stream"):
             pieces = self._stream(answer, reading, session)
             return StreamingResponse(pieces, media_type="text/event-stream")
         try:
@@ -128,7 +128,7 @@ class CaptureProxy:
         reading.add(_object(content))
         if await request.is_disconnected():
             reading.mark_incomplete("the agent disconnected before it received the response")
-        await self._keep(session, reading.call(_key()))
+        await self._save(session, reading.call(_key()))
         return Response(content, 200, media_type="application/json")
 
     async def _stream(
@@ -140,13 +140,13 @@ class CaptureProxy:
             async for line in answer.aiter_lines():
                 if not line.startswith("data:"):
                     continue
-                said = line.removeprefix("data:").strip()
-                if said == "[DONE]":
+                data = line.removeprefix("data:").strip()
+                if data == "[DONE]":
                     break
-                reading.add(_object(said.encode()))
-                yield f"data: {said}\n\n".encode()
+                reading.add(_object(data.encode()))
+                yield f"data: {data}\n\n".encode()
             is_over = True
-            await self._keep(session, reading.call(_key()))
+            await self._save(session, reading.call(_key()))
         except (httpx.TransportError, Refusal) as failure:
             status = getattr(failure, "status", 502)
             refusal = Refusal(f"the response is incomplete: {failure}", status=status)
@@ -154,32 +154,32 @@ class CaptureProxy:
         finally:
             # When the agent disconnects, this generator is closed and cannot wait.
             if not is_over:
-                self._keep_later(session, reading)
+                self._save_later(session, reading)
             await answer.aclose()
         yield b"data: [DONE]\n\n"
 
-    def _keep_later(self, session: str, reading: Reading) -> None:
+    def _save_later(self, session: str, reading: Reading) -> None:
         """Store a gap for a response that the agent received only in part."""
         reading.mark_incomplete("the response was incomplete, or the agent disconnected")
-        task = asyncio.get_running_loop().create_task(self._keep_gap(session, reading))
+        task = asyncio.get_running_loop().create_task(self._save_gap(session, reading))
         self._late.add(task)
         task.add_done_callback(self._late.discard)
 
-    async def _keep_gap(self, session: str, reading: Reading) -> None:
+    async def _save_gap(self, session: str, reading: Reading) -> None:
         try:
-            await self._keep(session, reading.call(_key()))
+            await self._save(session, reading.call(_key()))
         except Refusal as refusal:
             logger.warning("gap in session %s not stored: %s", session, refusal)
 
-    async def _keep(self, session: str, call: CallPush) -> None:
+    async def _save(self, session: str, call: CallPush) -> None:
         try:
-            await asyncio.to_thread(self._keeper.keep, session, call)
+            await asyncio.to_thread(self._store.save, session, call)
         except CallNotStored as failure:
             raise Refusal(str(failure), status=failure.status) from failure
 
     def _admit(self, request: Request) -> str:
-        said = request.headers.get("authorization", "").removeprefix("Bearer ").strip()
-        if self._api_key and not secrets.compare_digest(said.encode(), self._api_key.encode()):
+        token = request.headers.get("authorization", "").removeprefix("Bearer ").strip()
+        if self._api_key and not secrets.compare_digest(token.encode(), self._api_key.encode()):
             raise Refusal("the API key is invalid", status=401)
         session = str(request.path_params["session"])
         if not re.match(SESSION_PATTERN, session):

@@ -43,8 +43,8 @@ class _Choice:
         else:
             self.text += piece.get("text") or ""
 
-    def _add_message(self, said: Json) -> None:
-        for name, value in said.items():
+    def _add_message(self, message: Json) -> None:
+        for name, value in message.items():
             before = self.message.get(name)
             if isinstance(value, str) and isinstance(before, str) and name != "role":
                 self.message[name] = before + value
@@ -130,7 +130,7 @@ def _logprobs(piece: Json) -> list[float]:
     """Return the log probabilities of a choice's tokens, for all supported servers."""
     if piece.get("token_logprobs") is not None:
         return list(piece["token_logprobs"])
-    said = piece.get("logprobs") or {}
-    if said.get("content") is not None:
-        return [float(one["logprob"]) for one in said["content"]]
-    return [float(one) for one in said.get("token_logprobs") or []]
+    logprobs = piece.get("logprobs") or {}
+    if logprobs.get("content") is not None:
+        return [float(one["logprob"]) for one in logprobs["content"]]
+    return [float(one) for one in logprobs.get("token_logprobs") or []]

@@ -40,10 +40,10 @@ def demonstrate(task: Task, number: int, tokenizer: Tokenizer, *, seed: int) -> 
     labels = [UNTRAINED] * len(tokens)
     for text in task.demonstrate(example):
         turns.append(Turn(text))
-        said = [*tokenizer.encode(text), tokenizer.end]
-        heard = tokenizer.encode(task.reply(example, turns).text)
-        tokens += said + heard
-        labels += said + [UNTRAINED] * len(heard)
+        answer = [*tokenizer.encode(text), tokenizer.end]
+        reply = tokenizer.encode(task.reply(example, turns).text)
+        tokens += answer + reply
+        labels += answer + [UNTRAINED] * len(reply)
     return Demonstration(tokens, labels)
 
 
@@ -106,14 +106,14 @@ def _update(
     model: nn.Module, optimizer: torch.optim.Optimizer, tokens: Tensor, labels: Tensor
 ) -> Tensor:
     """Run one update; return which demonstrations were the greedy answer before it, ``[B]``."""
-    logits, wanted = model(tokens[:, :-1]), labels[:, 1:]
+    logits, targets = model(tokens[:, :-1]), labels[:, 1:]
     loss = nn.functional.cross_entropy(
-        logits.flatten(0, 1), wanted.flatten(), ignore_index=UNTRAINED
+        logits.flatten(0, 1), targets.flatten(), ignore_index=UNTRAINED
     )
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-    return ((logits.argmax(-1) == wanted) | (wanted < 0)).all(dim=1).float()
+    return ((logits.argmax(-1) == targets) | (targets < 0)).all(dim=1).float()
 
 
 def _padded(shown: Sequence[Demonstration]) -> tuple[Tensor, Tensor]:

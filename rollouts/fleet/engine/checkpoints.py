@@ -94,14 +94,14 @@ def assign(
     Raises:
         CheckpointUnreadable: If a tensor is missing or a shape differs; nothing is assigned.
     """
-    wanted = model.state_dict()
+    expected = model.state_dict()
     missing = [name for _, theirs in _names(model) for name in theirs if name not in tensors]
     if missing:
         raise CheckpointUnreadable(f"tensors are missing: {', '.join(missing[:8])}")
     state: dict[str, Tensor] = {}
     for ours, theirs in _names(model):
         pieces = [tensors[name] for name in theirs]
-        _check_shapes(model.config, ours, theirs, pieces, wanted[ours])
+        _check_shapes(model.config, ours, theirs, pieces, expected[ours])
         joined = torch.cat(pieces) if len(pieces) > 1 else pieces[0]
         state[ours] = joined.to(device=device, dtype=dtype or joined.dtype, copy=True)
     if model.config.tie_word_embeddings:
@@ -181,12 +181,12 @@ def _check_shapes(
     ours: str,
     theirs: tuple[str, ...],
     pieces: list[Tensor],
-    wanted: Tensor,
+    expected: Tensor,
 ) -> None:
     for name, piece, rows in zip(
-        theirs, pieces, _sizes(config, ours, wanted.shape[0]), strict=True
+        theirs, pieces, _sizes(config, ours, expected.shape[0]), strict=True
     ):
-        shape = (rows, *wanted.shape[1:])
+        shape = (rows, *expected.shape[1:])
         if tuple(piece.shape) != shape:
             raise CheckpointUnreadable(f"{name}: shape {tuple(piece.shape)}, expected {shape}")
 

@@ -162,9 +162,9 @@ class Engine:
     def _drop_cancelled(self) -> list[Answer]:
         if not self._cancelled:
             return []
-        asked, self._cancelled = self._cancelled, set()
-        self._waiting = deque(one for one in self._waiting if one[0] not in asked)
-        gone = [row.answer for row in self._rows if row.answer.request in asked]
+        cancelled, self._cancelled = self._cancelled, set()
+        self._waiting = deque(one for one in self._waiting if one[0] not in cancelled)
+        gone = [row.answer for row in self._rows if row.answer.request in cancelled]
         for answer in gone:
             answer.finish = "cancelled"
         self._leave()
@@ -209,7 +209,7 @@ class Engine:
             vocab_size=self._model.config.vocab_size,
             device=self._device,
         )
-        self._take(rows, logits, rules)
+        self._record_tokens(rows, logits, rules)
 
     def _extend(self) -> None:
         """Add a token to every row that did not end with its first token."""
@@ -236,14 +236,14 @@ class Engine:
                 vocab_size=self._model.config.vocab_size,
                 device=self._device,
             )
-        self._take(rows, logits, self._rules)
+        self._record_tokens(rows, logits, self._rules)
 
     def _reach(self, length: int) -> int:
         """Return the attended cache length, rounded up so that few different shapes occur."""
         rounded = -(-length // REACH_STEP) * REACH_STEP
         return min(rounded, self._model.config.max_position_embeddings)
 
-    def _take(self, rows: Sequence[_Row], logits: Tensor, rules: Rules) -> None:
+    def _record_tokens(self, rows: Sequence[_Row], logits: Tensor, rules: Rules) -> None:
         """Sample a token for each of `rows` from ``logits [rows, vocab]``."""
         seeds = np.array(
             [(row.sampling.seed << 20) + row.answer.index for row in rows], dtype=np.uint64

@@ -74,9 +74,9 @@ class WeightsFollower:
                 continue
             self._said = ""
             if record is not None:
-                self._take(record)
+                self._load(record)
 
-    def _take(self, record: WeightsRecord) -> None:
+    def _load(self, record: WeightsRecord) -> None:
         self._tried = record.version
         try:
             self._weights.swap(record.tensors, record.version)

@@ -9,7 +9,7 @@ from starlette.requests import ClientDisconnect, Request
 from rollouts.fleet.engine.answers import Choice
 from rollouts.fleet.engine.engine import Answer, Prompt
 from rollouts.fleet.engine.openai_messages import Refused
-from rollouts.fleet.engine.serving import EngineFailed, EngineThread, Ticket
+from rollouts.fleet.engine.serving import EngineFailed, EngineThread, PendingGeneration
 from rollouts.fleet.engine.text_stream import TextStream
 from rollouts.fleet.engine.tokenizers import Tokenizer
 
@@ -47,7 +47,7 @@ class Generation:
         self._hears_each_token = hears_each_token or bool(stop)
         self._loop = asyncio.get_running_loop()
         self._news: asyncio.Queue[tuple[Choice, Answer]] = asyncio.Queue()
-        self._waiters: list[Ticket] = []
+        self._waiters: list[PendingGeneration] = []
 
     def __enter__(self) -> "Generation":
         """Submit the prompts.
@@ -71,9 +71,9 @@ class Generation:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for ticket in self._waiters:
-            if ticket.ended < ticket.prompt.answers:
-                self._engine.cancel(ticket)
+        for pending in self._waiters:
+            if pending.ended < pending.prompt.answers:
+                self._engine.cancel(pending)
 
     async def finished(self, request: Request) -> list[Choice]:
         """Wait for all answers.
@@ -94,7 +94,7 @@ class Generation:
             answering.cancel()
         return self.choices
 
-    async def news(self) -> AsyncIterator[tuple[Choice, str]]:
+    async def pieces(self) -> AsyncIterator[tuple[Choice, str]]:
         """Yield each choice with new text, until all have ended.
 
         Raises:
@@ -112,18 +112,18 @@ class Generation:
             yield choice, new
 
     async def _drain(self) -> None:
-        async for _ in self.news():
+        async for _ in self.pieces():
             pass
 
-    def _submit(self, prompt: Prompt, choices: Sequence[Choice]) -> Ticket:
-        def hear(answer: Answer) -> None:
+    def _submit(self, prompt: Prompt, choices: Sequence[Choice]) -> PendingGeneration:
+        def on_answer(answer: Answer) -> None:
             if answer.finish or self._hears_each_token:
                 with suppress(RuntimeError):  # the event loop has stopped
                     self._loop.call_soon_threadsafe(
                         self._news.put_nowait, (choices[answer.index], answer)
                     )
 
-        return self._engine.submit(prompt, hear)
+        return self._engine.submit(prompt, on_answer)
 
 
 async def _left(request: Request) -> None:

@@ -74,7 +74,7 @@ class OpenAiApi:
     async def _health(self, request: Request) -> Response:  # noqa: ARG002 required signature
         progress = self._engine.progress
         status = 503 if self._engine.error else 200
-        said = {
+        body = {
             "status": "failed" if self._engine.error else "ready",
             "error": self._engine.error,
             "running": progress.running,
@@ -82,7 +82,7 @@ class OpenAiApi:
             "tokens": progress.tokens,
             "policy_version": list(progress.version),
         }
-        return JSONResponse(said, status)
+        return JSONResponse(body, status)
 
     async def _models(self, request: Request) -> Response:  # noqa: ARG002 required signature
         one = {"id": self._model, "object": "model", "created": 0, "owned_by": "rolldeck"}
@@ -90,56 +90,56 @@ class OpenAiApi:
         return JSONResponse({"object": "list", "data": [shown]})
 
     async def _complete(self, request: Request) -> Response:
-        asked = await read_body(request, CompletionRequest)
-        prompts = [self.tokens(prompt) for prompt in _prompts(asked.prompt)]
-        most = asked.max_tokens or DEFAULT_TOKENS
+        body = await read_body(request, CompletionRequest)
+        prompts = [self.tokens(prompt) for prompt in _prompts(body.prompt)]
+        most = body.max_tokens or DEFAULT_TOKENS
         return await self._answer(
-            request, asked, prompts, most=most, with_logprobs=asked.logprobs is not None
+            request, body, prompts, most=most, with_logprobs=body.logprobs is not None
         )
 
     async def _chat(self, request: Request) -> Response:
-        asked = await read_body(request, ChatRequest)
+        body = await read_body(request, ChatRequest)
         try:
-            text = self._tokenizer.render([_flat(message) for message in asked.messages])
+            text = self._tokenizer.render([_flat(message) for message in body.messages])
         except TokenizerUnusable as error:
             raise Refused(str(error), param="messages") from error
-        most = asked.max_completion_tokens or asked.max_tokens or self._context
+        most = body.max_completion_tokens or body.max_tokens or self._context
         return await self._answer(
-            request, asked, [self.tokens(text)], most=most, with_logprobs=bool(asked.logprobs)
+            request, body, [self.tokens(text)], most=most, with_logprobs=bool(body.logprobs)
         )
 
     async def _answer(
         self,
         request: Request,
-        asked: BaseRequest,
+        body: BaseRequest,
         prompts: list[list[int]],
         *,
         most: int,
         with_logprobs: bool,
     ) -> Response:
-        if asked.model and asked.model != self._model:
-            raise Refused(f"model {asked.model!r} does not exist", param="model", status=404)
+        if body.model and body.model != self._model:
+            raise Refused(f"model {body.model!r} does not exist", param="model", status=404)
         shape = Shape(
-            is_chat=isinstance(asked, ChatRequest),
+            is_chat=isinstance(body, ChatRequest),
             identity=f"cmpl-{secrets.token_hex(12)}",
             model=self._model,
             with_logprobs=with_logprobs,
-            with_token_ids=asked.return_token_ids,
+            with_token_ids=body.return_token_ids,
             prompts=prompts,
-            answers_each=asked.n or 1,
+            answers_each=body.n or 1,
             tokenizer=self._tokenizer,
         )
-        if asked.stream:
+        if body.stream:
             self._check_room(shape)
-            counts = bool((asked.stream_options or {}).get("include_usage"))
-            generation = self._generation(shape, asked, most)
+            counts = bool((body.stream_options or {}).get("include_usage"))
+            generation = self._generation(shape, body, most)
             return StreamingResponse(
                 self._stream(generation, shape, counts=counts), media_type="text/event-stream"
             )
-        return JSONResponse(shape.response(await self.choices(request, shape, asked, most)))
+        return JSONResponse(shape.response(await self.choices(request, shape, body, most)))
 
     async def choices(
-        self, request: Request, shape: Shape, asked: BaseRequest, most: int
+        self, request: Request, shape: Shape, body: BaseRequest, most: int
     ) -> list[Choice]:
         """Return the answers to the prompts of `shape`, each of at most `most` tokens.
 
@@ -148,19 +148,19 @@ class OpenAiApi:
             ClientDisconnect: If the client disconnected.
         """
         self._check_room(shape)
-        with self._counted(shape), self._generation(shape, asked, most) as generation:
+        with self._counted(shape), self._generation(shape, body, most) as generation:
             return await generation.finished(request)
 
-    def _generation(self, shape: Shape, asked: BaseRequest, most: int) -> Generation:
-        stop = [asked.stop] if isinstance(asked.stop, str) else asked.stop or []
-        end = [] if asked.ignore_eos else [self._tokenizer.end]
-        seed = secrets.randbelow(MOST_SEED) if asked.seed is None else asked.seed % MOST_SEED
+    def _generation(self, shape: Shape, body: BaseRequest, most: int) -> Generation:
+        stop = [body.stop] if isinstance(body.stop, str) else body.stop or []
+        end = [] if body.ignore_eos else [self._tokenizer.end]
+        seed = secrets.randbelow(MOST_SEED) if body.seed is None else body.seed % MOST_SEED
         sampling = SamplingParams(
             max_tokens=most,
-            temperature=1.0 if asked.temperature is None else asked.temperature,
-            top_p=asked.top_p or 1.0,
-            top_k=max(0, asked.top_k or 0),
-            stop_tokens=frozenset([*end, *(asked.stop_token_ids or [])]),
+            temperature=1.0 if body.temperature is None else body.temperature,
+            top_p=body.top_p or 1.0,
+            top_k=max(0, body.top_k or 0),
+            stop_tokens=frozenset([*end, *(body.stop_token_ids or [])]),
         )
         prompts = [
             Prompt(
@@ -175,7 +175,7 @@ class OpenAiApi:
             prompts,
             tokenizer=self._tokenizer,
             stop=stop,
-            hears_each_token=bool(asked.stream),
+            hears_each_token=bool(body.stream),
         )
 
     async def _stream(
@@ -184,7 +184,7 @@ class OpenAiApi:
         sent = dict.fromkeys(range(len(generation.choices)), 0)
         try:
             with self._counted(shape), generation:
-                async for choice, new in generation.news():
+                async for choice, new in generation.pieces():
                     if new or choice.finish or shape.with_token_ids:
                         yield _event(shape.chunk(choice, new, sent[choice.index]))
                         sent[choice.index] = len(choice.tokens)
@@ -256,7 +256,7 @@ async def read_body(request: Request, kind: type[A]) -> A:
             raise Refused(f"the body exceeds {MOST_BODY_BYTES} bytes", status=413)
     try:
         raw = msgspec.json.decode(body)
-        asked = msgspec.convert(raw, kind)
+        decoded = msgspec.convert(raw, kind)
     except msgspec.ValidationError as error:
         message, _, path = str(error).partition(" - at ")
         raise Refused(message, param=path.strip("`").removeprefix("$.") or None) from error
@@ -265,7 +265,7 @@ async def read_body(request: Request, kind: type[A]) -> A:
     for name in UNSUPPORTED:
         if raw.get(name):
             raise Refused("is not supported", param=name)
-    return asked
+    return decoded
 
 
 def _prompts(prompt: str | list[Any]) -> list[str | list[int]]:
@@ -281,8 +281,8 @@ def _prompt(prompt: Any) -> str | list[int]:
     try:
         return msgspec.convert(prompt, TokenIds)
     except msgspec.ValidationError as error:
-        said = f"must be text, tokens or a list of either: {error}"
-        raise Refused(said, param="prompt") from error
+        problem = f"must be text, tokens or a list of either: {error}"
+        raise Refused(problem, param="prompt") from error
 
 
 def _flat(message: dict[str, Any]) -> dict[str, Any]:

@@ -156,11 +156,11 @@ def _end_process(code: int) -> None:
     os._exit(code)
 
 
-def _device(asked: str) -> str:
+def _device(name: str) -> str:
     import torch
 
-    if asked != "auto":
-        return asked
+    if name != "auto":
+        return name
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 

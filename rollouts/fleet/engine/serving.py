@@ -40,7 +40,7 @@ class Progress(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Ticket:
+class PendingGeneration:
     """A submitted request."""
 
     prompt: Prompt
@@ -52,8 +52,8 @@ class Ticket:
 
 @dataclass(slots=True)
 class _Inbox:
-    begun: list[Ticket] = field(default_factory=list)
-    cancelled: list[Ticket] = field(default_factory=list)
+    begun: list[PendingGeneration] = field(default_factory=list)
+    cancelled: list[PendingGeneration] = field(default_factory=list)
     weights: tuple[Transformer, Version] | None = None
 
 
@@ -71,7 +71,7 @@ class EngineThread:
         """Reason why the engine has ended; empty while it runs."""
         self._engine = engine
         self._context = context
-        self._waiters: dict[int, Ticket] = {}
+        self._waiters: dict[int, PendingGeneration] = {}
         self._inbox = _Inbox()
         self._changed = threading.Condition()
         self._is_closing = False
@@ -84,7 +84,7 @@ class EngineThread:
         engine = self._engine
         return Progress(engine.running, engine.waiting, engine.drawn, engine.version)
 
-    def submit(self, prompt: Prompt, listener: Listener) -> Ticket:
+    def submit(self, prompt: Prompt, listener: Listener) -> PendingGeneration:
         """Submit a prompt.
 
         Raises:
@@ -99,18 +99,18 @@ class EngineThread:
         for token in (min(prompt.tokens), max(prompt.tokens)):
             if not 0 <= token < size:
                 raise TokenUnknown(f"token {token} is outside the vocabulary, 0 to {size - 1}")
-        ticket = Ticket(prompt, listener)
+        pending = PendingGeneration(prompt, listener)
         with self._changed:
             if self.error:
                 raise EngineFailed(self.error)
-            self._inbox.begun.append(ticket)
+            self._inbox.begun.append(pending)
             self._changed.notify()
-        return ticket
+        return pending
 
-    def cancel(self, ticket: Ticket) -> None:
+    def cancel(self, pending: PendingGeneration) -> None:
         """Cancel a request; its listener may still be called."""
         with self._changed:
-            self._inbox.cancelled.append(ticket)
+            self._inbox.cancelled.append(pending)
             self._changed.notify()
 
     def update_weights(self, model: Transformer, version: Version) -> None:
@@ -141,10 +141,10 @@ class EngineThread:
             waiting = [*self._waiters.values(), *self._inbox.begun]
             self._waiters, self._inbox = {}, _Inbox()
             self._changed.notify_all()
-            for ticket in waiting:
-                for index in range(ticket.prompt.answers):
-                    ended = Answer(request=ticket.number or 0, index=index, finish="cancelled")
-                    ticket.listener(ended)
+            for pending in waiting:
+                for index in range(pending.prompt.answers):
+                    ended = Answer(request=pending.number or 0, index=index, finish="cancelled")
+                    pending.listener(ended)
 
     def close(self) -> None:
         """Cancel all answers and wait briefly for the thread; a long step ends it later."""
@@ -167,21 +167,21 @@ class EngineThread:
             if inbox.weights is not None:
                 self._engine.adopt(*inbox.weights)
                 self._changed.notify_all()
-            for ticket in inbox.begun:
-                ticket.number = self._engine.submit(ticket.prompt)
-                self._waiters[ticket.number] = ticket
-            for ticket in inbox.cancelled:
-                if ticket.number is not None and ticket.number in self._waiters:
-                    del self._waiters[ticket.number]
-                    self._engine.cancel(ticket.number)
+            for pending in inbox.begun:
+                pending.number = self._engine.submit(pending.prompt)
+                self._waiters[pending.number] = pending
+            for pending in inbox.cancelled:
+                if pending.number is not None and pending.number in self._waiters:
+                    del self._waiters[pending.number]
+                    self._engine.cancel(pending.number)
 
     def _dispatch(self, answers: list[Answer]) -> None:
         with self._changed:
             for answer in answers:
-                ticket = self._waiters.get(answer.request)
-                if ticket is None:
+                pending = self._waiters.get(answer.request)
+                if pending is None:
                     continue
-                ticket.listener(answer)
-                ticket.ended += bool(answer.finish)
-                if ticket.ended == ticket.prompt.answers:
+                pending.listener(answer)
+                pending.ended += bool(answer.finish)
+                if pending.ended == pending.prompt.answers:
                     del self._waiters[answer.request]

@@ -76,17 +76,17 @@ class SglangApi:
         return [Route("/generate", self._generate, methods=["POST"])]
 
     async def _generate(self, request: Request) -> Response:
-        asked = await read_body(request, GenerateRequest)
+        body = await read_body(request, GenerateRequest)
         for name in UNSUPPORTED:
-            if getattr(asked, name):
+            if getattr(body, name):
                 raise Refused("is not supported", param=name)
-        prompts, is_single = self._prompts(asked)
-        params = asked.sampling_params
+        prompts, is_single = self._prompts(body)
+        params = body.sampling_params
         shape = Shape(
             is_chat=False,
             identity=secrets.token_hex(16),
             model="",
-            with_logprobs=asked.return_logprob,
+            with_logprobs=body.return_logprob,
             with_token_ids=True,
             prompts=prompts,
             answers_each=params.n,
@@ -108,9 +108,9 @@ class SglangApi:
         answers = [_answer(choice, shape) for choice in choices]
         return JSONResponse(answers[0] if is_single and params.n == 1 else answers)
 
-    def _prompts(self, asked: GenerateRequest) -> tuple[list[list[int]], bool]:
+    def _prompts(self, body: GenerateRequest) -> tuple[list[list[int]], bool]:
         """Return the prompts, and whether the request has a single prompt outside a list."""
-        given: Any = asked.text if asked.input_ids is None else asked.input_ids
+        given: Any = body.text if body.input_ids is None else body.input_ids
         if given is None:
             raise Refused("text or input_ids is required", param="input_ids")
         is_single = isinstance(given, str) or isinstance(given[0], int)

@@ -41,10 +41,10 @@ class WeightsApi:
         async with self._one_at_a_time:
             current = self._thread.progress.version
             if version <= current:
-                said = f"version {list(version)} is not later than {list(current)}"
-                raise Refused(said, param="step", status=409)
+                problem = f"version {list(version)} is not later than {list(current)}"
+                raise Refused(problem, param="step", status=409)
             content = await self._read(request)
-            await asyncio.to_thread(self._take, content, version)
+            await asyncio.to_thread(self._load, content, version)
         return JSONResponse({"policy_version": list(self._thread.progress.version)})
 
     async def _read(self, request: Request) -> bytes:
@@ -52,11 +52,11 @@ class WeightsApi:
         async for piece in request.stream():
             content += piece
             if len(content) > self._most_bytes:
-                said = f"the body exceeds the {self._most_bytes} bytes of the weights"
-                raise Refused(said, param="body", status=413)
+                problem = f"the body exceeds the {self._most_bytes} bytes of the weights"
+                raise Refused(problem, param="body", status=413)
         return bytes(content)
 
-    def _take(self, content: bytes, version: tuple[int, int]) -> None:
+    def _load(self, content: bytes, version: tuple[int, int]) -> None:
         try:
             tensors: dict[str, Any] = load_tensors(content)
             self._weights.swap(tensors, version)

@@ -13,7 +13,7 @@ TOKENS_END: Final = 1 << 31
 
 
 def checked(
-    groups: Sequence[RolloutGroup], *, wanted: int, generations: int
+    groups: Sequence[RolloutGroup], *, expected: int, generations: int
 ) -> tuple[list[RolloutGroup], list[Fault]]:
     """Return the valid groups, and a fault for each other group.
 
@@ -21,22 +21,22 @@ def checked(
 
     Args:
         groups: Groups returned by an environment.
-        wanted: Number of groups expected, without those the environment reported as faults.
+        expected: Number of groups expected, without those the environment reported as faults.
         generations: Number of rollouts required in each group.
     """
     sound: list[RolloutGroup] = []
     faults: list[Fault] = []
     for place, group in enumerate(groups):
         wrong = (
-            _problem_of(group, generations=generations) if place < wanted else "unrequested group"
+            _problem_of(group, generations=generations) if place < expected else "unrequested group"
         )
         if wrong:
             faults.append(Fault("group_invalid", f"{group.example}: {wrong}"))
         else:
             sound.append(group)
-    if len(groups) < wanted:
-        said = f"{len(groups)} of {wanted} groups returned, without a reason for the others"
-        faults.append(Fault("group_missing", said))
+    if len(groups) < expected:
+        problem = f"{len(groups)} of {expected} groups returned, without a reason for the others"
+        faults.append(Fault("group_missing", problem))
     return sound, faults
 
 

@@ -82,7 +82,7 @@ class LocalCurriculum:
         check_lessons(self.lessons)
         self._strategy.check(self.lessons)
         self.standing: dict[str, Progress] = initial_progress(self.lessons)
-        self._asked = 0
+        self._tasks_drawn = 0
         self._examples = dict.fromkeys(self.lessons, 0)
         self._keys: set[str] = set()
 
@@ -92,8 +92,8 @@ class LocalCurriculum:
         with self._lock:
             if not active(self.standing):
                 return RolloutTask(kind="wait", reason="curriculum_complete", wait_seconds=5.0)
-            point = draw_point(seed=self._seed, task=self._asked)
-            self._asked += 1
+            point = draw_point(seed=self._seed, task=self._tasks_drawn)
+            self._tasks_drawn += 1
             shares = probabilities(self._strategy, self.lessons, self.standing)
             lesson = draw(shares, point)
             first = self._examples[lesson]
@@ -119,8 +119,8 @@ class LocalCurriculum:
             moved = changes(self._strategy, self.lessons, self.standing, touched=[lesson])
             for change in moved:
                 self.standing[change.lesson] = self.standing[change.lesson].moved(change.target)
-        said = [f"{one.lesson}: {one.source} → {one.target}, {one.reason}" for one in moved]
-        return OutcomeReceipt(is_new=True, changes=said)
+        lines = [f"{one.lesson}: {one.source} → {one.target}, {one.reason}" for one in moved]
+        return OutcomeReceipt(is_new=True, changes=lines)
 
     def renew_evaluation(self, evaluation: str, fence: int) -> None:
         """Do nothing: evaluations are not leased."""

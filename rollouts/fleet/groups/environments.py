@@ -37,7 +37,7 @@ class GroupEnvironment(Protocol):
     One instance serves one lesson of one worker; several threads may sample concurrently.
     """
 
-    def sample(self, policy: PolicyContext, wanted: RolloutRequest) -> Sampled:
+    def sample(self, policy: PolicyContext, request: RolloutRequest) -> Sampled:
         """Return the groups of the requested problems, without metadata.
 
         Raises:

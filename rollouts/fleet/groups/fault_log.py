@@ -24,7 +24,7 @@ class FaultLog:
         self._lock = threading.Lock()
         self._counts = Counter[tuple[str, str]]()
 
-    def tell(self, lesson: str, fault: Fault, *, level: Level = "warning") -> None:
+    def report(self, lesson: str, fault: Fault, *, level: Level = "warning") -> None:
         """Count a fault of a lesson, and emit an event at powers of ten."""
         with self._lock:
             self._counts[lesson, fault.kind] += 1

@@ -27,7 +27,7 @@ class PolicyContext:
     """Maximum length of a prompt and its continuation together."""
     stop: threading.Event
 
-    def ask(self, tokens: Sequence[int], *, answers: int, seed: int) -> Prompt:
+    def prompt(self, tokens: Sequence[int], *, answers: int, seed: int) -> Prompt:
         """Return a prompt with the sampling parameters of this lesson.
 
         Args:

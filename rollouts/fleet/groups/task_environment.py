@@ -27,7 +27,7 @@ class Episode:
     logprobs: list[float] = field(default_factory=list)
     versions: list[Version | None] = field(default_factory=list)
     turns: list[Turn] = field(default_factory=list)
-    said: str = ""
+    transcript: str = ""
     reply: Reply = OPEN
     is_truncated: bool = False
     spans: list[Span] = field(default_factory=list)
@@ -44,7 +44,7 @@ class Episode:
         """Append the reply of the task."""
         self.tokens.extend(tokens)
         self._pad()
-        self.said += text
+        self.transcript += text
 
     def add_answer(self, answer: Answer, tokenizer: Tokenizer) -> None:
         """Append a turn of the policy."""
@@ -53,7 +53,7 @@ class Episode:
         self.logprobs += answer.logprobs
         self.versions += answer.versions
         text = tokenizer.decode(answer.tokens)
-        self.said += text
+        self.transcript += text
         self.turns.append(Turn(text, is_truncated=answer.finish == "length"))
 
     def finished(self) -> Rollout:
@@ -67,7 +67,7 @@ class Episode:
             is_correct=self.reply.is_correct,
             is_truncated=self.is_truncated or self.turns[-1].is_truncated,
             prompt=self.example.prompt,
-            response=self.said,
+            response=self.transcript,
             spans=self.spans,
         )
 
@@ -84,19 +84,21 @@ class TaskEnvironment:
     def __init__(self, task: Task) -> None:
         self._task = task
 
-    def sample(self, policy: PolicyContext, wanted: RolloutRequest) -> Sampled:
+    def sample(self, policy: PolicyContext, request: RolloutRequest) -> Sampled:
         """Return the groups of the requested problems; see :class:`GroupEnvironment`.
 
         All conversations run in parallel, and the first turns of a group share the prefill of their
-        prompt. An answer depends only on `wanted.seed`, its problem and its index in the group.
+        prompt. An answer depends only on `request.seed`, its problem and its index in the group.
         """
-        problems = examples(self._task, wanted.numbers, mode=wanted.mode, seed=wanted.problem_seed)
+        problems = examples(
+            self._task, request.numbers, mode=request.mode, seed=request.problem_seed
+        )
         read, faults = _read(problems, policy)
-        episodes = self._begin(read, policy, wanted)
+        episodes = self._begin(read, policy, request)
         turn = 1
         while any(not episode.is_over for episode in episodes):
             self._sample_next_turns(
-                [one for one in episodes if not one.is_over], policy, wanted.seed, turn
+                [one for one in episodes if not one.is_over], policy, request.seed, turn
             )
             turn += 1
         groups = [
@@ -110,11 +112,11 @@ class TaskEnvironment:
         return Sampled(groups=groups, metrics={"turns_mean": turns}, faults=faults)
 
     def _begin(
-        self, read: list[tuple[Example, list[int]]], policy: PolicyContext, wanted: RolloutRequest
+        self, read: list[tuple[Example, list[int]]], policy: PolicyContext, request: RolloutRequest
     ) -> list[Episode]:
         """Sample the first turns of each prompt."""
         prompts = [
-            policy.ask(tokens, answers=wanted.generations, seed=_seed(wanted.seed, example))
+            policy.prompt(tokens, answers=request.generations, seed=_seed(request.seed, example))
             for example, tokens in read
         ]
         began = time.time()
@@ -134,7 +136,7 @@ class TaskEnvironment:
     ) -> None:
         """Sample the next turn of each open conversation."""
         prompts = [
-            policy.ask(
+            policy.prompt(
                 episode.tokens,
                 answers=1,
                 seed=_seed(seed, episode.example, episode.generation, turn),
@@ -158,12 +160,12 @@ class TaskEnvironment:
         episode.spans.append(Span(word, began, time.time()))
         if episode.reply.is_over:
             return
-        told = policy.tokenizer.encode(episode.reply.text)
+        reply = policy.tokenizer.encode(episode.reply.text)
         # Nothing may exceed the context, which also limits the trainer.
-        is_full = len(episode.tokens) + len(told) >= policy.context_tokens
+        is_full = len(episode.tokens) + len(reply) >= policy.context_tokens
         episode.is_truncated = is_full or len(episode.turns) >= self._task.most_turns
         if not episode.is_truncated:
-            episode.add_observation(told, episode.reply.text)
+            episode.add_observation(reply, episode.reply.text)
 
 
 def _read(

@@ -26,7 +26,7 @@ class TaskSupply:
         self._worker = worker
         self._lock = threading.Lock()
         self._kept: deque[RolloutTask] = deque()
-        self._asked_at: Version | None = None
+        self._requested_at: Version | None = None
         self._ask_again_at = 0.0
         self.reason = ""
         """Why there is no task; empty if there is one."""
@@ -43,9 +43,9 @@ class TaskSupply:
                 return self._kept.popleft()
             if time.monotonic() < self._ask_again_at:
                 return None
-            if not has_room and (version == self._asked_at or len(self._kept) >= MOST_KEPT):
+            if not has_room and (version == self._requested_at or len(self._kept) >= MOST_KEPT):
                 return None
-            self._asked_at = version
+            self._requested_at = version
         request = TaskRequest(worker=self._worker, epoch=version[0], policy_step=version[1])
         task = self._curriculum.next_task(request)
         with self._lock:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rollouts.fleet.engine.checkpoints import CheckpointUnreadable, assign
 from rollouts.fleet.engine.engine import Answer, Engine, Prompt, Version
-from rollouts.fleet.engine.serving import EngineFailed, EngineThread, Progress, Ticket
+from rollouts.fleet.engine.serving import EngineFailed, EngineThread, PendingGeneration, Progress
 from rollouts.fleet.engine.transformer import Transformer
 from rollouts.fleet.inference.contract import InferenceFailed
 from rollouts.fleet.policies.base import tensor_of
@@ -54,17 +54,17 @@ class TorchInferenceServer:
     ) -> list[list[Answer]]:
         """Return the answers to each prompt; see :class:`rollouts.fleet.inference.contract`."""
         waiting = _Waiting(prompts)
-        tickets: list[Ticket] = []
+        pending: list[PendingGeneration] = []
         try:
             for place, prompt in enumerate(prompts):
-                tickets.append(self._thread.submit(prompt, waiting.listener(place)))
+                pending.append(self._thread.submit(prompt, waiting.listener(place)))
             self._wait(waiting, stop=stop, timeout_seconds=timeout_seconds)
         except EngineFailed as failure:
             raise InferenceFailed(str(failure)) from failure
         finally:
             if not waiting.is_over:
-                for ticket in tickets:
-                    self._thread.cancel(ticket)
+                for generation in pending:
+                    self._thread.cancel(generation)
         return waiting.answers()
 
     def prepare(self, tensors: Mapping[str, Any]) -> Transformer:

@@ -32,16 +32,16 @@ class Conversation:
     turns: int = 0
     is_truncated: bool = False
 
-    def hear(self, told: list[int], text: str) -> None:
+    def add_prompt(self, tokens: list[int], text: str) -> None:
         """Append the text before the next answer."""
-        self.tokens += told
-        self.is_own += [False] * len(told)
-        self.logprobs += [0.0] * len(told)
-        self.versions += [None] * len(told)
+        self.tokens += tokens
+        self.is_own += [False] * len(tokens)
+        self.logprobs += [0.0] * len(tokens)
+        self.versions += [None] * len(tokens)
         self.text = text
         self.prompt = self.prompt or text
 
-    def say(self, answer: Answer, text: str) -> None:
+    def add_answer(self, answer: Answer, text: str) -> None:
         """Append an answer."""
         self.tokens += answer.tokens
         self.is_own += [True] * len(answer.tokens)
@@ -93,18 +93,18 @@ class PolicyClient(Client):
         talk = self.conversation
         if not prompt.startswith(talk.text):
             raise ValueError("the environment changed the conversation so far")
-        told = self._policy.tokenizer.encode(prompt.removeprefix(talk.text))
-        if talk.tokens and told and talk.tokens[-1] == told[0] == self._policy.tokenizer.end:
+        tokens = self._policy.tokenizer.encode(prompt.removeprefix(talk.text))
+        if talk.tokens and tokens and talk.tokens[-1] == tokens[0] == self._policy.tokenizer.end:
             # Both the template and the policy have ended the answer.
-            told = told[1:]
-        if len(talk.tokens) + len(told) >= self._policy.context_tokens:
-            raise _overlong(f"{len(talk.tokens) + len(told)} tokens")
-        talk.hear(told, prompt)
-        asked = self._policy.ask(
+            tokens = tokens[1:]
+        if len(talk.tokens) + len(tokens) >= self._policy.context_tokens:
+            raise _overlong(f"{len(talk.tokens) + len(tokens)} tokens")
+        talk.add_prompt(tokens, prompt)
+        generation = self._policy.prompt(
             talk.tokens, answers=1, seed=derive_seed(talk.seed, str(talk.turns))
         )
         loop = asyncio.get_running_loop()
-        [[answer]] = await loop.run_in_executor(self._pool, self._policy.generate, [asked])
+        [[answer]] = await loop.run_in_executor(self._pool, self._policy.generate, [generation])
         return answer
 
     async def raise_from_native_response(self, response: Answer) -> None:
@@ -113,7 +113,7 @@ class PolicyClient(Client):
     async def from_native_response(self, response: Answer) -> Response:
         """Append an answer and return it as a message."""
         text = self._policy.tokenizer.decode(response.tokens)
-        self.conversation.say(response, text)
+        self.conversation.add_answer(response, text)
         is_cut = self.conversation.is_truncated
         message = ResponseMessage(
             content=text, finish_reason="length" if is_cut else "stop", is_truncated=is_cut

@@ -63,42 +63,42 @@ class VerifiersEnvironment:
             "eval": self._environment.get_eval_dataset(),
         }
 
-    def sample(self, policy: PolicyContext, wanted: RolloutRequest) -> Sampled:
+    def sample(self, policy: PolicyContext, request: RolloutRequest) -> Sampled:
         """Return the groups of the requested problems; see :class:`GroupEnvironment`.
 
         Each pass over the dataset uses a different random order of its rows.
         """
-        turns = min(TURNS_AT_A_TIME, len(wanted.numbers) * wanted.generations)
+        turns = min(TURNS_AT_A_TIME, len(request.numbers) * request.generations)
         with ThreadPoolExecutor(max(1, turns)) as pool:
-            found = asyncio.run(self._all(policy, wanted, pool))
+            found = asyncio.run(self._all(policy, request, pool))
         groups = [group for group in found if isinstance(group, RolloutGroup)]
         faults = [fault for fault in found if isinstance(fault, Fault)]
         return Sampled(groups=groups, faults=faults)
 
     async def _all(
-        self, policy: PolicyContext, wanted: RolloutRequest, pool: Executor
+        self, policy: PolicyContext, request: RolloutRequest, pool: Executor
     ) -> list[RolloutGroup | Fault]:
-        rows = [self._row(number, wanted) for number in wanted.numbers]
-        return await asyncio.gather(*[self._group(policy, wanted, row, pool) for row in rows])
+        rows = [self._row(number, request) for number in request.numbers]
+        return await asyncio.gather(*[self._group(policy, request, row, pool) for row in rows])
 
-    def _row(self, number: int, wanted: RolloutRequest) -> int:
+    def _row(self, number: int, request: RolloutRequest) -> int:
         """Return the dataset row of a problem."""
-        size = len(self._rows[wanted.mode])
+        size = len(self._rows[request.mode])
         time, place = divmod(number, size)
-        order = np.random.default_rng(derive_seed(wanted.problem_seed, wanted.mode, time))
+        order = np.random.default_rng(derive_seed(request.problem_seed, request.mode, time))
         return int(order.permutation(size)[place])
 
     async def _group(
-        self, policy: PolicyContext, wanted: RolloutRequest, row: int, pool: Executor
+        self, policy: PolicyContext, request: RolloutRequest, row: int, pool: Executor
     ) -> RolloutGroup | Fault:
         from rollouts.fleet.groups.verifiers_client import Conversation, PolicyClient
 
-        key = _key(self._identity, wanted.mode, row)
+        key = _key(self._identity, request.mode, row)
         clients = [
-            PolicyClient(policy, Conversation(derive_seed(wanted.seed, key, index)), pool)
-            for index in range(wanted.generations)
+            PolicyClient(policy, Conversation(derive_seed(request.seed, key, index)), pool)
+            for index in range(request.generations)
         ]
-        problem = dict(self._rows[wanted.mode][row])
+        problem = dict(self._rows[request.mode][row])
         states = await asyncio.gather(
             *[self._environment.rollout(problem, client, "policy", {}) for client in clients]
         )

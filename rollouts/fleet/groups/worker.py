@@ -120,16 +120,16 @@ class GroupRolloutWorker:
             InferenceFailed: If the server can no longer generate.
         """
         began = time.monotonic()
-        wanted = RolloutRequest(
+        request = RolloutRequest(
             numbers=range(rng.first_example, rng.first_example + n_examples),
             generations=n_generations,
             mode=mode,
             problem_seed=self._problem_seed,
             seed=derive_seed(rng.seed, lesson_id, mode),
         )
-        sampled = self._sample(lesson_id, wanted)
+        sampled = self._sample(lesson_id, request)
         for fault in sampled.faults:
-            self._faults.tell(lesson_id, fault)
+            self._faults.report(lesson_id, fault)
         groups = sampled.groups
         if not groups:
             return None, None
@@ -195,7 +195,7 @@ class GroupRolloutWorker:
                 worker_id=worker_id,
             )
         except LessonFailed as failure:
-            self._faults.tell(lesson_id, Fault(failure.kind, str(failure)), level="error")
+            self._faults.report(lesson_id, Fault(failure.kind, str(failure)), level="error")
             batch, error = None, str(failure)
         outcome = outcome_of(
             batch,
@@ -260,7 +260,7 @@ class GroupRolloutWorker:
         worker_id: str,
     ) -> None:
         """Record a failed lesson for display; the curriculum's progress does not change."""
-        self._faults.tell(lesson_id, Fault(failure.kind, str(failure)), level="error")
+        self._faults.report(lesson_id, Fault(failure.kind, str(failure)), level="error")
         self._record(
             lesson_id,
             outcome_of(
@@ -291,18 +291,18 @@ class GroupRolloutWorker:
     def _record(self, lesson_id: str, outcome: LessonOutcome) -> list[str]:
         return self._curriculum.record(lesson_id, outcome).changes
 
-    def _sample(self, lesson_id: str, wanted: RolloutRequest) -> Sampled:
+    def _sample(self, lesson_id: str, request: RolloutRequest) -> Sampled:
         """Return the valid groups of the lesson's environment, and faults for the others."""
         environment = self.load_environment(lesson_id)
         policy = PolicyContext(
             server=self._server,
             tokenizer=self._tokenizer,
-            sampling=self._sampling(lesson_id, wanted.mode),
+            sampling=self._sampling(lesson_id, request.mode),
             context_tokens=self._context_tokens,
             stop=self._stop,
         )
         try:
-            return _sound(environment.sample(policy, wanted), wanted)
+            return _sound(environment.sample(policy, request), request)
         except (SamplingStopped, InferenceFailed, LessonFailed):
             raise
         except TokenUnknown as error:
@@ -346,7 +346,7 @@ class GroupRolloutWorker:
         )
 
 
-def _sound(sampled: Sampled, wanted: RolloutRequest) -> Sampled:
+def _sound(sampled: Sampled, request: RolloutRequest) -> Sampled:
     """Return a result with the valid groups only.
 
     Raises:
@@ -356,8 +356,8 @@ def _sound(sampled: Sampled, wanted: RolloutRequest) -> Sampled:
         raise TypeError(f"sample() returned {type(sampled).__name__}, expected Sampled")
     groups, faults = checked(
         sampled.groups,
-        wanted=len(wanted.numbers) - len(sampled.faults),
-        generations=wanted.generations,
+        expected=len(request.numbers) - len(sampled.faults),
+        generations=request.generations,
     )
     return replace(sampled, groups=groups, faults=[*sampled.faults, *faults])
 

@@ -269,7 +269,7 @@ class GroupWorkerWrapper:
             self._condition(now), now=now, pids=(), is_reporting=is_reporting
         )
         episodes_a_second, tokens_a_second = self._speed(now, is_reporting=is_reporting)
-        said = [common.time_use, f"{tokens_a_second:,.0f} tokens/s." if tokens_a_second else ""]
+        parts = [common.time_use, f"{tokens_a_second:,.0f} tokens/s." if tokens_a_second else ""]
         return replace(
             common,
             env_steps=counted.episodes,
@@ -277,7 +277,7 @@ class GroupWorkerWrapper:
             fragments_cut=self._around.outbox.groups,
             fragments_sent=self._group_sender.sent,
             dropped_steps=self._dropped(),
-            time_use=" ".join(filter(None, said)),
+            time_use=" ".join(filter(None, parts)),
             slots=self._slots(),
         )
 

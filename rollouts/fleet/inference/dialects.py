@@ -29,11 +29,11 @@ class Dialect(Protocol):
     def body(self, prompt: Prompt, *, model: str) -> dict[str, Any]:
         """Return the request body for one prompt."""
 
-    def answers(self, said: Any, *, version: Version) -> list[Answer]:
+    def answers(self, body: Any, *, version: Version) -> list[Answer]:
         """Return the answers in the order of their indices.
 
         Args:
-            said: The decoded JSON response.
+            body: The decoded JSON response.
             version: Version for tokens without one in the response.
 
         Raises:
@@ -66,10 +66,10 @@ class VllmDialect:
             "return_token_ids": True,
         }
 
-    def answers(self, said: Any, *, version: Version) -> list[Answer]:
+    def answers(self, body: Any, *, version: Version) -> list[Answer]:
         """Return the answers in the order of their indices; see :class:`Dialect`."""
         try:
-            choices = sorted(said["choices"], key=lambda choice: choice["index"])
+            choices = sorted(body["choices"], key=lambda choice: choice["index"])
             return [
                 _answer(
                     index,
@@ -111,9 +111,9 @@ class SglangDialect:
         }
         return {"input_ids": list(prompt.tokens), "sampling_params": params, "return_logprob": True}
 
-    def answers(self, said: Any, *, version: Version) -> list[Answer]:
+    def answers(self, body: Any, *, version: Version) -> list[Answer]:
         """Return the answers in the order of their indices; see :class:`Dialect`."""
-        given = said if isinstance(said, list) else [said]
+        given = body if isinstance(body, list) else [body]
         try:
             return [self._one(index, one["meta_info"], version) for index, one in enumerate(given)]
         except (KeyError, TypeError, IndexError) as error:

@@ -83,12 +83,12 @@ class HttpInferenceServer:
         """Return the answers to each prompt; see :class:`rollouts.fleet.inference.contract`."""
         deadline = time.monotonic() + timeout_seconds
         found: dict[int, list[Answer]] = {}
-        asked = asyncio.run_coroutine_threadsafe(self._all(prompts, found, deadline), self._loop)
+        pending = asyncio.run_coroutine_threadsafe(self._all(prompts, found, deadline), self._loop)
         try:
-            self._wait(asked, stop, deadline)
+            self._wait(pending, stop, deadline)
         finally:
             # Closing the connections lets the server free its rows.
-            asked.cancel()
+            pending.cancel()
         return [
             found.get(place) or [_cancelled(index) for index in range(prompt.answers)]
             for place, prompt in enumerate(prompts)
@@ -146,16 +146,16 @@ class HttpInferenceServer:
 
     def _post(self, path: str, body: dict[str, Any] | None) -> None:
         try:
-            said = self._control.post(path, json=body, timeout=UPDATE_SECONDS)
+            response = self._control.post(path, json=body, timeout=UPDATE_SECONDS)
         except httpx.HTTPError as error:
             raise InferenceFailed(f"POST {path}: {error}") from error
-        if said.status_code != 200 or b'"success":false' in said.content.replace(b" ", b""):
-            raise InferenceFailed(f"POST {path}: {said.status_code} {said.text[:500]}")
+        if response.status_code != 200 or b'"success":false' in response.content.replace(b" ", b""):
+            raise InferenceFailed(f"POST {path}: {response.status_code} {response.text[:500]}")
 
-    def _wait(self, asked: "Future[None]", stop: threading.Event, deadline: float) -> None:
+    def _wait(self, pending: "Future[None]", stop: threading.Event, deadline: float) -> None:
         while not stop.is_set():
             try:
-                return asked.result(LOOK_SECONDS)
+                return pending.result(LOOK_SECONDS)
             except TimeoutError:
                 if time.monotonic() > deadline:
                     raise InferenceFailed(
@@ -170,7 +170,7 @@ class HttpInferenceServer:
 
         async def one(place: int, prompt: Prompt) -> None:
             async with turns:
-                found[place] = await self._ask(prompt, deadline)
+                found[place] = await self._generate_one(prompt, deadline)
 
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -179,32 +179,34 @@ class HttpInferenceServer:
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from None
 
-    async def _ask(self, prompt: Prompt, deadline: float) -> list[Answer]:
+    async def _generate_one(self, prompt: Prompt, deadline: float) -> list[Answer]:
         """Return the answers to one prompt, retrying while the server is busy or restarting."""
         wait = FIRST_WAIT_SECONDS
         body = self._dialect.body(prompt, model=self._settings.model)
         while True:
             version = (0, -2) if self._dialect.reports_versions else self._weights.current()
             try:
-                said = await self._http.post(self._dialect.path, json=body)
-                failure = f"{said.status_code} {said.text[:500]}"
+                response = await self._http.post(self._dialect.path, json=body)
+                failure = f"{response.status_code} {response.text[:500]}"
             except httpx.TransportError as error:
-                said, failure = None, str(error) or type(error).__name__
-            if said is not None and said.status_code not in RETRIED:
-                return self._read(said, prompt, version)
-            wished = _retry_after_seconds(said)
+                response, failure = None, str(error) or type(error).__name__
+            if response is not None and response.status_code not in RETRIED:
+                return self._read(response, prompt, version)
+            wished = _retry_after_seconds(response)
             if time.monotonic() + (wished or wait) > deadline:
                 raise InferenceFailed(f"{self._dialect.path}: {failure}")
             await asyncio.sleep(wished or wait * (0.5 + random.random() / 2))  # noqa: S311
             wait = min(2 * wait, MOST_WAIT_SECONDS)
 
-    def _read(self, said: httpx.Response, prompt: Prompt, version: Version) -> list[Answer]:
-        if said.status_code == 400 and (error := prompt_error(said.text)):
+    def _read(self, response: httpx.Response, prompt: Prompt, version: Version) -> list[Answer]:
+        if response.status_code == 400 and (error := prompt_error(response.text)):
             raise error
-        if said.status_code != 200:
-            raise InferenceFailed(f"{self._dialect.path}: {said.status_code} {said.text[:500]}")
+        if response.status_code != 200:
+            raise InferenceFailed(
+                f"{self._dialect.path}: {response.status_code} {response.text[:500]}"
+            )
         try:
-            answers = self._dialect.answers(said.json(), version=version)
+            answers = self._dialect.answers(response.json(), version=version)
         except ValueError as error:
             raise InferenceFailed(f"{self._dialect.path}: {error}") from error
         if len(answers) != prompt.answers:
@@ -212,8 +214,8 @@ class HttpInferenceServer:
         return answers
 
 
-def _retry_after_seconds(said: httpx.Response | None) -> float | None:
-    wished = said.headers.get("Retry-After", "") if said is not None else ""
+def _retry_after_seconds(response: httpx.Response | None) -> float | None:
+    wished = response.headers.get("Retry-After", "") if response is not None else ""
     return float(wished) if wished.isdigit() else None
 
 

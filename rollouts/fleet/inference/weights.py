@@ -59,16 +59,16 @@ class PutWeights:
         """Load `tensors` into the server; see :class:`WeightsRoute`."""
         path = f"/v1/weights/{version[0]}/{version[1]}"
         try:
-            said = self._http.put(path, content=encoded(tensors), timeout=UPDATE_SECONDS)
+            response = self._http.put(path, content=encoded(tensors), timeout=UPDATE_SECONDS)
         except httpx.HTTPError as error:
             raise InferenceFailed(f"PUT {path}: {error}") from error
-        if said.status_code == 404:
+        if response.status_code == 404:
             raise InferenceFailed("the server was started without --accept-weights")
-        if said.status_code == 400:
-            raise WeightsDoNotFit(said.json()["error"]["message"])
+        if response.status_code == 400:
+            raise WeightsDoNotFit(response.json()["error"]["message"])
         # 409: another worker has already loaded this version.
-        if said.status_code not in {200, 409}:
-            raise InferenceFailed(f"PUT {path}: {said.status_code} {said.text[:500]}")
+        if response.status_code not in {200, 409}:
+            raise InferenceFailed(f"PUT {path}: {response.status_code} {response.text[:500]}")
 
 
 class SharedFolder:

@@ -38,7 +38,7 @@ class Pace:
             self._since = (now, finished)
 
 
-def wanted(*, at_once: int, unspent: int, per_second: float) -> int:
+def demand(*, at_once: int, unspent: int, per_second: float) -> int:
     """Return the number of further credits that a worker can use now.
 
     Two for each item in progress, so that none waits for the next grant; more for workers that
@@ -63,7 +63,7 @@ def room(*, admission_remaining: int, accepted_since: int, outstanding: int) -> 
     return max(0, admission_remaining - accepted_since - outstanding)
 
 
-def share_out(free: int, wanted: Sequence[int]) -> list[int]:
+def share_out(free: int, demands: Sequence[int]) -> list[int]:
     """Return how many of `free` credits each worker gets, never more than it wants.
 
     Shares differ by at most one unless a worker wants less; its remainder goes to the others,
@@ -71,15 +71,15 @@ def share_out(free: int, wanted: Sequence[int]) -> list[int]:
 
     Args:
         free: Credits to distribute, 0 or more.
-        wanted: Credits that each worker can use, ``[workers]``.
+        demands: Credits that each worker can use, ``[workers]``.
     """
-    shares = [0] * len(wanted)
-    hungry = [index for index, want in enumerate(wanted) if want > 0]
-    while free > 0 and hungry:
-        each = max(1, free // len(hungry))
-        for index in hungry:
-            given = min(each, wanted[index] - shares[index], free)
-            shares[index] += given
-            free -= given
-        hungry = [index for index in hungry if shares[index] < wanted[index]]
+    shares = [0] * len(demands)
+    unsatisfied = [index for index, want in enumerate(demands) if want > 0]
+    while free > 0 and unsatisfied:
+        each = max(1, free // len(unsatisfied))
+        for index in unsatisfied:
+            granted = min(each, demands[index] - shares[index], free)
+            shares[index] += granted
+            free -= granted
+        unsatisfied = [index for index in unsatisfied if shares[index] < demands[index]]
     return shares

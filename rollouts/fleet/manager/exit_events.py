@@ -18,9 +18,9 @@ def emit_loss(events: EventLog, ending: WorkerEnding) -> None:
     events.add("worker_left", text, ending=ending, worker=ending.index)
 
 
-def emit_restart(events: EventLog, ending: WorkerEnding, *, wanted: str) -> None:
+def emit_restart(events: EventLog, ending: WorkerEnding, *, reason: str) -> None:
     """Emit the event of a worker that was restarted on request, with the reason."""
-    text = f"Worker {ending.index} is replaced: {wanted}"
+    text = f"Worker {ending.index} is replaced: {reason}"
     events.add("worker_restarted", text, ending=ending, worker=ending.index)
 
 

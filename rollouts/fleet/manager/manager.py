@@ -181,7 +181,9 @@ class RolloutManager:
             accepted_since=self._worker_pool.accepted - self._accepted_at_control,
             outstanding=self._worker_pool.outstanding,
         )
-        return admission.share_out(free, [member.wants(control.policy_step) for member in members])
+        return admission.share_out(
+            free, [member.demand_at(control.policy_step) for member in members]
+        )
 
     def _check_obstacles(self) -> None:
         waiting = [member for member in self._worker_pool.staying if member.obstacle]
@@ -199,9 +201,9 @@ class RolloutManager:
 
     def _stop_workers(self) -> None:
         members = self._worker_pool.members
-        asked = [future for member in members if (future := member.stop(time.monotonic()))]
+        stopping = [future for member in members if (future := member.stop(time.monotonic()))]
         deadline = time.monotonic() + 5.0
-        while time.monotonic() < deadline and not all(future.done() for future in asked):
+        while time.monotonic() < deadline and not all(future.done() for future in stopping):
             time.sleep(0.05)
         for member in members:
             member.kill()
@@ -220,7 +222,7 @@ class RolloutManager:
                 accepted = self._worker_pool.accepted
                 control = self._api.control(after="", wait_seconds=0.0)
         except RolldeckError as failure:
-            self._take_failure(failure)
+            self._handle_failure(failure)
             self._loops["control"].pause(RETRY_SECONDS)
             return
         # Avoid a busy loop when the server answers at once with nothing new.
@@ -238,8 +240,8 @@ class RolloutManager:
         if control.desired != "running" or control.policy_step == NO_STEP:
             return False
         outstanding = self._worker_pool.outstanding
-        wanted = sum(member.wants(control.policy_step) for member in self._worker_pool.members)
-        return control.admission_remaining > 2 * (outstanding + wanted)
+        demand = sum(member.demand_at(control.policy_step) for member in self._worker_pool.members)
+        return control.admission_remaining > 2 * (outstanding + demand)
 
     def _apply_control(self, control: FleetControl, *, accepted: int) -> None:
         """Apply a command of the platform.
@@ -257,7 +259,7 @@ class RolloutManager:
             self._wake_conduct.set()
             self._wake_weights.set()
 
-    def _take_failure(self, failure: RolldeckError) -> None:
+    def _handle_failure(self, failure: RolldeckError) -> None:
         """Shut the fleet down when the platform keeps refusing this manager."""
         if not isinstance(failure, NotAuthenticated | NotAllowed | NotFound | Conflict):
             self._refused_since = None
@@ -277,21 +279,21 @@ class RolloutManager:
         control, known = self._control, self._shared
         if control is None or control.policy_step == NO_STEP:
             return
-        wanted = (control.epoch, control.policy_step)
-        if known is not None and known.rank >= (control.weights_command, *wanted):
+        version = (control.epoch, control.policy_step)
+        if known is not None and known.rank >= (control.weights_command, *version):
             return
         pause_seconds = RETRY_SECONDS
         try:
-            newer = self._source_of_weights.receive(wanted)
+            newer = self._source_of_weights.receive(version)
             pause_seconds = TICK_SECONDS
         except InvalidMessage as flaw:
             self._emit_weights_problem(
-                "weights_torn", wanted, f"does not match its metadata: {flaw}"
+                "weights_torn", version, f"does not match its metadata: {flaw}"
             )
             newer = None
         except WeightsUnavailable as failure:
             self._emit_weights_problem(
-                "weights_unavailable", wanted, f"is not available: {failure}"
+                "weights_unavailable", version, f"is not available: {failure}"
             )
             newer = None
         if newer is None:
@@ -300,11 +302,11 @@ class RolloutManager:
         self._shared = self._source.share(replace(newer, order=control.weights_command))
         self._wake_conduct.set()
 
-    def _emit_weights_problem(self, kind: str, wanted: Version, what: str) -> None:
+    def _emit_weights_problem(self, kind: str, version: Version, what: str) -> None:
         """Emit one event per version and problem; the download is retried regardless."""
-        if self._told_of_weights != (kind, wanted):
-            self._told_of_weights = (kind, wanted)
-            text = f"Version {wanted[1]} of epoch {wanted[0]} {what}; retrying"
+        if self._told_of_weights != (kind, version):
+            self._told_of_weights = (kind, version)
+            text = f"Version {version[1]} of epoch {version[0]} {what}; retrying"
             self._events.add(kind, text, level="error" if kind == "weights_torn" else "warning")
 
     def _report(self) -> None:
@@ -322,7 +324,7 @@ class RolloutManager:
         try:
             control = self._api.report(report)
         except RolldeckError as failure:
-            self._take_failure(failure)
+            self._handle_failure(failure)
             self._loops["report"].pause(RETRY_SECONDS)
             return
         self._reported_state = state

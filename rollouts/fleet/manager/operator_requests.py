@@ -30,7 +30,7 @@ ANSWER_SECONDS: Final = 3.0
 """Time a worker has to read its log before its node is asked instead."""
 ELSEWHERE_SECONDS: Final = 10.0
 """Time for that node, which must start a process first."""
-LOOK_SECONDS: Final = 0.05
+POLL_SECONDS: Final = 0.05
 REMEMBERED: Final = 256
 
 
@@ -72,55 +72,55 @@ class OperatorRequests:
         self._api = api
         self._worker_pool = worker_pool
         self._source = source
-        self._asked = threading.Event()
+        self._wakeup = threading.Event()
         self._wanted: list[LogRequest] = []
-        self._to_film: list[RecordingOrder] = []
+        self._recordings: list[RecordingOrder] = []
         self._stacks_wanted: list[StacksRequest] = []
         self._stacks = StackRequests(api=api, worker_pool=worker_pool)
-        self._filming: dict[str, tuple[int, str]] = {}
+        self._assigned: dict[str, tuple[int, str]] = {}
         """Worker index and incarnation by recording id."""
         self._under_way: dict[str, _Reading] = {}
         self._seen: OrderedDict[str, None] = OrderedDict()
 
     def receive(self, control: FleetControl) -> None:
         """Store the requests of the platform's commands; never waits."""
-        self._wanted, self._to_film = control.log_requests, control.recordings
+        self._wanted, self._recordings = control.log_requests, control.recordings
         self._stacks_wanted = control.stacks
         if control.log_requests or control.recordings or control.stacks:
-            self._asked.set()
+            self._wakeup.set()
 
     def wake(self) -> None:
         """End the wait of the current turn."""
-        self._asked.set()
+        self._wakeup.set()
 
     def turn(self) -> None:
         """Start new requests and send finished answers; wait if there are none."""
         is_busy = bool(self._under_way) or self._stacks.is_waiting
-        self._asked.wait(LOOK_SECONDS if is_busy else 1.0)
-        self._asked.clear()
-        self._assign_films(self._to_film)
+        self._wakeup.wait(POLL_SECONDS if is_busy else 1.0)
+        self._wakeup.clear()
+        self._assign_recordings(self._recordings)
         self._stacks.turn(self._stacks_wanted)
         for request in self._wanted:
             if request.id not in self._seen:
                 self._remember(request.id)
-                self._under_way[request.id] = self._ask(request)
+                self._under_way[request.id] = self._send(request)
         for reading in list(self._under_way.values()):
             if reading.is_over:
                 self._send_answer(reading)
 
-    def _assign_films(self, orders: Sequence[RecordingOrder]) -> None:
+    def _assign_recordings(self, orders: Sequence[RecordingOrder]) -> None:
         """Assign each recording to a worker, and reassign it when that worker is lost."""
-        wanted = {order.id for order in orders}
+        open_ids = {order.id for order in orders}
         there = {(member.index, member.incarnation) for member in self._worker_pool.members}
-        self._filming = {
-            name: at for name, at in self._filming.items() if name in wanted and at in there
+        self._assigned = {
+            name: at for name, at in self._assigned.items() if name in open_ids and at in there
         }
         for order in orders:
-            if order.id in self._filming:
+            if order.id in self._assigned:
                 continue
             for member in self._workers_that_record(order):
-                if member.ask("record", order) is not None:
-                    self._filming[order.id] = (member.index, member.incarnation)
+                if member.call("record", order) is not None:
+                    self._assigned[order.id] = (member.index, member.incarnation)
                     break
 
     def _workers_that_record(self, order: RecordingOrder) -> list[WorkerSupervisor]:
@@ -128,7 +128,7 @@ class OperatorRequests:
         members = self._worker_pool.members
         if order.worker is not None:
             return [member for member in members if member.index == order.worker]
-        load = Counter(index for index, _ in self._filming.values())
+        load = Counter(index for index, _ in self._assigned.values())
         running = [member for member in members if member.condition == "running"]
         return sorted(running, key=lambda member: load[member.index])
 
@@ -137,14 +137,14 @@ class OperatorRequests:
         while len(self._seen) > REMEMBERED:
             self._seen.popitem(last=False)
 
-    def _ask(self, request: LogRequest) -> _Reading:
-        asked = [
-            member.ask("read_log", request.slot, request.lines)
+    def _send(self, request: LogRequest) -> _Reading:
+        pending = [
+            member.call("read_log", request.slot, request.lines)
             for member in self._worker_pool.members
             if member.index == request.worker
         ]
         until = time.monotonic() + ANSWER_SECONDS
-        return _Reading(request=request, future=asked[0] if asked else None, until=until)
+        return _Reading(request=request, future=pending[0] if pending else None, until=until)
 
     def _send_answer(self, reading: _Reading) -> None:
         """Send the answer; if the read failed, retry on the worker's node or on this one."""

@@ -26,41 +26,41 @@ class NodeRoom:
     """Ray's id of the node."""
 
 
-def obstacle(wanted: Resources, nodes: Sequence[NodeRoom]) -> str:
+def obstacle(required: Resources, nodes: Sequence[NodeRoom]) -> str:
     """Return why no node fits one more worker; empty if one does.
 
     Args:
-        wanted: Resources of one worker.
+        required: Resources of one worker.
         nodes: All living nodes.
     """
-    able = [node for node in nodes if _fits(wanted, node.total)]
+    able = [node for node in nodes if _fits(required, node.total)]
     if not able:
-        return _never(wanted, nodes)
-    if any(_fits(wanted, node.free) for node in able):
+        return _never(required, nodes)
+    if any(_fits(required, node.free) for node in able):
         return ""
-    return f"a worker needs {_scarce(wanted, able)}"
+    return f"a worker needs {_scarce(required, able)}"
 
 
-def group_obstacle(wanted: Resources, nodes: Sequence[NodeRoom], *, workers: int) -> str:
+def group_obstacle(required: Resources, nodes: Sequence[NodeRoom], *, workers: int) -> str:
     """Return why the cluster cannot reserve room for `workers` together; empty if it can.
 
     Args:
-        wanted: Resources of one worker.
+        required: Resources of one worker.
         nodes: All living nodes.
         workers: Number of workers.
     """
-    if not any(_fits(wanted, node.total) for node in nodes):
-        return _never(wanted, nodes)
-    fit = sum(_times(wanted, node.total) for node in nodes)
+    if not any(_fits(required, node.total) for node in nodes):
+        return _never(required, nodes)
+    fit = sum(_times(required, node.total) for node in nodes)
     if fit < workers:
         return (
-            f"{workers} workers reserve {_words(wanted)} each, together; "
+            f"{workers} workers reserve {_amounts_text(required)} each, together; "
             f"the cluster has room for {fit}"
         )
-    fit_now = sum(_times(wanted, node.free) for node in nodes)
+    fit_now = sum(_times(required, node.free) for node in nodes)
     if fit_now < workers:
         return (
-            f"{workers} workers reserve {_words(wanted)} each, together; "
+            f"{workers} workers reserve {_amounts_text(required)} each, together; "
             f"{fit_now} of {fit} such places are free"
         )
     return ""
@@ -73,11 +73,11 @@ def cordon_note(count: int) -> str:
     return "; 1 machine is cordoned" if count == 1 else f"; {count} machines are cordoned"
 
 
-def _never(wanted: Resources, nodes: Sequence[NodeRoom]) -> str:
+def _never(required: Resources, nodes: Sequence[NodeRoom]) -> str:
     """Return why no node fits a worker even if the cluster is idle."""
-    if not wanted:
+    if not required:
         return "no machine accepts workers"
-    for name, amount in wanted.items():
+    for name, amount in required.items():
         has = sum(_amounts(name, (node.total for node in nodes)))
         if amount > has + _GRAIN:
             return f"a worker needs {amount:g} {name}, the cluster has {_number(has)}"
@@ -87,39 +87,39 @@ def _never(wanted: Resources, nodes: Sequence[NodeRoom]) -> str:
                 f"a worker needs {amount:g} {name} on one node, "
                 f"the largest of {len(nodes)} has {_number(most)}"
             )
-    return f"a worker needs {_words(wanted)} on one node, no node has all of it"
+    return f"a worker needs {_amounts_text(required)} on one node, no node has all of it"
 
 
-def _scarce(wanted: Resources, able: Sequence[NodeRoom]) -> str:
+def _scarce(required: Resources, able: Sequence[NodeRoom]) -> str:
     """Return which resource is not free on any node that could host a worker."""
-    for name, amount in wanted.items():
+    for name, amount in required.items():
         free = list(_amounts(name, (node.free for node in able)))
         if amount > max(free) + _GRAIN:
             total = sum(_amounts(name, (node.total for node in able)))
             spread = f" on {len(able)} nodes" if len(able) > 1 else ""
             return f"{amount:g} {name}, {_number(sum(free))} of {_number(total)} are free{spread}"
-    return f"{_words(wanted)} on one node, no node has all of it free"
+    return f"{_amounts_text(required)} on one node, no node has all of it free"
 
 
 def _amounts(name: str, nodes: Iterable[Resources]) -> Iterable[float]:
     return (node.get(name, 0.0) for node in nodes)
 
 
-def _fits(wanted: Resources, room: Resources) -> bool:
-    return _times(wanted, room) > 0
+def _fits(required: Resources, room: Resources) -> bool:
+    return _times(required, room) > 0
 
 
-def _times(wanted: Resources, room: Resources) -> int:
+def _times(required: Resources, room: Resources) -> int:
     """Return how many workers fit on a node with `room`."""
     counts = [
-        math.floor((room.get(name, 0.0) + _GRAIN / 2) / amount) for name, amount in wanted.items()
+        math.floor((room.get(name, 0.0) + _GRAIN / 2) / amount) for name, amount in required.items()
     ]
     # A worker that reserves nothing fits on any node.
     return max(0, min(counts, default=1 << 30))
 
 
-def _words(wanted: Resources) -> str:
-    return " and ".join(f"{amount:g} {name}" for name, amount in wanted.items()) or "nothing"
+def _amounts_text(required: Resources) -> str:
+    return " and ".join(f"{amount:g} {name}" for name, amount in required.items()) or "nothing"
 
 
 def _number(amount: float) -> str:

@@ -48,8 +48,8 @@ class Reporter:
         """Return the next report; see :class:`FleetReport` for `is_final`."""
         if self._under_way is None:
             self._sequence += 1
-            episodes = _take(self.episodes, EPISODES_PER_REPORT)
-            self._under_way = (episodes, _take(self.events, EVENTS_PER_REPORT))
+            episodes = _pop_up_to(self.episodes, EPISODES_PER_REPORT)
+            self._under_way = (episodes, _pop_up_to(self.events, EVENTS_PER_REPORT))
         episodes, events = self._under_way
         return FleetReport(
             incarnation=self._incarnation,
@@ -80,5 +80,5 @@ class Reporter:
         )
 
 
-def _take(queue: deque[Item], most: int) -> list[Item]:
+def _pop_up_to(queue: deque[Item], most: int) -> list[Item]:
     return [queue.popleft() for _ in range(min(most, len(queue)))]

@@ -18,7 +18,7 @@ ANSWER_SECONDS: Final = 8.0
 """Time a worker has to answer; native code that holds the GIL delays or prevents the answer."""
 
 
-class _Asked(NamedTuple):
+class _PendingDump(NamedTuple):
     future: Future[Any] | None
     until: float
 
@@ -39,7 +39,7 @@ class StackRequests:
         """
         self._api = api
         self._worker_pool = worker_pool
-        self._under_way: dict[str, _Asked] = {}
+        self._under_way: dict[str, _PendingDump] = {}
         self._done: dict[str, None] = {}
 
     @property
@@ -47,25 +47,25 @@ class StackRequests:
         """Whether any answer is outstanding."""
         return bool(self._under_way)
 
-    def turn(self, wanted: Sequence[StacksRequest]) -> None:
-        """Start the new requests in `wanted`, and send finished answers."""
+    def turn(self, requests: Sequence[StacksRequest]) -> None:
+        """Start the new requests in `requests`, and send finished answers."""
         # Requests that the platform no longer lists were answered or have expired.
-        ids = {request.id for request in wanted}
+        ids = {request.id for request in requests}
         self._done = {request_id: None for request_id in self._done if request_id in ids}
-        for request in wanted:
+        for request in requests:
             if request.id not in self._done and request.id not in self._under_way:
                 until = time.monotonic() + ANSWER_SECONDS
-                self._under_way[request.id] = _Asked(self._ask(request), until)
-        for request_id, asked in list(self._under_way.items()):
-            if asked.is_over:
+                self._under_way[request.id] = _PendingDump(self._send(request), until)
+        for request_id, dump in list(self._under_way.items()):
+            if dump.is_over:
                 del self._under_way[request_id]
                 self._done[request_id] = None
-                self._answer(request_id, _outcome(asked.future))
+                self._answer(request_id, _outcome(dump.future))
 
-    def _ask(self, request: StacksRequest) -> Future[Any] | None:
+    def _send(self, request: StacksRequest) -> Future[Any] | None:
         for member in self._worker_pool.members:
             if (member.index, member.incarnation) == (request.worker, request.incarnation):
-                return member.ask("read_stacks", may_start=True)
+                return member.call("read_stacks", may_start=True)
         return None
 
     def _answer(self, request_id: str, read: LogLines) -> None:

@@ -22,7 +22,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from rollouts.fleet.manager.placement import NodeRoom, cordon_note, group_obstacle, obstacle
 from rollouts.fleet.process.settings import FleetSettings
 
-LOOK_AGAIN_AFTER_SECONDS: Final = 1.0
+POLL_AFTER_SECONDS: Final = 1.0
 NODE_ID_LABEL: Final = "ray.io/node-id"
 """Label that Ray sets on every node."""
 _STRATEGIES: Final = {"spread": "SPREAD", "pack": "PACK"}
@@ -47,7 +47,7 @@ class WorkerPlacement:
         self._outside: set[int] = set()
         """Workers whose reserved bundle is on an excluded node."""
         self._rooms: list[NodeRoom] = []
-        self._looked_at = -LOOK_AGAIN_AFTER_SECONDS
+        self._read_at = -POLL_AFTER_SECONDS
 
     def exclude_nodes(self, nodes: frozenset[str]) -> None:
         """Place no further workers on these nodes.
@@ -78,12 +78,16 @@ class WorkerPlacement:
     def obstacle(self, index: int) -> str:
         """Return which resources the cluster lacks for a worker that has no node yet."""
         if self._group is None or index >= self._workers or index in self._outside:
-            return self._lack(obstacle(self._wanted, self._look()))
+            return self._lack(obstacle(self._wanted, self._nodes_now()))
         found = self._group_options(self._group).get("state")
         if found == "PENDING":
-            return self._lack(group_obstacle(self._wanted, self._look(), workers=self._workers))
+            return self._lack(
+                group_obstacle(self._wanted, self._nodes_now(), workers=self._workers)
+            )
         # A node died: Ray reschedules its bundles and keeps the others.
-        return self._lack(obstacle(self._wanted, self._look())) if found == "RESCHEDULING" else ""
+        return (
+            self._lack(obstacle(self._wanted, self._nodes_now())) if found == "RESCHEDULING" else ""
+        )
 
     def close(self) -> None:
         """Release the reservation."""
@@ -117,14 +121,14 @@ class WorkerPlacement:
             return ""
         return str(self._group_options(group).get("bundles_to_node_id", {}).get(index) or "")
 
-    def _lack(self, said: str) -> str:
+    def _lack(self, problem: str) -> str:
         """Return the missing resources, with a note about cordoned machines."""
-        return said and said + cordon_note(self._closed_living)
+        return problem and problem + cordon_note(self._closed_living)
 
-    def _look(self) -> list[NodeRoom]:
+    def _nodes_now(self) -> list[NodeRoom]:
         now = time.monotonic()
-        if now - self._looked_at >= LOOK_AGAIN_AFTER_SECONDS:
-            self._looked_at, self._rooms = now, rooms()
+        if now - self._read_at >= POLL_AFTER_SECONDS:
+            self._read_at, self._rooms = now, rooms()
         return [room for room in self._rooms if room.node not in self._closed]
 
     @property

@@ -47,13 +47,13 @@ class WorkerPool:
         """Number of credits granted and not yet used up."""
         return sum(member.outstanding for member in self.members)
 
-    def resize(self, wanted: int, now: float) -> None:
-        """Add workers, or remove those with the highest indexes, until `wanted` remain."""
+    def resize(self, size: int, now: float) -> None:
+        """Add workers, or remove those with the highest indexes, until `size` remain."""
         staying = self.staying
-        for member in staying[wanted:]:
+        for member in staying[size:]:
             member.leave(now)
         taken = {member.index for member in self.members} | {left.index for left in self._left}
-        missing = max(0, wanted - len(staying))
+        missing = max(0, size - len(staying))
         free = [index for index in range(len(taken) + missing) if index not in taken]
         new = [self._member(index) for index in free[:missing]]
         if new:

@@ -144,7 +144,7 @@ class WorkerSupervisor:
         known = self._state.outstanding if self._state else 0
         return known + (self._exchange.credits if self._exchange else 0)
 
-    def wants(self, policy_step: int) -> int:
+    def demand_at(self, policy_step: int) -> int:
         """Return how many more credits the worker can use now.
 
         The answer is 0 until the worker uses version `policy_step`. Room that opens with a new
@@ -156,7 +156,7 @@ class WorkerSupervisor:
         pace = self._pace.per_second
         if report.state != "running" or report.active_step < policy_step:
             return 0
-        return admission.wanted(at_once=self._items_at_once, unspent=unspent, per_second=pace)
+        return admission.demand(at_once=self._items_at_once, unspent=unspent, per_second=pace)
 
     def turn(self, now: float) -> None:
         """Spawn the worker if it is due, and process its answers."""
@@ -243,7 +243,7 @@ class WorkerSupervisor:
         if self._handle is not None:
             self._delivery.offer(offer, self._handle, now)
 
-    def ask(self, method: str, *arguments: object, may_start: bool = False) -> Future[Any] | None:
+    def call(self, method: str, *arguments: object, may_start: bool = False) -> Future[Any] | None:
         """Call a method out of band; None if no worker has started.
 
         With `may_start`, a worker that is still starting is called as well.
@@ -306,7 +306,7 @@ class WorkerSupervisor:
     def _receive_final_state(self) -> None:
         last = self._shutdown.pop_final_state()
         if last is not None:
-            self._state = self._heard(last)
+            self._state = self._record_state(last)
 
     def _spawn(self, now: float) -> None:
         self._restart_policy.cancel()
@@ -336,7 +336,7 @@ class WorkerSupervisor:
         except Exception as error:  # noqa: BLE001 a lost worker raises many types
             self._remove(cause_of(error), now)
             return
-        state = self._heard(state)
+        state = self._record_state(state)
         if state.report.state == "failed":
             self._restart_policy.cannot_recover = state.cannot_recover
             self._remove(state.report.reason, now, last=state)
@@ -352,7 +352,7 @@ class WorkerSupervisor:
         if reason:
             self._remove(reason, now)
 
-    def _heard(self, state: WorkerState) -> WorkerState:
+    def _record_state(self, state: WorkerState) -> WorkerState:
         """Forward the episodes and events of an answer; return it with the latest measurements."""
         if state.report.stages or state.episodes or state.report.memory_bytes is not None:
             self._measured = state.report
@@ -386,7 +386,7 @@ class WorkerSupervisor:
             return
         self._shutdown.pop_final_state()
         if self._restart_reason is not None:
-            exit_events.emit_restart(self._events, ending, wanted=self._restart_reason)
+            exit_events.emit_restart(self._events, ending, reason=self._restart_reason)
             self._restart_reason = None
             self._restart_policy.replaced(now)
         elif self._cordon.is_draining:

@@ -97,10 +97,10 @@ class TorchPolicy(ABC):
         Raises:
             WeightsDoNotFit: If names or shapes do not match the policy.
         """
-        wanted = self._template.state_dict()
-        _check(wanted, tensors)
+        expected = self._template.state_dict()
+        _check(expected, tensors)
         tensors_of = {
-            name: _placed(tensor_of(value), self._device, wanted[name].dtype)
+            name: _placed(tensor_of(value), self._device, expected[name].dtype)
             for name, value in tensors.items()
         }
         return _with_weights(self._template, tensors_of)
@@ -124,16 +124,16 @@ class TorchPolicy(ABC):
         """Return outputs ``[B, outputs]``, values ``[B]`` and the state after this step."""
 
 
-def device_of(asked: str) -> torch.device:
+def device_of(name: str) -> torch.device:
     """Return the device of a configuration.
 
     Raises:
         PolicyDoesNotFit: If the device is missing.
     """
     has_gpu = torch.cuda.is_available()
-    if asked == "cuda" and not has_gpu:
+    if name == "cuda" and not has_gpu:
         raise PolicyDoesNotFit("fleet.device", "cuda is configured, but torch finds no GPU")
-    return torch.device(("cuda" if has_gpu else "cpu") if asked == "auto" else asked)
+    return torch.device(("cuda" if has_gpu else "cpu") if name == "auto" else name)
 
 
 def _placed(tensor: Tensor, device: torch.device, dtype: torch.dtype) -> Tensor:
@@ -210,8 +210,8 @@ class _Lent:
         self.__array_interface__ = {**described, "data": (described["data"][0], False)}
 
 
-def _check(wanted: Mapping[str, Tensor], given: Mapping[str, NDArray[Any]]) -> None:
-    wanted_shapes = {name: tuple(value.shape) for name, value in wanted.items()}
+def _check(expected: Mapping[str, Tensor], given: Mapping[str, NDArray[Any]]) -> None:
+    wanted_shapes = {name: tuple(value.shape) for name, value in expected.items()}
     given_shapes = {name: tuple(value.shape) for name, value in given.items()}
     if wanted_shapes != given_shapes:
         raise WeightsDoNotFit.between(wanted_shapes, given_shapes)

@@ -27,10 +27,10 @@ class WeightsDoNotFit(ValueError):
         self.parameters = dict(parameters or {})
 
     @classmethod
-    def between(cls, wanted: Mapping[str, Shape], given: Mapping[str, Shape]) -> Self:
-        """Return the error for shapes `given` by name that differ from those `wanted`."""
-        differing = sorted(dict(wanted.items() ^ given.items()))
-        flaws = {name: _problem_of(wanted.get(name), given.get(name)) for name in differing}
+    def between(cls, expected: Mapping[str, Shape], given: Mapping[str, Shape]) -> Self:
+        """Return the error for shapes `given` by name that differ from those `expected`."""
+        differing = sorted(dict(expected.items() ^ given.items()))
+        flaws = {name: _problem_of(expected.get(name), given.get(name)) for name in differing}
         named = [f"{name[:120]} {flaw}" for name, flaw in flaws.items()][:NAMED_AT_MOST]
         more = len(flaws) - len(named)
         rest = f", and {more} more" if more else ""
@@ -116,7 +116,7 @@ def _rounded(actions: NDArray[Any], dtype: str) -> NDArray[Any]:
     return actions.astype(dtype, copy=False)
 
 
-def _problem_of(wanted: Shape | None, given: Shape | None) -> str:
-    if given is None or wanted is None:
+def _problem_of(expected: Shape | None, given: Shape | None) -> str:
+    if given is None or expected is None:
         return "is missing" if given is None else "is unknown"
-    return f"is {list(given)}, expected {list(wanted)}"
+    return f"is {list(given)}, expected {list(expected)}"

@@ -28,11 +28,11 @@ def main() -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
-    wanted = msgspec.json.decode(sys.stdin.buffer.read(), type=ProbeRequest)
-    if wanted.kind != "cluster":
+    request = msgspec.json.decode(sys.stdin.buffer.read(), type=ProbeRequest)
+    if request.kind != "cluster":
         _bound()
     began = time.monotonic()
-    outcome = attempt(wanted)
+    outcome = attempt(request)
     seconds = round(time.monotonic() - began, 2)
     answer.write(msgspec.json.encode(msgspec.structs.replace(outcome, seconds=seconds)))
     answer.flush()
@@ -47,18 +47,18 @@ def _bound() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES, FILE_BYTES))
 
 
-def attempt(wanted: ProbeRequest) -> Outcome:
+def attempt(request: ProbeRequest) -> Outcome:
     """Return the result of a probe; exceptions are returned as `trouble`."""
     tries = {"environment": _environment, "lesson": _lesson, "cluster": _cluster}
     try:
-        return tries[wanted.kind](wanted)
+        return tries[request.kind](request)
     except ModuleNotFoundError as error:
         return Outcome(trouble=f"module {error.name!r} not found", is_missing=True)
     except BaseException as error:  # noqa: BLE001 foreign code may raise anything
-        return Outcome(trouble=_words(error), is_missing=_is_missing(error))
+        return Outcome(trouble=_message(error), is_missing=_is_missing(error))
 
 
-def _words(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     text = " ".join(str(error).split())
     name = type(error).__name__
     return (f"{name}: {text}" if text else name)[:LONGEST_MESSAGE]
@@ -74,15 +74,15 @@ def _is_missing(error: BaseException) -> bool:
     )
 
 
-def _environment(wanted: ProbeRequest) -> Outcome:
+def _environment(request: ProbeRequest) -> Outcome:
     from rollouts.fleet.environments import loader as environments
     from rollouts.fleet.probe import first_episode
 
     environments.import_registered_modules()
-    made = environments.make(wanted.spec, wanted.kwargs)
+    made = environments.make(request.spec, request.kwargs)
     shown, taken = environments.describe(made)
     made.reset(seed=0)
-    steps = wanted.episode_steps
+    steps = request.episode_steps
     episode = first_episode.play(made, shown, taken, steps=steps) if steps else None
     made.close()
     return Outcome(
@@ -101,21 +101,21 @@ def _bytes(space: Any) -> int:
     return int(values * space.array_dtype.itemsize)
 
 
-def _lesson(wanted: ProbeRequest) -> Outcome:
+def _lesson(request: ProbeRequest) -> Outcome:
     from rollouts.fleet.environments.loader import import_registered_modules
     from rollouts.fleet.groups.environment_loader import load_environment
 
     import_registered_modules()
-    load_environment(wanted.spec, wanted.kwargs)
+    load_environment(request.spec, request.kwargs)
     return Outcome()
 
 
-def _cluster(wanted: ProbeRequest) -> Outcome:
+def _cluster(request: ProbeRequest) -> Outcome:
     import ray
 
     from rollouts.fleet.manager.worker_placement import rooms
 
-    ray.init(address=wanted.address, log_to_driver=False, configure_logging=False)
+    ray.init(address=request.address, log_to_driver=False, configure_logging=False)
     found = [Room(total=_numbers(node.total), free=_numbers(node.free)) for node in rooms()]
     ray.shutdown()
     return Outcome(nodes=found)

@@ -59,9 +59,9 @@ def with_names(runtime_env: Mapping[str, Any], variables: Mapping[str, str]) -> 
 
 
 def _allowed(variables: Mapping[str, str], names: set[str]) -> dict[str, str]:
-    wanted = names.union(more_names(variables))
+    allowed = names.union(more_names(variables))
     return {
         name: value
         for name, value in variables.items()
-        if name in wanted or (name.startswith(_PREFIXES) and not _SECRET.search(name))
+        if name in allowed or (name.startswith(_PREFIXES) and not _SECRET.search(name))
     }

@@ -36,7 +36,7 @@ class ActorLog:
         self._ring = ring
         self._handler = _RingHandler(ring, threads)
         logging.getLogger("rollouts").addHandler(self._handler)
-        ring.say(f"process {os.getpid()} starts")
+        ring.write_line(f"process {os.getpid()} starts")
 
     def trim(self) -> None:
         """Enforce the size limit of the file, which other descriptors also write to."""
@@ -49,7 +49,7 @@ class ActorLog:
     def close(self) -> None:
         """Stop taking records."""
         logging.getLogger("rollouts").removeHandler(self._handler)
-        self._ring.say(f"process {os.getpid()} was asked to end")
+        self._ring.write_line(f"process {os.getpid()} was asked to end")
         self._ring.close()
 
 
@@ -125,12 +125,12 @@ class OutputPump:
                 self._thread.start()
             return writing
 
-    def say(self, slot: int, text: str) -> None:
+    def write_line(self, slot: int, text: str) -> None:
         """Append a line to the log of a process."""
         with self._lock:
             self._drain(slot)
             if slot in self._logs:
-                self._logs[slot].say(text)
+                self._logs[slot].write_line(text)
 
     def close(self) -> None:
         """Read the remaining output and stop; all processes have ended."""

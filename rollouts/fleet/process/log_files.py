@@ -55,7 +55,7 @@ class RingFile:
             os.write(self._file, raw[-self._most_bytes :])
             self._trim()
 
-    def say(self, text: str) -> None:
+    def write_line(self, text: str) -> None:
         """Append a marked line that is not output of the process."""
         at = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())
         begin = "" if self._is_at_line_begin() else "\n"

@@ -21,7 +21,7 @@ SAMPLES_KEPT: Final = 512
 BUSY_SHARE: Final = 0.05
 SEND_IS_BUSY_SHARE: Final = 0.9
 
-_TAKES: Final = {
+_DESCRIPTIONS: Final = {
     "recv": "Reading observations takes {share} of its time",
     "infer": "The policy takes {share} of its time",
     "act": "Sending actions takes {share} of its time",
@@ -124,20 +124,20 @@ def time_use(shares: Mapping[str, float]) -> str:
         shares: Parts of the time by stage or wait, as returned by :meth:`PipelineMonitor.shares`;
             other names are ignored.
     """
-    busy = {name: share for name, share in shares.items() if name in _TAKES}
+    busy = {name: share for name, share in shares.items() if name in _DESCRIPTIONS}
     # Sending runs concurrently with the loop. It delays nothing until it is busy all the time.
     if busy.get("send", 0.0) < SEND_IS_BUSY_SHARE:
         busy.pop("send", None)
     most = max(busy, key=lambda name: busy[name], default="")
     if not most or busy[most] < BUSY_SHARE:
         return ""
-    return _TAKES[most].format(share=percent(busy[most])) + "."
+    return _DESCRIPTIONS[most].format(share=percent(busy[most])) + "."
 
 
 def mean_shares(workers: Iterable[Mapping[str, float]]) -> dict[str, float]:
     """Return each share as the mean over workers; workers without measurements are ignored."""
     measured = [shares for shares in workers if shares]
-    names = (name for name in _TAKES if any(name in shares for shares in measured))
+    names = (name for name in _DESCRIPTIONS if any(name in shares for shares in measured))
     return {
         name: round(sum(shares.get(name, 0.0) for shares in measured) / len(measured), 4)
         for name in names

@@ -122,10 +122,10 @@ class SimulatedWorker:
             number=number,
             worker=f"{self._settings.name}@{self._settings.incarnation}",
             version=self._version,
-            answered=self._hear_answer,
+            answered=self._receive_answer,
         )
 
-    def _hear_answer(self, is_accepted: bool) -> None:
+    def _receive_answer(self, is_accepted: bool) -> None:
         # Count before release: a credit is never free before its fragment is counted.
         self._accepted += is_accepted
         self._answered += 1

@@ -137,7 +137,7 @@ class Sender:
         try:
             receipt = self._push(fragments)
         except RolldeckError as failure:
-            self._take_failure(fragments, failure, began)
+            self._handle_failure(fragments, failure, began)
             return
         finally:
             self._asked_at = None
@@ -218,7 +218,7 @@ class Sender:
         self._failures, self._failing_since, self._has_spoken = 0, None, False
         self._is_away = False
 
-    def _take_failure(self, fragments: list[bytes], failure: RolldeckError, now: float) -> None:
+    def _handle_failure(self, fragments: list[bytes], failure: RolldeckError, now: float) -> None:
         if isinstance(failure, InvalidRequest | StaleEpoch):
             self._refuse(fragments, failure)
             return

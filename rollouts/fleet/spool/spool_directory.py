@@ -136,7 +136,7 @@ class Spool:
     def _reopen(self, path: Path) -> None:
         try:
             segment = Segment.reopen(path)
-            places, is_cut_short = segment.places()
+            places, is_cut_short = segment.positions()
         except OSError:
             self.lost += 1
             return

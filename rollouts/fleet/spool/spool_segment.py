@@ -64,7 +64,7 @@ class Segment:
         """
         return cls(path, os.open(path, os.O_RDWR | os.O_CLOEXEC), size=_BEGINNING)
 
-    def places(self) -> tuple[list[FragmentPosition], bool]:
+    def positions(self) -> tuple[list[FragmentPosition], bool]:
         """Return the unanswered fragments, oldest first, and whether the last one is truncated."""
         length = os.fstat(self._file).st_size
         found: list[FragmentPosition] = []

@@ -46,7 +46,7 @@ class Record(Struct, frozen=True, array_like=True, tag=True):
 
     row: int
     order_id: str
-    film: str
+    video: str
 
 
 class Close(Struct, frozen=True, array_like=True, tag=True):

@@ -27,7 +27,7 @@ def serve(channel: Channel, memory: int) -> None:
     """Serve the parent's requests until it closes the connection."""
     setup, *messages = channel.receive()
     import_registered_modules()
-    rows = EnvRows(setup, tell=channel.send, memory=memory)
+    rows = EnvRows(setup, emit=channel.send, memory=memory)
     for row, seed in enumerate(setup.seeds):
         rows.build(row, seed)
     # Objects created so far stay alive; exclude them from garbage collection.
@@ -39,8 +39,8 @@ def serve(channel: Channel, memory: int) -> None:
                     rows.step(np.asarray(asked, dtype=np.intp))
                 case Build(row, seed):
                     rows.build(row, seed)
-                case Record(row, order_id, film):
-                    rows.record(row, order_id, film)
+                case Record(row, order_id, video):
+                    rows.record(row, order_id, video)
                 case Close():
                     rows.close()
                     return

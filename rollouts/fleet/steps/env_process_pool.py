@@ -165,14 +165,14 @@ class EnvProcessPool:
                 continue
             self._expect(process, chosen.tolist(), now)
 
-    def record(self, slot: int, order_id: str, film: str) -> bool:
+    def record(self, slot: int, order_id: str, video: str) -> bool:
         """Record the slot's next episode; return False if the slot has no environment."""
         if not 0 <= slot < len(self._slots):
             return False
         if self._slots[slot].state != "running":
             return False
         try:
-            self._slots[slot].process.worker.record(slot, order_id, film)
+            self._slots[slot].process.worker.record(slot, order_id, video)
         except EnvWorkerDied:
             return False  # `hear` handles the dead process
         return True
@@ -189,7 +189,7 @@ class EnvProcessPool:
                 continue
             process.heard_at = now
             for message in messages:
-                self._take(process, message, now)
+                self._handle(process, message, now)
 
     def maintain(self, now: float) -> None:
         """Start, replace and build everything that is due."""
@@ -230,7 +230,7 @@ class EnvProcessPool:
         process.started_at = process.heard_at = now
         process.awaited.update(process.worker.slots)
 
-    def _take(self, process: _Process, message: Any, now: float) -> None:
+    def _handle(self, process: _Process, message: Any, now: float) -> None:
         if isinstance(message, Ready):
             self._listener.introduced(message)
             return
@@ -285,7 +285,7 @@ class EnvProcessPool:
 
     def _remove(self, process: _Process, reason: str, now: float) -> None:
         process.worker.kill()
-        process.worker.say(reason)
+        process.worker.write_line(reason)
         process.awaited.clear()
         process.held.clear()
         wait = process.budget.crashed(now)

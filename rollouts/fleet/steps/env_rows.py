@@ -31,16 +31,16 @@ Rows = NDArray[np.intp]
 class EnvRows:
     """Environments of one process by row; rows of a vector environment step together."""
 
-    def __init__(self, setup: Setup, *, tell: Callable[[FromProcess], None], memory: int) -> None:
+    def __init__(self, setup: Setup, *, emit: Callable[[FromProcess], None], memory: int) -> None:
         """Prepare the rows without building environments.
 
         Args:
             setup: Environments to build.
-            tell: Receives messages for the worker.
+            emit: Receives messages for the worker.
             memory: Descriptor of the memory shared with the worker.
         """
         self._setup = setup
-        self._tell = tell
+        self._emit = emit
         self._memory = memory
         self._vector: VectorEnvironment | None = None
         self._has_no_vector = False
@@ -49,9 +49,9 @@ class EnvRows:
         self._rows: list[Environment | None] = [None] * len(setup.seeds)
         self.block: EnvBlock | None = None
         """Shared block; None until an environment exists."""
-        self._to_film: dict[int, tuple[str, str]] = {}
+        self._to_record: dict[int, tuple[str, str]] = {}
         """Recording id and file by row, for the row's next episode."""
-        self._filmed: dict[int, tuple[str, RecordedEnvironment, Environment]] = {}
+        self._recordings: dict[int, tuple[str, RecordedEnvironment, Environment]] = {}
         """Recording id, recorded environment and the row's own environment, by row."""
 
     def build(self, row: int, seed: int) -> None:
@@ -62,10 +62,10 @@ class EnvRows:
             block = self.block or self._introduce(environment)
             block.obs[row], _ = environment.reset(seed=seed)
         except Exception:  # noqa: BLE001 environments may raise anything
-            self._tell(_broken(row))
+            self._emit(_broken(row))
             return
         self._put(row, environment)
-        self._tell(Began(row))
+        self._emit(Began(row))
 
     def step(self, rows: Rows) -> None:
         """Step the environments of `rows` with the actions in the block; report the results."""
@@ -77,7 +77,7 @@ class EnvRows:
             for at in np.flatnonzero(~is_together):
                 came += self._try(self._step_row, rows[at : at + 1])
         if came:
-            self._tell(StepResult(came, time.perf_counter() - began))
+            self._emit(StepResult(came, time.perf_counter() - began))
 
     def close(self) -> None:
         """Close every environment."""
@@ -102,7 +102,7 @@ class EnvRows:
         except Exception:  # noqa: BLE001 environments may raise anything
             for row in rows.tolist():
                 self._put(row, None)
-                self._tell(_broken(row))
+                self._emit(_broken(row))
             return []
         return rows.tolist()
 
@@ -135,41 +135,43 @@ class EnvRows:
         block.terminated[row] = terminated
         block.truncated[row] = truncated
 
-    def record(self, row: int, order_id: str, film: str) -> None:
+    def record(self, row: int, order_id: str, video: str) -> None:
         """Record the row's next episode."""
-        self._to_film[row] = (order_id, film)
+        self._to_record[row] = (order_id, video)
 
     def _begin_episode(self, row: int, environment: Environment) -> Any:
         """Return the first observation of the row's next episode.
 
         Recordings begin and end only here, so a step costs the same with and without them.
         """
-        if row in self._filmed:
-            environment = self._end_film(row)
-        if row in self._to_film:
-            environment = self._begin_film(row, environment)
+        if row in self._recordings:
+            environment = self._end_recording(row)
+        if row in self._to_record:
+            environment = self._begin_recording(row, environment)
         obs, _ = environment.reset()
         return obs
 
-    def _begin_film(self, row: int, own: Environment) -> Environment:
-        order_id, film = self._to_film.pop(row)
+    def _begin_recording(self, row: int, own: Environment) -> Environment:
+        order_id, video = self._to_record.pop(row)
         try:
-            filmed = RecordedEnvironment(make, self._setup.spec, self._setup.kwargs, Path(film))
+            recorded = RecordedEnvironment(make, self._setup.spec, self._setup.kwargs, Path(video))
         except Exception as error:  # noqa: BLE001 environments may raise anything
-            self._tell(Recorded(row, order_id, error=f"{type(error).__name__}: {error}"))
+            self._emit(Recorded(row, order_id, error=f"{type(error).__name__}: {error}"))
             return own
         # The seed depends on the recording id and applies to this episode only.
-        filmed.seed = zlib.crc32(order_id.encode()) >> 1
-        self._filmed[row] = (order_id, filmed, own)
-        self._put(row, filmed)
-        return filmed
+        recorded.seed = zlib.crc32(order_id.encode()) >> 1
+        self._recordings[row] = (order_id, recorded, own)
+        self._put(row, recorded)
+        return recorded
 
-    def _end_film(self, row: int) -> Environment:
-        order_id, filmed, own = self._filmed.pop(row)
-        filmed.finish()
-        filmed.close()
+    def _end_recording(self, row: int) -> Environment:
+        order_id, recorded, own = self._recordings.pop(row)
+        recorded.finish()
+        recorded.close()
         self._put(row, own)
-        self._tell(Recorded(row, order_id, filmed.total_return, filmed.length, filmed.outcome))
+        self._emit(
+            Recorded(row, order_id, recorded.total_return, recorded.length, recorded.outcome)
+        )
         return own
 
     def _introduce(self, environment: Environment) -> EnvBlock:
@@ -177,13 +179,13 @@ class EnvRows:
         self.block = EnvBlock(
             self._memory, rows=len(self._rows), observation=observation, action=action
         )
-        self._tell(Ready(observation, action))
+        self._emit(Ready(observation, action))
         return self.block
 
     def _close(self, row: int) -> None:
         environment = self._rows[row]
         self._put(row, None)
-        _, _, own = self._filmed.pop(row, (None, None, None))
+        _, _, own = self._recordings.pop(row, (None, None, None))
         for one in (environment, own):
             if one is not None:
                 one.close()

@@ -134,15 +134,15 @@ class EnvWorker:
                 # A simulator's child processes are in this group and end with it.
                 start_new_session=True,
             )
-        self.say(f"env process {self._process.pid} starts")
+        self.write_line(f"env process {self._process.pid} starts")
         self._channel = Channel(ours, receives=FromProcess)
         seeds = [self._seeds.next(slot) for slot in self.slots]
         self._channel.send(Setup(spec=self._spec, kwargs=self._kwargs, seeds=seeds))
 
-    def say(self, text: str) -> None:
+    def write_line(self, text: str) -> None:
         """Write a line to the log of the process."""
         if self._output is not None:
-            self._output.say(self.slots[0], text)
+            self._output.write_line(self.slots[0], text)
 
     def build(self, slot: int) -> None:
         """Build a new environment for one slot.
@@ -152,13 +152,13 @@ class EnvWorker:
         """
         self._send(Build(slot - self.slots.start, self._seeds.next(slot)))
 
-    def record(self, slot: int, order_id: str, film: str) -> None:
+    def record(self, slot: int, order_id: str, video: str) -> None:
         """Record the next episode of a slot; the result arrives as a message.
 
         Raises:
             EnvWorkerDied: If the process is gone.
         """
-        self._send(Record(slot - self.slots.start, order_id, film))
+        self._send(Record(slot - self.slots.start, order_id, video))
 
     def step(self, slots: Slots, actions: NDArray[Any]) -> None:
         """Step N waiting slots with ``actions [N, …]``; the result arrives as a message.

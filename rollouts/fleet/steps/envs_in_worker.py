@@ -56,9 +56,9 @@ class EnvsInWorker:
         self._setup = Setup(spec, kwargs, [0] * len(slots))
         self._seeds = SlotSeeds(base_seed)
         self._rows: EnvRows | None = None
-        self._asked: deque[Slots | Build | Record] = deque()
+        self._requests: deque[Slots | Build | Record] = deque()
         """Rows to step, and other pending work."""
-        self._told: list[FromProcess] = []
+        self._messages: list[FromProcess] = []
         self._bell: tuple[int, int] | None = None
         self._memory: int | None = None
 
@@ -81,22 +81,22 @@ class EnvsInWorker:
         for slot in self.slots:
             self.build(slot)
 
-    def say(self, text: str) -> None:
+    def write_line(self, text: str) -> None:
         """Do nothing: the worker's log and events cover it."""
 
     def build(self, slot: int) -> None:
         """Build a new environment for one slot; see `EnvWorker`."""
-        self._ask(Build(slot - self.slots.start, self._seeds.next(slot)))
+        self._send(Build(slot - self.slots.start, self._seeds.next(slot)))
 
-    def record(self, slot: int, order_id: str, film: str) -> None:
+    def record(self, slot: int, order_id: str, video: str) -> None:
         """Record the next episode of a slot; see `EnvWorker`."""
-        self._ask(Record(slot - self.slots.start, order_id, film))
+        self._send(Record(slot - self.slots.start, order_id, video))
 
     def step(self, slots: Slots, actions: NDArray[Any]) -> None:
         """Step N waiting slots with ``actions [N, …]``; see `EnvWorker`."""
         rows = slots - self.slots.start
         self._block().actions[rows] = actions
-        self._ask(rows)
+        self._send(rows)
 
     def receive(self) -> list[Ready | Began | EnvCrashed | Recorded | Stepped]:
         """Do the pending work and return its results.
@@ -107,12 +107,12 @@ class EnvsInWorker:
         if self._bell is None:
             raise EnvWorkerDied("not started")
         os.read(self._bell[0], 4096)
-        while self._asked:
+        while self._requests:
             with _reporting_errors():
-                self._do(self._asked.popleft())
-        told = [self._read(message) for message in self._told]
-        self._told.clear()
-        return told
+                self._do(self._requests.popleft())
+        messages = [self._read(message) for message in self._messages]
+        self._messages.clear()
+        return messages
 
     def observation(self, row: int) -> NDArray[Any]:
         """Return a copy of the current observation of the environment in `row`."""
@@ -122,8 +122,8 @@ class EnvsInWorker:
         """Drop all environments."""
         rows, self._rows = self._rows, None
         bell, self._bell = self._bell, None
-        self._asked.clear()
-        self._told.clear()
+        self._requests.clear()
+        self._messages.clear()
         memory, self._memory = self._memory, None
         for descriptor in (*(bell or ()), *(() if memory is None else (memory,))):
             os.close(descriptor)
@@ -135,10 +135,10 @@ class EnvsInWorker:
         """Close all environments."""
         self.kill()
 
-    def _ask(self, message: Slots | Build | Record) -> None:
+    def _send(self, message: Slots | Build | Record) -> None:
         if self._bell is None:
             raise EnvWorkerDied("not started")
-        self._asked.append(message)
+        self._requests.append(message)
         os.write(self._bell[1], b"!")
 
     def _do(self, message: Slots | Build | Record) -> None:
@@ -146,15 +146,15 @@ class EnvsInWorker:
         match message:
             case Build(row, seed):
                 rows.build(row, seed)
-            case Record(row, order_id, film):
-                rows.record(row, order_id, film)
+            case Record(row, order_id, video):
+                rows.record(row, order_id, video)
             case asked:
                 rows.step(asked)
 
     def _make_rows(self) -> EnvRows:
         import_registered_modules()
         self._memory = anonymous_memory()
-        self._rows = EnvRows(self._setup, tell=self._told.append, memory=self._memory)
+        self._rows = EnvRows(self._setup, emit=self._messages.append, memory=self._memory)
         return self._rows
 
     def _block(self) -> EnvBlock:

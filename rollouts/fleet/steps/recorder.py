@@ -44,15 +44,15 @@ class Camera(Protocol):
         """End the recording; the file is completed in the background."""
 
 
-def description_of(film: Path) -> Path:
+def description_of(path: Path) -> Path:
     """Return the path of a recording's description, which exists once it is complete."""
-    return film.with_suffix(".json")
+    return path.with_suffix(".json")
 
 
 class VideoRecorder:
     """Encodes images ``[height, width, 3]`` uint8 as VP9 in WebM, which all browsers support."""
 
-    def __init__(self, film: Path, *, frames_per_second: float) -> None:
+    def __init__(self, path: Path, *, frames_per_second: float) -> None:
         """Open the encoder.
 
         Raises:
@@ -61,7 +61,7 @@ class VideoRecorder:
         import av
 
         self._av = av
-        self._film = film
+        self._path = path
         self._fps = frames_per_second
         self._waiting: queue.Queue[NDArray[np.uint8] | None] = queue.Queue()
         self._waiting_bytes = 0
@@ -94,10 +94,10 @@ class VideoRecorder:
             note = ""
         except Exception as error:
             logger.exception("encoding the recording failed")
-            self._film.unlink(missing_ok=True)
+            self._path.unlink(missing_ok=True)
             note = f"encoding the recording failed: {error}"[:1000]
         _describe(
-            self._film,
+            self._path,
             RecordedEpisode(
                 media_type="video/webm",
                 frames=self._encoded,
@@ -116,7 +116,7 @@ class VideoRecorder:
         # Chroma is subsampled, so both sides must be even.
         height, width = (side - side % 2 for side in first.shape[:2])
         self._size = (width, height)
-        with self._av.open(str(self._film), "w", format="webm") as container:
+        with self._av.open(str(self._path), "w", format="webm") as container:
             stream = container.add_stream("libvpx-vp9", rate=round(self._fps), options=_VP9)
             stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
             picture: NDArray[np.uint8] | None = first
@@ -138,15 +138,15 @@ class VideoRecorder:
         is_same = picture.shape[0] // 2 * 2 == height and picture.shape[1] // 2 * 2 == width
         # The encoder buffers a few frames; one eighth of the limit is reserved for them.
         # The file exists only after the encoder's first output.
-        size = self._film.stat().st_size if self._film.exists() else 0
+        size = self._path.stat().st_size if self._path.exists() else 0
         return is_same and size < MOST_RECORDED_BYTES * 7 // 8
 
 
 class TextRecorder:
     """Records text frames: the environment's own rendering, or a description of each step."""
 
-    def __init__(self, film: Path, *, frames_per_second: float, note: str = "") -> None:
-        self._film = film
+    def __init__(self, path: Path, *, frames_per_second: float, note: str = "") -> None:
+        self._path = path
         self._fps = frames_per_second
         self._note = note
         self._frames: list[str] = []
@@ -164,7 +164,7 @@ class TextRecorder:
 
     def finish(self) -> None:
         """Write the file."""
-        self._film.write_text(FRAME_BREAK.join(self._frames))
+        self._path.write_text(FRAME_BREAK.join(self._frames))
         filmed = RecordedEpisode(
             media_type="text/plain",
             frames=len(self._frames),
@@ -172,28 +172,28 @@ class TextRecorder:
             frames_per_second=self._fps,
             note=self._note,
         )
-        _describe(self._film, filmed)
+        _describe(self._path, filmed)
 
 
-def _describe(film: Path, filmed: RecordedEpisode) -> None:
-    unfinished = film.with_suffix(".unfinished")
+def _describe(path: Path, filmed: RecordedEpisode) -> None:
+    unfinished = path.with_suffix(".unfinished")
     unfinished.write_bytes(msgspec.json.encode(filmed))
-    unfinished.rename(description_of(film))
+    unfinished.rename(description_of(path))
 
 
 class RecordedEnvironment:
     """Environment rendered after each step; replaces a slot's environment for one episode."""
 
-    def __init__(self, make: Any, spec: str, kwargs: Mapping[str, Any], film: Path) -> None:
+    def __init__(self, make: Any, spec: str, kwargs: Mapping[str, Any], path: Path) -> None:
         """Build the environment with the best supported render mode.
 
         Args:
             make: Builds environments from a spec and arguments.
             spec: Spec of the environment.
             kwargs: Arguments other than the render mode.
-            film: File to write, in an existing folder.
+            path: File to write, in an existing folder.
         """
-        self._film = film
+        self._path = path
         self._camera: Camera
         self._draws = True
         self.total_return = 0.0
@@ -222,8 +222,8 @@ class RecordedEnvironment:
         self.length += 1
         if terminated or truncated:
             self.outcome = "terminated" if terminated else "truncated"
-        said = f"step {self.length} · action {_short(action)} · reward {float(reward):.6g}"
-        self._record_frame(f"{said} · observation {_short(obs)}")
+        caption = f"step {self.length} · action {_short(action)} · reward {float(reward):.6g}"
+        self._record_frame(f"{caption} · observation {_short(obs)}")
         return obs, reward, terminated, truncated, extras
 
     def close(self) -> None:
@@ -238,14 +238,14 @@ class RecordedEnvironment:
         """Return the camera for the output of the environment's render()."""
         if self._mode == "rgb_array" and _is_picture(first):
             try:
-                return VideoRecorder(self._film, frames_per_second=self._fps)
+                return VideoRecorder(self._path, frames_per_second=self._fps)
             except ImportError:
                 self._why = "PyAV is not installed on the fleet's nodes"
         elif self._mode == "ansi" and isinstance(first, str):
-            return TextRecorder(self._film, frames_per_second=self._fps)
+            return TextRecorder(self._path, frames_per_second=self._fps)
         self._draws = False
         why = self._why or "the environment renders neither images nor text"
-        return TextRecorder(self._film, frames_per_second=self._fps, note=why)
+        return TextRecorder(self._path, frames_per_second=self._fps, note=why)
 
     def _draw(self) -> Any:
         if self._mode == "":
@@ -256,9 +256,9 @@ class RecordedEnvironment:
             self._draws, self._why = False, f"rendering failed: {error}"[:900]
             return None
 
-    def _record_frame(self, said: str) -> None:
+    def _record_frame(self, caption: str) -> None:
         if not self._draws:
-            self._camera.add(said)
+            self._camera.add(caption)
             return
         frame = self._draw()
         if frame is not None:

@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 ENCODE_SECONDS: Final = 60.0
 """Time limit for the encoder after the end of an episode."""
 TRIES: Final = 5
-LOOK_AGAIN_SECONDS: Final = 0.25
+POLL_SECONDS: Final = 0.25
 """Interval at which an unassigned recording looks for a slot."""
 MOST_ORDERS: Final = 16
 
@@ -39,14 +39,14 @@ MOST_ORDERS: Final = 16
 class RecordingWrapper(Protocol):
     """Interface that starts a recording in an env process."""
 
-    def record(self, slot: int, order_id: str, film: str) -> bool:
+    def record(self, slot: int, order_id: str, video: str) -> bool:
         """Record the slot's next episode; return False if the slot cannot."""
 
 
 @dataclass(slots=True)
 class _ActiveRecording:
     order: RecordingOrder
-    film: Path
+    video: Path
 
 
 class Recordings:
@@ -61,11 +61,11 @@ class Recordings:
         self._worker = worker
         self._slots = slots
         self._api = api
-        self._folder = Path(tempfile.mkdtemp(prefix="rolldeck-films-"))
+        self._folder = Path(tempfile.mkdtemp(prefix="rolldeck-recordings-"))
         self._orders: list[RecordingOrder] = []
-        self._takes: dict[int, _ActiveRecording] = {}
+        self._active: dict[int, _ActiveRecording] = {}
         self._next_slot = 0
-        self._look_again_at = 0.0
+        self._poll_at = 0.0
         self._updates: queue.Queue[tuple[str, RecordingUpdate, Path | None] | None] = queue.Queue()
         self._lock = threading.Lock()
 
@@ -74,22 +74,22 @@ class Recordings:
         """Whether any recording waits for a slot."""
         return bool(self._orders)
 
-    def ask(self, order: RecordingOrder) -> None:
+    def add(self, order: RecordingOrder) -> None:
         """Accept a recording request; known ones are ignored."""
         with self._lock:
-            known = {one.id for one in self._orders} | {t.order.id for t in self._takes.values()}
+            known = {one.id for one in self._orders} | {t.order.id for t in self._active.values()}
             if order.id not in known and len(known) < MOST_ORDERS:
                 self._orders.append(order)
 
-    def assign(self, filming: RecordingWrapper, now: float) -> None:
+    def assign(self, wrapper: RecordingWrapper, now: float) -> None:
         """Assign each request to a slot without a recording; the others keep waiting."""
-        if now < self._look_again_at:
+        if now < self._poll_at:
             return
-        self._look_again_at = now + LOOK_AGAIN_SECONDS
+        self._poll_at = now + POLL_SECONDS
         with self._lock:
             orders = list(self._orders)
         for order in orders:
-            slot = self._assign(order, filming)
+            slot = self._assign(order, wrapper)
             if slot is None:
                 continue
             with self._lock:
@@ -99,11 +99,11 @@ class Recordings:
 
     def finished(self, slot: int, recorded: Recorded, policy_step: int) -> None:
         """Queue the upload of a slot's recording, which may still be encoding."""
-        take = self._takes.pop(slot, None)
-        if take is None or take.order.id != recorded.order_id:
+        active = self._active.pop(slot, None)
+        if active is None or active.order.id != recorded.order_id:
             return
         if recorded.error:
-            self._fail(take.order, slot, recorded.error)
+            self._fail(active.order, slot, recorded.error)
             return
         update = RecordingUpdate(
             state="ready",
@@ -114,43 +114,43 @@ class Recordings:
             outcome=recorded.outcome,  # type: ignore[arg-type]
             policy_step=policy_step,
         )
-        self._updates.put((take.order.id, update, take.film))
+        self._updates.put((active.order.id, update, active.video))
 
     def lost(self, slot: int) -> None:
         """Fail the recording of a slot that lost its environment."""
-        take = self._takes.pop(slot, None)
-        if take is not None:
-            self._fail(take.order, slot, "the environment was lost before its episode ended")
+        active = self._active.pop(slot, None)
+        if active is not None:
+            self._fail(active.order, slot, "the environment was lost before its episode ended")
 
     def close(self) -> None:
         """End the wait of the current turn, and delete all recordings."""
         self._updates.put(None)
-        for film in self._folder.glob("*"):
-            film.unlink(missing_ok=True)
+        for video in self._folder.glob("*"):
+            video.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             self._folder.rmdir()
 
     def turn(self) -> None:
         """Send one update to the platform, or wait up to a second for one."""
         try:
-            told = self._updates.get(timeout=1.0)
+            next_update = self._updates.get(timeout=1.0)
         except queue.Empty:
             return
-        if told is None:
+        if next_update is None:
             return
-        recording_id, update, film = told
-        if film is not None:
-            update = self._with_film(update, film)
+        recording_id, update, video = next_update
+        if video is not None:
+            update = self._with_video(update, video)
         self._send_update(recording_id, update)
 
-    def _assign(self, order: RecordingOrder, filming: RecordingWrapper) -> int | None:
+    def _assign(self, order: RecordingOrder, wrapper: RecordingWrapper) -> int | None:
         """Start a recording; return its slot, or None if no slot is available."""
         candidates = [order.slot] if order.slot is not None else self._rotated()
-        film = self._folder / f"{order.id}.film"
+        video = self._folder / f"{order.id}.video"
         for slot in candidates:
-            if slot in self._takes or not filming.record(slot, order.id, str(film)):
+            if slot in self._active or not wrapper.record(slot, order.id, str(video)):
                 continue
-            self._takes[slot] = _ActiveRecording(order, film)
+            self._active[slot] = _ActiveRecording(order, video)
             self._next_slot = slot + 1
             return slot
         return None
@@ -164,28 +164,28 @@ class Recordings:
         )
         self._updates.put((order.id, update, None))
 
-    def _with_film(self, update: RecordingUpdate, film: Path) -> RecordingUpdate:
+    def _with_video(self, update: RecordingUpdate, video: Path) -> RecordingUpdate:
         """Return the update with its recording, or a failure."""
-        description = description_of(film)
+        description = description_of(video)
         deadline = time.monotonic() + ENCODE_SECONDS
         while not description.exists() and time.monotonic() < deadline:
             time.sleep(0.05)
         try:
-            filmed = msgspec.json.decode(description.read_bytes(), type=RecordedEpisode)
-            content = film.read_bytes() if film.exists() else b""
+            media = msgspec.json.decode(description.read_bytes(), type=RecordedEpisode)
+            content = video.read_bytes() if video.exists() else b""
         except OSError as error:
             return self._failed(update, f"the recording was not finished: {error}")
         finally:
-            film.unlink(missing_ok=True)
+            video.unlink(missing_ok=True)
             description.unlink(missing_ok=True)
         if not content:
-            return self._failed(update, filmed.note or "the recording is empty")
+            return self._failed(update, media.note or "the recording is empty")
         if len(content) > MOST_RECORDED_BYTES:
             return self._failed(
                 update,
                 f"the recording has {len(content)} bytes, limit {MOST_RECORDED_BYTES}",
             )
-        return msgspec.structs.replace(update, filmed=filmed, content=content)
+        return msgspec.structs.replace(update, media=media, content=content)
 
     def _failed(self, update: RecordingUpdate, reason: str) -> RecordingUpdate:
         return RecordingUpdate(

@@ -173,7 +173,7 @@ class StepRolloutWorker:
         if self._prepare is not None:
             self._prepare()
             self._prepare = None
-        self._hear(self._wait_limit(now))
+        self._receive(self._wait_limit(now))
         if self._policy is None or self.is_paused:
             return
         self._weights.adopt()
@@ -268,12 +268,12 @@ class StepRolloutWorker:
             longest = min(longest, max(0.0, due_at - now))
         return longest
 
-    def _hear(self, longest_seconds: float) -> None:
+    def _receive(self, longest_seconds: float) -> None:
         began = time.monotonic()
         came = _readable([*self._process_pool.descriptors, self._bell], longest_seconds)
         now = time.monotonic()
         if not self.is_paused and not self.is_stepping:
-            self._monitor.wait(now - began, wants=self._wants())
+            self._monitor.wait(now - began, wants=self._missing())
         if self._bell in came:
             os.read(self._bell, 4096)
             came.discard(self._bell)
@@ -287,7 +287,7 @@ class StepRolloutWorker:
             inside += self._seconds_in_envs if self._fleet.envs_in_worker else 0.0
             self._monitor.record("recv", max(0.0, time.monotonic() - now - inside), now)
 
-    def _wants(self) -> Literal["room", "weights"]:
+    def _missing(self) -> Literal["room", "weights"]:
         """Return what prevents all slots from acting."""
         active = self._weights.active
         return "weights" if active is None or active[0] != self.epoch else "room"

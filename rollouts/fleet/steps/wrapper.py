@@ -95,7 +95,7 @@ class RolloutWorkerWrapper:
 
     def record(self, order: RecordingOrder) -> None:
         """Record the next episode of a slot."""
-        self._recordings.ask(order)
+        self._recordings.add(order)
         self._wake()
 
     def read_log(self, slot: int | None, lines: int) -> LogLines:

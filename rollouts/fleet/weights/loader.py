@@ -27,7 +27,7 @@ RETRY_SECONDS: Final = 0.5
 IDLE_SECONDS: Final = 1.0
 FIRST_WAIT_SECONDS, MOST_WAIT_SECONDS = 0.5, 30.0
 """Wait before a failed version is retried; doubled each time up to the maximum."""
-PARAMETERS_TOLD: Final = 64
+PARAMETERS_REPORTED: Final = 64
 """Maximum number of parameters that a refusal event lists."""
 
 
@@ -65,7 +65,7 @@ class WeightsLoader:
         self._offer: WeightsOffer | None = None
         self._record: WeightsRecord | None = None
         self._policy: WeightsConsumer | None = None
-        self._draw_with: Callable[[Version], None] = _in_place
+        self._draw_with: Callable[[Version], None] = _check_in_place
         self._prepared: _Prepared | None = None
         self._active: Version | None = None
         self._active_order = 0
@@ -142,7 +142,7 @@ class WeightsLoader:
         """
         with self._lock:
             self._policy, self._prepared = policy, None
-            self._draw_with = draw_with or _in_place
+            self._draw_with = draw_with or _check_in_place
             self._active = self._tried = self._refused = self._missed = None
         self._wake.set()
 
@@ -242,13 +242,13 @@ class WeightsLoader:
             self._settle("refused", rank)
             self._tried, self._refused = rank, (rank, text)
         parameters = misfit.parameters if isinstance(misfit, WeightsDoNotFit) else {}
-        told = {name[:200]: flaw for name, flaw in islice(parameters.items(), PARAMETERS_TOLD)}
+        flaws = {name[:200]: flaw for name, flaw in islice(parameters.items(), PARAMETERS_REPORTED)}
         self._events.add(
             "weights_refused",
             text[0].upper() + text[1:],
             level="error",
             version=list(rank[1:]),
-            parameters=told,
+            parameters=flaws,
         )
 
     def _miss(self, rank: Rank, failure: WeightsRejected) -> None:
@@ -262,8 +262,8 @@ class WeightsLoader:
             self._missed = rank, time.monotonic() + self._wait_seconds
             self._tried, self._refused = None, (rank, text)
         if is_new:
-            said = text[0].upper() + text[1:]
-            self._events.add("weights_refused", said, level="warning", version=list(rank[1:]))
+            sentence = text[0].upper() + text[1:]
+            self._events.add("weights_refused", sentence, level="warning", version=list(rank[1:]))
 
     def _emit_lost(self, rank: Rank, failure: Exception) -> None:
         """Emit one event per version that could not be received; it is retried regardless."""
@@ -276,15 +276,15 @@ class WeightsLoader:
                 version=list(rank[1:]),
             )
 
-    def _settle(self, fate: str, rank: Rank) -> None:
+    def _settle(self, state: str, rank: Rank) -> None:
         """Count the final state of a version; all earlier open versions count as superseded."""
         over = {one for one in self._open if one <= rank}
         self._open -= over
-        self._counts[fate] += rank in over
+        self._counts[state] += rank in over
         self._counts["superseded"] += len(over - {rank})
 
 
-def _in_place(version: Version) -> None:
+def _check_in_place(version: Version) -> None:
     """Do nothing: the policy that adopted the weights also samples with them."""
 
 

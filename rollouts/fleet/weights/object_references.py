@@ -32,9 +32,9 @@ class RefWeights:
         """Put a version into the object store; it stays while any reference exists."""
         return cls(record.rank, ray.put(record))
 
-    def receive(self, wanted: Version) -> WeightsRecord | None:
-        """Return the version if it is `wanted` or later; see :class:`WeightsSource`."""
-        if self.version < wanted:
+    def receive(self, version: Version) -> WeightsRecord | None:
+        """Return the version if it is `version` or later; see :class:`WeightsSource`."""
+        if self.version < version:
             return None
         try:
             record: WeightsRecord = ray.get(self._refs[0], timeout=GET_SECONDS)

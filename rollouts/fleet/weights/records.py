@@ -27,11 +27,11 @@ class WeightsUnavailable(Exception):
 class WeightsSource(Protocol):
     """A transport for weights.
 
-    A reader polls it: ``while (record := source.receive(wanted)) is None: wait``.
+    A reader polls it: ``while (record := source.receive(version)) is None: wait``.
     """
 
-    def receive(self, wanted: Version) -> "WeightsRecord | None":
-        """Return version `wanted` or a later one, complete and checked; None if there is none yet.
+    def receive(self, version: Version) -> "WeightsRecord | None":
+        """Return version `version` or a later one, complete and checked; None if there is none yet.
 
         Raises:
             InvalidMessage: If the content does not match its manifest; nothing is returned.
@@ -79,9 +79,9 @@ class WeightsRecord:
         """Total size of all tensors."""
         return sum(tensor.nbytes for tensor in self.tensors.values())
 
-    def receive(self, wanted: Version) -> "WeightsRecord | None":
+    def receive(self, version: Version) -> "WeightsRecord | None":
         """Return the record itself: within a process, a record is its own source."""
-        return self if self.version >= wanted else None
+        return self if self.version >= version else None
 
 
 def record_of(manifest: WeightsManifest, content: safetensors.Content) -> WeightsRecord:

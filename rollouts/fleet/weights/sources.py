@@ -40,9 +40,9 @@ class PlatformWeights:
     def __init__(self, api: WeightsApi) -> None:
         self._api = api
 
-    def receive(self, wanted: Version) -> WeightsRecord | None:
-        """Return the current version if it is `wanted` or later; see :class:`WeightsSource`."""
-        manifest = announced(self._api, wanted)
+    def receive(self, version: Version) -> WeightsRecord | None:
+        """Return the current version if it is `version` or later; see :class:`WeightsSource`."""
+        manifest = announced(self._api, version)
         if manifest is None:
             return None
         try:
@@ -61,9 +61,9 @@ class DirectoryWeights:
         self._api = api
         self._folder = folder
 
-    def receive(self, wanted: Version) -> WeightsRecord | None:
-        """Return the current version if it is `wanted` or later; see :class:`WeightsSource`."""
-        manifest = announced(self._api, wanted)
+    def receive(self, version: Version) -> WeightsRecord | None:
+        """Return the current version if it is `version` or later; see :class:`WeightsSource`."""
+        manifest = announced(self._api, version)
         if manifest is None:
             return None
         try:
@@ -76,8 +76,8 @@ class DirectoryWeights:
         return record_of(manifest, content)
 
 
-def announced(api: WeightsApi, wanted: Version) -> WeightsManifest | None:
-    """Return the manifest of the current version; None if it is older than `wanted`.
+def announced(api: WeightsApi, version: Version) -> WeightsManifest | None:
+    """Return the manifest of the current version; None if it is older than `version`.
 
     Raises:
         WeightsUnavailable: If the platform cannot be reached.
@@ -86,6 +86,6 @@ def announced(api: WeightsApi, wanted: Version) -> WeightsManifest | None:
         manifest = api.current_weights()
     except RolldeckError as failure:
         raise WeightsUnavailable(str(failure)) from failure
-    if manifest is None or (manifest.epoch, manifest.step) < wanted:
+    if manifest is None or (manifest.epoch, manifest.step) < version:
         return None
     return manifest

@@ -17,9 +17,9 @@ def shortage(*, share: float, total_bytes: int, used_bytes: int) -> str:
         total_bytes: Memory of the GPU.
         used_bytes: Memory used by any process, including processes that are exiting.
     """
-    wanted = min(share, 1.0) * EXPECTED * total_bytes
+    required = min(share, 1.0) * EXPECTED * total_bytes
     free = total_bytes - used_bytes
-    if free >= wanted:
+    if free >= required:
         return ""
     return (
         f"{free / _GB:.1f} of {total_bytes / _GB:.1f} GB of the GPU are free, "

@@ -19,7 +19,7 @@ from rollouts.fleet.worker.resources import gpu_memory
 
 logger = logging.getLogger(__name__)
 
-GPU_PATIENCE_SECONDS: Final = 20.0
+GPU_WAIT_SECONDS: Final = 20.0
 """Time a worker waits for GPU memory; a driver takes seconds to free a dead process' memory."""
 GPU_LOOK_SECONDS: Final = 0.5
 PROC: Final = Path("/proc")
@@ -55,7 +55,7 @@ def clean_node(settings: WorkerSettings, events: EventLog, *, gpu: GpuMemory = g
     if held:
         events.add(
             "gpu_memory_held",
-            f"Starting without enough free GPU memory after {GPU_PATIENCE_SECONDS:.0f} s: {held}",
+            f"Starting without enough free GPU memory after {GPU_WAIT_SECONDS:.0f} s: {held}",
             level="warning",
         )
 
@@ -79,7 +79,7 @@ def wait_for_gpu(share: float, gpu: GpuMemory) -> str:
     if not share:
         logger.info("GPU memory not checked: the worker requests no GPU")
         return ""
-    deadline = time.monotonic() + GPU_PATIENCE_SECONDS
+    deadline = time.monotonic() + GPU_WAIT_SECONDS
     while True:
         found = gpu()
         if found is None:

@@ -191,8 +191,8 @@ class WorkerRuntime:
 def _spool_directory_of(settings: FleetSettings, events: EventLog) -> SpoolDirectory:
     """Return the run's spool directory on this node, without expired fragments."""
     root = settings.spool_root or str(Path(tempfile.gettempdir(), "rolldeck-spool"))
-    estate = SpoolDirectory(Path(root), settings.run_key or settings.run)
-    removed = estate.sweep(time.time())
+    directory = SpoolDirectory(Path(root), settings.run_key or settings.run)
+    removed = directory.sweep(time.time())
     if removed:
         events.add(
             "spool_swept",
@@ -200,4 +200,4 @@ def _spool_directory_of(settings: FleetSettings, events: EventLog) -> SpoolDirec
             f" {KEPT_SECONDS / 3600:.0f} h",
             fragments=removed,
         )
-    return estate
+    return directory

@@ -92,15 +92,17 @@ class RolldeckStrategy:
 
     def unlock_rule(self, lesson: Lesson) -> str:
         """Return the unlock condition as text for users."""
-        wanted = ((one.lesson, max(one.min_success, self.min_success)) for one in lesson.requires)
+        requirements = (
+            (one.lesson, max(one.min_success, self.min_success)) for one in lesson.requires
+        )
         each = [
             f"{name} has graduated, or has a success rate of at least {least:g} and stops improving"
-            for name, least in wanted
+            for name, least in requirements
         ]
         return f"Unlocks when {'; and '.join(each)}."
 
     def _unlock(self, name: str, lessons: Lessons, standing: Standing) -> Change | None:
-        figures, said = {}, []
+        figures, reasons = {}, []
         for requirement in lessons[name].requires:
             required, progress = lessons[requirement.lesson], standing[requirement.lesson]
             if progress.status is LessonStatus.GRADUATED:
@@ -108,18 +110,18 @@ class RolldeckStrategy:
                 # counts.
                 seen = progress.evaluation.at_last_step()
                 figures[requirement.lesson] = seen.successes / max(1, seen.samples)
-                said.append(f"{requirement.lesson} has graduated")
+                reasons.append(f"{requirement.lesson} has graduated")
                 continue
             figures[requirement.lesson] = success = self.success(required, progress)
             least = max(requirement.min_success, self.min_success)
             if success < least or not is_plateaued(progress.training, required):
                 return None
-            said.append(f"{requirement.lesson} stopped improving at {success:.2f}")
+            reasons.append(f"{requirement.lesson} stopped improving at {success:.2f}")
         return Change(
             lesson=name,
             source=LessonStatus.LOCKED,
             target=LessonStatus.ACTIVE,
-            reason=", ".join(said),
+            reason=", ".join(reasons),
             figures=figures,
         )
 

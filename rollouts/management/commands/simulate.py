@@ -47,18 +47,18 @@ class Command(BaseCommand):
             help="maximum number of real fragments sent by the whole fleet",
         )
 
-    def handle(self, *_args: Any, **asked: Any) -> None:
+    def handle(self, *_args: Any, **options: Any) -> None:
         """Create the run, keep its manager running, and kill the run at the end."""
         if not settings.ROLLDECK_SIMULATION:
             raise CommandError("ROLLDECK_SIMULATION=1 is not set; an administrator must set it")
-        url = asked["url"] or settings.ROLLDECK_PUBLIC_URL
-        order = self._launch(asked, url)
+        url = options["url"] or settings.ROLLDECK_PUBLIC_URL
+        order = self._launch(options, url)
         fleet = _settings(order)
         environment = fleet.config.environment
         simulation = simulation_of(environment.spec, environment.kwargs) or Simulation()
         manager = RolloutManager(fleet, SimulatedWorkers(simulation, settings=fleet))
-        self.stdout.write(f"run {order.run}: {asked['workers']} simulated workers")
-        until = time.monotonic() + asked["seconds"]
+        self.stdout.write(f"run {order.run}: {options['workers']} simulated workers")
+        until = time.monotonic() + options["seconds"]
         try:
             while time.monotonic() < until and not manager.is_stopped:
                 time.sleep(LOOK_SECONDS)
@@ -68,22 +68,24 @@ class Command(BaseCommand):
             manager.shutdown()
             self._kill(order)
 
-    def _launch(self, asked: dict[str, Any], url: str) -> LaunchOrder:
+    def _launch(self, options: dict[str, Any], url: str) -> LaunchOrder:
         now = timezone.now()
         fleet = {
-            "num_workers": asked["workers"],
-            "envs_per_worker": asked["slots"],
-            "envs_per_process": asked["slots"],
-            "inference_batch_size": asked["slots"],
+            "num_workers": options["workers"],
+            "envs_per_worker": options["slots"],
+            "envs_per_process": options["slots"],
+            "inference_batch_size": options["slots"],
         }
         names = ("step_seconds", "episode_length", "failures_per_hour", "fragments_per_second")
-        kwargs = {name: asked[name] for name in names}
+        kwargs = {name: options[name] for name in names}
         config = {"environment": {"spec": SPEC, "kwargs": kwargs}, "fleet": fleet}
         order = launch_simulation(
-            name=asked["run"], config=config, platform_url=url, actor=ACTOR, now=now
+            name=options["run"], config=config, platform_url=url, actor=ACTOR, now=now
         )
         if order is None:
-            raise CommandError(f"the run {asked['run']} was not launched: it is no longer starting")
+            raise CommandError(
+                f"the run {options['run']} was not launched: it is no longer starting"
+            )
         return order
 
     def _kill(self, order: LaunchOrder) -> None:

@@ -55,7 +55,7 @@ class AnnotationsView(APIView):
         actor = identity_of(request)
         row = annotate(
             run_id=run_id_named(run),
-            wanted=read(request, NewAnnotation),
+            body=read(request, NewAnnotation),
             actor=actor,
             now=timezone.now(),
         )

@@ -51,7 +51,7 @@ class ComparisonsView(_ReadOrOperate):
         Visible to all users; its curves continue with their runs.
         """
         actor = identity_of(request)
-        row = save_comparison(wanted=read(request, SaveComparison), actor=actor, now=timezone.now())
+        row = save_comparison(body=read(request, SaveComparison), actor=actor, now=timezone.now())
         return answer(comparison_row(row, names=token_names([actor])), status=201)
 
 

@@ -52,7 +52,7 @@ class LayoutsView(APIView):
         """
         row = save_layout(
             run=run_named(run),
-            wanted=read(request, SetMetricLayout),
+            body=read(request, SetMetricLayout),
             actor=identity_of(request),
             may_operate=may_operate(caller_of(request), run=run),
             now=timezone.now(),
@@ -79,7 +79,7 @@ class LayoutView(APIView):
         row = change_layout(
             run=run_named(run),
             layout_id=layout,
-            wanted=read(request, SetMetricLayout),
+            body=read(request, SetMetricLayout),
             actor=identity_of(request),
             may_operate=may_operate(caller_of(request), run=run),
             now=timezone.now(),

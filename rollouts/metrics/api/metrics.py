@@ -12,7 +12,7 @@ from rest_framework.views import APIView
 from buffer.ingest.services.idempotency import PushKey, run_idempotent
 from rollouts.control.api.queries import SERIES_PARAMETERS, series_page
 from rollouts.metrics.queries import series
-from rollouts.metrics.queries.metric_context import moment
+from rollouts.metrics.queries.metric_context import metric_context_at
 from rollouts.metrics.queries.metrics import (
     KEYS_AT_MOST,
     SAMPLES_AT_ONCE,
@@ -260,8 +260,10 @@ class MetricContextView(APIView):
 
         Policy versions and batches at the time of the samples.
         """
-        asked = _asked(request)
-        return bodies.answer(moment(readable_run(run), _text(request, "name"), asked))
+        chart_range = _chart_range(request)
+        return bodies.answer(
+            metric_context_at(readable_run(run), _text(request, "name"), chart_range)
+        )
 
 
 def _lines(request: Request, runs: list[str]) -> HttpResponse:
@@ -271,21 +273,21 @@ def _lines(request: Request, runs: list[str]) -> HttpResponse:
         raise bodies.InvalidBody(
             "names", f"must contain 1 to {most} metric names for {len(runs)} runs"
         )
-    asked = _asked(request)
+    chart_range = _chart_range(request)
     run_ids = [(run, readable_run_id(run)) for run in runs]
-    lines = series.lines(run_ids, names, asked)
-    return bodies.answer(MetricLines(x=asked.axis, lines=lines))  # type: ignore[arg-type]
+    lines = series.lines(run_ids, names, chart_range)
+    return bodies.answer(MetricLines(x=chart_range.axis, lines=lines))  # type: ignore[arg-type]
 
 
-def _asked(request: Request) -> SeriesRange:
+def _chart_range(request: Request) -> SeriesRange:
     axis = request.query_params.get("x", "step")
     if axis not in AXES:
         raise bodies.InvalidBody("x", f"must be one of {', '.join(AXES)}")
     unit = 1_000_000 if axis in TIMES else 1
     # A run may record metrics before its first trainer registers.
     least = -X_AT_MOST if axis == "elapsed" else 0
-    first = _place(request, "from", unit=unit, least=least, default=least)
-    last = _place(request, "to", unit=unit, least=least, default=X_AT_MOST)
+    first = _number(request, "from", unit=unit, least=least, default=least)
+    last = _number(request, "to", unit=unit, least=least, default=X_AT_MOST)
     if first > last:
         raise bodies.InvalidBody("to", "must not be less than `from`")
     points = bodies.whole_number(
@@ -296,7 +298,7 @@ def _asked(request: Request) -> SeriesRange:
     )
 
 
-def _place(request: Request, name: str, *, unit: int, least: int, default: int) -> float:
+def _number(request: Request, name: str, *, unit: int, least: int, default: int) -> float:
     raw = request.query_params.get(name)
     if raw is None:
         return default

@@ -99,10 +99,10 @@ def axis_positions(run_id: int, moments: Sequence[datetime]) -> list[AxisPositio
     if series_id is None or not moments:
         return [AxisPosition(None, None) for _ in moments]
     micros = [(at - EPOCH) // timedelta(microseconds=1) for at in moments]
-    asked = {"series": series_id, "at": list(moments), "micros": micros}
+    parameters = {"series": series_id, "at": list(moments), "micros": micros}
     with database.cursor() as cursor:
-        rows = cursor.execute(_PLACES, asked, binary=True).fetchall()
-    return [_place(row, at) for row, at in zip(rows, micros, strict=True)]
+        rows = cursor.execute(_PLACES, parameters, binary=True).fetchall()
+    return [_position(row, at) for row, at in zip(rows, micros, strict=True)]
 
 
 def _reference(run_id: int) -> int | None:
@@ -113,7 +113,7 @@ def _reference(run_id: int) -> int | None:
     return found or series.order_by("-chunks", "pk").values_list("pk", flat=True).first()
 
 
-def _place(row: tuple[Any, ...], micros: int) -> AxisPosition:
+def _position(row: tuple[Any, ...], micros: int) -> AxisPosition:
     step, amount, *packed = row
     if step is not None:
         return AxisPosition(step, amount)

@@ -100,8 +100,8 @@ def runs_to_measure() -> list[int]:
     A run that has ended is included once more, so that its charts cover its last changes.
     """
     ended_since = Q(status_changed_at__gt=F("measure_cursor__measured_at"))
-    wanted = Run.objects.current().filter(Q(status__in=ACTIVE) | ended_since)
-    runs = list(wanted.select_related("measure_cursor", "fleet").order_by("pk"))
+    selected = Run.objects.current().filter(Q(status__in=ACTIVE) | ended_since)
+    runs = list(selected.select_related("measure_cursor", "fleet").order_by("pk"))
     counts = counts_of(runs)
     nothing = MeasureCursor()
     cursors = {run.pk: getattr(run, "measure_cursor", nothing) for run in runs}

@@ -31,18 +31,18 @@ _TAIL: Final = """SELECT m.at, m.step, m.amount FROM rollouts_metricsample m
     ORDER BY m.id {order} LIMIT 1"""
 
 
-def moment(run: Run, name: str, asked: SeriesRange) -> MetricContext:
+def metric_context_at(run: Run, name: str, chart_range: SeriesRange) -> MetricContext:
     """Return the context of a run while some samples of a metric arrived.
 
     Args:
         run: The run.
         name: Name of the metric.
-        asked: Range of the chart that contains the samples; its buckets are ignored.
+        chart_range: Range of the chart that contains the samples; its buckets are ignored.
 
     Raises:
         NoSuchMetric: If the range contains no sample.
     """
-    found = _samples(run, name, in_stored_units(asked, run.pk))
+    found = _samples(run, name, in_stored_units(chart_range, run.pk))
     if not found:
         raise NoSuchMetric(f"the run has no sample of {name!r} in this range")
     last = max(found)
@@ -76,15 +76,15 @@ class _At(NamedTuple):
     amount: int
 
 
-def _samples(run: Run, name: str, asked: SeriesRange) -> list[_At]:
+def _samples(run: Run, name: str, chart_range: SeriesRange) -> list[_At]:
     """Return the first and the last samples of the range by arrival, or none."""
     series = MetricSeries.objects.filter(run=run, name=name).values_list("pk", flat=True).first()
-    packed, place = _COLUMNS[asked.axis]
-    texts = {"packed": packed, "x": asked.axis, "place": place}
+    packed, place = _COLUMNS[chart_range.axis]
+    texts = {"packed": packed, "x": chart_range.axis, "place": place}
     bounds: dict[str, Any] = {
         "series": series,
-        "first": asked.first,
-        "last": asked.last,
+        "first": chart_range.first,
+        "last": chart_range.last,
         "chunks": _CHUNKS_LOOKED_AT,
     }
     ends = [{**texts, "order": order} for order in ("ASC", "DESC")]
@@ -92,13 +92,13 @@ def _samples(run: Run, name: str, asked: SeriesRange) -> list[_At]:
         packed_ends = " UNION ALL ".join(_CHUNK.format(**end) for end in ends)
         chunks = cursor.execute(packed_ends, bounds, binary=True).fetchall()
         tails = [cursor.execute(_TAIL.format(**end), bounds).fetchone() for end in ends]
-    return [*_packed(chunks, asked), *(_At(*tail) for tail in tails if tail)]
+    return [*_packed(chunks, chart_range), *(_At(*tail) for tail in tails if tail)]
 
 
-def _packed(chunks: list[Any], asked: SeriesRange) -> Iterator[_At]:
+def _packed(chunks: list[Any], chart_range: SeriesRange) -> Iterator[_At]:
     for chunk in chunks:
         places, *columns = (np.frombuffer(raw, ">i8") for raw in chunk)
-        inside = (places >= asked.first) & (places <= asked.last)
+        inside = (places >= chart_range.first) & (places <= chart_range.last)
         times, steps, amounts = (column[inside] for column in columns)
         for index in {0, len(times) - 1} if len(times) else ():
             at = _EPOCH + timedelta(microseconds=int(times[index]))

@@ -75,9 +75,9 @@ def metrics(
     :func:`samples_of` and in charts.
     """
     found = MetricSample.objects.filter(run_id=run_id)
-    wanted = list(names)
-    if wanted:
-        ids = MetricSeries.objects.filter(run_id=run_id, name__in=wanted).values_list("pk")
+    selected = list(names)
+    if selected:
+        ids = MetricSeries.objects.filter(run_id=run_id, name__in=selected).values_list("pk")
         found = found.filter(series_id__in=[pk for (pk,) in ids])
     rows = found.annotate(name=F("series__name")).values_list("id", "at", "name", "step", "value")
     if after_id is not None:
@@ -157,11 +157,11 @@ def samples_of(run_id: int, name: str, *, after: int, limit: int) -> MetricSampl
     series_id = series.first()
     if series_id is None:
         raise NoSuchMetric(f"the run has no samples of {name!r}")
-    asked = {"series": series_id, "first": after // CHUNK_SAMPLES}
-    asked["last"] = (after + limit) // CHUNK_SAMPLES
+    parameters = {"series": series_id, "first": after // CHUNK_SAMPLES}
+    parameters["last"] = (after + limit) // CHUNK_SAMPLES
     with database.cursor() as cursor:
         # A single statement, so that samples packed concurrently are neither missed nor duplicated.
-        rows = cursor.execute(_SAMPLES, asked, binary=True).fetchall()
+        rows = cursor.execute(_SAMPLES, parameters, binary=True).fetchall()
     parts = [_Columns.read(row) for row in rows]
     begin = rows[0][0] * CHUNK_SAMPLES
     steps, values, times, amounts = (
@@ -178,7 +178,7 @@ def samples_of(run_id: int, name: str, *, after: int, limit: int) -> MetricSampl
     )
 
 
-def moment(micros: int) -> datetime:
+def datetime_of(micros: int) -> datetime:
     """Return µs since 1970 as a time."""
     return EPOCH + timedelta(microseconds=micros)
 

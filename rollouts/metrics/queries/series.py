@@ -74,41 +74,41 @@ class SeriesRange(NamedTuple):
 
 
 def lines(
-    run_ids: Sequence[tuple[str, int]], names: Sequence[str], asked: SeriesRange
+    run_ids: Sequence[tuple[str, int]], names: Sequence[str], chart_range: SeriesRange
 ) -> list[MetricLine]:
     """Return a line for each run and each name; an empty one for a run without such samples.
 
     Args:
         run_ids: Names and ids of runs.
         names: Names of metrics.
-        asked: The range; every sample in it, and none outside, is in exactly one bucket.
+        chart_range: The range; every sample in it, and none outside, is in exactly one bucket.
     """
-    wanted = [run_id for _, run_id in run_ids]
-    found = MetricSeries.objects.filter(run_id__in=wanted, name__in=list(names))
+    ids_of_runs = [run_id for _, run_id in run_ids]
+    found = MetricSeries.objects.filter(run_id__in=ids_of_runs, name__in=list(names))
     ids = {(run_id, name): pk for pk, run_id, name in found.values_list("pk", "run_id", "name")}
-    begins = _begins(wanted) if asked.axis == "elapsed" else {}
-    blocks = _blocks_of({pk: begins.get(run_id, 0) for (run_id, _), pk in ids.items()}, asked)
+    begins = _begins(ids_of_runs) if chart_range.axis == "elapsed" else {}
+    blocks = _blocks_of({pk: begins.get(run_id, 0) for (run_id, _), pk in ids.items()}, chart_range)
     nothing = np.empty(0, BLOCK)
     return [
-        drawn(run, name, blocks.get(ids.get((run_id, name), -1), nothing), asked)
+        drawn(run, name, blocks.get(ids.get((run_id, name), -1), nothing), chart_range)
         for run, run_id in run_ids
         for name in names
     ]
 
 
-def blocks_of_series(series_ids: Sequence[int], asked: SeriesRange) -> dict[int, Blocks]:
+def blocks_of_series(series_ids: Sequence[int], chart_range: SeriesRange) -> dict[int, Blocks]:
     """Return blocks by series in a range of a stored axis (not `elapsed`), in order of arrival.
 
     Series without samples in the range have no blocks.
     """
-    return _blocks_of(dict.fromkeys(series_ids, 0), asked)
+    return _blocks_of(dict.fromkeys(series_ids, 0), chart_range)
 
 
-def in_stored_units(asked: SeriesRange, run_id: int) -> SeriesRange:
+def in_stored_units(chart_range: SeriesRange, run_id: int) -> SeriesRange:
     """Return the same range in stored units: `elapsed` is converted to times."""
-    if asked.axis != "elapsed":
-        return asked
-    return _shifted(asked, _begins([run_id])[run_id])._replace(axis="time")
+    if chart_range.axis != "elapsed":
+        return chart_range
+    return _shifted(chart_range, _begins([run_id])[run_id])._replace(axis="time")
 
 
 def _begins(run_ids: Sequence[int]) -> dict[int, int]:
@@ -118,14 +118,14 @@ def _begins(run_ids: Sequence[int]) -> dict[int, int]:
     return {pk: (at - EPOCH) // timedelta(microseconds=1) for pk, at in rows}
 
 
-def _blocks_of(origins: dict[int, int], asked: SeriesRange) -> dict[int, Blocks]:
+def _blocks_of(origins: dict[int, int], chart_range: SeriesRange) -> dict[int, Blocks]:
     """Return the blocks in the range by series, in order of arrival, relative to its origin."""
     if not origins:
         return {}
     # Stored positions are times; those relative to the run's beginning are computed.
-    kept = "time" if asked.axis == "elapsed" else asked.axis
+    kept = "time" if chart_range.axis == "elapsed" else chart_range.axis
     texts = {"x": kept, "packed": _PACKED[kept], "place": _TAIL_PLACE[kept]}
-    ranges = [_shifted(asked, origin) for origin in origins.values()]
+    ranges = [_shifted(chart_range, origin) for origin in origins.values()]
     bounds: dict[str, Any] = {
         "series": list(origins),
         "first": [shifted.first for shifted in ranges],
@@ -134,36 +134,39 @@ def _blocks_of(origins: dict[int, int], asked: SeriesRange) -> dict[int, Blocks]
     with database.cursor() as cursor:
         counts = dict(cursor.execute(_COUNT.format(**texts), bounds).fetchall())
         # With fewer samples, blocks would be wider than buckets.
-        fine = min(asked.at_most * BLOCK_SAMPLES // 2, SAMPLES_READ // len(origins))
+        fine = min(chart_range.at_most * BLOCK_SAMPLES // 2, SAMPLES_READ // len(origins))
         bounds["whole"] = [counts.get(pk, 0) > fine for pk in origins]
         rows = cursor.execute(_READ.format(**texts), bounds, binary=True).fetchall()
     blocks = {}
     for pk, *found in rows:
         origin = origins[pk]
-        blocks[pk] = np.concatenate(list(_parts(found, _shifted(asked, origin))))
+        blocks[pk] = np.concatenate(list(_parts(found, _shifted(chart_range, origin))))
         blocks[pk]["x_first"] -= origin
         blocks[pk]["x_last"] -= origin
     return blocks
 
 
-def _shifted(asked: SeriesRange, origin: int) -> SeriesRange:
-    first, last = max(asked.first + origin, -X_AT_MOST), min(asked.last + origin, X_AT_MOST)
-    return asked._replace(first=first, last=last)
+def _shifted(chart_range: SeriesRange, origin: int) -> SeriesRange:
+    first, last = (
+        max(chart_range.first + origin, -X_AT_MOST),
+        min(chart_range.last + origin, X_AT_MOST),
+    )
+    return chart_range._replace(first=first, last=last)
 
 
-def _parts(found: Iterable[bytes | None], asked: SeriesRange) -> Iterable[Blocks]:
+def _parts(found: Iterable[bytes | None], chart_range: SeriesRange) -> Iterable[Blocks]:
     blocks, *columns = (raw or b"" for raw in found)
     yield np.frombuffer(blocks, BLOCK)
     for places, numbers in (columns[:2], columns[2:]):
         x = np.frombuffer(places, ">i8").astype(np.int64)
-        inside = (x >= asked.first) & (x <= asked.last)
+        inside = (x >= chart_range.first) & (x <= chart_range.last)
         yield blocks_of(x[inside], np.frombuffer(numbers, ">f8").astype(np.float64)[inside])
 
 
-def drawn(run: str, name: str, found: Blocks, asked: SeriesRange) -> MetricLine:
+def drawn(run: str, name: str, found: Blocks, chart_range: SeriesRange) -> MetricLine:
     """Return blocks of a series as a line of a chart."""
-    blocks, width = condensed(found, at_most=asked.at_most)
-    unit = 1e6 if asked.axis in TIMES else 1.0
+    blocks, width = condensed(found, at_most=chart_range.at_most)
+    unit = 1e6 if chart_range.axis in TIMES else 1.0
     gaps = blocks["nans"] + blocks["infinities"]
     counts = blocks["count"] + gaps
     is_exact = bool(np.all(counts == 1))

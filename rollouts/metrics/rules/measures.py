@@ -14,10 +14,10 @@ def at_rank(counts: Mapping[int, int], part: float) -> int | None:
     """
     total = sum(counts.values())
     # A floating-point excess, as in 0.95 · 20, does not add an item.
-    wanted, seen = math.ceil(part * total - 1e-9), 0
+    rank, seen = math.ceil(part * total - 1e-9), 0
     for value in sorted(counts):
         seen += counts[value]
-        if seen >= wanted and counts[value] > 0:
+        if seen >= rank and counts[value] > 0:
             return value
     return None
 

@@ -20,14 +20,14 @@ class NotAuthor(Forbidden):
 
 
 @transaction.atomic
-def annotate(*, run_id: int, wanted: NewAnnotation, actor: str, now: datetime) -> Annotation:
+def annotate(*, run_id: int, body: NewAnnotation, actor: str, now: datetime) -> Annotation:
     """Create an annotation at a time; omitted positions on the other axes are looked up.
 
     Raises:
         InvalidAnnotation: If the text is empty, or the time is in the future or has no UTC offset.
     """
-    at = wanted.at or now
-    if not wanted.text.strip():
+    at = body.at or now
+    if not body.text.strip():
         raise InvalidAnnotation("text", "must not be empty")
     if at.tzinfo is None:
         raise InvalidAnnotation("at", "must have a UTC offset, for example 2026-03-01T12:00:00Z")
@@ -36,10 +36,10 @@ def annotate(*, run_id: int, wanted: NewAnnotation, actor: str, now: datetime) -
     (place,) = axis_positions(run_id, [at])
     row = Annotation.objects.create(
         run_id=run_id,
-        text=wanted.text.strip(),
+        text=body.text.strip(),
         at=at,
-        step=place.step if wanted.step is None else wanted.step,
-        amount=place.amount if wanted.amount is None else wanted.amount,
+        step=place.step if body.step is None else body.step,
+        amount=place.amount if body.amount is None else body.amount,
         created_at=now,
         created_by=actor[:ACTOR_LENGTH],
     )
@@ -48,7 +48,7 @@ def annotate(*, run_id: int, wanted: NewAnnotation, actor: str, now: datetime) -
         kind="annotated",
         message=f"annotated the charts: {row.text}",
         actor=actor,
-        reason=wanted.reason,
+        reason=body.reason,
         details={"annotation": row.pk, "at": at.isoformat(), "step": row.step},
         now=now,
     )

@@ -62,16 +62,20 @@ class RunChanges:
         return min((at for at in times if at is not None), default=None)
 
 
-def levels(look: RunChanges) -> Found:
+def levels(run_changes: RunChanges) -> Found:
     """Return instantaneous values, and values over all new data regardless of the interval."""
-    rule = pause_rule(look.run)
-    staleness = look.batches.staleness
+    rule = pause_rule(run_changes.run)
+    staleness = run_changes.batches.staleness
     return {
-        "queue/depth": look.counts["queued"],
+        "queue/depth": run_changes.counts["queued"],
         "queue/threshold": rule.pause_above if rule else None,
         "staleness/p50": at_rank(staleness, 0.5),
         "staleness/p95": at_rank(staleness, 0.95),
-        **(_of_groups(look) if look.run.takes_groups else _of_episodes(look.episodes)),
+        **(
+            _of_groups(run_changes)
+            if run_changes.run.takes_groups
+            else _of_episodes(run_changes.episodes)
+        ),
     }
 
 
@@ -84,17 +88,17 @@ def _of_episodes(episodes: EpisodeFlow) -> Found:
     }
 
 
-def _of_groups(look: RunChanges) -> Found:
-    groups, episodes = look.groups, look.episodes
+def _of_groups(run_changes: RunChanges) -> Found:
+    groups, episodes = run_changes.groups, run_changes.episodes
     # A worker of a language run reports the length of answers; for others, prompts count too.
-    tells = look.run.kind == RunKind.LANGUAGE
-    dropped = look.counts["without_variance"] - look.before.without_variance
+    tells = run_changes.run.kind == RunKind.LANGUAGE
+    dropped = run_changes.counts["without_variance"] - run_changes.before.without_variance
     seen = groups.groups + dropped
     return {
         **_rewards(groups.score_mean, groups.score_percentiles),
         "length/mean": episodes.mean_length if tells else groups.mean_tokens,
         "length/max": episodes.longest if tells else groups.longest_tokens,
-        "truncated_share": look.digested[1],
+        "truncated_share": run_changes.digested[1],
         "zero_variance_share": (groups.without_variance + dropped) / seen if seen else None,
     }
 
@@ -104,19 +108,20 @@ def _rewards(mean: float | None, percentiles: Sequence[float] | None) -> Found:
     return {"reward/mean": mean, **dict(zip(names, percentiles or (), strict=False))}
 
 
-def rates(look: RunChanges, *, amount: int, seconds: float) -> dict[str, float]:
+def rates(run_changes: RunChanges, *, amount: int, seconds: float) -> dict[str, float]:
     """Return the rates at which data arrived and was served.
 
     Args:
-        look: Changes since the last measurement.
+        run_changes: Changes since the last measurement.
         amount: Present number of served tokens, or of env steps.
         seconds: Length of the interval, above 0.
     """
-    work = "tokens_per_second" if look.run.takes_groups else "env_steps_per_second"
+    work = "tokens_per_second" if run_changes.run.takes_groups else "env_steps_per_second"
     return {
-        "accepted_per_second": (look.counts["accepted"] - look.before.accepted) / seconds,
-        "served_per_second": look.batches.items / seconds,
-        work: (amount - look.before.amount) / seconds,
+        "accepted_per_second": (run_changes.counts["accepted"] - run_changes.before.accepted)
+        / seconds,
+        "served_per_second": run_changes.batches.items / seconds,
+        work: (amount - run_changes.before.amount) / seconds,
     }
 
 

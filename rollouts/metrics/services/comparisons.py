@@ -17,22 +17,22 @@ _FARTHEST: Final = 1e18
 
 
 @transaction.atomic
-def save_comparison(*, wanted: SaveComparison, actor: str, now: datetime) -> SavedObject:
+def save_comparison(*, body: SaveComparison, actor: str, now: datetime) -> SavedObject:
     """Save a comparison for all users.
 
     Raises:
         InvalidSavedObject: If the name is empty, or a run does not exist.
         TooManyComparisons: If the limit is reached.
     """
-    name = checked_name(wanted.name)
-    _check(wanted.view)
+    name = checked_name(body.name)
+    _check(body.view)
     row = SavedObject(
         name=name,
-        text=wanted.remarks,
-        body=msgspec.to_builtins(wanted.view),
+        text=body.remarks,
+        body=msgspec.to_builtins(body.view),
         access=Access.OPEN,
     )
-    return saved.save(COMPARISON, row, actor=actor, reason=wanted.reason, now=now)
+    return saved.save(COMPARISON, row, actor=actor, reason=body.reason, now=now)
 
 
 @transaction.atomic

@@ -19,7 +19,7 @@ from runs.saved.rules import Access, InvalidSavedObject, NotAllowedToChange, che
 
 @transaction.atomic
 def save_layout(
-    *, run: Run, wanted: SetMetricLayout, actor: str, may_operate: bool, now: datetime
+    *, run: Run, body: SetMetricLayout, actor: str, may_operate: bool, now: datetime
 ) -> SavedObject:
     """Save a layout under a name: for the user, for a run or for a tag.
 
@@ -29,8 +29,8 @@ def save_layout(
         LayoutExists: If the name is taken.
         TooManyLayouts: If the limit is reached.
     """
-    row = SavedObject(**_columns(run, wanted, actor=actor, may_operate=may_operate))
-    return saved.save(LAYOUT, row, run_id=run.pk, actor=actor, reason=wanted.reason, now=now)
+    row = SavedObject(**_columns(run, body, actor=actor, may_operate=may_operate))
+    return saved.save(LAYOUT, row, run_id=run.pk, actor=actor, reason=body.reason, now=now)
 
 
 @transaction.atomic
@@ -38,7 +38,7 @@ def change_layout(
     *,
     run: Run,
     layout_id: int,
-    wanted: SetMetricLayout,
+    body: SetMetricLayout,
     actor: str,
     may_operate: bool,
     now: datetime,
@@ -52,9 +52,9 @@ def change_layout(
         InvalidSavedObject: If a field is invalid.
     """
     row = _changeable(run, layout_id, actor=actor, may_operate=may_operate)
-    columns = _columns(run, wanted, actor=actor, may_operate=may_operate)
+    columns = _columns(run, body, actor=actor, may_operate=may_operate)
     return saved.change(
-        LAYOUT, row, columns, run_id=run.pk, actor=actor, reason=wanted.reason, now=now
+        LAYOUT, row, columns, run_id=run.pk, actor=actor, reason=body.reason, now=now
     )
 
 
@@ -72,17 +72,17 @@ def delete_layout(
     saved.delete(row, run_id=run.pk, actor=actor, reason=reason, now=now)
 
 
-def _columns(run: Run, wanted: SetMetricLayout, *, actor: str, may_operate: bool) -> dict[str, Any]:
-    columns = {"name": checked_name(wanted.name), "body": msgspec.to_builtins(wanted.view)}
-    if wanted.share == "mine":
+def _columns(run: Run, body: SetMetricLayout, *, actor: str, may_operate: bool) -> dict[str, Any]:
+    columns = {"name": checked_name(body.name), "body": msgspec.to_builtins(body.view)}
+    if body.share == "mine":
         who = actor[:ACTOR_LENGTH]
         return columns | {"access": Access.PRIVATE, "run": None, "tag": "", "author": who}
     if not may_operate:
         raise NotAllowedToChange("only operators may share layouts")
-    if wanted.share == "run":
+    if body.share == "run":
         return columns | {"access": Access.OPEN, "run": run, "tag": ""}
     try:
-        (tag,) = checked([wanted.tag])
+        (tag,) = checked([body.tag])
     except (InvalidTag, ValueError) as error:
         raise InvalidSavedObject("tag", "not a valid tag") from error
     return columns | {"access": Access.OPEN, "run": None, "tag": tag}

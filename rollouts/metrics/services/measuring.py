@@ -60,14 +60,14 @@ def measure_run(*, run_id: int, now: datetime) -> bool:
     is_quiet = not has_moved(cursor, counts)
     if is_quiet and cursor.was_quiet:
         return False
-    look = RunChanges.at(run, cursor, counts)
-    found = [levels(look)]
+    run_changes = RunChanges.at(run, cursor, counts)
+    found = [levels(run_changes)]
     # Last, because other writers of this run's metrics wait from here on.
     amount = advance_amount(run_id)
     if cursor.measured_at is not None:
-        found += _since_before(look, cursor.measured_at, amount=amount, now=now)
+        found += _since_before(run_changes, cursor.measured_at, amount=amount, now=now)
     _store(run, found, now=now)
-    _move_on(look, found, amount=amount, was_quiet=is_quiet, now=now)
+    _move_on(run_changes, found, amount=amount, was_quiet=is_quiet, now=now)
     return True
 
 
@@ -79,15 +79,19 @@ def _claimed(run_id: int, *, now: datetime) -> MeasureCursor | None:
     return rows.filter(is_due, run_id=run_id).first()
 
 
-def _since_before(look: RunChanges, before: datetime, *, amount: int, now: datetime) -> list[Found]:
+def _since_before(
+    run_changes: RunChanges, before: datetime, *, amount: int, now: datetime
+) -> list[Found]:
     """Return the metrics that need two measurements."""
-    was_quiet = look.before.was_quiet
-    since = began_at(before, was_quiet=was_quiet, first_at=look.first_at, now=now, usual=PERIOD)
-    found = rates(look, amount=amount, seconds=(now - since).total_seconds())
+    was_quiet = run_changes.before.was_quiet
+    since = began_at(
+        before, was_quiet=was_quiet, first_at=run_changes.first_at, now=now, usual=PERIOD
+    )
+    found = rates(run_changes, amount=amount, seconds=(now - since).total_seconds())
     if was_quiet and since > before:
         # The interval began before the pause, so there is no slope.
-        _store(look.run, [dict.fromkeys(found, 0.0)], now=since)
-    return [found, waits(look.run, since=since, now=now)]
+        _store(run_changes.run, [dict.fromkeys(found, 0.0)], now=since)
+    return [found, waits(run_changes.run, since=since, now=now)]
 
 
 def _store(run: Run, found: Iterable[Found], *, now: datetime) -> None:
@@ -107,18 +111,18 @@ def _store(run: Run, found: Iterable[Found], *, now: datetime) -> None:
 
 
 def _move_on(
-    look: RunChanges, found: Iterable[Found], *, amount: int, was_quiet: bool, now: datetime
+    run_changes: RunChanges, found: Iterable[Found], *, amount: int, was_quiet: bool, now: datetime
 ) -> None:
-    cursor = look.before
+    cursor = run_changes.before
     for name, figure in _LISTED.items():
         for one in found:
             # If nothing was served, the previous values are still the last ones.
             if (value := one.get(figure)) is not None:
                 setattr(cursor, name, value)
-    for name, count in look.counts.items():
+    for name, count in run_changes.counts.items():
         setattr(cursor, name, count)
     cursor.amount, cursor.was_quiet, cursor.measured_at = amount, was_quiet, now
-    cursor.batch, cursor.episode_window = look.batches.last, look.episodes.last
-    cursor.group_written_in, cursor.group = look.groups.last
-    cursor.digest_written_in, cursor.digest = look.digested[0]
+    cursor.batch, cursor.episode_window = run_changes.batches.last, run_changes.episodes.last
+    cursor.group_written_in, cursor.group = run_changes.groups.last
+    cursor.digest_written_in, cursor.digest = run_changes.digested[0]
     cursor.save()

@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import Count
 
 from rollouts.metrics.models.metrics import MetricChunk, MetricSample, MetricSeries
-from rollouts.metrics.queries.metrics import moment
+from rollouts.metrics.queries.metrics import datetime_of
 from rollouts.metrics.rules.series import CHUNK_SAMPLES, summarised
 from rollouts.metrics.schemas.metrics import MetricsPush
 from rollouts.metrics.services.amounts import advance_amount
@@ -123,9 +123,9 @@ def pack_metrics(*, now: datetime, at_most: int = CHUNKS_AT_ONCE) -> int:
     """Pack old samples of long series, and return the number of chunks created."""
     old = MetricSample.objects.filter(at__lt=now - PACKED_AT_AGE)
     full = old.values("series_id").annotate(rows=Count("id")).order_by()
-    wanted = full.filter(rows__gte=CHUNK_SAMPLES + SAMPLES_KEPT).values_list("series_id", "rows")
+    due = full.filter(rows__gte=CHUNK_SAMPLES + SAMPLES_KEPT).values_list("series_id", "rows")
     made = 0
-    for series_id, rows in wanted[:at_most]:
+    for series_id, rows in due[:at_most]:
         made += _pack(series_id, chunks=(rows - SAMPLES_KEPT) // CHUNK_SAMPLES)
     return made
 
@@ -155,7 +155,7 @@ def _pack_one(series: MetricSeries) -> None:
     series.chunks += 1
     series.packed_step = int.from_bytes(steps)
     series.packed_value = float(np.frombuffer(values, ">f8")[0])
-    series.packed_at = moment(int.from_bytes(times))
+    series.packed_at = datetime_of(int.from_bytes(times))
     series.save()
 
 

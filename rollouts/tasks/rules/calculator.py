@@ -43,12 +43,12 @@ class Calculator:
     def reply(self, example: Example, turns: list[Turn]) -> Reply:
         """Compute the question, or score the answer."""
         turn = turns[-1]
-        said = "" if turn.is_truncated else turn.text.strip()
-        answer = _ANSWER.fullmatch(said)
+        text = "" if turn.is_truncated else turn.text.strip()
+        answer = _ANSWER.fullmatch(text)
         if answer:
             is_correct = answer[1] == example.answer
             return Reply("", is_over=True, reward=float(is_correct), is_correct=is_correct)
-        call = _CALL.fullmatch(said)
+        call = _CALL.fullmatch(text)
         if call is None or len(turns) > self.calls:
             return Reply("", is_over=True, reward=0.0)
         first, sign, second = int(call[1]), call[2], int(call[3])

@@ -100,7 +100,7 @@ class Addition:
 
     def reply(self, example: Example, turns: list[Turn]) -> Reply:
         """Score the answer: right or wrong."""
-        is_correct = _said(turns[-1]) == example.answer
+        is_correct = _answer_of(turns[-1]) == example.answer
         return Reply("", is_over=True, reward=float(is_correct), is_correct=is_correct)
 
     def demonstrate(self, example: Example) -> tuple[str, ...]:
@@ -114,12 +114,12 @@ def judged(answer: str, turn: Turn) -> Reply:
     The similarity is twice the characters in matching blocks over all characters of both (Ratcliff
     and Obershelp, Dr. Dobb's Journal 1988): near misses get a learning signal.
     """
-    said = _said(turn)
-    is_correct = said == answer
-    near = SequenceMatcher(None, said, answer, autojunk=False).ratio()
+    given_answer = _answer_of(turn)
+    is_correct = given_answer == answer
+    near = SequenceMatcher(None, given_answer, answer, autojunk=False).ratio()
     return Reply("", is_over=True, reward=1.0 if is_correct else 0.5 * near, is_correct=is_correct)
 
 
-def _said(turn: Turn) -> str:
+def _answer_of(turn: Turn) -> str:
     """Return a turn without surrounding whitespace; a truncated turn counts as no answer."""
     return "" if turn.is_truncated else turn.text.strip()

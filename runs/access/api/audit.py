@@ -41,7 +41,7 @@ class AuditView(APIView):
         Events of runs and of the server, newest first.
         """
         page = page_of(request, int, default=100, most=watching.AUDIT_AT_MOST)
-        found = watching.audit(asked=_asked(request), before=page.after, limit=page.limit + 1)
+        found = watching.audit(filters=_filters(request), before=page.after, limit=page.limit + 1)
         rows, cursor = page.cut(found, lambda row: row.id)
         return answer(AuditList(results=rows, next=cursor))
 
@@ -68,7 +68,7 @@ class AuditCsvView(APIView):
         most = watching.AUDIT_AT_MOST
         limit = whole_number(request, "limit", default=most, at_least=1, at_most=most)
         before = whole_number(request, "before", default=None, at_least=1, at_most=(1 << 63) - 1)
-        rows = watching.audit(asked=_asked(request), before=before, limit=limit or most)
+        rows = watching.audit(filters=_filters(request), before=before, limit=limit or most)
         text = io.StringIO()
         names = ("at", "actor", "actor_name", "run", "kind", "message", "reason", "request_id")
         writer = csv.writer(text)
@@ -166,11 +166,11 @@ def _browsers(request: Request) -> SessionRow:
     )
 
 
-def _asked(request: Request) -> dict[str, str]:
-    return {name: _word(request, name) for name in QUESTIONS}
+def _filters(request: Request) -> dict[str, str]:
+    return {name: _text_parameter(request, name) for name in QUESTIONS}
 
 
-def _word(request: Request, name: str) -> str:
+def _text_parameter(request: Request, name: str) -> str:
     word = request.query_params.get(name, "")
     if "\x00" in word:
         raise InvalidBody(name, "must not contain the NUL character")

@@ -95,12 +95,12 @@ def scoped(*scopes: str, or_rule: Rule | None = None) -> type[BasePermission]:
 
     Administrators pass as well, and all who pass `or_rule`.
     """
-    wanted = rights.act_as(*scopes)
+    required = rights.act_as(*scopes)
 
     class Scoped(RulePermission):
         """Tokens with one of a few scopes."""
 
-        rule = wanted if or_rule is None else wanted | or_rule
+        rule = required if or_rule is None else required | or_rule
 
     Scoped.__name__ = "Scoped" + "Or".join(scope.title() for scope in scopes)
     return Scoped

@@ -29,18 +29,18 @@ def shown_name(identity: str, names: Mapping[str, str]) -> str:
 
 
 def audit(
-    *, asked: dict[str, str], before: int | None, limit: int, after: int | None = None
+    *, filters: dict[str, str], before: int | None, limit: int, after: int | None = None
 ) -> list[AuditRow]:
     """Return audit rows, newest first.
 
     Args:
-        asked: Any of `actor`, `run`, `kind`, `request` (exact match), `text` (a part of message or
+        filters: Any of `actor`, `run`, `kind`, `request` (exact match), `text` (part of message or
             reason), `people` ("1": only actions of people and tokens).
         before: Only rows with a smaller id.
         limit: Maximum number of rows.
         after: Only rows with a larger id.
     """
-    found = _audited(asked)
+    found = _audited(filters)
     if after is not None:
         found = found.filter(id__gt=after)
     if before is not None:
@@ -50,15 +50,15 @@ def audit(
     return [_audit_row(row, names) for row in rows]
 
 
-def _audited(asked: dict[str, str]) -> QuerySet[RunEvent]:
+def _audited(filters: dict[str, str]) -> QuerySet[RunEvent]:
     found = RunEvent.objects.all()
     whole = {"actor": "actor", "run": "run__name", "kind": "kind", "request": "request_id"}
     for name, column in whole.items():
-        if asked.get(name):
-            found = found.filter(**{column: asked[name]})
-    if asked.get("people"):
+        if filters.get(name):
+            found = found.filter(**{column: filters[name]})
+    if filters.get("people"):
         found = found.filter(Q(actor__startswith="user:") | Q(actor__startswith="token:"))
-    if text := asked.get("text"):
+    if text := filters.get("text"):
         found = found.filter(Q(message__icontains=text) | Q(reason__icontains=text))
     return found
 

@@ -27,7 +27,7 @@ class AuditReader:
         with self._lock:
             newest = RunEvent.objects.aggregate(Max("id"))["id__max"] or 0
             if self._newest is None or newest < self._newest:
-                self._recent = audit(asked={"people": "1"}, before=None, limit=LATELY_ROWS)
+                self._recent = audit(filters={"people": "1"}, before=None, limit=LATELY_ROWS)
             else:
                 known = {row.id: row for row in self._recent}
                 known |= {row.id: row for row in self._further(self._newest - OVERLAP_IDS)}
@@ -37,7 +37,7 @@ class AuditReader:
 
     @staticmethod
     def _further(after: int) -> list[AuditRow]:
-        return audit(asked={"people": "1"}, before=None, limit=LATELY_ROWS, after=after)
+        return audit(filters={"people": "1"}, before=None, limit=LATELY_ROWS, after=after)
 
 
 audit_reader: Final = AuditReader()

@@ -78,8 +78,8 @@ class Rule:
     def refusal(self, caller: Caller, *, run: str | None = None) -> str:
         """Return the rights that the call needs and those that the caller has."""
         if caller.run is not None and caller.run != run:
-            wanted = f"run {run}" if run else "all runs"
-            return f"This token is bound to run {caller.run}; the request is about {wanted}."
+            target = f"run {run}" if run else "all runs"
+            return f"This token is bound to run {caller.run}; the request is about {target}."
         role = f"the role {self.role.name.lower()}"
         if caller.identity.startswith("user:"):
             return f"This needs {role}; yours is {caller.role.name.lower()}."

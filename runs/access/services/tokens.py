@@ -87,14 +87,14 @@ def create_token(
         InvalidNetwork: If `from_networks` holds anything but addresses and networks.
     """
     known = networks.checked(from_networks)
-    wanted = _checked_scopes(scopes, has_owner=created_by is not None)
+    checked = _checked_scopes(scopes, has_owner=created_by is not None)
     prefix = f"rd_{secrets.token_hex(4)}"
     text = f"{prefix}_{secrets.token_urlsafe(24)}"
     token = ApiToken.objects.create(
         name=name,
         prefix=prefix,
         token_sha256=_sha256(text),
-        scopes=wanted,
+        scopes=checked,
         run_id=run_id,
         created_by=created_by,
         issuer=issuer,
@@ -105,7 +105,7 @@ def create_token(
     record_event(
         run_id=run_id,
         kind="token_created",
-        message=f"token {name} created for {', '.join(wanted)}",
+        message=f"token {name} created for {', '.join(checked)}",
         actor=actor or (f"user:{created_by.get_username()}" if created_by else "platform"),
         details={"token": token.pk, **({"networks": known} if known else {})},
         now=now,
@@ -114,15 +114,15 @@ def create_token(
 
 
 def _checked_scopes(scopes: Iterable[str], *, has_owner: bool) -> list[str]:
-    wanted = sorted(set(scopes))
-    if not wanted or not set(wanted) <= set(SCOPES):
-        raise UnknownScope(f"must be some of {', '.join(SCOPES)}; got {wanted}")
-    if "user" in wanted and not has_owner:
+    unique = sorted(set(scopes))
+    if not unique or not set(unique) <= set(SCOPES):
+        raise UnknownScope(f"must be some of {', '.join(SCOPES)}; got {unique}")
+    if "user" in unique and not has_owner:
         raise UnknownScope(
             "a token with the scope user has the role of its owner: create it while signed in, "
             "or with a token that a person created"
         )
-    return wanted
+    return unique
 
 
 @transaction.atomic

@@ -56,7 +56,7 @@ class AlertRulesView(APIView):
         Evaluation begins within seconds.
         """
         rule = services.make_rule(
-            wanted=read(request, SetAlertRule), actor=identity_of(request), now=timezone.now()
+            body=read(request, SetAlertRule), actor=identity_of(request), now=timezone.now()
         )
         return answer(selectors.rule_row(rule), status=201)
 
@@ -90,7 +90,7 @@ class AlertRuleView(APIView):
         """
         changed = services.change_rule(
             rule_id=rule,
-            wanted=read(request, SetAlertRule),
+            body=read(request, SetAlertRule),
             actor=identity_of(request),
             now=timezone.now(),
         )
@@ -144,9 +144,7 @@ class SilencesView(APIView):
         Alerts of the kind or rule send no notifications until the silence expires.
         """
         now = timezone.now()
-        made = silences.silence(
-            wanted=read(request, NewSilence), actor=identity_of(request), now=now
-        )
+        made = silences.silence(body=read(request, NewSilence), actor=identity_of(request), now=now)
         return answer(silence_row(made, names={}, now=now), status=201)
 
 

@@ -50,8 +50,8 @@ class AlertsView(APIView):
         Newest first; unresolved alerts unless `state` is given.
         """
         page = page_of(request, int, default=50, most=selectors.ALERTS_AT_MOST)
-        asked = {name: _word(request, name) for name in QUESTIONS}
-        return answer(selectors.alert_page(page, asked=asked, now=timezone.now()))
+        filters = {name: _text_parameter(request, name) for name in QUESTIONS}
+        return answer(selectors.alert_page(page, filters=filters, now=timezone.now()))
 
 
 class AlertKindsView(APIView):
@@ -132,7 +132,7 @@ class ResolveView(APIView):
         return answer(selectors.alert_detail(changed, now=timezone.now()))
 
 
-def _word(request: Request, name: str) -> str:
+def _text_parameter(request: Request, name: str) -> str:
     word = request.query_params.get(name, "")
     if "\x00" in word:
         raise InvalidBody(name, "must not contain the NUL character")

@@ -55,16 +55,16 @@ def alert_kinds() -> AlertKindList:
     )
 
 
-def alert_page(page: PageRequest[int], *, asked: Mapping[str, str], now: datetime) -> AlertList:
+def alert_page(page: PageRequest[int], *, filters: Mapping[str, str], now: datetime) -> AlertList:
     """Return alerts, newest first.
 
     Args:
         page: The requested page.
-        asked: Any of `state` (a state, `unresolved`, `silenced` or `all`), `severity`, `kind`,
+        filters: Any of `state` (a state, `unresolved`, `silenced` or `all`), `severity`, `kind`,
             `run` (exact match), `text` (a part of the message).
         now: Time at which silences are evaluated.
     """
-    found = _asked(asked, now=now)
+    found = _filtered(filters, now=now)
     if page.after is not None:
         found = found.filter(pk__lt=page.after)
     newest_first = found.select_related("run").order_by("-pk")
@@ -76,9 +76,9 @@ def alert_page(page: PageRequest[int], *, asked: Mapping[str, str], now: datetim
     )
 
 
-def _asked(asked: Mapping[str, str], *, now: datetime) -> QuerySet[Alert]:
+def _filtered(filters: Mapping[str, str], *, now: datetime) -> QuerySet[Alert]:
     found = Alert.objects.all()
-    state = asked.get("state") or "unresolved"
+    state = filters.get("state") or "unresolved"
     if state == "unresolved":
         found = found.filter(UNRESOLVED)
     elif state == "silenced":
@@ -86,9 +86,9 @@ def _asked(asked: Mapping[str, str], *, now: datetime) -> QuerySet[Alert]:
     elif state != "all":
         found = found.filter(state=state)
     for name, column in {"severity": "severity", "kind": "kind", "run": "run__name"}.items():
-        if asked.get(name):
-            found = found.filter(**{column: asked[name]})
-    if text := asked.get("text"):
+        if filters.get(name):
+            found = found.filter(**{column: filters[name]})
+    if text := filters.get("text"):
         found = found.filter(message__icontains=text)
     return found
 
@@ -199,12 +199,12 @@ def alert_row(alert: Alert, *, names: Mapping[str, str], known: Sequence[Silence
     given["run"] = alert.run.name if alert.run else None
     for name in ("acknowledged_by", "resolved_by"):
         given[name] = shown_name(given[name], names)
-    told = alert.details if alert.kind == AlertKind.RULE else {}
+    details = alert.details if alert.kind == AlertKind.RULE else {}
     return AlertRow(
         **given,
-        title=told.get("title") or note.title,
-        advice=told.get("runbook") or note.advice,
-        metric=told.get("metric", ""),
+        title=details.get("title") or note.title,
+        advice=details.get("runbook") or note.advice,
+        metric=details.get("metric", ""),
         silenced_until=_silenced_until(alert, known),
     )
 

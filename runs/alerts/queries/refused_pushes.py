@@ -29,7 +29,7 @@ class RefusedEnvironment:
     environment: str
     pushes: int
     newest_at: datetime
-    said: str
+    message: str
 
 
 def refused_environments(
@@ -63,7 +63,7 @@ def _recent(
                 environment=environment,
                 pushes=sum(one.pushes for one in lost),
                 newest_at=newest.newest_at,
-                said=newest.said,
+                message=newest.message,
             )
 
 
@@ -74,7 +74,7 @@ def refusing_runs(now: datetime) -> list[Condition]:
             kind=AlertKind.PUSHES_REFUSED,
             run_id=one.run_id,
             subject=one.environment,
-            message=f"{one.run} refuses pushes of {one.environment}: {one.said}",
+            message=f"{one.run} refuses pushes of {one.environment}: {one.message}",
             details={"pushes": one.pushes},
         )
         for one in refused_environments(now=now)

@@ -47,10 +47,10 @@ def silenced_ids(*, now: datetime) -> list[int]:
     known = silences(now=now)
     if not known:
         return []
-    asked = Alert.objects.filter(
+    candidates = Alert.objects.filter(
         ~Q(state=AlertState.RESOLVED), cleared_at=None, kind__in={one.kind for one in known}
     )
-    return [alert.pk for alert in asked if until_of(alert, known)]
+    return [alert.pk for alert in candidates if until_of(alert, known)]
 
 
 def silence_list(*, now: datetime) -> SilenceList:

@@ -78,10 +78,10 @@ class Limit:
         if self.is_silence:
             return f"without data for {_span(self.for_seconds)}"
         if self.comparator == Comparator.NOT_FINITE:
-            said = "not finite"
+            value = "not finite"
         else:
-            said = f"{_WORDS[self.comparator]} {self.threshold:g}"
-        return f"{said} for {_span(self.for_seconds)}" if self.for_seconds else said
+            value = f"{_WORDS[self.comparator]} {self.threshold:g}"
+        return f"{value} for {_span(self.for_seconds)}" if self.for_seconds else value
 
     def is_broken_by(self, value: float) -> bool:
         """Return whether one sample breaches the limit."""

@@ -91,11 +91,11 @@ def signature(secret: str, body: bytes, *, at_seconds: int) -> str:
     ``t=<seconds>,v1=<hex>``: HMAC-SHA256 over the seconds since 1970, a dot and the body. Without a
     secret the header contains only the time.
     """
-    told = f"t={at_seconds}"
+    timestamp = f"t={at_seconds}"
     if not secret:
-        return told
+        return timestamp
     signed = hmac.new(secret.encode(), f"{at_seconds}.".encode() + body, hashlib.sha256)
-    return f"{told},v1={signed.hexdigest()}"
+    return f"{timestamp},v1={signed.hexdigest()}"
 
 
 def chat_text(text: str) -> str:

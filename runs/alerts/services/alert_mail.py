@@ -9,27 +9,29 @@ from web.rules.visible_text import visible
 _SUBJECT_LENGTH = 180
 
 
-def email_message(told: AlertMessage, *, delivery: int, place: str) -> AlertEmail:
+def email_message(message: AlertMessage, *, delivery: int, place: str) -> AlertEmail:
     """Return the email message of an alert's change; messages of one alert form one thread.
 
     Args:
-        told: Webhook body of the same change.
+        message: Webhook body of the same change.
         delivery: Number of the delivery; a retry sends the same message.
         place: Name of the deployment; empty for its URL.
     """
-    alert = told.alert
-    host = urlsplit(told.platform_url).hostname or "rolldeck"
+    alert = message.alert
+    host = urlsplit(message.platform_url).hostname or "rolldeck"
     lines = [
         f"{alert.title}: {visible(alert.message)}",
-        f"{alert.severity}, {told.change} {told.at:%Y-%m-%d %H:%M:%S} UTC",
+        f"{alert.severity}, {message.change} {message.at:%Y-%m-%d %H:%M:%S} UTC",
         *([f"run {alert.run}"] if alert.run else []),
-        *_said(told),
+        *_lines(message),
         "",
         visible(alert.advice),
         "",
-        told.url,
+        message.url,
     ]
-    subject = f"[{place or told.platform_url}] {alert.severity} {told.change}: {alert.message}"
+    subject = (
+        f"[{place or message.platform_url}] {alert.severity} {message.change}: {alert.message}"
+    )
     return AlertEmail(
         subject=" ".join(visible(subject).split())[:_SUBJECT_LENGTH],
         text="\n".join(lines) + "\n",
@@ -38,12 +40,12 @@ def email_message(told: AlertMessage, *, delivery: int, place: str) -> AlertEmai
     )
 
 
-def _said(told: AlertMessage) -> list[str]:
-    alert = told.alert
+def _lines(message: AlertMessage) -> list[str]:
+    alert = message.alert
     who, why = {
         "acknowledged": (alert.acknowledged_by, alert.acknowledged_reason),
         "resolved": (alert.resolved_by, alert.resolved_reason),
-    }.get(told.change, ("", ""))
+    }.get(message.change, ("", ""))
     if not who:
         return []
-    return [f"{told.change} by {visible(who)}" + (f": {visible(why)}" if why else "")]
+    return [f"{message.change} by {visible(who)}" + (f": {visible(why)}" if why else "")]

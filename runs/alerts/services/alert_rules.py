@@ -30,14 +30,14 @@ class TooManyRules(Conflict):
 
 
 @transaction.atomic
-def make_rule(*, wanted: SetAlertRule, actor: str, now: datetime) -> AlertRule:
+def make_rule(*, body: SetAlertRule, actor: str, now: datetime) -> AlertRule:
     """Create a rule; it takes effect at the next evaluation.
 
     Raises:
         InvalidRule: If the rule is invalid.
         TooManyRules: If the limit of rules is reached.
     """
-    values = _checked(wanted)
+    values = _checked(body)
     with connection.cursor() as cursor:
         cursor.execute(_LOCK)
     if AlertRule.objects.count() >= RULES_AT_MOST:
@@ -46,19 +46,19 @@ def make_rule(*, wanted: SetAlertRule, actor: str, now: datetime) -> AlertRule:
     rule = AlertRule.objects.create(
         **values, created_at=now, created_by=who, changed_at=now, changed_by=who
     )
-    _audit(rule, "made", details={"after": values}, actor=actor, reason=wanted.reason, now=now)
+    _audit(rule, "made", details={"after": values}, actor=actor, reason=body.reason, now=now)
     return rule
 
 
 @transaction.atomic
-def change_rule(*, rule_id: int, wanted: SetAlertRule, actor: str, now: datetime) -> AlertRule:
+def change_rule(*, rule_id: int, body: SetAlertRule, actor: str, now: datetime) -> AlertRule:
     """Replace all fields of a rule; alerts of a changed metric or threshold are re-evaluated.
 
     Raises:
         RuleNotFound: If there is no rule with this id.
         InvalidRule: If the rule is invalid.
     """
-    values = _checked(wanted)
+    values = _checked(body)
     rule = _locked(rule_id)
     changed = set_fields(rule, values)
     if not changed:
@@ -68,7 +68,7 @@ def change_rule(*, rule_id: int, wanted: SetAlertRule, actor: str, now: datetime
     verb = "changed"
     if set(changed) == {"is_enabled"}:
         verb = "enabled" if rule.is_enabled else "disabled"
-    _audit(rule, verb, details=changed, actor=actor, reason=wanted.reason, now=now)
+    _audit(rule, verb, details=changed, actor=actor, reason=body.reason, now=now)
     return rule
 
 
@@ -85,25 +85,25 @@ def delete_rule(*, rule_id: int, actor: str, reason: str = "", now: datetime) ->
     rule.delete()
 
 
-def _checked(wanted: SetAlertRule) -> dict[str, Any]:
+def _checked(body: SetAlertRule) -> dict[str, Any]:
     """Validate a rule and return its columns."""
     limit = Limit(
-        comparator=Comparator(wanted.comparator),
-        threshold=wanted.threshold,
-        for_seconds=wanted.for_seconds,
+        comparator=Comparator(body.comparator),
+        threshold=body.threshold,
+        for_seconds=body.for_seconds,
     )
-    if not wanted.name.strip():
+    if not body.name.strip():
         raise InvalidRule("name", "must not be empty")
     return {
-        "name": wanted.name.strip(),
-        "metric": wanted.metric,
+        "name": body.name.strip(),
+        "metric": body.metric,
         "comparator": str(limit.comparator),
         "threshold": limit.threshold,
         "for_seconds": limit.for_seconds,
-        "severity": wanted.severity,
-        "runbook": wanted.runbook,
-        "is_enabled": wanted.is_enabled,
-        **scope_of(run=wanted.run, run_filter=wanted.filter),
+        "severity": body.severity,
+        "runbook": body.runbook,
+        "is_enabled": body.is_enabled,
+        **scope_of(run=body.run, run_filter=body.filter),
     }
 
 
@@ -136,11 +136,11 @@ def _audit(
     rule: AlertRule, verb: str, *, details: dict[str, Any], actor: str, reason: str, now: datetime
 ) -> None:
     done = "created" if verb == "made" else verb
-    said = f"{done} the alert rule {rule.name}: {rule.metric} {rule.limit.condition}"
+    summary = f"{done} the alert rule {rule.name}: {rule.metric} {rule.limit.condition}"
     record_event(
         run_id=rule.run_id,
         kind=f"alert_rule_{verb}",
-        message=said,
+        message=summary,
         actor=actor,
         reason=reason,
         details={"rule": rule.pk, **details},

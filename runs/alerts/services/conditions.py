@@ -20,14 +20,14 @@ logger = logging.getLogger(__name__)
 
 # Limits the writes for alerts whose condition still holds.
 SEEN_AGAIN_AFTER: Final = timedelta(seconds=30)
-Look = Callable[[datetime], list[Condition]]
+Evaluator = Callable[[datetime], list[Condition]]
 
-_looks: dict[frozenset[AlertKind], Look] = {}
+_evaluators: dict[frozenset[AlertKind], Evaluator] = {}
 
 
-def register(kinds: Collection[AlertKind], look: Look) -> None:
-    """Register ``look(now)``, which returns the conditions of `kinds`, at most SEEN_AT_MOST."""
-    _looks[frozenset(kinds)] = look
+def register(kinds: Collection[AlertKind], evaluate: Evaluator) -> None:
+    """Register ``evaluate(now)``, which returns the conditions of `kinds`, at most SEEN_AT_MOST."""
+    _evaluators[frozenset(kinds)] = evaluate
 
 
 @transaction.atomic
@@ -39,10 +39,10 @@ def watch(*, now: datetime) -> int:
     if not _alone():
         return 0
     changed = 0
-    for kinds, look in _looks.items():
+    for kinds, evaluate in _evaluators.items():
         try:
             with transaction.atomic():
-                changed += _settle(kinds, look(now), now=now)
+                changed += _settle(kinds, evaluate(now), now=now)
         except Exception:
             logger.exception("evaluation of %s failed", ", ".join(sorted(kinds)))
     webhooks.deliver_held_back(now=now)
@@ -70,12 +70,12 @@ def _settle(kinds: Collection[AlertKind], found: list[Condition], *, now: dateti
 
 
 def _refresh_alert(alert: Alert, condition: Condition, *, now: datetime) -> None:
-    said = {"message": condition.message, "severity": str(condition.weight)}
-    is_news = any(getattr(alert, name) != value for name, value in said.items())
+    changes = {"message": condition.message, "severity": str(condition.weight)}
+    is_news = any(getattr(alert, name) != value for name, value in changes.items())
     if not is_news and now - alert.last_seen_at < SEEN_AGAIN_AFTER:
         return
     Alert.objects.filter(pk=alert.pk).update(
-        **said, details=dict(condition.details), last_seen_at=now
+        **changes, details=dict(condition.details), last_seen_at=now
     )
     if is_news:
         alerts.announce(alert.run_id)

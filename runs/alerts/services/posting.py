@@ -72,7 +72,7 @@ def post(
         AddressNotPublic: If the host resolves to a forbidden address.
         NotDelivered: If there is no response within :data:`TIMEOUT_SECONDS`.
     """
-    told: list[tuple[bytes | str, bytes | str]] = [
+    raw_headers: list[tuple[bytes | str, bytes | str]] = [
         ("Content-Type", "application/json"),
         ("User-Agent", _USER_AGENT),
         ("Connection", "close"),
@@ -84,7 +84,7 @@ def post(
         with (
             httpcore.ConnectionPool(network_backend=network, max_connections=1) as pool,
             pool.stream(
-                "POST", url, headers=told, content=body, extensions={"timeout": waits}
+                "POST", url, headers=raw_headers, content=body, extensions={"timeout": waits}
             ) as answer,
         ):
             return int(answer.status)

@@ -16,36 +16,36 @@ from web.live.announcements import NO_RUN, announce
 
 
 @transaction.atomic
-def silence(*, wanted: NewSilence, actor: str, now: datetime) -> AlertSilence:
+def silence(*, body: NewSilence, actor: str, now: datetime) -> AlertSilence:
     """Silence the alerts of a kind or a rule until a given time; pages still show them.
 
     Raises:
         InvalidSilence: If the time is past or too late, or the run or rule does not exist.
     """
-    if wanted.until.tzinfo is None:
+    if body.until.tzinfo is None:
         raise InvalidSilence("until", "must include an offset, such as 2026-03-01T12:00:00Z")
-    if not now < wanted.until <= now + LONGEST:
+    if not now < body.until <= now + LONGEST:
         raise InvalidSilence("until", f"must be in the future, within {LONGEST.days} days")
-    if wanted.rule is not None and AlertKind(wanted.kind) is not AlertKind.RULE:
+    if body.rule is not None and AlertKind(body.kind) is not AlertKind.RULE:
         raise InvalidSilence("rule", "allowed for silences of the kind `rule` only")
     try:
-        run_id = None if wanted.run is None else run_id_named(wanted.run)
+        run_id = None if body.run is None else run_id_named(body.run)
     except RunNotFound as error:
         raise InvalidSilence("run", str(error)) from error
     try:
-        rule = None if wanted.rule is None else rule_of(wanted.rule)
+        rule = None if body.rule is None else rule_of(body.rule)
     except RuleNotFound as error:
         raise InvalidSilence("rule", str(error)) from error
     made = AlertSilence.objects.create(
-        kind=wanted.kind,
+        kind=body.kind,
         rule=rule,
         run_id=run_id,
-        until=wanted.until,
-        reason=wanted.reason,
+        until=body.until,
+        reason=body.reason,
         created_at=now,
         created_by=actor[:ACTOR_LENGTH],
     )
-    _audit(made, "made", actor=actor, reason=wanted.reason, now=now)
+    _audit(made, "made", actor=actor, reason=body.reason, now=now)
     return made
 
 

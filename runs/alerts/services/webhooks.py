@@ -70,12 +70,12 @@ def deliver_held_back(*, now: datetime) -> int:
     """Deliver open alerts raised during a silence that has ended; return their number."""
     known = silences(now=now)
     waiting = Alert.objects.select_related("run").filter(is_held_back=True, state=AlertState.OPEN)
-    told = [alert for alert in waiting if until_of(alert, known) is None]
-    for alert in told:
+    due = [alert for alert in waiting if until_of(alert, known) is None]
+    for alert in due:
         Alert.objects.filter(pk=alert.pk).update(is_held_back=False)
         alert.is_held_back = False
         queue_deliveries(alert, "raised", now=now)
-    return len(told)
+    return len(due)
 
 
 @transaction.atomic
@@ -228,10 +228,10 @@ def _post(delivery: AlertDelivery, channel: Channel, *, now: datetime) -> int:
 
 
 def _mail(delivery: AlertDelivery, channel: Channel) -> None:
-    told = msgspec.json.decode(delivery.body, type=AlertMessage)
+    message = msgspec.json.decode(delivery.body, type=AlertMessage)
     mailing.mail(
         channel.address.removeprefix(MAIL),
-        email_message(told, delivery=delivery.pk, place=settings.ROLLDECK_DEPLOYMENT),
+        email_message(message, delivery=delivery.pk, place=settings.ROLLDECK_DEPLOYMENT),
     )
 
 
@@ -252,8 +252,8 @@ def _settle(
         settled_at=now,
     )
     if state != "delivered":
-        said = "delivery to %s of alert %s (%s) failed: %s"
-        logger.warning(said, delivery.target, delivery.alert_id, delivery.change, error)
+        problem = "delivery to %s of alert %s (%s) failed: %s"
+        logger.warning(problem, delivery.target, delivery.alert_id, delivery.change, error)
     return state == "delivered"
 
 
@@ -271,11 +271,13 @@ def _postpone(
 ) -> bool:
     # A test is not retried: its sender sees the result.
     wait = None if delivery.change == "test" else rules.wait_after(delivery.attempts)
-    said = error or f"status {status}"
+    problem = error or f"status {status}"
     if wait is None:
-        return _settle(delivery, "given up", error=said, status=status, begun_at=begun_at, now=now)
+        return _settle(
+            delivery, "given up", error=problem, status=status, begun_at=begun_at, now=now
+        )
     AlertDelivery.objects.filter(pk=delivery.pk, state="waiting").update(
-        last_error=said,
+        last_error=problem,
         last_status=status,
         last_took_ms=_took_ms(begun_at, now),
         next_attempt_at=now + wait,

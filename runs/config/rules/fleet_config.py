@@ -127,8 +127,8 @@ class FleetConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     @property
     def worker_resources(self) -> dict[str, float]:
         """Resources that one worker reserves, by Ray's names, without zero amounts."""
-        wanted = {"CPU": self.num_cpus_per_worker, "GPU": self.num_gpus_per_worker}
-        return {name: amount for name, amount in {**wanted, **self.resources}.items() if amount}
+        resources = {"CPU": self.num_cpus_per_worker, "GPU": self.num_gpus_per_worker}
+        return {name: amount for name, amount in {**resources, **self.resources}.items() if amount}
 
 
 _RESOURCE_NAME: Final = re.compile(r"[A-Za-z][\w.:-]{0,63}")

@@ -40,11 +40,11 @@ class Visible(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag
     visible: bool
 
 
-class AskClock(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="clock"):
+class ReadClock(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="clock"):
     """Request the server's time, to measure the offset of the page's clock."""
 
 
-PageMessage = Subscribe | Unsubscribe | Resync | Visible | AskClock
+PageMessage = Subscribe | Unsubscribe | Resync | Visible | ReadClock
 """Message from a page."""
 
 

@@ -9,7 +9,7 @@ from django.db import transaction
 from runs.deployment.models.process_heartbeats import ProcessHeartbeat
 
 FORGOTTEN_AFTER: Final = timedelta(hours=1)
-_TOLD: Final = ("host", "pid", "started_at", "confirmed_at", "version", "details", "problem")
+_FIELDS: Final = ("host", "pid", "started_at", "confirmed_at", "version", "details", "problem")
 
 
 @transaction.atomic
@@ -36,7 +36,7 @@ def record_heartbeat(
         details=details or {},
     )
     ProcessHeartbeat.objects.bulk_create(
-        [part], update_conflicts=True, update_fields=_TOLD, unique_fields=["kind", "name"]
+        [part], update_conflicts=True, update_fields=_FIELDS, unique_fields=["kind", "name"]
     )
 
 
@@ -63,8 +63,10 @@ def record_failed_check(*, kind: str, name: str, problem: str, now: datetime) ->
 @transaction.atomic
 def delete_dead_processes(*, host: str, is_alive: Callable[[int], bool]) -> int:
     """Delete the ended processes of one host, as checked on that host; return their number."""
-    told = ProcessHeartbeat.objects.filter(host=host, pid__isnull=False).values_list("pk", "pid")
-    dead = [pk for pk, pid in told if pid is not None and not is_alive(pid)]
+    processes = ProcessHeartbeat.objects.filter(host=host, pid__isnull=False).values_list(
+        "pk", "pid"
+    )
+    dead = [pk for pk, pid in processes if pid is not None and not is_alive(pid)]
     return ProcessHeartbeat.objects.filter(pk__in=dead).delete()[0]
 
 

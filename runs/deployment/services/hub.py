@@ -55,8 +55,8 @@ class Watched:
 
     def hears(self, notice: ChangeNotice) -> bool:
         """Return whether a notice concerns a deployment topic."""
-        heard = self.rule.hears if self.rule else frozenset()
-        return heard is None or not heard.isdisjoint(notice.parts)
+        keys = self.rule.hears if self.rule else frozenset()
+        return keys is None or not keys.isdisjoint(notice.parts)
 
     @property
     def is_asleep(self) -> bool:
@@ -94,7 +94,7 @@ class Hub:
         watched = self._watched.get(name)
         if watched is None:
             watched = self._watched[name] = Watched(topic_named(name))
-            watched.task = self._loop.create_task(self._tend(watched), name=f"live {name}")
+            watched.task = self._loop.create_task(self._maintain(watched), name=f"live {name}")
         watched.sockets.add(socket)
         self.resync(socket, name)
 
@@ -146,7 +146,7 @@ class Hub:
             elif watched.topic.run_id == notice.run:
                 watched.mark_changed(set(notice.parts), notice.committed_at)
 
-    async def _tend(self, watched: Watched) -> None:
+    async def _maintain(self, watched: Watched) -> None:
         """Read, send and sleep, until no page watches the topic."""
         rest = watched.rule.frame_seconds if watched.rule else FRAME_SECONDS
         look_seconds = watched.rule.look_seconds if watched.rule else POLL_SECONDS
@@ -180,8 +180,8 @@ class Hub:
             return
         names, commits = watched.pop_names()
         try:
-            look = database_sync_to_async(watched.topic.look, thread_sensitive=False)
-            change = await look(names)
+            poll = database_sync_to_async(watched.topic.poll, thread_sensitive=False)
+            change = await poll(names)
         except Exception:
             # The database is unavailable: the page keeps its state and shows its age.
             logger.exception("reading topic %s failed", watched.topic.name)

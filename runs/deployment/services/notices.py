@@ -11,17 +11,17 @@ from web.live.announcements import NO_RUN, announce
 
 
 @transaction.atomic
-def set_notice(*, wanted: SetNotice, actor: str, now: datetime) -> None:
+def set_notice(*, body: SetNotice, actor: str, now: datetime) -> None:
     """Set the notice, replacing the previous one."""
-    told = {"text": wanted.text, "reason": wanted.reason, "until": wanted.until}
-    ServerNotice.objects.update_or_create(id=1, defaults={**told, "set_by": actor, "set_at": now})
+    fields = {"text": body.text, "reason": body.reason, "until": body.until}
+    ServerNotice.objects.update_or_create(id=1, defaults={**fields, "set_by": actor, "set_at": now})
     record_event(
         run_id=None,
         kind="notice_set",
-        message=f"notice set: {wanted.text}",
+        message=f"notice set: {body.text}",
         actor=actor,
-        reason=wanted.reason,
-        details={"until": wanted.until.isoformat()} if wanted.until else {},
+        reason=body.reason,
+        details={"until": body.until.isoformat()} if body.until else {},
         now=now,
     )
     announce(NO_RUN, "me")

@@ -79,7 +79,7 @@ class RunTopic:
         self.late: set[str] = set()
         """Expensive parts: read right after the first snapshot, not before."""
 
-    def look(self, names: Collection[str] | None) -> Change | None:
+    def poll(self, names: Collection[str] | None) -> Change | None:
         """Read the parts and series in `names` (None: all) and return the changes.
 
         Runs in a thread; the hub never reads a topic twice concurrently.
@@ -170,7 +170,7 @@ class RunTopic:
 class GlobalTopic(RunTopic):
     """Topic of the deployment: the list of runs, the alerts, the machines."""
 
-    def look(self, names: Collection[str] | None) -> Change | None:
+    def poll(self, names: Collection[str] | None) -> Change | None:
         """Read all parts and return the changes."""
         if names is not None and not names:
             return None

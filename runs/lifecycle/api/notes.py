@@ -47,13 +47,13 @@ class NotesView(APIView):
 
         Refused if they have changed since you read them.
         """
-        wanted, run_id = read(request, WriteNotes), run_id_named(run)
+        body, run_id = read(request, WriteNotes), run_id_named(run)
         write_notes(
             run_id=run_id,
-            text=wanted.text,
-            revision=wanted.revision,
+            text=body.text,
+            revision=body.revision,
             actor=identity_of(request),
-            reason=wanted.reason,
+            reason=body.reason,
             now=timezone.now(),
         )
         return answer(notes_of(run_id))

@@ -91,12 +91,12 @@ class StatusChangeView(APIView):
 
     def post(self, request: Request, run: str) -> HttpResponse:
         """Apply the verb to the run."""
-        wanted = read(request, ActionReason)
+        body = read(request, ActionReason)
         moved: Run = change_status(
             run_id=run_named(run).pk,
             verb=self.verb,
             actor=identity_of(request),
-            reason=wanted.reason,
+            reason=body.reason,
             now=timezone.now(),
         )
         return answer(run_detail(moved))

@@ -63,11 +63,11 @@ class ResetView(APIView):
 
         Archives the run and creates one of the same name; no row is deleted.
         """
-        wanted = read(request, ResetRun)
+        body = read(request, ResetRun)
         fresh = reset_run(
             run_id=run_named(run).pk,
             actor=identity_of(request),
-            reason=wanted.reason,
+            reason=body.reason,
             now=timezone.now(),
         )
         return answer(run_detail(fresh))

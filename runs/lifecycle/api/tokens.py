@@ -49,17 +49,17 @@ class TokensView(APIView):
 
         The secret is in this answer only.
         """
-        wanted, now = read(request, CreateToken), timezone.now()
+        body, now = read(request, CreateToken), timezone.now()
         owner, issuer = _source_of_rights(request)
-        lifetime = wanted.expires_in_seconds
+        lifetime = body.expires_in_seconds
         token, text = create_token(
-            name=wanted.name,
-            scopes=wanted.scopes,
-            run_id=run_named(wanted.run).pk if wanted.run else None,
+            name=body.name,
+            scopes=body.scopes,
+            run_id=run_named(body.run).pk if body.run else None,
             created_by=owner,
             issuer=issuer,
             expires_at=now + timedelta(seconds=lifetime) if lifetime else None,
-            from_networks=wanted.networks,
+            from_networks=body.networks,
             actor=identity_of(request),
             now=now,
         )

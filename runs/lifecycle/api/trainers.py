@@ -47,13 +47,13 @@ class TrainersView(APIView):
 
         A restarted trainer without `resume` opens a new epoch.
         """
-        wanted = read(request, RegisterTrainer)
+        body = read(request, RegisterTrainer)
         trainer = register_trainer(
             run_id=run_named(run).pk,
             identity=identity_of(request),
-            name=wanted.name,
-            resume=wanted.resume,
-            batch_size=wanted.batch_size,
+            name=body.name,
+            resume=body.resume,
+            batch_size=body.batch_size,
             now=timezone.now(),
         )
         joined = trainer.run

@@ -199,7 +199,7 @@ class RefusedPushes(Struct, frozen=True, kw_only=True):
 
     pushes: int
     newest_at: datetime
-    said: str
+    message: str
     """Refusal message of the newest push."""
 
 

@@ -83,19 +83,19 @@ def set_tags(
         RunNotFound: If there is no such current run.
         InvalidTag: If a tag is invalid.
     """
-    wanted = checked(tags)
+    checked_tags = checked(tags)
     run = _current(run_id, lock=True)
-    if run.tags == wanted:
+    if run.tags == checked_tags:
         return run
-    before, run.tags = run.tags, wanted
+    before, run.tags = run.tags, checked_tags
     run.save(update_fields=["tags"])
     record_event(
         run_id=run_id,
         kind="tagged",
-        message=f"tags: {', '.join(wanted) or 'none'}",
+        message=f"tags: {', '.join(checked_tags) or 'none'}",
         actor=actor,
         reason=reason,
-        details={"tags": {"before": before, "after": wanted}},
+        details={"tags": {"before": before, "after": checked_tags}},
         now=now,
     )
     announce(run_id, "run")

@@ -9,13 +9,13 @@ Changes = dict[str, dict[str, Any]]
 """By field: the values `before` and `after`."""
 
 
-def set_fields(row: Model, wanted: Mapping[str, Any]) -> Changes:
+def set_fields(row: Model, values: Mapping[str, Any]) -> Changes:
     """Set fields and return those that changed.
 
     The caller has locked the row, and saves it.
     """
     changes: Changes = {}
-    for name, value in wanted.items():
+    for name, value in values.items():
         before = getattr(row, name)
         if value != before:
             setattr(row, name, value)

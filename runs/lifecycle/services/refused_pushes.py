@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 # Per environment; further reasons are counted together.
 REASONS_KEPT: Final = 20
 FURTHER: Final = "other"
-LONGEST_SAID: Final = 300
+LONGEST_MESSAGE: Final = 300
 # Between two flushes; further pushes evict the oldest.
 PUSHES_AT_MOST: Final = 20_000
 FLUSH_SECONDS: Final = 2.0
@@ -42,7 +42,7 @@ class RefusedPush:
     env_ids: tuple[int, ...]
     reason: str
     """A short reason code."""
-    said: str
+    message: str
     """The full refusal as sent to the environment."""
     at: datetime
 
@@ -125,5 +125,5 @@ def _add(counts: dict[str, RefusedPushes], push: RefusedPush) -> None:
     counts[reason] = RefusedPushes(
         pushes=1 + (before.pushes if before else 0),
         newest_at=push.at,
-        said=storable(push.said[:LONGEST_SAID]),
+        message=storable(push.message[:LONGEST_MESSAGE]),
     )

@@ -43,8 +43,8 @@ def filtered(text: str, *, now: datetime) -> QuerySet[Run]:
     if not any(term.name == "is" and "archived" in term.values for term in terms):
         found = found.filter(archived_at=None)
     for term in terms:
-        asked = _condition(term, now)
-        found = found.exclude(asked) if term.negated else found.filter(asked)
+        condition = _condition(term, now)
+        found = found.exclude(condition) if term.negated else found.filter(condition)
     return found
 
 

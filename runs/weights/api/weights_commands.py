@@ -58,12 +58,12 @@ class WeightsPinView(APIView):
 
         Workers keep the version although newer ones are published.
         """
-        wanted = read(request, WeightsPin)
+        body = read(request, WeightsPin)
         pin_weights(
             run_id=run_id_named(run),
-            step=wanted.step,
+            step=body.step,
             actor=identity_of(request),
-            reason=wanted.reason,
+            reason=body.reason,
             now=timezone.now(),
         )
         return _answer(request, run)

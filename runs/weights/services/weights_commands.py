@@ -66,7 +66,7 @@ def pin_weights(
     version = PolicyVersion.objects.filter(run=run, epoch=run.epoch, step=step).first()
     if version is None:
         raise NoWeights(f"{run.name} has no version {run.epoch}.{step}")
-    _check_kept(run, version)
+    _check_stored(run, version)
     acting = run.policy_step if kept is None else kept
     if run.kind == RunKind.LANGUAGE and step < acting:
         raise CannotGoBack(
@@ -121,7 +121,7 @@ def _steerable(run_id: int) -> Run:
     return run
 
 
-def _check_kept(run: Run, version: PolicyVersion) -> None:
+def _check_stored(run: Run, version: PolicyVersion) -> None:
     if version.file:
         return
     # The trainer keeps as many files in the directory as the platform would.

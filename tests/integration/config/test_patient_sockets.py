@@ -12,11 +12,11 @@ from config.shared_frames import SharedFrames
 from config.socket_timeouts import (
     KERNEL_BYTES,
     NOT_READING,
-    PATIENCE_SECONDS,
     PING_SECONDS,
+    PING_TIMEOUT_SECONDS,
     PatientSockets,
 )
-from tests.lazy_pages import PATIENCE, PING, lazy, rest_of, served
+from tests.lazy_pages import PING, PING_TIMEOUT, lazy, rest_of, served
 
 # Random data, which compression hardly shrinks.
 PIECE = b64encode(Random(7).randbytes(45_000)).decode()
@@ -64,7 +64,7 @@ async def test_who_does_not_read_is_parted_from_and_whoever_sends_goes_on(ws: An
 
         await app.ended.wait()
 
-        assert asyncio.get_running_loop().time() - began < PING + PATIENCE + 1
+        assert asyncio.get_running_loop().time() - began < PING + PING_TIMEOUT + 1
         assert app.failed is not None
         assert app.heard[-1]["code"] == NOT_READING
         assert app.said * len(PIECE) < MEGABYTE
@@ -105,7 +105,7 @@ async def test_who_reads_stays_however_much_it_is_told() -> None:
             assert await page.recv() == PIECE
         with pytest.raises(TimeoutError):
             # Pings are still answered.
-            await asyncio.wait_for(page.recv(), 2 * (PING + PATIENCE))
+            await asyncio.wait_for(page.recv(), 2 * (PING + PING_TIMEOUT))
         assert not app.ended.is_set()
 
 
@@ -135,5 +135,5 @@ async def stuck(connection: PatientSockets) -> int:
 
 
 def test_a_server_waits_half_a_minute_and_its_kernel_keeps_little() -> None:
-    assert PING_SECONDS + PATIENCE_SECONDS == 30
+    assert PING_SECONDS + PING_TIMEOUT_SECONDS == 30
     assert KERNEL_BYTES < MEGABYTE / 4

@@ -74,7 +74,7 @@ def test_environments_of_seeded_runs_stay_connected(monkeypatch: pytest.MonkeyPa
         now=NOON,
     )
     later = NOON + SILENT_AFTER + timedelta(seconds=1)
-    monkeypatch.setattr(sample_runs, "_speak", lambda *_, **__: False)
+    monkeypatch.setattr(sample_runs, "_report", lambda *_, **__: False)
     monkeypatch.setattr(sample_runs.time, "sleep", lambda _: None)
 
     sample_runs.keep_alive([SimpleNamespace()], clock=lambda: later)  # type: ignore[list-item]

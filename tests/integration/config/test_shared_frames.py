@@ -12,7 +12,7 @@ from websockets.exceptions import ConnectionClosedOK
 from websockets.extensions.permessage_deflate import ClientPerMessageDeflateFactory
 
 from config.shared_frames import PACKED_FROM_BYTES, framed
-from config.socket_timeouts import PATIENCE_SECONDS, PING_SECONDS
+from config.socket_timeouts import PING_SECONDS, PING_TIMEOUT_SECONDS
 from tests.lazy_pages import served
 
 LONG = json.dumps([{"größe": number} for number in range(20_000)], ensure_ascii=False)
@@ -40,7 +40,7 @@ async def says_all(scope: Any, receive: Any, send: Any) -> None:
 
 @asynccontextmanager
 async def told() -> AsyncIterator[str]:
-    async with served(says_all, ping=PING_SECONDS, patience=PATIENCE_SECONDS) as server:
+    async with served(says_all, ping=PING_SECONDS, ping_timeout=PING_TIMEOUT_SECONDS) as server:
         yield f"ws://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
 
 

@@ -110,7 +110,7 @@ def test_every_move_is_told_with_its_reason() -> None:
         changes=(*moves(("one", "active"), ("one", "graduated")), fell_back("one"))
     )
 
-    assert progress.news == (
+    assert progress.changes_since_last == (
         "one unlocks at version 0 (because)",
         "one graduates at version 25 (because)",
         "one falls back at version 100 (evaluation fell)",
@@ -153,19 +153,19 @@ def test_a_run_of_one_lesson_needs_only_that() -> None:
     progress = LessonsProgress(lessons=(lesson("one", 0.95),), changes=moves(LEARNT[0]))
 
     assert progress.has_reached_target
-    assert progress.summary == "1 of 1 lessons have graduated, 1 wanted, one evaluated at 95.0 %"
+    assert progress.summary == "1 of 1 lessons have graduated, 1 required, one evaluated at 95.0 %"
 
 
 def test_more_lessons_than_wanted_are_told_of_all_there_are() -> None:
     four = tuple(lesson(name, 0.95) for name in ("one", "two", "three", "four"))
     progress = LessonsProgress(lessons=four, changes=moves(*LEARNT, ("four", "graduated")))
 
-    assert progress.summary.startswith("4 of 4 lessons have graduated, 3 wanted")
+    assert progress.summary.startswith("4 of 4 lessons have graduated, 3 required")
 
 
 def test_a_run_without_lessons_yet_has_reached_nothing() -> None:
     assert not LessonsProgress().has_reached_target
-    assert LessonsProgress().summary == "0 of 0 lessons have graduated, 0 wanted"
+    assert LessonsProgress().summary == "0 of 0 lessons have graduated, 0 required"
 
 
 def test_it_has_begun_with_the_first_answers() -> None:

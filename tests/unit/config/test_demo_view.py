@@ -89,7 +89,7 @@ def test_a_narrow_terminal_gets_one_box_and_an_unbroken_link_above_it() -> None:
     with LiveView(console) as view:
         view.show(frame())
         view.show(frame())
-        view.say("First episode")
+        view.print_line("First episode")
 
     shown = out.getvalue()
     assert "Rolldeck: CartPole with PPO" in shown

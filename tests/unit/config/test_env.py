@@ -19,7 +19,7 @@ def test_a_missing_variable_has_its_default() -> None:
     assert env.text("SERVER_MISSING", "default") == "default"
     assert env.integer("SERVER_MISSING", 7) == 7
     assert env.flag("SERVER_MISSING", default=True) is True
-    assert env.words("SERVER_MISSING", "a, b,,c") == ["a", "b", "c"]
+    assert env.word_list("SERVER_MISSING", "a, b,,c") == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("value", ["eight", "8.5", "", "-1", "70000"])

@@ -21,7 +21,7 @@ def part(name: str, *argv: str) -> Part:
 
 
 def watch(folder: Path, lines: list[str]) -> Watch:
-    return Watch(log_folder=folder, say=lines.append)
+    return Watch(log_folder=folder, print_line=lines.append)
 
 
 def test_waiting_grows_and_then_stays() -> None:

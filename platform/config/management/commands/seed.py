@@ -23,18 +23,18 @@ class Command(BaseCommand):
             help="exit when all is written and kill the live run",
         )
 
-    def handle(self, *_args: Any, **asked: Any) -> None:
+    def handle(self, *_args: Any, **options: Any) -> None:
         """Write the missing runs, then simulate their fleets."""
         there = sample_runs.present()
         if there:
             self.stdout.write(f"already seeded: {', '.join(there)}")
             return
-        scale = SMALL if asked["small"] else LARGE
+        scale = SMALL if options["small"] else LARGE
         seeded = sample_runs.write(scale=scale, clock=timezone.now, note=self._note)
         self.stdout.write(f"seeded {len(seeded.runs)} runs")
         self.stdout.flush()
         try:
-            if not asked["exit"]:
+            if not options["exit"]:
                 names = " and ".join(fleet.run.name for fleet in seeded.fleets)
                 self.stdout.write(f"simulating the fleets of {names}; Ctrl-C to stop")
                 self.stdout.flush()

@@ -18,10 +18,10 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, **_options: Any) -> None:
         """Run until SIGTERM or Ctrl-C."""
         try:
-            Supervisor(say=self._say).run()
+            Supervisor(print_line=self._print).run()
         except StartFailed as error:
             raise CommandError(str(error)) from error
 
-    def _say(self, line: str) -> None:
+    def _print(self, line: str) -> None:
         self.stdout.write(line)
         self.stdout.flush()

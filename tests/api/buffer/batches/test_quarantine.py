@@ -111,11 +111,11 @@ def test_a_discarded_batch_is_dropped_as_poison(outside: OutsideRun) -> None:
 
 
 @pytest.mark.parametrize(
-    ("action", "state", "fates"),
+    ("action", "state", "states"),
     [("release", "queued", {"queued": 2}), ("discard", "dropped", {"dropped": {"poison": 2}})],
 )
 def test_an_administrator_decides_in_the_admin(
-    outside: OutsideRun, action: str, state: str, fates: dict[str, Any]
+    outside: OutsideRun, action: str, state: str, states: dict[str, Any]
 ) -> None:
     batch = quarantined(outside)["batch"]["id"]
     staff = Client()
@@ -138,7 +138,7 @@ def test_an_administrator_decides_in_the_admin(
 
     assert "not quarantined" in page.content.decode()
     assert set(TrajectoryGroup.objects.values_list("state", flat=True)) == {state}
-    assert fates.items() <= outside.get("ledger")["groups"].items()
+    assert states.items() <= outside.get("ledger")["groups"].items()
     assert RunEvent.objects.filter(actor="user:alice").count() == 1
 
 

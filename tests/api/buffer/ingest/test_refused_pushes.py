@@ -66,11 +66,11 @@ def test_refusals_are_added_up_by_environment_and_reason(outside: OutsideRun) ->
     assert found[1] == {}
     assert found[0].keys() == {"missing", "length_mismatch"}
     assert found[0]["missing"]["pushes"] == 2
-    assert found[0]["missing"]["said"] == "body.masks: Field required"
+    assert found[0]["missing"]["message"] == "body.masks: Field required"
 
     push({"env_id": 0, "masks": [[1]], "scores": [1.0]}, 422)
     again = refused(outside)[0]["missing"]
-    assert (again["pushes"], again["said"]) == (3, "body.tokens: Field required")
+    assert (again["pushes"], again["message"]) == (3, "body.tokens: Field required")
     assert again["newest_at"] > found[0]["missing"]["newest_at"]
 
 
@@ -91,7 +91,7 @@ def test_binary_pushes_are_counted_as_well(outside: OutsideRun) -> None:
 
     found = refused(outside)
     assert {env: one["invalid_data"]["pushes"] for env, one in found.items()} == {0: 2, 1: 1}
-    assert "scores" in found[1]["invalid_data"]["said"]
+    assert "scores" in found[1]["invalid_data"]["message"]
 
 
 def test_a_run_that_takes_nothing_and_a_full_queue_say_so(
@@ -121,7 +121,7 @@ def test_who_names_no_environment_of_the_run_is_counted_for_none(outside: Outsid
 def test_one_environment_has_few_reasons(outside: OutsideRun) -> None:
     Environment.objects.filter(env_id=0).update(
         refused={
-            f"reason_{n}": {"pushes": 1, "newest_at": "2026-03-01T12:00:00Z", "said": ""}
+            f"reason_{n}": {"pushes": 1, "newest_at": "2026-03-01T12:00:00Z", "message": ""}
             for n in range(REASONS_KEPT)
         }
     )

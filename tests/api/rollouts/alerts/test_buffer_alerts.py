@@ -116,12 +116,12 @@ def test_a_stall_is_told_only_of_running_runs_and_where_it_is_wanted(
     assert watched(at=at) == {}
 
 
-def count(run: Run, fate: str, items: int, *, reason: str = "", epoch: int = 1) -> None:
+def count(run: Run, state: str, items: int, *, reason: str = "", epoch: int = 1) -> None:
     """Set the counts of groups by state."""
     Tally.objects.create(
         run=run,
         kind="groups",
-        fate=fate,
+        state=state,
         reason=reason,
         epoch=epoch,
         env_id=0,

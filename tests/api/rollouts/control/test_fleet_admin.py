@@ -42,7 +42,7 @@ def fill(name: str, *, workers: int) -> Run:
     record_metrics(run_id=run.pk, push=MetricsPush(samples=samples), now=NOON)
     for index in range(workers):
         answer_log(run, index)
-        film(run)
+        recorded(run)
     return run
 
 
@@ -52,13 +52,11 @@ def answer_log(run: Run, index: int) -> None:
     logs.answer_log(run_id=run.pk, request=asked.request, answer=answer, now=later(1))
 
 
-def film(run: Run) -> None:
+def recorded(run: Run) -> None:
     wanted = RecordingRequest(worker=0)
-    [row] = request_recordings(run_id=run.pk, wanted=wanted, actor="alice", now=NOON)
-    filmed = RecordedEpisode(media_type="text/plain", frames=1, frames_per_second=30.0)
-    update = RecordingUpdate(
-        state="ready", worker=0, slot=0, filmed=filmed, content=HOSTILE.encode()
-    )
+    [row] = request_recordings(run_id=run.pk, body=wanted, actor="alice", now=NOON)
+    media = RecordedEpisode(media_type="text/plain", frames=1, frames_per_second=30.0)
+    update = RecordingUpdate(state="ready", worker=0, slot=0, media=media, content=HOSTILE.encode())
     update_recording(run_id=run.pk, recording_id=row.pk, update=update, now=later(1))
 
 

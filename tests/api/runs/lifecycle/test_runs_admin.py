@@ -78,10 +78,10 @@ def run() -> Run:
     save_preset(name="a", config={}, person=None, access="open", actor="a", now=NOON)
     record_heartbeat(kind="web", name="here:8", started_at=NOON, now=NOON)
     rule = SetAlertRule(name="a", metric="loss", comparator="above", threshold=1.0)
-    make_rule(wanted=rule, actor="user:ada", now=NOON)
+    make_rule(body=rule, actor="user:ada", now=NOON)
     quiet = NewSilence(kind="run_failed", until=NOON + timedelta(hours=1), reason="a")
-    silence(wanted=quiet, actor="user:ada", now=NOON)
-    set_notice(wanted=SetNotice(text="a"), actor="user:ada", now=NOON)
+    silence(body=quiet, actor="user:ada", now=NOON)
+    set_notice(body=SetNotice(text="a"), actor="user:ada", now=NOON)
     SizeSample.objects.create(at=NOON, database_bytes=1)
     WeightsCommand.objects.create(
         run=run, number=1, kind="sync", epoch=1, newest_step=0, actor="user:ada", at=NOON

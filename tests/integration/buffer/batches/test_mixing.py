@@ -170,11 +170,11 @@ def queue_many(run: Run, count: int, *, environments: int) -> None:
         )
         cursor.execute(
             """INSERT INTO buffer_tally
-                (run_id, kind, fate, reason, epoch, env_id, size, shard, items, sequences)
-            SELECT %(run)s, 'groups', fate, '', 0, env_id,
-                CASE fate WHEN 'queued' THEN 2 ELSE 0 END, 0, COUNT(*), SUM(sequences)
-            FROM buffer_trajectorygroup, (VALUES ('queued'), ('accepted')) AS f(fate)
-            WHERE run_id = %(run)s GROUP BY fate, env_id""",
+                (run_id, kind, state, reason, epoch, env_id, size, shard, items, sequences)
+            SELECT %(run)s, 'groups', tally_state, '', 0, env_id,
+                CASE tally_state WHEN 'queued' THEN 2 ELSE 0 END, 0, COUNT(*), SUM(sequences)
+            FROM buffer_trajectorygroup, (VALUES ('queued'), ('accepted')) AS f(tally_state)
+            WHERE run_id = %(run)s GROUP BY tally_state, env_id""",
             {"run": run.pk},
         )
         cursor.execute("ANALYZE buffer_trajectorygroup")

@@ -214,8 +214,8 @@ def test_bytes_are_counted_wherever_an_item_goes(run: Run) -> None:
     assert queue_depth(run.pk).size_bytes == 2 * size
     drop_open(run_id=run.pk, reason="killed", now=NOON)
     assert queue_depth(run.pk).size_bytes == 0
-    by_fate = {row.fate: row.size_bytes for row in counts(run.pk, "groups")}
-    assert by_fate["accepted"] == 4 * size
+    by_state = {row.state: row.size_bytes for row in counts(run.pk, "groups")}
+    assert by_state["accepted"] == 4 * size
 
 
 @pytest.mark.parametrize(

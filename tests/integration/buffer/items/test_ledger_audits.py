@@ -129,7 +129,7 @@ def test_a_row_that_nobody_counted_raises_one_alarm_until_it_is_mended(run: Run)
 
 def test_counts_that_do_not_add_up_raise_an_alarm(run: Run) -> None:
     push(run)
-    Tally.objects.filter(fate="accepted").update(items=5)
+    Tally.objects.filter(state="accepted").update(items=5)
 
     assert audit_ledgers(now=NOON) == 1
 

@@ -29,7 +29,7 @@ def after(seconds: float) -> datetime:
 def rule(**fields: Any) -> AlertRule:
     given = {"name": "Loss is high", "metric": "loss", "comparator": "above", "threshold": 5.0}
     wanted = SetAlertRule(**{**given, **fields})
-    return alert_rules.make_rule(wanted=wanted, actor="user:ada", now=NOON)
+    return alert_rules.make_rule(body=wanted, actor="user:ada", now=NOON)
 
 
 def measure(run: Run, value: float, *, at: datetime, name: str = "loss") -> None:
@@ -52,7 +52,7 @@ def test_an_alert_is_raised_when_it_has_lasted_and_goes_with_the_first_sample_wi
     alert = Alert.objects.get()
     assert (alert.kind, alert.severity, alert.subject) == ("rule", "error", str(made.pk))
     assert alert.message == "loss of pole is above 5 for 1 min"
-    (row,) = alert_page(PageRequest(limit=5), asked={}, now=NOON).results
+    (row,) = alert_page(PageRequest(limit=5), filters={}, now=NOON).results
     assert (row.title, row.advice, row.metric) == (
         "Loss is high",
         "Lower the learning rate.",
@@ -157,7 +157,7 @@ def test_a_rule_that_is_switched_off_changed_or_deleted_lets_its_alerts_go() -> 
     wanted = SetAlertRule(
         name="Loss is high", metric="loss", comparator="above", threshold=5.0, is_enabled=False
     )
-    alert_rules.change_rule(rule_id=made.pk, wanted=wanted, actor="user:bob", now=NOON)
+    alert_rules.change_rule(rule_id=made.pk, body=wanted, actor="user:bob", now=NOON)
     assert conditions.watch(now=after(5)) == 1
     assert holding() == set()
 

@@ -37,7 +37,7 @@ from tests.integration.rollouts.local_fleets import Platform, local_fleet, publi
 from tests.live_server import serving
 from tests.waiting import within
 
-FILMED = RecordedEpisode(
+MEDIA = RecordedEpisode(
     media_type="video/webm", frames=11, frames_per_second=30.0, width=60, height=40
 )
 
@@ -50,7 +50,7 @@ def run(db: None) -> Run:
 def request(run: Run, *, seconds: float = 0, **fields: Any) -> list[Recording]:
     return request_recordings(
         run_id=run.pk,
-        wanted=RecordingRequest(**fields),
+        body=RecordingRequest(**fields),
         actor="user:alice",
         now=later(seconds),
     )
@@ -59,7 +59,7 @@ def request(run: Run, *, seconds: float = 0, **fields: Any) -> list[Recording]:
 def update(row: Recording, state: str = "ready", *, seconds: float = 1, **fields: Any) -> Recording:
     given: dict[str, Any] = {"worker": 0, "slot": 2, **fields}
     if state == "ready":
-        given = {"filmed": FILMED, "content": b"film", "total_return": 9.0, "length": 9, **given}
+        given = {"media": MEDIA, "content": b"film", "total_return": 9.0, "length": 9, **given}
     return update_recording(
         run_id=row.run_id,
         recording_id=row.pk,
@@ -93,8 +93,8 @@ def test_a_finished_recording_says_what_the_episode_was(run: Run) -> None:
     assert (shown.episode_return, shown.episode_length, shown.outcome) == (9.0, 9, "truncated")
     assert (shown.policy_step, shown.media_type, shown.size_bytes) == (3, "video/webm", 4)
     assert (shown.started_at, shown.finished_at) == (later(1), later(5))
-    with queries_recordings.open_recording(recording(run.pk, row.pk)) as film:
-        assert film.read() == b"film"
+    with queries_recordings.open_recording(recording(run.pk, row.pk)) as recorded:
+        assert recorded.read() == b"film"
 
 
 @pytest.mark.parametrize(
@@ -143,8 +143,8 @@ def test_a_recording_is_finished_once(run: Run) -> None:
         update(row, content=b"another")
     with pytest.raises(RecordingNotFound):
         update(row, "failed", reason="too late")
-    with queries_recordings.open_recording(Recording.objects.get()) as film:
-        assert film.read() == b"film"
+    with queries_recordings.open_recording(Recording.objects.get()) as recorded:
+        assert recorded.read() == b"film"
 
 
 def test_a_ready_recording_without_a_film_has_failed(run: Run) -> None:
@@ -168,7 +168,7 @@ def test_the_newest_films_are_kept_and_older_ones_leave_nothing(
 
 def test_what_no_fleet_finishes_is_given_up(run: Run) -> None:
     request(run)
-    late = NOON + recording_services.PATIENCE + timedelta(seconds=1)
+    late = NOON + recording_services.RECORDING_TIMEOUT + timedelta(seconds=1)
     [fresh] = request(run, seconds=60)
 
     assert give_up_recordings(now=late) == 1
@@ -195,7 +195,7 @@ def put(platform: Platform, row: Recording, body: bytes) -> httpx.Response:
 
 def test_nonsense_from_a_worker_stores_nothing(platform: Platform) -> None:
     [row] = request(launched(FakeCluster()))
-    wrong = RecordingUpdate(state="ready", worker=0, filmed=FILMED, content=b"x")
+    wrong = RecordingUpdate(state="ready", worker=0, media=MEDIA, content=b"x")
     bodies = {
         b"": "nothing",
         b"\xc1": "no msgpack",
@@ -237,10 +237,10 @@ def test_a_real_fleet_films_the_next_episode_of_a_slot(platform: Platform, tmp_p
     assert shown["episode_return"] == shown["episode_length"]
     assert shown["policy_step"] == 0
     assert took < 120
-    film = httpx.get(f"{path}/{shown['id']}/content", headers=headers)
+    recorded = httpx.get(f"{path}/{shown['id']}/content", headers=headers)
     part = httpx.get(f"{path}/{shown['id']}/content", headers={**headers, "Range": "bytes=0-3"})
-    assert film.headers["content-type"] == "video/webm"
-    assert film.headers["x-content-type-options"] == "nosniff"
-    assert film.content[:4] == b"\x1a\x45\xdf\xa3", "WebM begins as EBML does"
-    assert (part.status_code, part.content) == (206, film.content[:4])
-    assert len(film.content) == shown["size_bytes"]
+    assert recorded.headers["content-type"] == "video/webm"
+    assert recorded.headers["x-content-type-options"] == "nosniff"
+    assert recorded.content[:4] == b"\x1a\x45\xdf\xa3", "WebM begins as EBML does"
+    assert (part.status_code, part.content) == (206, recorded.content[:4])
+    assert len(recorded.content) == shown["size_bytes"]

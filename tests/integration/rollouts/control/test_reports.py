@@ -89,13 +89,13 @@ def test_the_next_report_replaces_what_the_last_one_said() -> None:
 
 def test_what_became_of_weights_is_shown_and_scraped() -> None:
     run = launched(FakeCluster())
-    fates = WeightsTransfers(received=3, adopted=2, superseded=1, received_bytes=400, seconds=0.5)
-    accept(run, report(run, worker(0, transfers=fates), worker(1, transfers=fates)))
+    states = WeightsTransfers(received=3, adopted=2, superseded=1, received_bytes=400, seconds=0.5)
+    accept(run, report(run, worker(0, transfers=states), worker(1, transfers=states)))
 
     shown = fleet_state(run.pk, now=NOON).workers
     scraped = metrics_text().decode()
 
-    assert [msgspec.convert(one.transfers, WeightsTransfers) for one in shown] == [fates, fates]
+    assert [msgspec.convert(one.transfers, WeightsTransfers) for one in shown] == [states, states]
     assert 'rolldeck_weights{count="adopted",run="pole"} 4.0' in scraped
     assert 'rolldeck_weights{count="received_bytes",run="pole"} 800.0' in scraped
 

@@ -9,7 +9,7 @@ from rest_framework.test import APIClient
 from rolldeck.operator_requests import LogLines
 from rollouts.control.models.fleets import FleetWorker
 from rollouts.control.queries.fleets import control_of, fleet_state
-from rollouts.control.queries.pending_commands import LOG_WANTED_FOR
+from rollouts.control.queries.pending_commands import LOG_REQUEST_LIFETIME
 from rollouts.control.queries.worker_stacks import worker_stacks
 from rollouts.control.services.logs import answer_log, request_log
 from runs.events.models import RunEvent
@@ -178,7 +178,7 @@ def test_stacks_that_nobody_tells_are_given_up(run: Run) -> None:
     post("stacks", incarnation="a")
     asked_at = msgspec.convert(stacks(run)["asked_at"], type=type(NOON))
 
-    found = worker_stacks(run.pk, 0, now=asked_at + LOG_WANTED_FOR * 2)
+    found = worker_stacks(run.pk, 0, now=asked_at + LOG_REQUEST_LIFETIME * 2)
 
     assert found.state == "timeout"
 

@@ -27,7 +27,7 @@ def arrive(run: Run, *, count: int, since: float, every: float) -> None:
     Tally.objects.create(
         run=run,
         kind="fragments",
-        fate="queued",
+        state="queued",
         epoch=0,
         env_id=-1,
         size=1,

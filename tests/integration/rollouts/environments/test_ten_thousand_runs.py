@@ -43,11 +43,11 @@ _GROUPS: Final = """
     WHERE r.kind = 'outside' AND r.status = 'running'"""
 _TALLIES: Final = """
     INSERT INTO buffer_tally
-        (run_id, kind, fate, reason, epoch, env_id, environment, size, shard, items, sequences,
+        (run_id, kind, state, reason, epoch, env_id, environment, size, shard, items, sequences,
          size_bytes)
-    SELECT id, CASE kind WHEN 'fleet' THEN 'fragments' ELSE 'groups' END, fate, '', 1, 0, '', 8, 0,
+    SELECT id, CASE kind WHEN 'fleet' THEN 'fragments' ELSE 'groups' END, state, '', 1, 0, '', 8, 0,
         100, 800, 1000
-    FROM runs_run, unnest(ARRAY['accepted', 'queued', 'leased', 'served']) AS fate
+    FROM runs_run, unnest(ARRAY['accepted', 'queued', 'leased', 'served']) AS state
     WHERE status = 'running'"""
 
 

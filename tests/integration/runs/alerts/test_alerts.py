@@ -173,7 +173,7 @@ def sights() -> Iterator[list[Condition]]:
     found: list[Condition] = []
     conditions.register(kinds, lambda _now: list(found))
     yield found
-    del conditions._looks[kinds]
+    del conditions._evaluators[kinds]
 
 
 def test_what_a_look_had_no_room_for_is_not_said_to_be_over(sights: list[Condition]) -> None:
@@ -204,7 +204,7 @@ def broken_look() -> Iterator[None]:
 
     conditions.register(kinds, look)
     yield
-    del conditions._looks[kinds]
+    del conditions._evaluators[kinds]
 
 
 def test_what_cannot_be_looked_at_stays_and_holds_up_no_other(broken_look: None) -> None:

@@ -30,7 +30,7 @@ def after(minutes: float) -> datetime:
 
 def silence(**fields: Any) -> AlertSilence:
     given = {"kind": "run_stalled", "until": after(60), "reason": "we know", **fields}
-    return silences.silence(wanted=NewSilence(**given), actor="user:ada", now=NOON)
+    return silences.silence(body=NewSilence(**given), actor="user:ada", now=NOON)
 
 
 def raise_one(*, at: datetime = NOON, **fields: Any) -> int:

@@ -4,7 +4,7 @@ from typing import Any
 from rollouts.alerts.rules.stalls import Flow, Stall, stall_of
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
-PATIENCE = timedelta(minutes=10)
+TIMEOUT = timedelta(minutes=10)
 
 
 def minutes_ago(minutes: float) -> datetime:
@@ -20,7 +20,7 @@ def stall(**fields: Any) -> Stall | None:
         "arrived_at": None,
         "taken_at": None,
     }
-    return stall_of(Flow(**(flow | fields)), patience=PATIENCE, now=NOON)
+    return stall_of(Flow(**(flow | fields)), timeout=TIMEOUT, now=NOON)
 
 
 def test_producers_are_missing_where_less_than_a_batch_is_there_and_nothing_comes() -> None:

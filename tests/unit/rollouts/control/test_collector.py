@@ -80,7 +80,7 @@ def test_a_collection_that_has_begun_is_waited_for() -> None:
 
 
 def test_one_that_never_ends_is_waited_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collector, "PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(collector, "MAX_PAUSE_SECONDS", 0.05)
     begun, may_end = threading.Event(), threading.Event()
 
     def finalize() -> None:

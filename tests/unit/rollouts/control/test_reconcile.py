@@ -99,7 +99,7 @@ def test_a_drain_does_not_wait_for_an_external_manager_that_stopped_reporting() 
         )
 
     assert decide(draining(119), now=NOON).action is Action.WAIT
-    assert decide(draining(120), now=NOON).action is Action.LET_GO
+    assert decide(draining(120), now=NOON).action is Action.ABANDON
 
 
 def test_a_draft_is_left_alone() -> None:
@@ -242,7 +242,7 @@ def test_an_outside_run_drains_without_a_fleet() -> None:
 def test_a_drain_is_cut_at_its_deadline() -> None:
     draining = reporting(RunStatus.DRAINING, observed="draining", drain_deadline_at=NOON)
 
-    assert decide(draining, now=NOON).action is Action.CUT_DRAIN
+    assert decide(draining, now=NOON).action is Action.END_DRAIN
 
 
 def test_a_manager_that_dies_while_draining_is_not_replaced() -> None:
@@ -251,7 +251,7 @@ def test_a_manager_that_dies_while_draining_is_not_replaced() -> None:
     )
 
     assert decide(draining, now=NOON).action is Action.CHECK
-    assert after_check(draining, ActorState.MISSING, now=NOON).action is Action.LET_GO
+    assert after_check(draining, ActorState.MISSING, now=NOON).action is Action.ABANDON
 
 
 @pytest.mark.parametrize("status", [RunStatus.COMPLETED, RunStatus.STOPPED, RunStatus.FAILED])

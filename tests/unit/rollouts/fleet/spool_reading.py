@@ -16,7 +16,7 @@ def left_in(folder: Path) -> list[bytes]:
             segment = Segment.reopen(path)
         except FileNotFoundError:
             continue  # sent in the meantime
-        found += [segment.read(place) for place in segment.places()[0]]
+        found += [segment.read(place) for place in segment.positions()[0]]
         segment.close()
     return found
 

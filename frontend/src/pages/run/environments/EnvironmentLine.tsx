@@ -49,8 +49,8 @@ function Refusals({ view }: { view: EnvironmentView }) {
     <div className="small" data-refused={view.refused}>
       refused {number(view.refused)}:{" "}
       <span className="faint">
-        {view.refusals.slice(0, SHOWN_REASONS).map(([reason, { pushes, said }], i) => (
-          <span key={reason} title={visible(said)}>
+        {view.refusals.slice(0, SHOWN_REASONS).map(([reason, { pushes, message }], i) => (
+          <span key={reason} title={visible(message)}>
             {i > 0 && ", "}
             {words(reason)} {number(pushes)}
           </span>
@@ -58,7 +58,7 @@ function Refusals({ view }: { view: EnvironmentView }) {
         {view.refusals.length > SHOWN_REASONS && `, ${view.refusals.length - SHOWN_REASONS} more`} ·{" "}
         <Age at={view.refusals[0]?.[1].newest_at ?? null} suffix=" ago" />
       </span>
-      <div className="faint anywhere">{visible(view.refusals[0]?.[1].said ?? "")}</div>
+      <div className="faint anywhere">{visible(view.refusals[0]?.[1].message ?? "")}</div>
     </div>
   );
 }

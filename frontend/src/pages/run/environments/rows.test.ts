@@ -42,8 +42,8 @@ it("joins registration, mixing and ledger by environment id", () => {
 it("counts refusals, latest reason first", () => {
   const at = (minute: number) => `2026-03-01T12:0${minute}:00Z`;
   const refused = {
-    missing: { pushes: 7, newest_at: at(1), said: "body.tokens: Field required" },
-    over_quota: { pushes: 2, newest_at: at(5), said: "words holds 10 groups" },
+    missing: { pushes: 7, newest_at: at(1), message: "body.tokens: Field required" },
+    over_quota: { pushes: 2, newest_at: at(5), message: "words holds 10 groups" },
   };
   const [view, other] = environmentViews([{ ...math, refused }, { env_id: 1, refused: {} } as EnvironmentRow], [], [], []);
   expect([view?.refused, view?.refusals.map(([reason]) => reason)]).toEqual([9, ["over_quota", "missing"]]);

@@ -102,7 +102,7 @@ class Held:
     def __init__(self, spec: str, rows: int) -> None:
         self.told: list[Any] = []
         self.rows = EnvRows(
-            Setup(spec, {}, [0] * rows), tell=self.told.append, memory=anonymous_memory()
+            Setup(spec, {}, [0] * rows), emit=self.told.append, memory=anonymous_memory()
         )
         for row in range(rows):
             self.rows.build(row, 0)

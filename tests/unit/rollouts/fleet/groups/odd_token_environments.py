@@ -30,41 +30,41 @@ STUCK, RELEASED = threading.Event(), threading.Event()
 class Raises:
     """Raises on each call, with a character in the text that no database stores."""
 
-    def sample(self, policy: PolicyContext, wanted: RolloutRequest) -> Sampled:
-        raise ZeroDivisionError(f"no {wanted.mode} for {policy.context_tokens}\0")
+    def sample(self, policy: PolicyContext, request: RolloutRequest) -> Sampled:
+        raise ZeroDivisionError(f"no {request.mode} for {policy.context_tokens}\0")
 
 
 class Silent:
     """Returns no groups."""
 
-    def sample(self, policy: PolicyContext, wanted: RolloutRequest) -> Sampled:
-        del policy, wanted
+    def sample(self, policy: PolicyContext, request: RolloutRequest) -> Sampled:
+        del policy, request
         return Sampled(groups=[])
 
 
 class Nothing:
     """Returns None."""
 
-    def sample(self, policy: PolicyContext, wanted: RolloutRequest) -> None:
-        del policy, wanted
+    def sample(self, policy: PolicyContext, request: RolloutRequest) -> None:
+        del policy, request
 
 
 class Foreign:
     """Uses prompt tokens of another model."""
 
-    def sample(self, policy: PolicyContext, wanted: RolloutRequest) -> Sampled:
-        policy.generate([policy.ask([128_009], answers=wanted.generations, seed=wanted.seed)])
+    def sample(self, policy: PolicyContext, request: RolloutRequest) -> Sampled:
+        policy.generate([policy.prompt([128_009], answers=request.generations, seed=request.seed)])
         raise AssertionError("the policy cannot have read this")
 
 
-def _answered(policy: PolicyContext, wanted: RolloutRequest) -> list[RolloutGroup]:
+def _answered(policy: PolicyContext, request: RolloutRequest) -> list[RolloutGroup]:
     prompts = [
-        policy.ask([number % 3], answers=wanted.generations, seed=wanted.seed + number)
-        for number in wanted.numbers
+        policy.prompt([number % 3], answers=request.generations, seed=request.seed + number)
+        for number in request.numbers
     ]
     groups = []
     for number, prompt, answers in zip(
-        wanted.numbers, prompts, policy.generate(prompts), strict=True
+        request.numbers, prompts, policy.generate(prompts), strict=True
     ):
         rollouts = [
             Rollout(
@@ -87,9 +87,9 @@ def _answered(policy: PolicyContext, wanted: RolloutRequest) -> list[RolloutGrou
 class Ragged:
     """Returns a group without a rollout, an empty one, one with a short column, and a valid one."""
 
-    def sample(self, policy: PolicyContext, wanted: RolloutRequest) -> Sampled:
-        groups = _answered(policy, wanted)
-        for place, number in enumerate(wanted.numbers):
+    def sample(self, policy: PolicyContext, request: RolloutRequest) -> Sampled:
+        groups = _answered(policy, request)
+        for place, number in enumerate(request.numbers):
             first, *others = groups[place].rollouts
             spoilt = [others, [], [replace(first, logprobs=[]), *others], [first, *others]]
             groups[place] = replace(groups[place], rollouts=spoilt[number % 4])
@@ -99,8 +99,8 @@ class Ragged:
 class NotANumber:
     """Returns NaN as the first reward of the first group."""
 
-    def sample(self, policy: PolicyContext, wanted: RolloutRequest) -> Sampled:
-        first, *others = _answered(policy, wanted)
+    def sample(self, policy: PolicyContext, request: RolloutRequest) -> Sampled:
+        first, *others = _answered(policy, request)
         broken = replace(first.rollouts[0], reward=float("nan"))
         return Sampled(groups=[replace(first, rollouts=[broken, *first.rollouts[1:]]), *others])
 

@@ -116,8 +116,8 @@ def test_a_version_that_the_server_refuses_is_told_once_and_tried_again(
     assert served.loader.refusal == ""
     [told] = served.refusals()
     assert (told.level, told.details["version"]) == ("warning", [1, 2])
-    fates = served.loader.transfers
-    assert (fates.adopted, fates.refused, fates.superseded) == (2, 0, 0)
+    states = served.loader.transfers
+    assert (states.adopted, states.refused, states.superseded) == (2, 0, 0)
 
 
 def test_a_newer_version_does_not_wait_for_one_that_was_refused(

@@ -60,8 +60,8 @@ class HangingOffer:
     def __init__(self) -> None:
         self.is_reached, self.released = threading.Event(), threading.Event()
 
-    def receive(self, wanted: Version) -> WeightsRecord | None:
-        del wanted
+    def receive(self, version: Version) -> WeightsRecord | None:
+        del version
         self.is_reached.set()
         self.released.wait(120)
         return None

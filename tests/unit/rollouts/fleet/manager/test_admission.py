@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.fleet.manager.admission import AHEAD_SECONDS, Pace, room, share_out, wanted
+from rollouts.fleet.manager.admission import AHEAD_SECONDS, Pace, demand, room, share_out
 
 
 def test_what_is_out_and_what_was_just_accepted_takes_room() -> None:
@@ -35,12 +35,12 @@ def test_no_credit_is_made_up_lost_or_forced_on_anyone(free: int, wanted: list[i
 
 
 def test_a_worker_may_begin_two_of_each_item_that_it_fills_at_a_time() -> None:
-    assert wanted(at_once=8, unspent=5, per_second=0.0) == 11
-    assert wanted(at_once=8, unspent=20, per_second=0.0) == 0
+    assert demand(at_once=8, unspent=5, per_second=0.0) == 11
+    assert demand(at_once=8, unspent=20, per_second=0.0) == 0
 
 
 def test_the_credits_of_a_fast_worker_last_until_it_is_asked_again() -> None:
-    assert wanted(at_once=8, unspent=10, per_second=100.0) == 100.0 * AHEAD_SECONDS - 10
+    assert demand(at_once=8, unspent=10, per_second=100.0) == 100.0 * AHEAD_SECONDS - 10
 
 
 def test_the_pace_of_a_worker_is_that_of_a_whole_second() -> None:

@@ -101,7 +101,7 @@ def test_the_last_words_of_a_crash_are_kept(
     pump: OutputPump, make_settings: Callable[..., FleetSettings]
 ) -> None:
     run_into(pump, 0, "import faulthandler, os; faulthandler.enable(); os.abort()")
-    pump.say(0, "it is gone")
+    pump.write_line(0, "it is gone")
 
     lines = tail(log_files.log_of(make_settings(), worker=0, slot=1), lines=50)
     assert any("Fatal Python error: Aborted" in line for line in lines)
@@ -113,8 +113,8 @@ def test_a_flood_fills_no_disk_and_holds_nobody_up(
 ) -> None:
     run_into(pump, 0, "import os\nfor _ in range(40): os.write(1, b'\\xff\\x1b[31m' * 100_000)")
     run_into(pump, 2, "print('beside it')")
-    pump.say(0, "over")
-    pump.say(2, "over")
+    pump.write_line(0, "over")
+    pump.write_line(2, "over")
 
     flooded = log_files.log_of(make_settings(), worker=0, slot=0)
     assert flooded.stat().st_size <= log_files.MOST_BYTES + 100
@@ -129,7 +129,7 @@ def test_a_child_that_keeps_the_output_open_does_not_keep_the_next_process_from_
     code = "import subprocess; subprocess.Popen(['sleep', '30']); print('parent')"
     run_into(pump, 0, code)
     run_into(pump, 0, "print('the next')")
-    pump.say(0, "over")
+    pump.write_line(0, "over")
 
     lines = tail(log_files.log_of(make_settings(), worker=0, slot=0), lines=9)
     assert lines[:2] == ["parent", "the next"]

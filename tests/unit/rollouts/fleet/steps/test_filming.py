@@ -18,13 +18,13 @@ from rollouts.fleet.steps.env_worker import EnvWorker
 from rollouts.fleet.steps.recorder import FRAME_BREAK, TextRecorder, VideoRecorder, description_of
 
 
-def described(film: Path) -> RecordedEpisode:
+def described(video: Path) -> RecordedEpisode:
     """Wait for the description of a recording and return it."""
     deadline = time.monotonic() + 60
-    while not description_of(film).exists():
-        assert time.monotonic() < deadline, "the film was never finished"
+    while not description_of(video).exists():
+        assert time.monotonic() < deadline, "the video was never finished"
         time.sleep(0.02)
-    return msgspec.json.decode(description_of(film).read_bytes(), type=RecordedEpisode)
+    return msgspec.json.decode(description_of(video).read_bytes(), type=RecordedEpisode)
 
 
 class Slot:
@@ -68,10 +68,10 @@ def slots() -> Iterator[Any]:
         slot.worker.close()
 
 
-def filmed_episode(slot: Slot, film: Path) -> Recorded:
+def filmed_episode(slot: Slot, video: Path) -> Recorded:
     """Request a recording in mid-episode; return the result of the next episode."""
     slot.step(3)
-    slot.worker.record(0, "order", str(film))
+    slot.worker.record(0, "order", str(video))
     before = slot.step(7 + 9)
     assert not [one for one in before if isinstance(one, Recorded)]
     [recorded] = [one for one in slot.step() if isinstance(one, Recorded)]
@@ -80,17 +80,17 @@ def filmed_episode(slot: Slot, film: Path) -> Recorded:
 
 
 def test_the_next_episode_becomes_a_video(slots: Any, tmp_path: Path) -> None:
-    film = tmp_path / "a.film"
+    video = tmp_path / "a.video"
 
-    recorded = filmed_episode(slots(), film)
+    recorded = filmed_episode(slots(), video)
 
     assert (recorded.order_id, recorded.error) == ("order", "")
     assert (recorded.total_return, recorded.length) == (10.0, 10)
     assert recorded.outcome == "terminated"
-    found = described(film)
+    found = described(video)
     assert (found.media_type, found.frames, found.left_out) == ("video/webm", 11, 0)
     assert (found.width, found.height, found.frames_per_second) == (80, 50, 20.0)
-    with av.open(str(film)) as container:
+    with av.open(str(video)) as container:
         pictures = [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
     assert len(pictures) == 11
     assert pictures[0][25, 20].min() > 200, "at first all is white"
@@ -98,12 +98,12 @@ def test_the_next_episode_becomes_a_video(slots: Any, tmp_path: Path) -> None:
 
 
 def test_an_environment_that_draws_text_becomes_text(slots: Any, tmp_path: Path) -> None:
-    film = tmp_path / "a.film"
+    video = tmp_path / "a.video"
 
-    filmed_episode(slots(modes="ansi"), film)
+    filmed_episode(slots(modes="ansi"), video)
 
-    found = described(film)
-    frames = film.read_text().split(FRAME_BREAK)
+    found = described(video)
+    frames = video.read_text().split(FRAME_BREAK)
     assert (found.media_type, found.frames, found.note) == ("text/plain", 11, "")
     assert frames[0] == "at step 0"
     assert frames[-1] == "at step 10"
@@ -112,12 +112,12 @@ def test_an_environment_that_draws_text_becomes_text(slots: Any, tmp_path: Path)
 def test_an_environment_that_cannot_be_drawn_is_told_step_by_step(
     slots: Any, tmp_path: Path
 ) -> None:
-    film = tmp_path / "a.film"
+    video = tmp_path / "a.video"
 
-    filmed_episode(slots(modes=""), film)
+    filmed_episode(slots(modes=""), video)
 
-    found = described(film)
-    frames = film.read_text().split(FRAME_BREAK)
+    found = described(video)
+    frames = video.read_text().split(FRAME_BREAK)
     assert found.media_type == "text/plain"
     assert "no render mode rgb_array" in found.note
     assert frames[1].startswith("step 1 · action 0 · reward 1 · observation [")
@@ -125,13 +125,13 @@ def test_an_environment_that_cannot_be_drawn_is_told_step_by_step(
 
 def test_cartpole_is_filmed_as_it_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
-    slot, film = Slot({}, spec="gymnasium:CartPole-v1"), tmp_path / "a.film"
+    slot, video = Slot({}, spec="gymnasium:CartPole-v1"), tmp_path / "a.video"
     try:
-        slot.worker.record(0, "order", str(film))
+        slot.worker.record(0, "order", str(video))
         came: list[Any] = []
         while not any(isinstance(one, Recorded) for one in came):
             came += slot.step()
-        found = described(film)
+        found = described(video)
     finally:
         slot.worker.close()
 
@@ -145,7 +145,7 @@ def test_an_environment_that_breaks_while_filmed_is_replaced_as_any(
     slots: Any, tmp_path: Path
 ) -> None:
     slot = slots(raises_at=12, length=20)
-    slot.worker.record(0, "order", str(tmp_path / "a.film"))
+    slot.worker.record(0, "order", str(tmp_path / "a.video"))
     message: Any = None
     while not isinstance(message, EnvCrashed):
         slot.worker.step(np.array([0]), np.zeros(1, dtype=np.int64))
@@ -160,40 +160,40 @@ def test_a_video_has_an_end_however_long_the_episode(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(filming, "MOST_FRAMES", 30)
-    camera = VideoRecorder(tmp_path / "a.film", frames_per_second=30.0)
+    camera = VideoRecorder(tmp_path / "a.video", frames_per_second=30.0)
     for _ in range(100):
         camera.add(np.zeros((64, 64, 3), np.uint8))
     camera.finish()
 
-    found = described(tmp_path / "a.film")
+    found = described(tmp_path / "a.video")
     assert (found.frames, found.left_out) == (30, 70)
 
 
 def test_a_picture_too_large_is_thinned_out_and_a_changed_one_left_out(tmp_path: Path) -> None:
-    camera = VideoRecorder(tmp_path / "a.film", frames_per_second=30.0)
+    camera = VideoRecorder(tmp_path / "a.video", frames_per_second=30.0)
     camera.add(np.zeros((1081, 1921, 4), np.uint8))
     camera.add(np.zeros((64, 64, 3), np.uint8))
     camera.finish()
 
-    found = described(tmp_path / "a.film")
+    found = described(tmp_path / "a.video")
     assert (found.width, found.height) == (480, 270)
     assert (found.frames, found.left_out) == (1, 1)
 
 
 def test_a_film_without_a_picture_says_so(tmp_path: Path) -> None:
-    VideoRecorder(tmp_path / "a.film", frames_per_second=30.0).finish()
+    VideoRecorder(tmp_path / "a.video", frames_per_second=30.0).finish()
 
-    assert "rendered no image" in described(tmp_path / "a.film").note
-    assert not (tmp_path / "a.film").exists()
+    assert "rendered no image" in described(tmp_path / "a.video").note
+    assert not (tmp_path / "a.video").exists()
 
 
 def test_a_text_has_an_end_and_no_escape_sequences(tmp_path: Path) -> None:
-    camera = TextRecorder(tmp_path / "a.film", frames_per_second=1.0)
+    camera = TextRecorder(tmp_path / "a.video", frames_per_second=1.0)
     for _ in range(filming.MOST_FRAMES + 5):
         camera.add("\x1b[2J" + "x" * 400)
     camera.finish()
 
-    found = described(tmp_path / "a.film")
+    found = described(tmp_path / "a.video")
     assert found.frames + found.left_out == filming.MOST_FRAMES + 5
-    assert (tmp_path / "a.film").stat().st_size <= filming.MOST_TEXT_BYTES
-    assert "\x1b" not in (tmp_path / "a.film").read_text()
+    assert (tmp_path / "a.video").stat().st_size <= filming.MOST_TEXT_BYTES
+    assert "\x1b" not in (tmp_path / "a.video").read_text()

@@ -95,15 +95,15 @@ def test_updates_that_rain_in_during_slow_loads_never_mislabel_a_step(
         eventually(lambda: b.order(policy_step=59).report.active_step == 59)
         sent = len(b.fragments)
         eventually(lambda: len(b.fragments) > sent + 8)
-        fates = b.order(policy_step=59).report.transfers
+        states = b.order(policy_step=59).report.transfers
 
     assert every_label_is_true(b.fragments)
     assert len({f.version_max for f in b.fragments}) > 3
     assert policy.adopted == sorted(set(policy.adopted))
-    assert fates.adopted == len(policy.adopted)
-    assert fates.superseded > 0
+    assert states.adopted == len(policy.adopted)
+    assert states.superseded > 0
     # Every version has exactly one final state.
-    assert fates.adopted + fates.superseded == 60
+    assert states.adopted + states.superseded == 60
 
 
 def test_the_race_of_a_second_update_during_a_slow_load_ends_at_the_second(
@@ -116,10 +116,10 @@ def test_the_race_of_a_second_update_during_a_slow_load_ends_at_the_second(
         eventually(lambda: b.order(policy_step=1).report.staged_step == 1)
         b.worker.update_weights(version(2))
         eventually(lambda: b.order(policy_step=2).report.active_step == 2)
-        fates = b.order(policy_step=2).report.transfers
+        states = b.order(policy_step=2).report.transfers
 
     assert policy.held == 2
-    assert fates.adopted + fates.superseded == 3
+    assert states.adopted + states.superseded == 3
     assert every_label_is_true(b.fragments)
 
 
@@ -247,10 +247,10 @@ class Unsteady:
         self.failures = list(failures)
         self.record = version(1)
 
-    def receive(self, wanted: Version) -> WeightsRecord | None:
+    def receive(self, version: Version) -> WeightsRecord | None:
         if self.failures:
             raise self.failures.pop(0)
-        return self.record.receive(wanted)
+        return self.record.receive(version)
 
 
 def test_a_version_that_does_not_come_is_told_once_and_tried_until_it_does(
@@ -261,11 +261,11 @@ def test_a_version_that_does_not_come_is_told_once_and_tried_until_it_does(
         eventually(lambda: b.order().report.active_step == 0)
         b.worker.update_weights(Unsteady(*flaws))
         eventually(lambda: b.order(policy_step=1).report.active_step == 1)
-        fates = b.order(policy_step=1).report.transfers
+        states = b.order(policy_step=1).report.transfers
 
     assert b.events.count("weights_not_received") == 1
-    assert (fates.failed, fates.received, fates.adopted) == (3, 2, 2)
-    assert fates.received_bytes == 8
+    assert (states.failed, states.received, states.adopted) == (3, 2, 2)
+    assert states.received_bytes == 8
 
 
 def test_an_older_version_is_never_loaded_over_a_newer_one_unless_its_epoch_is_new(
@@ -298,11 +298,11 @@ def test_an_order_brings_an_older_version_back_and_the_same_one_again(
         assert b.worker.update_weights(version(10, order=1)) == (1, 7)
         sent = len(b.fragments)
         eventually(lambda: len(b.fragments) > sent + 4)
-        fates = b.order(policy_step=7).report.transfers
+        states = b.order(policy_step=7).report.transfers
 
     assert policy.adopted[-3:] == [10, 7, 7]
     assert every_label_is_true(b.fragments)
-    assert fates.adopted + fates.superseded + fates.refused == 4
+    assert states.adopted + states.superseded + states.refused == 4
 
 
 def test_a_stop_does_not_wait_for_weights(settings: WorkerSettings, eventually: Eventually) -> None:

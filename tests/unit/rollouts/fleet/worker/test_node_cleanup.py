@@ -184,7 +184,7 @@ def test_a_worker_waits_until_the_memory_of_its_gpu_is_free() -> None:
 def test_a_worker_starts_on_a_full_gpu_in_the_end_and_says_so(
     make_worker_settings: Callable[..., WorkerSettings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clean_node, "GPU_PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(clean_node, "GPU_WAIT_SECONDS", 0.0)
     events = EventLog()
 
     clean_node.clean_node(
