@@ -74,8 +74,8 @@ function configuration(runs, isAll) {
   const paths = [...new Set(found.flatMap((each) => [...each.keys()]))];
   const rows = paths.map((path) => [path, ...found.map((each) => each.get(path) ?? NOTHING)]);
   const shown = isAll ? rows : rows.filter(([, ...values]) => new Set(values).size > 1);
-  const content = shown.length ? table("Configurations", ["field", ...runs.map((run) => run.name)], shown) : make("p", { class: "soft" }, "They were told the same.");
-  return panel("config", isAll ? "Configurations" : "Where they were told different things", content);
+  const content = shown.length ? table("Configurations", ["field", ...runs.map((run) => run.name)], shown) : make("p", { class: "soft" }, "The configurations are equal.");
+  return panel("config", isAll ? "Configurations" : "Different settings", content);
 }
 
 function costs(found) {
@@ -83,7 +83,7 @@ function costs(found) {
     one.run, one.unit, number(one.ledger.accepted), number(one.ledger.served), number(Object.values(one.ledger.dropped).reduce((sum, items) => sum + items, 0)),
     number(one.served_tokens), one.worker_seconds === null ? NOTHING : number(one.worker_seconds / 3600), one.gpu_seconds === null ? NOTHING : number(one.gpu_seconds / 3600),
   ]);
-  return panel("costs", "What became of the data, and what it took", table("Ledgers and costs", ["run", "items", "accepted", "served", "dropped", "tokens served", "worker hours", "GPU hours"], rows, true));
+  return panel("costs", "Ledgers and costs", table("Ledgers and costs", ["run", "items", "accepted", "served", "dropped", "tokens served", "worker hours", "GPU hours"], rows, true));
 }
 
 function showComparison() {
@@ -96,12 +96,12 @@ function showComparison() {
   const facts = runs.map((run) => [make("span", {}, swatch(placeOf(run.name)), " ", run.name), run.status, run.kind, time(run.created_at), number(run.served_steps), (run.tags || []).join(", ")]);
   const charts = view.metrics.map((name) => overlay(name, lines.filter((line) => line.name === name), view, placeOf));
   document.getElementById("bundle").replaceChildren(
-    make("header", {}, make("h1", {}, comparison.name), make("span", { class: "soft" }, "a copy, as it was ", time(about.written_at), `, kept by ${comparison.created_by}`)),
-    ...(parts("end").length ? [] : [make("p", { class: "warning", role: "alert" }, "This file is not whole: its download broke off. What came is shown.")]),
-    ...(about.missing.length ? [make("p", { class: "warning" }, `No longer there: ${about.missing.join(", ")}`)] : []),
+    make("header", {}, make("h1", {}, comparison.name), make("span", { class: "soft" }, "copied ", time(about.written_at), `, saved by ${comparison.created_by}`)),
+    ...(parts("end").length ? [] : [make("p", { class: "warning", role: "alert" }, "The file is incomplete: its download was interrupted. The received parts are shown.")]),
+    ...(about.missing.length ? [make("p", { class: "warning" }, `Deleted since: ${about.missing.join(", ")}`)] : []),
     ...(comparison.remarks ? [panel("remarks", "Remarks", make("pre", {}, comparison.remarks))] : []),
     panel("runs", "Runs", table("Runs", ["run", "state", "kind", "created", "batches served", "tags"], facts)),
-    panel("metrics", "Metrics", charts.length ? charts : make("p", { class: "soft" }, "No metric was chosen.")),
+    panel("metrics", "Metrics", charts.length ? charts : make("p", { class: "soft" }, "No metrics selected.")),
     costs(about.costs),
     configuration(runs, view.config === "all"),
   );

@@ -69,7 +69,7 @@ function facts(run) {
     "Batches served": number(run.served_steps),
     "Batch size": number(run.batch_size),
     Workers: number(run.num_workers),
-    "Staleness at most": number(run.max_staleness),
+    "Maximum staleness": number(run.max_staleness),
     "Off-policy tolerance": number(run.off_policy_tolerance),
     Tags: (run.tags || []).join(", "),
   };
@@ -92,7 +92,7 @@ function ledger(ledgers) {
       balance,
     ];
   });
-  return panel("ledger", "Ledger: where everything is that came in", rows.length ? table("Ledger", ["items", ...PLACES, "dropped", "check"], rows, true) : make("p", { class: "soft" }, "Nothing has come in."));
+  return panel("ledger", "Ledger: accepted items by state", rows.length ? table("Ledger", ["items", ...PLACES, "dropped", "check"], rows, true) : make("p", { class: "soft" }, "No data accepted yet."));
 }
 
 /* Metrics. */
@@ -167,14 +167,14 @@ function metrics(lines, total) {
   for (const one of charts) watcher.observe(one.svg);
   const count = make("p", { class: "soft", role: "status" });
   const tell = (shown) => (count.textContent = `${number(shown)} of ${number(total)} metrics${lines.length < total ? `; this file holds the first ${number(lines.length)}` : ""}`);
-  const search = make("input", { type: "search", "aria-label": "Metrics with the words", placeholder: "Words of a name" });
+  const search = make("input", { type: "search", "aria-label": "Metrics that contain", placeholder: "Part of a name" });
   search.addEventListener("input", () => {
     const words = search.value.toLowerCase().split(/\s+/);
     for (const one of charts) one.figure.hidden = !words.every((word) => one.name.includes(word));
     tell(charts.filter((one) => !one.figure.hidden).length);
   });
   tell(charts.length);
-  if (!charts.length) return panel("metrics", "Metrics", make("p", { class: "soft" }, "This run wrote no metrics."));
+  if (!charts.length) return panel("metrics", "Metrics", make("p", { class: "soft" }, "This run has no metrics."));
   return panel("metrics", "Metrics over train steps", search, count, make("div", { class: "charts" }, charts.map((one) => one.figure)));
 }
 
@@ -210,7 +210,7 @@ function tokens(window) {
   });
   const further = window.total - window.tokens.length;
   return [
-    make("p", { class: "soft" }, "Tinted: trained on. Warmer: the policy found the token unlikely; underlined: very unlikely."),
+    make("p", { class: "soft" }, "Tinted tokens are trained on. Warmer: lower probability under the policy; underlined: very low."),
     make("div", { class: "tokens" }, spans),
     further > 0 ? make("p", { class: "soft" }, `${number(further)} further tokens are not in this file`) : null,
   ];
@@ -259,8 +259,8 @@ function group(one) {
 }
 
 function groups(found, isCut) {
-  const note = isCut ? make("p", { class: "soft" }, "Further groups were left out: the file would be too large.") : null;
-  return panel("groups", `Groups (${number(found.length)})`, note, found.length ? found.map(group) : make("p", { class: "soft" }, "No group is in this file."));
+  const note = isCut ? make("p", { class: "soft" }, "Further groups are omitted to limit the file's size.") : null;
+  return panel("groups", `Groups (${number(found.length)})`, note, found.length ? found.map(group) : make("p", { class: "soft" }, "This file contains no groups."));
 }
 
 /* What people say of the run. */
@@ -270,15 +270,15 @@ function notes(found, marks) {
   return panel(
     "notes",
     "Notes and marks",
-    found ? make("pre", { "data-notes": true }, found.text) : make("p", { class: "soft" }, "Nobody wrote notes."),
+    found ? make("pre", { "data-notes": true }, found.text) : make("p", { class: "soft" }, "No notes."),
     found ? make("p", { class: "soft" }, `by ${found.author}, `, time(found.at)) : null,
-    words.length ? table("What groups are marked with", ["kind", "name", "groups"], words) : null,
+    words.length ? table("Labels", ["kind", "name", "groups"], words) : null,
   );
 }
 
 function events(found) {
   const rows = found.map((one) => [time(one.at), make("span", {}, one.message || one.kind), one.reason || "", one.actor]);
-  return panel("events", "Events, newest first", rows.length ? table("Events", ["at", "what", "reason", "by"], rows) : make("p", { class: "soft" }, "Nothing has happened."));
+  return panel("events", "Events, newest first", rows.length ? table("Events", ["time", "event", "reason", "actor"], rows) : make("p", { class: "soft" }, "No events."));
 }
 
 function show() {
@@ -287,7 +287,7 @@ function show() {
   const [about] = parts("run");
   const [end] = parts("end");
   if (!about) {
-    main.replaceChildren(make("p", { class: "warning", role: "alert" }, "This file holds no run: its download broke off."));
+    main.replaceChildren(make("p", { class: "warning", role: "alert" }, "The file contains no run: its download was interrupted."));
     return;
   }
   const { run } = about;
@@ -303,8 +303,8 @@ function show() {
   ];
   const links = { facts: "Run", ...(hasNotes ? { notes: "Notes" } : {}), ledger: "Ledger", metrics: "Metrics", groups: "Groups", events: "Events", config: "Configuration" };
   main.replaceChildren(
-    make("header", {}, make("h1", {}, run.name), make("span", { class: "chip", "data-status": run.status }, run.status), run.status_reason ? make("span", {}, `“${run.status_reason}”`) : null, make("span", { class: "soft" }, "a copy, as it was ", time(about.written_at))),
-    ...(end ? [] : [make("p", { class: "warning", role: "alert" }, "This file is not whole: its download broke off. What came is shown.")]),
+    make("header", {}, make("h1", {}, run.name), make("span", { class: "chip", "data-status": run.status }, run.is_simulated ? `${run.status} · simulated` : run.status), run.status_reason ? make("span", {}, `“${run.status_reason}”`) : null, make("span", { class: "soft" }, "copied ", time(about.written_at))),
+    ...(end ? [] : [make("p", { class: "warning", role: "alert" }, "The file is incomplete: its download was interrupted. The received parts are shown.")]),
     make("nav", { "aria-label": "Parts" }, Object.entries(links).map(([id, name]) => make("a", { href: `#${id}` }, name))),
     ...sections,
   );

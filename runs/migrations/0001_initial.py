@@ -123,6 +123,7 @@ class Migration(migrations.Migration):
                 ('exact_queue_size', models.BooleanField(default=False, help_text='Report the exact queue size, even above the tolerance.')),
                 ('lease_seconds', models.FloatField(default=600.0)),
                 ('lenient', models.BooleanField(default=False)),
+                ('is_simulated', models.BooleanField(db_default=False, default=False, help_text='`manage.py seed` or `manage.py simulate` makes its data.')),
                 ('advantages', models.CharField(blank=True, choices=[('rloo', 'RLOO: less the mean of the others'), ('grpo', 'GRPO: less the mean, over the deviation')], help_text='Rule that computes missing advantages of groups; empty for none.', max_length=8)),
                 ('drop_zero_variance', models.BooleanField(default=False, help_text='Drop groups whose scores are all equal.')),
                 ('dry_deadline_seconds', models.FloatField(blank=True, default=30.0, help_text="Time that a batch waits for an environment's minimum; empty for no limit.", null=True)),

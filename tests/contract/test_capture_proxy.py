@@ -189,9 +189,12 @@ def test_refusals_come_in_openais_shape(stand: Stand) -> None:
         f"{stand.proxy}/sessions/six/v1/completions",
         content=b"{",
         headers={"Authorization": "Bearer secret"},
+        timeout=60,
     )
     odd = httpx.get(
-        f"{stand.proxy}/sessions/a%20b/v1/models", headers={"Authorization": "Bearer secret"}
+        f"{stand.proxy}/sessions/a%20b/v1/models",
+        headers={"Authorization": "Bearer secret"},
+        timeout=60,
     )
 
     assert (bad.status_code, odd.status_code) == (400, 404)

@@ -60,7 +60,7 @@ def served() -> Iterator[Served]:
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     while True:
         try:
-            if httpx.get(f"{url}/health").status_code == 200:
+            if httpx.get(f"{url}/health", timeout=60).status_code == 200:
                 break
         except httpx.HTTPError:
             time.sleep(0.05)
@@ -234,7 +234,7 @@ def test_what_cannot_be_obeyed_is_refused_by_name(
 
 
 def test_no_json_is_refused(served: Served) -> None:
-    answer = httpx.post(f"{served.url}/v1/completions", content=b"{")
+    answer = httpx.post(f"{served.url}/v1/completions", content=b"{", timeout=60)
     assert (answer.status_code, "not valid JSON" in answer.text) == (400, True)
 
 
@@ -248,7 +248,7 @@ def test_the_client_raises_what_the_server_says(served: Served) -> None:
 
 def test_who_hangs_up_is_not_answered_any_more(served: Served) -> None:
     with (
-        httpx.Client() as client,
+        httpx.Client(timeout=60) as client,
         client.stream(
             "POST",
             f"{served.url}/v1/completions",
@@ -280,7 +280,7 @@ def test_who_stops_waiting_for_a_whole_answer_frees_its_rows(served: Served) -> 
 def test_a_server_with_too_much_before_it_asks_to_come_again(served: Served) -> None:
     long = {"prompt": "a", "max_tokens": 250, "n": 500, "stream": True, "ignore_eos": True}
     url = f"{served.url}/v1/completions"
-    with httpx.Client() as client, client.stream("POST", url, json=long) as first:
+    with httpx.Client(timeout=60) as client, client.stream("POST", url, json=long) as first:
         lines = first.iter_lines()
         next(lines)
         refused = [
@@ -322,11 +322,11 @@ def test_weights_change_without_dropping_a_request(served: Served) -> None:
 
     served.thread.update_weights(served.model, (1, 4))
 
-    assert served.thread.wait_for_version((1, 4), timeout_seconds=10)
+    assert served.thread.wait_for_version((1, 4), timeout_seconds=60)
     asking.join(60)
     spans = [choice["policy_versions"] for choice in answers[0]["choices"]]
     assert len(spans) == 24
     assert all(sum(tokens for _, _, tokens in span) == 240 for span in spans)
     assert all(span == sorted(span) for span in spans)
     assert {tuple(one[:2]) for span in spans for one in span} == {(1, 3), (1, 4)}
-    assert httpx.get(f"{served.url}/health").json()["policy_version"] == [1, 4]
+    assert httpx.get(f"{served.url}/health", timeout=60).json()["policy_version"] == [1, 4]

@@ -232,7 +232,7 @@ def at_home(signed_in: Page) -> Page:
 def offline(chromium: Browser) -> Iterator[Page]:
     """A page of a browser without a network connection; any request or console message fails."""
     context = chromium.new_context(offline=True, viewport={"width": 1280, "height": 900})
-    context.set_default_timeout(15_000)
+    context.set_default_timeout(30_000)
     page = context.new_page()
     complaints: list[str] = []
     page.on("console", lambda said: complaints.append(said.text))

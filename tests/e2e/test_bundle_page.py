@@ -70,7 +70,7 @@ def test_the_copy_shows_offline_what_the_server_shows(
     assert float(chart.get_attribute("data-max") or 0) == SPIKE
     assert float(chart.get_attribute("data-last") or 0) == pytest.approx(1 / 3000)
     expect(chart).to_contain_text("3,000 samples")
-    page.get_by_label("Metrics with the words").fill("lr")
+    page.get_by_label("Metrics that contain").fill("lr")
     expect(chart).to_be_hidden()
     expect(page.locator("[data-metric=lr]")).to_contain_text("last 0.25")
 
@@ -105,7 +105,7 @@ def test_a_copy_that_broke_off_says_so(copy: Path, offline: Page) -> None:
     copy.write_text(cut, encoding="utf-8")
     offline.goto(copy.as_uri())
 
-    expect(offline.get_by_role("alert")).to_contain_text("This file is not whole")
+    expect(offline.get_by_role("alert")).to_contain_text("The file is incomplete")
     expect(offline.locator("[data-metric=loss]")).to_be_attached()
 
 

@@ -216,7 +216,7 @@ def test_a_session_that_ends_leads_to_the_login_and_back(
         f"Session.objects.filter(pk={key!r}).delete()",
     )
 
-    expect(page).to_have_url(re.compile(r"/login\?next="), timeout=15_000)
+    expect(page).to_have_url(re.compile(r"/login\?next="), timeout=60_000)
     page.get_by_label("User name").fill(VIEWER)
     page.get_by_role("textbox", name="Password").fill("a-password-for-tests")
     page.get_by_role("button", name="Sign in").click()

@@ -50,9 +50,9 @@ def test_a_page_keeps_nobody_out(reader: pages.Reader, seeded_server: Server, ad
     assert page.title() not in {"", "owned"}
     with on_a_phone(page):
         # Charts are redrawn when their container becomes narrower.
-        wait_until(lambda: is_no_wider(page, 360), seconds=10, what="the page fits a phone")
+        wait_until(lambda: is_no_wider(page, 360), seconds=30, what="the page fits a phone")
     # With reduced motion, the page has no animations.
-    wait_until(lambda: is_still(page), seconds=5, what="nothing moves by itself")
+    wait_until(lambda: is_still(page), seconds=30, what="nothing moves by itself")
     assert reader.complaints == []
 
 

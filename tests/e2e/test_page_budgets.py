@@ -216,7 +216,7 @@ def test_a_hidden_tab_is_told_next_to_nothing_of_a_busy_run(server: Server, chro
             document.dispatchEvent(new Event("visibilitychange"));
         }"""
     )
-    wait_until(lambda: page.evaluate("document.hidden"), seconds=5, what="the tab is hidden")
+    wait_until(lambda: page.evaluate("document.hidden"), seconds=30, what="the tab is hidden")
     page.wait_for_timeout(1_000)
     before, began = sum(heard), time.monotonic()
     for number in range(40):

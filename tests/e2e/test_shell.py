@@ -59,7 +59,7 @@ def test_a_page_stands_still_until_it_is_asked_to_move(
     expect(steps).to_have_attribute("data-value", re.compile(r"\d"))
     page.locator("[data-live=live]").hover()
     painted = re.compile(r"The newest change was painted .*\d m?s (after|of) its commit")
-    expect(page.locator("[data-painted]")).to_have_text(painted, timeout=20_000)
+    expect(page.locator("[data-painted]")).to_have_text(painted, timeout=60_000)
     page.mouse.move(0, 0)
     page.keyboard.press("l")
     expect(page.locator("[data-live=held]")).to_be_visible()
@@ -158,7 +158,7 @@ def test_what_somebody_was_writing_outlives_their_session(page: Page, server: Se
         "from django.contrib.sessions.models import Session;"
         f"Session.objects.filter(pk={key!r}).delete()",
     )
-    expect(page).to_have_url(re.compile(r"/login\?next="), timeout=15_000)
+    expect(page).to_have_url(re.compile(r"/login\?next="), timeout=60_000)
     page.get_by_label("User name").fill(OPERATOR)
     page.get_by_role("textbox", name="Password").fill(PASSWORD)
     page.get_by_role("button", name="Sign in").click()

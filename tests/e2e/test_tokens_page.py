@@ -28,7 +28,7 @@ def test_a_token_is_made_used_and_revoked(signed_in: Page, server: Server) -> No
     expect(page.locator("pre:visible")).to_contain_text(token)
 
     bearer = {"Authorization": f"Bearer {token}"}
-    with httpx.Client(base_url=server.url, headers=bearer) as machine:
+    with httpx.Client(base_url=server.url, headers=bearer, timeout=60) as machine:
         assert machine.get(f"/api/v1/runs/{run}").status_code == 200
         assert machine.post(f"/api/v1/runs/{run}/pause", json={}).status_code == 403
 
@@ -38,7 +38,9 @@ def test_a_token_is_made_used_and_revoked(signed_in: Page, server: Server) -> No
     dialog.get_by_role("button", name="Revoke").click()
     row = page.get_by_role("row", name=name)
     expect(row).to_contain_text("revoked")
-    assert httpx.get(f"{server.url}/api/v1/runs/{run}", headers=bearer).status_code == 401
+    assert (
+        httpx.get(f"{server.url}/api/v1/runs/{run}", headers=bearer, timeout=60).status_code == 401
+    )
     event, *_ = server.get("/api/v1/audit?kind=token_revoked")["results"]
     assert event["reason"] == "it was in a screenshot"
 

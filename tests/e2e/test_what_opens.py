@@ -88,7 +88,7 @@ def test_what_opens_keeps_nobody_out(reader: pages.Reader, place: str) -> None:
                 opener = pressed
             expect(page.locator(OPEN).last).to_be_visible()
             wait_until(
-                lambda: has_focus(page), seconds=10, what=f"{step} takes the focus ({depth})"
+                lambda: has_focus(page), seconds=30, what=f"{step} takes the focus ({depth})"
             )
         page.keyboard.press("Shift+Tab")
         assert has_focus(page), f"Tab leaves what {way} opened"
@@ -97,7 +97,7 @@ def test_what_opens_keeps_nobody_out(reader: pages.Reader, place: str) -> None:
             assert pages.barriers(page, rules=pages.COLOURS, within=OPEN) == []
         if not any(words in way[0] for words in OF_A_PLACE):
             with on_a_phone(page):
-                wait_until(lambda: is_no_wider(page, 360), seconds=10, what=f"{way} fits a phone")
+                wait_until(lambda: is_no_wider(page, 360), seconds=30, what=f"{way} fits a phone")
         leave(page, opener, way)
     assert reader.complaints == []
 

@@ -77,7 +77,7 @@ def launched(connected: str, tmp_path: Path) -> Iterator[Callable[..., Any]]:
 def snapshot(manager: Any) -> FleetReport:
     import ray
 
-    answer = ray.get(manager.snapshot.remote(), timeout=10)
+    answer = ray.get(manager.snapshot.remote(), timeout=60)
     return msgspec.json.decode(answer, type=FleetReport)
 
 

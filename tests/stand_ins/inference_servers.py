@@ -157,7 +157,7 @@ def listening(app: Starlette) -> Iterator[str]:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         while not server.started:
             time.sleep(0.01)
-        assert httpx.get(f"{url}/health").status_code == 200
+        assert httpx.get(f"{url}/health", timeout=60).status_code == 200
         yield url
         server.should_exit = True
         runner.join(10)

@@ -71,18 +71,18 @@ def test_the_link_signs_in_once_and_ctrl_c_ends_everything(tmp_path: Path) -> No
             seconds=90,
             what="the demo shows its link",
         )
-        with httpx.Client(follow_redirects=False) as browser:
+        with httpx.Client(follow_redirects=False, timeout=60) as browser:
             answer = redeem(browser, link[0])
             assert answer.headers["location"] == "/runs/demo-1"
             session = browser.get(f"http://127.0.0.1:{port}/api/v1/session").json()
             assert (session["username"], session["role"]) == ("demo", "admin")
-        with httpx.Client() as stranger:
+        with httpx.Client(timeout=60) as stranger:
             assert redeem(stranger, link[0]).status_code == 403
             session = stranger.get(f"http://127.0.0.1:{port}/api/v1/session").json()
             assert session["authenticated"] is False
         command = re.search(r"Further login links: (.+)", log.read_text())
         assert command is not None
-        with httpx.Client() as later:
+        with httpx.Client(timeout=60) as later:
             assert redeem(later, in_a_shell(command[1])).headers["location"] == "/"
     finally:
         demo.send_signal(signal.SIGINT)

@@ -128,16 +128,16 @@ def reach_the_mark(server: Server, *, seconds: float) -> None:
 def test_logs_of_a_run_that_was_killed_half_way_have_no_traceback_of_the_platform(
     server: Server,
 ) -> None:
-    wait_until(lambda: not nothing_is_open(server), seconds=30, what="open fragments")
+    wait_until(lambda: not nothing_is_open(server), seconds=60, what="open fragments")
     server.post("/api/v1/runs/healing/kill", {"reason": "the test is over"})
     wait_until(
         lambda: server.get("/api/v1/runs/healing")["status"] == "stopped",
-        seconds=10,
+        seconds=60,
         what="stopped",
     )
 
-    wait_until(lambda: not worker_pids(server), seconds=20, what="no worker is left")
-    wait_until(lambda: nothing_is_open(server), seconds=20, what="losses are counted")
+    wait_until(lambda: not worker_pids(server), seconds=60, what="no worker is left")
+    wait_until(lambda: nothing_is_open(server), seconds=60, what="losses are counted")
     assert "items_dropped" in kinds(server)
     logs = list(Path(server.var, "log").glob("web*"))
     assert logs

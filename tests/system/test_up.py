@@ -163,7 +163,7 @@ def test_the_commands_that_are_printed_work_in_another_terminal(tmp_path: Path) 
         link = in_a_shell(printed[1].replace("createsuperuser", "login_link ada"))
 
         assert link.startswith(f"{server.url}/login/once#")
-        with httpx.Client() as browser:
+        with httpx.Client(timeout=60) as browser:
             assert redeem(browser, link).status_code == 302
             known = browser.get(f"{server.url}/api/v1/session").json()
             assert (known["username"], known["role"]) == ("ada", "admin")

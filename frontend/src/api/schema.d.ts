@@ -5032,6 +5032,7 @@ export interface components {
             status: string;
             status_changed_at: string;
             created_at: string;
+            is_simulated: boolean;
             last_seen_at: string | null;
             lessons: string[];
             instances: number;
@@ -6138,6 +6139,7 @@ export interface components {
             off_policy_tolerance: number;
             exact_queue_size: boolean;
             lenient: boolean;
+            is_simulated: boolean;
             lease_seconds: number;
             dry_deadline_seconds: number | null;
             /** @enum {unknown} */
@@ -7516,6 +7518,7 @@ export interface components {
             off_policy_tolerance: number;
             exact_queue_size: boolean;
             lenient: boolean;
+            is_simulated: boolean;
             lease_seconds: number;
             dry_deadline_seconds: number | null;
             /** @enum {unknown} */
@@ -7573,6 +7576,7 @@ export interface components {
             off_policy_tolerance: number;
             exact_queue_size: boolean;
             lenient: boolean;
+            is_simulated: boolean;
             lease_seconds: number;
             dry_deadline_seconds: number | null;
             /** @enum {unknown} */

@@ -6,7 +6,7 @@ import { honest, RUN_PROOF_SECONDS } from "@/theme/chips";
 const PROVEN_BY_FLEET = new Set(["running", "paused", "draining"]);
 
 type Props = {
-  run: { kind: string; status: string; status_changed_at: string; status_reason?: string };
+  run: { kind: string; status: string; status_changed_at: string; status_reason?: string; is_simulated: boolean };
   /** Server time of the fleet's last heartbeat; null if none is expected. */
   observedAt: string | null | undefined;
   /** Reason for the fleet's state, or why the state is unknown. */
@@ -22,15 +22,16 @@ export function useIsProven(run: Props["run"] | undefined, observedAt: Props["ob
   return honest(run.status, ageSeconds(observedAt, now), RUN_PROOF_SECONDS) !== "unknown";
 }
 
-/** A run's state and its duration; `unknown` if an expected fleet does not report. */
+/** A run's state, its duration and whether it is simulated; `unknown` if an expected fleet does not report. */
 export function RunChip({ run, observedAt, reason = "", allowedSeconds = RUN_PROOF_SECONDS }: Props) {
   const now = useNow();
-  const said = run.status_reason || reason;
+  const known = { state: run.status, since: run.status_changed_at, isSimulated: run.is_simulated };
+  const stated = run.status_reason || reason;
   if (run.kind === "outside" || !PROVEN_BY_FLEET.has(run.status) || !observedAt) {
-    return <StateChip state={run.status} since={run.status_changed_at} reason={said} />;
+    return <StateChip {...known} reason={stated} />;
   }
   // The reason for a pause does not explain a silent fleet.
   const isSilent = honest(run.status, ageSeconds(observedAt, now), allowedSeconds) === "unknown";
-  const why = isSilent ? reason || "no heartbeats from the fleet" : said;
-  return <StateChip state={run.status} since={run.status_changed_at} provenAt={observedAt} allowedSeconds={allowedSeconds} reason={why} />;
+  const why = isSilent ? reason || "no heartbeats from the fleet" : stated;
+  return <StateChip {...known} provenAt={observedAt} allowedSeconds={allowedSeconds} reason={why} />;
 }

@@ -13,10 +13,12 @@ type Props = {
   /** Server time at which the state began. */
   since?: string | null;
   reason?: string;
+  /** Whether the data behind the state is simulated. */
+  isSimulated?: boolean;
 };
 
 /** A state and its duration. The heartbeat is shown only when it is late. */
-export function StateChip({ state, provenAt, allowedSeconds, since, reason }: Props) {
+export function StateChip({ state, provenAt, allowedSeconds, since, reason, isSimulated = false }: Props) {
   const now = useNow();
   const proof = ageSeconds(provenAt, now);
   const shown = allowedSeconds === undefined ? state : honest(state, proof, allowedSeconds);
@@ -28,6 +30,7 @@ export function StateChip({ state, provenAt, allowedSeconds, since, reason }: Pr
   const lasting = since && !isLate ? duration(ageSeconds(since, now)) : "";
   const lines = [
     shown === state ? meaning : `Last known state: ${state}. ${meaning}`,
+    isSimulated ? "Simulated: its data is made by manage.py seed or manage.py simulate." : "",
     reason ? `Reason: ${visible(reason)}` : "",
     since && !isLate ? `Since ${utc(since)}` : "",
     provenAt ? `Last heartbeat ${utc(provenAt)}` : "",
@@ -38,6 +41,7 @@ export function StateChip({ state, provenAt, allowedSeconds, since, reason }: Pr
         <Chip tone={tone} sign={sign} tabIndex={0} data-state={shown}>
           {shown}
           {lasting && <span className="chip-age">· {lasting}</span>}
+          {isSimulated && <span className="chip-age">· simulated</span>}
           {why && <span className="unseen">, {visible(why)}</span>}
         </Chip>
       </Tooltip>

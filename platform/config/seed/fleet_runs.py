@@ -65,6 +65,7 @@ def create(
         config=config,
         created_by=owner(),
         tags=tags,
+        is_simulated=True,
         now=story.began_at,
         **fields,
     )

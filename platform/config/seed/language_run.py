@@ -45,6 +45,7 @@ def write(story: Story) -> Run:
         config=_config(),
         created_by=owner(),
         tags=("grpo", "lessons"),
+        is_simulated=True,
         now=story.began_at,
     )
     fleet = FakeFleet.launched(run, story=story, workers=2, environment="task:reverse")

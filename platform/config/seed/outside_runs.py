@@ -53,6 +53,7 @@ def opened(story: Story, *, batch_size: int = BATCH) -> Run:
         kind="outside",
         created_by=owner(),
         tags=("grpo", "atropos"),
+        is_simulated=True,
         now=story.began_at,
     )
     change_status(run_id=run.pk, verb=RunVerb.START, actor=ACTOR, now=story.began_at)

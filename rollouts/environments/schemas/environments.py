@@ -118,6 +118,7 @@ class EnvironmentRun(Struct, frozen=True, kw_only=True):
     status: str
     status_changed_at: datetime
     created_at: datetime
+    is_simulated: bool
     last_seen_at: datetime | None
     lessons: list[str]
     """The run's lessons that use it."""

@@ -101,6 +101,11 @@ class Run(models.Model):
     )
     lease_seconds = models.FloatField(default=600.0)
     lenient = models.BooleanField(default=False)
+    is_simulated = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="`manage.py seed` or `manage.py simulate` makes its data.",
+    )
     advantages = models.CharField(
         max_length=8,
         blank=True,

@@ -49,6 +49,8 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     off_policy_tolerance: float
     exact_queue_size: bool
     lenient: bool
+    is_simulated: bool
+    """Whether `manage.py seed` or `manage.py simulate` makes its data."""
     lease_seconds: float
     dry_deadline_seconds: float | None
     advantages: Literal["", "rloo", "grpo"]

@@ -15,6 +15,7 @@ from runs.config.rules import run_config
 from runs.config.rules.environment_words import names_in, search_terms
 from runs.config.rules.language_config import LanguageConfig
 from runs.config.rules.run_config import RunConfig
+from runs.config.rules.simulated_fleet import PREFIX
 from runs.config.services.run_configs import configured
 from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run, RunKind
@@ -66,6 +67,7 @@ def create(
     preset: str = "",
     tags: Iterable[str] = (),
     lenient: bool = False,
+    is_simulated: bool = False,
     created_by: User | None = None,
     actor: str = "",
     now: datetime,
@@ -81,6 +83,7 @@ def create(
             may see, or empty for the defaults.
         tags: Labels for filters.
         lenient: Accept groups with inconsistent lengths or unknown environments.
+        is_simulated: Mark its data as simulated on every page, as for `simulated:…` environments.
         created_by: The requesting person, if any.
         actor: Actor of the event, by default `created_by`.
         now: Time of creation.
@@ -98,6 +101,7 @@ def create(
         parsed = configured(preset=preset, config=config or {}, asked_by=created_by)
         kind = RunKind.LANGUAGE if parsed.language else RunKind.FLEET
         fields = _fields_of(parsed)
+        is_simulated = is_simulated or parsed.environment.spec.startswith(PREFIX)
     elif config or preset:
         raise UnexpectedConfig("an outside run is configured by its trainer's registration")
     else:
@@ -111,6 +115,7 @@ def create(
         created_by=created_by,
         tags=checked(tags),
         lenient=lenient,
+        is_simulated=is_simulated,
         **fields,
     )
 

@@ -35,7 +35,7 @@ def trainer(url: str) -> Iterator[Trainer]:
 
 def push(url: str, *marks: int) -> None:
     groups = [group(mark=mark) for mark in marks]
-    answer = requests.post(f"{url}/atropos/words/scored_data_list", json=groups, timeout=10)
+    answer = requests.post(f"{url}/atropos/words/scored_data_list", json=groups, timeout=60)
     assert answer.status_code == 200, answer.text
 
 
@@ -47,9 +47,9 @@ def test_a_stock_registration_after_a_native_one_configures_the_run(
 
     with pytest.raises(Conflict, match="words has no batch size: register a trainer"):
         trainer.next_batch(wait_seconds=0)
-    stock = requests.post(f"{url}/atropos/words/register", json=REGISTRATION, timeout=10)
+    stock = requests.post(f"{url}/atropos/words/register", json=REGISTRATION, timeout=60)
     assert stock.status_code == 200
-    info = requests.get(f"{url}/atropos/words/info", timeout=10).json()
+    info = requests.get(f"{url}/atropos/words/info", timeout=60).json()
     assert info == {name: REGISTRATION[name] for name in ("batch_size", "max_token_len")}
     assert Run.objects.get().registered_at is not None
 
@@ -68,7 +68,7 @@ def test_a_native_registration_gives_a_batch_size_and_the_first_one_stays(
         f"{url}/atropos/words/register", json=REGISTRATION | {"batch_size": 6}, timeout=10
     )
 
-    info = requests.get(f"{url}/atropos/words/info", timeout=10).json()
+    info = requests.get(f"{url}/atropos/words/info", timeout=60).json()
     assert info == {"batch_size": 4, "max_token_len": REGISTRATION["max_token_len"]}
     push(url, 1, 2)
     assert trainer.next_batch(wait_seconds=10) is not None
@@ -79,7 +79,7 @@ def test_a_change_of_settings_gives_a_batch_size(url: str, trainer: Trainer) -> 
     headers = bearer("admin")
     address = f"{url}/api/v1/runs/words"
 
-    changed = requests.patch(address, json={"batch_size": 2}, headers=headers, timeout=10)
+    changed = requests.patch(address, json={"batch_size": 2}, headers=headers, timeout=60)
 
     assert (changed.status_code, changed.json()["batch_size"]) == (200, 2)
     push(url, 1)
@@ -112,15 +112,15 @@ def test_a_restored_run_is_served_after_a_native_registration(url: str, tmp_path
 def test_a_run_is_created_lenient_and_shows_it(url: str) -> None:
     def created(**fields: Any) -> Any:
         body = {"kind": "outside", "start": True} | fields
-        answer = requests.post(f"{url}/api/v1/runs", json=body, headers=bearer("admin"), timeout=10)
+        answer = requests.post(f"{url}/api/v1/runs", json=body, headers=bearer("admin"), timeout=60)
         assert answer.status_code == 201, answer.text
         return answer.json()
 
     assert created(name="strict")["lenient"] is False
     assert created(name="words", lenient=True)["lenient"] is True
-    shown = requests.get(f"{url}/api/v1/runs/words", headers=bearer("admin"), timeout=10).json()
+    shown = requests.get(f"{url}/api/v1/runs/words", headers=bearer("admin"), timeout=60).json()
     assert shown["lenient"] is True
     ragged = group() | {"masks": [[1]]}
     for name, status in (("strict", 422), ("words", 200)):
-        answer = requests.post(f"{url}/atropos/{name}/scored_data", json=ragged, timeout=10)
+        answer = requests.post(f"{url}/atropos/{name}/scored_data", json=ragged, timeout=60)
         assert answer.status_code == status

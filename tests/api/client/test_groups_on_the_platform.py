@@ -131,7 +131,7 @@ def test_a_handler_may_send_through_it(
         assert trainer.next_batch(wait_seconds=0) is None  # environments join after this
         batch = trainer.next_batch(wait_seconds=10)
         handler.stop()
-        thread.join(timeout=10)
+        thread.join(timeout=60)
 
     assert batch is not None
     assert set(batch.codecs) == {"msgpack"}

@@ -46,11 +46,11 @@ def test_it_waits_for_the_trainer_pauses_when_it_lags_and_resumes_when_it_catche
         thread.start()
         trainer.json(Call(method="POST", path="/register", json=REGISTRATION))
         trainer.json(batch)
-        eventually(lambda: handler.state is HandlerState.PAUSED, 10)
+        eventually(lambda: handler.state is HandlerState.PAUSED)
         taken = [trainer.json(batch)["batch"] for _ in range(2)]
-        eventually(lambda: "resumed" in [event.kind for event in events], 10)
+        eventually(lambda: "resumed" in [event.kind for event in events])
         handler.stop()
-        thread.join(timeout=10)
+        thread.join(timeout=60)
 
     kinds = [event.kind for event in events if event.kind not in ("sent", "status")]
     assert kinds[:3] == ["registered", "paused", "resumed"]

@@ -28,7 +28,9 @@ async def server() -> AsyncIterator[httpx.AsyncClient]:
     from config.asgi import application
 
     transport = httpx.ASGITransport(application)
-    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+    async with httpx.AsyncClient(
+        transport=transport, base_url="http://localhost", timeout=60
+    ) as client:
         yield client
 
 

@@ -34,10 +34,14 @@ def outside_run(url: str, trainers: int) -> tuple[str, list[dict[str, str]]]:
     run = make_run(name="many", kind="outside")
     headers = [bearer("trainer", run=run) for _ in range(trainers)]
     base = f"{url}/atropos/many"
-    httpx.post(f"{base}/register", json=REGISTRATION | {"batch_size": 2}, headers=headers[0])
-    httpx.get(f"{base}/batch", headers=headers[0])
+    httpx.post(
+        f"{base}/register", json=REGISTRATION | {"batch_size": 2}, headers=headers[0], timeout=60
+    )
+    httpx.get(f"{base}/batch", headers=headers[0], timeout=60)
     for one in headers:
-        httpx.post(f"{url}/api/v1/runs/many/trainers", json={}, headers=one).raise_for_status()
+        httpx.post(
+            f"{url}/api/v1/runs/many/trainers", json={}, headers=one, timeout=60
+        ).raise_for_status()
     return base, headers
 
 
@@ -73,7 +77,7 @@ def connections() -> int:
 
 async def heartbeat_milliseconds(url: str, count: int) -> list[float]:
     times = []
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         for _ in range(count):
             began = time.perf_counter()
             (await client.get(f"{url}/status")).raise_for_status()
@@ -91,7 +95,7 @@ def test_five_hundred_trainers_wait_without_threads_or_connections(url: str) -> 
         ]
         beats = await heartbeat_milliseconds(url, 50)
         held = await asyncio.to_thread(connections)
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=60) as client:
             pushed = await client.post(f"{base}/scored_data", json=group(), headers=trainer)
             pushed.raise_for_status()
         # One trainer: any of its requests returns the batch that it holds.
@@ -113,7 +117,7 @@ def test_each_batch_goes_to_one_of_those_who_wait(url: str) -> None:
             await ask(url, "/api/v1/runs/many/batches/next", one, wait_seconds=3)
             for one in trainers
         ]
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=60) as client:
             for mark in range(4):
                 answer = await client.post(
                     f"{base}/scored_data", json=group(mark=mark), headers=trainers[0]
@@ -131,7 +135,7 @@ def test_who_hangs_up_gives_its_turn_to_the_next(url: str) -> None:
         _, leaving = await ask(url, "/api/v1/runs/many/batches/next", trainers[0], wait_seconds=20)
         staying = await ask(url, "/api/v1/runs/many/batches/next", trainers[1], wait_seconds=20)
         leaving.transport.abort()
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=60) as client:
             await client.post(f"{base}/scored_data", json=group(), headers=trainers[1])
         return await status_of(*staying)
 
@@ -141,7 +145,7 @@ def test_who_hangs_up_gives_its_turn_to_the_next(url: str) -> None:
 
 
 def test_a_connection_that_the_server_ended_is_replaced_before_it_is_used(url: str) -> None:
-    httpx.post(f"{url}/register", json=REGISTRATION).raise_for_status()
+    httpx.post(f"{url}/register", json=REGISTRATION, timeout=60).raise_for_status()
     for _ in range(3):
         with connection.cursor() as cursor:
             cursor.execute(
@@ -150,11 +154,11 @@ def test_a_connection_that_the_server_ended_is_replaced_before_it_is_used(url: s
             )
         time.sleep(0.05)
 
-        assert httpx.get(f"{url}/status").status_code == 200
+        assert httpx.get(f"{url}/status", timeout=60).status_code == 200
 
 
 def test_the_atropos_routes_ignore_cookies(url: str) -> None:
-    answer = httpx.get(f"{url}/info", headers={"Cookie": "sessionid=anything"})
+    answer = httpx.get(f"{url}/info", headers={"Cookie": "sessionid=anything"}, timeout=60)
 
     assert answer.json() == {"batch_size": -1, "max_token_len": -1}
     assert "Set-Cookie" not in answer.headers
@@ -170,7 +174,7 @@ def test_the_atropos_routes_ignore_cookies(url: str) -> None:
     ],
 )
 def test_a_foreign_host_is_refused(url: str, path: str, media_type: str) -> None:
-    answer = httpx.get(f"{url}{path}", headers={"Host": "evil.example"})
+    answer = httpx.get(f"{url}{path}", headers={"Host": "evil.example"}, timeout=60)
 
     assert (answer.status_code, answer.headers["Content-Type"]) == (400, media_type)
     assert "ROLLDECK_ALLOWED_HOSTS" in answer.json()["detail"]

@@ -88,13 +88,18 @@ def test_a_body_without_credentials_is_not_unpacked(server: Server, path: str) -
     bomb = zstandard.compress(os.urandom(2 * MIB) + bytes(198 * MIB))
     before = cpu_seconds(server)
     headers = {"Content-Type": "application/json", "Content-Encoding": "zstd"}
-    answers = [httpx.post(server.web.url + path, content=bomb, headers=headers) for _ in range(10)]
+    answers = [
+        httpx.post(server.web.url + path, content=bomb, headers=headers, timeout=60)
+        for _ in range(10)
+    ]
 
     assert {answer.status_code for answer in answers} == {401}
     assert cpu_seconds(server) - before < 1.0
-    damaged = httpx.post(server.web.url + path, content=b"no zstd", headers=headers)
+    damaged = httpx.post(server.web.url + path, content=b"no zstd", headers=headers, timeout=60)
     assert damaged.status_code == 401
-    known = httpx.post(server.web.url + path, content=b"no zstd", headers=headers | server.admin)
+    known = httpx.post(
+        server.web.url + path, content=b"no zstd", headers=headers | server.admin, timeout=60
+    )
     assert (known.status_code, known.json()["code"]) == (400, "invalid")
 
 

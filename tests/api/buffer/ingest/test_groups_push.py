@@ -335,7 +335,9 @@ def test_a_push_may_be_compressed(
     }
 
     with serving() as url:
-        answer = httpx.post(f"{url}/api/v1/runs/demo/groups", content=data, headers=headers)
+        answer = httpx.post(
+            f"{url}/api/v1/runs/demo/groups", content=data, headers=headers, timeout=60
+        )
 
     assert answer.json()["received"] == 1
     server.push(content)

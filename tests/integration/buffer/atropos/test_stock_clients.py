@@ -66,16 +66,16 @@ def test_a_stock_environment_and_a_stock_trainer_meet(url: str) -> None:
     trained: list[int] = []
 
     def train() -> None:
-        requests.get(f"{url}/reset_data", timeout=10)
-        requests.post(f"{url}/register", json=REGISTRATION, timeout=10)
+        requests.get(f"{url}/reset_data", timeout=60)
+        requests.post(f"{url}/register", json=REGISTRATION, timeout=60)
         while len(trained) < 8:
-            batch = requests.get(f"{url}/batch", timeout=10).json()["batch"]
+            batch = requests.get(f"{url}/batch", timeout=60).json()["batch"]
             trained.extend(one["tokens"][0][0] for one in batch or [])
             time.sleep(0 if batch else 0.02)
 
     trainer = threading.Thread(target=train)
     trainer.start()
-    eventually(lambda: requests.get(f"{url}/info", timeout=5).json()["batch_size"] == 4, 5)
+    eventually(lambda: requests.get(f"{url}/info", timeout=60).json()["batch_size"] == 4)
     status = asyncio.run(roll_out(url, groups))
     trainer.join(20)
 
@@ -97,35 +97,35 @@ def start_reading_a_batch(url: str, size: int) -> bytes:
 
 
 def test_an_answer_cut_on_the_way_comes_again_with_the_same_bytes(url: str) -> None:
-    requests.post(f"{url}/register", json=REGISTRATION, timeout=10)
+    requests.post(f"{url}/register", json=REGISTRATION, timeout=60)
     # Larger than what the kernel buffers between two sockets.
     big = [group(mark=mark, sequences=2, tokens=400_000) for mark in (1, 2, 3, 4)]
     for one in big:
         assert requests.post(f"{url}/scored_data", json=one, timeout=30).status_code == 200
 
     head = start_reading_a_batch(url, 100_000)
-    eventually(lambda: Batch.objects.get().sending_since is None, 5)
+    eventually(lambda: Batch.objects.get().sending_since is None)
     answer = requests.get(f"{url}/batch", headers={"Accept-Encoding": "identity"}, timeout=30)
 
     first_chunk = head.partition(b"\r\n\r\n")[2].partition(b"\r\n")[2]
     begun = first_chunk[:60_000]
     assert answer.content.startswith(begun)
     assert [one["tokens"][0][0] for one in answer.json()["batch"]] == [1, 2]
-    assert requests.get(f"{url}/status", timeout=5).json()["current_step"] == 1
+    assert requests.get(f"{url}/status", timeout=60).json()["current_step"] == 1
     following = requests.get(f"{url}/batch", timeout=30).json()["batch"]
     assert [one["tokens"][0][0] for one in following] == [3, 4]
     assert miscounts(Run.objects.get().pk) == []
 
 
 def test_two_anonymous_trainers_behind_one_address_never_get_the_same_group(url: str) -> None:
-    requests.post(f"{url}/register", json=REGISTRATION | {"batch_size": 1}, timeout=10)
+    requests.post(f"{url}/register", json=REGISTRATION | {"batch_size": 1}, timeout=60)
     groups = [group(mark=mark, sequences=1) for mark in range(120)]
-    requests.post(f"{url}/scored_data_list", json=groups, timeout=10)
+    requests.post(f"{url}/scored_data_list", json=groups, timeout=60)
     got: list[int] = []
 
     def train() -> None:
         with requests.Session() as session:
-            while batch := session.get(f"{url}/batch", timeout=10).json()["batch"]:
+            while batch := session.get(f"{url}/batch", timeout=60).json()["batch"]:
                 got.extend(one["tokens"][0][0] for one in batch)
 
     trainers = [threading.Thread(target=train) for _ in range(3)]
@@ -135,7 +135,10 @@ def test_two_anonymous_trainers_behind_one_address_never_get_the_same_group(url:
         trainer.join(60)
 
     assert sorted(got) == list(range(120))
-    assert requests.get(f"{url}/status", timeout=5).json() == {"current_step": 120, "queue_size": 0}
+    assert requests.get(f"{url}/status", timeout=60).json() == {
+        "current_step": 120,
+        "queue_size": 0,
+    }
 
 
 def test_a_waiting_trainer_is_answered_soon_after_the_push_that_completes_its_batch(

@@ -175,7 +175,7 @@ def test_a_retry_is_answered_although_the_run_has_ended_since(web: WebProcess, h
     Run.objects.update(status="completed")
 
     assert is_replayed(push(web))
-    refused = httpx.post(f"{web.url}/scored_data", content=body(group(mark=2)))
+    refused = httpx.post(f"{web.url}/scored_data", content=body(group(mark=2)), timeout=60)
     assert refused.status_code == 409
 
 
@@ -209,7 +209,9 @@ def test_a_key_outlives_the_server_that_was_killed_before_the_answer(
 
     with web_process(tmp_path / "next.log") as survivor:
         assert [is_replayed(push(survivor, **KEYED)) for _ in range(2)] == [True, True]
-        other = httpx.post(f"{survivor.url}/scored_data", content=PUSH + b" ", headers=KEYED)
+        other = httpx.post(
+            f"{survivor.url}/scored_data", content=PUSH + b" ", headers=KEYED, timeout=60
+        )
     assert (other.status_code, stored()) == (422, 1)
 
 
@@ -251,7 +253,7 @@ def test_a_push_whose_answer_was_not_read_is_stored_once(web: WebProcess, attemp
 def test_the_same_data_on_another_connection_is_new_while_the_first_one_stays_open(
     web: WebProcess,
 ) -> None:
-    with httpx.Client() as first, httpx.Client() as second:
+    with httpx.Client(timeout=60) as first, httpx.Client(timeout=60) as second:
         for client in (first, second, first, second):
             answer = client.post(f"{web.url}/scored_data", content=PUSH, timeout=30)
             assert not is_replayed(answer)

@@ -189,5 +189,6 @@ def test_nonsense_is_refused(platform: Platform) -> None:
         f"{platform.url}/api/v1/runs/pole/fleet/logs/{REQUEST}",
         json={"lines": []},
         headers={"Authorization": f"Bearer {token}"},
+        timeout=60,
     )
     assert late.status_code == 404

@@ -190,6 +190,7 @@ def put(platform: Platform, row: Recording, body: bytes) -> httpx.Response:
         f"{platform.url}/api/v1/runs/pole/recordings/{row.pk}",
         content=body,
         headers={**bearer("worker", run=row.run), "Content-Type": RECORDING_TYPE},
+        timeout=60,
     )
 
 
@@ -220,12 +221,12 @@ def test_a_real_fleet_films_the_next_episode_of_a_slot(platform: Platform, tmp_p
     path = f"{platform.url}/api/v1/runs/pole/recordings"
 
     def newest() -> dict[str, Any]:
-        found: dict[str, Any] = httpx.get(path, headers=headers).json()["results"][0]
+        found: dict[str, Any] = httpx.get(path, headers=headers, timeout=60).json()["results"][0]
         return found
 
     with local_fleet(platform, cluster.orders[-1], tmp_path):
         began = time.monotonic()
-        asked = httpx.post(path, json={"worker": 0, "slot": 3}, headers=headers)
+        asked = httpx.post(path, json={"worker": 0, "slot": 3}, headers=headers, timeout=60)
         assert asked.status_code == 201, asked.text
         assert within(120, lambda: newest()["state"] in {"ready", "failed"}), newest()
         took = time.monotonic() - began
@@ -237,8 +238,10 @@ def test_a_real_fleet_films_the_next_episode_of_a_slot(platform: Platform, tmp_p
     assert shown["episode_return"] == shown["episode_length"]
     assert shown["policy_step"] == 0
     assert took < 120
-    recorded = httpx.get(f"{path}/{shown['id']}/content", headers=headers)
-    part = httpx.get(f"{path}/{shown['id']}/content", headers={**headers, "Range": "bytes=0-3"})
+    recorded = httpx.get(f"{path}/{shown['id']}/content", headers=headers, timeout=60)
+    part = httpx.get(
+        f"{path}/{shown['id']}/content", headers={**headers, "Range": "bytes=0-3"}, timeout=60
+    )
     assert recorded.headers["content-type"] == "video/webm"
     assert recorded.headers["x-content-type-options"] == "nosniff"
     assert recorded.content[:4] == b"\x1a\x45\xdf\xa3", "WebM begins as EBML does"

@@ -143,7 +143,7 @@ def test_it_takes_weights_from_a_trainer_without_a_platform(checkpoint: Path) ->
 
 def test_nobody_replaces_weights_who_was_not_let(checkpoint: Path) -> None:
     with serving(checkpoint) as server:
-        assert httpx.put(f"{server.url}/weights/1/1", content=b"").status_code == 404
+        assert httpx.put(f"{server.url}/weights/1/1", content=b"", timeout=60).status_code == 404
 
 
 def test_a_missing_tensor_is_named(checkpoint: Path) -> None:

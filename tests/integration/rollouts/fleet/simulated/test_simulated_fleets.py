@@ -19,7 +19,8 @@ from rollouts.fleet.simulated.workers import SimulatedWorkers
 from runs.config.rules import run_config
 from runs.config.rules.run_config import InvalidRunConfig
 from runs.config.services.run_configs import configured
-from tests.factories import bearer, make_token
+from runs.lifecycle.services.lifecycle import create
+from tests.factories import NOON, bearer, make_token
 from tests.waiting import within
 
 WORKERS = 2000
@@ -110,6 +111,8 @@ def test_a_server_offers_simulations_only_where_its_administrator_wants_them(set
         configured(preset="", config=SIMULATED)
     settings.ROLLDECK_SIMULATION = True
     assert configured(preset="", config=SIMULATED).fleet.num_workers == 1
+    run = create(name="pole", config=SIMULATED, actor="user:ada", now=NOON)
+    assert run.is_simulated
 
 
 @pytest.mark.django_db
