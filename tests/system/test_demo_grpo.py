@@ -64,7 +64,7 @@ def test_lessons_graduate_on_a_real_fleet(tmp_path: Path) -> None:
     )
     assert ("reverse-6-letters", "graduates") in moves
     learnt = re.search(
-        r"Learnt .* 2 of 2 lessons have graduated, 2 wanted, (\S+) evaluated at ([\d.]+) %",
+        r"Learnt .* 2 of 2 lessons have graduated, 2 required, (\S+) evaluated at ([\d.]+) %",
         done.stdout,
     )
     assert learnt is not None
