@@ -1,7 +1,7 @@
 """Fleets on real clusters, with a minimal platform."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,6 +87,8 @@ def small_fleet(
     *,
     name: str = "manager",
     machines: Sequence[MachineOrder] = (),
+    policy: Mapping[str, Any] | None = None,
+    weights: Mapping[str, Any] | None = None,
     **fleet: Any,
 ) -> Iterator[SmallFleet]:
     """Launch a fleet with weights; end it at the end of the block.
@@ -96,16 +98,18 @@ def small_fleet(
         spool: Spool directory of the workers.
         name: Name of the run and its manager.
         machines: Machines cordoned at launch.
+        policy: Policy of the run, a small MLP by default.
+        weights: Its tensors by name.
         fleet: Changes to the default configuration.
     """
     from rollouts.fleet.manager.launch import find, kill, launch
 
     config = {
         "fleet": {**SMALL, "fragment_length": 16, **fleet},
-        "policy": {"hidden_sizes": [8]},
+        "policy": policy or {"hidden_sizes": [8]},
     }
     platform = SmallPlatform()
-    platform.publish(0)
+    platform.publish(0, weights=weights)
     platform.machines = list(machines)
     with served(platform) as url:
         settings = FleetSettings(

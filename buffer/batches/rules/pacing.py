@@ -11,14 +11,26 @@ The queue size is therefore reported in two ways. While there is room, it is the
 reports. Once the tolerance is used up, and until the queue has fallen to the lower mark, each
 environment has a share of the tolerance and sees only its own queued groups against that share.
 Groups of other environments then cannot cancel its work. The shares sum to the tolerance.
+
+A run that is paused, draining or over reports a queue without room to every environment, which
+makes the stock client cancel its rollouts and start none.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import ceil
+from typing import Final
 
 from buffer.batches.rules.status_env import EnvironmentShare, EnvironmentStatus
 from rolldeck.pacing import PauseRule
+
+HELD_GROUPS: Final = 1 << 20
+"""Queue size of a run whose environments must not produce; above every tolerance."""
+
+
+def held(status: EnvironmentStatus) -> EnvironmentStatus:
+    """Return the status of an environment that must not produce."""
+    return replace(status, queue_size=max(HELD_GROUPS, status.queue_size), paced=True)
 
 
 def is_over(rule: PauseRule, *, over: bool, queued: int) -> bool:

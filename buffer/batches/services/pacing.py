@@ -2,6 +2,7 @@
 
 from collections import Counter
 from datetime import datetime
+from typing import Final
 
 from django.db.models.functions import Now
 
@@ -11,12 +12,16 @@ from buffer.batches.queries.queue_depth import (
     queued_by_environment_and_size,
     shares_of_environments,
 )
-from buffer.batches.rules.pacing import is_over, paced
+from buffer.batches.rules.pacing import held, is_over, paced
 from buffer.batches.rules.status_env import EnvironmentStatus, environment_status
 from runs.lifecycle.models.runs import Environment, Run
+from runs.lifecycle.rules.lifecycle import TERMINAL, RunStatus
 from runs.lifecycle.rules.registration import SEEN_EVERY
 from runs.lifecycle.services.registry import renew_environments_seen
 from web.live.announcements import announce
+
+HELD: Final = frozenset({RunStatus.PAUSED, RunStatus.DRAINING}) | TERMINAL
+"""Statuses of a run whose environments must not produce. Groups that they push are accepted."""
 
 
 def status_of_environment(run: Run, env_id: int, *, now: datetime) -> EnvironmentStatus:
@@ -39,6 +44,8 @@ def status_of_environment(run: Run, env_id: int, *, now: datetime) -> Environmen
     status = environment_status(
         env_id=env_id, environments=shares, queued=queued, batch_size=run.batch_size or 0
     )
+    if run.status in HELD:
+        return held(status)
     rule = pause_rule(run)
     if run.exact_queue_size or rule is None:
         return status

@@ -112,6 +112,8 @@ ROLLDECK_ENVIRONMENTS = env.word_list("ROLLDECK_ENVIRONMENTS")
 # Variables that environment processes inherit in addition to the allow-list.
 ROLLDECK_ENVIRONMENT_VARIABLES = env.word_list("ROLLDECK_ENVIRONMENT_VARIABLES")
 ROLLDECK_INFERENCE_SERVERS = inference_servers(env.text("ROLLDECK_INFERENCE_SERVERS"))
+# --- Policies: additions to the built-in ones ---
+ROLLDECK_POLICIES = env.word_list("ROLLDECK_POLICIES")
 # --- Curricula: additions to the built-in strategies ---
 ROLLDECK_STRATEGIES = env.word_list("ROLLDECK_STRATEGIES")
 

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from typing import Any, Final, Literal
 
+import msgspec
 from django.conf import settings
 from django.contrib.auth.models import User
 
@@ -17,6 +18,7 @@ from rollouts.environments.services import probes
 from rollouts.fleet.manager.placement import NodeRoom
 from rollouts.fleet.probe.messages import Outcome, ProbeRequest
 from runs.config.rules import run_config, simulated_fleet
+from runs.config.rules.policy_kinds import BUILT_IN
 from runs.config.rules.run_config import InvalidRunConfig, RunConfig
 from runs.config.services.run_configs import UnknownPreset, configured
 from runs.lifecycle.models.runs import Run
@@ -115,7 +117,13 @@ def _environments(config: RunConfig) -> list[tuple[str, ProbeRequest]]:
         one = config.environment
         if one.spec in simulated_fleet.PROFILES:
             return []
-        request = ProbeRequest(kind="environment", spec=one.spec, kwargs=one.kwargs)
+        is_own = config.policy.kind not in BUILT_IN
+        request = ProbeRequest(
+            kind="environment",
+            spec=one.spec,
+            kwargs=one.kwargs,
+            policy=msgspec.to_builtins(config.policy) if is_own else {},
+        )
         return [("environment.spec", request)]
     # The built-in tasks were constructed when the configuration was checked.
     foreign = {
@@ -148,6 +156,8 @@ def _of_environments(
     found = []
     for field, request, outcome in tried:
         found.append(_of_environment(field, request.spec, outcome))
+        if request.policy and not outcome.trouble:
+            found.append(_of_policy(config.policy.kind, outcome))
         if outcome.shows_images and config.policy.kind == "mlp":
             found.append(
                 Finding(
@@ -160,6 +170,23 @@ def _of_environments(
                 )
             )
     return found
+
+
+def _of_policy(kind: str, outcome: Outcome) -> Finding:
+    if not outcome.policy_trouble:
+        return Finding(
+            level="ok",
+            subject="Policy",
+            field="policy.kind",
+            message=f"{kind} took a step; it has {outcome.parameters:,} parameters.",
+        )
+    return Finding(
+        level="warning" if outcome.is_policy_missing else "error",
+        subject="Policy",
+        field="policy.kind",
+        message=f"{kind} could not take a step: {outcome.policy_trouble}.",
+        remedy=_REGISTER if outcome.is_policy_missing else "Correct the policy or its arguments.",
+    )
 
 
 def _of_environment(field: str, spec: str, outcome: Outcome) -> Finding:

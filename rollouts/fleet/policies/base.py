@@ -79,8 +79,7 @@ class TorchPolicy(ABC):
             raise NoWeights("act() requires adopted weights")
         with torch.inference_mode():
             outputs, values, after = self._run(module, obs, state, first)
-            log_std = module.log_std if self._head.is_continuous else None
-            actions, logprobs = self._head.draw(outputs, log_std, self._random)
+            actions, logprobs = self._draw(module, outputs)
             return Decision(
                 actions=actions.cpu().numpy(),
                 logprobs=logprobs.cpu().numpy(),
@@ -98,9 +97,9 @@ class TorchPolicy(ABC):
             WeightsDoNotFit: If names or shapes do not match the policy.
         """
         expected = self._template.state_dict()
-        _check(expected, tensors)
+        check_weights(expected, tensors)
         tensors_of = {
-            name: _placed(tensor_of(value), self._device, expected[name].dtype)
+            name: placed(tensor_of(value), self._device, expected[name].dtype)
             for name, value in tensors.items()
         }
         return _with_weights(self._template, tensors_of)
@@ -116,6 +115,11 @@ class TorchPolicy(ABC):
             WeightsDoNotFit: If names or shapes do not match the policy.
         """
         self.adopt(self.prepare(tensors))
+
+    def _draw(self, module: nn.Module, outputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Return actions ``[B, …]`` and their logprobs ``[B]`` for ``outputs [B, outputs]``."""
+        log_std = module.log_std if self._head.is_continuous else None
+        return self._head.draw(outputs, log_std, self._random)
 
     @abstractmethod
     def _run(
@@ -136,7 +140,7 @@ def device_of(name: str) -> torch.device:
     return torch.device(("cuda" if has_gpu else "cpu") if name == "auto" else name)
 
 
-def _placed(tensor: Tensor, device: torch.device, dtype: torch.dtype) -> Tensor:
+def placed(tensor: Tensor, device: torch.device, dtype: torch.dtype) -> Tensor:
     """Return `tensor` on a device and with a type; unchanged, without a torch call, if it matches.
 
     Every torch call releases the GIL, which takes milliseconds to reacquire next to an acting
@@ -151,7 +155,7 @@ def _with_weights(module: nn.Module, tensors: Mapping[str, Tensor], prefix: str 
     """Return a copy of `module` with other weights, by name; all else is shared.
 
     A deep copy of an empty module takes longer than the rest of `prepare`, and so does
-    `load_state_dict` next to an acting thread; see `_placed`.
+    `load_state_dict` next to an acting thread; see `placed`.
     """
     made = copy(module)
     own = made.__dict__
@@ -210,7 +214,12 @@ class _Lent:
         self.__array_interface__ = {**described, "data": (described["data"][0], False)}
 
 
-def _check(expected: Mapping[str, Tensor], given: Mapping[str, NDArray[Any]]) -> None:
+def check_weights(expected: Mapping[str, Tensor], given: Mapping[str, NDArray[Any]]) -> None:
+    """Check that `given` has the names and shapes of `expected`.
+
+    Raises:
+        WeightsDoNotFit: If not.
+    """
     wanted_shapes = {name: tuple(value.shape) for name, value in expected.items()}
     given_shapes = {name: tuple(value.shape) for name, value in given.items()}
     if wanted_shapes != given_shapes:

@@ -1,6 +1,7 @@
 """Create the policy of a run's configuration."""
 
 import torch
+from torch import nn
 
 from rollouts.fleet.policies.base import TorchPolicy
 from rollouts.fleet.policies.convolutional import (
@@ -13,8 +14,10 @@ from rollouts.fleet.policies.inputs import NoImages, image_parts, image_shape
 from rollouts.fleet.policies.mlp import MlpPolicy, TorchMlp
 from rollouts.fleet.policies.policy_protocol import PolicyDoesNotFit
 from rollouts.fleet.policies.recurrent import RecurrentPolicy, TorchRecurrent
+from rollouts.fleet.policies.registered import RegisteredPolicy, build
 from rollouts.fleet.policies.spaces import Space
 from runs.config.rules.policy_config import PolicyConfig
+from runs.config.rules.policy_kinds import BUILT_IN
 
 
 def make_policy(
@@ -36,6 +39,15 @@ def make_policy(
         return TorchMlp(
             observation, action, hidden_sizes=config.hidden_sizes, seed=seed, device=device
         )
+    if config.kind not in BUILT_IN:
+        return RegisteredPolicy(
+            build(config.kind, config.kwargs, observation, action),
+            kind=config.kind,
+            observation=observation,
+            action=action,
+            seed=seed,
+            device=device,
+        )
     # Only the names and shapes of the module are used.
     with torch.device("meta"):
         module = make_module(config, observation, action)
@@ -43,14 +55,14 @@ def make_policy(
     return kind(module, observation=observation, action=action, seed=seed, device=device)
 
 
-def make_module(
-    config: PolicyConfig, observation: Space, action: Space
-) -> MlpPolicy | RecurrentPolicy | ConvolutionalPolicy:
+def make_module(config: PolicyConfig, observation: Space, action: Space) -> nn.Module:
     """Return the network of a policy with initial weights.
 
     Raises:
         PolicyDoesNotFit: If the policy does not support such observations.
     """
+    if config.kind not in BUILT_IN:
+        return build(config.kind, config.kwargs, observation, action)
     head = head_for(action)
     if config.kind == "mlp":
         return MlpPolicy(

@@ -81,7 +81,8 @@ def _environment(request: ProbeRequest) -> Outcome:
     environments.import_registered_modules()
     made = environments.make(request.spec, request.kwargs)
     shown, taken = environments.describe(made)
-    made.reset(seed=0)
+    obs, _ = made.reset(seed=0)
+    policy = _step_policy(request.policy, made, shown, taken, obs) if request.policy else {}
     steps = request.episode_steps
     episode = first_episode.play(made, shown, taken, steps=steps) if steps else None
     made.close()
@@ -91,7 +92,32 @@ def _environment(request: ProbeRequest) -> Outcome:
         action=str(taken),
         shows_images=shown.is_image or any(part.is_image for part in shown.parts.values()),
         bytes_per_step=_bytes(shown) + _bytes(taken),
+        **policy,
     )
+
+
+def _step_policy(
+    settings: Mapping[str, Any], made: Any, shown: Any, taken: Any, obs: Any
+) -> dict[str, Any]:
+    """Build a policy and take one step; return the fields of the outcome."""
+    import numpy as np
+
+    from rollouts.fleet.policies.factory import make_policy
+    from rollouts.fleet.policies.policy_protocol import for_environment
+    from runs.config.rules.policy_config import PolicyConfig
+
+    try:
+        policy: Any = make_policy(
+            msgspec.convert(settings, PolicyConfig), shown, taken, seed=0, device="cpu"
+        )
+        policy.adopt_initial_weights()
+        rows = np.array([obs, obs], dtype=shown.array_dtype)
+        decision = policy.act(rows, policy.initial_state(2), np.ones(2, dtype=np.bool_))
+        made.step(for_environment(decision.actions, taken)[0])
+    except Exception as error:  # noqa: BLE001 foreign code may raise anything
+        is_missing = isinstance(error, ImportError) or isinstance(error.__cause__, ImportError)
+        return {"policy_trouble": _message(error), "is_policy_missing": is_missing}
+    return {"parameters": policy.parameters}
 
 
 def _bytes(space: Any) -> int:

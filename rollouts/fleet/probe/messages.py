@@ -13,6 +13,8 @@ class ProbeRequest(Struct, frozen=True, kw_only=True):
     kwargs: dict[str, Any] = {}
     episode_steps: int = 0
     """For environments: maximum number of random steps to play; 0 plays none."""
+    policy: dict[str, Any] = {}
+    """For environments: settings of a registered policy that takes a step; empty for none."""
     address: str = ""
     """Address of the cluster."""
 
@@ -51,5 +53,11 @@ class Outcome(Struct, frozen=True, kw_only=True):
     shows_images: bool = False
     bytes_per_step: int = 0
     """Size of one observation and one action."""
+    policy_trouble: str = ""
+    """Why the policy cannot be built or take a step; empty on success or without a policy."""
+    is_policy_missing: bool = False
+    """Whether this machine lacks a package of the policy that others may have, such as torch."""
+    parameters: int = 0
+    """Number of the policy's parameters."""
     episode: Episode | None = None
     nodes: list[Room] = []

@@ -21,7 +21,10 @@ _PREFIXES: Final = (
     *("LC_", "PYTHON", "MALLOC_", "OMP_", "MKL_", "OPENBLAS_", "CUDA_", "NCCL_", "GLOO_"),
     *("PYTORCH_", "SDL_", "PYGAME_", "MUJOCO_", "PYOPENGL_", "EGL_", "MESA_", "LIBGL_"),
 )
-_OURS: Final = {"ROLLDECK_ENVIRONMENTS", "ROLLDECK_ENVIRONMENT_MODULES", MORE}
+_OURS: Final = {
+    *("ROLLDECK_ENVIRONMENTS", "ROLLDECK_ENVIRONMENT_MODULES", "ROLLDECK_POLICIES"),
+    MORE,
+}
 # Variables that managers and workers read in addition to those of environments.
 _FLEET: Final = {"ROLLDECK_CHECKPOINTS", "ROLLDECK_INFERENCE_SERVERS"}
 _SECRET: Final = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|(^|_)KEY($|_)")

@@ -200,18 +200,14 @@ class StepRolloutWorker:
             return
         self._obs = np.zeros((self._slots, *ready.observation.shape), ready.observation.array_dtype)
         try:
-            self._policy = self._make_policy(ready.observation, ready.action)
+            policy = self._make_policy(ready.observation, ready.action)
+            state, first = policy.initial_state(self._slots), policy.initial_state(1)
         except PolicyDoesNotFit as misfit:
-            # Emitted before `refusal` is set, so that the event is reported with it.
-            self._events.add("policy_refused", str(misfit), level="error", field=misfit.field)
-            # Another node may have the missing device.
-            self.cannot_recover = not misfit.field.startswith("fleet.")
-            self.refusal = str(misfit)
+            self._refuse(misfit)
             return
-        self._action_space = ready.action
-        state = self._policy.initial_state(self._slots)
+        self._policy, self._action_space = policy, ready.action
         self._state = {name: np.array(rows) for name, rows in state.items()}
-        self._beginning = {name: rows[0] for name, rows in self._policy.initial_state(1).items()}
+        self._beginning = {name: rows[0] for name, rows in first.items()}
         self._weights.serve(self._policy)
 
     def began(self, slot: int, obs: NDArray[Any]) -> None:
@@ -250,6 +246,13 @@ class StepRolloutWorker:
     def given_up(self, slot: int) -> None:
         """Report a slot that gets no further environment."""
         self._handler.given_up(slot)
+
+    def _refuse(self, misfit: PolicyDoesNotFit) -> None:
+        # Emitted before `refusal` is set, so that the event is reported with it.
+        self._events.add("policy_refused", str(misfit), level="error", field=misfit.field)
+        # Another node may have the missing device.
+        self.cannot_recover = not misfit.field.startswith("fleet.")
+        self.refusal = str(misfit)
 
     def _configured(self, config: PolicyConfig, base_seed: int) -> PolicyFactory:
         def make(observation: Space, action: Space) -> Policy:
@@ -312,7 +315,7 @@ class StepRolloutWorker:
 
     def _infer(self) -> None:
         version = self._weights.active
-        if self._policy is None or self._action_space is None or version is None:
+        if self._policy is None or self._action_space is None or version is None or self.refusal:
             return
         slots = self._ready.pop(self._fleet.inference_batch_size)
         began = time.monotonic()
@@ -320,7 +323,11 @@ class StepRolloutWorker:
         before = {name: rows[slots] for name, rows in self._state.items()}
         for name, rows in before.items():
             rows[first] = self._beginning[name]
-        decision = self._policy.act(self._obs[slots], before, first)
+        try:
+            decision = self._policy.act(self._obs[slots], before, first)
+        except PolicyDoesNotFit as misfit:
+            self._refuse(misfit)
+            return
         inferred = time.monotonic()
         for name, rows in decision.state.items():
             self._state[name][slots] = rows

@@ -1,6 +1,6 @@
 """Policy settings of a run, shared by fleet and trainer."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
@@ -12,9 +12,19 @@ class PolicyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """The policy network that fleet and trainer use."""
 
     kind: Annotated[
-        Literal["mlp", "cnn", "gru"],
-        _field("Policy", "Network: mlp; cnn for images; gru with memory, for any observations."),
+        str,
+        _field(
+            "Policy",
+            "Network: mlp; cnn for images; gru with memory, for any observations; or a registered "
+            "policy.",
+            min_length=1,
+            max_length=200,
+        ),
     ] = "mlp"
+    kwargs: Annotated[
+        dict[str, Any],
+        _field("Arguments", "Keyword arguments of a registered policy.", max_length=50),
+    ] = {}
     hidden_sizes: Annotated[
         list[Annotated[int, Meta(ge=1, le=8192)]],
         _field(

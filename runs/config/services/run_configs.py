@@ -6,9 +6,10 @@ from django.conf import settings
 from django.contrib.auth.models import User
 
 from runs.config import queries as presets
-from runs.config.rules import environment_specs, run_config, simulated_fleet
+from runs.config.rules import environment_specs, policy_kinds, run_config, simulated_fleet
 from runs.config.rules.run_config import PRESETS, InvalidRunConfig, RunConfig
 from runs.config.services import config_checks
+from runs.config.services.registered_policies import registered_policies
 from web.rules import json_values
 from web.rules.errors import Invalid
 
@@ -38,6 +39,7 @@ def configured(*, preset: str, config: dict[str, Any], asked_by: User | None = N
         registered |= simulated_fleet.PROFILES.keys()
     environment_specs.check(spec, registered=registered)
     simulated_fleet.simulation_of(spec, parsed.environment.kwargs)
+    policy_kinds.check(parsed.policy, registered=registered_policies())
     environment_specs.check_policy(spec, parsed.policy.kind)
     if parsed.fleet.weights_transport == "directory" and not settings.ROLLDECK_WEIGHTS_DIRECTORY:
         raise InvalidRunConfig(

@@ -12,7 +12,8 @@ from rest_framework.views import APIView
 
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Known, Operators, Readers, RunMachines
-from runs.config.rules import run_config
+from runs.config.rules import policy_kinds, run_config
+from runs.config.services.registered_policies import registered_policies
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.queries.runs import (
     EVENTS_PER_PAGE,
@@ -203,4 +204,5 @@ class RunConfigSchemaView(APIView):
             Preset(name=name, title=title, config=run_config.to_builtins(config))
             for name, (title, config) in run_config.PRESETS.items()
         ]
-        return answer(RunConfigSchema(schema=run_config.json_schema(), presets=presets))
+        schema = policy_kinds.with_registered(run_config.json_schema(), registered_policies())
+        return answer(RunConfigSchema(schema=schema, presets=presets))

@@ -21,10 +21,10 @@ export const VERBS: Record<Verb, VerbLook> = {
   pause: {
     label: "Pause",
     asking: "Pausing",
-    does: "Stops generating new data. Existing data is still accepted and served.",
+    does: "Stops workers, and outside environments at their next status request. Existing data is still accepted and served.",
     destroys: false,
   },
-  resume: { label: "Resume", asking: "Resuming", does: "The fleet resumes generating.", destroys: false },
+  resume: { label: "Resume", asking: "Resuming", does: "Workers and outside environments resume generating.", destroys: false },
   drain: {
     label: "Drain",
     asking: "Draining",

@@ -4,7 +4,7 @@ import hashlib
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -88,8 +88,15 @@ class SmallPlatform:
             stacks=stacks,
         )
 
-    def publish(self, step: int, *, epoch: int = 1, module: MlpPolicy | None = None) -> None:
-        state = (module or MlpPolicy(4, 2, [8])).state_dict()
+    def publish(
+        self,
+        step: int,
+        *,
+        epoch: int = 1,
+        module: MlpPolicy | None = None,
+        weights: Mapping[str, Any] | None = None,
+    ) -> None:
+        state = (module or MlpPolicy(4, 2, [8])).state_dict() if weights is None else weights
         content = safetensors.encode({name: value.numpy() for name, value in state.items()})
         manifest = WeightsManifest(
             epoch=epoch,

@@ -32,7 +32,9 @@ class Bench:
 
     def publish(self, step: int, *, epoch: int = 1) -> None:
         state = MlpPolicy(4, 2, [8]).state_dict()
-        tensors = {name: value.numpy() for name, value in state.items()}
+        self.publish_tensors(step, {n: value.numpy() for n, value in state.items()}, epoch=epoch)
+
+    def publish_tensors(self, step: int, tensors: dict[str, Any], *, epoch: int = 1) -> None:
         self.worker.update_weights(WeightsRecord(epoch=epoch, step=step, tensors=tensors))
 
     def order(self, desired: str = "running", **changes: Any) -> WorkerState:
