@@ -153,9 +153,13 @@ def test_the_commands_that_are_printed_work_in_another_terminal(tmp_path: Path) 
     var.mkdir()
     copy_database(var / "postgres")
     with ready_server(var, free_port(), RAY_ADDRESS=NO_RAY) as server:
-        wait_until_every_part_is_ready(server)
-        printed = re.search(r"^  (.+ createsuperuser)$", server.log(), re.MULTILINE)
-        assert printed is not None, server.log()
+        # The line after "Ready on": the server prints one at a time.
+        printed = wait_until(
+            lambda: re.search(r"^  (.+ createsuperuser)$", server.log(), re.MULTILINE),
+            seconds=READY_SECONDS,
+            what="the command is printed",
+        )
+        assert printed is not None
         in_a_shell(
             f"{printed[1]} --noinput --username ada --email ada@example.org",
             DJANGO_SUPERUSER_PASSWORD="a-password-for-tests",
