@@ -77,7 +77,7 @@ def test_acknowledged_groups_are_served_exactly_once_after_kill_9(tmp_path: Path
     with running_server(tmp_path / "var", RAY_ADDRESS=NO_RAY) as server:
         where["url"] = server.url
         # A part that dies during the start makes the start fail.
-        wait_until(lambda: "Ready on" in server.log(), seconds=60, what="every part is ready")
+        wait_until(lambda: "Ready on" in server.log(), seconds=300, what="every part is ready")
         server.post("/register", REGISTRATION)
         for pusher in pushers:
             pusher.start()

@@ -50,7 +50,7 @@ PRODUCERS: Final = 8
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with running_server(tmp_path_factory.mktemp("outages"), RAY_ADDRESS=NO_RAY) as server:
-        wait_until(lambda: "Ready on" in server.log(), seconds=60, what="every part is ready")
+        wait_until(lambda: "Ready on" in server.log(), seconds=300, what="every part is ready")
         yield server
 
 

@@ -123,7 +123,9 @@ def test_a_server_that_was_stopped_or_killed_leaves_nothing_running_and_finds_ev
     with ready_server(tmp_path, port) as server:
         server.post("/api/v1/runs", {"kind": "outside", "name": "before-the-stop"})
         wait_until_every_part_is_ready(server)
-        assert "createsuperuser" in server.log()
+        wait_until(
+            lambda: "createsuperuser" in server.log(), seconds=READY_SECONDS, what="the first user"
+        )
         sockets = socket_folders(tmp_path)
         asked_at = time.monotonic()
         server.process.send_signal(signal.SIGTERM)
