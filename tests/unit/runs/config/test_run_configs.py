@@ -32,7 +32,7 @@ def test_a_preset_asks_for_an_environment_that_fleets_can_make(name: str) -> Non
         ({"buffer": {"batch_size": "8"}}, "buffer.batch_size"),
         ({"fleet": {"num_workers": 1.5}}, "fleet.num_workers"),
         ({"policy": {"hidden_sizes": [64, 0]}}, "policy.hidden_sizes[1]"),
-        ({"policy": {"kind": "lstm"}}, "policy.kind"),
+        ({"policy": {"kind": ""}}, "policy.kind"),
         ({"policy": {"kind": "gru", "recurrent_units": 0}}, "policy.recurrent_units"),
         ({"policy": {"kind": "cnn", "channels": []}}, "policy.channels"),
         ({"environment": {"spec": "no colon"}}, "environment.spec"),
