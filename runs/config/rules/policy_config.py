@@ -23,7 +23,7 @@ class PolicyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     ] = "mlp"
     kwargs: Annotated[
         dict[str, Any],
-        _field("Arguments", "Keyword arguments of a registered policy.", max_length=50),
+        _field("Policy arguments", "Keyword arguments of a registered policy.", max_length=50),
     ] = {}
     hidden_sizes: Annotated[
         list[Annotated[int, Meta(ge=1, le=8192)]],
