@@ -101,7 +101,7 @@ def restore_marks(
             [
                 _mark(run, here[one.item_id], one, actor, now)
                 for one in some
-                if _is_labelled(one, here)
+                if _is_restorable(one, here)
             ],
             ignore_conflicts=True,
         )
@@ -117,7 +117,7 @@ def _restored(run: Run, source: str, marks: list[MarkOfItem]) -> dict[int, int]:
     return {origins[origin]: group for group, origin in found.values_list("pk", "origin")}
 
 
-def _is_labelled(one: MarkOfItem, here: dict[int, int]) -> bool:
+def _is_restorable(one: MarkOfItem, here: dict[int, int]) -> bool:
     return one.item_id in here and bool(one.label or one.is_pinned or one.note)
 
 

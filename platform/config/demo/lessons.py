@@ -88,7 +88,7 @@ class LessonsProgress:
         }
 
     @property
-    def changes_since_last(self) -> tuple[str, ...]:
+    def milestones(self) -> tuple[str, ...]:
         """Each status change of a lesson with its reason."""
         moves = ((_MOVES.get((one.source, one.target), one.target), one) for one in self.changes)
         return tuple(

@@ -73,7 +73,7 @@ class Progress(Protocol):
         ...
 
     @property
-    def changes_since_last(self) -> Sequence[str]:
+    def milestones(self) -> Sequence[str]:
         """All events since the start, oldest first; the list only grows."""
         ...
 

@@ -60,7 +60,7 @@ class ReturnsProgress:
         }
 
     @property
-    def changes_since_last(self) -> tuple[str, ...]:
+    def milestones(self) -> tuple[str, ...]:
         """The first episode and the reached target."""
         if not self.has_begun:
             return ()

@@ -211,16 +211,16 @@ class _Report:
     def __init__(self, view: View, *, limit_seconds: float) -> None:
         self._view = view
         self._limit_seconds = limit_seconds
-        self._said = 0
+        self._printed = 0
         self.missing: str | None = None
         """Empty once the target is reached; the missing part once the time limit has passed."""
 
     def check(self, progress: Progress, elapsed_seconds: float) -> None:
         """Write the new events."""
         after = f"{elapsed_seconds:.1f} seconds after the command"
-        for line in progress.changes_since_last[self._said :]:
+        for line in progress.milestones[self._printed :]:
             self._view.print_line(f"{line}, {after}")
-        self._said = max(self._said, len(progress.changes_since_last))
+        self._printed = max(self._printed, len(progress.milestones))
         if self.missing is not None:
             return
         if progress.has_reached_target:

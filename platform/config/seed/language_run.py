@@ -61,7 +61,7 @@ def write(story: Story) -> Run:
         ]
         fleet.report(at=at, policy_step=version * 5, returns=found, seconds=60)
         _evaluate(run, version * 5, done=done, now=at)
-        _evaluate_metrics(run, version * 5, done=done, now=at)
+        _micro_evaluate(run, version * 5, done=done, now=at)
         _roll_out(run, story, version * 5, done=done, now=at)
         lease = lease_batch(run_id=run.pk, identity=TRAINER)
         if lease is not None:
@@ -127,7 +127,7 @@ def _evaluate(run: Run, step: int, *, done: float, now: datetime) -> None:
         count_outcome(run_id=run.pk, lesson=task.lesson, outcome=outcome, now=now)
 
 
-def _evaluate_metrics(run: Run, step: int, *, done: float, now: datetime) -> None:
+def _micro_evaluate(run: Run, step: int, *, done: float, now: datetime) -> None:
     """Record a micro-evaluation of each open lesson."""
     for name in (*LESSONS, SUMS):
         skill = _skill(name, done)

@@ -220,7 +220,7 @@ def check_weights(expected: Mapping[str, Tensor], given: Mapping[str, NDArray[An
     Raises:
         WeightsDoNotFit: If not.
     """
-    wanted_shapes = {name: tuple(value.shape) for name, value in expected.items()}
+    expected_shapes = {name: tuple(value.shape) for name, value in expected.items()}
     given_shapes = {name: tuple(value.shape) for name, value in given.items()}
-    if wanted_shapes != given_shapes:
-        raise WeightsDoNotFit.between(wanted_shapes, given_shapes)
+    if expected_shapes != given_shapes:
+        raise WeightsDoNotFit.between(expected_shapes, given_shapes)

@@ -65,7 +65,7 @@ class WeightsLoader:
         self._offer: WeightsOffer | None = None
         self._record: WeightsRecord | None = None
         self._policy: WeightsConsumer | None = None
-        self._draw_with: Callable[[Version], None] = _check_in_place
+        self._draw_with: Callable[[Version], None] = _draw_with_adopted
         self._prepared: _Prepared | None = None
         self._active: Version | None = None
         self._active_order = 0
@@ -142,7 +142,7 @@ class WeightsLoader:
         """
         with self._lock:
             self._policy, self._prepared = policy, None
-            self._draw_with = draw_with or _check_in_place
+            self._draw_with = draw_with or _draw_with_adopted
             self._active = self._tried = self._refused = self._missed = None
         self._wake.set()
 
@@ -284,7 +284,7 @@ class WeightsLoader:
         self._counts["superseded"] += len(over - {rank})
 
 
-def _check_in_place(version: Version) -> None:
+def _draw_with_adopted(version: Version) -> None:
     """Do nothing: the policy that adopted the weights also samples with them."""
 
 

@@ -27,7 +27,7 @@ class Simulation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Maximum rate of real fragments of the whole fleet."""
 
 
-PREFIX: Final = "simulated:"
+SIMULATED_PREFIX: Final = "simulated:"
 PROFILES: Final = {
     "simulated:steady": Simulation(),
     "simulated:failing": Simulation(failures_per_hour=6.0),

@@ -15,7 +15,7 @@ from runs.config.rules import run_config
 from runs.config.rules.environment_words import names_in, search_terms
 from runs.config.rules.language_config import LanguageConfig
 from runs.config.rules.run_config import RunConfig
-from runs.config.rules.simulated_fleet import PREFIX
+from runs.config.rules.simulated_fleet import SIMULATED_PREFIX
 from runs.config.services.run_configs import configured
 from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run, RunKind
@@ -101,7 +101,7 @@ def create(
         parsed = configured(preset=preset, config=config or {}, asked_by=created_by)
         kind = RunKind.LANGUAGE if parsed.language else RunKind.FLEET
         fields = _fields_of(parsed)
-        is_simulated = is_simulated or parsed.environment.spec.startswith(PREFIX)
+        is_simulated = is_simulated or parsed.environment.spec.startswith(SIMULATED_PREFIX)
     elif config or preset:
         raise UnexpectedConfig("an outside run is configured by its trainer's registration")
     else:

@@ -47,7 +47,7 @@ def test_a_new_run_has_come_nowhere() -> None:
     progress = ProgressReader(run_id, Returns(run_id)).read(now=NOW)
 
     assert progress is not None
-    assert (progress.run.status, progress.changes_since_last) == ("queued", ())
+    assert (progress.run.status, progress.milestones) == ("queued", ())
     assert progress.run.threshold == 48
     assert not progress.has_begun
     assert not progress.has_reached_target
@@ -63,7 +63,7 @@ def test_a_new_language_run_has_learnt_nothing() -> None:
     assert list(progress.rows) == [
         *("reverse-4-letters", "reverse-8-letters", "reverse-12-letters", "sort-2-digits")
     ]
-    assert progress.changes_since_last == ()
+    assert progress.milestones == ()
 
 
 def test_a_configuration_of_ones_own_makes_the_run() -> None:

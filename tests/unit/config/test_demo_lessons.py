@@ -110,7 +110,7 @@ def test_every_move_is_told_with_its_reason() -> None:
         changes=(*moves(("one", "active"), ("one", "graduated")), fell_back("one"))
     )
 
-    assert progress.changes_since_last == (
+    assert progress.milestones == (
         "one unlocks at version 0 (because)",
         "one graduates at version 25 (because)",
         "one falls back at version 100 (evaluation fell)",
