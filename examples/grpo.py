@@ -63,7 +63,7 @@ class Unusable(ValueError):
 class Settings:
     """Hyperparameters of the training."""
 
-    rule: Rule = "grpo"
+    rule: Rule = "dr_grpo"
     learning_rate: float = 1e-3
     clip: float = 0.2
     """Clipping range of the ratio around 1 (ε)."""
@@ -247,7 +247,7 @@ def parse_args() -> argparse.Namespace:
     run = given("ROLLDECK_RUN")
     parser.add_argument("--run", default=run, required=run is None)
     parser.add_argument("--token", default=given("ROLLDECK_TOKEN"), help="scope: trainer")
-    parser.add_argument("--advantages", default="grpo", choices=[*RULES])
+    parser.add_argument("--advantages", default=Settings().rule, choices=[*RULES])
     parser.add_argument("--tis", type=float, metavar="C", help="truncate importance weights at C")
     parser.add_argument("--learning-rate", type=float, default=Settings().learning_rate)
     parser.add_argument("--checkpoints", type=Path, help="folder for the newest version")

@@ -226,5 +226,5 @@ def test_the_run_alone_need_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
     args = parse_args()
 
-    assert (args.run, args.advantages, args.tis) == ("words", "grpo", None)
+    assert (args.run, args.advantages, args.tis) == ("words", "dr_grpo", None)
     assert args.learning_rate == Settings().learning_rate
