@@ -26,8 +26,8 @@ def staff(*rights: str) -> Client:
 
 
 def revoke(client: Client, token: ApiToken) -> str:
-    asked = {"action": "revoke", "_selected_action": [token.pk], "decided": "yes", "reason": "old"}
-    return client.post("/admin/runs/apitoken/", asked, follow=True).content.decode()
+    data = {"action": "revoke", "_selected_action": [token.pk], "decided": "yes", "reason": "old"}
+    return client.post("/admin/runs/apitoken/", data, follow=True).content.decode()
 
 
 def test_who_may_only_look_is_offered_no_action_and_cannot_take_one(token: ApiToken) -> None:

@@ -84,13 +84,13 @@ def test_a_list_and_a_row_are_shown_and_nothing_can_be_changed(ada: Client, mode
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model._meta.label_lower)
 def test_a_list_counts_no_more_than_it_shows_pages_of(ada: Client, model: type) -> None:
     options = model._meta  # type: ignore[attr-defined]
-    with CaptureQueriesContext(connection) as asked:
+    with CaptureQueriesContext(connection) as captured:
         ada.get(f"/admin/{options.app_label}/{options.model_name}/")
 
-    counts = [query["sql"] for query in asked.captured_queries if "COUNT(" in query["sql"]]
+    counts = [query["sql"] for query in captured.captured_queries if "COUNT(" in query["sql"]]
     assert [sql for sql in counts if "LIMIT" not in sql] == []
     if admin.site._registry[model].may_grow:  # type: ignore[index, attr-defined]
-        queries = [query["sql"] for query in asked.captured_queries]
+        queries = [query["sql"] for query in captured.captured_queries]
         assert [sql for sql in queries if "DISTINCT" in sql] == []
 
 
@@ -105,9 +105,9 @@ def test_what_no_index_answers_is_looked_for_among_the_newest(
     assert "Filters search the newest 1 rows" in filtered
     assert filtered.count('class="action-select') <= 1
     mix = Run.objects.get(name="seed-atropos-mix")
-    kept = TrajectoryGroup.objects.filter(run=mix, segment__isnull=False).count()
+    stored = TrajectoryGroup.objects.filter(run=mix, segment__isnull=False).count()
     assert rows_shown(ada, f"/admin/buffer/trajectorygroup/?run__id__exact={mix.pk}") == min(
-        kept, 50
+        stored, 50
     )
 
 
@@ -135,8 +135,8 @@ def leased(ada: Client) -> Batch:
 
 def act(ada: Client, model: str, action: str, *rows: object, reason: str = "") -> str:
     """Run an action on rows with a decision, like a person; return the page that follows."""
-    asked = {"action": action, "_selected_action": list(rows), "decided": "yes", "reason": reason}
-    return ada.post(f"/admin/{model}/", asked, follow=True).content.decode()
+    data = {"action": action, "_selected_action": list(rows), "decided": "yes", "reason": reason}
+    return ada.post(f"/admin/{model}/", data, follow=True).content.decode()
 
 
 def test_an_expired_lease_is_requeued_and_one_that_holds_is_not(ada: Client) -> None:
@@ -156,10 +156,10 @@ def test_an_expired_lease_is_requeued_and_one_that_holds_is_not(ada: Client) -> 
 def test_a_batch_is_discarded_only_with_a_reason(ada: Client) -> None:
     batch = Batch.objects.get(run__name="seed-atropos-mix", state="quarantined")
     chosen = {"action": "discard", "_selected_action": [batch.pk], "reason": "by accident"}
-    asked = ada.post("/admin/buffer/batch/", chosen).content.decode()
+    page = ada.post("/admin/buffer/batch/", chosen).content.decode()
 
-    assert "Discard these batches?" in asked
-    assert f'value="{batch.pk}"' in asked
+    assert "Discard these batches?" in page
+    assert f'value="{batch.pk}"' in page
     batch.refresh_from_db()
     assert batch.state == "quarantined"
     assert "Enter a reason" in act(ada, "buffer/batch", "discard", batch.pk)

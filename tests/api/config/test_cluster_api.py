@@ -182,8 +182,12 @@ def test_a_later_word_takes_the_place_of_the_earlier_one() -> None:
 
 
 def test_processes_that_are_gone_are_forgotten_by_their_own_host() -> None:
-    gone = 2**22 + 1  # above Linux' maximum process id
-    for name, host, pid in (("a", "here", os.getpid()), ("b", "here", gone), ("c", "there", gone)):
+    dead_pid = 2**22 + 1  # above Linux' maximum process id
+    for name, host, pid in (
+        ("a", "here", os.getpid()),
+        ("b", "here", dead_pid),
+        ("c", "there", dead_pid),
+    ):
         record_heartbeat(kind="web", name=name, host=host, pid=pid, started_at=NOON, now=NOON)
 
     assert delete_dead_processes(host="here", is_alive=heartbeats.is_alive) == 1

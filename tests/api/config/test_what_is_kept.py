@@ -21,7 +21,7 @@ def _viewer(client: Client) -> None:
     client.force_login(make_user(username="a-viewer", role="viewer"))
 
 
-def kept(client: Client) -> dict[str, Any]:
+def storage(client: Client) -> dict[str, Any]:
     answer = client.get("/api/v1/server/retention")
     assert answer.status_code == 200, answer.content
     found: dict[str, Any] = answer.json()
@@ -42,7 +42,7 @@ def test_payloads_are_told_with_their_limits_and_what_is_dropped_does_not_count(
     Segment.objects.create(number=902, items=3, size_bytes=300, **old)
     Segment.objects.create(number=903, items=2, size_bytes=50, opened_at=NOON + timedelta(hours=1))
 
-    payloads = rows(kept(client))["payloads"]
+    payloads = rows(storage(client))["payloads"]
 
     assert (payloads["size_bytes"], payloads["count"]) == (350, 5)
     assert payloads["oldest_at"] == NOON.isoformat().replace("+00:00", "Z")
@@ -59,7 +59,7 @@ def test_only_weights_that_have_a_file_take_room(client: Client) -> None:
     PolicyVersion.objects.create(step=0, size_bytes=40, file="", **plain)
     PolicyVersion.objects.create(step=1, size_bytes=60, file="weights/1", **plain)
 
-    weights = rows(kept(client))["weights"]
+    weights = rows(storage(client))["weights"]
 
     assert (weights["size_bytes"], weights["count"]) == (60, 1)
     assert weights["limits"] == [{"setting": "", "value": 4, "unit": "per_run"}]
@@ -72,16 +72,16 @@ def test_archives_are_the_files_that_are_there(
     (tmp_path / "archives").mkdir()
     (tmp_path / "archives" / "1.parquet").write_bytes(b"x" * 12)
 
-    archives = rows(kept(client))["archives"]
+    archives = rows(storage(client))["archives"]
 
     assert (archives["size_bytes"], archives["count"]) == (12, 1)
     assert archives["oldest_at"] is not None
 
 
 def test_the_last_backup_is_told(client: Client) -> None:
-    assert kept(client)["backed_up_at"] is None
+    assert storage(client)["backed_up_at"] is None
     record_event(
         run_id=None, kind="server_backed_up", message="backed up", actor="somebody", now=NOON
     )
 
-    assert kept(client)["backed_up_at"] == NOON.isoformat().replace("+00:00", "Z")
+    assert storage(client)["backed_up_at"] == NOON.isoformat().replace("+00:00", "Z")

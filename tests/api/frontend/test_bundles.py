@@ -82,12 +82,12 @@ def write_down(run: Run, name: str, *values: float | str) -> None:
     assert answer.status_code == 201, answer.content
 
 
-def asked(run: Run, **query: Any) -> Any:
+def request_bundle(run: Run, **query: Any) -> Any:
     return Client().get("/api/v1/runs/demo/bundle", query, headers=bearer("read", run=run))
 
 
 def bundled(run: Run, **query: Any) -> Opened:
-    answer = asked(run, **query)
+    answer = request_bundle(run, **query)
     assert answer.status_code == 200, answer.content
     return Opened(b"".join(answer.streaming_content).decode())
 
@@ -127,8 +127,8 @@ def test_what_a_run_wrote_cannot_leave_its_block(run: Run) -> None:
     assert len(runs_something) == 1
     assert {named.get("type") for named, _ in page.scripts} == {None, "application/json"}
     (one,) = page.parts("group")
-    said = one["sequences"][0]["conversation"]["results"][1]["text"]
-    assert said == HOSTILE
+    text = one["sequences"][0]["conversation"]["results"][1]["text"]
+    assert text == HOSTILE
 
 
 def test_the_page_allows_itself_its_own_script_and_nothing_else(run: Run) -> None:
@@ -149,7 +149,7 @@ def test_only_so_many_groups_go_along(run: Run) -> None:
     assert len(bundled(run, groups=2).parts("group")) == 2
     assert bundled(run, groups=0).parts("group") == []
     assert bundled(run, score_min=0.9).parts("group") == []
-    assert asked(run, groups=parts.GROUPS_AT_MOST + 1).status_code == 400
+    assert request_bundle(run, groups=parts.GROUPS_AT_MOST + 1).status_code == 400
 
 
 def test_of_what_is_large_a_part_goes_along(run: Run) -> None:
@@ -222,16 +222,16 @@ def test_notes_and_marks_go_along_as_text(run: Run) -> None:
     olga = Client()
     olga.force_login(make_user(username="olga", role="operator"))
 
-    def say(method: str, path: str, **said: Any) -> None:
+    def change(method: str, path: str, **body: Any) -> None:
         send = getattr(olga, method)
-        answer = send(f"/api/v1/runs/demo/{path}", said, content_type="application/json")
+        answer = send(f"/api/v1/runs/demo/{path}", body, content_type="application/json")
         assert answer.status_code == 200, answer.content
 
-    say("put", "notes", text=f"# Why\n{HOSTILE}", revision=0)
-    say("put", "labels/3", name="reward hack")
+    change("put", "notes", text=f"# Why\n{HOSTILE}", revision=0)
+    change("put", "labels/3", name="reward hack")
     newest = TrajectoryGroup.objects.order_by("-pk")[0].pk
-    say("post", "marks", groups=[newest], label=3, is_pinned=True, note=HOSTILE)
-    say("post", "sets/keepers", add=[newest])
+    change("post", "marks", groups=[newest], label=3, is_pinned=True, note=HOSTILE)
+    change("post", "sets/keepers", add=[newest])
 
     page = bundled(run)
 

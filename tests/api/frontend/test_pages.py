@@ -131,8 +131,8 @@ async def test_a_part_of_a_static_file_can_be_asked_for(server: httpx.AsyncClien
 
 
 async def test_a_static_file_that_has_not_changed_is_not_sent(server: httpx.AsyncClient) -> None:
-    told = (await server.get(STYLES)).headers["last-modified"]
-    again = await server.get(STYLES, headers={"if-modified-since": told})
+    last_modified = (await server.get(STYLES)).headers["last-modified"]
+    again = await server.get(STYLES, headers={"if-modified-since": last_modified})
 
     assert (again.status_code, again.content) == (304, b"")
 
@@ -155,5 +155,5 @@ def test_an_address_that_is_nobodys_is_said_so_by_the_dashboard(
     # Programs, and requests that write, get a plain 404.
     assert b"Rolldeck" not in client.get("/no/such/page").content
     assert client.post("/no/such/page", headers={"accept": "text/html"}).status_code == 404
-    told = client.get("/api/v1/no/such/thing", headers={"accept": "text/html"})
-    assert (told.status_code, told.json()["code"]) == (404, "not_found")
+    response = client.get("/api/v1/no/such/thing", headers={"accept": "text/html"})
+    assert (response.status_code, response.json()["code"]) == (404, "not_found")

@@ -37,8 +37,8 @@ class Api:
             headers=headers or self.headers,
         )
 
-    def archive(self, **wanted: Any) -> dict[str, Any]:
-        response = self.post("words/archives", wanted)
+    def archive(self, **window: Any) -> dict[str, Any]:
+        response = self.post("words/archives", window)
         assert response.status_code == 202, response.content
         jobs.run_archive_jobs()
         row: dict[str, Any] = self.get(f"words/archives/{response.json()['id']}").json()
@@ -81,20 +81,20 @@ def test_an_archive_is_restored_into_another_run(api: Api) -> None:
     row = api.archive()
     make_run(name="again", kind="outside")
 
-    asked = api.post("again/restorations", {"archive": row["id"], "steps": "1:3"})
+    accepted = api.post("again/restorations", {"archive": row["id"], "steps": "1:3"})
     jobs.run_archive_jobs()
 
-    assert asked.status_code == 202
-    done = api.get(f"again/archives/{asked.json()['id']}").json()
+    assert accepted.status_code == 202
+    done = api.get(f"again/archives/{accepted.json()['id']}").json()
     assert (done["state"], done["report"]["stored"], done["report"]["left_out"]) == ("done", 3, 1)
     assert TrajectoryGroup.objects.filter(run__name="again", state="queued").count() == 3
 
 
 def test_a_file_that_is_not_there_is_a_named_case(api: Api) -> None:
-    asked = api.post("words/archives", {}).json()
+    archive = api.post("words/archives", {}).json()
 
-    early = api.get(f"words/archives/{asked['id']}/file")
-    again = api.post("words/restorations", {"archive": asked["id"]})
+    early = api.get(f"words/archives/{archive['id']}/file")
+    again = api.post("words/restorations", {"archive": archive["id"]})
 
     assert (early.status_code, early.json()["code"]) == (409, "archive_not_ready")
     assert (again.status_code, again.json()["code"]) == (409, "archive_not_ready")
@@ -103,7 +103,7 @@ def test_a_file_that_is_not_there_is_a_named_case(api: Api) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "field"),
+    ("window", "field"),
     [
         ({"steps": "3:1"}, "steps"),
         ({"steps": "one"}, "steps"),
@@ -113,9 +113,9 @@ def test_a_file_that_is_not_there_is_a_named_case(api: Api) -> None:
     ],
 )
 def test_a_window_that_makes_no_sense_is_refused_by_name(
-    api: Api, wanted: dict[str, Any], field: str
+    api: Api, window: dict[str, Any], field: str
 ) -> None:
-    response = api.post("words/archives", wanted)
+    response = api.post("words/archives", window)
 
     assert response.status_code == 400
     assert [error["field"] for error in response.json()["errors"]] == [field]
@@ -126,21 +126,21 @@ def test_a_job_that_fails_says_why_and_holds_up_no_other(api: Api) -> None:
     row = api.archive()
     make_run(name="carts")
 
-    asked = api.post("carts/restorations", {"archive": row["id"]}).json()
+    restoration = api.post("carts/restorations", {"archive": row["id"]}).json()
     second = api.archive()
 
-    failed = api.get(f"carts/archives/{asked['id']}").json()
+    failed = api.get(f"carts/archives/{restoration['id']}").json()
     assert (failed["state"], second["state"]) == ("failed", "done")
     assert "carts does not accept the groups" in failed["error"]
 
 
 def test_a_job_whose_process_died_is_done_again(api: Api) -> None:
-    asked = api.post("words/archives", {}).json()
+    archive = api.post("words/archives", {}).json()
     ArchiveJob.objects.update(state="working")
 
     jobs.run_archive_jobs()
 
-    assert api.get(f"words/archives/{asked['id']}").json()["state"] == "done"
+    assert api.get(f"words/archives/{archive['id']}").json()["state"] == "done"
 
 
 def test_a_right_to_one_run_reads_no_archive_of_another(api: Api) -> None:
@@ -158,9 +158,13 @@ def test_a_deleted_archive_is_known_and_has_no_file(api: Api) -> None:
     path = f"words/archives/{row['id']}"
     file = archive_file(ArchiveJob.objects.get(pk=row["id"]))
 
-    gone = api.client.delete(f"/api/v1/runs/{path}", headers=api.headers).json()
+    deleted = api.client.delete(f"/api/v1/runs/{path}", headers=api.headers).json()
 
-    assert (gone["state"], gone["has_file"], gone["report"]) == ("expired", False, row["report"])
+    assert (deleted["state"], deleted["has_file"], deleted["report"]) == (
+        "expired",
+        False,
+        row["report"],
+    )
     assert not file.exists()
     assert api.get(f"{path}/file").status_code == 409
     assert api.client.delete(f"/api/v1/runs/{path}", headers=api.headers).status_code == 409

@@ -6,7 +6,7 @@ import pytest
 
 from rollouts.control.models.attempts import WorkerAttempt
 from rollouts.control.models.fleets import Fleet
-from tests.api.buffer.inspect.test_group_lists import Server, said, scored
+from tests.api.buffer.inspect.test_group_lists import Server, scored, user_messages
 from tests.buffer_factories import body
 from tests.factories import NOON, make_run, make_token
 
@@ -42,7 +42,7 @@ def server() -> TwoRuns:
 
 
 def test_prompts_that_both_were_asked_come_first_with_each_runs_scores(server: TwoRuns) -> None:
-    both, alone = said("What is 2 + 2?", "x"), said("Only here", "x")
+    both, alone = user_messages("What is 2 + 2?", "x"), user_messages("Only here", "x")
     server.push_to("demo", scored(0.0, 1.0, messages=both), scored(0.0, 0.5, messages=alone))
     server.push_to("demo", scored(1.0, 1.0, messages=both))
     server.push_to("other", scored(0.0, 0.0, messages=both))
@@ -51,8 +51,8 @@ def test_prompts_that_both_were_asked_come_first_with_each_runs_scores(server: T
     first, second = server.ask("prompts?runs=demo,other")
 
     assert first["excerpt"] == "What is 2 + 2?"
-    told = {one["run"]: (one["groups"], one["score_mean"]) for one in first["runs"]}
-    assert told == {"demo": (2, 0.75), "other": (1, 0.0)}
+    scores = {one["run"]: (one["groups"], one["score_mean"]) for one in first["runs"]}
+    assert scores == {"demo": (2, 0.75), "other": (1, 0.0)}
     assert [one["run"] for one in second["runs"]] == ["demo"]
     (there,) = [one["newest"] for one in first["runs"] if one["run"] == "other"]
     found = server.ask(f"runs/other/groups?prompt={first['prompt']}")

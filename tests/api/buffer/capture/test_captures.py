@@ -27,8 +27,8 @@ def call(key: str = "a", *, prompt: list[int] | None = None, **fields: Any) -> d
         "message": {"role": "assistant", "content": "ab"},
     }
     messages = [{"role": "user", "content": "hi"}]
-    asked = {"key": key, "kind": "chat", "messages": messages, "prompt_tokens": prompt or [1, 2]}
-    return {**asked, "answers": [answer], **fields}
+    request = {"key": key, "kind": "chat", "messages": messages, "prompt_tokens": prompt or [1, 2]}
+    return {**request, "answers": [answer], **fields}
 
 
 class Server:

@@ -20,10 +20,10 @@ def outside() -> OutsideRun:
     return make_mixed_run()
 
 
-def discard(outside: OutsideRun, chosen: list[int], **said: Any) -> Any:
+def discard(outside: OutsideRun, chosen: list[int], **fields: Any) -> Any:
     return outside.operator.post(
         "/api/v1/runs/words/groups/discard",
-        data=body({"groups": chosen, "reason": "its prompt is broken"} | said),
+        data=body({"groups": chosen, "reason": "its prompt is broken"} | fields),
         content_type="application/json",
     )
 
@@ -84,7 +84,7 @@ def test_a_group_that_waits_for_others_can_be_discarded(outside: OutsideRun) -> 
 
 
 @pytest.mark.parametrize(
-    ("said", "status", "field"),
+    ("fields", "status", "field"),
     [
         ({"reason": ""}, 400, "reason"),
         ({"groups": []}, 400, "groups"),
@@ -93,11 +93,11 @@ def test_a_group_that_waits_for_others_can_be_discarded(outside: OutsideRun) -> 
     ],
 )
 def test_what_makes_no_sense_is_refused(
-    outside: OutsideRun, said: dict[str, Any], status: int, field: str | None
+    outside: OutsideRun, fields: dict[str, Any], status: int, field: str | None
 ) -> None:
     outside.push(mark=1, env_id=0)
 
-    answer = discard(outside, ids(), **said)
+    answer = discard(outside, ids(), **fields)
 
     assert answer.status_code == status
     if field:
@@ -122,11 +122,11 @@ def test_a_group_of_another_run_is_not_found(outside: OutsideRun) -> None:
 def test_what_a_muted_environment_pushes_is_counted_and_not_served(outside: OutsideRun) -> None:
     outside.push(mark=1, env_id=0)
 
-    told = mute(outside, 0, muted=True)
+    response = mute(outside, 0, muted=True)
     outside.push(mark=2, env_id=0)
     outside.push(mark=3, env_id=1)
 
-    assert (told.status_code, told.json()["muted"]) == (200, True)
+    assert (response.status_code, response.json()["muted"]) == (200, True)
     batch = outside.next()
     assert [item["tokens"][0][0] for item in batch["items"]] == [1, 3]
     ledger = outside.get("ledger")["groups"]

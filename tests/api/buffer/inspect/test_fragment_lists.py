@@ -74,7 +74,7 @@ def test_the_newest_come_first_with_what_they_earned(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "wanted"),
+    ("query", "expected"),
     [
         ({"worker": "w1@a"}, [2]),
         ({"q": "w0-1"}, [1]),
@@ -86,11 +86,11 @@ def test_the_newest_come_first_with_what_they_earned(run: Run) -> None:
     ids=str,
 )
 def test_a_list_is_narrowed_by_what_fragments_have(
-    run: Run, query: dict[str, Any], wanted: list[int]
+    run: Run, query: dict[str, Any], expected: list[int]
 ) -> None:
     ids = send(run, made("w0-0@a", 1), made("w0-1@a", 2), made("w1-0@a", 3, worker="w1@a"))
 
-    assert listed(run, **query) == [ids[place] for place in wanted]
+    assert listed(run, **query) == [ids[place] for place in expected]
 
 
 def test_pages_follow_one_another_without_gap_or_double(run: Run) -> None:

@@ -55,11 +55,11 @@ def test_a_long_sequence_comes_in_windows(run: Run) -> None:
 def test_sequences_are_told_without_their_tokens(run: Run) -> None:
     found = push(run, group(mark=4, generation_params={"temperature": 0.7}))
 
-    told = get(run, f"{found}/sequences").json()
+    sequences = get(run, f"{found}/sequences").json()
 
-    assert told["common_prefix"] == 3
-    assert [one["duplicate_of"] for one in told["results"]] == [None, 0]
-    assert told["fields"] == [
+    assert sequences["common_prefix"] == 3
+    assert [one["duplicate_of"] for one in sequences["results"]] == [None, 0]
+    assert sequences["fields"] == [
         {"name": "generation_params", "text": '{"temperature":0.7}', "characters": 19}
     ]
 
@@ -81,17 +81,17 @@ def test_messages_of_a_sequence_are_shown_as_they_were_said(run: Run) -> None:
     hostile = "<script>alert(1)</script>\u202e\u0000"
     found = push(run, group(messages=[[{"role": "user", "content": hostile}], []]))
 
-    told = get(run, f"{found}/sequences/0/messages").json()
+    messages = get(run, f"{found}/sequences/0/messages").json()
 
-    assert [one["text"] for one in told["results"]] == [hostile]
+    assert [one["text"] for one in messages["results"]] == [hostile]
     assert get(run, f"{found}/sequences/1/messages").json()["results"] == []
     assert get(run, f"{found}/sequences/2/messages").status_code == 404
 
 
 @pytest.mark.parametrize("limit", [1, 2, 5])
 def test_messages_are_read_a_page_at_a_time(run: Run, limit: int) -> None:
-    said = [{"role": "user", "content": f"line {number}"} for number in range(5)]
-    found = push(run, group(messages=[said, []]))
+    messages = [{"role": "user", "content": f"line {number}"} for number in range(5)]
+    found = push(run, group(messages=[messages, []]))
     path, texts = f"{found}/sequences/0/messages", []
 
     page = get(run, f"{path}?limit={limit}").json()

@@ -79,7 +79,7 @@ def scored(*scores: float, mark: int = 1, **fields: Any) -> dict[str, Any]:
     return {"tokens": rows, "masks": rows, "scores": list(scores), **fields}
 
 
-def said(*texts: str) -> list[list[dict[str, str]]]:
+def user_messages(*texts: str) -> list[list[dict[str, str]]]:
     return [[{"role": "user", "content": text}] for text in texts]
 
 
@@ -106,7 +106,7 @@ def test_a_list_begins_next_to_a_group_in_either_direction(server: Server) -> No
 
 
 def test_a_group_is_listed_before_it_is_digested(server: Server) -> None:
-    server.push(scored(0.25, 0.75, messages=said("What is 2 + 2?", "What is 2 + 2?")))
+    server.push(scored(0.25, 0.75, messages=user_messages("What is 2 + 2?", "What is 2 + 2?")))
 
     (before,) = server.get()["results"]
     assert (before["is_digested"], before["scores"], before["score_mean"]) == (False, [], 0.5)
@@ -123,8 +123,8 @@ def test_a_group_is_listed_before_it_is_digested(server: Server) -> None:
 
 def test_words_are_found_in_messages_and_in_this_run_only(server: Server) -> None:
     hit, _ = server.push(
-        scored(0.0, 1.0, messages=said("the harmonic oscillator", "x")),
-        scored(0.0, 1.0, messages=said("a pendulum", "x")),
+        scored(0.0, 1.0, messages=user_messages("the harmonic oscillator", "x")),
+        scored(0.0, 1.0, messages=user_messages("a pendulum", "x")),
     )
     other = make_run(name="other", kind="outside", status="running")
     elsewhere = TrajectoryGroup.objects.get(pk=hit)
@@ -214,9 +214,9 @@ def test_groups_are_found_by_the_batch_that_served_them(server: Server) -> None:
 
 def test_what_was_dropped_when_it_came_is_in_the_list_without_content(server: Server) -> None:
     Run.objects.filter(pk=server.run.pk).update(drop_zero_variance=True)
-    kept, dropped = server.push(scored(0.0, 1.0), scored(0.5, 0.5))
+    stored, dropped = server.push(scored(0.0, 1.0), scored(0.5, 0.5))
 
-    assert server.ids() == [dropped, kept]
+    assert server.ids() == [dropped, stored]
     row = server.get(f"/{dropped}")["group"]
     assert (row["state"], row["drop_reason"], row["has_bytes"]) == (
         *("dropped", "zero_variance"),

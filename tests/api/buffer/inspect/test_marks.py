@@ -15,7 +15,7 @@ from buffer.inspect.services.group_sets import change_set
 from buffer.inspect.services.marks import mark_groups
 from buffer.items.models.items import TrajectoryGroup
 from runs.events.models import RunEvent
-from tests.api.buffer.inspect.test_group_lists import Server, said, scored
+from tests.api.buffer.inspect.test_group_lists import Server, scored, user_messages
 from tests.factories import NOON, make_run, make_user
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -96,14 +96,14 @@ def test_marked_groups_are_found_by_label_pin_note_and_set(
     server.mark(first, second, label=2)
     server.mark(third, label=9, is_pinned=True)
     server.mark(second, note="odd")
-    server.put_in("kept", first, fourth)
+    server.put_in("best", first, fourth)
 
     assert server.ids(label="2") == [second, first]
     assert server.ids(label=["2", "9"]) == [third, second, first]
     assert server.ids(mark="pinned") == [third]
     assert server.ids(mark="noted", label="2") == [second]
-    assert server.ids(set="kept") == [fourth, first]
-    assert server.ids(set="kept", label="2", sort="-score") == [first]
+    assert server.ids(set="best") == [fourth, first]
+    assert server.ids(set="best", label="2", sort="-score") == [first]
     assert server.ids(label=["2", "9"], sort="score") == [third, second, first]
     assert server.ids(set="nobody-made-it") == []
     assert server.ids(label="2", q="nothing said") == []
@@ -125,13 +125,13 @@ def test_facets_count_marks_over_the_whole_run(server: Marking, groups: list[int
     server.send("/labels/2", {"name": "reward  hack"})
     server.mark(groups[0], groups[1], label=2)
     server.mark(groups[2], is_pinned=True)
-    server.put_in("kept", *groups)
+    server.put_in("best", *groups)
 
     shown = server.get("/facets", score_min=1.5)["facets"]
 
     assert shown["label"] == [{"value": "2", "label": "2 reward hack", "groups": 2}]
     assert shown["mark"] == [{"value": "pinned", "label": "pinned", "groups": 1}]
-    assert shown["set"] == [{"value": "kept", "label": "kept", "groups": 4}]
+    assert shown["set"] == [{"value": "best", "label": "best", "groups": 4}]
     assert server.get("/facets", label="2")["matching"] == 2
 
 
@@ -141,21 +141,21 @@ def test_every_change_is_in_the_audit_once_with_what_was_before(
     server.mark(groups[0], label=3, reason="first look")
     server.mark(groups[0], label=3)
     server.mark(*groups[:2], label=4)
-    server.put_in("kept", groups[0])
-    server.put_in("kept", groups[0])
+    server.put_in("best", groups[0])
+    server.put_in("best", groups[0])
     server.send("/labels/4", {"name": "good"})
     server.send("/labels/4", {"name": "good"})
-    server.send("/sets/kept/drop", {"reason": "done with it"})
+    server.send("/sets/best/drop", {"reason": "done with it"})
 
-    told = list(
+    entries = list(
         RunEvent.objects.filter(actor="user:alice").order_by("id").values_list("kind", "message")
     )
-    assert told == [
+    assert entries == [
         ("groups_marked", f"label 3: group {groups[0]}"),
         ("groups_marked", "label 4: 2 groups"),
-        ("set_changed", "kept: 1 added, 0 removed, new"),
+        ("set_changed", "best: 1 added, 0 removed, new"),
         ("label_named", "label 4 named 'good'"),
-        ("set_dropped", "kept with 1 groups"),
+        ("set_dropped", "best with 1 groups"),
     ]
     first, second, *_, last = RunEvent.objects.filter(actor="user:alice").order_by("id")
     assert first.reason == "first look"
@@ -167,13 +167,13 @@ def test_every_change_is_in_the_audit_once_with_what_was_before(
 
 
 def test_a_set_is_made_filled_emptied_and_ended(server: Marking, groups: list[int]) -> None:
-    server.put_in("kept", *groups)
-    server.send("/sets/kept", {"remove": groups[:3], "add": [groups[3]]})
+    server.put_in("best", *groups)
+    server.send("/sets/best", {"remove": groups[:3], "add": [groups[3]]})
 
-    assert server.marks()[groups[3]]["sets"] == ["kept"]
+    assert server.marks()[groups[3]]["sets"] == ["best"]
     assert GroupSet.objects.get().groups == SetMember.objects.count() == 1
-    assert server.send("/sets/kept/drop", {}).status_code == 200
-    assert server.send("/sets/kept/drop", {}).status_code == 404
+    assert server.send("/sets/best/drop", {}).status_code == 200
+    assert server.send("/sets/best/drop", {}).status_code == 404
     assert server.marks()[groups[3]] is None
 
 
@@ -190,7 +190,7 @@ def test_a_set_is_made_filled_emptied_and_ended(server: Marking, groups: list[in
         ("/labels/1", {"name": "x" * 41}, "name"),
         ("/labels/10", {"name": "x"}, "label"),
         ("/sets/NOT", {}, "set"),
-        ("/sets/kept", {"add": ["one"]}, "add[0]"),
+        ("/sets/best", {"add": ["one"]}, "add[0]"),
     ],
 )
 def test_what_makes_no_sense_is_refused_by_its_field(
@@ -215,12 +215,12 @@ def test_a_filter_that_makes_no_sense_names_its_field(
 
 def test_groups_of_another_run_are_nobodys_to_mark(server: Marking, groups: list[int]) -> None:
     other = make_run(name="other", kind="outside", status="running")
-    change_set(run_id=other.pk, name="kept", actor="user:bob", now=NOON)
+    change_set(run_id=other.pk, name="best", actor="user:bob", now=NOON)
 
     assert server.send("/marks", {"groups": [groups[0], 999_999], "label": 1}).status_code == 404
     assert server.send("/sets/mine", {"add": [999_999]}).status_code == 404
     assert not GroupMark.objects.exists()
-    assert server.ids(set="kept") == []
+    assert server.ids(set="best") == []
 
 
 def test_who_may_look_reads_marks_and_changes_none(server: Marking, groups: list[int]) -> None:
@@ -249,16 +249,16 @@ def test_an_export_of_a_set_says_what_was_said_of_its_groups(
     server: Marking, groups: list[int]
 ) -> None:
     server.mark(groups[1], label=7, note="the best")
-    server.put_in("kept", groups[1], groups[2])
+    server.put_in("best", groups[1], groups[2])
 
     answer = server.http.get(
-        "/api/v1/runs/demo/groups/export", {"set": "kept"}, headers={"Authorization": server.token}
+        "/api/v1/runs/demo/groups/export", {"set": "best"}, headers={"Authorization": server.token}
     )
 
     later, earlier = [json.loads(line) for line in b"".join(answer).splitlines()]
     assert [later["id"], earlier["id"]] == [groups[2], groups[1]]
-    assert (earlier["label"], earlier["note"], earlier["sets"]) == (7, "the best", ["kept"])
-    assert (later["label"], later["is_pinned"], later["sets"]) == (None, False, ["kept"])
+    assert (earlier["label"], earlier["note"], earlier["sets"]) == (7, "the best", ["best"])
+    assert (later["label"], later["is_pinned"], later["sets"]) == (None, False, ["best"])
     assert earlier["group"]["scores"] == [1.0, 1.0]
 
 
@@ -282,12 +282,12 @@ def test_looking_changes_nothing(server: Marking, groups: list[int]) -> None:
 
 
 def test_groups_of_one_prompt_are_known_in_every_run(server: Marking) -> None:
-    asked = said("What is 2 + 2?", "What is 2 + 2?")
-    answered = [[*row, {"role": "assistant", "content": "4"}] for row in asked]
+    questions = user_messages("What is 2 + 2?", "What is 2 + 2?")
+    answered = [[*row, {"role": "assistant", "content": "4"}] for row in questions]
     one, other, last = server.push(
         scored(0.0, 1.0, messages=answered),
-        scored(1.0, 1.0, mark=7, messages=asked),
-        scored(0.0, 1.0, messages=said("What is 3 + 3?", "x")),
+        scored(1.0, 1.0, mark=7, messages=questions),
+        scored(0.0, 1.0, messages=user_messages("What is 3 + 3?", "x")),
     )
     server.digest()
 

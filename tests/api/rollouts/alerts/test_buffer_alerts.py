@@ -145,8 +145,8 @@ def test_data_that_becomes_too_old_is_told_while_it_is_much_of_what_came(
 
     count(outside.run, "accepted", 6)
     count(outside.run, "dropped", 1, reason="stale_age")
-    said = "words has dropped more than 20 % of its items as stale"
-    assert watched()["stale_drops"] == said
+    message = "words has dropped more than 20 % of its items as stale"
+    assert watched()["stale_drops"] == message
 
     count(outside.run, "accepted", 5)
     assert "stale_drops" not in watched()

@@ -47,14 +47,14 @@ def fill(name: str, *, workers: int) -> Run:
 
 
 def answer_log(run: Run, index: int) -> None:
-    asked = request_log(run_id=run.pk, worker=index, slot=None, lines=9, now=NOON)
+    log_request = request_log(run_id=run.pk, worker=index, slot=None, lines=9, now=NOON)
     answer = LogLines(lines=["the last words", HOSTILE], node="node-a")
-    logs.answer_log(run_id=run.pk, request=asked.request, answer=answer, now=later(1))
+    logs.answer_log(run_id=run.pk, request=log_request.request, answer=answer, now=later(1))
 
 
 def recorded(run: Run) -> None:
-    wanted = RecordingRequest(worker=0)
-    [row] = request_recordings(run_id=run.pk, body=wanted, actor="alice", now=NOON)
+    request = RecordingRequest(worker=0)
+    [row] = request_recordings(run_id=run.pk, body=request, actor="alice", now=NOON)
     media = RecordedEpisode(media_type="text/plain", frames=1, frames_per_second=30.0)
     update = RecordingUpdate(state="ready", worker=0, slot=0, media=media, content=HOSTILE.encode())
     update_recording(run_id=run.pk, recording_id=row.pk, update=update, now=later(1))

@@ -164,32 +164,34 @@ def test_control_refuses_a_wait_that_it_cannot_keep(
 def test_a_waiting_fleet_hears_of_a_pause_well_within_a_second(
     run: Run, manager: dict[str, str]
 ) -> None:
-    asked = [(RunVerb.PAUSE, "paused"), (RunVerb.RESUME, "running"), (RunVerb.PAUSE, "paused")]
+    commands = [(RunVerb.PAUSE, "paused"), (RunVerb.RESUME, "running"), (RunVerb.PAUSE, "paused")]
 
     # Other processes may have used the machine too.
-    assert min(seconds_until_heard(run, manager, *one) for one in asked) < 0.5
+    assert min(seconds_until_received(run, manager, *one) for one in commands) < 0.5
 
 
-def seconds_until_heard(run: Run, manager: dict[str, str], verb: RunVerb, wanted: str) -> float:
+def seconds_until_received(
+    run: Run, manager: dict[str, str], verb: RunVerb, expected: str
+) -> float:
     """Request an operation while a fleet waits; return when the fleet received it."""
     known = call("GET", "pole/fleet/control", manager).json()["fingerprint"]
-    heard: list[tuple[float, str]] = []
+    received: list[tuple[float, str]] = []
 
     def wait() -> None:
         answer = call("GET", f"pole/fleet/control?after={known}&wait=20", manager)
-        heard.append((time.monotonic(), answer.json()["desired"]))
+        received.append((time.monotonic(), answer.json()["desired"]))
         connection.close()
 
     waiting = threading.Thread(target=wait)
     waiting.start()
     time.sleep(0.7)
-    assert heard == []
+    assert received == []
     asked_at = time.monotonic()
     ask(run, verb)
     waiting.join(60)
 
-    [(at, desired)] = heard
-    assert desired == wanted
+    [(at, desired)] = received
+    assert desired == expected
     return at - asked_at
 
 

@@ -46,9 +46,9 @@ def test_a_lesson_graduates_by_its_evaluation_and_what_requires_it_unlocks() -> 
     lessons.tell("a", [1.0] * 64)
     assert lessons.lessons()["a"]["status"] == "active"
 
-    told = lessons.finish(lessons.task(), successes=32).json()
+    outcome = lessons.finish(lessons.task(), successes=32).json()
 
-    assert len(told["changes"]) == 2
+    assert len(outcome["changes"]) == 2
     assert {name: row["status"] for name, row in lessons.lessons().items()} == {
         "a": "graduated",
         "b": "active",
@@ -168,8 +168,8 @@ def test_evaluations_show_figures_and_the_newest_their_answers() -> None:
     sample = {"prompt": "abc=", "response": "cba", "reward": 1.0, "is_correct": True}
     for step in (0, 5):
         lessons.publish(step)
-        told = lessons.finish(lessons.task(), successes=33, tokens=640, samples=[sample])
-        assert told.status_code == 200
+        response = lessons.finish(lessons.task(), successes=33, tokens=640, samples=[sample])
+        assert response.status_code == 200
 
     newest, first = lessons.get("evaluations", lesson="a")["results"]
 

@@ -25,8 +25,8 @@ def alice() -> APIClient:
     return client
 
 
-def steer(alice: APIClient, name: str, **wanted: Any) -> Any:
-    return alice.put(f"/api/v1/runs/words/lessons/{name}/steering", wanted, format="json")
+def steer(alice: APIClient, name: str, **fields: Any) -> Any:
+    return alice.put(f"/api/v1/runs/words/lessons/{name}/steering", fields, format="json")
 
 
 def drawn(lessons: Class, *, tasks: int = 40) -> set[str]:
@@ -164,7 +164,7 @@ def test_the_last_lesson_cannot_be_locked(pair: Class, alice: APIClient) -> None
 
 
 @pytest.mark.parametrize(
-    ("wanted", "field"),
+    ("steering", "field"),
     [
         ({"weight_factor": 0}, "weight_factor"),
         ({"weight_factor": 1000}, "weight_factor"),
@@ -173,9 +173,9 @@ def test_the_last_lesson_cannot_be_locked(pair: Class, alice: APIClient) -> None
     ],
 )
 def test_what_cannot_be_is_refused_and_changes_nothing(
-    pair: Class, alice: APIClient, wanted: dict[str, Any], field: str
+    pair: Class, alice: APIClient, steering: dict[str, Any], field: str
 ) -> None:
-    refusal = steer(alice, "a", **wanted)
+    refusal = steer(alice, "a", **steering)
 
     assert refusal.status_code == 400
     assert field in refusal.content.decode()

@@ -210,11 +210,11 @@ def test_each_attempt_has_twice_the_time_and_the_last_one_gives_up() -> None:
 def test_an_evaluation_without_results_goes_to_the_next_worker() -> None:
     lessons = Class({"a": lesson()})
     first = lessons.task()
-    told = lessons.finish(first | {"examples": 0}, successes=0, error="the simulator is away")
+    response = lessons.finish(first | {"examples": 0}, successes=0, error="the simulator is away")
 
     again = lessons.task()
 
-    assert told.json()["is_new"] is True
+    assert response.json()["is_new"] is True
     assert (again["evaluation"], again["fence"]) == (first["evaluation"], first["fence"] + 1)
     assert "the simulator is away" in lessons.lessons()["a"]["last_error"]
 

@@ -56,18 +56,18 @@ def row(client: Client, spec: str = SPEC) -> Any:
 def test_what_is_denied_is_refused_to_new_runs_with_its_reason_and_allowed_again(
     ada: Client, olga: Client
 ) -> None:
-    asked = {"environment": {"spec": SPEC}}
+    config = {"environment": {"spec": SPEC}}
     assert judge(ada, is_allowed=False, reason="it leaks memory").status_code == 204
     assert judge(ada, is_allowed=False, reason="again").status_code == 204
 
-    refused = launch(olga, "late", **asked)
+    refused = launch(olga, "late", **config)
     assert refused.status_code == 400
     (error,) = refused.json()["errors"]
     assert error["field"] == "config.environment.spec"
     assert "it leaks memory" in error["message"]
     assert not Run.objects.exists()
     check = olga.post(
-        "/api/v1/run-checks", {"config": asked}, content_type="application/json"
+        "/api/v1/run-checks", {"config": config}, content_type="application/json"
     ).json()
     assert check["result"] == "refused"
     assert launch(olga, "another").status_code == 201
@@ -76,7 +76,7 @@ def test_what_is_denied_is_refused_to_new_runs_with_its_reason_and_allowed_again
     assert row(olga, "CartPole-v1")["denied"] is None
 
     assert judge(ada, is_allowed=True, reason="mended").status_code == 204
-    assert launch(olga, "late", **asked).status_code == 201
+    assert launch(olga, "late", **config).status_code == 201
     assert row(olga)["denied"] is None
     events = RunEvent.objects.filter(kind__startswith="environment_").order_by("pk")
     assert list(events.values_list("kind", "actor", "reason")) == [

@@ -171,12 +171,12 @@ def test_pages_follow_one_another_without_gap_or_repetition(server: Server) -> N
 def test_archived_runs_are_not_counted(server: Server) -> None:
     make_run(name="old", kind="outside", status="running")
     server.opens("old")
-    server.registers("old", desired_name="gone")
-    assert server.names(q="gone") == ["gone"]
+    server.registers("old", desired_name="archived")
+    assert server.names(q="archived") == ["archived"]
 
     Run.objects.update(archived_at=NOON)
 
-    assert server.names(q="gone") == []
+    assert server.names(q="archived") == []
 
 
 @pytest.mark.parametrize(

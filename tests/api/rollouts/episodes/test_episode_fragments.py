@@ -78,7 +78,7 @@ def reported(run: Run, *returns: float, **fields: Any) -> int:
     return row.pk
 
 
-def asked(run: Run, report: int, *, status: int = 200, **query: Any) -> Any:
+def request_fragments(run: Run, report: int, *, status: int = 200, **query: Any) -> Any:
     answer = Client().get(
         f"/api/v1/runs/{run.name}/episodes/{report}/fragments",
         query,
@@ -91,7 +91,7 @@ def asked(run: Run, report: int, *, status: int = 200, **query: Any) -> Any:
 def test_the_fragments_of_the_very_episode_are_found(run: Run, ids: list[int]) -> None:
     pk = reported(run, 2.0, 9.0, 1.0)
 
-    assert asked(run, pk, value=9) == {
+    assert request_fragments(run, pk, value=9) == {
         "next": None,
         "results": [
             {"fragment": ids[0], "episode": "a/1", "first": 2, "steps": 4},
@@ -99,17 +99,19 @@ def test_the_fragments_of_the_very_episode_are_found(run: Run, ids: list[int]) -
         ],
         "candidates": 1,
     }
-    (lowest,) = asked(run, pk, of="return", value=1)["results"]
+    (lowest,) = request_fragments(run, pk, of="return", value=1)["results"]
     assert (lowest["fragment"], lowest["episode"], lowest["first"]) == (ids[1], "a/2", 5)
-    assert asked(run, pk, of="length", value=9)["results"][0]["episode"] == "a/1"
+    assert request_fragments(run, pk, of="length", value=9)["results"][0]["episode"] == "a/1"
     other = reported(run, 9.0, worker=1)
-    assert [part["fragment"] for part in asked(run, other, value=9)["results"]] == ids[2:]
+    assert [part["fragment"] for part in request_fragments(run, other, value=9)["results"]] == ids[
+        2:
+    ]
 
 
 def test_return_and_length_together_identify_the_episode(run: Run, ids: list[int]) -> None:
     pk = reported(run, 2.0, lengths=[3])
 
-    assert asked(run, pk, value=2) == {"results": [], "next": None, "candidates": 0}
+    assert request_fragments(run, pk, value=2) == {"results": [], "next": None, "candidates": 0}
 
 
 def test_an_episode_whose_beginning_is_not_stored_is_not_taken_for_another(
@@ -117,13 +119,13 @@ def test_an_episode_whose_beginning_is_not_stored_is_not_taken_for_another(
 ) -> None:
     FragmentChunk.objects.filter(pk=ids[0]).delete()
 
-    assert asked(run, reported(run, 5.0), value=5)["results"] == []
+    assert request_fragments(run, reported(run, 5.0), value=5)["results"] == []
 
 
 def test_a_report_of_another_run_and_a_value_that_is_none_are_refused(run: Run) -> None:
     other = reported(make_run(name="beta"), 9.0)
 
-    assert asked(run, other, value=9, status=404)["code"] == "not_found"
+    assert request_fragments(run, other, value=9, status=404)["code"] == "not_found"
     assert EpisodeWindow.objects.count() == 1
-    refused = asked(run, other, status=400)
+    refused = request_fragments(run, other, status=400)
     assert refused["errors"][0]["field"] == "value"

@@ -59,14 +59,14 @@ def write(*reports: EpisodeWindow) -> None:
     EpisodeWindow.objects.bulk_create(reports)
 
 
-def asked(run: Run, path: str, **query: Any) -> Any:
+def request_episodes(run: Run, path: str, **query: Any) -> Any:
     return Client().get(
         f"/api/v1/runs/{run.name}/episodes/{path}", query, headers=bearer("read", run=run)
     )
 
 
-def told(run: Run, path: str, **query: Any) -> Any:
-    answer = asked(run, path, **query)
+def episode_statistics(run: Run, path: str, **query: Any) -> Any:
+    answer = request_episodes(run, path, **query)
     assert answer.status_code == 200, answer.content
     return answer.json()
 
@@ -78,7 +78,7 @@ def later(minutes: float) -> datetime:
 def test_returns_are_spread_over_the_life_of_the_run(run: Run) -> None:
     write(report(run, 10.0, 20.0), report(run, 200.0, at=later(60)))
 
-    spread = told(run, "distribution")
+    spread = episode_statistics(run, "distribution")
 
     assert (spread["unit"], spread["least"], spread["most"]) == ("episodes", 10.0, 200.0)
     assert (spread["counted"], spread["is_sampled"]) == (3, False)
@@ -91,7 +91,7 @@ def test_returns_are_spread_over_the_life_of_the_run(run: Run) -> None:
 def test_lengths_are_spread_too_and_tasks_are_told_apart(run: Run) -> None:
     write(report(run, 5.0, lengths=[500]), report(run, 1.0, mode="eval", lengths=[20]))
 
-    spread = told(run, "distribution", of="length", mode="train")
+    spread = episode_statistics(run, "distribution", of="length", mode="train")
 
     assert (spread["least"], spread["most"], spread["counted"]) == (500.0, 500.0, 1)
     assert [(task["mode"], task["mean"]) for task in spread["tasks"]] == [
@@ -101,7 +101,7 @@ def test_lengths_are_spread_too_and_tasks_are_told_apart(run: Run) -> None:
 
 
 def test_a_run_without_episodes_has_no_spread(run: Run) -> None:
-    spread = told(run, "distribution")
+    spread = episode_statistics(run, "distribution")
 
     assert (spread["columns"], spread["least"], spread["counted"]) == ([], None, 0)
 
@@ -123,7 +123,7 @@ def very_many_reports(run: Run) -> None:
 
 
 def test_of_very_many_reports_some_stand_for_the_others(run: Run, very_many_reports: None) -> None:
-    spread = told(run, "distribution")
+    spread = episode_statistics(run, "distribution")
 
     assert spread["is_sampled"]
     assert 20_000 < spread["counted"] < 60_000
@@ -133,7 +133,7 @@ def test_of_very_many_reports_some_stand_for_the_others(run: Run, very_many_repo
 @pytest.mark.slow  # its seconds are those of a quiet machine
 def test_very_many_reports_are_told_in_half_a_second(run: Run, very_many_reports: None) -> None:
     began = time.perf_counter()
-    told(run, "distribution")
+    episode_statistics(run, "distribution")
     took = time.perf_counter() - began
 
     print(f"\nspread of 20,000 reports: {took:.3f} s")  # noqa: T201 the figure is why it runs
@@ -148,7 +148,7 @@ def test_groups_are_spread_by_what_lists_filter_them_by() -> None:
     for scores in ([0.0, 1.0], [1.0, 1.0]):
         outside.push(mark=1, scores=scores, env_id=0)
 
-    spread = told(outside.run, "distribution")
+    spread = episode_statistics(outside.run, "distribution")
 
     assert (spread["unit"], spread["least"], spread["most"]) == ("groups", 0.5, 1.0)
     assert [(task["task"], task["counted"]) for task in spread["tasks"]] == [("math_0", 2)]
@@ -162,7 +162,7 @@ def test_a_worker_whose_episodes_are_unlike_the_others_is_named(run: Run) -> Non
         write(report(run, *returns, worker=worker, at=now, lengths=[100] * 5))
     write(report(run, *[500.0] * 9, worker=9, at=now - timedelta(hours=2)))
 
-    found = told(run, "outliers", seconds=300)
+    found = episode_statistics(run, "outliers", seconds=300)
 
     assert [row["worker"] for row in found["workers"]] == [0, 1, 2, 3, 4, 5]
     unlike = {row["worker"]: row["deviations"] for row in found["workers"] if row["deviations"]}
@@ -180,7 +180,7 @@ def test_the_extremes_are_named_with_the_worker_that_had_them(run: Run) -> None:
         report(run, 50.0, worker=3, at=now, lengths=[900]),
     )
 
-    extremes = told(run, "outliers")["extremes"]
+    extremes = episode_statistics(run, "outliers")["extremes"]
 
     firsts = {row["kind"]: row for row in reversed(extremes)}
     assert {kind: row["worker"] for kind, row in firsts.items()} == {
@@ -198,10 +198,13 @@ def test_reports_with_an_episode_in_a_range_are_found_newest_first(run: Run) -> 
         report(run, 95.0, worker=3, at=later(2)),
     )
 
-    found = told(run, "matches", least=90, most=110)["results"]
+    found = episode_statistics(run, "matches", least=90, most=110)["results"]
 
     assert [(row["worker"], row["value"]) for row in found] == [(3, 95.0), (1, 100.0)]
-    assert told(run, "matches", of="length", least=50, most=50)["results"][0]["worker"] == 2
+    assert (
+        episode_statistics(run, "matches", of="length", least=50, most=50)["results"][0]["worker"]
+        == 2
+    )
 
 
 @pytest.mark.parametrize(
@@ -219,6 +222,6 @@ def test_reports_with_an_episode_in_a_range_are_found_newest_first(run: Run) -> 
 def test_what_makes_no_sense_is_pointed_at(
     run: Run, path: str, query: dict[str, Any], field: str
 ) -> None:
-    answer = asked(run, path, **query)
+    answer = request_episodes(run, path, **query)
 
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, field)

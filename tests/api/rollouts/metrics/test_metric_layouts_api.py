@@ -73,11 +73,11 @@ def test_operators_share_with_a_run_or_a_tag(people: tuple[Client, Client]) -> N
 def test_whoever_made_a_layout_changes_it_and_operators_may(people: tuple[Client, Client]) -> None:
     olga, vic = people
     shared, own = keep(olga, share="run").json()["id"], keep(vic).json()["id"]
-    wanted = {"name": "all", "view": {"search": "loss"}}
+    layout = {"name": "all", "view": {"search": "loss"}}
 
     def put(client: Client, row: int, **fields: Any) -> int:
         path = f"{PATH}/{row}"
-        body = wanted | fields
+        body = layout | fields
         return client.put(path, body, content_type="application/json").status_code
 
     assert (put(vic, own), put(vic, shared), put(olga, own)) == (200, 403, 404)

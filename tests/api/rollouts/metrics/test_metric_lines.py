@@ -69,17 +69,17 @@ def test_few_samples_are_given_one_by_one(run: Run) -> None:
 
 def test_a_line_is_the_same_before_and_after_its_samples_are_packed(run: Run) -> None:
     write_many(run, 3 * FULL, spike_at=1700)
-    asked: list[dict[str, Any]] = [
+    queries: list[dict[str, Any]] = [
         *({"points": 50}, {"points": 2000}, {"points": 20, "from": 1000, "to": 1999}),
         *({"points": 3, "from": 1023, "to": 1025}, {"points": 10, "x": "time"}),
     ]
-    before = [line(run, **query) for query in asked]
+    before = [line(run, **query) for query in queries]
 
     assert pack(run) == 3
     assert MetricChunk.objects.count() == 3
     assert MetricSample.objects.count() == 3 * FULL - 3 * CHUNK_SAMPLES
 
-    after = [line(run, **query) for query in asked]
+    after = [line(run, **query) for query in queries]
     # Blocks of 64 samples may end in a bucket where samples alone would not.
     for was, now in zip(before, after, strict=True):
         assert now["samples"] == was["samples"]
@@ -227,10 +227,10 @@ def test_runs_of_different_days_are_drawn_from_where_each_began(run: Run) -> Non
         figures = [Figure("loss", i, float(i)) for i in range(tens, tens + 10)]
         for one in (run, later):
             store_figures(run_id=one.pk, figures=figures, now=NOON + timedelta(seconds=tens))
-    asked = {"runs": "pole,later", "names": "loss", "x": "elapsed", "points": 2000}
+    query = {"runs": "pole,later", "names": "loss", "x": "elapsed", "points": 2000}
 
     def drawn(**more: Any) -> list[dict[str, Any]]:
-        answer = APIClient().get("/api/v1/metrics/lines", asked | more, headers=bearer("read"))
+        answer = APIClient().get("/api/v1/metrics/lines", query | more, headers=bearer("read"))
         found: list[dict[str, Any]] = answer.json()["lines"]
         return found
 

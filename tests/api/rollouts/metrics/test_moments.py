@@ -39,9 +39,9 @@ def moment(run: Run, *, status: int = 200, **query: Any) -> Any:
 def measure(run: Run, *, steps: int, seconds_each: float = 1.0) -> None:
     """Store one value per step from noon on; values after the hundredth are simultaneous."""
 
-    def store(*came: int) -> None:
-        figures = [Figure("loss", step, 0.5) for step in came]
-        store_figures(run_id=run.pk, figures=figures, now=after(came[-1] * seconds_each))
+    def store(*steps: int) -> None:
+        figures = [Figure("loss", step, 0.5) for step in steps]
+        store_figures(run_id=run.pk, figures=figures, now=after(steps[-1] * seconds_each))
 
     for step in range(min(steps, 100)):
         store(step)
@@ -49,8 +49,8 @@ def measure(run: Run, *, steps: int, seconds_each: float = 1.0) -> None:
         store(*range(100, steps))
 
 
-def hand_out(run: Run, *, count: int, every: float, holds: float = 1.0) -> None:
-    """Lease a batch every `every` seconds, the first at noon."""
+def hand_out(run: Run, *, count: int, interval_seconds: float, holds: float = 1.0) -> None:
+    """Lease a batch every `interval_seconds` seconds, the first at noon."""
     trainer = Trainer.objects.create(
         run=run, uuid=7, identity="token:t", name="node-3", registered_at=NOON, last_seen_at=NOON
     )
@@ -63,9 +63,9 @@ def hand_out(run: Run, *, count: int, every: float, holds: float = 1.0) -> None:
             state="confirmed",
             epoch=1,
             policy_step=place,
-            leased_at=after(place * every),
-            lease_expires_at=after(place * every + 600),
-            settled_at=after(place * every + holds),
+            leased_at=after(place * interval_seconds),
+            lease_expires_at=after(place * interval_seconds + 600),
+            settled_at=after(place * interval_seconds + holds),
             items=2,
             sequences=2,
             size_bytes=10,
@@ -91,7 +91,7 @@ def publish(run: Run, *steps: int) -> None:
 
 def test_a_step_leads_to_the_newest_weights_and_batch_of_its_time(run: Run) -> None:
     measure(run, steps=40)
-    hand_out(run, count=6, every=10)
+    hand_out(run, count=6, interval_seconds=10)
     publish(run, 0, 1, 2, 3)
 
     found = moment(run, **{"from": 25, "to": 25})
@@ -105,7 +105,7 @@ def test_a_step_leads_to_the_newest_weights_and_batch_of_its_time(run: Run) -> N
 
 def test_a_batch_that_a_trainer_held_then_is_said_to_be_in_hand(run: Run) -> None:
     measure(run, steps=40)
-    hand_out(run, count=6, every=10, holds=9)
+    hand_out(run, count=6, interval_seconds=10, holds=9)
 
     found = moment(run, **{"from": 15, "to": 25})
 
@@ -127,7 +127,7 @@ def test_a_batch_that_a_trainer_held_then_is_said_to_be_in_hand(run: Run) -> Non
 )
 def test_packed_samples_lead_there_as_well(run: Run, query: dict[str, Any]) -> None:
     measure(run, steps=CHUNK_SAMPLES + SAMPLES_KEPT)
-    hand_out(run, count=6, every=10)
+    hand_out(run, count=6, interval_seconds=10)
     before = moment(run, **query)
     assert pack_metrics(now=NOON + timedelta(days=2)) == 1
 
@@ -149,11 +149,11 @@ def test_a_stretch_that_makes_no_sense_is_refused(run: Run, query: dict[str, Any
 
 def test_a_long_run_costs_a_few_probes_and_shows_a_few_batches(run: Run) -> None:
     measure(run, steps=30, seconds_each=100)
-    hand_out(run, count=2000, every=1)
+    hand_out(run, count=2000, interval_seconds=1)
 
-    with CaptureQueriesContext(connection) as asked:
+    with CaptureQueriesContext(connection) as queries:
         found = moment(run, **{"from": 5, "to": 15})
 
     assert (found["handed_out"], len(found["batches"])) == (1000, 8)
     assert next(one["ordinal"] for one in found["batches"]) == 1501
-    assert len(asked) < 50
+    assert len(queries) < 50

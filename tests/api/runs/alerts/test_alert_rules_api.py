@@ -122,16 +122,20 @@ def test_a_preview_says_when_a_rule_would_have_told_and_stores_nothing(olga: Cli
         at = now - timedelta(seconds=seconds)
         store_figures(run_id=runs[0].pk, figures=[Figure("train/loss", 1, value)], now=at)
     store_figures(run_id=runs[1].pk, figures=[Figure("train/loss", 1, 9.0)], now=now)
-    asked = {name: RULE[name] for name in ("metric", "comparator", "threshold", "for_seconds")}
+    query = {name: RULE[name] for name in ("metric", "comparator", "threshold", "for_seconds")}
 
     answer = olga.get(
-        "/api/v1/alert-rules/preview", {**asked, "filter": "tag:ablation", "hours": 1}
+        "/api/v1/alert-rules/preview", {**query, "filter": "tag:ablation", "hours": 1}
     )
 
     assert answer.status_code == 200, answer.content
-    told = answer.json()
-    assert (told["condition"], told["runs"], told["measured"]) == ("above 5 for 1 min", 3, 2)
-    two, one = told["results"]
+    preview = answer.json()
+    assert (preview["condition"], preview["runs"], preview["measured"]) == (
+        "above 5 for 1 min",
+        3,
+        2,
+    )
+    two, one = preview["results"]
     assert (two["run"], two["fired"], two["is_watched"]) == ("two", [], True)
     (fired,) = one["fired"]
     spell = [
@@ -150,15 +154,15 @@ def test_a_preview_says_where_a_metric_was_silent(olga: Client) -> None:
         at = now - timedelta(seconds=seconds)
         store_figures(run_id=run.pk, figures=[Figure("train/loss", 1, 2.0)], now=at)
 
-    asked = {"metric": "train/loss", "comparator": "no_data", "for_seconds": 300, "run": "pole"}
-    told = olga.get("/api/v1/alert-rules/preview", asked).json()
+    query = {"metric": "train/loss", "comparator": "no_data", "for_seconds": 300, "run": "pole"}
+    preview = olga.get("/api/v1/alert-rules/preview", query).json()
 
-    assert told["condition"] == "without data for 5 min"
-    past, lasting = told["results"][0]["fired"]
+    assert preview["condition"] == "without data for 5 min"
+    past, lasting = preview["results"][0]["fired"]
     assert (past["ended_at"] is None, lasting["ended_at"]) == (False, None)
     raised = [datetime.fromisoformat(each["raised_at"]) for each in (past, lasting)]
-    wanted = [now - timedelta(seconds=seconds) for seconds in (880 - 300, 480 - 300)]
-    assert raised == wanted
+    expected = [now - timedelta(seconds=seconds) for seconds in (880 - 300, 480 - 300)]
+    assert raised == expected
 
 
 def test_a_preview_of_a_run_that_is_over_shows_its_last_hours(olga: Client) -> None:
@@ -167,15 +171,15 @@ def test_a_preview_of_a_run_that_is_over_shows_its_last_hours(olga: Client) -> N
         at = NOON + timedelta(minutes=minute)
         store_figures(run_id=run.pk, figures=[Figure("train/loss", 1, value)], now=at)
 
-    asked = {"metric": "train/loss", "comparator": "above", "threshold": 5, "run": "past"}
-    (shown,) = olga.get("/api/v1/alert-rules/preview", asked).json()["results"]
+    query = {"metric": "train/loss", "comparator": "above", "threshold": 5, "run": "past"}
+    (shown,) = olga.get("/api/v1/alert-rules/preview", query).json()["results"]
 
     assert (shown["is_watched"], len(shown["fired"])) == (False, 1)
     assert shown["ended_at"] == "2026-03-01T12:03:00Z"
 
 
 @pytest.mark.parametrize(
-    ("asked", "field"),
+    ("query", "field"),
     [
         ({"metric": ""}, "metric"),
         ({"comparator": "near"}, "comparator"),
@@ -189,9 +193,9 @@ def test_a_preview_of_a_run_that_is_over_shows_its_last_hours(olga: Client) -> N
     ],
 )
 def test_a_preview_of_what_cannot_be_is_refused_by_field(
-    olga: Client, asked: dict[str, Any], field: str
+    olga: Client, query: dict[str, Any], field: str
 ) -> None:
-    given = {"metric": "loss", "comparator": "above", "threshold": "5", **asked}
+    given = {"metric": "loss", "comparator": "above", "threshold": "5", **query}
     answer = olga.get("/api/v1/alert-rules/preview", given)
 
     assert answer.status_code == 400
@@ -206,8 +210,8 @@ def test_a_silenced_rule_fires_where_everybody_sees_it_and_the_bell_does_not_cou
     store_figures(run_id=run.pk, figures=[Figure("train/loss", 1, 9.0)], now=now)
     row = made(olga, for_seconds=0)
     until = (now + timedelta(hours=1)).isoformat()
-    asked = {"kind": "rule", "rule": row["id"], "until": until, "reason": "a sweep is under way"}
-    answer = send(olga, "post", "alert-silences", asked)
+    body = {"kind": "rule", "rule": row["id"], "until": until, "reason": "a sweep is under way"}
+    answer = send(olga, "post", "alert-silences", body)
     assert answer.status_code == 201, answer.content
     conditions.watch(now=datetime.now(UTC))
 

@@ -27,7 +27,7 @@ def raise_one(kind: AlertKind, *, minutes: int = 0, **fields: Any) -> int:
     return alerts.raise_alert(condition, now=NOON + timedelta(minutes=minutes))
 
 
-def asked(client: Client, **query: Any) -> Any:
+def list_alerts(client: Client, **query: Any) -> Any:
     answer = client.get("/api/v1/alerts", query)
     assert answer.status_code == 200, answer.content
     return answer.json()
@@ -50,8 +50,8 @@ def test_what_is_unresolved_is_listed_newest_first_a_page_at_a_time(olga: Client
     over = raise_one(AlertKind.LEASE_LAPSED, run_id=run.pk)
     alerts.clear([over], now=NOON)
 
-    first = asked(olga, limit=1)
-    then = asked(olga, limit=1, cursor=first["next"])
+    first = list_alerts(olga, limit=1)
+    then = list_alerts(olga, limit=1, cursor=first["next"])
 
     assert (kinds(first), kinds(then)) == (["run_stalled"], ["disk_low"])
     assert then["next"] is None
@@ -71,12 +71,12 @@ def test_alerts_are_found_by_what_is_known_of_them(olga: Client) -> None:
     over = raise_one(AlertKind.LEASE_LAPSED, run_id=run.pk, message="a batch of pole came back")
     alerts.clear([over], now=NOON)
 
-    assert kinds(asked(olga, state="resolved")) == ["lease_lapsed"]
-    assert kinds(asked(olga, state="all")) == ["lease_lapsed", "disk_low"]
-    assert kinds(asked(olga, state="all", run="pole")) == ["lease_lapsed"]
-    assert kinds(asked(olga, severity="warning")) == []
-    assert kinds(asked(olga, kind="disk_low")) == ["disk_low"]
-    assert kinds(asked(olga, state="all", text="CAME BACK")) == ["lease_lapsed"]
+    assert kinds(list_alerts(olga, state="resolved")) == ["lease_lapsed"]
+    assert kinds(list_alerts(olga, state="all")) == ["lease_lapsed", "disk_low"]
+    assert kinds(list_alerts(olga, state="all", run="pole")) == ["lease_lapsed"]
+    assert kinds(list_alerts(olga, severity="warning")) == []
+    assert kinds(list_alerts(olga, kind="disk_low")) == ["disk_low"]
+    assert kinds(list_alerts(olga, state="all", text="CAME BACK")) == ["lease_lapsed"]
 
 
 @pytest.mark.parametrize(
@@ -140,6 +140,6 @@ def test_the_kinds_of_alerts_are_listed_with_the_titles_of_their_alerts(olga: Cl
     raise_one(AlertKind.DISK_LOW)
     found = olga.get("/api/v1/alert-kinds").json()["results"]
 
-    (row,) = asked(olga)["results"]
+    (row,) = list_alerts(olga)["results"]
     assert [each["kind"] for each in found] == sorted(AlertKind)
     assert {key: row[key] for key in ("kind", "title", "advice", "severity")} in found

@@ -47,12 +47,12 @@ def test_a_server_lists_the_webhooks_that_are_set_and_none_of_their_secrets(olga
 
 
 def test_a_test_is_taken_on_and_its_outcome_is_listed(olga: Client) -> None:
-    asked = post(olga, fingerprint(URL), reason="is it there?")
+    accepted = post(olga, fingerprint(URL), reason="is it there?")
 
-    assert asked.status_code == 202, asked.content
-    assert (asked.json()["change"], asked.json()["state"]) == ("test", "waiting")
+    assert accepted.status_code == 202, accepted.content
+    assert (accepted.json()["change"], accepted.json()["state"]) == ("test", "waiting")
     (row,) = olga.get("/api/v1/webhooks").json()["results"]
-    assert row["last_test"] == asked.json()
+    assert row["last_test"] == accepted.json()
 
     delivery = AlertDelivery.objects.get()
     AlertDelivery.objects.update(created_at=NOON)

@@ -44,7 +44,7 @@ def names(client: APIClient) -> list[str]:
     return [row["name"] for row in client.get("/api/v1/presets").json()["results"]]
 
 
-def told(answer: Any) -> tuple[int, str, list[str]]:
+def error_of(answer: Any) -> tuple[int, str, list[str]]:
     problem = answer.json()
     return answer.status_code, problem["code"], [each["field"] for each in problem["errors"]]
 
@@ -53,10 +53,10 @@ def test_a_preset_is_kept_whole_and_a_run_begins_with_it(olga: APIClient) -> Non
     saved = save(olga, description="four of them", access="shared", reason="for the sweep")
 
     assert saved.status_code == 201
-    kept = saved.json()
-    assert (kept["owner"], kept["kind"], kept["may_change"]) == ("olga", "fleet", True)
-    assert kept["config"]["fleet"]["num_workers"] == 4
-    assert kept["config"]["num_steps"] == 1000, "defaults are written out"
+    preset = saved.json()
+    assert (preset["owner"], preset["kind"], preset["may_change"]) == ("olga", "fleet", True)
+    assert preset["config"]["fleet"]["num_workers"] == 4
+    assert preset["config"]["num_steps"] == 1000, "defaults are written out"
     body = {"name": "alpha", "preset": "four", "config": {"seed": 7}}
     run = olga.post("/api/v1/runs", body, format="json").json()
     assert (run["preset"], run["num_workers"], run["config"]["seed"]) == ("four", 4, 7)
@@ -74,8 +74,8 @@ def test_a_private_preset_is_nobody_elses(olga: APIClient, oscar: APIClient) -> 
         assert change(other, description="mine").status_code == 404
         assert other.delete("/api/v1/presets/four").status_code == 404
         launch = other.post("/api/v1/runs", {"name": "a", "preset": "four"}, format="json")
-        assert told(launch) == (400, "invalid", ["preset"])
-        assert told(save(other)) == (409, "preset_exists", ["name"])
+        assert error_of(launch) == (400, "invalid", ["preset"])
+        assert error_of(save(other)) == (409, "preset_exists", ["name"])
     checked = olga.post("/api/v1/run-checks", {"preset": "nobody-has-it"}, format="json").json()
     assert [finding["field"] for finding in checked["findings"]] == ["preset"]
 
@@ -84,7 +84,7 @@ def test_a_shared_one_is_changed_by_its_owner_and_an_open_one_by_every_operator(
     olga: APIClient, oscar: APIClient
 ) -> None:
     save(olga, access="shared")
-    assert told(change(oscar, description="mine"))[:2] == (403, "forbidden")
+    assert error_of(change(oscar, description="mine"))[:2] == (403, "forbidden")
     assert oscar.delete("/api/v1/presets/four").status_code == 403
     [row] = oscar.get("/api/v1/presets").json()["results"]
     assert row["may_change"] is False
@@ -103,7 +103,7 @@ def test_of_two_who_change_it_the_later_is_told(olga: APIClient) -> None:
     save(olga)
     assert change(olga, description="first").status_code == 200
 
-    assert told(change(olga, description="second"))[:2] == (409, "preset_changed")
+    assert error_of(change(olga, description="second"))[:2] == (409, "preset_changed")
     assert olga.get("/api/v1/presets/four").json()["description"] == "first"
 
 
@@ -145,7 +145,7 @@ def test_a_deleted_preset_frees_its_name_and_its_runs_stay(olga: APIClient) -> N
 def test_what_cannot_be_a_preset_is_refused_by_its_field(
     olga: APIClient, fields: dict[str, Any], expected: tuple[int, str, list[str]]
 ) -> None:
-    assert told(save(olga, **fields)) == expected
+    assert error_of(save(olga, **fields)) == expected
     assert not SavedObject.objects.exists()
 
 
@@ -153,13 +153,13 @@ def test_a_secret_does_not_get_in_by_a_change_either(olga: APIClient) -> None:
     save(olga)
 
     refused = change(olga, config=SECRET)
-    assert told(refused) == (400, "invalid", ["config.environment.kwargs.api_key"])
+    assert error_of(refused) == (400, "invalid", ["config.environment.kwargs.api_key"])
 
 
 def test_a_machine_shares_what_it_saves() -> None:
     machine = APIClient(headers=bearer("admin"))
 
-    assert told(save(machine)) == (400, "invalid", ["access"])
+    assert error_of(save(machine)) == (400, "invalid", ["access"])
     assert save(machine, access="open").json()["owner"] is None
     refused = change(machine, access="private")
-    assert told(refused) == (400, "invalid", ["access"])
+    assert error_of(refused) == (400, "invalid", ["access"])

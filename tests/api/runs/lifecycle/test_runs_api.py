@@ -249,8 +249,8 @@ def test_the_depth_and_the_values_of_a_body_are_limited(operator: APIClient, set
     long = operator.post("/api/v1/runs", {"name": "a", "config": {"x": [1] * 10}}, format="json")
 
     assert deep.status_code == long.status_code == 400
-    (said,) = deep.json()["errors"]
-    assert (said["field"], "(max_json_depth)" in said["message"]) == ("config", True)
+    (error,) = deep.json()["errors"]
+    assert (error["field"], "(max_json_depth)" in error["message"]) == ("config", True)
     assert "(max_json_values)" in long.json()["detail"]
 
 

@@ -64,10 +64,10 @@ def test_events_are_read_by_kind(operator: APIClient) -> None:
 
 def test_an_environments_weight_is_changed_with_a_reason(operator: APIClient) -> None:
     add_environment(make_run(kind="outside"))
-    wanted = {"weight": 2.5, "min_batch_allocation": 0.25, "reason": "it learns"}
+    change = {"weight": 2.5, "min_batch_allocation": 0.25, "reason": "it learns"}
 
-    first = operator.patch("/api/v1/runs/alpha/environments/0", wanted, format="json")
-    again = operator.patch("/api/v1/runs/alpha/environments/0", wanted, format="json")
+    first = operator.patch("/api/v1/runs/alpha/environments/0", change, format="json")
+    again = operator.patch("/api/v1/runs/alpha/environments/0", change, format="json")
 
     assert (first.status_code, first.json()["weight"]) == (200, 2.5)
     assert again.json() == first.json()
@@ -95,12 +95,12 @@ def test_an_environment_is_disconnected_with_a_reason_and_can_come_back(
     operator: APIClient,
 ) -> None:
     add_environment(make_run(kind="outside"))
-    wanted = {"connected": False, "reason": "its machine is gone"}
+    change = {"connected": False, "reason": "its machine is gone"}
 
-    gone = operator.patch("/api/v1/runs/alpha/environments/0", wanted, format="json")
+    disconnected = operator.patch("/api/v1/runs/alpha/environments/0", change, format="json")
     back = operator.patch("/api/v1/runs/alpha/environments/0", {"connected": True}, format="json")
 
-    assert (gone.json()["connected"], back.json()["connected"]) == (False, True)
+    assert (disconnected.json()["connected"], back.json()["connected"]) == (False, True)
     event = RunEvent.objects.filter(kind="environment_changed").order_by("pk")[0]
     assert (event.actor, event.reason) == ("user:olga", "its machine is gone")
     assert event.message.endswith(": connected True → False")

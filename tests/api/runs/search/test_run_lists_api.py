@@ -165,8 +165,8 @@ def test_as_many_runs_are_diagnosed_as_a_page_shows(olga: APIClient) -> None:
     assert set(results) == {str(run.pk)}
     assert results[str(run.pk)] == olga.get("/api/v1/runs/alpha/pipeline").json()["diagnosis"]
     assert results[str(run.pk)]["summary"].startswith("The run is paused")
-    for asked in ("", "1,x", ",".join(str(n) for n in range(13))):
-        refused = olga.get("/api/v1/run-diagnoses", {"ids": asked})
+    for ids in ("", "1,x", ",".join(str(n) for n in range(13))):
+        refused = olga.get("/api/v1/run-diagnoses", {"ids": ids})
         assert (refused.status_code, refused.json()["errors"][0]["field"]) == (400, "ids")
 
 

@@ -54,8 +54,8 @@ def alice() -> APIClient:
     return client
 
 
-def order(alice: APIClient, verb: str, **wanted: Any) -> Any:
-    return alice.post(f"{URL}/{verb}", wanted, format="json")
+def order(alice: APIClient, verb: str, **fields: Any) -> Any:
+    return alice.post(f"{URL}/{verb}", fields, format="json")
 
 
 def test_a_pinned_version_is_what_fleets_are_told_although_newer_ones_come(
@@ -73,9 +73,9 @@ def test_a_pinned_version_is_what_fleets_are_told_although_newer_ones_come(
     worker = APIClient(headers=bearer("worker", run=run))
     assert worker.get(f"{URL}/current", {"acting": 1}).json()["step"] == 1
     assert worker.get(f"{URL}/current").json()["step"] == 3
-    said = alice.get(f"{URL}/commands").json()
-    assert (said["pinned_step"], said["acting_step"], said["newest_step"]) == (1, 1, 3)
-    assert (said["results"][0]["actor"], said["results"][0]["reason"]) == (
+    commands = alice.get(f"{URL}/commands").json()
+    assert (commands["pinned_step"], commands["acting_step"], commands["newest_step"]) == (1, 1, 3)
+    assert (commands["results"][0]["actor"], commands["results"][0]["reason"]) == (
         "user:alice",
         "the next ones collapse",
     )
@@ -88,8 +88,8 @@ def test_the_file_of_a_pinned_version_is_kept_however_many_come(run: Run, alice:
 
     published(run, *range(2, 9))
 
-    kept = PolicyVersion.objects.exclude(file="").order_by("step").values_list("step", flat=True)
-    assert list(kept) == [1, 5, 6, 7, 8]
+    stored = PolicyVersion.objects.exclude(file="").order_by("step").values_list("step", flat=True)
+    assert list(stored) == [1, 5, 6, 7, 8]
 
 
 def test_workers_follow_again_once_it_is_let_go(run: Run, alice: APIClient) -> None:
@@ -133,10 +133,10 @@ def test_a_pin_ends_with_its_epoch(run: Run, alice: APIClient) -> None:
 def test_what_no_worker_could_fetch_is_not_pinned(run: Run, alice: APIClient) -> None:
     published(run, *range(2, 7))
 
-    never, gone = order(alice, "pin", step=99), order(alice, "pin", step=0)
+    never, evicted = order(alice, "pin", step=99), order(alice, "pin", step=0)
 
     assert (never.status_code, never.json()["code"]) == (404, "no_weights")
-    assert (gone.status_code, gone.json()["code"]) == (409, "version_evicted")
+    assert (evicted.status_code, evicted.json()["code"]) == (409, "version_evicted")
     assert not WeightsCommand.objects.exists()
 
 
@@ -144,10 +144,10 @@ def test_a_language_run_keeps_a_version_but_never_goes_back(alice: APIClient) ->
     words = make_run(kind="language", config=language({"a": lesson()}))
     published(words, 0, 1, 2)
 
-    back, kept = order(alice, "pin", step=1), order(alice, "pin", step=2)
+    back, newest = order(alice, "pin", step=1), order(alice, "pin", step=2)
 
     assert (back.status_code, back.json()["code"]) == (409, "cannot_go_back")
-    assert kept.status_code == 200
+    assert newest.status_code == 200
 
 
 @pytest.mark.parametrize("verb", ["pin", "unpin", "sync"])
