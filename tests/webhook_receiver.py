@@ -11,7 +11,7 @@ class Receiver:
     """A real HTTP server that responds with the given statuses, one after the other."""
 
     def __init__(self, answers: list[int]) -> None:
-        self.heard: list[tuple[dict[str, str], bytes]] = []
+        self.requests: list[tuple[dict[str, str], bytes]] = []
         waiting = list(answers)
         self.answer: Callable[[bytes], int] = lambda _: waiting.pop(0) if waiting else 200
         """Returns the status for a body."""
@@ -19,7 +19,7 @@ class Receiver:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(handler) -> None:  # noqa: N805 the library's name; self is taken
                 body = handler.rfile.read(int(handler.headers["Content-Length"]))
-                self.heard.append((dict(handler.headers), body))
+                self.requests.append((dict(handler.headers), body))
                 handler.send_response(self.answer(body))
                 handler.send_header("Location", "http://127.0.0.1:1/elsewhere")
                 handler.send_header("Content-Length", "0")

@@ -50,9 +50,9 @@ def test_every_setting_that_is_read_is_described() -> None:
 
 def test_every_fault_of_a_lesson_is_described() -> None:
     faults = read("docs/reference/faults.md")
-    told = re.compile(r'(?:LessonFailed|Fault|events\.add)\(\s*"([a-z_]+)"')
+    pattern = re.compile(r'(?:LessonFailed|Fault|events\.add)\(\s*"([a-z_]+)"')
     paths = (ROOT / "rollouts/fleet/groups").rglob("*.py")
-    kinds = {kind for path in paths for kind in told.findall(path.read_text(encoding="utf-8"))}
+    kinds = {kind for path in paths for kind in pattern.findall(path.read_text(encoding="utf-8"))}
 
     assert {"environment_failed", "group_missing"} <= kinds
     assert sorted(kind for kind in kinds - {"recording_failed"} if f"`{kind}`" not in faults) == []
@@ -114,9 +114,9 @@ def test_every_picture_is_shown_and_every_one_shown_is_there() -> None:
             r'src(?:set)?="([^":]+)"|!\[[^\]]*\]\(([^):]+)\)', page.read_text(encoding="utf-8")
         )
     }
-    kept = {path.resolve() for path in (ROOT / "docs/images").iterdir()}
+    stored = {path.resolve() for path in (ROOT / "docs/images").iterdir()}
 
-    assert sorted(path.name for path in kept ^ shown) == []
+    assert sorted(path.name for path in stored ^ shown) == []
 
 
 def test_every_decision_is_in_its_index_under_its_title() -> None:
@@ -203,14 +203,16 @@ def test_the_live_protocol_is_described_as_it_is_declared() -> None:
 
 
 def test_the_examples_of_the_live_protocol_are_what_is_said() -> None:
-    said, *told, control = re.findall(
+    page_messages, *frame_examples, control = re.findall(
         r"```json\n(.*?)```", read("docs/reference/live.md"), re.DOTALL
     )
 
-    messages = [msgspec.json.decode(line, type=PageMessage) for line in said.splitlines()]
-    frames = [msgspec.json.decode(frame, type=PageFrame) for frame in told]
+    messages = [msgspec.json.decode(line, type=PageMessage) for line in page_messages.splitlines()]
+    frames = [msgspec.json.decode(frame, type=PageFrame) for frame in frame_examples]
     assert {type(one) for one in messages} == {*get_args(PageMessage)}
     assert {type(one) for one in frames} == {*get_args(PageFrame)}
     for frame in [*frames, msgspec.json.decode(control, type=ControlFrame)]:
-        (text,) = [one for one in [*told, control] if f'"{frame.__struct_config__.tag}"' in one]
+        (text,) = [
+            one for one in [*frame_examples, control] if f'"{frame.__struct_config__.tag}"' in one
+        ]
         assert set(msgspec.json.decode(text)) == {"type", *frame.__struct_fields__}

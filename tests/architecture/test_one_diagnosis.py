@@ -49,13 +49,13 @@ def test_there_is_one_field_of_the_api_for_what_holds_a_run_up() -> None:
     from rollouts.diagnosis.schemas import DiagnosisList, Pipeline
     from runs.search.schemas import RunActivity
 
-    told = {
+    schemas = {
         shape.__name__
         for shape in (FleetState, WorkerState, RunActivity, Pipeline, DiagnosisList)
         if {"diagnosis", "bottleneck"} & set(shape.__struct_fields__)
     }
 
-    assert told == {"Pipeline"}
+    assert schemas == {"Pipeline"}
 
 
 @pytest.mark.parametrize(

@@ -42,12 +42,12 @@ def test_every_package_of_an_image_has_a_hash(image: str) -> None:
 @pytest.mark.parametrize("image", EXTRAS)
 def test_the_lock_holds_what_the_project_requires(image: str) -> None:
     optional = PROJECT["optional-dependencies"]
-    wanted = [
+    required = [
         *PROJECT["dependencies"],
         *(one for extra in EXTRAS[image] for one in optional[extra]),
     ]
 
-    assert {name_of(one) for one in wanted} - set(pins(lock(image))) == set()
+    assert {name_of(one) for one in required} - set(pins(lock(image))) == set()
     assert "setuptools" in pins(lock(image)), "the project itself is built with it"
 
 

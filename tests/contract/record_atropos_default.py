@@ -69,8 +69,8 @@ def record(python: str, tokenizer: Path) -> list[dict[str, Any]]:
     server = running(python, "-c", SERVER.format(port=port))
     with server, listening(forwarding(base, recorded)) as url:
         answer(base, "/", deadline)
-        asked = REGISTRATION | {"batch_size": 2 * GROUP_SIZE}
-        httpx.post(f"{base}/register", json=asked, timeout=30).raise_for_status()
+        registration = REGISTRATION | {"batch_size": 2 * GROUP_SIZE}
+        httpx.post(f"{base}/register", json=registration, timeout=30).raise_for_status()
         # A trainer counts as started after its first request for a batch.
         answer(base, "/batch", deadline)
         command = ["tests/contract/single_trajectory_environment.py", "serve"]
@@ -82,11 +82,11 @@ def record(python: str, tokenizer: Path) -> list[dict[str, Any]]:
 
 def without_repetitions(recorded: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return at most two requests of each route, in order: the environment repeats itself."""
-    kept: list[dict[str, Any]] = []
+    unique: list[dict[str, Any]] = []
     for one in recorded:
-        if sum(other["path"] == one["path"] for other in kept) < 2:
-            kept.append(one)
-    return kept
+        if sum(other["path"] == one["path"] for other in unique) < 2:
+            unique.append(one)
+    return unique
 
 
 if __name__ == "__main__":

@@ -51,13 +51,13 @@ def answer(base: str, path: str, deadline: float) -> dict[str, Any]:
     """Query the original server, which may still be starting."""
     while True:
         try:
-            said = httpx.get(base + path, timeout=30)
+            response = httpx.get(base + path, timeout=30)
         except httpx.TransportError:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.2)
         else:
-            found: dict[str, Any] = said.json()
+            found: dict[str, Any] = response.json()
             return found
 
 
@@ -86,14 +86,14 @@ def record(python: str, inference: TinyInference) -> dict[str, Any]:
     ]
     with running(python, "-c", SERVER.format(port=port)):
         answer(base, "/", deadline)
-        asked = REGISTRATION | {"batch_size": GROUPS * GROUP}
-        httpx.post(f"{base}/register", json=asked, timeout=30).raise_for_status()
+        registration = REGISTRATION | {"batch_size": GROUPS * GROUP}
+        httpx.post(f"{base}/register", json=registration, timeout=30).raise_for_status()
         # A trainer counts as started after its first request for a batch.
         answer(base, "/batch", deadline)
         with running(python, *environment):
             groups = pushed(base, deadline)
-    generated = [one for one in inference.heard if one["path"] == "/generate"][:GROUPS]
-    probed = [one for one in inference.heard if one["path"] != "/generate"][:1]
+    generated = [one for one in inference.requests if one["path"] == "/generate"][:GROUPS]
+    probed = [one for one in inference.requests if one["path"] != "/generate"][:1]
     return {"inference": [*probed, *generated], "groups": groups}
 
 

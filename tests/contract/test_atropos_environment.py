@@ -75,27 +75,27 @@ def check(group: dict[str, Any], model: Transformer) -> None:
         assert group["advantages"][row] == pytest.approx(
             [group["scores"][row] - mean] * len(tokens)
         )
-        assert [said["role"] for said in group["messages"][row]] == ["user", "assistant"]
+        assert [message["role"] for message in group["messages"][row]] == ["user", "assistant"]
 
 
 def test_what_it_asked_the_inference_server_is_answered_as_it_reads_it(
     inference: TinyInference,
 ) -> None:
     recorded = json.loads(RECORDING.read_text())
-    for asked in recorded["inference"]:
-        answer = httpx.post(inference.url + asked["path"], json=asked["body"], timeout=60)
+    for request in recorded["inference"]:
+        answer = httpx.post(inference.url + request["path"], json=request["body"], timeout=60)
         assert answer.status_code == 200, answer.text
-        if asked["path"] != "/generate":
+        if request["path"] != "/generate":
             continue
         answers = answer.json()
-        assert len(answers) == asked["body"]["sampling_params"]["n"]
+        assert len(answers) == request["body"]["sampling_params"]["n"]
         for one in answers:
             assert one["meta_info"]["finish_reason"]["type"] in {"stop", "length"}
             pairs = one["meta_info"]["output_token_logprobs"]
             assert [pair[1] for pair in pairs] == one["output_ids"]
-            tokens = [*asked["body"]["input_ids"], *one["output_ids"]]
+            tokens = [*request["body"]["input_ids"], *one["output_ids"]]
             expected = logprobs(inference.model, tokens)
-            first = len(asked["body"]["input_ids"])
+            first = len(request["body"]["input_ids"])
             drawn = [expected[at - 1, tokens[at]].item() for at in range(first, len(tokens))]
             assert [pair[0] for pair in pairs] == pytest.approx(drawn, abs=1e-4)
 
@@ -109,8 +109,8 @@ def test_the_groups_that_it_pushed_come_back_as_they_were(
     for group in groups:
         check(group, inference.model)
         assert group["distill_token_ids"][0][0] == [group["tokens"][0][0], 0]
-        said = requests.post(f"{server}/scored_data", json=group, timeout=30)
-        assert said.json() == {"status": "received"}
+        response = requests.post(f"{server}/scored_data", json=group, timeout=30)
+        assert response.json() == {"status": "received"}
 
     found = batch_of(server)
 

@@ -114,13 +114,14 @@ def spoken(stand: Stand, session: str, seed: int) -> Any:
 
 
 def test_two_turns_of_an_agent_are_one_sequence_with_its_own_tokens_trained(stand: Stand) -> None:
-    session, said = next(
-        (name, said)
+    session, completion = next(
+        (name, completion)
         for seed in range(100)
-        if len((said := spoken(stand, name := f"s{seed}", seed)).choices[0].message.content) == 5
+        if len((completion := spoken(stand, name := f"s{seed}", seed)).choices[0].message.content)
+        == 5
     )
     agent = stand.agent(session)
-    answer = {"role": "assistant", "content": said.choices[0].message.content}
+    answer = {"role": "assistant", "content": completion.choices[0].message.content}
     more = [*HELLO, answer, {"role": "user", "content": "go on"}]
     agent.chat.completions.create(model="policy", messages=more, max_tokens=4, seed=2)
 
@@ -128,7 +129,7 @@ def test_two_turns_of_an_agent_are_one_sequence_with_its_own_tokens_trained(stan
 
     row = group()
     assert (receipt.sequences, receipt.gaps) == (1, {})
-    assert TOKENIZER.decode(trained(row, 0)[:5]) == said.choices[0].message.content
+    assert TOKENIZER.decode(trained(row, 0)[:5]) == completion.choices[0].message.content
     assert receipt.tokens == len(trained(row, 0)) > 5
     for masks, logprobs in zip(row["masks"], row["inference_logprobs"], strict=True):
         for mask, logprob in zip(masks, logprobs, strict=True):
@@ -223,11 +224,11 @@ def test_the_command_says_where_agents_go_and_ends_with_a_signal(stand: Stand) -
     wrong = proxy_command("--run", "nobody", *upstream, stand=stand, token=token)
     right = proxy_command("--run", "agents", *upstream, stand=stand, token=token)
     assert right.stdout is not None
-    said = right.stdout.readline()
+    output = right.stdout.readline()
     right.terminate()
 
     assert wrong.wait(60) == 1
     assert "rolldeck proxy" in wrong.communicate()[1]
-    assert "OPENAI_BASE_URL=http://127.0.0.1:" in said
+    assert "OPENAI_BASE_URL=http://127.0.0.1:" in output
     assert right.wait(60) in {0, -signal.SIGTERM}
     right.communicate()

@@ -44,9 +44,9 @@ def order() -> LaunchOrder:
     )
 
 
-def until(wanted: ActorState, state: Callable[[], ActorState]) -> bool:
+def until(expected: ActorState, state: Callable[[], ActorState]) -> bool:
     deadline = time.monotonic() + 40
-    while state() is not wanted:
+    while state() is not expected:
         if time.monotonic() > deadline:
             return False
         time.sleep(0.2)
@@ -82,27 +82,27 @@ def test_the_managers_of_a_platform_are_those_that_report_to_it(cluster: Cluster
     given = order()
     cluster.launch(given)
 
-    def ours() -> list[str]:
+    def own_managers() -> list[str]:
         return cluster.managers(platform_url=given.platform_url)
 
     def alive() -> ActorState:
         return cluster.actor_state(given.actor_name)
 
     lived = until(ActorState.ALIVE, alive)
-    found = given.actor_name in ours()
+    found = given.actor_name in own_managers()
     if isinstance(cluster, FakeCluster):
         cluster.elsewhere.add(given.actor_name)
-        found_elsewhere = given.actor_name in ours()
+        found_elsewhere = given.actor_name in own_managers()
     else:
         found_elsewhere = given.actor_name in cluster.managers(platform_url="http://other")
     cluster.kill(given.actor_name)
-    gone = until(ActorState.MISSING, alive)
+    is_missing = until(ActorState.MISSING, alive)
 
     assert lived
     assert found
     assert not found_elsewhere
-    assert gone
-    assert given.actor_name not in ours()
+    assert is_missing
+    assert given.actor_name not in own_managers()
 
 
 def test_killing_nobody_is_fine(cluster: Cluster) -> None:

@@ -74,7 +74,7 @@ def world_of(kind: str) -> Iterator[World]:
             yield RayWorld(nodes)
 
 
-def told(cluster: Cluster) -> list[RayNode]:
+def list_nodes(cluster: Cluster) -> list[RayNode]:
     """Return the nodes, after a check of their fields."""
     rows = cluster.nodes()
     for row in rows:
@@ -84,7 +84,7 @@ def told(cluster: Cluster) -> list[RayNode]:
 
 def eventually(cluster: Cluster, holds: Callable[[list[RayNode]], bool]) -> list[RayNode]:
     deadline = time.monotonic() + 90
-    while not holds(found := told(cluster)):
+    while not holds(found := list_nodes(cluster)):
         assert time.monotonic() < deadline, found
         time.sleep(0.2)
     return found
@@ -115,9 +115,9 @@ def test_nodes_say_what_they_have_what_is_reserved_and_which_are_gone(kind: str)
         assert {node.node for node in taken} == {node.node for node in idle}
         assert all(node.cpus_used <= node.cpus for node in taken)
 
-        gone = of(taken, "one").node
+        removed = of(taken, "one").node
         world.kill("one")
         left = eventually(world.cluster, lambda nodes: not all(node.alive for node in nodes))
         (dead,) = [node for node in left if not node.alive]
-        assert (dead.node, dead.cpus, dead.cpus_used, dead.memory_bytes) == (gone, 0.0, 0.0, 0.0)
+        assert (dead.node, dead.cpus, dead.cpus_used, dead.memory_bytes) == (removed, 0.0, 0.0, 0.0)
         assert of(left, "two").cpus_used == 2.0

@@ -46,7 +46,7 @@ class Place:
     """A tested server: its connection factory and the requests that it received."""
 
     connect: MakeServer
-    heard: list[str] = field(default_factory=list)
+    calls: list[str] = field(default_factory=list)
 
 
 def in_process(tmp_path: Path, parts: ExitStack) -> Place:
@@ -78,7 +78,7 @@ def beside(kind: str, stand_in: type[StandIn]) -> Callable[[Path, ExitStack], Pl
             model="small",
             weights_directory=str(tmp_path),
         )
-        return Place(connected(parts, settings), server.heard)
+        return Place(connected(parts, settings), server.calls)
 
     return start
 
@@ -121,10 +121,10 @@ def ask(server: InferenceServer, *prompts: Prompt) -> list[list[Answer]]:
     return server.generate(prompts, stop=NEVER, timeout_seconds=60)
 
 
-def agrees(weights: Transformer, asked: Prompt, answer: Answer) -> bool:
+def agrees(weights: Transformer, prompt: Prompt, answer: Answer) -> bool:
     """Return whether these weights give the answer's tokens the reported log probabilities."""
-    expected = logprobs(weights, [*asked.tokens, *answer.tokens])
-    first = len(asked.tokens) - 1
+    expected = logprobs(weights, [*prompt.tokens, *answer.tokens])
+    first = len(prompt.tokens) - 1
     found = [expected[first + n, token].item() for n, token in enumerate(answer.tokens)]
     return answer.logprobs == pytest.approx(found, abs=1e-4)
 
@@ -135,10 +135,10 @@ def test_answers_come_by_prompt_with_their_logprobs(server: InferenceServer) -> 
     found = ask(server, *prompts)
 
     assert [[one.index for one in answers] for answers in found] == [[0, 1, 2], [0, 1], [0]]
-    for asked, answers in zip(prompts, found, strict=True):
+    for request, answers in zip(prompts, found, strict=True):
         for answer in answers:
             assert (len(answer.tokens), answer.finish) == (12, "length")
-            assert agrees(model(0), asked, answer)
+            assert agrees(model(0), request, answer)
     assert found[0][0].tokens != found[0][1].tokens
 
 
@@ -154,27 +154,27 @@ def test_an_answer_ends_with_its_stop_token_and_with_no_other(server: InferenceS
 
 
 def test_weights_change_and_every_token_is_labelled(server: InferenceServer) -> None:
-    asked = prompt(1, 2)
+    request = prompt(1, 2)
     server.update_weights(dict(named_tensors(model(1))), FIRST)
-    [first] = ask(server, asked)
+    [first] = ask(server, request)
     server.update_weights({k: v.numpy() for k, v in named_tensors(model(2))}, SECOND)
-    [second] = ask(server, asked)
+    [second] = ask(server, request)
 
     assert server.version == SECOND
     assert {version for answer in first for version in answer.versions} == {FIRST}
     assert {version for answer in second for version in answer.versions} == {SECOND}
     assert all(len(answer.versions) == len(answer.tokens) for answer in [*first, *second])
-    assert all(agrees(model(1), asked, answer) for answer in first)
-    assert all(agrees(model(2), asked, answer) for answer in second)
+    assert all(agrees(model(1), request, answer) for answer in first)
+    assert all(agrees(model(2), request, answer) for answer in second)
 
 
 def test_what_is_under_way_when_weights_change_is_never_labelled_newer(
     server: InferenceServer,
 ) -> None:
     server.update_weights(dict(named_tensors(model(1))), FIRST)
-    asked = prompt(1, answers=24, max_tokens=200)
+    request = prompt(1, answers=24, max_tokens=200)
     found: list[Answer] = []
-    asking = threading.Thread(target=lambda: found.extend(ask(server, asked)[0]))
+    asking = threading.Thread(target=lambda: found.extend(ask(server, request)[0]))
     asking.start()
     time.sleep(0.05)
 
@@ -190,7 +190,7 @@ def test_what_is_under_way_when_weights_change_is_never_labelled_newer(
         # The cache holds values of the old weights: only the first tokens can be recomputed.
         head = Answer(request=0, index=0, tokens=answer.tokens[:newer], logprobs=[])
         head.logprobs.extend(answer.logprobs[:newer])
-        assert newer == 200 or agrees(model(1), asked, head)
+        assert newer == 200 or agrees(model(1), request, head)
 
 
 def test_weights_of_another_model_are_refused_and_the_old_ones_go_on(
@@ -204,18 +204,18 @@ def test_weights_of_another_model_are_refused_and_the_old_ones_go_on(
     with pytest.raises((WeightsDoNotFit, InferenceFailed), match="norm"):
         server.update_weights(tensors | {name: tensors[name][:8]}, FIRST)
 
-    asked = prompt(1)
+    request = prompt(1)
     assert server.version < FIRST
-    assert all(agrees(model(0), asked, answer) for answer in ask(server, asked)[0])
+    assert all(agrees(model(0), request, answer) for answer in ask(server, request)[0])
 
 
 def test_a_stop_is_heeded_within_a_second_or_so(server: InferenceServer) -> None:
     stop = threading.Event()
-    asked = [prompt(token, answers=64, max_tokens=250) for token in range(8)]
+    prompts = [prompt(token, answers=64, max_tokens=250) for token in range(8)]
     threading.Timer(0.3, stop.set).start()
     began = time.monotonic()
 
-    found = server.generate(asked, stop=stop, timeout_seconds=600)
+    found = server.generate(prompts, stop=stop, timeout_seconds=600)
 
     # Full answers would take half a minute; a busy machine gets ten times the needed time.
     assert time.monotonic() - began < 10
@@ -256,4 +256,4 @@ def test_workers_that_share_a_server_replace_its_weights_once(place: Place) -> N
 
     assert [worker.version for worker in workers] == [FIRST] * 3
     # `rolldeck serve` rejects a repeated change itself; the others receive only one.
-    assert len([call for call in place.heard if "weights" in call]) <= 1
+    assert len([call for call in place.calls if "weights" in call]) <= 1

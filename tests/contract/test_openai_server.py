@@ -129,11 +129,13 @@ def test_a_chat_goes_through_the_template(served: Served) -> None:
 
 
 def test_a_stream_brings_the_same_text_in_pieces(served: Served) -> None:
-    asked = ENDLESS | {"prompt": "abc", "max_tokens": 40, "seed": 5}
+    request = ENDLESS | {"prompt": "abc", "max_tokens": 40, "seed": 5}
     with served.client() as client:
-        whole = client.completions.create(**asked).choices[0].text
+        whole = client.completions.create(**request).choices[0].text
         pieces = list(
-            client.completions.create(**asked, stream=True, stream_options={"include_usage": True})
+            client.completions.create(
+                **request, stream=True, stream_options={"include_usage": True}
+            )
         )
 
     texts = [piece.choices[0].text for piece in pieces if piece.choices]
@@ -159,12 +161,12 @@ def test_a_streamed_chat_begins_with_its_role(served: Served) -> None:
 
 
 def test_an_answer_ends_before_a_stop_text(served: Served) -> None:
-    asked = ENDLESS | {"prompt": "abc", "max_tokens": 60, "seed": 9}
+    request = ENDLESS | {"prompt": "abc", "max_tokens": 60, "seed": 9}
     with served.client() as client:
-        free = client.completions.create(**asked).choices[0].text
+        free = client.completions.create(**request).choices[0].text
         stop = free[20:22]
-        stopped = client.completions.create(**asked, stop=["#never#", stop]).choices[0]
-        streamed = list(client.completions.create(**asked, stop=stop, stream=True))
+        stopped = client.completions.create(**request, stop=["#never#", stop]).choices[0]
+        streamed = list(client.completions.create(**request, stop=stop, stream=True))
 
     assert stopped.text == free[: free.index(stop)]
     assert stopped.finish_reason == "stop"
@@ -173,7 +175,7 @@ def test_an_answer_ends_before_a_stop_text(served: Served) -> None:
 
 
 def test_token_ids_logprobs_and_versions_come_on_request(served: Served) -> None:
-    said = served.post(
+    response = served.post(
         "/v1/completions",
         prompt=[0, 1, 2],
         max_tokens=6,
@@ -182,7 +184,7 @@ def test_token_ids_logprobs_and_versions_come_on_request(served: Served) -> None
         ignore_eos=True,
     ).json()
 
-    for choice in said["choices"]:
+    for choice in response["choices"]:
         assert choice["prompt_token_ids"] == [0, 1, 2]
         assert TOKENIZER.decode(choice["token_ids"]) == choice["text"]
         assert len(choice["token_logprobs"]) == 6
@@ -190,12 +192,12 @@ def test_token_ids_logprobs_and_versions_come_on_request(served: Served) -> None
 
 
 def test_several_prompts_are_answered_in_order(served: Served) -> None:
-    said = served.post("/v1/completions", prompt=["a", "b"], max_tokens=3, n=2, seed=1).json()
+    response = served.post("/v1/completions", prompt=["a", "b"], max_tokens=3, n=2, seed=1).json()
 
-    assert [choice["index"] for choice in said["choices"]] == [0, 1, 2, 3]
+    assert [choice["index"] for choice in response["choices"]] == [0, 1, 2, 3]
     alone = served.post("/v1/completions", prompt="a", max_tokens=3, n=2, seed=1).json()
     assert [choice["text"] for choice in alone["choices"]] == [
-        choice["text"] for choice in said["choices"][:2]
+        choice["text"] for choice in response["choices"][:2]
     ]
 
 
@@ -229,8 +231,8 @@ def test_what_cannot_be_obeyed_is_refused_by_name(
     answer = served.post(f"/v1/{path}", **body)
 
     assert answer.status_code == status, answer.text
-    said = answer.json()["error"]
-    assert (said["param"], bool(said["message"])) == (param, True)
+    error = answer.json()["error"]
+    assert (error["param"], bool(error["message"])) == (param, True)
 
 
 def test_no_json_is_refused(served: Served) -> None:

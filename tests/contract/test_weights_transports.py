@@ -143,17 +143,17 @@ def test_a_version_arrives_whole_and_under_its_label(way: Way) -> None:
 
 def test_numbers_that_numpy_lacks_arrive_bit_by_bit(way: Way) -> None:
     # All values of bfloat16 and of the 8-bit floats, including infinities and NaNs.
-    wanted = {
+    expected = {
         kind: np.arange(256**dtype.itemsize, dtype=dtype[0]).view(dtype)
         for kind, dtype in safetensors.BITS.items()
     }
-    way.publish(wanted, step=3)
+    way.publish(expected, step=3)
 
     record = way.source().receive((1, 3))
 
     assert record is not None
     assert record.version == (1, 3)
-    for kind, array in wanted.items():
+    for kind, array in expected.items():
         assert record.tensors[kind].dtype == array.dtype
         assert record.tensors[kind].tobytes() == array.tobytes()
 
@@ -253,9 +253,9 @@ def test_a_run_asks_for_a_directory_only_where_the_server_shares_one(
     from runs.config.rules.run_config import InvalidRunConfig
     from runs.config.services.run_configs import configured
 
-    wanted = {"fleet": {"weights_transport": "directory"}}
+    config = {"fleet": {"weights_transport": "directory"}}
     settings.ROLLDECK_WEIGHTS_DIRECTORY = ""
     with pytest.raises(InvalidRunConfig, match="weights_transport"):
-        configured(preset="", config=wanted)
+        configured(preset="", config=config)
     settings.ROLLDECK_WEIGHTS_DIRECTORY = "/srv/weights"
-    assert configured(preset="", config=wanted).fleet.weights_transport == "directory"
+    assert configured(preset="", config=config).fleet.weights_transport == "directory"

@@ -31,7 +31,7 @@ class TinyInference:
     model: Transformer
     folder: Path
     url: str = ""
-    heard: list[dict[str, Any]] = field(default_factory=list)
+    requests: list[dict[str, Any]] = field(default_factory=list)
 
 
 @contextmanager
@@ -47,7 +47,7 @@ def tiny_inference(folder: Path) -> Iterator[TinyInference]:
     async def note(request: Request, answer: RequestResponseEndpoint) -> Response:
         content = await request.body()
         if content:
-            served.heard.append({"path": request.url.path, "body": json.loads(content)})
+            served.requests.append({"path": request.url.path, "body": json.loads(content)})
         return await answer(request)
 
     api.app.add_middleware(BaseHTTPMiddleware, dispatch=note)

@@ -69,12 +69,12 @@ def server(
 ) -> Server:
     page = Path(settings.FRONTEND_DIST) / "index.html"
     assert page.is_file(), "the dashboard is not built: cd frontend && npm ci && npm run build"
-    told = {
+    variables = {
         "ROLLDECK_ALERT_WEBHOOKS": webhook.url,
         "ROLLDECK_ALERT_WEBHOOK_SECRET": WEBHOOK_SECRET,
         "ROLLDECK_ALERT_PRIVATE_WEBHOOKS": "1",
     }
-    server = shared.enter_context(running_server(tmp_path_factory.mktemp("browser"), **told))
+    server = shared.enter_context(running_server(tmp_path_factory.mktemp("browser"), **variables))
     create_superuser(server)
     in_the_shell(
         server,
@@ -98,13 +98,13 @@ def seeded_server(server: Server, shared: ExitStack) -> Server:
 def seeded(server: Server, *options: str) -> Iterator[None]:
     """Seed a server, and simulate the live run's fleet until the end of the block."""
     log = server.var / "seed.log"
-    with log.open("ab") as said:
+    with log.open("ab") as output:
         process = processes.start(
             [sys.executable, "manage.py", "seed", *options],
             cwd=ROOT,
             env=environment(server.var, server.port),
-            stdout=said,
-            stderr=said,
+            stdout=output,
+            stderr=output,
         )
 
     def is_seeded() -> bool:
@@ -167,12 +167,12 @@ def complaints_of(page: Page) -> list[str]:
     """Return a list that collects all errors and warnings in the console of a page."""
     complaints: list[str] = []
 
-    def hear(said: ConsoleMessage) -> None:
-        text = f"{said.text} {said.location['url']}"
-        if said.type in {"error", "warning"} and not _REFUSED.search(text):
+    def record(message: ConsoleMessage) -> None:
+        text = f"{message.text} {message.location['url']}"
+        if message.type in {"error", "warning"} and not _REFUSED.search(text):
             complaints.append(text)
 
-    page.on("console", hear)
+    page.on("console", record)
     page.on("pageerror", lambda error: complaints.append(str(error)))
     return complaints
 
@@ -235,11 +235,11 @@ def offline(chromium: Browser) -> Iterator[Page]:
     context.set_default_timeout(30_000)
     page = context.new_page()
     complaints: list[str] = []
-    page.on("console", lambda said: complaints.append(said.text))
+    page.on("console", lambda message: complaints.append(message.text))
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on(
         "request",
-        lambda asked: None if asked.url.startswith("file:") else complaints.append(asked.url),
+        lambda request: None if request.url.startswith("file:") else complaints.append(request.url),
     )
     yield page
     context.close()

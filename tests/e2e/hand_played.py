@@ -101,19 +101,19 @@ class HandPlayedFleet:
     def ordered(self, *, recordings: int) -> list[str]:
         """Wait until so many recordings are requested, and return the ids of all requested ones."""
 
-        def look() -> list[str]:
+        def recorded_slots() -> list[str]:
             orders = self.control.recordings if self.control else []
             return [order.id for order in orders] if len(orders) >= recordings else []
 
-        return wait_until(look, seconds=30, what="recordings are ordered", every=0.02)
+        return wait_until(recorded_slots, seconds=30, what="recordings are ordered", every=0.02)
 
     def evaluate(self, *, successes: int) -> list[str]:
         """Finish every due evaluation as a worker does; return the lessons."""
         done: list[str] = []
-        asked = {"worker": "w0@1", "epoch": 1, "policy_step": 0}
-        while (task := self._post("/lessons/tasks", asked))["kind"] == "evaluate":
+        request = {"worker": "w0@1", "epoch": 1, "policy_step": 0}
+        while (task := self._post("/lessons/tasks", request))["kind"] == "evaluate":
             right = [place < successes for place in range(task["examples"])]
-            outcome = asked | {
+            outcome = request | {
                 "key": task["evaluation"],
                 "mode": "eval",
                 "generations": 1,
@@ -180,20 +180,22 @@ class HandPlayedFleet:
         )
         self._sequence += 1
         answer = self._http.post("/fleet/report", content=msgspec.json.encode(report))
-        self._hear(answer)
+        self._receive(answer)
 
     def _listen(self) -> None:
-        asked = {"after": self.control.fingerprint if self.control else "", "wait": REPORT_SECONDS}
-        self._hear(self._http.get("/fleet/control", params=asked))
+        query = {"after": self.control.fingerprint if self.control else "", "wait": REPORT_SECONDS}
+        self._receive(self._http.get("/fleet/control", params=query))
 
-    def _hear(self, answer: httpx.Response) -> None:
+    def _receive(self, answer: httpx.Response) -> None:
         answer.raise_for_status()
         self.control = msgspec.json.decode(answer.content, type=FleetControl)
         for request in self.control.log_requests:
             self._answer_log(request)
-        for asked in self.control.stacks if self.stacks else []:
-            told = LogLines(lines=self.stacks, node="node-a", path=f"pid {100 + asked.worker}")
-            self._http.post(f"/fleet/logs/{asked.id}", content=msgspec.json.encode(told))
+        for stacks_request in self.control.stacks if self.stacks else []:
+            lines = LogLines(
+                lines=self.stacks, node="node-a", path=f"pid {100 + stacks_request.worker}"
+            )
+            self._http.post(f"/fleet/logs/{stacks_request.id}", content=msgspec.json.encode(lines))
 
     def _answer_log(self, request: LogRequest) -> None:
         lines = self.logs.get((request.worker, request.slot), [])

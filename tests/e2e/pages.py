@@ -96,7 +96,7 @@ def barriers(page: Page, *, rules: Any = WCAG, within: str = "html") -> list[str
     found = page.evaluate(
         """([rules, within]) => axe.run(within, {
             runOnly: rules, resultTypes: ["violations"],
-        }).then((told) => told.violations
+        }).then((result) => result.violations
             .filter((one) => ["serious", "critical"].includes(one.impact))
             .flatMap((one) => one.nodes.slice(0, 3).map((node) =>
                 `${one.id} at ${node.html.slice(0, 200)}: ${node.failureSummary}`)))""",

@@ -40,7 +40,7 @@ def conversation(
     rows = [[1, 2, 3, 10 + place, 20] for place in range(len(answers))]
     masks = [[-100, -100, -100, *row[3:]] for row in rows]
     logprobs = [[1.0, 1.0, 1.0, -0.1, -5.0] for _ in rows]
-    said = [
+    messages = [
         [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
         for answer in answers
     ]
@@ -49,7 +49,7 @@ def conversation(
         "masks": masks,
         "inference_logprobs": logprobs,
         "scores": scores,
-        "messages": said,
+        "messages": messages,
         **fields,
     }
 

@@ -54,8 +54,10 @@ def test_an_alert_is_found_acknowledged_with_a_reason_and_resolves_itself(
 
     expect(drawer.locator("[data-alert=acknowledged]")).to_be_visible()
     expect(drawer.get_by_text("Acknowledged by ada")).to_be_visible()
-    told = drawer.get_by_role("row").filter(has_text="acknowledged").filter(has_text="127.0.0.1")
-    expect(told.locator("[data-delivery=delivered]")).to_be_visible(timeout=40_000)
+    delivery = (
+        drawer.get_by_role("row").filter(has_text="acknowledged").filter(has_text="127.0.0.1")
+    )
+    expect(delivery.locator("[data-delivery=delivered]")).to_be_visible(timeout=40_000)
     page.reload()
     expect(drawer.get_by_text("“looking at its groups”")).to_be_visible()
     events = seeded_server.get(f"/api/v1/audit?kind=alert_acknowledged&run={run}")["results"]

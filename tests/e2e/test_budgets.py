@@ -78,12 +78,13 @@ def idle_rates(context: BrowserContext, places: list[str]) -> dict[str, int]:
         expect(page.locator("[data-live=live]")).to_be_visible()
     page.wait_for_timeout(3_000)
 
-    before, began = {place: told.bytes for place, (_, told) in tabs.items()}, time.monotonic()
+    before, began = {place: traffic.bytes for place, (_, traffic) in tabs.items()}, time.monotonic()
     for tab, _ in tabs.values():
         # Playwright delivers pending events only while it waits.
         tab.wait_for_timeout(1000 * IDLE_SECONDS / len(tabs))
     passed = time.monotonic() - began
     assert min(before.values()) > 0, "nothing was counted, so nothing was measured"
     return {
-        place: round((told.bytes - before[place]) / passed) for place, (_, told) in tabs.items()
+        place: round((traffic.bytes - before[place]) / passed)
+        for place, (_, traffic) in tabs.items()
     }

@@ -114,6 +114,6 @@ def test_the_script_in_a_message_is_data(copy: Path) -> None:
     blocks = re.findall(r'data-part="group">(.*?)</script>', text)
 
     assert len(blocks) == 1
-    said = json.loads(blocks[0])["sequences"][0]["conversation"]["results"][0]["text"]
-    assert said == HOSTILE
+    message_text = json.loads(blocks[0])["sequences"][0]["conversation"]["results"][0]["text"]
+    assert message_text == HOSTILE
     assert HOSTILE not in text

@@ -120,7 +120,7 @@ def seconds_to_curves(page: Page, address: str) -> float:
     return wait_until(painted, seconds=120, what="the curves are painted") / 1000
 
 
-def told(found: dict[str, list[float]]) -> str:
+def summary(found: dict[str, list[float]]) -> str:
     return "; ".join(
         f"{name} {', '.join(f'{1000 * one:.0f}' for one in seconds)} ms"
         for name, seconds in found.items()
@@ -142,7 +142,7 @@ def test_the_overview_of_a_month_is_painted_while_everything_is_cold(
                 with fresh(chromium, server, session) as page:
                     found[name].append(seconds_to_curves(page, f"/runs/{MONTH}{tab}"))
 
-    print(f"\nnavigation → curves of a month, 5,000 names: {told(found)}")  # noqa: T201 figures
+    print(f"\nnavigation → curves of a month, 5,000 names: {summary(found)}")  # noqa: T201 figures
     metrics = found.pop("metrics, cold browser")
     assert above(OVERVIEW_SECONDS, found) == {}
     assert median(metrics) <= METRICS_SECONDS
@@ -163,8 +163,8 @@ def test_twenty_runs_of_a_million_samples_are_asked_for_and_painted_over_every_a
                     address = f"/compare?runs={','.join(RUNS)}&x={axis}"
                     painted[axis].append(seconds_to_curves(page, address))
 
-    print(f"\n20 runs × 1 M samples, answered (cold first): {told(answered)}")  # noqa: T201 figures
-    print(f"navigation → painted: {told(painted)}")  # noqa: T201 figures
+    print(f"\n20 runs × 1 M samples, answered (cold first): {summary(answered)}")  # noqa: T201 figures
+    print(f"navigation → painted: {summary(painted)}")  # noqa: T201 figures
     assert above(LINES_SECONDS, {axis: each[1:] for axis, each in answered.items()}) == {}
 
 

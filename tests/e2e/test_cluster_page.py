@@ -56,14 +56,14 @@ def test_the_ray_cluster_is_shown_by_its_nodes_or_said_to_be_missing(
         assert barriers(page, within="[role=dialog]") == []
         dialog.get_by_label("Reason").fill("its fan <b id=loud>")
         dialog.get_by_role("button", name="Cordon", exact=True).click()
-        told = head.locator("[data-machine-cordon]")
-        expect(told).to_contain_text("its fan <b id=loud>")
-        expect(told).to_contain_text("remaining")
+        cordon = head.locator("[data-machine-cordon]")
+        expect(cordon).to_contain_text("its fan <b id=loud>")
+        expect(cordon).to_contain_text("remaining")
 
         head.get_by_role("button", name="Uncordon…").click()
         dialog = page.get_by_role("dialog", name="Uncordon")
         dialog.get_by_role("button", name="Uncordon").click()
-        expect(told).to_have_count(0)
+        expect(cordon).to_have_count(0)
     finally:
         server.delete(f"/api/v1/cluster/nodes/{node}/cordon")
 

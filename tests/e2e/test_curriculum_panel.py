@@ -59,9 +59,9 @@ def tell(lesson, successes, step, mode="train", **fields):
 
 def evaluate(step, counts):
     Run.objects.filter(pk=run.pk).update(status="running", epoch=1, policy_step=step)
-    wanted = TaskRequest(worker="w0@1", epoch=1, policy_step=step)
+    task_request = TaskRequest(worker="w0@1", epoch=1, policy_step=step)
     while True:
-        task = next_lesson_task(run_id=run.pk, request=wanted, now=now)
+        task = next_lesson_task(run_id=run.pk, request=task_request, now=now)
         if task.kind != "evaluate":
             break
         successes = [place < counts[task.lesson] for place in range(64)]
@@ -258,13 +258,13 @@ def test_lessons_of_a_run_at_work_are_evaluated_because_somebody_asks(
         expect(cell).to_contain_text("25 %")
 
         button.click()
-        asked = signed_in.get_by_role("dialog", name="Evaluate lessons now?")
-        expect(asked).to_contain_text("the schedule is unchanged")
-        asked.get_by_label("Lessons").click()
+        dialog = signed_in.get_by_role("dialog", name="Evaluate lessons now?")
+        expect(dialog).to_contain_text("the schedule is unchanged")
+        dialog.get_by_label("Lessons").click()
         signed_in.get_by_role("option", name="sums").click()
-        asked.get_by_label("Reason").fill("a closer look")
-        asked.get_by_role("button", name="Evaluate", exact=True).click()
-        expect(asked).to_have_count(0)
+        dialog.get_by_label("Reason").fill("a closer look")
+        dialog.get_by_role("button", name="Evaluate", exact=True).click()
+        expect(dialog).to_have_count(0)
         expect(cell).to_contain_text("queued")
 
         assert fleet.evaluate(successes=48) == ["sums"]

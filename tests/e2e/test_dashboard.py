@@ -223,7 +223,7 @@ def test_a_session_that_ends_leads_to_the_login_and_back(
     expect(page.get_by_label(re.compile("^Filter runs"))).to_have_value("state:running")
     page.locator("[data-live=live]").wait_for()
     # Requests in flight at the end of the session were refused, and nothing else failed.
-    assert [said for said in complaints if "status of 401" not in said] == []
+    assert [complaint for complaint in complaints if "status of 401" not in complaint] == []
 
 
 def test_the_page_heals_when_the_web_server_is_killed(signed_in: Page, server: Server) -> None:

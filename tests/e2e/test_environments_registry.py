@@ -70,7 +70,7 @@ def test_an_environment_is_denied_to_new_runs_and_allowed_again(
     seeded_server.http.put(
         "/api/v1/environments/approvals", json={"spec": spec, "is_allowed": True}
     )
-    asked = {"name": "denied-to-me", "kind": "fleet", "config": {"environment": {"spec": spec}}}
+    body = {"name": "denied-to-me", "kind": "fleet", "config": {"environment": {"spec": spec}}}
     page.goto(f"/environments?q={spec}")
     page.get_by_role("button", name=spec).click()
     drawer = page.get_by_role("dialog", name=spec)
@@ -82,7 +82,7 @@ def test_an_environment_is_denied_to_new_runs_and_allowed_again(
     expect(drawer.locator("[data-denied=denied]")).to_contain_text(
         re.compile("Denied for new runs by ada .*: it <b>leaks</b> memory")
     )
-    refused = seeded_server.http.post("/api/v1/runs", json=asked)
+    refused = seeded_server.http.post("/api/v1/runs", json=body)
     assert refused.status_code == 400, refused.text
     assert "it <b>leaks</b> memory" in refused.text
     assert "denied-to-me" not in [
@@ -93,7 +93,7 @@ def test_an_environment_is_denied_to_new_runs_and_allowed_again(
     dialog = page.get_by_role("dialog", name=f"Allow {spec}?")
     dialog.get_by_role("button", name="Allow", exact=True).click()
     expect(drawer.locator("[data-denied=allowed]")).to_be_visible()
-    checked = seeded_server.post("/api/v1/run-checks", {"config": asked["config"]})
+    checked = seeded_server.post("/api/v1/run-checks", {"config": body["config"]})
     assert "denied" not in str(checked)
 
 

@@ -113,14 +113,14 @@ def tab_to(page: Page, words: str, *, most: int = 60) -> None:
     """Press Tab until the focused element has this text, and check that its focus is visible."""
     for _ in range(most):
         page.keyboard.press("Tab")
-        said, ring = page.evaluate(
+        label, ring = page.evaluate(
             """() => {
                 const one = document.activeElement, style = getComputedStyle(one);
                 const isSeen = style.outlineStyle !== "none" || style.boxShadow !== "none";
                 return [one.textContent, isSeen];
             }"""
         )
-        if str(said).strip() == words:
+        if str(label).strip() == words:
             assert ring, f"no visible focus on {words!r}"
             return
     raise AssertionError(f"{words!r} was not reached with {most} tabs")

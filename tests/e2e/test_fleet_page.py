@@ -267,8 +267,8 @@ def test_a_worker_is_replaced_and_shows_so_until_another_one_is_there(
     expect(run_page.get_by_role("button", name="Replace worker 1")).to_be_visible()
     open_tab(run_page, "Logs")
     events = run_page.get_by_label("Events, newest first").get_by_role("listitem")
-    asked = events.filter(has_text="requested a replacement of worker 1").first
-    expect(asked).to_contain_text("its returns drift")
+    event = events.filter(has_text="requested a replacement of worker 1").first
+    expect(event).to_contain_text("its returns drift")
 
 
 def test_a_worker_is_kept_out_and_let_in_again_and_shows_how_far_that_is(

@@ -47,7 +47,7 @@ def written(server: Server) -> Written:
     server.post(f"/api/v1/runs/{run}/annotations", {"text": HOSTILE, "step": 1})
     view = {"panels": [ENDLESS]}
     layout = {"name": HOSTILE, "share": "run", "view": view, "reason": HOSTILE}
-    kept = server.post(f"/api/v1/runs/{run}/metric-layouts", layout)
+    stored = server.post(f"/api/v1/runs/{run}/metric-layouts", layout)
     server.post(f"/api/v1/runs/{run}/marks", {"groups": [group], "label": 3, "note": HOSTILE})
     put(server, f"/api/v1/runs/{run}/labels/3", {"name": "<b id=hostile>torn</b>"})
     put(
@@ -64,7 +64,7 @@ def written(server: Server) -> Written:
     until = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
     still = {"kind": "run_stalled", "run": run, "until": until, "reason": HOSTILE}
     server.post("/api/v1/alert-silences", still)
-    return Written(run, group, huge, kept["id"], preset)
+    return Written(run, group, huge, stored["id"], preset)
 
 
 def put(server: Server, path: str, body: dict[str, Any]) -> None:
@@ -126,7 +126,9 @@ def test_ten_megabytes_in_one_message_are_opened_a_part_at_a_time(
 ) -> None:
     page, began = signed_in, time.monotonic()
     taken: list[int] = []
-    page.on("response", lambda told: taken.append(int(told.headers.get("content-length", 0))))
+    page.on(
+        "response", lambda response: taken.append(int(response.headers.get("content-length", 0)))
+    )
     page.goto(f"/runs/{written.run}/groups/{written.huge}")
 
     expect(page.get_by_label("Message 2, assistant")).to_contain_text(f"{HUGE:,} characters")

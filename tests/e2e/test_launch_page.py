@@ -143,8 +143,8 @@ def test_a_preset_is_saved_used_changed_and_deleted(signed_in: Page, server: Ser
     page.get_by_role("button", name="Save as preset").click()
     dialog.get_by_role("button", name="Replace").click()
     expect(page.get_by_text(f"No changes from {preset}.")).to_be_visible()
-    kept = server.get(f"/api/v1/presets/{preset}")
-    assert (kept["config"]["fleet"]["num_workers"], kept["revision"]) == (7, 2)
+    stored = server.get(f"/api/v1/presets/{preset}")
+    assert (stored["config"]["fleet"]["num_workers"], stored["revision"]) == (7, 2)
 
     page.get_by_role("button", name="Saved presets").click()
     page.get_by_role("button", name=f"Delete {preset}").click()

@@ -96,13 +96,13 @@ def test_the_file_holds_what_is_drawn_and_the_spike_is_in_it(
 def test_names_are_found_and_only_charts_in_view_are_drawn(
     signed_in: Page, measured: Server
 ) -> None:
-    asked: list[str] = []
-    signed_in.on("request", lambda sent: asked.append(sent.url) if "/lines?" in sent.url else None)
+    urls: list[str] = []
+    signed_in.on("request", lambda sent: urls.append(sent.url) if "/lines?" in sent.url else None)
     signed_in.goto(f"{measured.url}/runs/curves-a/metrics")
     # A chart of a single sample has a canvas too.
     expect(card(signed_in, "layer/0/norm").locator("canvas")).to_be_visible()
     expect(card(signed_in, "layer/1/norm").locator("canvas")).to_be_visible()
-    assert len(asked) <= 2, "the charts of a screen are asked for together"
+    assert len(urls) <= 2, "the charts of a screen are asked for together"
     expect(signed_in.get_by_role("status").filter(has_text="91 metrics")).to_be_visible()
     assert signed_in.locator("[data-metric]").count() == 60
     assert signed_in.locator("[data-metric] canvas").count() < 40

@@ -218,8 +218,8 @@ def test_notes_are_written_kept_and_never_overwritten_unseen(
     # The first of two concurrent edits is saved; the other one survives a reload as a draft.
     notes.get_by_role("button", name="Edit notes").click()
     notes.get_by_label("Notes", exact=True).fill("mine")
-    theirs = {"text": "theirs", "revision": 1}
-    assert server.http.put(f"/api/v1/runs/{run}/notes", json=theirs).status_code == 200
+    other_notes = {"text": "theirs", "revision": 1}
+    assert server.http.put(f"/api/v1/runs/{run}/notes", json=other_notes).status_code == 200
     page.reload()
     expect(notes.locator("[data-conflict]")).to_contain_text("saved revision 2")
     expect(notes.get_by_label("Their text")).to_have_text("theirs")

@@ -61,7 +61,7 @@ SCROLL = """([selector, seconds, pixels]) => new Promise((tell) => {
 # Collects all live-region announcements with their times, and layout shifts without user
 # input.
 LISTEN = """() => {
-    window.said = [];
+    window.announced = [];
     window.shifted = 0;
     new PerformanceObserver((list) => {
         for (const one of list.getEntries()) if (!one.hadRecentInput) window.shifted += one.value;
@@ -71,7 +71,7 @@ LISTEN = """() => {
         const regions = new Set(changes.map(({ target }) =>
             (target.nodeType === 1 ? target : target.parentElement)?.closest(live)));
         for (const region of regions) {
-            if (region?.textContent) window.said.push([performance.now(), region.textContent]);
+            if (region?.textContent) window.announced.push([performance.now(), region.textContent]);
         }
     }).observe(document.body, { subtree: true, childList: true, characterData: true });
 }"""
@@ -135,7 +135,7 @@ def test_128_thousand_tokens_scroll_at_fifty_frames_a_second(
     assert rate >= FRAMES_PER_SECOND
 
 
-class Kept:
+class PageMemory:
     """Memory and DOM nodes of a tab after garbage collection."""
 
     def __init__(self, page: Page) -> None:
@@ -162,11 +162,13 @@ def test_a_page_of_a_busy_run_keeps_its_memory_and_stays_calm(
 ) -> None:
     page, run = signed_in, "soaked"
     busy_run(server, run)
-    heard: list[int] = []
-    page.on("websocket", lambda socket: socket.on("framereceived", lambda t: heard.append(len(t))))
+    frame_bytes: list[int] = []
+    page.on(
+        "websocket", lambda socket: socket.on("framereceived", lambda t: frame_bytes.append(len(t)))
+    )
     page.goto(f"/runs/{run}")
     page.locator("[data-live=live]").wait_for()
-    kept, samples = Kept(page), []
+    memory, samples = PageMemory(page), []
     began, number = time.monotonic(), 0
     page.evaluate(LISTEN)
     while (passed := time.monotonic() - began) < SOAK_SECONDS:
@@ -176,13 +178,13 @@ def test_a_page_of_a_busy_run_keeps_its_memory_and_stays_calm(
         page.wait_for_timeout(1000 * PUSH_SECONDS)
         number += 1
         if number % 40 == 0:
-            samples.append((passed, kept.now()))
-    said: list[Any] = page.evaluate("window.said")
+            samples.append((passed, memory.now()))
+    announced: list[Any] = page.evaluate("window.announced")
     shifted = float(page.evaluate("window.shifted"))
 
     settled = [one for at, one in samples if at > WARM_SECONDS]
     third = max(1, len(settled) // 3)
-    print(f"\n{number} pushes, {len(heard)} frames in {SOAK_SECONDS:.0f} s")  # noqa: T201 figures
+    print(f"\n{number} pushes, {len(frame_bytes)} frames in {SOAK_SECONDS:.0f} s")  # noqa: T201 figures
     for name in settled[0]:
         first, last = (
             median(one[name] for one in part) for part in (settled[:third], settled[-third:])
@@ -194,11 +196,11 @@ def test_a_page_of_a_busy_run_keeps_its_memory_and_stays_calm(
             assert last + growing * A_DAY_SECONDS <= MEMORY_BYTES, "within 8 hours"
         else:
             assert last <= GROWTH * first, name
-    print(f"said by itself: {len(said)} times, {said[-3:]}")  # noqa: T201 figures
+    print(f"announced by itself: {len(announced)} times, {announced[-3:]}")  # noqa: T201 figures
     print(f"shifted: {shifted:.3f}")  # noqa: T201 figures
     assert shifted <= SHIFTED
-    assert len(heard) > number / 2, "the page received few frames"
-    assert len(said) <= SOAK_SECONDS / ANNOUNCED_EVERY_SECONDS
+    assert len(frame_bytes) > number / 2, "the page received few frames"
+    assert len(announced) <= SOAK_SECONDS / ANNOUNCED_EVERY_SECONDS
 
 
 def test_a_hidden_tab_is_told_next_to_nothing_of_a_busy_run(server: Server, chromium: Any) -> None:
@@ -206,8 +208,10 @@ def test_a_hidden_tab_is_told_next_to_nothing_of_a_busy_run(server: Server, chro
     busy_run(server, run)
     context = chromium.new_context(base_url=server.url)
     page = sign_in(context.new_page(), USERNAME)
-    heard: list[int] = []
-    page.on("websocket", lambda socket: socket.on("framereceived", lambda t: heard.append(len(t))))
+    frame_bytes: list[int] = []
+    page.on(
+        "websocket", lambda socket: socket.on("framereceived", lambda t: frame_bytes.append(len(t)))
+    )
     page.goto(f"/runs/{run}")
     page.locator("[data-live=live]").wait_for()
     page.evaluate(
@@ -218,11 +222,11 @@ def test_a_hidden_tab_is_told_next_to_nothing_of_a_busy_run(server: Server, chro
     )
     wait_until(lambda: page.evaluate("document.hidden"), seconds=30, what="the tab is hidden")
     page.wait_for_timeout(1_000)
-    before, began = sum(heard), time.monotonic()
+    before, began = sum(frame_bytes), time.monotonic()
     for number in range(40):
         server.post(f"/atropos/{run}/scored_data", group(mark=number, env_id=0))
         page.wait_for_timeout(1000 * PUSH_SECONDS)
-    rate = (sum(heard) - before) / (time.monotonic() - began)
+    rate = (sum(frame_bytes) - before) / (time.monotonic() - began)
     context.close()
 
     print(f"\na hidden tab of a busy run: {rate:.0f} bytes/s")  # noqa: T201 figures

@@ -71,32 +71,32 @@ def test_a_change_is_painted_within_half_a_second_while_200_pages_watch(
     page.locator("[data-live=live]").wait_for()
     page.get_by_label("Events, newest first").wait_for()
     page.evaluate(PAINTED)
-    asked: dict[str, float] = {}
+    requested: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder, other_process() as others:
         ready = Path(folder, "ready")
         tabs = Watch(url=server.url, token=ADMIN_TOKEN, run=run, sockets=TABS - 1, ready=str(ready))
-        heard = others.start(watch, tabs)
+        check_watchers = others.start(watch, tabs)
         wait_until(ready.exists, seconds=120, what="all pages are open")
         for number in range(CHANGES):
             # Taken before the commit, so that no delay is hidden.
-            asked[f"change-{number}"] = 1000 * time.time()
+            requested[f"change-{number}"] = 1000 * time.time()
             join(server, run, f"change-{number}")
             page.wait_for_timeout(1000 * CHANGE_SECONDS)
         join(server, run, LAST)
-        heard()
+        check_watchers()
 
     def all_painted() -> dict[str, float]:
         found: dict[str, float] = page.evaluate("window.painted")
         return found if len([at for at in found.values() if at]) >= CHANGES else {}
 
     painted = wait_until(all_painted, seconds=60, what="every change is painted")
-    late = [painted[name] - at for name, at in asked.items()]
-    print(f"\nrequest → paint, {TABS} pages: {told(late)}")  # noqa: T201 figures
+    late = [painted[name] - at for name, at in requested.items()]
+    print(f"\nrequest → paint, {TABS} pages: {summary(late)}")  # noqa: T201 figures
     assert percentile(late, 95) <= PAINT_P95_MS
     assert percentile(late, 99) <= PAINT_P99_MS
 
 
-def told(milliseconds: list[float]) -> str:
+def summary(milliseconds: list[float]) -> str:
     found = {"p50": median(milliseconds), "p95": percentile(milliseconds, 95)}
     found["most"] = max(milliseconds)
     return ", ".join(f"{name} {value:.0f} ms" for name, value in found.items())
@@ -145,13 +145,13 @@ def test_ten_thousand_runs_are_filtered_and_painted_within_the_budget(
     page.goto("/runs")
     box = page.get_by_label("Filter runs by name, state or environment")
     for number in range(EACH):
-        wanted = f"many-{7 * number:05}"
-        box.fill(f"name:{wanted}")
+        expected = f"many-{7 * number:05}"
+        box.fill(f"name:{expected}")
         began = time.perf_counter()
         page.keyboard.press("Enter")
-        expect(page.locator("tbody [data-open]")).to_have_text([wanted])
+        expect(page.locator("tbody [data-open]")).to_have_text([expected])
         painted.append(1000 * (time.perf_counter() - began))
 
-    print(f"\n{RUNS} runs, answered: {told(answered)}; shown: {told(painted)}")  # noqa: T201 figures
+    print(f"\n{RUNS} runs, answered: {summary(answered)}; shown: {summary(painted)}")  # noqa: T201 figures
     assert percentile(answered, 95) <= FILTER_P95_MS
     assert percentile(painted, 95) <= SHOWN_P95_MS

@@ -31,10 +31,10 @@ def test_a_live_fleet_shows_its_way_and_what_holds_it_up(
     for name in ("step", "exchange", "infer", "push", "queue", "batch", "train"):
         expect(stage(page, name)).to_be_visible()
     expect(stage(page, "step")).to_contain_text("env steps per second")
-    told = seeded_server.get(f"/api/v1/runs/{LIVE}/pipeline")
+    pipeline = seeded_server.get(f"/api/v1/runs/{LIVE}/pipeline")
     diagnosis = page.get_by_role("region", name="Diagnosis")
     expect(diagnosis.get_by_role("heading", level=2)).not_to_be_empty()
-    assert told["workers"] > 0
+    assert pipeline["workers"] > 0
     # The diagnosis and the marked stage agree, however often they change.
     slowest = page.locator("ol [data-slowest]")
     named = diagnosis.get_attribute("data-stage")

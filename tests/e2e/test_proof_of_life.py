@@ -48,8 +48,8 @@ def test_a_worker_that_is_killed_turns_grey_says_why_and_comes_back(
 ) -> None:
     page, run = signed_in, server.free_name("loses-a-worker")
     small = {"num_workers": 1, "envs_per_worker": 2, "inference_batch_size": 2}
-    asked = {"name": run, "preset": "cartpole", "config": {"fleet": small}, "start": True}
-    server.post("/api/v1/runs", asked)
+    body = {"name": run, "preset": "cartpole", "config": {"fleet": small}, "start": True}
+    server.post("/api/v1/runs", body)
     try:
         page.goto(f"/runs/{run}/fleet")
         row = page.locator("tr[data-worker='0']")

@@ -34,9 +34,9 @@ def test_what_is_chosen_holds_on_every_page_and_after_a_reload(page: Page, serve
     hour = page.evaluate("new Date().getUTCHours()")
     assert int(page.locator("[data-clock]").inner_text()[:2]) in {hour, (hour + 1) % 24}
 
-    with page.expect_request(lambda asked: "/api/v1/audit?" in asked.url) as asked:
+    with page.expect_request(lambda request: "/api/v1/audit?" in request.url) as request:
         page.goto("/audit")
-    assert "limit=25" in asked.value.url
+    assert "limit=25" in request.value.url
     expect(page.locator("html")).to_have_attribute("data-density", "dense")
     page.goto("/settings")
     for group, choice in (("Density", "Dense"), ("Time zone", "UTC"), ("Rows per page", "25")):
@@ -92,9 +92,9 @@ def test_what_the_server_is_made_of_stands_with_its_licences(page: Page, server:
 
     expect(rows.filter(has_text=re.compile(r"^[Dd]jango \d"))).to_contain_text("BSD")
     expect(rows.filter(has_text=re.compile(r"^uplot \d"))).to_contain_text("MIT")
-    told = server.get("/api/v1/server/licenses")["results"]
-    expect(rows).to_have_count(len(told) + 1)
-    assert all(one["licence"] for one in told)
+    licenses = server.get("/api/v1/server/licenses")["results"]
+    expect(rows).to_have_count(len(licenses) + 1)
+    assert all(one["licence"] for one in licenses)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
@@ -119,7 +119,7 @@ def test_a_webhook_is_tried_out_and_the_page_says_what_it_answered(
 
     expect(row.locator("[data-delivery=delivered]")).to_be_visible(timeout=30_000)
     expect(row).to_contain_text(re.compile(r"HTTP 200 after \d+ ms"))
-    headers, body = [one for one in webhook.heard if is_test(one[1])][-1]
+    headers, body = [one for one in webhook.requests if is_test(one[1])][-1]
     when, _, signed = headers["X-Rolldeck-Signature"].partition(",v1=")
     proof = hmac.new(WEBHOOK_SECRET.encode(), f"{when[2:]}.".encode() + body, hashlib.sha256)
     assert signed == proof.hexdigest()
@@ -135,8 +135,8 @@ def test_a_webhook_that_fails_says_so_and_a_viewer_may_not_try_it(
     hook = server.get("/api/v1/webhooks")["results"][0]["id"]
 
     def test_is_taken_on() -> bool:  # refused within ten seconds of another test
-        asked = server.http.post(f"/api/v1/webhooks/{hook}/test", json={})
-        return asked.status_code == 202
+        response = server.http.post(f"/api/v1/webhooks/{hook}/test", json={})
+        return response.status_code == 202
 
     wait_until(test_is_taken_on, seconds=30, what="a further test of the webhook")
     sign_in(page, VIEWER)

@@ -116,13 +116,13 @@ def test_an_environment_gets_another_weight_and_one_is_muted(
     )["results"]
     assert changed["details"]["weight"]["after"] == 4.5
 
-    gone = page.locator("[data-environment=gsm8k_1]")
-    gone.get_by_role("button", name="Mute").click()
+    muted = page.locator("[data-environment=gsm8k_1]")
+    muted.get_by_role("button", name="Mute").click()
     dialog = page.get_by_role("dialog", name="Mute gsm8k_1")
     expect(dialog).to_contain_text("no trainer receives it")
     dialog.get_by_label("Reason").fill("it rewards nonsense")
     dialog.get_by_role("button", name="Mute").click()
-    expect(gone).to_contain_text("muted")
+    expect(muted).to_contain_text("muted")
 
 
 def test_an_environment_says_what_of_it_was_refused(signed_in: Page, seeded_server: Server) -> None:

@@ -135,8 +135,8 @@ def test_128_thousand_tokens_stay_fluid_and_arrive_in_windows(
     groups: list[int], signed_in: Page, server: Server
 ) -> None:
     page = signed_in
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+    urls: list[str] = []
+    page.on("request", lambda request: urls.append(request.url))
     page.goto(f"/runs/looked-into/groups/{groups[2]}")
     expect(page.get_by_role("tab", name="Tokens")).to_be_visible()
     sequences = f"/api/v1/runs/looked-into/groups/{groups[2]}/sequences"
@@ -159,7 +159,7 @@ def test_128_thousand_tokens_stay_fluid_and_arrive_in_windows(
     assert time.monotonic() - began < PAINT_SECONDS
 
     assert page.locator("[data-token]").count() < 4000
-    windows = [url for url in asked if "/sequences/0?" in url]
+    windows = [url for url in urls if "/sequences/0?" in url]
     assert 0 < len(windows) <= 6, windows
     assert all("count=4096" in url for url in windows)
     expect(page.get_by_text(f"of {LONG_TOKENS:,}")).to_be_visible()

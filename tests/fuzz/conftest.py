@@ -89,9 +89,9 @@ def _populated(web: WebProcess) -> Platform:
 
 def _archived(http: httpx.Client) -> int:
     """Create an archive and return its id once it is written."""
-    asked = _post(http, "/api/v1/runs/leased/archives", {})
+    archive = _post(http, "/api/v1/runs/leased/archives", {})
     assert run_archive_jobs(clock=lambda: datetime.now(UTC)) == 1
-    return int(asked["id"])
+    return int(archive["id"])
 
 
 def _followed(http: httpx.Client) -> str:

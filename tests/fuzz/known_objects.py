@@ -99,15 +99,15 @@ class KnownObjects:
 
     def path(self, operation: Any) -> dict[str, Any]:
         """Return values for the path parameters of an operation."""
-        wanted = {parameter.name for parameter in operation.path_parameters}
+        required = {parameter.name for parameter in operation.path_parameters}
         tag = operation.definition.raw["tags"][0]
         ends = operation.path.endswith(ENDS_A_RUN) and operation.method == "post"
         known = {
             "run": SPARE if ends or "reset_data" in operation.path else RUN_OF_TAG.get(tag, LIVE)
         }
-        for name in sorted(wanted):
+        for name in sorted(required):
             known |= self._objects.get(name, {})
-        return {name: value for name, value in known.items() if name in wanted}
+        return {name: value for name, value in known.items() if name in required}
 
     def query(self, operation: Any) -> dict[str, Any]:
         """Return values for the required query parameters of an operation."""

@@ -37,9 +37,9 @@ ABOUT_THE_REQUEST = {400, 408, 411, 413, 415, 422}
 def http(platform: Platform) -> Iterator[httpx.Client]:
     headers = {"Authorization": f"Bearer {platform.token}"}
     # The server closes connections idle for 5 s, which may pass between requests on a busy machine.
-    kept = httpx.Limits(keepalive_expiry=1.0)
+    limits = httpx.Limits(keepalive_expiry=1.0)
     url = platform.web.url
-    with httpx.Client(base_url=url, headers=headers, timeout=30, limits=kept) as client:
+    with httpx.Client(base_url=url, headers=headers, timeout=30, limits=limits) as client:
         yield client
 
 
@@ -55,11 +55,11 @@ def send(http: httpx.Client, request: Request) -> httpx.Response:
 
 def problems(answer: httpx.Response) -> list[str]:
     """Return the paths named by a refusal."""
-    said = answer.json()
-    detail = said.get("detail")
+    body = answer.json()
+    detail = body.get("detail")
     if isinstance(detail, list):
         return [".".join(map(str, one["loc"])) for one in detail if one["loc"] and one["msg"]]
-    return [one["field"] for one in said.get("errors", []) if one["field"]]
+    return [one["field"] for one in body.get("errors", []) if one["field"]]
 
 
 def is_explained(answer: httpx.Response) -> bool:
@@ -75,14 +75,14 @@ def stored_by(request: Request, answer: httpx.Response) -> dict[str, int]:
         return {"buffer_trajectorygroup": 1}
     if not request.path.endswith(("_list", "/groups", "/fragments", "/metrics")):
         return {}
-    said = answer.json()
+    body = answer.json()
     if request.path.endswith("/scored_data_list"):
-        return {"buffer_trajectorygroup": said["groups_processed"]}
+        return {"buffer_trajectorygroup": body["groups_processed"]}
     if request.path.endswith("/groups"):
-        return {"buffer_trajectorygroup": said["received"]}
+        return {"buffer_trajectorygroup": body["received"]}
     if request.path.endswith("/fragments"):
-        return {"buffer_fragmentchunk": said["accepted"] + sum(said["dropped"].values())}
-    return {"rollouts_metricsample": said["stored"]}
+        return {"buffer_fragmentchunk": body["accepted"] + sum(body["dropped"].values())}
+    return {"rollouts_metricsample": body["stored"]}
 
 
 def faults(
@@ -129,7 +129,7 @@ def test_a_damaged_request_does_no_harm(
             wrong[kind] = found
 
     record_property("largest growth in MB", largest >> 20)
-    assert not wrong, "\n".join(f"{kind}: {said}" for kind, said in wrong.items())
+    assert not wrong, "\n".join(f"{kind}: {message}" for kind, message in wrong.items())
 
 
 def test_whatever_was_stored_can_be_served_in_every_form(

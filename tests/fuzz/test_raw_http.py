@@ -146,8 +146,8 @@ def is_whole(content: bytes) -> bool:
     head, found, rest = content.partition(b"\r\n\r\n")
     if not found or head.startswith(b"HTTP/1.1 100"):
         return False
-    told = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
-    return bool(told) and len(rest) >= int(told[0].partition(b":")[2])
+    lengths = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
+    return bool(lengths) and len(rest) >= int(lengths[0].partition(b":")[2])
 
 
 def talk(platform: Platform, *pieces: bytes, pause_seconds: float = 0.0) -> Reply:

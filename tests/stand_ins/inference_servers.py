@@ -35,7 +35,7 @@ class StandIn:
 
     def __init__(self, folder: Path, model: Transformer, tokenizer: Tokenizer) -> None:
         checkpoints.save(model, folder)
-        self.folder, self.heard = folder, list[str]()
+        self.folder, self.calls = folder, list[str]()
         context = model.config.max_position_embeddings
         self.thread = EngineThread(Engine(model, rows=8), context=context)
         self.api = OpenAiApi(self.thread, tokenizer=tokenizer, model="small", context=context)
@@ -55,12 +55,12 @@ class StandIn:
         return ""
 
     def route(self, path: str, *, pauses: bool) -> Route:
-        async def hear(request: Request) -> Response:
-            self.heard.append(str(request.url).removeprefix(str(request.base_url)[:-1]))
+        async def record(request: Request) -> Response:
+            self.calls.append(str(request.url).removeprefix(str(request.base_url)[:-1]))
             self.is_paused = pauses
             return JSONResponse({"status": "paused" if pauses else "resumed"})
 
-        return Route(path, hear, methods=["POST"])
+        return Route(path, record, methods=["POST"])
 
 
 class VllmStandIn(StandIn):
@@ -82,18 +82,18 @@ class VllmStandIn(StandIn):
         )
 
     async def _complete(self, request: Request) -> Response:
-        asked = json.loads(await request.body())
-        assert asked["logprobs"] == 0
-        assert asked["return_token_ids"]
+        body = json.loads(await request.body())
+        assert body["logprobs"] == 0
+        assert body["return_token_ids"]
         answer = await self.api.app.routes[2].endpoint(request)  # type: ignore[attr-defined]
-        said = json.loads(answer.body)
-        for choice in said["choices"]:
+        completion = json.loads(answer.body)
+        for choice in completion["choices"]:
             del choice["token_logprobs"], choice["policy_versions"]
-        return JSONResponse(said)
+        return JSONResponse(completion)
 
     async def _call(self, request: Request) -> Response:
-        asked = json.loads(await request.body())
-        self.heard.append(f"/collective_rpc {asked['method']}")
+        call = json.loads(await request.body())
+        self.calls.append(f"/collective_rpc {call['method']}")
         wrong = self.load()
         return JSONResponse(wrong or {"results": [None]}, 500 if wrong else 200)
 
@@ -132,18 +132,18 @@ class SglangStandIn(StandIn):
 
     async def _generate(self, request: Request) -> Response:
         [route] = SglangApi(self.api, self.api._tokenizer).routes
-        said = json.loads((await route.endpoint(request)).body)
-        for one in said if isinstance(said, list) else [said]:
+        response = json.loads((await route.endpoint(request)).body)
+        for one in response if isinstance(response, list) else [response]:
             del one["meta_info"]["policy_versions"]
             one["meta_info"]["weight_version"] = "default"
-        return JSONResponse(said)
+        return JSONResponse(response)
 
     async def _update(self, request: Request) -> Response:
-        asked: dict[str, Any] = json.loads(await request.body())
-        self.heard.append(f"/update_weights_from_disk {asked['model_path']}")
+        request_body: dict[str, Any] = json.loads(await request.body())
+        self.calls.append(f"/update_weights_from_disk {request_body['model_path']}")
         wrong = self.load()
-        said = {"success": not wrong, "message": wrong, "num_paused_requests": 0}
-        return JSONResponse(said, 400 if wrong else 200)
+        result = {"success": not wrong, "message": wrong, "num_paused_requests": 0}
+        return JSONResponse(result, 400 if wrong else 200)
 
 
 @contextmanager

@@ -16,8 +16,8 @@ def rows(first: int, count: int, length: int = 2) -> list[dict[str, Any]]:
 
 def letters_share(completion: list[Message], answer: str, **_: Any) -> float:
     """Return the share of the letter in the first answer."""
-    said = completion[0].content
-    return float(said.count(answer) / max(1, len(said)))
+    text = completion[0].content
+    return float(text.count(answer) / max(1, len(text)))
 
 
 def go_on(messages: list[Message]) -> list[Message]:

@@ -56,8 +56,8 @@ def test_a_webhook_that_fails_twice_is_told_a_third_time(private: Settings) -> N
 
     delivery = AlertDelivery.objects.get()
     assert (delivery.state, delivery.attempts, delivery.last_status) == ("delivered", 3, 200)
-    assert len(there.heard) == 3
-    assert len({body for _, body in there.heard}) == 1
+    assert len(there.requests) == 3
+    assert len({body for _, body in there.requests}) == 1
     assert "a-secret-path" not in delivery.target
 
 
@@ -68,11 +68,11 @@ def test_what_is_told_is_signed_and_says_everything(private: Settings) -> None:
         alert = raise_one(kind=AlertKind.RUN_STALLED, run_id=run.pk, message="nothing came")
         send()
 
-    (headers, body), *_ = there.heard
-    told = msgspec.json.decode(body, type=AlertMessage)
-    assert (told.change, told.at, told.alert.run) == ("raised", NOON, "pole")
-    assert told.url == f"{private.ROLLDECK_PUBLIC_URL}/alerts?alert={alert}"
-    assert "warning raised: nothing came" in told.text
+    (headers, body), *_ = there.requests
+    message = msgspec.json.decode(body, type=AlertMessage)
+    assert (message.change, message.at, message.alert.run) == ("raised", NOON, "pole")
+    assert message.url == f"{private.ROLLDECK_PUBLIC_URL}/alerts?alert={alert}"
+    assert "warning raised: nothing came" in message.text
     when, _, signed = headers["X-Rolldeck-Signature"].partition(",v1=")
     expected = hmac.new(b"between us", f"{when[2:]}.".encode() + body, hashlib.sha256).hexdigest()
     assert (when, signed) == (f"t={int(NOON.timestamp())}", expected)
@@ -90,9 +90,9 @@ def test_each_change_is_told_to_each_webhook_once(private: Settings) -> None:
         alerts.clear([alert], now=NOON)
         assert send() == 6
 
-    changes = [msgspec.json.decode(body)["change"] for _, body in one.heard]
+    changes = [msgspec.json.decode(body)["change"] for _, body in one.requests]
     assert changes == ["raised", "acknowledged", "resolved"]
-    assert [body for _, body in one.heard] == [body for _, body in other.heard]
+    assert [body for _, body in one.requests] == [body for _, body in other.requests]
 
 
 def test_warnings_are_not_told_to_those_who_want_errors(private: Settings) -> None:
@@ -113,7 +113,7 @@ def test_a_machine_that_is_not_public_hears_nothing(settings: Settings, host: st
         assert send() == 0
 
     delivery = AlertDelivery.objects.get()
-    assert (delivery.state, there.heard) == ("given up", [])
+    assert (delivery.state, there.requests) == ("given up", [])
     assert "ROLLDECK_ALERT_PRIVATE_WEBHOOKS" in delivery.last_error
 
 
@@ -124,7 +124,7 @@ def test_a_redirect_is_not_followed(private: Settings) -> None:
         send()
 
     delivery = AlertDelivery.objects.get()
-    assert (delivery.state, delivery.last_status, len(there.heard)) == ("waiting", 302, 1)
+    assert (delivery.state, delivery.last_status, len(there.requests)) == ("waiting", 302, 1)
 
 
 def test_a_webhook_that_never_hears_is_given_up(private: Settings) -> None:
@@ -180,12 +180,12 @@ def test_a_sample_takes_the_way_of_every_delivery_and_is_audited(private: Settin
 
     sample.refresh_from_db()
     assert (sample.state, sample.last_status, sample.last_took_ms) == ("delivered", 200, 412)
-    ((headers, body),), unheard = there.heard, other.heard
+    ((headers, body),), unheard = there.requests, other.requests
     assert unheard == []
-    told = msgspec.json.decode(body, type=AlertMessage)
-    assert (told.change, told.alert.id, told.alert.state) == ("test", 0, "resolved")
-    assert "test notification" in told.text
-    assert told.url == f"{private.ROLLDECK_PUBLIC_URL}/settings"
+    message = msgspec.json.decode(body, type=AlertMessage)
+    assert (message.change, message.alert.id, message.alert.state) == ("test", 0, "resolved")
+    assert "test notification" in message.text
+    assert message.url == f"{private.ROLLDECK_PUBLIC_URL}/settings"
     signed = f"{int(NOON.timestamp())}.".encode() + body
     expected = hmac.new(b"between us", signed, hashlib.sha256).hexdigest()
     assert headers["X-Rolldeck-Signature"].endswith(f",v1={expected}")
@@ -195,9 +195,9 @@ def test_a_sample_takes_the_way_of_every_delivery_and_is_audited(private: Settin
     assert "a-secret-path" not in event.message + str(event.details)
 
 
-@pytest.mark.parametrize(("status", "said"), [(500, "status 500"), (302, "status 302")])
+@pytest.mark.parametrize(("status", "expected"), [(500, "status 500"), (302, "status 302")])
 def test_a_sample_is_tried_once_and_says_what_came(
-    private: Settings, status: int, said: str
+    private: Settings, status: int, expected: str
 ) -> None:
     with receiver(status) as there:
         private.ROLLDECK_ALERT_WEBHOOKS = [there.url]
@@ -205,8 +205,8 @@ def test_a_sample_is_tried_once_and_says_what_came(
         assert [send(), send(at=NOON + timedelta(hours=3))] == [0, 0]
 
     sample.refresh_from_db()
-    assert (sample.state, sample.attempts, len(there.heard)) == ("given up", 1, 1)
-    assert (sample.last_status, sample.last_error) == (status, said)
+    assert (sample.state, sample.attempts, len(there.requests)) == ("given up", 1, 1)
+    assert (sample.last_status, sample.last_error) == (status, expected)
 
 
 def test_a_sample_reaches_no_machine_that_an_alert_would_not(settings: Settings) -> None:
@@ -216,7 +216,7 @@ def test_a_sample_reaches_no_machine_that_an_alert_would_not(settings: Settings)
         send()
 
     sample.refresh_from_db()
-    assert (sample.state, sample.last_status, there.heard) == ("given up", None, [])
+    assert (sample.state, sample.last_status, there.requests) == ("given up", None, [])
     assert "not public" in sample.last_error
 
 

@@ -21,8 +21,8 @@ class Rubric:
     async def score_group(self, states: list[dict[str, Any]]) -> None:
         """Write each state's reward."""
         for state in states:
-            said = {name: state[name] for name in ("prompt", "completion", "answer")}
-            state["reward"] = sum(func(**said) for func in self.funcs)
+            arguments = {name: state[name] for name in ("prompt", "completion", "answer")}
+            state["reward"] = sum(func(**arguments) for func in self.funcs)
 
     async def cleanup(self, state: dict[str, Any]) -> None:
         """Count the call."""
@@ -69,11 +69,11 @@ class Environment:
             while len(state["trajectory"]) < self._max_turns:
                 if state["trajectory"] and self._reply:
                     messages = messages + self._reply(messages)
-                said = await client.get_response(
+                response = await client.get_response(
                     prompt=messages, model=model, sampling_args=sampling_args, state=state
                 )
-                state["trajectory"].append(said)
-                messages = [*messages, Message("assistant", said.message.content)]
+                state["trajectory"].append(response)
+                messages = [*messages, Message("assistant", response.message.content)]
         except OverlongPromptError:
             state["is_truncated"] = True
         except Error as error:

@@ -41,7 +41,7 @@ class Moody(VllmStandIn):
     @property
     def tries(self) -> int:
         """Number of requests to read the folder."""
-        return self.heard.count("/collective_rpc reload_weights")
+        return self.calls.count("/collective_rpc reload_weights")
 
 
 class Served:
@@ -50,7 +50,7 @@ class Served:
     def __init__(self, folder: Path) -> None:
         self.stand_in = Moody(folder, small_model(seed=0), ByteTokenizer())
         self.events = EventLog()
-        self.told: list[FleetEvent] = []
+        self.received: list[FleetEvent] = []
 
     def connect(self, url: str, folder: Path) -> None:
         settings = InferenceServerSettings(
@@ -72,8 +72,8 @@ class Served:
         self.loader.offer(WeightsRecord(epoch=1, step=step, tensors=tensors))
 
     def refusals(self) -> list[FleetEvent]:
-        self.told += self.events.pop()
-        return [event for event in self.told if event.kind == "weights_refused"]
+        self.received += self.events.pop()
+        return [event for event in self.received if event.kind == "weights_refused"]
 
     def close(self) -> None:
         self._ends.set()
