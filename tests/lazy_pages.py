@@ -73,9 +73,9 @@ async def lazy(
 
 async def rest_of(page: ClientConnection) -> tuple[list[str], int | None]:
     """Read to the end; return the messages, and the code of the close frame if there is one."""
-    said: list[str] = []
+    messages: list[str] = []
     try:
         while True:
-            said.append(str(await page.recv()))
+            messages.append(str(await page.recv()))
     except ConnectionClosed as closed:
-        return said, closed.rcvd.code if closed.rcvd else None
+        return messages, closed.rcvd.code if closed.rcvd else None

@@ -47,11 +47,11 @@ class WebsocketCommunicator(ApplicationCommunicator):
         answer = await self.receive_output(20)
         return bool(answer["type"] == "websocket.accept")
 
-    async def say(self, text: str) -> None:
+    async def send(self, text: str) -> None:
         """Send a text frame."""
         await self.send_input({"type": "websocket.receive", "text": text})
 
-    async def hear(self, timeout: float) -> str:  # noqa: ASYNC109 as in the class it extends
+    async def receive(self, timeout: float) -> str:  # noqa: ASYNC109 as in the class it extends
         """Return the next text frame."""
         answer: dict[str, Any] = await self.receive_output(timeout)
         assert answer["type"] == "websocket.send", answer
@@ -69,46 +69,46 @@ class Page:
     def __init__(self, socket: WebsocketCommunicator) -> None:
         self.socket = socket
 
-    async def say(self, **message: Any) -> None:
-        await self.socket.say(json.dumps(message))
+    async def send(self, **message: Any) -> None:
+        await self.socket.send(json.dumps(message))
 
-    async def hear(self, kind: str, *, within: float = 20.0) -> Any:
+    async def receive(self, kind: str, *, within: float = 20.0) -> Any:
         """Return the next frame of a kind, skipping heartbeats."""
-        return await self.hear_any(kind, within=within)
+        return await self.receive_any(kind, within=within)
 
-    async def hear_any(self, *kinds: str, within: float = 20.0) -> Any:
+    async def receive_any(self, *kinds: str, within: float = 20.0) -> Any:
         """Return the next frame of any of the kinds, skipping heartbeats."""
         async with asyncio.timeout(within):
             while True:
-                text = await self.socket.hear(within)
+                text = await self.socket.receive(within)
                 msgspec.json.decode(text, type=Frame)  # every frame must match the schema
                 frame = json.loads(text)
                 if frame["type"] in kinds:
                     return frame
                 assert frame["type"] == "beat", frame
 
-    async def hears_nothing(self, *, seconds: float) -> bool:
+    async def receives_nothing(self, *, seconds: float) -> bool:
         """Return whether only heartbeats arrive for some time."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             if await self.socket.receive_nothing(timeout=left):
                 return True
-            if json.loads(await self.socket.hear(1.0))["type"] != "beat":
+            if json.loads(await self.socket.receive(1.0))["type"] != "beat":
                 return False
         return True
 
-    async def hear_parts(self, *, within: float = 20.0) -> Any:
+    async def receive_parts(self, *, within: float = 20.0) -> Any:
         """Return the next delta with parts: one change may be sent as two frames."""
-        while not (delta := await self.hear("delta", within=within))["parts"]:
+        while not (delta := await self.receive("delta", within=within))["parts"]:
             pass
         return delta
 
     async def watch(self, topic: str) -> Any:
         """Return the topic's snapshot, merged with the part that follows it."""
-        await self.say(type="subscribe", topic=topic)
-        snapshot = await self.hear("snapshot")
+        await self.send(type="subscribe", topic=topic)
+        snapshot = await self.receive("snapshot")
         while topic.startswith("run:") and LATE not in snapshot["parts"]:
-            late = await self.hear("delta")
+            late = await self.receive("delta")
             snapshot["parts"] |= late["parts"]
             snapshot["sequence"] = late["sequence"]
         return snapshot

@@ -25,19 +25,19 @@ SOURCES: Final = ("*/migrations/*.py", "constraints.txt")
 
 def copy_database(folder: Path) -> None:
     """Create a PostgreSQL data folder with every migration applied."""
-    shutil.copytree(_kept(), folder)
+    shutil.copytree(_prepared(), folder)
 
 
-def _kept() -> Path:
+def _prepared() -> Path:
     """Return the cached folder; the first caller creates it."""
-    kept = KEPT / _name()
+    folder = KEPT / _name()
     KEPT.mkdir(parents=True, exist_ok=True)
     with (KEPT / "lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not kept.is_dir():
+        if not folder.is_dir():
             _forget_others()
-            _make(kept)
-    return kept
+            _make(folder)
+    return folder
 
 
 def _name() -> str:
@@ -54,7 +54,7 @@ def _forget_others() -> None:
             shutil.rmtree(folder)
 
 
-def _make(kept: Path) -> None:
+def _make(folder: Path) -> None:
     var, sockets = Path(tempfile.mkdtemp(prefix="rolldeck-prepared-")), socket_folder()
     server = Postgres(
         data_folder=var / "postgres",
@@ -78,7 +78,7 @@ def _make(kept: Path) -> None:
         )
         child.stop()
         shutil.copytree(var / "postgres", var / "whole")
-        shutil.move(var / "whole", kept)
+        shutil.move(var / "whole", folder)
     finally:
         child.stop()
         shutil.rmtree(var, ignore_errors=True)

@@ -62,20 +62,22 @@ def in_a_shell(command: str, **more: str) -> str:
     return done.stdout.strip()
 
 
-def wait_until(ask: Callable[[], T], *, seconds: float, what: str, every: float = 0.2) -> T:
-    """Return the first true result of `ask`; connection errors count as not yet."""
+def wait_until(
+    condition: Callable[[], T], *, seconds: float, what: str, interval_seconds: float = 0.2
+) -> T:
+    """Return the first true result of `condition`; connection errors count as not yet."""
     deadline = time.monotonic() + seconds
     last: object = None
     while time.monotonic() < deadline:
         try:
-            answer = ask()
+            answer = condition()
         except httpx.HTTPError as error:
             last = error
         else:
             if answer:
                 return answer
             last = answer
-        time.sleep(every)
+        time.sleep(interval_seconds)
     raise AssertionError(f"not within {seconds} s: {what}; last seen: {last!r}")
 
 
@@ -112,8 +114,8 @@ class Server:
         found = self.http.get(f"/api/v1/runs/{name}")
         if found.status_code == 200 and not found.json()["archived_at"]:
             self.http.post(f"/api/v1/runs/{name}/kill", json={"reason": "the test is tried again"})
-            wanted = {"action": "archive", "ids": [found.json()["id"]]}
-            (done,) = self.post("/api/v1/run-actions", wanted)["results"]
+            body = {"action": "archive", "ids": [found.json()["id"]]}
+            (done,) = self.post("/api/v1/run-actions", body)["results"]
             assert done["problem"] == "", done
         return name
 

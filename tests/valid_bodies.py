@@ -62,21 +62,21 @@ def bodies() -> Iterator[ValidBody]:
     yield ValidBody("register", f"{atropos}/register", JSON_TYPE, body(REGISTRATION))
     yield ValidBody("register-env", f"{atropos}/register-env", JSON_TYPE, body(ENVIRONMENT))
     yield ValidBody("status-env", f"{atropos}/status-env", JSON_TYPE, body({"env_id": 0}))
-    every = list(groups())
-    for name, one in every:
+    named_groups = list(groups())
+    for name, one in named_groups:
         yield ValidBody(f"json: {name}", f"{atropos}/scored_data", JSON_TYPE, body(one))
-    several = body([one for _, one in every[:6]])
+    several = body([one for _, one in named_groups[:6]])
     yield ValidBody("json: several", f"{atropos}/scored_data_list", JSON_TYPE, several)
     quoted = group() | {"tokens": [["1", 2.0, 3]] * 2, "scores": [1, "0.5"]}
     yield ValidBody("json: leniencies", f"{atropos}/scored_data", JSON_TYPE, body(quoted))
-    for name, one in every:
+    for name, one in named_groups:
         yield _binary(name, pack_group(one))
     wide = np.arange(2048, dtype=np.int32).reshape(8, 256)
     arrays = {"tokens": wide, "masks": wide, "scores": np.zeros(8), "advantages": np.zeros(8)}
     yield _binary("arrays", pack_group(arrays))
     half = pack_group(group(inference_logprobs=LOGPROBS), logprob_dtype="float16")
     yield _binary("half precision", half)
-    yield _binary("several", *(pack_group(one) for _, one in every[:6]))
+    yield _binary("several", *(pack_group(one) for _, one in named_groups[:6]))
     path = f"/api/v1/runs/{FLEET}/fragments"
     yield ValidBody("fragment", path, FRAGMENTS_TYPE, push(fragment()))
     two = push(fragment(slot="w1-0@a"), fragment(slot="w1-0@a", number=1, steps=9))

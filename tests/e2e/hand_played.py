@@ -105,7 +105,9 @@ class HandPlayedFleet:
             orders = self.control.recordings if self.control else []
             return [order.id for order in orders] if len(orders) >= recordings else []
 
-        return wait_until(recorded_slots, seconds=30, what="recordings are ordered", every=0.02)
+        return wait_until(
+            recorded_slots, seconds=30, what="recordings are ordered", interval_seconds=0.02
+        )
 
     def evaluate(self, *, successes: int) -> list[str]:
         """Finish every due evaluation as a worker does; return the lessons."""

@@ -62,7 +62,9 @@ def test_a_worker_that_is_killed_turns_grey_says_why_and_comes_back(
         def turned_grey() -> list[dict[str, Any]]:
             return [one for one in shown(page) if one["state"] in {"respawning", "unknown"}]
 
-        first, *_ = wait_until(turned_grey, seconds=60, what="the chip turns grey", every=0.1)
+        first, *_ = wait_until(
+            turned_grey, seconds=60, what="the chip turns grey", interval_seconds=0.1
+        )
         assert time.monotonic() - killed_at < GREY_WITHIN_SECONDS
         assert first["tone"] == "tone-quiet"
         # The chip's text holds the reason for users who cannot hover.

@@ -45,17 +45,27 @@ async def test_an_alert_that_opens_and_is_acknowledged_is_told_at_once() -> None
         assert summary(await page.watch("alerts")).errors == 0
 
         alert = await raise_one(run, subject="batch 7")
-        told = summary(await page.hear("delta"))
-        assert (told.errors, told.warnings, told.acknowledged) == (1, 0, 0)
-        assert [(row.id, row.run, row.state) for row in told.newest] == [(alert, "pole", "open")]
+        alerts_summary = summary(await page.receive("delta"))
+        assert (alerts_summary.errors, alerts_summary.warnings, alerts_summary.acknowledged) == (
+            1,
+            0,
+            0,
+        )
+        assert [(row.id, row.run, row.state) for row in alerts_summary.newest] == [
+            (alert, "pole", "open")
+        ]
 
         await acknowledge(alert)
-        told = summary(await page.hear("delta"))
-        assert (told.errors, told.acknowledged, told.newest) == (0, 1, [])
+        alerts_summary = summary(await page.receive("delta"))
+        assert (alerts_summary.errors, alerts_summary.acknowledged, alerts_summary.newest) == (
+            0,
+            1,
+            [],
+        )
 
         await in_database(alerts.resolve)(alert_id=alert, actor="user:ada", now=NOON)
-        told = summary(await page.hear("delta"))
-        assert (told.errors, told.acknowledged) == (0, 0)
+        alerts_summary = summary(await page.receive("delta"))
+        assert (alerts_summary.errors, alerts_summary.acknowledged) == (0, 0)
 
 
 @pytest.mark.parametrize("role", ["viewer", "operator", "admin"])
@@ -64,9 +74,9 @@ async def test_every_person_sees_the_alerts_of_every_run(role: str) -> None:
         await raise_one(await in_database(make_run)(name=name))
 
     async with opened("/ws/live", await in_database(cookie_of)(role)) as page:
-        told = summary(await page.watch("alerts"))
+        alerts_summary = summary(await page.watch("alerts"))
 
-    assert {row.run for row in told.newest} == {"alpha", "beta"}
+    assert {row.run for row in alerts_summary.newest} == {"alpha", "beta"}
 
 
 @pytest.mark.parametrize("scope", ["read", "admin"])
@@ -78,18 +88,18 @@ async def test_a_token_of_the_whole_server_sees_them_and_one_of_a_run_does_not(s
         assert summary(await page.watch("alerts")).errors == 1
     # This includes alerts of its own run, because the summary counts all alerts.
     async with opened("/ws/live", await in_database(headers_of)(scope, run=run)) as page:
-        await page.say(type="subscribe", topic="alerts")
-        assert (await page.hear("error"))["code"] == "forbidden"
+        await page.send(type="subscribe", topic="alerts")
+        assert (await page.receive("error"))["code"] == "forbidden"
 
 
 @pytest.mark.parametrize("scope", ["metrics", "trainer", "env", "worker"])
 async def test_a_token_that_may_not_read_sees_none(scope: str) -> None:
     async with opened("/ws/live", await in_database(headers_of)(scope)) as page:
-        await page.say(type="subscribe", topic="alerts")
-        assert (await page.hear("error"))["code"] == "forbidden"
+        await page.send(type="subscribe", topic="alerts")
+        assert (await page.receive("error"))["code"] == "forbidden"
 
         await raise_one()
-        beat = await page.hear("beat", within=15)  # and no other frame before it
+        beat = await page.receive("beat", within=15)  # and no other frame before it
         assert beat["sequences"] == {}
 
 
@@ -108,19 +118,19 @@ async def test_a_frame_that_was_lost_shows_in_the_next_and_in_the_beat_and_is_ma
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         snapshot = await page.watch("alerts")
         alert = await raise_one(subject="first")
-        lost = await page.hear("delta")  # simulates a page that missed it
+        lost = await page.receive("delta")  # simulates a page that missed it
 
         # A quiet topic: no frame follows, so only the heartbeat reveals the loss.
-        beat = await page.hear("beat", within=15)
+        beat = await page.receive("beat", within=15)
         assert beat["sequences"]["alerts"] == lost["sequence"] > snapshot["sequence"]
 
         # A busy topic: the next frame follows another frame than the page's last.
         await raise_one(subject="second")
-        assert (await page.hear("delta"))["previous"] == lost["sequence"]
+        assert (await page.receive("delta"))["previous"] == lost["sequence"]
 
         await acknowledge(alert)
-        await page.say(type="resync", topic="alerts")
-        while summary(made_up := await page.hear_any("snapshot", "delta")).acknowledged == 0:
+        await page.send(type="resync", topic="alerts")
+        while summary(made_up := await page.receive_any("snapshot", "delta")).acknowledged == 0:
             pass
         assert summary(made_up).errors == 1
         assert made_up["sequence"] > lost["sequence"]
@@ -129,10 +139,10 @@ async def test_a_frame_that_was_lost_shows_in_the_next_and_in_the_beat_and_is_ma
 async def test_a_hidden_page_still_hears_of_alerts() -> None:
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         await page.watch("alerts")
-        await page.say(type="visible", visible=False)
+        await page.send(type="visible", visible=False)
         await raise_one()
 
-        assert summary(await page.hear("delta")).errors == 1
+        assert summary(await page.receive("delta")).errors == 1
 
 
 async def test_an_event_of_a_run_is_no_news_of_the_alerts() -> None:
@@ -144,5 +154,5 @@ async def test_an_event_of_a_run_is_no_news_of_the_alerts() -> None:
         )
 
         assert await in_database(RunEvent.objects.filter(kind="note").exists)()
-        beat = await page.hear("beat", within=15)
+        beat = await page.receive("beat", within=15)
         assert beat["sequences"] == {"alerts": snapshot["sequence"]}

@@ -47,7 +47,7 @@ def read(frame: str) -> tuple[SnapshotFrame | DeltaFrame, dict[str, Any], dict[s
     return found, parts, rows
 
 
-def tell_everybody() -> None:
+def show_notice() -> None:
     wanted = SetNotice(text="the disk is changed at noon", reason="it is old", until=None)
     set_notice(body=wanted, actor="user:ada", now=NOON)
 
@@ -55,7 +55,7 @@ def tell_everybody() -> None:
 def test_every_topic_of_a_server_with_everything_in_it_is_as_the_protocol_says() -> None:
     call_command("seed", "--small", "--exit", stdout=StringIO())
     runs = list(Run.objects.values_list("name", flat=True))
-    tell_everybody()
+    show_notice()
     ada = make_user(username="ada", role="operator")
     server = ["runs", "alerts", "audit", "cluster", "cluster_admin", f"me:user:{ada.username}"]
     parts_seen: dict[str, set[str]] = {}
@@ -72,8 +72,8 @@ def test_every_topic_of_a_server_with_everything_in_it_is_as_the_protocol_says()
         delta, *changed = read(topic.delta(change, previous=7, at=NOON))
 
         kind = name.partition(":")[0]
-        told = (snapshot.topic, snapshot.at, set(parts))
-        assert told == (frame_topic(name), NOON, set(shape_of(name).parts))
+        actual = (snapshot.topic, snapshot.at, set(parts))
+        assert actual == (frame_topic(name), NOON, set(shape_of(name).parts))
         assert isinstance(delta, DeltaFrame)
         assert (delta.previous, delta.sequence) == (7, snapshot.sequence)
         assert changed == [parts, {name: found for name, found in rows.items() if found}]

@@ -51,7 +51,7 @@ async def test_a_page_gets_a_snapshot_and_then_only_what_changed() -> None:
 
         began = time.monotonic()
         await note(run, "first")
-        delta = await page.hear("delta")
+        delta = await page.receive("delta")
 
         assert time.monotonic() - began < SOONER_THAN_A_POLL
         assert delta["previous"] == snapshot["sequence"] < delta["sequence"]
@@ -59,13 +59,13 @@ async def test_a_page_gets_a_snapshot_and_then_only_what_changed() -> None:
         assert [event["message"] for event in delta["series"]["events"]] == ["first"]
 
         await ask(run, RunVerb.PAUSE)
-        paused = await page.hear_parts()
+        paused = await page.receive_parts()
         assert paused["previous"] >= delta["sequence"]
         assert paused["parts"]["run"]["status"] == "paused"
         delta = paused
 
         await note(run, "hello")
-        following = await page.hear("delta")
+        following = await page.receive("delta")
         assert following["previous"] == delta["sequence"]
         assert "run" not in following["parts"]
         assert following["series"]["events"][-1]["message"] == "hello"
@@ -81,15 +81,15 @@ async def test_a_frame_says_when_its_newest_change_was_committed() -> None:
         await note(run, "first")
         await note(run, "second")
         after = datetime.now(UTC)
-        delta = await page.hear("delta")
+        delta = await page.receive("delta")
         while delta["series"]["events"][-1]["message"] != "second":
-            delta = await page.hear("delta")
+            delta = await page.receive("delta")
 
         committed_at = datetime.fromisoformat(delta["committed_at"])
         assert before < committed_at < after
         assert committed_at <= datetime.fromisoformat(delta["at"])
-        await page.say(type="resync", topic="run:alpha")
-        assert (await page.hear("snapshot"))["committed_at"] == delta["committed_at"]
+        await page.send(type="resync", topic="run:alpha")
+        assert (await page.receive("snapshot"))["committed_at"] == delta["committed_at"]
 
 
 async def test_what_nobody_announced_has_no_time_of_commit() -> None:
@@ -100,7 +100,7 @@ async def test_what_nobody_announced_has_no_time_of_commit() -> None:
         await page.watch("run:alpha")
         state["value"] = 1
 
-        delta = await page.hear_parts()
+        delta = await page.receive_parts()
 
         assert delta["parts"] == {"test_silent": {"value": 1}}
         assert delta["committed_at"] is None
@@ -114,14 +114,14 @@ async def test_lists_of_the_server_say_when_they_changed_too() -> None:
 
         await in_database(make_run)()
 
-        assert datetime.fromisoformat((await page.hear("delta"))["committed_at"]) > before
+        assert datetime.fromisoformat((await page.receive("delta"))["committed_at"]) > before
 
 
 async def test_a_page_is_told_the_servers_time() -> None:
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         before = datetime.now(UTC)
-        await page.say(type="clock")
-        frame = await page.hear("clock")
+        await page.send(type="clock")
+        frame = await page.receive("clock")
 
         assert before < datetime.fromisoformat(frame["at"]) < datetime.now(UTC)
 
@@ -131,10 +131,10 @@ async def test_a_page_that_lost_a_frame_asks_again_and_gets_everything() -> None
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         await page.watch("run:alpha")
         await note(run, "one")
-        delta = await page.hear("delta")
+        delta = await page.receive("delta")
 
-        await page.say(type="resync", topic="run:alpha")
-        snapshot = await page.hear("snapshot")
+        await page.send(type="resync", topic="run:alpha")
+        snapshot = await page.receive("snapshot")
 
         assert snapshot["sequence"] >= delta["sequence"]
         assert snapshot["series"]["events"][-1]["message"] == "one"
@@ -148,13 +148,13 @@ async def test_many_changes_at_once_come_as_few_frames() -> None:
         for number in range(40):
             await note(run, str(number))
 
-        heard: list[str] = []
-        while len(heard) < 40:
-            delta = await page.hear("delta")
+        messages: list[str] = []
+        while len(messages) < 40:
+            delta = await page.receive("delta")
             frames += 1
-            heard += [event["message"] for event in delta["series"]["events"]]
+            messages += [event["message"] for event in delta["series"]["events"]]
 
-        assert heard == [str(number) for number in range(40)]
+        assert messages == [str(number) for number in range(40)]
         assert frames <= (time.monotonic() - began) / FRAME_SECONDS + 2
 
 
@@ -168,7 +168,7 @@ async def test_two_pages_of_a_topic_get_the_same_frames() -> None:
 
         await note(run, "both")
 
-        assert await one.hear("delta") == await two.hear("delta")
+        assert await one.receive("delta") == await two.receive("delta")
 
 
 async def test_a_hidden_page_hears_of_the_run_only_and_catches_up_when_it_is_shown() -> None:
@@ -177,18 +177,18 @@ async def test_a_hidden_page_hears_of_the_run_only_and_catches_up_when_it_is_sho
     run = await in_database(make_run)()
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         snapshot = await page.watch("run:alpha")
-        await page.say(type="visible", visible=False)
+        await page.send(type="visible", visible=False)
 
         state["value"] = 1
         await sync_to_async(announce)(run.pk, "test_noise")
-        assert await page.hears_nothing(seconds=1.0)
+        assert await page.receives_nothing(seconds=1.0)
         await ask(run, RunVerb.PAUSE)
-        delta = await page.hear_parts()
+        delta = await page.receive_parts()
         assert delta["previous"] >= snapshot["sequence"]
         assert set(delta["parts"]) == {"run"}
 
-        await page.say(type="visible", visible=True)
-        caught_up = await page.hear("snapshot")
+        await page.send(type="visible", visible=True)
+        caught_up = await page.receive("snapshot")
         assert caught_up["parts"]["test_noise"] == {"value": 1}
         assert caught_up["sequence"] >= delta["sequence"]
     forget_part("test_noise")
@@ -218,13 +218,13 @@ async def test_the_list_of_runs_is_live_too() -> None:
         assert snapshot["parts"] == {"active": [], "resting": []}
 
         run = await in_database(make_run)()
-        delta = await page.hear("delta")
+        delta = await page.receive("delta")
         # Resolved alerts are not sent again on other changes.
         assert set(delta["parts"]) == {"active"}
         assert [run["name"] for run in delta["parts"]["active"]] == ["alpha"]
 
         await ask(run, RunVerb.KILL)
-        over = await page.hear("delta")
+        over = await page.receive("delta")
         assert over["parts"]["active"] == []
         assert [run["name"] for run in over["parts"]["resting"]] == ["alpha"]
 
@@ -237,7 +237,7 @@ async def test_the_page_of_the_default_run_follows_its_reset() -> None:
 
         async with asyncio.timeout(20):
             while True:
-                delta = await page.hear("delta")
+                delta = await page.receive("delta")
                 if delta["parts"].get("run", {}).get("id") == fresh.pk:
                     break
 
@@ -248,12 +248,12 @@ async def test_a_socket_that_was_idle_for_longer_than_seven_seconds_still_hears_
     run = await in_database(make_run)()
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         await page.watch("run:alpha")
-        await page.hear("beat")
+        await page.receive("beat")
         await asyncio.sleep(3)
 
         began = time.monotonic()
         await ask(run, RunVerb.PAUSE)
-        await page.hear("delta")
+        await page.receive("delta")
 
         assert time.monotonic() - began < SOONER_THAN_A_POLL
 
@@ -286,13 +286,13 @@ async def test_rollout_handlers_hear_at_once_what_the_run_wants() -> None:
     run = await in_database(make_run)(kind="outside", batch_size=8, off_policy_tolerance=2.0)
     path = "/ws/runs/alpha/control"
     async with opened(path, await in_database(headers_of)("env", run=run)) as handler:
-        first = await handler.hear("control")
+        first = await handler.receive("control")
         assert (first["desired"], first["queue_size"], first["threshold"]) == ("running", 0, 16.0)
         assert (first["epoch"], first["policy_step"]) == (0, -2)
 
         await ask(run, RunVerb.PAUSE)
 
-        assert (await handler.hear("control"))["desired"] == "paused"
+        assert (await handler.receive("control"))["desired"] == "paused"
 
 
 async def test_pages_go_on_by_polling_without_redis(settings: Any) -> None:
@@ -302,7 +302,7 @@ async def test_pages_go_on_by_polling_without_redis(settings: Any) -> None:
         snapshot = await page.watch("run:alpha")
 
         await ask(run, RunVerb.PAUSE)
-        delta = await page.hear_parts()
+        delta = await page.receive_parts()
 
         assert delta["previous"] >= snapshot["sequence"]
         assert delta["parts"]["run"]["status"] == RunStatus.PAUSED
@@ -315,9 +315,9 @@ async def test_a_change_of_status_brings_its_diagnosis_at_once() -> None:
         assert snapshot["parts"]["diagnosis"]["run_status"] == "running"
 
         await ask(run, RunVerb.PAUSE)
-        delta = await page.hear_parts()
+        delta = await page.receive_parts()
         while "diagnosis" not in delta["parts"]:
-            delta = await page.hear_parts()
+            delta = await page.receive_parts()
 
         assert delta["parts"]["diagnosis"]["run_status"] == "paused"
         assert delta["parts"]["diagnosis"]["summary"].startswith("The run is paused")

@@ -49,9 +49,9 @@ def test_it_stands_until_its_time_is_over(reads: list[int]) -> None:
 async def test_a_page_is_told_of_it_right_after_its_snapshot(reads: list[int]) -> None:
     await in_database(make_run)()
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
-        await page.say(type="subscribe", topic="run:alpha")
-        snapshot = await page.hear("snapshot")
-        delta = await page.hear_parts(within=1.5)
+        await page.send(type="subscribe", topic="run:alpha")
+        snapshot = await page.receive("snapshot")
+        delta = await page.receive_parts(within=1.5)
 
     assert PART not in snapshot["parts"]
     assert delta["parts"][PART] == 1

@@ -47,16 +47,16 @@ async def note(text: str, *, run_id: int | None = None, actor: str = "user:ada")
 
 
 @pytest.fixture
-def looks() -> Any:
+def reads() -> Any:
     """Count the reads of the cluster, without performing them."""
     real = parts.global_readers(CLUSTER)["cluster"]
-    count = {"looks": 0}
+    count = {"reads": 0}
 
-    def look() -> dict[str, int]:
-        count["looks"] += 1
+    def read_cluster() -> dict[str, int]:
+        count["reads"] += 1
         return dict(count)
 
-    register_global_part("cluster", look, topic=CLUSTER)
+    register_global_part("cluster", read_cluster, topic=CLUSTER)
     yield count
     register_global_part("cluster", real, topic=CLUSTER)
 
@@ -75,15 +75,21 @@ async def test_the_audit_tells_what_people_change_at_once() -> None:
 
         began = time.monotonic()
         event = await note("paused by hand", run_id=run.pk)
-        told = audited(await page.hear("delta"))
+        audit_summary = audited(await page.receive("delta"))
 
         assert time.monotonic() - began < SOONER_THAN_A_LOOK
-        assert told.newest == event.pk > before.newest
-        assert [(row.run, row.message) for row in told.recent][:1] == [("pole", "paused by hand")]
+        assert audit_summary.newest == event.pk > before.newest
+        assert [(row.run, row.message) for row in audit_summary.recent][:1] == [
+            ("pole", "paused by hand")
+        ]
 
         of_the_server = await note("a notice was set")
-        told = audited(await page.hear("delta"))
-        assert (told.newest, told.recent[0].message, told.recent[0].run) == (
+        audit_summary = audited(await page.receive("delta"))
+        assert (
+            audit_summary.newest,
+            audit_summary.recent[0].message,
+            audit_summary.recent[0].run,
+        ) == (
             of_the_server.pk,
             "a notice was set",
             None,
@@ -94,10 +100,10 @@ async def test_what_parts_of_the_platform_write_is_news_of_the_audit_but_nobody_
     async with opened("/ws/live", await in_database(cookie_of)("admin")) as page:
         await page.watch(AUDIT)
         event = await note("a lease lapsed", actor="reaper")
-        told = audited(await page.hear("delta"))
+        audit_summary = audited(await page.receive("delta"))
 
-        assert told.newest == event.pk
-        assert "a lease lapsed" not in [row.message for row in told.recent]
+        assert audit_summary.newest == event.pk
+        assert "a lease lapsed" not in [row.message for row in audit_summary.recent]
 
 
 async def test_the_audit_s_newest_are_few_and_in_their_order() -> None:
@@ -106,7 +112,7 @@ async def test_the_audit_s_newest_are_few_and_in_their_order() -> None:
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         first = audited(await page.watch(AUDIT))
         await note("change 9")
-        then = audited(await page.hear("delta"))
+        then = audited(await page.receive("delta"))
 
     assert [row.message for row in first.recent] == [f"change {n}" for n in (8, 7, 6, 5, 4, 3)]
     assert [row.message for row in then.recent] == [f"change {n}" for n in (9, 8, 7, 6, 5, 4)]
@@ -118,37 +124,37 @@ async def test_the_cluster_comes_whole_and_goes_on_by_itself(often: None) -> Non
         first = cluster(snapshot)
         assert (first.database.state, first.storage.state) == ("up", "up")
 
-        delta = await page.hear("delta")
+        delta = await page.receive("delta")
         assert delta["previous"] == snapshot["sequence"] < delta["sequence"]
         assert cluster(delta).at > first.at
 
 
-async def test_the_cluster_is_looked_at_once_for_all_who_watch(looks: Any, often: None) -> None:
+async def test_the_cluster_is_looked_at_once_for_all_who_watch(reads: Any, often: None) -> None:
     headers = await in_database(cookie_of)("viewer")
     async with opened("/ws/live", headers) as one, opened("/ws/live", headers) as two:
         await one.watch(CLUSTER)
         await two.watch(CLUSTER)
-        heard = [await page.hear("delta") for page in (one, two, one, two)]
+        deltas = [await page.receive("delta") for page in (one, two, one, two)]
 
-        assert heard[2] == heard[1] or heard[3] == heard[2]
-        assert looks["looks"] <= 4
+        assert deltas[2] == deltas[1] or deltas[3] == deltas[2]
+        assert reads["reads"] <= 4
 
 
-async def test_nobody_watching_is_no_work(looks: Any, often: None) -> None:
+async def test_nobody_watching_is_no_work(reads: Any, often: None) -> None:
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         await asyncio.sleep(0.6)
-        assert looks["looks"] == 0  # no subscriber yet
+        assert reads["reads"] == 0  # no subscriber yet
 
         await page.watch(CLUSTER)
-        await page.say(type="visible", visible=False)
+        await page.send(type="visible", visible=False)
         await asyncio.sleep(0.3)
-        hidden = looks["looks"]
+        hidden = reads["reads"]
         await asyncio.sleep(0.8)
-        assert looks["looks"] == hidden > 0
+        assert reads["reads"] == hidden > 0
 
-        await page.say(type="visible", visible=True)
-        snapshot = await page.hear_any("snapshot", "delta")
-        assert snapshot["parts"]["cluster"]["looks"] > hidden
+        await page.send(type="visible", visible=True)
+        snapshot = await page.receive_any("snapshot", "delta")
+        assert snapshot["parts"]["cluster"]["reads"] > hidden
 
 
 async def test_addresses_are_told_to_administrators_only() -> None:
@@ -174,8 +180,8 @@ async def test_a_token_of_one_run_is_told_nothing_of_the_server(topic: str) -> N
 
 
 async def refusal(page: Page, topic: str) -> str:
-    await page.say(type="subscribe", topic=topic)
-    return str((await page.hear("error"))["code"])
+    await page.send(type="subscribe", topic=topic)
+    return str((await page.receive("error"))["code"])
 
 
 async def test_whoever_loses_the_right_to_a_topic_loses_the_socket_with_the_next_beat() -> None:
@@ -191,16 +197,16 @@ async def test_whoever_loses_the_right_to_a_topic_loses_the_socket_with_the_next
 
 async def test_a_person_is_told_of_another_role_while_the_page_is_open() -> None:
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
-        told = (await page.watch("me"))["parts"]["session"]
-        assert (told["authenticated"], told["role"]) == (True, "viewer")
+        session = (await page.watch("me"))["parts"]["session"]
+        assert (session["authenticated"], session["role"]) == (True, "viewer")
 
-        await in_database(make_operator)(told["username"])
-        delta = await page.hear("delta", within=15)
+        await in_database(make_operator)(session["username"])
+        delta = await page.receive("delta", within=15)
 
         assert delta["topic"] == "me"
-        assert delta["parts"] == {"session": {**told, "role": "operator"}}
+        assert delta["parts"] == {"session": {**session, "role": "operator"}}
         # Later changes of rights apply too: the heartbeat contains the topic's own name.
-        beat = await page.hear("beat", within=15)
+        beat = await page.receive("beat", within=15)
         assert beat["sequences"] == {"me": delta["sequence"]}
 
 
@@ -212,16 +218,16 @@ def make_operator(username: str) -> None:
 async def test_a_notice_reaches_everybody_at_once_even_hidden_pages() -> None:
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         assert (await page.watch("me"))["parts"]["notice"] is None
-        await page.say(type="visible", visible=False)
+        await page.send(type="visible", visible=False)
 
         began = time.monotonic()
-        wanted = SetNotice(text="down at noon", reason="", until=None)
-        await in_database(set_notice)(body=wanted, actor="user:ada", now=NOON)
+        body = SetNotice(text="down at noon", reason="", until=None)
+        await in_database(set_notice)(body=body, actor="user:ada", now=NOON)
 
-        assert (await page.hear("delta"))["parts"]["notice"]["text"] == "down at noon"
+        assert (await page.receive("delta"))["parts"]["notice"]["text"] == "down at noon"
         assert time.monotonic() - began < SOONER_THAN_A_LOOK
         await in_database(clear_notice)(reason="", actor="user:ada", now=NOON)
-        assert (await page.hear("delta"))["parts"]["notice"] is None
+        assert (await page.receive("delta"))["parts"]["notice"] is None
 
 
 async def test_a_cordon_of_a_machine_reaches_pages_at_once() -> None:
@@ -234,7 +240,7 @@ async def test_a_cordon_of_a_machine_reaches_pages_at_once() -> None:
 
         await in_database(cordon_machine)(node="gpu-1-id", reason="hot", actor="user:ada", now=NOON)
         began = time.monotonic()
-        [cordon] = cluster(await page.hear("delta")).cordons
+        [cordon] = cluster(await page.receive("delta")).cordons
 
         assert (cordon.host, cordon.reason, cordon.cordoned_by) == ("gpu-1", "hot", "user:ada")
         assert time.monotonic() - began < SOONER_THAN_A_LOOK
@@ -261,6 +267,6 @@ async def test_a_machine_is_nobody_and_nobody_sees_another_s_topic() -> None:
 async def test_a_page_that_leaves_me_is_told_no_more_of_it() -> None:
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         await page.watch("me")
-        await page.say(type="unsubscribe", topic="me")
+        await page.send(type="unsubscribe", topic="me")
 
-        assert (await page.hear("beat", within=15))["sequences"] == {}
+        assert (await page.receive("beat", within=15))["sequences"] == {}

@@ -53,9 +53,9 @@ async def test_a_request_that_cannot_be_followed_is_answered_with_an_error(
 ) -> None:
     await in_database(make_run)()
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
-        await page.socket.say(json.dumps(message))
+        await page.socket.send(json.dumps(message))
 
-        assert (await page.hear("error"))["code"] == code
+        assert (await page.receive("error"))["code"] == code
 
 
 async def test_a_socket_and_http_refuse_with_the_same_words() -> None:
@@ -64,8 +64,8 @@ async def test_a_socket_and_http_refuse_with_the_same_words() -> None:
     headers = await in_database(headers_of)("read", run=run)
     async with opened("/ws/live", headers) as page:
         for name in ("beta", "nope"):
-            await page.say(type="subscribe", topic=f"run:{name}")
-            frame = await page.hear("error")
+            await page.send(type="subscribe", topic=f"run:{name}")
+            frame = await page.receive("error")
             answer = await in_database(asked_over_http)(f"/api/v1/runs/{name}", headers)
 
             assert {"code": frame["code"], "detail": frame["detail"]} == answer
@@ -83,8 +83,8 @@ async def test_a_machine_sees_its_own_run_only() -> None:
     async with opened("/ws/live", await in_database(headers_of)("read", run=run)) as page:
         await page.watch("run:alpha")
         for topic in ("run:beta", "runs"):
-            await page.say(type="subscribe", topic=topic)
-            assert (await page.hear("error"))["code"] == "forbidden"
+            await page.send(type="subscribe", topic=topic)
+            assert (await page.receive("error"))["code"] == "forbidden"
 
 
 async def test_a_revoked_token_loses_its_socket_with_the_next_beat() -> None:

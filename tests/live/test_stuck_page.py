@@ -27,8 +27,8 @@ PIECE = b64encode(Random(7).randbytes(90_000)).decode()
 @pytest.fixture
 def large_part() -> Any:
     """A large part of each run that always changes."""
-    told = iter(range(1_000_000))
-    register_part("test_large", lambda _: {"number": next(told), "text": PIECE})
+    numbers = iter(range(1_000_000))
+    register_part("test_large", lambda _: {"number": next(numbers), "text": PIECE})
     yield "test_large"
     parts._parts.pop("test_large")
 

@@ -138,14 +138,14 @@ def test_a_change_of_this_process_is_heard_here_without_redis(settings: Any) -> 
 @pytest.mark.django_db(transaction=True)
 def test_a_change_of_this_process_is_heard_once() -> None:
     listening()
-    heard: list[ChangeNotice] = []
-    wakeups.subscriber().add(lambda notice: heard.append(notice) if notice else None)
+    received: list[ChangeNotice] = []
+    wakeups.subscriber().add(lambda notice: received.append(notice) if notice else None)
 
     announce(16, "run")
     announce(17, "run")
     time.sleep(0.3)
 
-    assert [notice.run for notice in heard if notice.run in {16, 17}] == [16, 17]
+    assert [notice.run for notice in received if notice.run in {16, 17}] == [16, 17]
 
 
 class Broker(Publisher):
@@ -153,10 +153,10 @@ class Broker(Publisher):
 
     def __init__(self, listeners: int) -> None:
         self.listeners = listeners
-        self.told: list[tuple[float, ChangeNotice]] = []
+        self.published: list[tuple[float, ChangeNotice]] = []
 
     def publish(self, notice: ChangeNotice) -> int:
-        self.told.append((time.monotonic(), notice))
+        self.published.append((time.monotonic(), notice))
         return self.listeners
 
 
@@ -165,10 +165,10 @@ def shortest_pause(*, listeners: int) -> float:
     broker = Broker(listeners)
     outbox = Outbox(broker, origin="here")
     until = time.monotonic() + 20
-    while len(broker.told) < 6 and time.monotonic() < until:
+    while len(broker.published) < 6 and time.monotonic() < until:
         outbox.add(ChangeNotice(run=15, parts=["queue"]))
         time.sleep(0.001)
-    return min(later - earlier for (earlier, _), (later, _) in pairwise(broker.told))
+    return min(later - earlier for (earlier, _), (later, _) in pairwise(broker.published))
 
 
 def test_notices_that_wait_together_say_when_the_newest_was_committed() -> None:
@@ -182,7 +182,7 @@ def test_notices_that_wait_together_say_when_the_newest_was_committed() -> None:
     together: list[ChangeNotice] = []
     while not together and time.monotonic() < until:
         time.sleep(0.01)
-        together = [notice for _, notice in broker.told if len(notice.parts) > 1]
+        together = [notice for _, notice in broker.published if len(notice.parts) > 1]
 
     assert [notice.committed_at for notice in together[:1]] == [32.5]
 

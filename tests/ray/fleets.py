@@ -27,7 +27,7 @@ SMALL = {"envs_per_worker": 2, "envs_per_process": 2, "inference_batch_size": 2}
 
 def eventually(condition: Callable[[], object], seconds: float = 180.0) -> float:
     """Like :func:`tests.waiting.eventually`, with longer intervals and limits for Ray."""
-    return waiting.eventually(condition, seconds, every=0.05)
+    return waiting.eventually(condition, seconds, interval_seconds=0.05)
 
 
 @contextmanager

@@ -51,8 +51,8 @@ def test_workers_of_a_dead_node_step_on_another_one(
 
     with capsys.disabled():
         report(f"worker's node killed: its worker steps again after {seconds:.1f} s")
-    told = [event.message for one in fleet.platform.reports for event in one.events]
-    assert survivor.restarts == 0, told
+    messages = [event.message for one in fleet.platform.reports for event in one.events]
+    assert survivor.restarts == 0, messages
     assert slots_with_gaps(fleet) == []
     assert seconds < 30, seconds
 

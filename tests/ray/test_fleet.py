@@ -157,8 +157,8 @@ def test_a_killed_worker_has_a_successor_within_half_a_minute_which_steps_on(
         eventually(lambda: platform.reports[-1].workers[0].active_step == 1)
 
     assert seconds < 30, seconds
-    told = platform.messages("worker_respawned")
-    assert len(told) == 1, told
+    messages = platform.messages("worker_respawned")
+    assert len(messages) == 1, messages
     assert platform.reports[-1].workers[0].restarts == 1
 
 

@@ -107,7 +107,7 @@ def test_a_manager_takes_no_cpu_of_its_own(nodes: RayNodes, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("wishes", "said"),
+    ("wishes", "expected"),
     [
         ({"num_gpus_per_worker": 1}, "a worker needs 1 GPU, the cluster has 0"),
         (
@@ -121,14 +121,14 @@ def test_a_manager_takes_no_cpu_of_its_own(nodes: RayNodes, tmp_path: Path) -> N
     ],
 )
 def test_a_fleet_without_a_seat_says_why_within_ten_seconds(
-    nodes: RayNodes, tmp_path: Path, wishes: dict[str, object], said: str
+    nodes: RayNodes, tmp_path: Path, wishes: dict[str, object], expected: str
 ) -> None:
-    with small_fleet(nodes.address, tmp_path, name=f"no {said[:20]}", **wishes) as fleet:
+    with small_fleet(nodes.address, tmp_path, name=f"no {expected[:20]}", **wishes) as fleet:
         # Starting a manager process is slow while other tests run.
         eventually(lambda: fleet.platform.reports)
         seconds = eventually(lambda: fleet.reason)
 
-        assert fleet.reason == said
+        assert fleet.reason == expected
         assert fleet.report.state == "starting"
         assert seconds < 10
         assert fleet.platform.events().count("fleet_unschedulable") == 1
@@ -170,9 +170,9 @@ def test_workers_leave_a_cordoned_machine_and_nothing_is_lost_or_doubled(
         seconds = eventually(has_disconnected)
         now = {worker.incarnation for worker in fleet.workers}
         assert now & set(before) == set(before) - leaving
-        told = fleet.platform.messages("worker_leaves_machine")
-        assert len(told) == len(leaving), told
-        assert told[0].endswith("its machine north is cordoned: its fan is loud")
+        messages = fleet.platform.messages("worker_leaves_machine")
+        assert len(messages) == len(leaving), messages
+        assert messages[0].endswith("its machine north is cordoned: its fan is loud")
         assert fleet.platform.events().count("worker_respawned") == 0
 
         # The other machine is full, and the third worker must not use the room here.

@@ -13,7 +13,7 @@ from rollouts.control.services.ray_cluster import RayCluster
 from runs.config.rules.run_config import RunConfig, to_builtins
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunVerb
-from tests.integration.rollouts.cast import ask, draft, fleet
+from tests.integration.rollouts.cast import change_status, draft, fleet
 from tests.ray_head import RayHead
 from tests.waiting import within
 
@@ -32,7 +32,7 @@ def cluster(ray_head: RayHead, live_server: Any, settings: Any) -> RayCluster:
 
 def started(**fleet_fields: Any) -> Run:
     run = draft(config={"fleet": {**SMALL, **fleet_fields}})
-    ask(run, RunVerb.START)
+    change_status(run, RunVerb.START)
     jobs.reconcile_fleet(run.pk)
     return run
 
@@ -40,7 +40,7 @@ def started(**fleet_fields: Any) -> Run:
 def end(run: Run, cluster: RayCluster) -> bool:
     """Kill the run; return whether its manager has left the cluster."""
     name = fleet(run).actor_name
-    ask(run, RunVerb.KILL)
+    change_status(run, RunVerb.KILL)
     jobs.reconcile_fleet(run.pk)
     return within(60, lambda: cluster.actor_state(name) is ActorState.MISSING)
 
@@ -53,23 +53,23 @@ def test_a_started_run_has_a_fleet_that_reports_and_a_killed_one_has_none(
     running = within(120, lambda: fleet(run).observed == "running")
     slots = EnvSlot.objects.filter(worker__fleet__run=run).count()
     seen = Fleet.objects.get(run=run)
-    gone = end(run, cluster)
+    has_ended = end(run, cluster)
 
     assert running
     assert (slots, seen.attempt) == (2, 1)
-    assert gone
+    assert has_ended
     assert fleet_state(run.pk, now=seen.observed_at).observed == "stopped"
 
 
 def test_a_fleet_that_cannot_be_placed_says_what_is_missing(cluster: RayCluster) -> None:
     run = started(num_gpus_per_worker=64)
 
-    said = within(60, lambda: "GPU" in fleet(run).reason)
+    names_gpu = within(60, lambda: "GPU" in fleet(run).reason)
     reason = fleet(run).reason
-    gone = end(run, cluster)
+    has_ended = end(run, cluster)
 
-    assert said, reason
-    assert gone
+    assert names_gpu, reason
+    assert has_ended
 
 
 def test_a_manager_that_was_replaced_ends_itself_and_its_workers(cluster: RayCluster) -> None:
@@ -79,7 +79,7 @@ def test_a_manager_that_was_replaced_ends_itself_and_its_workers(cluster: RayClu
     Fleet.objects.filter(run=run).update(incarnation="2-another", actor_name="rolldeck-pole-2")
 
     retired = within(60, lambda: cluster.actor_state(name) is ActorState.MISSING)
-    ask(run, RunVerb.KILL)
+    change_status(run, RunVerb.KILL)
 
     assert running
     assert retired

@@ -35,13 +35,13 @@ def serving(server: Server, checkpoint: Path) -> Iterator[str]:
         *("--checkpoint", str(checkpoint), "--run", RUN),
         *("--platform", server.url, "--token", ADMIN_TOKEN),
     ]
-    with log.open("w") as said:
+    with log.open("w") as output:
         process = processes.start(
             command,
             cwd=ROOT,
             env=environment(server.var, server.port) | {"PYTHONPATH": ".:platform:client"},
-            stdout=said,
-            stderr=said,
+            stdout=output,
+            stderr=output,
         )
     try:
         found = wait_until(

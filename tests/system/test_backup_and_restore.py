@@ -127,7 +127,7 @@ def read_on(follower: Follower, *, count: int) -> list[int]:
 def backed_up(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """A backup made during pushes, with the server's data before it."""
     room = tmp_path_factory.mktemp("backup")
-    known: dict[str, Any] = {"room": room, "folder": room / "kept", "var": room / "var"}
+    known: dict[str, Any] = {"room": room, "folder": room / "backup", "var": room / "var"}
     with running_server(room / "var", **SERVER) as server:
         server.post("/register", {**REGISTRATION, "batch_size": 1})
         publish(server)
@@ -144,8 +144,8 @@ def backed_up(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
             while len(acknowledged) < 10:
                 time.sleep(0.05)
             known["before"] = list(acknowledged)
-            known["said"] = manage(room / "var", "backup", str(room / "kept"))
-            known["running"] = manage(room / "var", "restore_backup", str(room / "kept"))
+            known["output"] = manage(room / "var", "backup", str(room / "backup"))
+            known["running"] = manage(room / "var", "restore_backup", str(room / "backup"))
         known["pushed"] = list(acknowledged)
     return known
 
@@ -153,21 +153,21 @@ def backed_up(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def test_a_server_that_is_restored_serves_what_was_acknowledged_before(
     backed_up: dict[str, Any], tmp_path: Path
 ) -> None:
-    assert "1 runs" in done(backed_up["said"])
+    assert "1 runs" in done(backed_up["output"])
     assert "complete: " in done(manage(tmp_path, "backup", "--check", str(backed_up["folder"])))
 
-    told = done(manage(tmp_path / "var", "restore_backup", str(backed_up["folder"])))
+    output = done(manage(tmp_path / "var", "restore_backup", str(backed_up["folder"])))
 
-    assert "every ledger balances" in told
+    assert "every ledger balances" in output
     with running_server(tmp_path / "var", **SERVER) as server:
         ledger = server.get("/api/v1/runs/default/ledger")["groups"]
         assert ledger["balanced"]
         got = trained_marks(server)
         # Acknowledged groups are kept, byte for byte, in either storage; leased ones are served
         # again.
-        wanted = {*range(1, 9), *backed_up["before"]}
+        expected = {*range(1, 9), *backed_up["before"]}
         marks = [mark for mark, _ in got]
-        assert wanted <= {*marks, *backed_up["served"]}
+        assert expected <= {*marks, *backed_up["served"]}
         assert len(marks) == len(set(marks))
         assert set(marks) <= {*range(1, 9), *backed_up["pushed"]}
         assert {tokens for mark, tokens in got if mark % 2} == {LARGE_TOKENS}
@@ -176,7 +176,7 @@ def test_a_server_that_is_restored_serves_what_was_acknowledged_before(
         assert server.http.get("/api/v1/runs/default/weights/1/0").content == WEIGHTS
         with eve(server) as follower:
             rest = read_on(follower, count=10_000)
-        assert wanted - set(backed_up["followed"]) <= set(rest)
+        assert expected - set(backed_up["followed"]) <= set(rest)
         # It works like any server: new items follow the restored ones.
         for mark in range(5000, 5004):
             push(server, mark, tokens=LARGE_TOKENS)
@@ -203,14 +203,14 @@ def test_a_restore_writes_over_nothing(backed_up: dict[str, Any], tmp_path: Path
 def test_a_backup_that_is_not_whole_is_refused_before_anything_is_written(
     backed_up: dict[str, Any], tmp_path: Path
 ) -> None:
-    kept: Path = backed_up["folder"]
-    damaged = shutil.copytree(kept, tmp_path / "damaged")
+    backup: Path = backed_up["folder"]
+    damaged = shutil.copytree(backup, tmp_path / "damaged")
     one = next(path for path in (damaged / "payloads").rglob("*") if path.is_file())
     one.write_bytes(one.read_bytes()[:-1] + b"?")
-    cut = shutil.copytree(kept, tmp_path / "cut")
+    cut = shutil.copytree(backup, tmp_path / "cut")
     lines = (cut / "manifest.jsonl").read_bytes().splitlines(keepends=True)
     (cut / "manifest.jsonl").write_bytes(b"".join(lines[:-1]))
-    newer = shutil.copytree(kept, tmp_path / "newer")
+    newer = shutil.copytree(backup, tmp_path / "newer")
     text = (newer / "manifest.jsonl").read_text()
     head, _, rest = text.partition("\n")
     described = json.loads(head)
@@ -247,11 +247,11 @@ def test_a_backup_of_a_later_server_is_refused_before_anything_is_written(
     later = changed(backed_up["folder"], tmp_path / "later", postgresql=990_003)
     var = tmp_path / "var"
 
-    said = refused(manage(var, "restore_backup", later))
+    error = refused(manage(var, "restore_backup", later))
 
-    assert "made with PostgreSQL 99.3" in said
-    assert f"target server is PostgreSQL {described['postgresql'] // 10_000}." in said
-    assert "is complete" not in said
+    assert "made with PostgreSQL 99.3" in error
+    assert f"target server is PostgreSQL {described['postgresql'] // 10_000}." in error
+    assert "is complete" not in error
     assert not (var / "payloads").exists()
 
 
@@ -264,7 +264,7 @@ def test_a_restore_that_fails_leaves_no_files(backed_up: dict[str, Any], tmp_pat
     (programs / "psql").write_text("#!/bin/sh\ncat > /dev/null\necho unknown setting >&2\nexit 3\n")
     (programs / "psql").chmod(0o755)
 
-    said = refused(
+    error = refused(
         manage(
             var,
             *("restore_backup", str(backed_up["folder"])),
@@ -272,7 +272,7 @@ def test_a_restore_that_fails_leaves_no_files(backed_up: dict[str, Any], tmp_pat
         )
     )
 
-    assert "psql failed with exit code 3: unknown setting" in said
+    assert "psql failed with exit code 3: unknown setting" in error
     left = [path for tree in ("payloads", "media", "archives") for path in (var / tree).rglob("*")]
     assert left == []
 
@@ -284,8 +284,8 @@ def test_older_servers_of_this_machine_are_refused_with_both_versions(
     for number, binaries in enumerate(sorted(Path("/usr/lib/postgresql").glob("*/bin"))):
         var, major = tmp_path / f"var{number}", binaries.parent.name
         with server_of(binaries, tmp_path / f"server{number}") as url:
-            told = manage(var, "restore_backup", str(backed_up["folder"]), DATABASE_URL=url)
-            assert f"target server is PostgreSQL {major}." in refused(told)
+            process = manage(var, "restore_backup", str(backed_up["folder"]), DATABASE_URL=url)
+            assert f"target server is PostgreSQL {major}." in refused(process)
         assert not (var / "payloads").exists()
 
 

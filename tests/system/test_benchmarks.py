@@ -9,14 +9,14 @@ from tests.prepared import copy_database
 pytestmark = pytest.mark.system
 
 
-def tiny_bench(said: list[str]) -> Bench:
+def tiny_bench(output: list[str]) -> Bench:
     """Return a bench with minimal sizes, which only tests the benchmarks."""
-    return Bench(pairs=1, tiny=True, alone=True, say=said.append, prepare=copy_database)
+    return Bench(pairs=1, tiny=True, alone=True, say=output.append, prepare=copy_database)
 
 
 def test_rows_are_measured_on_a_real_server() -> None:
-    said: list[str] = []
-    bench = tiny_bench(said)
+    output: list[str] = []
+    bench = tiny_bench(output)
 
     batches = p2_batch.ROW.result(bench)
     delivery = p6_delivery.ROW.result(bench)
@@ -27,7 +27,7 @@ def test_rows_are_measured_on_a_real_server() -> None:
     assert delivery["samples"] == 5
     assert 0 < delivery["p50_ms"] <= delivery["p99_ms"]
     assert "PostgreSQL 18" in bench.machine
-    assert len(said) == 2
+    assert len(output) == 2
 
 
 def test_groups_are_generated_from_a_checkpoint() -> None:

@@ -102,8 +102,8 @@ def test_acknowledged_groups_are_served_exactly_once_after_kill_9(tmp_path: Path
         done = datetime.now(UTC).isoformat()
         audited = wait_until(
             lambda: (
-                ((said := server.get("/api/v1/runs/default/ledger"))["audited_at"] or "") > done
-                and said
+                ((audit := server.get("/api/v1/runs/default/ledger"))["audited_at"] or "") > done
+                and audit
             ),
             seconds=120,
             what="the rows are counted against the ledger",

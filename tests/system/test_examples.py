@@ -51,7 +51,10 @@ def test_an_example_learns_on_what_a_fleet_samples_for_it(
 
     try:
         wait_until(
-            has_learned, seconds=LEARNS_WITHIN_SECONDS, what=f"a mean return of {mark}", every=1.0
+            has_learned,
+            seconds=LEARNS_WITHIN_SECONDS,
+            what=f"a mean return of {mark}",
+            interval_seconds=1.0,
         )
         seen = windows(server, preset)
         first = next(row for row in seen if row["count"] and row["mode"] == "train")

@@ -47,7 +47,7 @@ CONFIG: dict[str, Any] = {
 }
 
 
-def said(tokenizer: Tokenizer, tokens: NDArray[Any], where: NDArray[np.bool_]) -> str:
+def decode(tokenizer: Tokenizer, tokens: NDArray[Any], where: NDArray[np.bool_]) -> str:
     """Return the text of some of a sequence's tokens."""
     return tokenizer.decode(tokens[where].tolist())
 
@@ -60,13 +60,13 @@ def check_masks(batch: Batch, tokenizer: Tokenizer) -> int:
         arrays["tokens"], arrays["masks"], arrays["attention_mask"], strict=True
     ):
         own = masks >= 0
-        heard = said(tokenizer, tokens, is_there & ~own)
+        replied = decode(tokenizer, tokens, is_there & ~own)
         # Whatever the policy writes, the environment's messages have one form.
-        assert re.fullmatch(r"\d\*\d\+\d;(=\d+;)*", heard), heard
+        assert re.fullmatch(r"\d\*\d\+\d;(=\d+;)*", replied), replied
         assert (masks[own] == tokens[own]).all()
-        asked = len(re.findall(r"\?\d+[+*]\d+", said(tokenizer, tokens, own)))
-        assert heard.count("=") <= asked
-        replies += heard.count("=")
+        question_count = len(re.findall(r"\?\d+[+*]\d+", decode(tokenizer, tokens, own)))
+        assert replied.count("=") <= question_count
+        replies += replied.count("=")
     return replies
 
 

@@ -84,8 +84,8 @@ def test_lines_of_twenty_million_samples_cost_less_than_a_scan_of_one_in_twenty(
         assert answer.status_code == 200, answer.content
         return bytes(answer.content)
 
-    asked = msgspec.json.decode(ask(), type=MetricLines).lines
-    assert [len(line.x) > 0 for line in asked] == [True] * RUNS
+    lines_read = msgspec.json.decode(ask(), type=MetricLines).lines
+    assert [len(line.x) > 0 for line in lines_read] == [True] * RUNS
 
     # 1 s for all twenty on an idle machine, which scans a million rows in 0.1 s or more.
     took = {axis: quickest(lambda axis=axis: draw(axis)) for axis in AXES}  # type: ignore[misc]

@@ -143,8 +143,8 @@ def flaw(answer: httpx.Response, form: str) -> str:
 def test_every_route_answers_503_in_its_own_form_while_the_database_is_away(
     server: Server, browser: httpx.Client
 ) -> None:
-    asked = [(route, form) for route, form in get_routes() if not route.startswith(NO_DATABASE)]
-    assert len(asked) > 250
+    requests = [(route, form) for route, form in get_routes() if not route.startswith(NO_DATABASE)]
+    assert len(requests) > 250
 
     def ask(route: str, form: str) -> str:
         # The admin redirects anonymous users to its sign-in, without a query.
@@ -159,7 +159,7 @@ def test_every_route_answers_503_in_its_own_form_while_the_database_is_away(
         without(server, "postgres", "-D"),
         ThreadPoolExecutor(ASKED_AT_ONCE) as threads,
     ):
-        wrong = [text for text in threads.map(lambda one: ask(*one), asked) if text]
+        wrong = [text for text in threads.map(lambda one: ask(*one), requests) if text]
 
     assert wrong == [], "\n".join(wrong)
 

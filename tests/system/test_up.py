@@ -227,7 +227,7 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "wanted"),
+    ("more", "expected"),
     [
         ({}, "ROLLDECK_AUTH"),
         (
@@ -238,9 +238,9 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_a_server_that_the_network_could_misuse_does_not_start(
-    tmp_path: Path, more: dict[str, str], wanted: str
+    tmp_path: Path, more: dict[str, str], expected: str
 ) -> None:
-    assert wanted in refused(tmp_path, free_port(), ROLLDECK_HOST="0.0.0.0", **more)
+    assert expected in refused(tmp_path, free_port(), ROLLDECK_HOST="0.0.0.0", **more)
 
 
 def test_data_of_another_postgresql_is_left_alone(tmp_path: Path) -> None:

@@ -62,9 +62,9 @@ def train(run: Run, steps: int = 1) -> list[bytes]:
     return seen
 
 
-def export(run: Run, path: Path, wanted: Window = EVERYTHING) -> ExportReport:
-    return export_run(run=run, window=wanted, path=path, now=NOON)
+def export(run: Run, path: Path, window: Window = EVERYTHING) -> ExportReport:
+    return export_run(run=run, window=window, path=path, now=NOON)
 
 
-def restore(path: Path, name: str, wanted: Window = EVERYTHING) -> RestoreReport:
-    return restore_archive(path=path, run_name=name, window=wanted, actor="carol", now=NOON)
+def restore(path: Path, name: str, window: Window = EVERYTHING) -> RestoreReport:
+    return restore_archive(path=path, run_name=name, window=window, actor="carol", now=NOON)

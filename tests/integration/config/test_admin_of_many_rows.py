@@ -48,12 +48,12 @@ LISTS: Final = {
 @pytest.fixture
 def runs() -> list[Run]:
     runs = [make_run(name=f"many-{number}", kind="outside") for number in range(RUNS)]
-    asked = {
+    parameters = {
         "first": runs[0].pk, "last": runs[-1].pk, "runs": RUNS, "now": NOON, "rows": ROWS
     }  # fmt: skip
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL session_replication_role = replica")
-        cursor.execute(FILL, asked)
+        cursor.execute(FILL, parameters)
         cursor.execute("SET LOCAL session_replication_role = DEFAULT")
         cursor.execute("ANALYZE buffer_trajectorygroup")
     return runs

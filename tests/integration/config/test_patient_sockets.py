@@ -28,8 +28,8 @@ class Speaker:
 
     def __init__(self, pieces: int) -> None:
         self._pieces = pieces
-        self.said = 0
-        self.heard: list[Any] = []
+        self.sent = 0
+        self.received: list[Any] = []
         self.failed: OSError | None = None
         self.ended = asyncio.Event()
 
@@ -39,12 +39,12 @@ class Speaker:
         try:
             for _ in range(self._pieces):
                 await send({"type": "websocket.send", "text": PIECE})
-                self.said += 1
+                self.sent += 1
         except OSError as error:
             self.failed = error
-        while (heard := await receive())["type"] != "websocket.disconnect":
-            self.heard.append(heard)
-        self.heard.append(heard)
+        while (message := await receive())["type"] != "websocket.disconnect":
+            self.received.append(message)
+        self.received.append(message)
         self.ended.set()
 
 
@@ -66,15 +66,15 @@ async def test_who_does_not_read_is_parted_from_and_whoever_sends_goes_on(ws: An
 
         assert asyncio.get_running_loop().time() - began < PING + PING_TIMEOUT + 1
         assert app.failed is not None
-        assert app.heard[-1]["code"] == NOT_READING
-        assert app.said * len(PIECE) < MEGABYTE
+        assert app.received[-1]["code"] == NOT_READING
+        assert app.sent * len(PIECE) < MEGABYTE
         await read_to_the_end(page, app)
 
 
 async def read_to_the_end(page: ClientConnection, app: Speaker) -> None:
     """Resume reading too late: all sent messages arrive, then the close frame."""
     read, code = await rest_of(page)
-    assert read == [PIECE] * app.said
+    assert read == [PIECE] * app.sent
     assert code == NOT_READING
 
 

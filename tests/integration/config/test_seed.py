@@ -23,8 +23,8 @@ pytestmark = pytest.mark.django_db
 
 
 def test_a_small_server_has_runs_in_every_state_and_its_ledgers_balance() -> None:
-    said = StringIO()
-    call_command("seed", "--small", "--exit", stdout=said)
+    output = StringIO()
+    call_command("seed", "--small", "--exit", stdout=output)
 
     states = dict(Run.objects.values_list("name", "status"))
     assert states == {
@@ -49,8 +49,8 @@ def test_a_small_server_has_runs_in_every_state_and_its_ledgers_balance() -> Non
     assert {*Recording.objects.values_list("state", flat=True)} == {"ready", "failed"}
     assert LogRequest.objects.exclude(answered_at=None).count() == 4
     assert {*Alert.objects.values_list("state", flat=True)} == {"open", "acknowledged", "resolved"}
-    told = {*Alert.objects.exclude(state="resolved").values_list("kind", flat=True)}
-    assert {"run_failed", "batch_quarantined", "lease_lapsed", "items_corrupt"} <= told
+    alert_kinds = {*Alert.objects.exclude(state="resolved").values_list("kind", flat=True)}
+    assert {"run_failed", "batch_quarantined", "lease_lapsed", "items_corrupt"} <= alert_kinds
     reported_at = list(RunEvent.objects.order_by("id").values_list("at", flat=True))
     assert len(reported_at) > 50
     assert reported_at == sorted(reported_at)

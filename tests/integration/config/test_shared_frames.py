@@ -25,45 +25,47 @@ OFFERS: list[dict[str, Any]] = [
 ]
 
 
-async def says_all(scope: Any, receive: Any, send: Any) -> None:
+async def send_messages(scope: Any, receive: Any, send: Any) -> None:
     """Send every message, then echo until the client disconnects."""
     await receive()
     await send({"type": "websocket.accept"})
     for text in MESSAGES:
         await send({"type": "websocket.send", "text": text})
-    while (heard := await receive())["type"] == "websocket.receive":
-        if heard["text"] == "close":
+    while (message := await receive())["type"] == "websocket.receive":
+        if message["text"] == "close":
             await send({"type": "websocket.close", "code": 1000})
         else:
-            await send({"type": "websocket.send", "text": heard["text"]})
+            await send({"type": "websocket.send", "text": message["text"]})
 
 
 @asynccontextmanager
-async def told() -> AsyncIterator[str]:
-    async with served(says_all, ping=PING_SECONDS, ping_timeout=PING_TIMEOUT_SECONDS) as server:
+async def serving() -> AsyncIterator[str]:
+    async with served(
+        send_messages, ping=PING_SECONDS, ping_timeout=PING_TIMEOUT_SECONDS
+    ) as server:
         yield f"ws://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
 
 
-async def heard_by(socket: ClientConnection) -> list[str]:
+async def received_by(socket: ClientConnection) -> list[str]:
     return [str(await socket.recv()) for _ in MESSAGES]
 
 
 async def test_every_socket_hears_the_same_whatever_it_can_unpack() -> None:
-    async with asyncio.timeout(60), told() as url, AsyncExitStack() as open_:
+    async with asyncio.timeout(60), serving() as url, AsyncExitStack() as open_:
         sockets = [
             await open_.enter_async_context(connect(url, max_size=None, **offer))
             for offer in OFFERS
         ]
 
-        heard = await asyncio.gather(*(heard_by(socket) for socket in sockets))
+        received = await asyncio.gather(*(received_by(socket) for socket in sockets))
 
-        assert heard == [MESSAGES] * len(OFFERS)
+        assert received == [MESSAGES] * len(OFFERS)
         assert [len(socket.protocol.extensions) for socket in sockets] == [0, 1, 1, 1]
 
 
 async def test_what_a_page_says_is_heard_and_a_closed_socket_closes() -> None:
-    async with asyncio.timeout(60), told() as url, connect(url, max_size=None) as socket:
-        await heard_by(socket)
+    async with asyncio.timeout(60), serving() as url, connect(url, max_size=None) as socket:
+        await received_by(socket)
         for text in (LONG, "a", LONG):
             await socket.send(text)
             assert await socket.recv() == text

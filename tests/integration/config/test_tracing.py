@@ -58,17 +58,17 @@ def answering(status: int) -> Any:
 
 
 def ask(app: Any, path: str, *headers: tuple[bytes, bytes]) -> list[Any]:
-    said: list[Any] = []
+    sent: list[Any] = []
 
     async def send(message: Any) -> None:
-        said.append(message)
+        sent.append(message)
 
     async def receive() -> Any:
         return {"type": "http.request", "body": b""}
 
     scope = {"type": "http", "method": "GET", "path": path, "headers": list(headers)}
     asyncio.run(app(scope, receive, send))
-    return said
+    return sent
 
 
 def attributes(span: Any) -> dict[str, Any]:
@@ -88,10 +88,10 @@ def test_a_request_is_a_span_of_its_callers_trace_and_names_the_run(spans: Spans
     app = traced(answering(200))
     parent = f"00-{TRACE}-b7ad6b7169203331-01".encode()
 
-    said = ask(app, "/api/v1/runs/demo/batches/next", (b"traceparent", parent))
+    messages = ask(app, "/api/v1/runs/demo/batches/next", (b"traceparent", parent))
     [span] = wait_until(spans, seconds=20, what="the span arrives")
 
-    assert said[1]["body"] == b"answer"
+    assert messages[1]["body"] == b"answer"
     assert span.name == "GET /api/v1/runs/{run}/batches/next"
     assert span.trace_id.hex() == TRACE
     assert attributes(span) == {

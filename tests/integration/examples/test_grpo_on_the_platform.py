@@ -88,16 +88,16 @@ class Fleet(threading.Thread):
                 return
 
     def _push(self, epoch: int, step: int) -> None:
-        kept: list[RolloutGroup] = []
+        selected: list[RolloutGroup] = []
         first = 1000 * step
-        while len(kept) < PROMPTS // 2:
+        while len(selected) < PROMPTS // 2:
             numbers = range(first, first := first + PROMPTS)
-            wanted = RolloutRequest(
+            request = RolloutRequest(
                 numbers=numbers, generations=ANSWERS, mode="train", problem_seed=0, seed=first
             )
-            groups = self._environment.sample(self._policy, wanted).groups
-            kept += split_by_variance(groups, rewards_of=lambda group: group.rewards)[0]
-        self._sender.push_groups([in_the_wire(group, epoch, step) for group in kept])
+            groups = self._environment.sample(self._policy, request).groups
+            selected += split_by_variance(groups, rewards_of=lambda group: group.rewards)[0]
+        self._sender.push_groups([in_the_wire(group, epoch, step) for group in selected])
 
     def close(self) -> None:
         self.stop.set()
@@ -160,10 +160,10 @@ def test_it_publishes_dies_and_goes_on_with_its_weights_and_its_optimizer(
     finally:
         fleet.close()
 
-    said = capsys.readouterr().out
-    assert "imitated reverse:" in said
-    assert f"from version {STEPS // 2}" in said
-    assert "starting with a new optimizer" not in said
+    output = capsys.readouterr().out
+    assert "imitated reverse:" in output
+    assert f"from version {STEPS // 2}" in output
+    assert "starting with a new optimizer" not in output
     assert (manifest.epoch, manifest.step) == (trainer.registration.epoch, STEPS)
     saved = load(tmp_path).embed.weight.detach().numpy()
     np.testing.assert_array_equal(saved, tensors["model.embed_tokens.weight"])

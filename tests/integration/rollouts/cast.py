@@ -25,19 +25,19 @@ def draft(name: str = "pole", **fields: Any) -> Run:
     return create(name=name, now=NOON, **fields)
 
 
-def ask(run: Run, verb: RunVerb, *, now: datetime = NOON, **more: Any) -> None:
+def change_status(run: Run, verb: RunVerb, *, now: datetime = NOON, **more: Any) -> None:
     lifecycle.change_status(run_id=run.pk, verb=verb, actor="user:alice", now=now, **more)
 
 
-def look(run: Run, cluster: FakeCluster, *, now: datetime = NOON) -> Any:
+def reconcile_run(run: Run, cluster: FakeCluster, *, now: datetime = NOON) -> Any:
     return reconcile(run_id=run.pk, cluster=cluster, platform_url=URL, now=now)
 
 
 def launched(cluster: FakeCluster, name: str = "pole") -> Run:
     """Return a started run whose manager was accepted by the cluster."""
     run = draft(name)
-    ask(run, RunVerb.START)
-    look(run, cluster)
+    change_status(run, RunVerb.START)
+    reconcile_run(run, cluster)
     return run
 
 

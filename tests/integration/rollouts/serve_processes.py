@@ -42,8 +42,8 @@ class Server:
         self.process, self.url, self.log = process, url, log
 
     def ask(self, **fields: Any) -> dict[str, Any]:
-        asked: dict[str, Any] = {"prompt": [1, 2, 3], "max_tokens": 4, "return_token_ids": True}
-        answer = httpx.post(f"{self.url}/completions", json=asked | fields, timeout=60)
+        body: dict[str, Any] = {"prompt": [1, 2, 3], "max_tokens": 4, "return_token_ids": True}
+        answer = httpx.post(f"{self.url}/completions", json=body | fields, timeout=60)
         assert answer.status_code == 200, answer.text
         choice: dict[str, Any] = answer.json()["choices"][0]
         return choice
@@ -83,7 +83,7 @@ def serving(checkpoint: Path, *more: str) -> Iterator[Server]:
     with started(checkpoint, *more) as process:
         assert process.stdout is not None
         ready, _, _ = select.select([process.stdout], [], [], START_SECONDS)
-        said = process.stdout.readline() if ready else ""
-        found = re.search(r"http://\S+", said)
+        line = process.stdout.readline() if ready else ""
+        found = re.search(r"http://\S+", line)
         assert found, log.read_text()
         yield Server(process, found[0], log)

@@ -15,7 +15,7 @@ from rollouts import jobs
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunVerb
 from tests import processes
-from tests.integration.rollouts.cast import ask, draft
+from tests.integration.rollouts.cast import change_status, draft
 from tests.waiting import within
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -33,11 +33,11 @@ def job_worker(transactional_db: None, tmp_path: Path) -> Iterator[Path]:
     assert name in url
     log = tmp_path / "celery.log"
     paths = os.pathsep.join(str(path) for path in (ROOT, ROOT / "platform", ROOT / "client"))
-    ours = {"DATABASE_URL": url, "RAY_ADDRESS": "127.0.0.1:1", "PYTHONPATH": paths}
+    variables = {"DATABASE_URL": url, "RAY_ADDRESS": "127.0.0.1:1", "PYTHONPATH": paths}
     with log.open("wb") as out:
         worker = processes.start(
             [sys.executable, "-m", "celery", "-A", "config", "worker", "-c", "1", "-l", "INFO"],
-            env={**os.environ, **ours},
+            env={**os.environ, **variables},
             cwd=ROOT,
             stdout=out,
             stderr=subprocess.STDOUT,
@@ -55,7 +55,7 @@ def test_asking_a_run_to_start_reaches_the_reconciler_through_the_broker(
 ) -> None:
     run = draft()
 
-    ask(run, RunVerb.START)
+    change_status(run, RunVerb.START)
 
     seen = within(60, lambda: trouble(run) != "")
     assert seen, job_worker.read_text()
@@ -64,7 +64,7 @@ def test_asking_a_run_to_start_reaches_the_reconciler_through_the_broker(
 
 def test_the_periodic_job_finds_a_run_whose_notice_was_lost(job_worker: Path) -> None:
     run = draft()
-    ask(run, RunVerb.START)
+    change_status(run, RunVerb.START)
     assert within(60, lambda: trouble(run) != "")
     Run.objects.filter(pk=run.pk).update(status_reason="")
     run.fleet.delete()

@@ -15,7 +15,15 @@ from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunVerb
 from tests.factories import bearer, make_run, make_user
 from tests.fake_cluster import FakeCluster
-from tests.integration.rollouts.cast import ask, fleet, launched, look, report, window, worker
+from tests.integration.rollouts.cast import (
+    change_status,
+    fleet,
+    launched,
+    reconcile_run,
+    report,
+    window,
+    worker,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -187,7 +195,7 @@ def seconds_until_received(
     time.sleep(0.7)
     assert received == []
     asked_at = time.monotonic()
-    ask(run, verb)
+    change_status(run, verb)
     waiting.join(60)
 
     [(at, desired)] = received
@@ -212,8 +220,8 @@ def test_a_manager_that_was_ended_loses_its_right_to_speak(run: Run) -> None:
     cluster = FakeCluster()
     other = launched(cluster, "other")
     token = cluster.orders[0].token
-    ask(other, RunVerb.KILL)
-    look(other, cluster)
+    change_status(other, RunVerb.KILL)
+    reconcile_run(other, cluster)
 
     answer = call("GET", "other/fleet/control", {"Authorization": f"Bearer {token}"})
 

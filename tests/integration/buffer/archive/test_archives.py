@@ -166,7 +166,7 @@ def test_a_window_is_restored_out_of_a_larger_file(run: Run, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("wanted", "expected"),
+    ("window", "expected"),
     [
         (window(steps="1:2"), {1, 2}),
         (window(steps="3:"), {3, 4}),
@@ -176,7 +176,7 @@ def test_a_window_is_restored_out_of_a_larger_file(run: Run, tmp_path: Path) -> 
     ],
 )
 def test_windows_choose_by_step_and_state(
-    run: Run, tmp_path: Path, wanted: Window, expected: set[int | None]
+    run: Run, tmp_path: Path, window: Window, expected: set[int | None]
 ) -> None:
     push_groups(run, 2, env_id=0)
     push_groups(run, 2, env_id=1)
@@ -184,7 +184,7 @@ def test_windows_choose_by_step_and_state(
     push_groups(run, 1)
     drop_open(run_id=run.pk, reason="killed", now=NOON)
 
-    export(run, tmp_path / "some.parquet", wanted)
+    export(run, tmp_path / "some.parquet", window)
 
     table = pq.read_table(tmp_path / "some.parquet")
     assert set(table["served_step"].to_pylist()) == expected
@@ -251,13 +251,13 @@ def test_an_empty_window_is_a_whole_file(run: Run, tmp_path: Path) -> None:
 def test_the_commands_write_and_read(run: Run, tmp_path: Path) -> None:
     push_groups(run, 3)
     train(run, steps=3)
-    said, file = StringIO(), tmp_path / "words.parquet"
+    output, file = StringIO(), tmp_path / "words.parquet"
 
-    call_command("archive", "words", "--out", str(file), "--steps", "1:2", stdout=said)
-    call_command("restore", str(file), "--run", "again", stdout=said)
+    call_command("archive", "words", "--out", str(file), "--steps", "1:2", stdout=output)
+    call_command("restore", str(file), "--run", "again", stdout=output)
 
-    assert said.getvalue().startswith("Wrote 2 items (")
-    assert "2 items stored in again, 0 already present" in said.getvalue()
+    assert output.getvalue().startswith("Wrote 2 items (")
+    assert "2 items stored in again, 0 already present" in output.getvalue()
     with pytest.raises(CommandError, match="'lost' is neither"):
         call_command("archive", "words", "--out", str(file), "--state", "lost")
     with pytest.raises(CommandError, match="run 'missing' not found"):
@@ -303,10 +303,10 @@ def resident(name: str) -> float:
 
 
 def test_memory_stays_flat_while_hundreds_of_megabytes_pass(run: Run, tmp_path: Path) -> None:
-    wanted = 320
+    count = 320
     content = decode_group(body(group(tokens=60_000, inference_logprobs=[[-0.5] * 60_000] * 2)))
     assert len(content.content) > 2**20
-    for _ in range(wanted // 8):
+    for _ in range(count // 8):
         accept_groups(run=run, groups=[content] * 8, producer="bob", now=NOON)
     with connection.cursor() as cursor:
         cursor.execute("UPDATE buffer_trajectorygroup SET state = 'dropped', drop_reason = 'reset'")
@@ -317,7 +317,7 @@ def test_memory_stays_flat_while_hundreds_of_megabytes_pass(run: Run, tmp_path: 
     written = peak_growth(lambda: export(run, file))
     read = peak_growth(lambda: restore(file, "again"))
 
-    assert TrajectoryGroup.objects.filter(run__name="again").count() == wanted
+    assert TrajectoryGroup.objects.filter(run__name="again").count() == count
     assert written <= 64
     assert read <= 64
 

@@ -82,7 +82,7 @@ CHANGES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(
-    ("how", "said"),
+    ("how", "message"),
     [
         ("cut", "not a valid Parquet file"),
         ("text", "not a valid Parquet file"),
@@ -97,7 +97,7 @@ CHANGES: dict[str, Any] = {
     ],
 )
 def test_a_bad_file_is_named_and_stores_nothing(
-    run: Run, tmp_path: Path, how: str, said: str
+    run: Run, tmp_path: Path, how: str, message: str
 ) -> None:
     push_groups(run, 2)
     train(run, steps=2)
@@ -105,7 +105,7 @@ def test_a_bad_file_is_named_and_stores_nothing(
     damage(tmp_path / "words.parquet", how)
     before = TrajectoryGroup.objects.count()
 
-    with pytest.raises(ArchiveUnreadable, match=said):
+    with pytest.raises(ArchiveUnreadable, match=message):
         restore(tmp_path / "words.parquet", "again")
 
     assert TrajectoryGroup.objects.count() == before

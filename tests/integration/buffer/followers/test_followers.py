@@ -221,8 +221,8 @@ def test_items_whose_bytes_retention_let_go_are_passed_over(run: Run) -> None:
     add(run, 0)
     follow(run)
     number = FragmentChunk.objects.get().segment
-    gone = {"opened_at": NOON, "sealed_at": NOON, "dropped_at": NOON}
-    Segment.objects.update_or_create(number=number, defaults=gone)
+    dropped = {"opened_at": NOON, "sealed_at": NOON, "dropped_at": NOON}
+    Segment.objects.update_or_create(number=number, defaults=dropped)
 
     assert read(run) == []
     assert queries.lag(run, queries.named(run, "eve")) == 0

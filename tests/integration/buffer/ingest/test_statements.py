@@ -52,12 +52,12 @@ def rows_removed(plan: dict[str, Any]) -> float:
 def test_a_sample_is_looked_up_before_the_table_was_ever_analysed() -> None:
     run = make_run(name="replay")
     ids = queue_fragments(run, ROWS)[::100]
-    wanted = {"batch": uuid4(), "ids": ids, "weights": [1.0] * len(ids), "max_reuse": 2}
+    parameters = {"batch": uuid4(), "ids": ids, "weights": [1.0] * len(ids), "max_reuse": 2}
 
     with connection.cursor() as cursor:
         cursor.execute("BEGIN")
         cursor.execute("SET LOCAL random_page_cost = 4")  # of a server that is not ours
-        cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {uses._TAKE_OF[False]}", wanted)
+        cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {uses._TAKE_OF[False]}", parameters)
         (found,) = cursor.fetchone()
         cursor.execute("ROLLBACK")
     explained = found if isinstance(found, list) else json.loads(found)

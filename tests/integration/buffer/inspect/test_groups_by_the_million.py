@@ -155,32 +155,36 @@ def explained(ask: Callable[[], Any]) -> str:
         return "\n".join(line for (line,) in cursor.fetchall())
 
 
-def _told(name: str, facets: float, page: float) -> str:
+def _summary(name: str, facets: float, page: float) -> str:
     return f"{name:20} facets {1000 * facets:7.1f} ms  page {1000 * page:7.1f} ms"
 
 
 def test_facets_and_lists_answer_at_once_however_large_the_run_is(
     run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked: dict[str, GroupFilter] = {name: parse_filter(one) for name, one in QUESTIONS.items()}
+    filters: dict[str, GroupFilter] = {name: parse_filter(one) for name, one in QUESTIONS.items()}
 
     facets = {
-        name: p95_seconds(lambda wanted=wanted: group_facets.facets(run.pk, wanted))
-        for name, wanted in asked.items()
+        name: p95_seconds(
+            lambda group_filter=group_filter: group_facets.facets(run.pk, group_filter)
+        )
+        for name, group_filter in filters.items()
     }
     pages = {
-        name: p95_seconds(lambda wanted=wanted: group_lists.group_page(run.pk, wanted, limit=50))
-        for name, wanted in asked.items()
+        name: p95_seconds(
+            lambda group_filter=group_filter: group_lists.group_page(run.pk, group_filter, limit=50)
+        )
+        for name, group_filter in filters.items()
     }
 
     worst = max(facets, key=lambda name: facets[name])
     slow = max(pages, key=lambda name: pages[name])
     with capsys.disabled():
-        sys.stdout.write("\n".join(_told(name, facets[name], pages[name]) for name in asked))
+        sys.stdout.write("\n".join(_summary(name, facets[name], pages[name]) for name in filters))
         sys.stdout.write(
-            f"\n{worst}: {explained(lambda: group_facets.facets(run.pk, asked[worst]))}"
+            f"\n{worst}: {explained(lambda: group_facets.facets(run.pk, filters[worst]))}"
         )
-        page = explained(lambda: group_lists.group_page(run.pk, asked[slow], limit=50))
+        page = explained(lambda: group_lists.group_page(run.pk, filters[slow], limit=50))
         sys.stdout.write(f"\n{slow}: {page}\n")
     ordered = sorted(facets.values())
     assert ordered[int(0.95 * len(ordered))] <= FACETS_P95_SECONDS

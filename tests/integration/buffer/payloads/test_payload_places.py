@@ -101,8 +101,8 @@ def test_fragments_lie_where_groups_do(settings: Any) -> None:
 
     accept_fragments(run=run, fragments=sent, now=NOON)
 
-    kept = FragmentChunk.objects.order_by("id")
-    items = [(row.pk, place_of(row)) for row in kept]
+    stored = FragmentChunk.objects.order_by("id")
+    items = [(row.pk, place_of(row)) for row in stored]
     assert [one.content for one in read_contents(ItemKind.FRAGMENTS, items)] == [
         content for _, content in sent[:2]
     ]

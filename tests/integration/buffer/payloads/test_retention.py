@@ -288,13 +288,13 @@ def test_the_command_says_what_is_due_and_drops_it(run: Run, settings: Any) -> N
     train(run)
     number = seal()
     settings.ROLLDECK_RETENTION_SECONDS = 1
-    said = StringIO()
+    output = StringIO()
 
-    call_command("retention", "--dry-run", stdout=said)
-    assert said.getvalue() == f"due: {number}\n"
-    call_command("retention", stdout=said)
+    call_command("retention", "--dry-run", stdout=output)
+    assert output.getvalue() == f"due: {number}\n"
+    call_command("retention", stdout=output)
 
-    assert "dropped 1 segments" in said.getvalue()
+    assert "dropped 1 segments" in output.getvalue()
     assert not Payload.objects.exists()
 
 

@@ -119,15 +119,15 @@ def test_a_chunk_is_sampled_until_it_was_used_as_often_as_it_may_be() -> None:
 def test_two_trainers_hold_the_same_chunks_without_disturbing_one_another() -> None:
     run = make_replay_run(sampler="uniform", max_reuse=2)
     add(run, fragment(number=0), fragment(number=1))
-    ours, theirs = take(run, "a"), take(run, "b")
-    before = {one.batch.pk: numbers(one) for one in (ours, theirs)}
+    lease_a, lease_b = take(run, "a"), take(run, "b")
+    before = {one.batch.pk: numbers(one) for one in (lease_a, lease_b)}
 
-    confirm(run, ours)
+    confirm(run, lease_a)
 
     assert states(run) == {0: "leased", 1: "leased"}
     again = take(run, "b")
-    assert again.batch.pk == theirs.batch.pk
-    assert numbers(again) == before[theirs.batch.pk]
+    assert again.batch.pk == lease_b.batch.pk
+    assert numbers(again) == before[lease_b.batch.pk]
     confirm(run, again)
     assert states(run) == {0: "served", 1: "served"}
     assert_exact(run)

@@ -12,7 +12,15 @@ from runs.alerts.services import conditions
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunVerb
 from tests.fake_cluster import FakeCluster
-from tests.integration.rollouts.cast import accept, ask, fleet, later, report, rolling, worker
+from tests.integration.rollouts.cast import (
+    accept,
+    change_status,
+    fleet,
+    later,
+    report,
+    rolling,
+    worker,
+)
 from tests.lesson_factories import Class, lesson
 
 pytestmark = pytest.mark.django_db
@@ -36,7 +44,7 @@ def test_a_fleet_that_falls_silent_is_told_until_it_speaks() -> None:
 
 def test_a_fleet_whose_run_has_ended_may_be_silent() -> None:
     run = rolling(FakeCluster())
-    ask(run, RunVerb.KILL)
+    change_status(run, RunVerb.KILL)
 
     assert watched(later(600)) == {}
 
@@ -53,8 +61,8 @@ def test_workers_that_failed_are_named_and_those_coming_back_have_a_minute() -> 
     }
 
     accept(run, report(run, *workers, sequence=2), now=later(62))
-    said = "2 workers of pole are down: worker 1 has failed, worker 2 does not restart"
-    assert watched(later(63)) == {"workers_down": said}
+    message = "2 workers of pole are down: worker 1 has failed, worker 2 does not restart"
+    assert watched(later(63)) == {"workers_down": message}
     assert Alert.objects.get().times_seen == 1
 
     accept(run, report(run, worker(0), worker(1), worker(2), sequence=3), now=later(64))
@@ -89,8 +97,8 @@ def test_a_lesson_that_evaluations_show_no_better_is_told_until_they_do() -> Non
     assert watched(later(10)) == {}
 
     evaluate(room, [8])
-    said = "lesson sums of words did not improve in its last 8 evaluations"
-    assert watched(later(10)) == {"lesson_stalled": said}
+    message = "lesson sums of words did not improve in its last 8 evaluations"
+    assert watched(later(10)) == {"lesson_stalled": message}
     assert Alert.objects.get().subject == "sums"
 
     evaluate(room, [16, 20, 24])

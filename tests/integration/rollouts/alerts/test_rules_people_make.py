@@ -28,8 +28,8 @@ def after(seconds: float) -> datetime:
 
 def rule(**fields: Any) -> AlertRule:
     given = {"name": "Loss is high", "metric": "loss", "comparator": "above", "threshold": 5.0}
-    wanted = SetAlertRule(**{**given, **fields})
-    return alert_rules.make_rule(body=wanted, actor="user:ada", now=NOON)
+    body = SetAlertRule(**{**given, **fields})
+    return alert_rules.make_rule(body=body, actor="user:ada", now=NOON)
 
 
 def measure(run: Run, value: float, *, at: datetime, name: str = "loss") -> None:
@@ -154,10 +154,10 @@ def test_a_rule_that_is_switched_off_changed_or_deleted_lets_its_alerts_go() -> 
     measure(make_run(name="pole"), 9.0, at=NOON)
     made = rule()
     conditions.watch(now=NOON)
-    wanted = SetAlertRule(
+    body = SetAlertRule(
         name="Loss is high", metric="loss", comparator="above", threshold=5.0, is_enabled=False
     )
-    alert_rules.change_rule(rule_id=made.pk, body=wanted, actor="user:bob", now=NOON)
+    alert_rules.change_rule(rule_id=made.pk, body=body, actor="user:bob", now=NOON)
     assert conditions.watch(now=after(5)) == 1
     assert holding() == set()
 

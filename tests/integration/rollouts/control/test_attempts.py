@@ -38,7 +38,7 @@ def lost(incarnation: str, **fields: Any) -> FleetEvent:
     return FleetEvent(kind="worker_respawned", message="Worker 0 is lost", ending=ending)
 
 
-def told(run: Run, worker: int | None = None) -> list[AttemptRow]:
+def attempts_of(run: Run, worker: int | None = None) -> list[AttemptRow]:
     return queries_attempts.attempts(run.pk, worker=worker, before=None, limit=100)
 
 
@@ -48,7 +48,7 @@ def test_a_worker_that_lives_is_an_open_attempt_with_the_figures_of_its_last_rep
     accept(run, report(run, worker(state="starting")))
     accept(run, report(run, worker(node="n1", pid=7, env_steps=90), sequence=1), now=later(1))
 
-    [row] = told(run)
+    [row] = attempts_of(run)
     assert (row.worker, row.incarnation, row.started_at, row.ended_at) == (0, "a", NOON, None)
     assert (row.node, row.pid, row.env_steps) == ("n1", 7, 90)
 
@@ -60,7 +60,7 @@ def test_a_worker_that_died_says_where_why_and_what_it_cost(run: Run) -> None:
     accept(run, report(run, respawning, sequence=1, events=[event]), now=later(5))
     accept(run, report(run, worker(incarnation="b"), sequence=2), now=later(6))
 
-    new, old = told(run)
+    new, old = attempts_of(run)
     assert (new.incarnation, new.started_at, new.ended_at) == ("b", later(6), None)
     assert (old.ended_at, old.reason) == (later(5), "its actor is gone")
     assert (old.node, old.pid, old.env_steps) == ("n1", 7, 95)
@@ -70,7 +70,7 @@ def test_a_worker_that_died_says_where_why_and_what_it_cost(run: Run) -> None:
 def test_a_worker_that_died_before_any_report_spoke_of_it_is_a_row_too(run: Run) -> None:
     accept(run, report(run, worker(incarnation="c"), events=[lost("a"), lost("b")]))
 
-    assert sorted((row.incarnation, row.ended_at) for row in told(run)) == sorted(
+    assert sorted((row.incarnation, row.ended_at) for row in attempts_of(run)) == sorted(
         [("c", None), ("a", NOON), ("b", NOON)], key=str
     )
 
@@ -80,14 +80,14 @@ def test_a_report_that_comes_twice_ends_nobody_twice(run: Run) -> None:
     accept(run, given)
     accept(run, given, now=later(1))
 
-    assert {row.incarnation: row.ended_at for row in told(run)} == {"b": None, "a": NOON}
+    assert {row.incarnation: row.ended_at for row in attempts_of(run)} == {"b": None, "a": NOON}
     assert WorkerAttempt.objects.count() == 2
 
 
 def test_a_worker_of_which_there_was_no_process_yet_is_no_attempt(run: Run) -> None:
     accept(run, report(run, worker(incarnation="none", state="starting")))
 
-    assert told(run) == []
+    assert attempts_of(run) == []
 
 
 def test_attempts_end_with_their_manager(run: Run) -> None:
@@ -101,7 +101,7 @@ def test_attempts_end_with_their_manager(run: Run) -> None:
         now=later(20),
     )
 
-    new, old = told(run)
+    new, old = attempts_of(run)
     assert (old.ended_at, old.reason) == (later(9), "a new manager was launched: it was silent")
     assert (old.node, old.pid, old.env_steps, old.fragments_sent) == ("n1", 7, 90, 4)
     assert (new.ended_at, new.reason) == (later(20), "the run is stopped")
@@ -123,7 +123,7 @@ def test_only_the_newest_attempts_are_kept_and_those_that_live(
         )
         accept(run, given)
 
-    assert [row.incarnation for row in told(run)] == ["6", "5", "4", "3", "lives"]
+    assert [row.incarnation for row in attempts_of(run)] == ["6", "5", "4", "3", "lives"]
 
 
 def test_the_api_tells_of_one_worker_newest_first(run: Run) -> None:

@@ -41,10 +41,10 @@ def ask(run: Run, *, lines: int = 10, seconds: float = 0, **what: Any) -> LogReq
     return request_log(run_id=run.pk, lines=lines, now=later(seconds), **where)
 
 
-def answer(run: Run, asked: LogRequest, *lines: str, seconds: float = 1) -> None:
+def answer(run: Run, request: LogRequest, *lines: str, seconds: float = 1) -> None:
     answer_log(
         run_id=run.pk,
-        request=asked.request,
+        request=request.request,
         answer=LogLines(lines=list(lines), node="n1", path="/logs/w0.log"),
         now=later(seconds),
     )
@@ -69,32 +69,32 @@ def test_who_wants_more_lines_asks_anew_and_the_old_answer_is_refused(run: Run) 
 
 
 def test_an_answer_counts_once(run: Run) -> None:
-    asked = ask(run)
-    answer(run, asked, "hello")
+    request = ask(run)
+    answer(run, request, "hello")
 
     with pytest.raises(LogNotRequested):
-        answer(run, asked, "again")
+        answer(run, request, "again")
     assert LogRequest.objects.get().content == ["hello"]
 
 
 def test_an_answer_to_another_run_is_refused(run: Run) -> None:
-    asked, other = ask(run), draft("other")
+    request, other = ask(run), draft("other")
 
     with pytest.raises(LogNotRequested):
-        answer(other, asked, "hello")
+        answer(other, request, "hello")
 
 
 def test_until_the_fleet_answers_the_last_reading_is_shown_and_says_so(run: Run) -> None:
     answer(run, ask(run), "yesterday")
-    asked = ask(run, seconds=60)
+    request = ask(run, seconds=60)
 
-    log = fleet_log(asked.pk, since=asked.asked_at, now=later(61))
+    log = fleet_log(request.pk, since=request.asked_at, now=later(61))
     assert (log.state, log.lines, log.read_at) == ("waiting", ["yesterday"], later(1))
     assert "last report came 61 s ago" in log.note
 
 
 def test_where_no_manager_lives_nobody_waits(run: Run) -> None:
-    asked = ask(run)
+    request = ask(run)
     record_manager_ended(
         run_id=run.pk,
         incarnation=run.fleet.incarnation,
@@ -102,7 +102,7 @@ def test_where_no_manager_lives_nobody_waits(run: Run) -> None:
         now=later(1),
     )
 
-    assert fleet_log(asked.pk, since=NOON, now=later(2)).state == "silent"
+    assert fleet_log(request.pk, since=NOON, now=later(2)).state == "silent"
 
 
 @pytest.mark.parametrize("what", [{"worker": 3}, {"worker": 0, "slot": 9}])

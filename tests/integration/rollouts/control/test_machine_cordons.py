@@ -21,10 +21,10 @@ from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.cast import (
     NOON,
     accept,
-    ask,
+    change_status,
     draft,
     later,
-    look,
+    reconcile_run,
     report,
     rolling,
     status,
@@ -91,8 +91,8 @@ def test_every_fleet_is_told_and_the_answer_counts_who_is_there_still(
     assert control_of(pole.pk).fingerprint != before
 
     for run in (pole, walk):
-        gone = [worker(0, state="respawning"), worker(1, incarnation="d", **at("gpu-2"))]
-        accept(run, report(run, *gone, sequence=2, node_id="head-id"))
+        replaced = [worker(0, state="respawning"), worker(1, incarnation="d", **at("gpu-2"))]
+        accept(run, report(run, *replaced, sequence=2, node_id="head-id"))
     [cordon] = machine_cordons()
     assert (cordon.workers, cordon.managers) == (0, [])
 
@@ -114,13 +114,13 @@ def test_who_asked_and_why_is_kept_once_however_often_it_is_asked(cluster: FakeC
     for reason in ("cold", "again"):
         assert delete(reason=reason).status_code == 200
 
-    told = RunEvent.objects.filter(kind__contains="cordoned").order_by("id")
-    assert [(event.kind, event.reason, event.run_id) for event in told] == [
+    events = RunEvent.objects.filter(kind__contains="cordoned").order_by("id")
+    assert [(event.kind, event.reason, event.run_id) for event in events] == [
         ("machine_cordoned", "hot", None),
         ("machine_uncordoned", "cold", None),
     ]
-    assert all(event.actor for event in told)
-    assert told[0].message == "cordoned machine gpu-1"
+    assert all(event.actor for event in events)
+    assert events[0].message == "cordoned machine gpu-1"
 
 
 @pytest.mark.parametrize(
@@ -206,10 +206,10 @@ def test_while_every_machine_is_cordoned_a_run_waits_says_why_and_spends_no_laun
     for name in ("head", "gpu-1", "gpu-2"):
         assert put(f"{name}-id", reason="a move").status_code == 200
     run = draft()
-    ask(run, RunVerb.START)
+    change_status(run, RunVerb.START)
 
     for seconds in range(0, 120, 5):
-        look(run, cluster, now=later(seconds))
+        reconcile_run(run, cluster, now=later(seconds))
 
     assert cluster.orders == []
     assert status(run) is RunStatus.QUEUED
@@ -218,7 +218,7 @@ def test_while_every_machine_is_cordoned_a_run_waits_says_why_and_spends_no_laun
     )
 
     delete("gpu-2-id")
-    look(run, cluster, now=later(125))
+    reconcile_run(run, cluster, now=later(125))
     assert cluster.orders[-1].closed_nodes == ("gpu-1-id", "head-id")
 
 

@@ -12,7 +12,7 @@ from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunVerb
 from tests.fake_cluster import FakeCluster
-from tests.integration.rollouts.cast import NOON, URL, ask, fleet, launched, look
+from tests.integration.rollouts.cast import NOON, URL, change_status, fleet, launched, reconcile_run
 
 pytestmark = pytest.mark.django_db
 
@@ -46,8 +46,8 @@ def test_the_manager_of_a_run_that_has_ended_is_ended_when_the_reconciler_could_
     cluster = FakeCluster()
     run = launched(cluster)
     name = fleet(run).actor_name
-    ask(run, RunVerb.KILL)
-    look(run, cluster)
+    change_status(run, RunVerb.KILL)
+    reconcile_run(run, cluster)
     cluster.actors[name] = ActorState.ALIVE
 
     assert end_orphans(cluster) == [name]

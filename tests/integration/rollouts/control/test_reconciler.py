@@ -19,12 +19,12 @@ from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.cast import (
     NOON,
     accept,
-    ask,
+    change_status,
     draft,
     fleet,
     later,
     launched,
-    look,
+    reconcile_run,
     report,
     rolling,
     status,
@@ -37,9 +37,9 @@ pytestmark = pytest.mark.django_db
 def test_a_queued_run_gets_a_manager_that_may_speak_for_it() -> None:
     cluster = FakeCluster()
     run = draft()
-    ask(run, RunVerb.START)
+    change_status(run, RunVerb.START)
 
-    look(run, cluster)
+    reconcile_run(run, cluster)
 
     [order] = cluster.orders
     token = authenticate(text=order.token, address=None, now=NOON)
@@ -55,7 +55,7 @@ def test_a_second_look_launches_no_second_manager() -> None:
     cluster = FakeCluster()
     run = launched(cluster)
 
-    look(run, cluster, now=later(1))
+    reconcile_run(run, cluster, now=later(1))
 
     assert len(cluster.orders) == 1
 
@@ -64,10 +64,10 @@ def test_a_second_look_launches_no_second_manager() -> None:
 def test_many_looks_at_a_time_launch_one_manager() -> None:
     cluster = FakeCluster()
     run = draft()
-    ask(run, RunVerb.START)
+    change_status(run, RunVerb.START)
 
     def go() -> None:
-        look(run, cluster)
+        reconcile_run(run, cluster)
         connection.close()
 
     threads = [threading.Thread(target=go) for _ in range(8)]
@@ -94,11 +94,11 @@ def test_an_external_manager_keeps_its_run_while_it_is_silent_and_is_ended_with_
     run = Run.objects.get(name="simulated")
 
     for seconds in (9, 60, 3600):
-        look(run, cluster, now=later(seconds))
+        reconcile_run(run, cluster, now=later(seconds))
     assert fleet(run).incarnation == order.incarnation
 
-    ask(run, RunVerb.KILL)
-    look(run, cluster, now=later(3601))
+    change_status(run, RunVerb.KILL)
+    reconcile_run(run, cluster, now=later(3601))
     assert fleet(run).incarnation == ""
 
 
@@ -112,11 +112,11 @@ def test_a_run_whose_manager_was_external_gets_a_manager_on_the_cluster_when_res
         now=NOON,
     )
     run = Run.objects.get(name="simulated")
-    ask(run, RunVerb.KILL)
-    look(run, cluster)
-    ask(run, RunVerb.START)
+    change_status(run, RunVerb.KILL)
+    reconcile_run(run, cluster)
+    change_status(run, RunVerb.START)
 
-    look(run, cluster)
+    reconcile_run(run, cluster)
 
     assert len(cluster.orders) == 1
     assert not fleet(run).is_external
@@ -128,7 +128,7 @@ def test_a_manager_that_died_is_replaced_and_the_old_one_loses_its_token() -> No
     first = fleet(run)
     cluster.lose(first.actor_name)
 
-    decision = look(run, cluster, now=later(9))
+    decision = reconcile_run(run, cluster, now=later(9))
 
     second = fleet(run)
     assert decision.reason == "its manager is gone from the cluster"
@@ -145,7 +145,7 @@ def test_a_hung_manager_is_killed_and_replaced() -> None:
     hung = fleet(run).actor_name
     cluster.actors[hung] = ActorState.SILENT
 
-    look(run, cluster, now=later(16))
+    reconcile_run(run, cluster, now=later(16))
 
     assert cluster.killed == [hung]
     assert list(cluster.actors) == [fleet(run).actor_name]
@@ -155,7 +155,7 @@ def test_a_manager_that_only_cannot_reach_the_platform_is_left_alone() -> None:
     cluster = FakeCluster()
     run = rolling(cluster)
 
-    assert look(run, cluster, now=later(60)).action is Action.WAIT
+    assert reconcile_run(run, cluster, now=later(60)).action is Action.WAIT
 
     assert cluster.killed == []
 
@@ -167,7 +167,7 @@ def test_a_job_that_died_after_writing_its_launch_down_is_made_up_for() -> None:
     assert cluster.actors == {}
     cluster.refuses = ""
 
-    look(run, cluster, now=later(9))
+    reconcile_run(run, cluster, now=later(9))
 
     assert list(cluster.actors) == ["rolldeck-pole-2"]
 
@@ -176,10 +176,10 @@ def test_a_cluster_that_is_away_is_said_so_and_tried_again() -> None:
     cluster = FakeCluster()
     cluster.is_reachable = False
     run = draft()
-    ask(run, RunVerb.START)
+    change_status(run, RunVerb.START)
 
     for _ in range(20):
-        look(run, cluster)
+        reconcile_run(run, cluster)
 
     assert status(run) is RunStatus.QUEUED
     assert Run.objects.get(pk=run.pk).status_reason.startswith("no Ray cluster at")
@@ -187,7 +187,7 @@ def test_a_cluster_that_is_away_is_said_so_and_tried_again() -> None:
     assert RunEvent.objects.filter(kind="fleet_waits").count() == 1
 
     cluster.is_reachable = True
-    look(run, cluster)
+    reconcile_run(run, cluster)
 
     assert status(run) is RunStatus.STARTING
     assert Run.objects.get(pk=run.pk).status_reason == ""
@@ -199,7 +199,7 @@ def test_managers_that_keep_dying_fail_the_run_with_the_reason() -> None:
 
     for attempt in range(1, 11):
         cluster.lose(fleet(run).actor_name)
-        look(run, cluster, now=later(10 * attempt))
+        reconcile_run(run, cluster, now=later(10 * attempt))
 
     failed = Run.objects.get(pk=run.pk)
     assert failed.status == RunStatus.FAILED
@@ -212,9 +212,9 @@ def test_a_failed_run_may_be_started_again() -> None:
     cluster = FakeCluster()
     run = launched(cluster)
     move(run_id=run.pk, target=RunStatus.FAILED, actor="test", now=NOON)
-    ask(run, RunVerb.START)
+    change_status(run, RunVerb.START)
 
-    look(run, cluster)
+    reconcile_run(run, cluster)
 
     assert list(cluster.actors) == ["rolldeck-pole-2"]
     assert status(run) is RunStatus.STARTING
@@ -223,9 +223,9 @@ def test_a_failed_run_may_be_started_again() -> None:
 def test_a_killed_run_keeps_no_manager() -> None:
     cluster = FakeCluster()
     run = rolling(cluster)
-    ask(run, RunVerb.KILL)
+    change_status(run, RunVerb.KILL)
 
-    look(run, cluster)
+    reconcile_run(run, cluster)
 
     assert cluster.actors == {}
     assert fleet(run).incarnation == ""
@@ -236,13 +236,13 @@ def test_a_killed_run_keeps_no_manager() -> None:
 def test_a_killed_run_whose_cluster_is_away_is_looked_at_until_it_is_back() -> None:
     cluster = FakeCluster()
     run = rolling(cluster)
-    ask(run, RunVerb.KILL)
+    change_status(run, RunVerb.KILL)
     cluster.is_reachable = False
-    look(run, cluster)
+    reconcile_run(run, cluster)
     assert runs_to_reconcile(now=NOON) == [run.pk]
 
     cluster.is_reachable = True
-    look(run, cluster)
+    reconcile_run(run, cluster)
 
     assert cluster.actors == {}
     assert runs_to_reconcile(now=NOON) == []
@@ -251,12 +251,12 @@ def test_a_killed_run_whose_cluster_is_away_is_looked_at_until_it_is_back() -> N
 def test_a_drained_run_is_completed_and_its_manager_ended() -> None:
     cluster = FakeCluster()
     run = rolling(cluster)
-    ask(run, RunVerb.DRAIN)
-    look(run, cluster)
+    change_status(run, RunVerb.DRAIN)
+    reconcile_run(run, cluster)
     assert status(run) is RunStatus.DRAINING
 
     accept(run, report(run, worker(state="stopped"), sequence=1, state="drained"))
-    look(run, cluster)
+    reconcile_run(run, cluster)
 
     assert status(run) is RunStatus.COMPLETED
     assert cluster.actors == {}
@@ -265,12 +265,12 @@ def test_a_drained_run_is_completed_and_its_manager_ended() -> None:
 def test_a_stopping_run_is_stopped_at_its_deadline() -> None:
     cluster = FakeCluster()
     run = rolling(cluster)
-    ask(run, RunVerb.STOP, deadline_seconds=20)
+    change_status(run, RunVerb.STOP, deadline_seconds=20)
     accept(run, report(run, worker(state="draining"), sequence=1, state="draining"), now=later(19))
-    look(run, cluster, now=later(19))
+    reconcile_run(run, cluster, now=later(19))
     assert status(run) is RunStatus.DRAINING
 
-    look(run, cluster, now=later(20))
+    reconcile_run(run, cluster, now=later(20))
 
     assert status(run) is RunStatus.STOPPED
     assert cluster.actors == {}
@@ -279,11 +279,11 @@ def test_a_stopping_run_is_stopped_at_its_deadline() -> None:
 def test_a_manager_that_dies_in_a_drain_does_not_hold_it_up() -> None:
     cluster = FakeCluster()
     run = rolling(cluster)
-    ask(run, RunVerb.DRAIN)
+    change_status(run, RunVerb.DRAIN)
     cluster.lose(fleet(run).actor_name)
 
-    look(run, cluster, now=later(9))
-    look(run, cluster, now=later(12))
+    reconcile_run(run, cluster, now=later(9))
+    reconcile_run(run, cluster, now=later(12))
 
     assert status(run) is RunStatus.COMPLETED
     assert len(cluster.orders) == 1
@@ -292,13 +292,13 @@ def test_a_manager_that_dies_in_a_drain_does_not_hold_it_up() -> None:
 def test_a_run_paused_before_its_launch_gets_its_fleet_when_it_is_resumed() -> None:
     cluster = FakeCluster()
     run = draft()
-    ask(run, RunVerb.START)
-    ask(run, RunVerb.PAUSE)
-    look(run, cluster)
+    change_status(run, RunVerb.START)
+    change_status(run, RunVerb.PAUSE)
+    reconcile_run(run, cluster)
     assert cluster.orders == []
 
-    ask(run, RunVerb.RESUME)
-    look(run, cluster)
+    change_status(run, RunVerb.RESUME)
+    reconcile_run(run, cluster)
 
     assert len(cluster.orders) == 1
 
@@ -307,10 +307,10 @@ def test_only_runs_that_need_something_are_looked_at() -> None:
     cluster = FakeCluster()
     draft("idle")
     outside = draft("outside", kind="outside")
-    ask(outside, RunVerb.START)
+    change_status(outside, RunVerb.START)
     content = rolling(cluster, "content")
     hungry = draft("hungry")
-    ask(hungry, RunVerb.START)
+    change_status(hungry, RunVerb.START)
 
     assert runs_to_reconcile(now=later(1)) == [hungry.pk]
     assert runs_to_reconcile(now=later(9)) == [content.pk, hungry.pk]
@@ -320,9 +320,9 @@ def test_an_outside_run_drains_to_its_end_without_a_cluster() -> None:
     cluster = FakeCluster()
     cluster.is_reachable = False
     run = draft(kind="outside")
-    ask(run, RunVerb.START)
-    ask(run, RunVerb.DRAIN)
+    change_status(run, RunVerb.START)
+    change_status(run, RunVerb.DRAIN)
 
-    look(run, cluster)
+    reconcile_run(run, cluster)
 
     assert status(run) is RunStatus.COMPLETED

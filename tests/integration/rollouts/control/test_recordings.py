@@ -32,7 +32,7 @@ from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunVerb
 from tests.factories import bearer
 from tests.fake_cluster import FakeCluster
-from tests.integration.rollouts.cast import NOON, ask, draft, later, launched
+from tests.integration.rollouts.cast import NOON, change_status, draft, later, launched
 from tests.integration.rollouts.local_fleets import Platform, local_fleet, publish
 from tests.live_server import serving
 from tests.waiting import within
@@ -73,10 +73,10 @@ def test_a_request_travels_with_the_orders_of_the_fleet_until_it_is_met(run: Run
     [row] = request(run, worker=0, slot=3, reason="it falls to the left")
     assert RunEvent.objects.get(kind="recording_requested").reason == "it falls to the left"
 
-    asked = control_of(run.pk)
-    [order] = asked.recordings
+    control = control_of(run.pk)
+    [order] = control.recordings
     assert (order.id, order.worker, order.slot) == (str(row.pk), 0, 3)
-    assert asked.fingerprint != before.fingerprint
+    assert control.fingerprint != before.fingerprint
     update(row, "recording")
     assert control_of(run.pk).recordings == [order]
     update(row)
@@ -118,7 +118,7 @@ def test_what_the_fleet_does_not_have_is_not_asked_for(
 
 def test_a_run_without_a_living_fleet_films_nothing(run: Run) -> None:
     outside = draft("outside", kind="outside")
-    ask(run, RunVerb.KILL)
+    change_status(run, RunVerb.KILL)
 
     for one in (outside, run):
         with pytest.raises(InvalidRecording):
@@ -161,8 +161,8 @@ def test_the_newest_films_are_kept_and_older_ones_leave_nothing(
         rows = [request(run, seconds=n)[0] for n in range(4)]
         names = [update(row, seconds=10 + n).file for n, row in enumerate(rows)]
 
-    kept = Recording.objects.order_by("finished_at")
-    assert [row.pk for row in kept] == [rows[2].pk, rows[3].pk]
+    stored = Recording.objects.order_by("finished_at")
+    assert [row.pk for row in stored] == [rows[2].pk, rows[3].pk]
     assert [default_storage.exists(name) for name in names] == [False, False, True, True]
 
 
@@ -173,7 +173,7 @@ def test_what_no_fleet_finishes_is_given_up(run: Run) -> None:
 
     assert give_up_recordings(now=late) == 1
     assert "15 min" in Recording.objects.get(state="failed").reason
-    ask(run, RunVerb.KILL, now=late)
+    change_status(run, RunVerb.KILL, now=late)
     give_up_recordings(now=late)
     fresh.refresh_from_db()
     assert (fresh.state, fresh.reason) == ("failed", "the run ended before the episode")
@@ -226,8 +226,8 @@ def test_a_real_fleet_films_the_next_episode_of_a_slot(platform: Platform, tmp_p
 
     with local_fleet(platform, cluster.orders[-1], tmp_path):
         began = time.monotonic()
-        asked = httpx.post(path, json={"worker": 0, "slot": 3}, headers=headers, timeout=60)
-        assert asked.status_code == 201, asked.text
+        response = httpx.post(path, json={"worker": 0, "slot": 3}, headers=headers, timeout=60)
+        assert response.status_code == 201, response.text
         assert within(120, lambda: newest()["state"] in {"ready", "failed"}), newest()
         took = time.monotonic() - began
 

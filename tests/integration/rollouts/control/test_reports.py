@@ -24,11 +24,11 @@ from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.cast import (
     NOON,
     accept,
-    ask,
+    change_status,
     fleet,
     later,
     launched,
-    look,
+    reconcile_run,
     report,
     rolling,
     status,
@@ -189,7 +189,7 @@ def test_the_first_report_ends_the_talk_of_trouble() -> None:
 
 def test_a_run_that_was_paused_meanwhile_stays_paused() -> None:
     run = launched(FakeCluster())
-    ask(run, RunVerb.PAUSE)
+    change_status(run, RunVerb.PAUSE)
 
     accept(run, report(run, worker(env_steps=1)))
 
@@ -276,8 +276,8 @@ def test_recent_episodes_are_summed_up_by_environment_and_over_them() -> None:
 def test_a_summary_says_so_when_there_are_more_reports_than_it_takes() -> None:
     run = launched(FakeCluster())
     for second in range(4):
-        told = report(run, worker(), sequence=second, episodes=[window(1.0)])
-        accept(run, told, now=later(second))
+        body = report(run, worker(), sequence=second, episodes=[window(1.0)])
+        accept(run, body, now=later(second))
 
     summary = episode_summary(run.pk, seconds=300, now=later(5), at_most=3)
 
@@ -320,7 +320,7 @@ def test_another_launch_proves_nothing_before_its_manager_has_spoken() -> None:
     cluster = FakeCluster()
     run = rolling(cluster)
     cluster.actors.clear()
-    look(run, cluster, now=later(20))
+    reconcile_run(run, cluster, now=later(20))
 
     relaunched = fleet_state(run.pk, now=later(21))
     listed = fleet_activity([run.pk], now=later(21))[run.pk]
@@ -350,8 +350,8 @@ def test_a_fleet_that_is_launched_for_the_first_time_starts() -> None:
 def test_a_fleet_that_nobody_asks_to_report_lapses_from_nothing() -> None:
     cluster = FakeCluster()
     run = rolling(cluster)
-    ask(run, RunVerb.KILL)
-    look(run, cluster)
+    change_status(run, RunVerb.KILL)
+    reconcile_run(run, cluster)
 
     state = fleet_state(run.pk, now=later(900))
     listed = fleet_activity([run.pk], now=later(900))[run.pk]

@@ -17,7 +17,7 @@ from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunVerb
 from tests.factories import bearer
 from tests.fake_cluster import FakeCluster
-from tests.integration.rollouts.cast import NOON, accept, ask, report, rolling, worker
+from tests.integration.rollouts.cast import NOON, accept, change_status, report, rolling, worker
 
 pytestmark = pytest.mark.django_db
 
@@ -75,12 +75,12 @@ def test_who_asked_and_why_is_kept_once_however_often_it_is_asked(run: Run) -> N
     for reason in ("cold", "again"):
         assert post("uncordon", reason=reason).status_code == 202
 
-    told = RunEvent.objects.filter(kind__contains="cordon").order_by("id")
-    assert [(event.kind, event.reason) for event in told] == [
+    events = RunEvent.objects.filter(kind__contains="cordon").order_by("id")
+    assert [(event.kind, event.reason) for event in events] == [
         ("worker_cordon_asked", "hot"),
         ("worker_uncordon_asked", "cold"),
     ]
-    assert all(event.actor for event in told)
+    assert all(event.actor for event in events)
 
 
 def test_another_incarnation_is_not_cordoned_unseen(run: Run) -> None:
@@ -121,7 +121,7 @@ def test_a_seat_that_is_no_more_is_not_kept_free(run: Run) -> None:
 
 
 def test_without_a_fleet_there_is_nobody_to_keep_out_or_to_ask(run: Run) -> None:
-    ask(run, RunVerb.KILL, reason="over")
+    change_status(run, RunVerb.KILL, reason="over")
 
     for verb in ("cordon", "stacks"):
         answer = post(verb, incarnation="a")

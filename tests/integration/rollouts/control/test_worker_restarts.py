@@ -12,7 +12,7 @@ from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunVerb
 from tests.factories import bearer
 from tests.fake_cluster import FakeCluster
-from tests.integration.rollouts.cast import NOON, accept, ask, report, rolling, worker
+from tests.integration.rollouts.cast import NOON, accept, change_status, report, rolling, worker
 
 pytestmark = pytest.mark.django_db
 
@@ -77,7 +77,7 @@ def test_a_worker_that_was_replaced_since_is_left_alone(run: Run) -> None:
 
 
 def test_there_is_nothing_to_replace_without_a_fleet(run: Run) -> None:
-    ask(run, RunVerb.KILL, reason="over")
+    change_status(run, RunVerb.KILL, reason="over")
 
     answer = restart(incarnation="a")
 

@@ -96,8 +96,8 @@ def test_workers_that_ask_and_tell_across_a_web_of_lessons_never_lock_each_other
             assert lessons.post(f"lessons/{name}/outcomes", outcome).status_code == 200
             task = lessons.task(f"w{worker}@1")
             if task["kind"] == "evaluate":
-                told = lessons.finish(task, successes=32, key=f"e{worker}-{turn}")
-                assert told.status_code == 200
+                response = lessons.finish(task, successes=32, key=f"e{worker}-{turn}")
+                assert response.status_code == 200
 
     at_once([partial(work, worker) for worker in range(6)])
 

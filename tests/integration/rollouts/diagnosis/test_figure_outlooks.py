@@ -26,8 +26,8 @@ def measured(
 def listed(
     sort: str, *, cursor: str | None = None, limit: int = 10
 ) -> tuple[list[str], str | None]:
-    asked = page_after(cursor, run_table.position_kind(sort), limit=limit)
-    page = run_table.run_page(asked, text="", sort=sort, now=LATER)
+    request = page_after(cursor, run_table.position_kind(sort), limit=limit)
+    page = run_table.run_page(request, text="", sort=sort, now=LATER)
     return [row.name for row in page.results], page.next
 
 

@@ -23,7 +23,7 @@ def at(seconds: float) -> datetime:
     return NOON + timedelta(seconds=seconds)
 
 
-def arrive(run: Run, *, count: int, since: float, every: float) -> None:
+def arrive(run: Run, *, count: int, since: float, interval_seconds: float) -> None:
     Tally.objects.create(
         run=run,
         kind="fragments",
@@ -40,7 +40,7 @@ def arrive(run: Run, *, count: int, since: float, every: float) -> None:
         FragmentChunk(
             run=run,
             state="queued",
-            received_at=at(since + number * every),
+            received_at=at(since + number * interval_seconds),
             size_bytes=1,
             segment=1,
             slot="s",
@@ -82,14 +82,14 @@ def lend(run: Run, *spans: tuple[float, float]) -> None:
         )
 
 
-def work(run: Run, *, workers: int, heard: float = 0.0, **fields: Any) -> None:
+def work(run: Run, *, workers: int, heartbeat_seconds: float = 0.0, **fields: Any) -> None:
     fleet = Fleet.objects.create(
         run=run,
         incarnation="1-a",
         actor_name="manager",
         observed="running",
-        observed_at=at(heard),
-        heard_at=at(heard),
+        observed_at=at(heartbeat_seconds),
+        heard_at=at(heartbeat_seconds),
     )
     for index in range(workers):
         FleetWorker.objects.create(
@@ -97,7 +97,7 @@ def work(run: Run, *, workers: int, heard: float = 0.0, **fields: Any) -> None:
             index=index,
             incarnation=f"{index}",
             state="running",
-            heartbeat_at=at(heard),
+            heartbeat_at=at(heartbeat_seconds),
             env_steps_per_second=100.0,
             to_send=1,
             **{"shares": SHARES} | fields,
@@ -112,7 +112,7 @@ def seen(run: Run) -> tuple[Pipeline, dict[str, PipelineStage]]:
 def test_a_fleet_whose_trainer_waits_is_held_up_by_its_slowest_stage() -> None:
     run = make_run(batch_size=8)
     work(run, workers=2)
-    arrive(run, count=6, since=-3, every=0.5)
+    arrive(run, count=6, since=-3, interval_seconds=0.5)
     lend(run, (-50, -45.5), (-30, -25.5), (-10, -5.5))
 
     found, stages = seen(run)
@@ -141,7 +141,7 @@ def test_where_nobody_noted_the_last_byte_a_batch_is_held_from_its_lease_on() ->
 
 def test_workers_that_are_not_heard_of_say_nothing() -> None:
     run = make_run(batch_size=8)
-    work(run, workers=2, heard=-30)
+    work(run, workers=2, heartbeat_seconds=-30)
 
     found, stages = seen(run)
 
@@ -201,8 +201,8 @@ def test_batches_tell_how_long_they_were_under_way_and_in_hand() -> None:
 def test_every_route_and_page_reads_the_same_diagnosis(situation: str) -> None:
     run = make_run(batch_size=8, kind="outside" if situation == "outside" else "fleet")
     if situation != "outside":
-        work(run, workers=2, heard=-30 if situation == "silent" else 0)
-    arrive(run, count=20, since=-30, every=1)
+        work(run, workers=2, heartbeat_seconds=-30 if situation == "silent" else 0)
+    arrive(run, count=20, since=-30, interval_seconds=1)
     if situation not in {"untaken", "outside"}:
         lend(run, (-50, -45.5), (-10, -5.5))
     if situation == "paused":
@@ -229,7 +229,7 @@ def test_an_outside_run_begins_where_the_server_sees_it() -> None:
 def test_what_came_in_before_the_last_minute_counts_for_nothing() -> None:
     run = make_run(batch_size=8)
     work(run, workers=1)
-    arrive(run, count=10, since=-120, every=1)
+    arrive(run, count=10, since=-120, interval_seconds=1)
     lend(run, (-100, -70))
 
     found, _ = seen(run)
@@ -243,10 +243,10 @@ def test_it_costs_as_many_queries_with_many_rows_as_with_few() -> None:
     costs = []
     for run, amount in ((few, 1), (many, 40)):
         work(run, workers=amount)
-        arrive(run, count=amount, since=-1, every=0)
+        arrive(run, count=amount, since=-1, interval_seconds=0)
         lend(run, *[(-50 + i, -49.2 + i) for i in range(amount)])
-        with CaptureQueriesContext(connection) as asked:
+        with CaptureQueriesContext(connection) as queries:
             seen(run)
-        costs.append(len(asked))
+        costs.append(len(queries))
 
     assert costs[0] == costs[1] < 22

@@ -113,22 +113,22 @@ def quickest(act: Callable[[], object]) -> float:
 
 def test_a_look_for_alerts_costs_few_questions_and_little_time(many_runs: None) -> None:
     now = NOON + timedelta(seconds=10)
-    with CaptureQueriesContext(connection) as asked:
+    with CaptureQueriesContext(connection) as queries:
         assert conditions.watch(now=now) == 0
 
     assert not Alert.objects.exists()
-    of_flows = [query for query in asked if "buffer_fragmentchunk" in query["sql"]]
+    of_flows = [query for query in queries if "buffer_fragmentchunk" in query["sql"]]
     assert len(of_flows) == 1, "what flows in the active runs is looked at once for all kinds"
     assert quickest(lambda: conditions.watch(now=now)) < LOOK_SECONDS
 
 
 def test_the_environments_of_all_runs_are_a_page_within_the_budget(many_runs: None) -> None:
-    def page(**asked: str) -> Any:
-        return known_environments(EnvironmentFilter(**asked), PageRequest(limit=50), now=NOON)
+    def page(**filters: str) -> Any:
+        return known_environments(EnvironmentFilter(**filters), PageRequest(limit=50), now=NOON)
 
     found = page()
     assert found.examined_runs == RUNS_AT_MOST
     assert len(found.results) == 50
     assert {row.name for row in page(part="env-7").results} == {"env-7"}
-    for asked in ({}, {"kind": "outside"}, {"part": "reverse"}):
-        assert quickest(lambda asked=asked: page(**asked)) < PAGE_SECONDS, asked
+    for filters in ({}, {"kind": "outside"}, {"part": "reverse"}):
+        assert quickest(lambda filters=filters: page(**filters)) < PAGE_SECONDS, filters

@@ -346,9 +346,9 @@ def test_what_lies_behind_is_not_read_again(run: Run) -> None:
     place = group_flow(run.pk, after=FlowCursor()).last
     push(run, [0, 1])
 
-    asked = {"run": run.pk, "written_in": str(place.written_in), "item": place.item_id}
+    parameters = {"run": run.pk, "written_in": str(place.written_in), "item": place.item_id}
     with connection.cursor() as cursor:
-        cursor.execute(f"EXPLAIN (ANALYZE) {flows._GROUPS}", asked | {"limit": 100})
+        cursor.execute(f"EXPLAIN (ANALYZE) {flows._GROUPS}", parameters | {"limit": 100})
         plan = "\n".join(line for (line,) in cursor.fetchall())
 
     assert "group_stream" in plan

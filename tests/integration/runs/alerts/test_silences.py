@@ -38,7 +38,7 @@ def raise_one(*, at: datetime = NOON, **fields: Any) -> int:
     return alerts.raise_alert(condition, now=at)
 
 
-def told() -> list[str]:
+def deliveries() -> list[str]:
     return list(AlertDelivery.objects.order_by("pk").values_list("change", flat=True))
 
 
@@ -49,7 +49,7 @@ def test_a_silenced_alert_stands_there_and_tells_nobody() -> None:
     alerts.acknowledge(alert_id=alert, actor="user:ada", now=after(1))
     alerts.clear([alert], now=after(2))
 
-    assert told() == []
+    assert deliveries() == []
     assert Alert.objects.get().state == "resolved"
 
 
@@ -60,7 +60,7 @@ def test_what_is_open_when_the_silence_is_over_is_told_once() -> None:
     assert webhooks.deliver_held_back(now=after(9)) == 0
     assert [webhooks.deliver_held_back(now=after(11)) for _ in range(2)] == [1, 0]
     alerts.clear([alert], now=after(12))
-    assert told() == ["raised", "resolved"]
+    assert deliveries() == ["raised", "resolved"]
 
 
 def test_what_is_over_before_the_silence_is_over_is_never_told() -> None:
@@ -69,7 +69,7 @@ def test_what_is_over_before_the_silence_is_over_is_never_told() -> None:
     alerts.clear([alert], now=after(5))
 
     assert webhooks.deliver_held_back(now=after(11)) == 0
-    assert told() == []
+    assert deliveries() == []
 
 
 def test_a_silence_is_of_its_kind_and_its_run_only() -> None:
@@ -79,21 +79,21 @@ def test_a_silence_is_of_its_kind_and_its_run_only() -> None:
         raise_one(run_id=run.pk)
     raise_one(kind=AlertKind.DISK_LOW)
 
-    heard = AlertDelivery.objects.values_list("alert__kind", "alert__run__name")
-    assert set(heard) == {("run_stalled", "other"), ("disk_low", None)}
+    delivered = AlertDelivery.objects.values_list("alert__kind", "alert__run__name")
+    assert set(delivered) == {("run_stalled", "other"), ("disk_low", None)}
 
 
 def test_a_silence_ends_before_its_time_and_the_look_tells_what_holds() -> None:
     made = silence()
     alert = raise_one()
-    assert told() == []
+    assert deliveries() == []
 
     ended = silences.end_silence(silence_id=made.pk, actor="user:bob", reason="back", now=after(1))
     Alert.objects.filter(pk=alert).update(kind=AlertKind.ITEMS_CORRUPT)  # no check clears it
     conditions.watch(now=after(2))
 
     assert (ended.ended_at, ended.ended_by) == (after(1), "user:bob")
-    assert told() == ["raised"]
+    assert deliveries() == ["raised"]
     with pytest.raises(SilenceNotFound):
         silences.end_silence(silence_id=made.pk, actor="user:bob", now=after(3))
     kinds = RunEvent.objects.filter(kind__startswith="alert_silence").order_by("pk")
@@ -104,7 +104,7 @@ def test_a_silence_ends_before_its_time_and_the_look_tells_what_holds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "field"),
+    ("fields", "field"),
     [
         ({"until": NOON}, "until"),
         ({"until": NOON + timedelta(days=31)}, "until"),
@@ -114,9 +114,9 @@ def test_a_silence_ends_before_its_time_and_the_look_tells_what_holds() -> None:
         ({"kind": "rule", "rule": 1}, "rule"),
     ],
 )
-def test_a_silence_that_means_nothing_is_refused(wanted: dict[str, Any], field: str) -> None:
+def test_a_silence_that_means_nothing_is_refused(fields: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidSilence) as refused:
-        silence(**wanted)
+        silence(**fields)
 
     assert refused.value.field == field
     assert not AlertSilence.objects.exists()

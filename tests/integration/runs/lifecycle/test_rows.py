@@ -15,9 +15,9 @@ def test_a_row_is_the_one_that_a_query_gives() -> None:
     found = first_row(Run, "name = %s", ["alpha"])
 
     assert found is not None
-    wanted = Run.objects.get(pk=made.pk)
+    expected = Run.objects.get(pk=made.pk)
     assert {f.attname: getattr(found, f.attname) for f in Run._meta.concrete_fields} == {
-        f.attname: getattr(wanted, f.attname) for f in Run._meta.concrete_fields
+        f.attname: getattr(expected, f.attname) for f in Run._meta.concrete_fields
     }
     assert isinstance(found.config, dict)
     assert not found._state.adding

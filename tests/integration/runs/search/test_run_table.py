@@ -24,15 +24,15 @@ NOW = NOON + 10 * DAY
 WORDS = {"language": {"lessons": {"gsm8k-easy": {"spec": "task:sort"}}}}
 
 
-def found(text: str = "", **asked: Any) -> list[str]:
-    return [row.name for row in page_of(text, **asked).results]
+def names_of(text: str = "", **options: Any) -> list[str]:
+    return [row.name for row in page_of(text, **options).results]
 
 
 def page_of(
     text: str = "", *, sort: str = "name", cursor: str | None = None, limit: int = 100
 ) -> RunList:
-    asked = page_after(cursor, run_table.position_kind(sort), limit=limit)
-    return run_table.run_page(asked, text=text, sort=sort, now=NOW)
+    request = page_after(cursor, run_table.position_kind(sort), limit=limit)
+    return run_table.run_page(request, text=text, sort=sort, now=NOW)
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def four_runs(db: None) -> None:
         min_batch_allocation=None,
         now=NOON,
     )
-    make_run(name="gone", archived_at=NOON, status=RunStatus.FAILED)
+    make_run(name="archived", archived_at=NOON, status=RunStatus.FAILED)
 
 
 @pytest.mark.parametrize(
@@ -82,14 +82,14 @@ def four_runs(db: None) -> None:
         ("created<2d", ["cart"]),
         ("created>=5d", ["outside", "words"]),
         ("created>2026-03-02", ["cart", "words"]),
-        ("is:archived", ["gone"]),
+        ("is:archived", ["archived"]),
         ("is:over", ["words"]),
         ("is:active step>100", ["outside"]),
         ("is:unbalanced", []),
     ],
 )
 def test_a_filter_finds(text: str, names: list[str], four_runs: None) -> None:
-    assert found(text) == names
+    assert names_of(text) == names
 
 
 def test_a_row_says_what_it_rolls_out(four_runs: None) -> None:
@@ -110,7 +110,7 @@ def test_pages_in_any_order_hold_every_run_once(sort: str) -> None:
     for number in range(7):
         # Several runs share each value: the id breaks the tie.
         make_run(name=f"run-{number}", now=NOON + (number % 3) * DAY, served_steps=number % 2)
-    whole = found(sort=sort)
+    whole = names_of(sort=sort)
 
     page = page_of(sort=sort, limit=2)
     pages = [row.name for row in page.results]
@@ -129,13 +129,13 @@ def test_a_page_does_not_shift_when_a_run_is_created_meanwhile() -> None:
     first = page_of(sort="-created", limit=2)
     make_run(name="newer", now=NOW)
 
-    assert found(sort="-created", cursor=first.next) == ["run-1", "run-0"]
+    assert names_of(sort="-created", cursor=first.next) == ["run-1", "run-0"]
 
 
 @pytest.mark.django_db
 def test_an_order_that_is_none_is_refused() -> None:
     with pytest.raises(UnknownSort, match="known: created"):
-        found(sort="colour")
+        names_of(sort="colour")
 
 
 def test_values_are_offered_with_how_many_runs_have_them(four_runs: None) -> None:
@@ -196,8 +196,8 @@ FILTERS = [
 
 def test_ten_thousand_runs_are_filtered_within_the_budget(many_runs: None) -> None:
     quickest = {}
-    asked = [(text, "-created") for text in FILTERS] + [("", "-rate"), ("tag~ag-1", "staleness")]
-    for text, sort in asked:
+    cases = [(text, "-created") for text in FILTERS] + [("", "-rate"), ("tag~ag-1", "staleness")]
+    for text, sort in cases:
         seconds = []
         for _ in range(5):
             began = time.perf_counter()

@@ -23,7 +23,7 @@ from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunVerb
 from tests.factories import make_token
 from tests.fake_cluster import FakeCluster
-from tests.integration.rollouts.cast import ask, draft, look
+from tests.integration.rollouts.cast import change_status, draft, reconcile_run
 from tests.integration.rollouts.local_fleets import Platform, local_fleet
 from tests.live_server import serving
 from tests.unit.rollouts.fleet.engine.small_models import small_model
@@ -78,20 +78,20 @@ def configured(lessons: dict[str, Any], model: dict[str, Any]) -> dict[str, Any]
 
 def began(name: str, config: dict[str, Any]) -> tuple[Run, FakeCluster]:
     run, cluster = draft(name=name, config=config), FakeCluster()
-    ask(run, RunVerb.START)
-    look(run, cluster)
+    change_status(run, RunVerb.START)
+    reconcile_run(run, cluster)
     return run, cluster
 
 
-def told(run: Run, kind: str, text: str, *, lesson: str = "") -> bool:
+def has_event(run: Run, kind: str, text: str, *, lesson: str = "") -> bool:
     rows = RunEvent.objects.filter(run=run, kind=kind, message__contains=text)
     return (rows.filter(details__lesson=lesson) if lesson else rows).exists()
 
 
-def untold(run: Run) -> list[str]:
+def unreported(run: Run) -> list[str]:
     """Return the odd lessons without the expected event."""
-    wanted = {**ODD, "Package": PACKAGE}
-    return [name for name, said in wanted.items() if not told(run, *said, lesson=name)]
+    expected = {**ODD, "Package": PACKAGE}
+    return [name for name, event in expected.items() if not has_event(run, *event, lesson=name)]
 
 
 def kinds(run: Run) -> set[str]:
@@ -120,7 +120,7 @@ def test_every_odd_environment_is_named_and_the_good_lesson_is_trained_on(
     ):
         trainer.register()
         trainer.publish_weights(weights, step=0)
-        assert within(SECONDS, lambda: not untold(run)), untold(run)
+        assert within(SECONDS, lambda: not unreported(run)), unreported(run)
         batch = trainer.next_batch(wait_seconds=SECONDS)
         assert batch is not None
         trainer.ack(batch)
@@ -130,7 +130,7 @@ def test_every_odd_environment_is_named_and_the_good_lesson_is_trained_on(
         # Weights with missing tensors are rejected by name; the next valid ones are used.
         trainer.publish_weights(short, step=1)
         missing = "do not fit: tensors are missing: model.layers.0.mlp.up_proj.weight"
-        assert within(SECONDS, lambda: told(run, "weights_refused", missing))
+        assert within(SECONDS, lambda: has_event(run, "weights_refused", missing))
         assert FleetWorker.objects.get().active_step == 0
         trainer.publish_weights(weights, step=2)
         sampled = LessonOutcome.objects.filter(run=run, lesson="good", policy_step=2)
@@ -193,8 +193,8 @@ def test_a_damaged_checkpoint_is_named_and_its_repair_is_enough(
         local_fleet(platform, cluster.orders[-1], tmp_path),
         Trainer(platform.url, "mended", token) as trainer,
     ):
-        assert within(SECONDS, lambda: told(run, kind, text))
-        assert within(SECONDS, lambda: told(run, "worker_respawned", text))
+        assert within(SECONDS, lambda: has_event(run, kind, text))
+        assert within(SECONDS, lambda: has_event(run, "worker_respawned", text))
 
         checkpoints.save(model, folder)
         trainer.register()

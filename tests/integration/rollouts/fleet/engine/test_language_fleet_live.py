@@ -16,7 +16,7 @@ from runs.events.models import RunEvent
 from runs.lifecycle.rules.lifecycle import RunVerb
 from tests.factories import make_token
 from tests.fake_cluster import FakeCluster
-from tests.integration.rollouts.cast import ask, draft, look
+from tests.integration.rollouts.cast import change_status, draft, reconcile_run
 from tests.integration.rollouts.local_fleets import Platform, local_fleet
 from tests.live_server import serving
 from tests.unit.rollouts.fleet.groups.conftest import SHAPES
@@ -52,9 +52,9 @@ def test_a_trainer_gets_groups_of_lessons_and_every_lesson_is_evaluated(
     assert language is not None
     weights = dict(named_tensors(build(language).model))
     run = draft(name="words", config=CONFIG)
-    ask(run, RunVerb.START)
+    change_status(run, RunVerb.START)
     cluster = FakeCluster()
-    look(run, cluster)
+    reconcile_run(run, cluster)
     token = make_token("trainer", run=run)[1]
     with (
         local_fleet(platform, cluster.orders[-1], tmp_path),

@@ -151,22 +151,22 @@ def test_a_missing_tensor_is_named(checkpoint: Path) -> None:
     del tensors["model.layers.1.mlp.up_proj.weight"]
     save_file(tensors, checkpoint / "model.safetensors")
 
-    code, said = refused(checkpoint)
+    code, error = refused(checkpoint)
 
     assert code == 2
-    assert "tensors are missing: model.layers.1.mlp.up_proj.weight" in said
+    assert "tensors are missing: model.layers.1.mlp.up_proj.weight" in error
 
 
 def test_a_tokenizer_of_another_size_is_refused(checkpoint: Path) -> None:
     config = json.loads((checkpoint / "config.json").read_text())
     (checkpoint / "config.json").write_text(json.dumps(config | {"vocab_size": 20}))
 
-    code, said = refused(checkpoint)
+    code, error = refused(checkpoint)
 
     assert code == 2
-    assert f"the tokenizer has {TOKENIZER.vocab_size} tokens, the model only 20" in said
+    assert f"the tokenizer has {TOKENIZER.vocab_size} tokens, the model only 20" in error
 
 
 def test_a_folder_without_a_checkpoint_is_refused(tmp_path: Path) -> None:
-    code, said = refused(tmp_path)
-    assert (code, "rolldeck serve: " in said) == (2, True)
+    code, error = refused(tmp_path)
+    assert (code, "rolldeck serve: " in error) == (2, True)

@@ -40,7 +40,7 @@ def checkpoint(tmp_path: Path) -> Path:
     return write_checkpoint(tmp_path / "tiny", model(0, context=CONTEXT))
 
 
-def asked(**more: Any) -> dict[str, Any]:
+def request_body(**more: Any) -> dict[str, Any]:
     return {"prompt": [1], "max_tokens": CONTEXT - 1, "ignore_eos": True, **more}
 
 
@@ -55,7 +55,9 @@ class Reader:
         self._thread.start()
 
     def _read(self) -> None:
-        with httpx.stream("POST", self._url, json=asked(**self._fields), timeout=120) as answer:
+        with httpx.stream(
+            "POST", self._url, json=request_body(**self._fields), timeout=120
+        ) as answer:
             self.status = answer.status_code
             self.lines += filter(None, answer.iter_lines())
 
@@ -67,8 +69,8 @@ class Reader:
     def error(self) -> str:
         """Error at the end of the response."""
         place = -2 if self._fields.get("stream") else -1
-        said: str = json.loads(self.lines[place].removeprefix("data: "))["error"]["message"]
-        return said
+        message: str = json.loads(self.lines[place].removeprefix("data: "))["error"]["message"]
+        return message
 
 
 @contextmanager
@@ -110,7 +112,7 @@ def half_a_file(server: Server) -> socket.socket:
 
 def deaf(server: Server) -> socket.socket:
     """Return a client that requests much data and does not read it."""
-    body = json.dumps(asked(stream=True, n=64, return_token_ids=True)).encode()
+    body = json.dumps(request_body(stream=True, n=64, return_token_ids=True)).encode()
     return connected(server, method="POST", path="completions", body=body, length=len(body))
 
 

@@ -25,7 +25,7 @@ from runs.lifecycle.queries import runs
 from runs.lifecycle.rules.lifecycle import RunVerb
 from tests.factories import make_token
 from tests.fake_cluster import FakeCluster
-from tests.integration.rollouts.cast import ask, draft, look
+from tests.integration.rollouts.cast import change_status, draft, reconcile_run
 from tests.integration.rollouts.local_fleets import Platform, local_fleet
 from tests.integration.rollouts.local_fleets import publish as publish_inside
 from tests.live_server import serving
@@ -52,9 +52,9 @@ class Scene:
             "buffer": {"max_staleness": 1000, "batch_size": 8},
         }
         self.run = draft(config=config)
-        ask(self.run, RunVerb.START)
+        change_status(self.run, RunVerb.START)
         cluster = FakeCluster()
-        look(self.run, cluster)
+        reconcile_run(self.run, cluster)
         self.fleet: LocalFleet = local_fleet(platform, cluster.orders[-1], folder)
 
     @contextmanager
@@ -67,7 +67,7 @@ class Scene:
     def active(self) -> set[int]:
         return set(FleetWorker.objects.values_list("active_step", flat=True))
 
-    def heard(self, kind: str) -> bool:
+    def has_event(self, kind: str) -> bool:
         return RunEvent.objects.filter(run=self.run, kind=kind).exists()
 
 
@@ -127,7 +127,7 @@ def test_a_file_that_is_changed_under_an_announced_version_is_never_acted_with(
             path = Path(default_storage.path(PolicyVersion.objects.get(step=1).file.name))
             whole = path.read_bytes()
             path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
-        assert within(60, lambda: scene.heard("weights_torn"))
+        assert within(60, lambda: scene.has_event("weights_torn"))
         assert scene.active() == {0}
         path.write_bytes(whole)
         assert within(60, lambda: scene.active() == {1})
@@ -144,7 +144,7 @@ def test_a_version_that_is_not_in_the_directory_is_told_and_awaited(
         assert within(120, lambda: scene.active() == {0})
         trainer._weights_directory = elsewhere
         publish(trainer, 1)
-        assert within(60, lambda: scene.heard("weights_unavailable"))
+        assert within(60, lambda: scene.has_event("weights_unavailable"))
         assert scene.active() == {0}
         stored = PolicyVersion.objects.get(step=1).manifest
         manifest = msgspec.convert(stored, WeightsManifest)
@@ -169,9 +169,9 @@ def test_weights_that_do_not_fit_are_an_event_and_the_next_good_version_mends_it
         publish(trainer, 2)
         assert within(60, lambda: scene.active() == {2})
 
-    told = [event.details for event in refusals]
-    assert sorted(details["worker"] for details in told) == [0, 1]
-    for details in told:
+    refusal_details = [event.details for event in refusals]
+    assert sorted(details["worker"] for details in refusal_details) == [0, 1]
+    for details in refusal_details:
         assert details["version"] == [1, 1]
         assert details["parameters"]["policy_net.0.weight"] == "is [16, 4], expected [8, 4]"
     assert not RunEvent.objects.filter(run=scene.run, kind="worker_respawned").exists()
@@ -188,12 +188,12 @@ def test_a_run_whose_policy_cannot_act_in_its_environment_fails_once_and_says_wh
         "policy": {"kind": "cnn"},
     }
     run = draft(config=config)
-    ask(run, RunVerb.START)
+    change_status(run, RunVerb.START)
     cluster = FakeCluster()
-    look(run, cluster)
+    reconcile_run(run, cluster)
     with local_fleet(platform, cluster.orders[-1], tmp_path):
         assert within(120, lambda: Fleet.objects.filter(run=run, observed="failed").exists())
-        look(run, cluster, now=datetime.now(UTC))
+        reconcile_run(run, cluster, now=datetime.now(UTC))
 
     run.refresh_from_db()
     assert run.status == "failed"
