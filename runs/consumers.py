@@ -187,7 +187,7 @@ class SocketConsumer(AsyncWebsocketConsumer):
             caller = await _callers_here().of(self.credential)
         except outages.OF_THE_DATABASE:
             # Nothing can be read during the outage; without heartbeats the page shows that it lags.
-            logger.exception("checking rights failed")
+            logger.exception("rights not checked")
             return
         if caller is None or not caller.is_known:
             await self.close(NOT_SIGNED_IN)

@@ -26,4 +26,4 @@ def start_archive_jobs() -> None:
     try:
         run_archive_jobs.apply_async(retry=False, expires=30)
     except (OperationalError, OSError) as error:
-        logger.warning("cannot trigger the archive task, waiting for its schedule: %s", error)
+        logger.warning("archive task not triggered, waiting for its schedule: %s", error)

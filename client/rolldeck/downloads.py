@@ -52,7 +52,7 @@ def download(connection: Connection, path: str, *, size_bytes: int, sha256: str)
             is_over = time.monotonic() - heard_at >= connection.retry_for_seconds
             if silent > MIN_SILENT_ATTEMPTS and is_over:
                 raise broken.cause from broken
-            logger.warning("%s broke off at %d of %d bytes", path, have, size_bytes)
+            logger.warning("download of %s interrupted at %d of %d bytes", path, have, size_bytes)
             time.sleep(PAUSES.wait_seconds(silent, random.random()))  # noqa: S311
     if hashlib.sha256(kept).hexdigest() != sha256:
         raise InvalidMessage(f"{path} does not match its manifest: the checksum differs")

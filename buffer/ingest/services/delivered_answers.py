@@ -65,7 +65,7 @@ class _Deliveries:
             try:
                 self._forget()
             except Exception:
-                logger.warning("cannot delete the rows of answered pushes, retrying", exc_info=True)
+                logger.warning("rows of answered pushes not deleted, retrying", exc_info=True)
             finally:
                 connection.close()
 

@@ -97,7 +97,7 @@ class StatusProbe(Generic[T]):
         try:
             found = self._read(*signal_arguments)
         except Exception as error:
-            logger.debug("a part of the deployment does not answer", exc_info=True)
+            logger.debug("deployment part does not answer", exc_info=True)
             seen = replace(self._last, state="down", problem=_first_line(error))
         else:
             seen = Sight(

@@ -107,7 +107,9 @@ class Subscriber:
             except (redis.RedisError, OSError) as error:
                 # Logged once per outage, not on each attempt.
                 if pause == FIRST_PAUSE_SECONDS:
-                    logger.warning("no change notices, pages and waiting requests poll: %s", error)
+                    logger.warning(
+                        "change notices not received, pages and waiting requests poll: %s", error
+                    )
             except Exception:
                 logger.exception("change notice subscriber failed, restarting")
             if time.monotonic() - began > LONGEST_PAUSE_SECONDS:

@@ -36,7 +36,7 @@ def end_orphans(*, cluster: Cluster, platform_url: str, now: datetime) -> list[s
 
 @transaction.atomic
 def _note(name: str, *, now: datetime) -> None:
-    logger.warning("ended manager %s: no run owns it", name)
+    logger.warning("manager %s ended: no run owns it", name)
     run_id = Run.objects.filter(name=run_of(name)).values_list("pk", flat=True).first()
     if run_id is None:
         return

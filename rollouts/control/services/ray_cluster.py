@@ -323,4 +323,4 @@ def _kill(name: str, namespace: str) -> None:
     try:
         ray.kill(ray.get_actor(name, namespace=namespace), no_restart=True)
     except ValueError:
-        logger.info("manager %s is gone already", name)
+        logger.info("manager %s has already ended", name)

@@ -196,6 +196,6 @@ def _outcome(future: "Future[Any] | None") -> tuple[LogLines | None, str]:
     try:
         read: LogLines = future.result()
     except Exception as error:  # noqa: BLE001 a lost worker raises many types
-        logger.info("a log was not read: %s", error)
+        logger.info("log not read: %s", error)
         return None, cause_of(error)
     return read, ""

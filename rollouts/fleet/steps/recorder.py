@@ -93,7 +93,7 @@ class VideoRecorder:
             self._encode()
             note = ""
         except Exception as error:
-            logger.exception("encoding the recording failed")
+            logger.exception("recording not encoded")
             self._path.unlink(missing_ok=True)
             note = f"encoding the recording failed: {error}"[:1000]
         _describe(

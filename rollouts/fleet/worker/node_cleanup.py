@@ -142,7 +142,7 @@ def _end(process: psutil.Process) -> bool:
         process.kill()
         process.wait(timeout=5)
     except psutil.Error as error:
-        logger.warning("process %d could not be ended: %s", process.pid, error)
+        logger.warning("process %d not ended: %s", process.pid, error)
         return False
     return True
 

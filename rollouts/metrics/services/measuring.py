@@ -45,7 +45,7 @@ def _is_measured(run_id: int, *, now: datetime) -> bool:
     try:
         return measure_run(run_id=run_id, now=now)
     except Exception:
-        logger.exception("run %d cannot be measured", run_id)
+        logger.exception("metrics of run %d not measured", run_id)
         return False
 
 
@@ -107,7 +107,7 @@ def _store(run: Run, found: Iterable[Found], *, now: datetime) -> None:
     try:
         store_figures(run_id=run.pk, figures=figures, now=now)
     except InvalidMetrics as full:
-        logger.warning("the measurements of %s were not stored: %s", run.name, full.message)
+        logger.warning("measurements of run %s not stored: %s", run.name, full.message)
 
 
 def _move_on(

@@ -184,7 +184,7 @@ class Hub:
             change = await poll(names)
         except Exception:
             # The database is unavailable: the page keeps its state and shows its age.
-            logger.exception("reading topic %s failed", watched.topic.name)
+            logger.exception("topic %s not read", watched.topic.name)
             watched.look_at_all = True
             return
         if change is not None:

@@ -111,7 +111,7 @@ class RunTopic:
                 try:
                     read[name] = reader(run_id)
                 except Exception:
-                    logger.exception("reading part %s of %s failed", name, self.name)
+                    logger.exception("part %s of topic %s not read", name, self.name)
         return read
 
     def _is_due(self, name: str) -> bool:
@@ -135,7 +135,7 @@ class RunTopic:
                 try:
                     rows = reader(run_id, self._shown.after(name), WINDOW_ROWS)
                 except Exception:
-                    logger.exception("reading series %s of %s failed", name, self.name)
+                    logger.exception("series %s of topic %s not read", name, self.name)
                     continue
                 if new := self._shown.new_rows(name, rows):
                     fresh[name] = new
@@ -179,7 +179,7 @@ class GlobalTopic(RunTopic):
             try:
                 read[name] = reader()
             except Exception:
-                logger.exception("reading deployment part %s failed", name)
+                logger.exception("deployment part %s not read", name)
         changed = self._shown.changed_parts(read)
         if not changed:
             return None
