@@ -49,22 +49,22 @@ EXTRAS: Final[tuple[Row, ...]] = (*extras.ROWS, healing.ROW)
 
 def main() -> int:
     """Measure the requested rows; return 1 if a row could not be measured."""
-    asked = _arguments()
+    arguments = _arguments()
     # After SIGTERM a run still stops its servers and removes their folders.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = WIDTH_IN_A_FILE
     bench = Bench(
-        pairs=asked.pairs,
-        full=asked.full,
-        web_workers=asked.workers,
-        alone=asked.alone,
-        profiler=profiler.Profiler() if asked.profile else None,
+        pairs=arguments.pairs,
+        full=arguments.full,
+        web_workers=arguments.workers,
+        alone=arguments.alone,
+        profiler=profiler.Profiler() if arguments.profile else None,
         say=console.print,
     )
     known = {row.name: row for row in (*ROWS, *EXTRAS)}
-    names = asked.rows or list(known)
+    names = arguments.rows or list(known)
     unknown = [name for name in names if name not in known]
     if unknown:
         console.print(f"unknown row {', '.join(unknown)}; choose from {', '.join(known)}")

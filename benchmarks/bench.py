@@ -115,16 +115,16 @@ class Bench:
         if not self.tiny:
             ours()
         if self.is_alone:
-            return self._ours_alone(what, ours, pairs)
+            return self._without_peer(what, ours, pairs)
         if not self.tiny:
             peer()
         taken = figures.in_turn(pairs, ours=ours, peer=peer, better=better)
-        return self._said(what, taken.as_json())
+        return self._report(what, taken.as_json())
 
-    def _ours_alone(self, what: str, ours: Callable[[], float], pairs: int) -> Figures:
-        return self._said(what, figures.alone([ours() for _ in range(pairs)]))
+    def _without_peer(self, what: str, ours: Callable[[], float], pairs: int) -> Figures:
+        return self._report(what, figures.alone([ours() for _ in range(pairs)]))
 
-    def _said(self, what: str, result: Figures) -> Figures:
+    def _report(self, what: str, result: Figures) -> Figures:
         """Add the processor time to the figures, and show them."""
         words = f"  {what}: ours {result['ours']:g}"
         if result["ratio"] is not None:

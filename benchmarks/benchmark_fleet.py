@@ -74,8 +74,8 @@ class BenchmarkFleet:
         self._call("POST", "", {"name": RUN, "config": self._shape.config(), "start": True})
         self._trainer.run(_publish, self._rolldeck.url)
         self._trainer.start(_consume, self._rolldeck.url)
-        wanted = 4 * self._shape.workers * self._shape.envs
-        _wait(lambda: self._accepted()[0] >= wanted, "the first fragments")
+        required = 4 * self._shape.workers * self._shape.envs
+        _wait(lambda: self._accepted()[0] >= required, "the first fragments")
 
     def pause(self) -> None:
         """Pause sampling, and return once nothing is in transit."""

@@ -37,7 +37,7 @@ def prompts_of(work: Work, vocabulary: int) -> list[list[int]]:
     ]
 
 
-class Ours:
+class Rolldeck:
     """The engine of `rolldeck serve` and of the workers of language runs."""
 
     def __init__(self, folder: Path) -> None:
@@ -51,7 +51,7 @@ class Ours:
         from rollouts.fleet.engine.sampling import SamplingParams
 
         engine = Engine(self._model, rows=work["prompts"] * work["answers"])
-        asked = [
+        requests = [
             Prompt(
                 tokens=tuple(tokens),
                 sampling=SamplingParams(
@@ -63,7 +63,7 @@ class Ours:
             )
             for place, tokens in enumerate(prompts)
         ]
-        found = generate(engine, asked)
+        found = generate(engine, requests)
         return sum(len(answer.tokens) for answers in found.values() for answer in answers)
 
 
@@ -107,7 +107,7 @@ def main() -> None:
     """Generate the answers of each task."""
     torch.set_num_threads(1)
     kind, folder = sys.argv[1], Path(sys.argv[2])
-    side = Ours(folder) if kind == "ours" else HuggingFace(folder)
+    side = Rolldeck(folder) if kind == "ours" else HuggingFace(folder)
     print("ready", flush=True)
     for line in sys.stdin:
         work: Work = json.loads(line)

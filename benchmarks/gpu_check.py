@@ -29,12 +29,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make gpu-check", description=__doc__)
     parser.add_argument("--seconds", type=float, default=5.0, help="duration of each measurement")
     parser.add_argument("--folder", type=Path, default=RESULTS)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         print(f"{sys.executable} lacks {', '.join(missing)}: pip install {' '.join(NEEDED)}")
         return 2
-    return _measure(asked.seconds, asked.folder)
+    return _measure(arguments.seconds, arguments.folder)
 
 
 def _measure(seconds: float, folder: Path) -> int:

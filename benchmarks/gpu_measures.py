@@ -44,12 +44,12 @@ NETWORKS: Final[dict[str, tuple[PolicyConfig, Space]]] = {
 def throughput(device: str, kind: str, seconds: float) -> dict[str, float]:
     """Return the env steps per second of a worker with a sink, and of the bare loop."""
     with running(device=device, kind=kind, envs=ENVS) as worker:
-        ours = worker.rate(seconds)
+        rate = worker.rate(seconds)
     bare = bare_rate(device, kind, seconds)
     return {
-        "steps_per_second": round(ours),
+        "steps_per_second": round(rate),
         "bare_loop": round(bare),
-        "of_the_bare_loop": round(ours / bare, 3),
+        "of_the_bare_loop": round(rate / bare, 3),
     }
 
 

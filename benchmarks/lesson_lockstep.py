@@ -75,17 +75,17 @@ class LockstepLesson:
             NothingToLearn: If too few groups have variance.
         """
         sampled: list[RolloutGroup] = []
-        kept: list[RolloutGroup] = []
+        selected: list[RolloutGroup] = []
         for _ in range(MOST_TRIES):
             fresh = self._sample()
             sampled += fresh
-            kept += split_by_variance(fresh, rewards_of=lambda group: group.rewards)[0]
-            if len(kept) >= self._wanted:
+            selected += split_by_variance(fresh, rewards_of=lambda group: group.rewards)[0]
+            if len(selected) >= self._wanted:
                 break
         else:
-            raise NothingToLearn(f"{len(kept)} of {len(sampled)} groups have variance")
+            raise NothingToLearn(f"{len(selected)} of {len(sampled)} groups have variance")
         self.rewards.append(float(np.mean([group.rewards for group in sampled])))
-        return batch_of(kept[: self._wanted], lesson=self._lesson, policy_step=self._step)
+        return batch_of(selected[: self._wanted], lesson=self._lesson, policy_step=self._step)
 
     def evaluate(self, problems: int) -> EvaluationFigures:
         """Return the figures on a fixed set of evaluation problems."""

@@ -101,11 +101,11 @@ class LockstepFleet:
 
     def _carry_out(self, actions: NDArray[Any]) -> list[Fragment]:
         """Step every environment; return the completed fragments."""
-        came = [one.step(act) for one, act in zip(self._environments, actions, strict=True)]
-        self.env_steps += len(came)
-        obs = [np.asarray(row[0]) for row in came]
-        rewards = np.array([float(row[1]) for row in came])
-        terminated, truncated = (np.array([bool(row[i]) for row in came]) for i in (2, 3))
+        results = [one.step(act) for one, act in zip(self._environments, actions, strict=True)]
+        self.env_steps += len(results)
+        obs = [np.asarray(row[0]) for row in results]
+        rewards = np.array([float(row[1]) for row in results])
+        terminated, truncated = (np.array([bool(row[i]) for row in results]) for i in (2, 3))
         self._first = terminated | truncated
         self._returns += rewards
         finals, begun = {}, {}

@@ -137,10 +137,10 @@ class RolldeckServer(AtroposApi):
             NotDurable: If a setting or the file system is not durable.
         """
         with self.sql() as connection:
-            for name, wanted in DURABLE.items():
+            for name, required in DURABLE.items():
                 row = connection.execute(f"SHOW {name}").fetchone()
-                if row is None or row[0] != wanted:
-                    raise NotDurable(f"{name} is {row}, it must be {wanted}")
+                if row is None or row[0] != required:
+                    raise NotDurable(f"{name} is {row}, it must be {required}")
         kind = file_system(self.var)
         if kind in IN_MEMORY:
             raise NotDurable(f"{self.var} is on {kind}: set TMPDIR to a folder on a disk")
@@ -182,11 +182,11 @@ def running_rolldeck(
 
 def _environment(var: Path, port: int, web_workers: int | None) -> dict[str, str]:
     """Return a clean environment, without settings of another server."""
-    kept = ("ROLLDECK_POSTGRES_BIN", "ROLLDECK_VALKEY_SERVER")
+    allowed = ("ROLLDECK_POSTGRES_BIN", "ROLLDECK_VALKEY_SERVER")
     own = {
         name: value
         for name, value in os.environ.items()
-        if name.startswith(kept) or not name.startswith(OURS)
+        if name.startswith(allowed) or not name.startswith(OURS)
     }
     workers = {} if web_workers is None else {"ROLLDECK_WEB_WORKERS": str(web_workers)}
     return (

@@ -36,14 +36,14 @@ def main() -> None:
     parser.add_argument("--slots", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--idle", action="store_true", help="pause the run before measuring")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     with running_rolldeck(settings={"ROLLDECK_SIMULATION": "1"}) as rolldeck:
         found = measured(
             rolldeck,
-            workers=asked.workers,
-            slots=asked.slots,
-            seconds=asked.seconds,
-            is_idle=asked.idle,
+            workers=arguments.workers,
+            slots=arguments.slots,
+            seconds=arguments.seconds,
+            is_idle=arguments.idle,
         )
     print(json.dumps(found, indent=2))
 
@@ -52,7 +52,7 @@ def measured(
     rolldeck: RolldeckServer, *, workers: int, slots: int, seconds: float, is_idle: bool = False
 ) -> dict[str, Any]:
     """Return the figures of a running or paused fleet over the given time."""
-    wanted = "paused" if is_idle else "running"
+    expected = "paused" if is_idle else "running"
     with _simulation(rolldeck, workers=workers, slots=slots) as manager:
         _wait_for(rolldeck, workers)
         if is_idle:
@@ -72,7 +72,7 @@ def measured(
     return {
         "workers": workers,
         "slots": slots * workers,
-        f"{wanted}_least": min(counted[wanted] for counted in states),
+        f"{expected}_least": min(counted[expected] for counted in states),
         "silent_most": max(counted["unknown"] for counted in states),
         "fleet_answer_p50_ms": round(percentile(answers, 50), 1),
         "fleet_answer_p95_ms": round(percentile(answers, 95), 1),

@@ -67,11 +67,11 @@ class SinkPlatform:
             )
         return msgspec.json.encode(control)
 
-    def get(self, path: str, asked: Mapping[str, list[str]]) -> bytes | None:
+    def get(self, path: str, query: Mapping[str, list[str]]) -> bytes | None:
         """Return the content of a path; None if it does not exist."""
         if path.endswith("/fleet/control"):
-            wait = min(POLL_SECONDS, float(asked.get("wait", ["0"])[0]))
-            return self.control(after=asked.get("after", [""])[0], wait_seconds=wait)
+            wait = min(POLL_SECONDS, float(query.get("wait", ["0"])[0]))
+            return self.control(after=query.get("after", [""])[0], wait_seconds=wait)
         if path.endswith("/weights/current"):
             return None if self._manifest is None else msgspec.json.encode(self._manifest)
         return self._content
@@ -95,8 +95,8 @@ class _Handler(BaseHTTPRequestHandler):
     platform: SinkPlatform
 
     def do_GET(self) -> None:
-        asked = urlsplit(self.path)
-        found = self.platform.get(asked.path, parse_qs(asked.query))
+        url = urlsplit(self.path)
+        found = self.platform.get(url.path, parse_qs(url.query))
         self._answer(404, b'{"code": "no_weights"}') if found is None else self._answer(200, found)
 
     def do_POST(self) -> None:

@@ -177,9 +177,9 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--train-steps", type=int, default=80)
     parser.add_argument("--draw-only", action="store_true", help="use the saved results")
-    asked = parser.parse_args()
-    if not asked.draw_only:
-        found = measure(seeds=asked.seeds, train_steps=asked.train_steps)
+    arguments = parser.parse_args()
+    if not arguments.draw_only:
+        found = measure(seeds=arguments.seeds, train_steps=arguments.train_steps)
         RESULTS.write_text(json.dumps(found, separators=(",", ":")) + "\n", encoding="utf-8")
     results = json.loads(RESULTS.read_text(encoding="utf-8"))
     draw(results)

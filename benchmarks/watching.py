@@ -37,49 +37,49 @@ class Watch:
     ready: str
 
 
-def watch(asked: Watch) -> Seen:
+def watch(request: Watch) -> Seen:
     """Return the monotonic time at which each page received each registered environment.
 
     Ends when all pages have received :data:`LAST`.
     """
-    return asyncio.run(_watch_all(asked))
+    return asyncio.run(_watch_all(request))
 
 
-async def _watch_all(asked: Watch) -> Seen:
+async def _watch_all(request: Watch) -> Seen:
     opening = asyncio.Semaphore(OPENING_AT_ONCE)
-    waiting = asked.sockets
+    waiting = request.sockets
     seen: Seen = []
 
     def opened() -> None:
         nonlocal waiting
         waiting -= 1
         if waiting == 0:
-            Path(asked.ready).touch()
+            Path(request.ready).touch()
 
     async def page() -> None:
         async with opening:
-            socket = await _opened(asked)
+            socket = await _opened(request)
             await socket.recv()  # its snapshot
             opened()
         seen.extend(await _heard(socket))
         await socket.close()
 
     async with asyncio.timeout(LONGEST_SECONDS), asyncio.TaskGroup() as pages:
-        for _ in range(asked.sockets):
+        for _ in range(request.sockets):
             pages.create_task(page())
     return seen
 
 
-async def _opened(asked: Watch) -> ClientConnection:
-    address = asked.url.replace("http", "ws", 1) + "/ws/live"
-    headers = {"Authorization": f"Bearer {asked.token}"}
+async def _opened(request: Watch) -> ClientConnection:
+    address = request.url.replace("http", "ws", 1) + "/ws/live"
+    headers = {"Authorization": f"Bearer {request.token}"}
     socket = await connect(
         address,
-        origin=Origin(asked.url),  # pages of other sites are rejected
+        origin=Origin(request.url),  # pages of other sites are rejected
         additional_headers=headers,
         max_size=None,
     )
-    await socket.send(f'{{"type": "subscribe", "topic": "run:{asked.run}"}}')
+    await socket.send(f'{{"type": "subscribe", "topic": "run:{request.run}"}}')
     return socket
 
 

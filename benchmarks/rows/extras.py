@@ -45,13 +45,13 @@ def percentiles(seconds: list[float]) -> Figures:
 
 def status_env_under_load(bench: Bench) -> Figures:
     with bench.beside_atropos() as (rolldeck, peer, load):
-        ours = _polls_while_serving(rolldeck, load, again=True)
-        bench.say(f"  ours: {ours}")
+        rolldeck_polls = _polls_while_serving(rolldeck, load, again=True)
+        bench.say(f"  ours: {rolldeck_polls}")
         if bench.is_alone:
-            return {"ours": ours}
-        theirs = _polls_while_serving(peer, load, again=False)
-        bench.say(f"  peer: {theirs}")
-    return {"ours": ours, "peer": theirs}
+            return {"ours": rolldeck_polls}
+        peer_polls = _polls_while_serving(peer, load, again=False)
+        bench.say(f"  peer: {peer_polls}")
+    return {"ours": rolldeck_polls, "peer": peer_polls}
 
 
 def _polls_while_serving(server: AtroposApi, load: OtherProcess, *, again: bool) -> Figures:

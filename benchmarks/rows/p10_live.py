@@ -68,8 +68,8 @@ def _rate_while_watched(
     env_id = _begin(rolldeck)
     with tempfile.TemporaryDirectory() as folder:
         ready = Path(folder, "ready")
-        asked = Watch(url=rolldeck.url, token=TOKEN, run=RUN, sockets=sockets, ready=str(ready))
-        seen = watching.start(watch, asked)
+        request = Watch(url=rolldeck.url, token=TOKEN, run=RUN, sockets=sockets, ready=str(ready))
+        seen = watching.start(watch, request)
         _wait_for(ready, seen)
         with _Changes(rolldeck) as changes:
             rate = _rate(rolldeck, pushing, env_id, groups)

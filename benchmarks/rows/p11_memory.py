@@ -25,15 +25,17 @@ def run(bench: Bench) -> Figures:
         queued = 64 if bench.tiny else QUEUED_GROUPS
         # Data that passes first fills caches and pools, so that only the queue adds memory.
         passing = passed_through(bench, rolldeck, load)
-        ours = megabytes_of_a_group(rolldeck, load, queued)
-        bench.say(f"  {queued} queued: ours {ours:.4f} MB a group")
+        rolldeck_megabytes = megabytes_of_a_group(rolldeck, load, queued)
+        bench.say(f"  {queued} queued: ours {rolldeck_megabytes:.4f} MB a group")
         if bench.is_alone:
-            figures = alone([ours])
+            figures = alone([rolldeck_megabytes])
         else:
-            theirs = megabytes_of_a_group(peer, load, queued)
-            bench.say(f"  {queued} queued: peer {theirs:.4f} MB a group")
+            peer_megabytes = megabytes_of_a_group(peer, load, queued)
+            bench.say(f"  {queued} queued: peer {peer_megabytes:.4f} MB a group")
             # A ratio needs a value above zero.
-            figures = Paired(ours=[max(ours, 1e-4)], peer=[theirs], better="less").as_json()
+            figures = Paired(
+                ours=[max(rolldeck_megabytes, 1e-4)], peer=[peer_megabytes], better="less"
+            ).as_json()
     return figures | passing | {"queued_groups": queued}
 
 

@@ -61,8 +61,8 @@ def fill(
     """Queue the groups for `batches` batches of `sequences` sequences, in a new run."""
     env_id = server.begin(batch_size=sequences, group_size=size.sequences)
     groups = batches * sequences // size.sequences
-    wanted = Push(url=server.url, size=size, groups=groups, clients=PUSHING, env_id=env_id)
-    load.run(push, wanted)
+    work = Push(url=server.url, size=size, groups=groups, clients=PUSHING, env_id=env_id)
+    load.run(push, work)
 
 
 ROW = Row(

@@ -41,8 +41,8 @@ def of(
 ) -> list[float]:
     """Return the milliseconds of `batches` deliveries, each of a batch of `groups` groups."""
     env_id = server.begin(batch_size=groups * USUAL.sequences, group_size=USUAL.sequences)
-    ours = isinstance(server, RolldeckServer)
-    receiver = our_receiver if ours else stock_receiver
+    is_rolldeck = isinstance(server, RolldeckServer)
+    receiver = our_receiver if is_rolldeck else stock_receiver
     with bench.metered(server, per=batches):
         taken = deliveries(
             lambda port: load.start(receiver, server.url, batches, port),
@@ -51,7 +51,7 @@ def of(
             env_id=env_id,
             groups=groups,
             batches=batches,
-            rest=LONG_POLL_REST if ours else POLL_SECONDS,
+            rest=LONG_POLL_REST if is_rolldeck else POLL_SECONDS,
         )
     return [1000 * seconds for seconds in taken]
 

@@ -77,7 +77,7 @@ def _compared(
 ) -> Figures:
     seconds = TINY_SECONDS if bench.tiny else SECONDS
 
-    def theirs() -> float:
+    def peer_rate() -> float:
         assert peer is not None  # noqa: S101 called only with a peer
         fleet.pause()
         try:
@@ -88,7 +88,7 @@ def _compared(
     figures = bench.compare(
         what,
         ours=lambda: fleet.rate(seconds),
-        peer=theirs,
+        peer=peer_rate,
         better="more",
         pairs=min(pairs or bench.pairs, bench.pairs),
     )

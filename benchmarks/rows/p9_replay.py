@@ -44,15 +44,15 @@ def _begin(rolldeck: RolldeckServer, load: OtherProcess) -> list[str]:
 
     Returns a token for each trainer, because trainers are identified by their tokens.
     """
-    wanted = {"name": replaying.RUN, "config": replaying.CONFIG, "start": True}
-    rolldeck.call("POST", "/api/v1/runs", wanted, is_admin=True)
+    body = {"name": replaying.RUN, "config": replaying.CONFIG, "start": True}
+    rolldeck.call("POST", "/api/v1/runs", body, is_admin=True)
     load.run(replaying.open_session, rolldeck.url)
     return [_trainer_token(rolldeck, f"trainer {index}") for index in range(CLIENTS)]
 
 
 def _trainer_token(rolldeck: RolldeckServer, name: str) -> str:
-    wanted = {"name": name, "scopes": ["trainer"]}
-    return str(rolldeck.call("POST", "/api/v1/tokens", wanted, is_admin=True)["token"])
+    body = {"name": name, "scopes": ["trainer"]}
+    return str(rolldeck.call("POST", "/api/v1/tokens", body, is_admin=True)["token"])
 
 
 def _of(reverb: Reverb, verb: str, count: int) -> float:
