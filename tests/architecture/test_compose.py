@@ -91,7 +91,7 @@ def test_the_images_hold_every_package() -> None:
 
 
 @pytest.mark.parametrize("service", OURS)
-def test_every_variable_is_one_that_somebody_reads(service: str) -> None:
+def test_every_variable_is_read(service: str) -> None:
     environment = set(SERVICES[service]["environment"])
 
     assert environment - read_by_the_code() <= RAYS_OWN | FLEETS_OWN

@@ -202,7 +202,7 @@ def test_the_live_protocol_is_described_as_it_is_declared() -> None:
     assert [word for word in words if f"`{word}`" not in page] == []
 
 
-def test_the_examples_of_the_live_protocol_are_what_is_said() -> None:
+def test_the_examples_of_the_live_protocol_match_the_messages() -> None:
     page_messages, *frame_examples, control = re.findall(
         r"```json\n(.*?)```", read("docs/reference/live.md"), re.DOTALL
     )

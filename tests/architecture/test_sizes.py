@@ -27,7 +27,7 @@ def sources() -> list[Path]:
     ]
 
 
-def test_no_file_is_longer_than_anyone_wants_to_open() -> None:
+def test_no_file_exceeds_the_line_limit() -> None:
     long = {
         str(path.relative_to(ROOT)): lines
         for path in sources()

@@ -105,7 +105,7 @@ def test_the_managers_of_a_platform_are_those_that_report_to_it(cluster: Cluster
     assert given.actor_name not in own_managers()
 
 
-def test_killing_nobody_is_fine(cluster: Cluster) -> None:
+def test_killing_no_process_is_allowed(cluster: Cluster) -> None:
     cluster.kill("rolldeck-nobody-1")
 
 

@@ -223,7 +223,7 @@ def test_a_stop_is_heeded_within_a_second_or_so(server: InferenceServer) -> None
     assert any(answer.finish == "cancelled" for answers in found for answer in answers)
 
 
-def test_time_that_is_over_is_said(server: InferenceServer) -> None:
+def test_an_expired_timeout_is_reported(server: InferenceServer) -> None:
     with pytest.raises(InferenceFailed):
         server.generate([prompt(1, answers=512, max_tokens=250)], stop=NEVER, timeout_seconds=0.2)
 

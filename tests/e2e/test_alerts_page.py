@@ -104,9 +104,7 @@ def test_hostile_words_are_text_and_a_viewer_may_only_look(
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
-def test_the_bell_is_right_though_the_frames_that_told_it_were_lost(
-    page: Page, seeded_server: Server
-) -> None:
+def test_the_bell_is_right_though_its_frames_were_lost(page: Page, seeded_server: Server) -> None:
     lost: list[int] = []
 
     def unreliable(socket: WebSocketRoute) -> None:

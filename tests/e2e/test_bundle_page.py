@@ -88,7 +88,7 @@ def test_the_copy_shows_offline_what_the_server_shows(
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_copy_keeps_nobody_out(copy: Path, offline: Page, group: int, scheme: str) -> None:
+def test_the_copy_is_accessible(copy: Path, offline: Page, group: int, scheme: str) -> None:
     page = offline
     page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
     page.goto(f"{copy.as_uri()}#group-{group}")

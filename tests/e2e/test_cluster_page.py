@@ -34,7 +34,7 @@ def test_workers_are_not_waited_for_once_all_have_answered(server: Server) -> No
     wait_until(lambda: took_ms() < 800, seconds=60, what="a status without further waiting")
 
 
-def test_the_ray_cluster_is_shown_by_its_nodes_or_said_to_be_missing(
+def test_the_ray_cluster_is_shown_by_its_nodes_or_reported_missing(
     signed_in: Page, server: Server
 ) -> None:
     page = signed_in
@@ -78,9 +78,7 @@ def test_a_viewer_sees_how_it_is_but_not_where_on_a_phone_too(page: Page, server
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
-def test_what_everybody_is_told_stands_on_every_page_until_it_is_taken_down(
-    signed_in: Page, server: Server
-) -> None:
+def test_a_notice_stands_on_every_page_until_it_is_removed(signed_in: Page, server: Server) -> None:
     page = signed_in
     page.goto("/cluster")
     try:

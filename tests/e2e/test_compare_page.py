@@ -80,7 +80,7 @@ def test_runs_selected_in_the_list_stand_beside_each_other(page: Page, measured:
     expect(row(page, "beside-a")).to_contain_text("0.111 … 1")
 
 
-def test_only_what_they_were_told_differently_is_shown_until_all_is_asked_for(
+def test_only_different_settings_are_shown_until_all_are_requested(
     signed_in: Page, measured: Server
 ) -> None:
     page = signed_in

@@ -239,9 +239,7 @@ def test_evaluations_are_a_matrix_and_more_can_be_asked_for(signed_in: Page, tok
     )
 
 
-def test_lessons_of_a_run_at_work_are_evaluated_because_somebody_asks(
-    signed_in: Page, server: Server
-) -> None:
+def test_lessons_of_a_running_run_are_evaluated_on_request(signed_in: Page, server: Server) -> None:
     name = "words-at-work"
     lessons = {name: LESSONS[name] for name in ("reverse-2", "sums")}
     config = {"language": {"lessons": lessons, "evaluation": {"examples": 64}}}

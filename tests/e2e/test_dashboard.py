@@ -28,14 +28,14 @@ def points(page: Page, chart: str) -> int:
     return int(found.get_attribute("data-points") or 0)
 
 
-def test_nobody_sees_a_run_without_signing_in(page: Page) -> None:
+def test_a_run_is_visible_after_signing_in_only(page: Page) -> None:
     page.goto("/runs?q=demo")
 
     expect(page).to_have_url(re.compile(r"/login\?next="))
     expect(page.get_by_label("User name")).to_be_visible()
 
 
-def test_signing_in_leads_to_where_one_wanted_to_go(page: Page) -> None:
+def test_signing_in_leads_to_the_requested_page(page: Page) -> None:
     page.goto("/runs/new")
     page.get_by_label("User name").fill("ada")
     page.get_by_role("textbox", name="Password").fill("a-password-for-tests")

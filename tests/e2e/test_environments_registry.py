@@ -97,7 +97,7 @@ def test_an_environment_is_denied_to_new_runs_and_allowed_again(
     assert "denied" not in str(checked)
 
 
-def test_names_that_mean_harm_are_shown_as_text_and_nothing_matches_is_said(
+def test_hostile_names_are_shown_as_text_and_an_empty_result_has_a_message(
     signed_in: Page, seeded_server: Server
 ) -> None:
     page = signed_in

@@ -100,7 +100,7 @@ def on_a_phone(page: Page) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("kind", PAGES)
-def test_a_page_keeps_nobody_out(reader: pages.Reader, ids: dict[str, str], kind: str) -> None:
+def test_a_page_is_accessible(reader: pages.Reader, ids: dict[str, str], kind: str) -> None:
     page = opens(reader, PAGES[kind].format(**ids))
 
     keeps_nobody_out(page)
@@ -154,7 +154,7 @@ def ask_to_discard(page: Page) -> None:
         (ask_to_discard, "html"),
     ],
 )
-def test_what_a_page_opens_keeps_nobody_out(
+def test_panels_that_a_page_opens_are_accessible(
     reader: pages.Reader, do: Callable[[Page], None], within: str
 ) -> None:
     page = opens(reader, "/admin/buffer/batch/")
@@ -164,7 +164,7 @@ def test_what_a_page_opens_keeps_nobody_out(
     assert reader.complaints == []
 
 
-def test_every_list_keeps_nobody_out(reader: pages.Reader) -> None:
+def test_every_list_is_accessible(reader: pages.Reader) -> None:
     page = opens(reader, "/admin/")
     links = page.locator("#content th a").evaluate_all("(all) => all.map((one) => one.href)")
     found: dict[str, list[str]] = {}
@@ -177,7 +177,7 @@ def test_every_list_keeps_nobody_out(reader: pages.Reader) -> None:
     assert {link: wrong for link, wrong in found.items() if wrong} == {}
 
 
-def test_the_login_of_the_admin_keeps_nobody_out(page: Page) -> None:
+def test_the_login_of_the_admin_is_accessible(page: Page) -> None:
     page.add_init_script("localStorage.setItem('adminTheme', '\"dark\"')")
     page.goto("/admin/login/")
     keeps_nobody_out(page)

@@ -39,7 +39,7 @@ def reader(chromium: Browser, seeded_server: Server) -> Iterator[pages.Reader]:
 
 
 @pytest.mark.parametrize("address", [*ADDRESSES, *OTHERS])
-def test_a_page_keeps_nobody_out(reader: pages.Reader, seeded_server: Server, address: str) -> None:
+def test_a_page_is_accessible(reader: pages.Reader, seeded_server: Server, address: str) -> None:
     page = reader.opens(pages.at(address, seeded_server))
 
     assert pages.barriers(page) == []
@@ -80,7 +80,7 @@ def on_a_phone(page: Page) -> Iterator[None]:
     page.set_viewport_size({"width": 1440, "height": 900})
 
 
-def test_the_login_keeps_nobody_out(page: Page) -> None:
+def test_the_login_is_accessible(page: Page) -> None:
     page.goto("/login")
     page.get_by_label("User name").wait_for()
 

@@ -69,7 +69,7 @@ def test_ends_of_episodes_and_neighbours_are_a_key_away(
     expect(page.get_by_role("heading", name=re.compile(f"· {row['number'] - 1}$"))).to_be_visible()
 
 
-def test_bytes_that_are_no_fragment_are_said_to_be_none(
+def test_bytes_that_are_no_fragment_are_refused_by_name(
     signed_in: Page, seeded_server: Server
 ) -> None:
     page = signed_in

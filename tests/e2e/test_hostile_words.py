@@ -110,9 +110,7 @@ def test_a_preset_s_description_is_read_and_does_nothing(signed_in: Page, writte
     nothing_acts(page)
 
 
-def test_a_layout_that_somebody_shares_cannot_hold_a_page_up(
-    signed_in: Page, written: Written
-) -> None:
+def test_a_shared_layout_cannot_delay_a_page(signed_in: Page, written: Written) -> None:
     page = signed_in
     page.goto(f"/runs/{written.run}/metrics?layout={written.layout}")
 

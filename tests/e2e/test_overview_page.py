@@ -178,7 +178,7 @@ def test_the_overview_says_what_holds_the_run_up_and_what_came_last(
     expect(page.get_by_role("region", name="Diagnosis")).to_have_count(0)
 
 
-def test_a_key_looks_further_back(signed_in: Page, seeded_server: Server) -> None:
+def test_a_key_selects_a_longer_time_range(signed_in: Page, seeded_server: Server) -> None:
     page = signed_in
     page.goto("/runs/seed-cartpole-live")
     expect(curve(page, "reward").locator("canvas")).to_be_visible()

@@ -203,7 +203,7 @@ def test_a_page_of_a_busy_run_keeps_its_memory_and_stays_calm(
     assert len(announced) <= SOAK_SECONDS / ANNOUNCED_EVERY_SECONDS
 
 
-def test_a_hidden_tab_is_told_next_to_nothing_of_a_busy_run(server: Server, chromium: Any) -> None:
+def test_a_hidden_tab_receives_few_bytes_of_a_busy_run(server: Server, chromium: Any) -> None:
     run = "not-looked-at"
     busy_run(server, run)
     context = chromium.new_context(base_url=server.url)

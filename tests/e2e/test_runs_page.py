@@ -136,7 +136,7 @@ def test_a_viewer_finds_runs_and_may_do_nothing_to_them(page: Page, many_runs: N
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
-def test_a_way_to_look_is_kept_under_a_name(signed_in: Page, seeded_server: Server) -> None:
+def test_a_view_is_stored_under_a_name(signed_in: Page, seeded_server: Server) -> None:
     page, view = signed_in, f"the sweep {uuid4().hex[:6]}"
     page.goto("/runs?q=tag:sweep&dense=true")
     page.get_by_role("link", name="seed-cartpole-sweep-0").wait_for()

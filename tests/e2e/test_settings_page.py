@@ -71,7 +71,7 @@ def test_a_person_signs_out_on_another_browser(
     expect(page.get_by_role("heading", name="Runs", exact=True)).to_be_visible()
 
 
-def test_everybody_sees_who_they_are_and_which_server_this_is(page: Page, server: Server) -> None:
+def test_every_person_sees_their_name_and_the_server(page: Page, server: Server) -> None:
     sign_in(page, VIEWER)
     page.set_viewport_size({"width": 360, "height": 740})
     page.goto("/settings")

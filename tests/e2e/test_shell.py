@@ -146,7 +146,7 @@ def test_the_time_of_a_run_is_taken_along_as_a_trace(
     assert any(name.startswith("activated 1.") for name in names)
 
 
-def test_what_somebody_was_writing_outlives_their_session(page: Page, server: Server) -> None:
+def test_a_draft_outlives_its_session(page: Page, server: Server) -> None:
     run = server.new_run("half-explained")
     sign_in(page, OPERATOR)
     page.goto(f"/runs/{run}")

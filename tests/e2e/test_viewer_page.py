@@ -39,7 +39,7 @@ def groups(server: Server) -> list[int]:
     )
 
 
-def test_from_what_was_said_to_the_token_where_sequences_part(
+def test_messages_lead_to_the_token_where_sequences_differ(
     groups: list[int], signed_in: Page, tmp_path: Path
 ) -> None:
     page = signed_in

@@ -77,7 +77,7 @@ def reader(chromium: Browser, seeded_server: Server) -> Iterator[pages.Reader]:
 
 
 @pytest.mark.parametrize("place", WAYS)
-def test_what_opens_keeps_nobody_out(reader: pages.Reader, place: str) -> None:
+def test_panels_that_open_are_accessible(reader: pages.Reader, place: str) -> None:
     page = reader.opens(place)
     for way in WAYS[place]:
         opener = page.locator(way[0])

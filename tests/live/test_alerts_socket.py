@@ -39,7 +39,7 @@ def summary(frame: Any) -> AlertSummary:
     return msgspec.convert(frame["parts"]["alerts"], AlertSummary)
 
 
-async def test_an_alert_that_opens_and_is_acknowledged_is_told_at_once() -> None:
+async def test_an_alert_that_opens_and_is_acknowledged_is_sent_at_once() -> None:
     run = await in_database(make_run)(name="pole")
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         assert summary(await page.watch("alerts")).errors == 0
@@ -136,7 +136,7 @@ async def test_a_frame_that_was_lost_shows_in_the_next_and_in_the_beat_and_is_ma
         assert made_up["sequence"] > lost["sequence"]
 
 
-async def test_a_hidden_page_still_hears_of_alerts() -> None:
+async def test_a_hidden_page_still_receives_alerts() -> None:
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         await page.watch("alerts")
         await page.send(type="visible", visible=False)

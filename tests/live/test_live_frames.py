@@ -130,7 +130,7 @@ def test_a_frame_is_as_new_as_the_newest_of_its_parts_and_no_newer_than_itself()
     assert frame.committed_at == NOON
 
 
-def test_a_hidden_page_is_told_a_part_of_it() -> None:
+def test_a_hidden_page_receives_a_part_of_it() -> None:
     change = Change(sequence=3, parts={"run": b"null", "queue": b"null"})
     hidden = change.for_hidden()
     assert hidden is not None

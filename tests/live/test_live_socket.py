@@ -92,7 +92,7 @@ async def test_a_frame_says_when_its_newest_change_was_committed() -> None:
         assert (await page.receive("snapshot"))["committed_at"] == delta["committed_at"]
 
 
-async def test_what_nobody_announced_has_no_time_of_commit() -> None:
+async def test_unannounced_changes_have_no_time_of_commit() -> None:
     state = {"value": 0}
     register_part("test_silent", lambda _: dict(state))
     await in_database(make_run)()
@@ -117,7 +117,7 @@ async def test_lists_of_the_server_say_when_they_changed_too() -> None:
         assert datetime.fromisoformat((await page.receive("delta"))["committed_at"]) > before
 
 
-async def test_a_page_is_told_the_servers_time() -> None:
+async def test_a_page_receives_the_time_of_the_server() -> None:
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         before = datetime.now(UTC)
         await page.send(type="clock")
@@ -171,7 +171,7 @@ async def test_two_pages_of_a_topic_get_the_same_frames() -> None:
         assert await one.receive("delta") == await two.receive("delta")
 
 
-async def test_a_hidden_page_hears_of_the_run_only_and_catches_up_when_it_is_shown() -> None:
+async def test_a_hidden_page_receives_the_run_only_and_catches_up_when_it_is_shown() -> None:
     state = {"value": 0}
     register_part("test_noise", lambda _: dict(state))
     run = await in_database(make_run)()
@@ -244,7 +244,9 @@ async def test_the_page_of_the_default_run_follows_its_reset() -> None:
         assert before["parts"]["run"]["id"] != fresh.pk
 
 
-async def test_a_socket_that_was_idle_for_longer_than_seven_seconds_still_hears_at_once() -> None:
+async def test_a_socket_that_was_idle_for_longer_than_seven_seconds_still_receives_at_once() -> (
+    None
+):
     run = await in_database(make_run)()
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         await page.watch("run:alpha")
@@ -282,7 +284,7 @@ async def test_a_page_that_does_not_keep_up_loses_deltas_and_gets_a_snapshot() -
     hub().leave(slow)
 
 
-async def test_rollout_handlers_hear_at_once_what_the_run_wants() -> None:
+async def test_rollout_handlers_receive_commands_of_the_run_at_once() -> None:
     run = await in_database(make_run)(kind="outside", batch_size=8, off_policy_tolerance=2.0)
     path = "/ws/runs/alpha/control"
     async with opened(path, await in_database(headers_of)("env", run=run)) as handler:

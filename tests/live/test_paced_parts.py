@@ -46,7 +46,7 @@ def test_it_stands_until_its_time_is_over(reads: list[int]) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_a_page_is_told_of_it_right_after_its_snapshot(reads: list[int]) -> None:
+async def test_a_page_receives_it_right_after_its_snapshot(reads: list[int]) -> None:
     await in_database(make_run)()
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         await page.send(type="subscribe", topic="run:alpha")

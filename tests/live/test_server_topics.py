@@ -68,7 +68,7 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(topic_names.SERVER_TOPICS, CLUSTER, rule)
 
 
-async def test_the_audit_tells_what_people_change_at_once() -> None:
+async def test_the_audit_shows_changes_by_people_at_once() -> None:
     run = await in_database(make_run)(name="pole")
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         before = audited(await page.watch(AUDIT))
@@ -96,7 +96,7 @@ async def test_the_audit_tells_what_people_change_at_once() -> None:
         )
 
 
-async def test_what_parts_of_the_platform_write_is_news_of_the_audit_but_nobody_s_change() -> None:
+async def test_events_of_the_platform_are_in_the_audit_without_a_person() -> None:
     async with opened("/ws/live", await in_database(cookie_of)("admin")) as page:
         await page.watch(AUDIT)
         event = await note("a lease lapsed", actor="reaper")
@@ -140,7 +140,7 @@ async def test_the_cluster_is_looked_at_once_for_all_who_watch(reads: Any, often
         assert reads["reads"] <= 4
 
 
-async def test_nobody_watching_is_no_work(reads: Any, often: None) -> None:
+async def test_a_topic_without_subscribers_is_not_read(reads: Any, often: None) -> None:
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         await asyncio.sleep(0.6)
         assert reads["reads"] == 0  # no subscriber yet
@@ -157,21 +157,21 @@ async def test_nobody_watching_is_no_work(reads: Any, often: None) -> None:
         assert snapshot["parts"]["cluster"]["reads"] > hidden
 
 
-async def test_addresses_are_told_to_administrators_only() -> None:
+async def test_addresses_are_shown_to_administrators_only() -> None:
     async with opened("/ws/live", await in_database(cookie_of)("admin")) as page:
         assert cluster(await page.watch(CLUSTER)).database.address is None
         assert cluster(await page.watch(CLUSTER_ADMIN)).database.address
 
 
 @pytest.mark.parametrize("role", ["viewer", "operator", None])
-async def test_nobody_else_watches_what_administrators_are_told(role: str | None) -> None:
+async def test_topics_of_administrators_are_refused_to_other_people(role: str | None) -> None:
     headers = await (in_database(cookie_of)(role) if role else in_database(headers_of)("read"))
     async with opened("/ws/live", headers) as page:
         assert await refusal(page, CLUSTER_ADMIN) == "forbidden"
 
 
 @pytest.mark.parametrize("topic", [AUDIT, CLUSTER])
-async def test_a_token_of_one_run_is_told_nothing_of_the_server(topic: str) -> None:
+async def test_a_token_of_one_run_receives_nothing_of_the_server(topic: str) -> None:
     run = await in_database(make_run)()
     async with opened("/ws/live", await in_database(headers_of)("read", run=run)) as page:
         assert await refusal(page, topic) == "forbidden"
@@ -184,7 +184,7 @@ async def refusal(page: Page, topic: str) -> str:
     return str((await page.receive("error"))["code"])
 
 
-async def test_whoever_loses_the_right_to_a_topic_loses_the_socket_with_the_next_beat() -> None:
+async def test_a_revoked_right_to_a_topic_closes_the_socket_with_the_next_heartbeat() -> None:
     async with opened("/ws/live", await in_database(cookie_of)("admin")) as page:
         await page.watch(CLUSTER_ADMIN)
         await in_database(User.objects.update)(is_staff=False, is_superuser=False)
@@ -195,7 +195,7 @@ async def test_whoever_loses_the_right_to_a_topic_loses_the_socket_with_the_next
         assert answer["code"] == 4403
 
 
-async def test_a_person_is_told_of_another_role_while_the_page_is_open() -> None:
+async def test_an_open_page_receives_a_change_of_role() -> None:
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         session = (await page.watch("me"))["parts"]["session"]
         assert (session["authenticated"], session["role"]) == (True, "viewer")
@@ -215,7 +215,7 @@ def make_operator(username: str) -> None:
     User.objects.get(username=username).groups.add(group)
 
 
-async def test_a_notice_reaches_everybody_at_once_even_hidden_pages() -> None:
+async def test_a_notice_reaches_every_page_at_once_even_hidden_ones() -> None:
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         assert (await page.watch("me"))["parts"]["notice"] is None
         await page.send(type="visible", visible=False)
@@ -246,7 +246,7 @@ async def test_a_cordon_of_a_machine_reaches_pages_at_once() -> None:
         assert time.monotonic() - began < SOONER_THAN_A_LOOK
 
 
-async def test_a_session_that_somebody_ends_closes_its_pages_with_the_next_beat() -> None:
+async def test_a_session_that_is_ended_closes_its_pages_with_the_next_heartbeat() -> None:
     async with opened("/ws/live", await in_database(cookie_of)("operator")) as page:
         await page.watch("me")
         await in_database(BrowserSession.objects.all().delete)()
@@ -257,14 +257,14 @@ async def test_a_session_that_somebody_ends_closes_its_pages_with_the_next_beat(
         assert answer["code"] == 4401
 
 
-async def test_a_machine_is_nobody_and_nobody_sees_another_s_topic() -> None:
+async def test_a_machine_has_no_topic_of_a_person_and_no_person_sees_the_topic_of_another() -> None:
     async with opened("/ws/live", await in_database(headers_of)("read")) as page:
         assert await refusal(page, "me") == "forbidden"
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         assert await refusal(page, "me:user:ada") == "unknown_topic"
 
 
-async def test_a_page_that_leaves_me_is_told_no_more_of_it() -> None:
+async def test_a_page_that_leaves_the_topic_me_receives_no_more_of_it() -> None:
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         await page.watch("me")
         await page.send(type="unsubscribe", topic="me")

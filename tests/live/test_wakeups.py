@@ -37,7 +37,7 @@ def notice(run_id: int) -> None:
     publisher.close()
 
 
-def test_whoever_waits_is_woken_by_an_announcement_within_milliseconds() -> None:
+def test_a_waiting_request_is_woken_by_an_announcement_within_milliseconds() -> None:
     listening()
     taken = wakeups.mark(7)
     threading.Timer(0.2, notice, [7]).start()
@@ -61,7 +61,7 @@ def test_an_announcement_between_the_check_and_the_wait_is_not_missed() -> None:
     assert time.monotonic() - began < 3
 
 
-def test_another_run_wakes_nobody() -> None:
+def test_a_change_of_another_run_wakes_no_waiter() -> None:
     listening()
     taken = wakeups.mark(9)
     notice(10)
@@ -126,7 +126,7 @@ def test_a_change_that_was_rolled_back_is_never_announced() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_change_of_this_process_is_heard_here_without_redis(settings: Any) -> None:
+def test_a_change_of_this_process_is_received_here_without_redis(settings: Any) -> None:
     settings.REDIS_URL = "unix:///nowhere/third.sock"
     taken = wakeups.mark(15)
 
@@ -136,7 +136,7 @@ def test_a_change_of_this_process_is_heard_here_without_redis(settings: Any) -> 
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_change_of_this_process_is_heard_once() -> None:
+def test_a_change_of_this_process_is_received_once() -> None:
     listening()
     received: list[ChangeNotice] = []
     wakeups.subscriber().add(lambda notice: received.append(notice) if notice else None)

@@ -62,7 +62,7 @@ def test_nodes_without_our_code_refuse_the_manager_and_say_what_they_lack(nodes:
         cluster.launch(order("http://127.0.0.1:9", "bare"))
 
 
-def test_the_pinned_runtime_env_brings_the_code_and_outlives_whoever_launched(
+def test_the_pinned_runtime_env_brings_the_code_and_outlives_its_launcher(
     nodes: RayNodes, tmp_path: Path
 ) -> None:
     pinned = {"py_modules": OUR_PACKAGES, "env_vars": {"PINNED": "by the administrator"}}

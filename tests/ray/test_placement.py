@@ -134,7 +134,7 @@ def test_a_fleet_without_a_seat_says_why_within_ten_seconds(
         assert fleet.platform.events().count("fleet_unschedulable") == 1
 
 
-def test_a_fleet_starts_by_itself_once_somebody_else_makes_room(
+def test_a_fleet_starts_by_itself_once_another_fleet_makes_room(
     nodes: RayNodes, tmp_path: Path
 ) -> None:
     with small_fleet(nodes.address, tmp_path, name="first", num_cpus_per_worker=2) as first:

@@ -120,7 +120,7 @@ def test_a_loop_that_died_gets_what_it_did_not_confirm_again(
     assert follower.state().lag == 2
 
 
-def test_a_follower_hears_of_new_items_while_it_waits(
+def test_a_waiting_follower_is_notified_of_new_items(
     buffer: ReplayBufferInterface, follower: Follower
 ) -> None:
     follower.begin(start="latest")

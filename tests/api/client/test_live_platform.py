@@ -90,7 +90,7 @@ def test_steps_only_rise(trainer: Trainer) -> None:
         trainer.publish_weights(WEIGHTS, step=0)
 
 
-def test_nobody_joins_a_run_that_is_over(trainer: Trainer, run: Run) -> None:
+def test_an_ended_run_admits_no_trainer(trainer: Trainer, run: Run) -> None:
     Run.objects.filter(pk=run.pk).update(status=RunStatus.STOPPED)
 
     with pytest.raises(RunOver):

@@ -30,7 +30,7 @@ def revoke(client: Client, token: ApiToken) -> str:
     return client.post("/admin/runs/apitoken/", data, follow=True).content.decode()
 
 
-def test_who_may_only_look_is_offered_no_action_and_cannot_take_one(token: ApiToken) -> None:
+def test_a_viewer_is_offered_no_action_and_cannot_take_one(token: ApiToken) -> None:
     sam = staff("view_apitoken")
 
     assert "Revoke selected" not in sam.get("/admin/runs/apitoken/").content.decode()
@@ -53,7 +53,7 @@ def test_who_may_change_a_table_decides_about_its_rows_but_edits_none(token: Api
     assert token.name != "mine"
 
 
-def test_the_side_bar_and_the_figures_are_of_what_somebody_may_look_at(token: ApiToken) -> None:
+def test_the_side_bar_and_the_figures_follow_the_permissions(token: ApiToken) -> None:
     page = staff("view_run").get("/admin/").content.decode()
 
     assert 'href="/admin/runs/run/"' in page

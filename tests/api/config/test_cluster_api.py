@@ -89,7 +89,7 @@ def test_a_dead_broker_hides_nothing_else(
     assert found["database"]["state"] == "up"
 
 
-def test_why_a_part_is_down_is_told_to_administrators_without_its_password(
+def test_administrators_see_why_a_part_is_down_without_its_password(
     client: Client, settings: Settings, dead_port: int
 ) -> None:
     settings.REDIS_URL = f"redis://:secret@127.0.0.1:{dead_port}/0"
@@ -101,7 +101,7 @@ def test_why_a_part_is_down_is_told_to_administrators_without_its_password(
     assert "secret" not in str(broker)
 
 
-def test_a_broker_that_says_nothing_holds_nobody_up(
+def test_a_silent_broker_does_not_delay_the_cluster_page(
     client: Client, settings: Settings, silent_port: int
 ) -> None:
     settings.REDIS_URL = f"redis://127.0.0.1:{silent_port}/0"
@@ -116,7 +116,7 @@ def test_a_broker_that_says_nothing_holds_nobody_up(
 
 
 @pytest.mark.parametrize("port", ["dead_port", "silent_port"])
-def test_a_database_that_is_away_is_told_within_libpq_s_patience(
+def test_an_unreachable_database_is_reported_within_the_timeout_of_libpq(
     port: str, request: pytest.FixtureRequest
 ) -> None:
     params = {"host": "127.0.0.1", "port": request.getfixturevalue(port), "user": "x"}
@@ -131,7 +131,7 @@ def test_a_database_that_is_away_is_told_within_libpq_s_patience(
     assert (sight.state, sight.found) == ("down", None)
 
 
-def test_no_worker_is_told_apart_from_no_broker(dead_port: int, settings: Settings) -> None:
+def test_no_worker_is_distinguished_from_no_broker(dead_port: int, settings: Settings) -> None:
     with pytest.raises(probes.NoWorkerAnswers):
         probes.active_jobs(celery_app)
 

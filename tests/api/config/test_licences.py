@@ -13,7 +13,7 @@ from tests.factories import make_user
 pytestmark = pytest.mark.django_db
 
 
-def test_each_package_is_told_with_its_version_and_licence(
+def test_each_package_is_listed_with_its_version_and_licence(
     client: Client, settings: Settings, tmp_path: Path
 ) -> None:
     settings.FRONTEND_DIST = tmp_path

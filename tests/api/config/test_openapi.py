@@ -14,7 +14,7 @@ def test_the_openapi_schema_is_valid_and_complete() -> None:
 
 
 @pytest.mark.django_db
-def test_the_schema_and_its_page_are_served_to_everybody() -> None:
+def test_the_schema_and_its_page_are_served_without_login() -> None:
     schema = Client().get("/openapi.json").json()
 
     assert schema["paths"]["/api/v1/runs"]["post"]["operationId"] == "runs_create"

@@ -39,7 +39,7 @@ def test_the_database_names_its_largest_tables_and_what_holds_their_dead_rows(
     assert database["wal_bytes"] > 0
 
 
-def test_it_is_said_whose_workers_are_where(client: Client) -> None:
+def test_nodes_list_their_workers_by_run(client: Client) -> None:
     run = make_run(name="pole", kind="fleet")
     fleet = Fleet.objects.create(run=run, incarnation="m", actor_name="m")
     for index, state in enumerate(("running", "running", "stopped")):

@@ -32,7 +32,7 @@ def rows(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {row["what"]: row for row in found["results"]}
 
 
-def test_payloads_are_told_with_their_limits_and_what_is_dropped_does_not_count(
+def test_payloads_are_shown_with_their_limits_without_dropped_ones(
     client: Client, settings: Settings
 ) -> None:
     settings.ROLLDECK_RETENTION_BYTES = 5_000_000
@@ -78,7 +78,7 @@ def test_archives_are_the_files_that_are_there(
     assert archives["oldest_at"] is not None
 
 
-def test_the_last_backup_is_told(client: Client) -> None:
+def test_the_last_backup_is_shown(client: Client) -> None:
     assert storage(client)["backed_up_at"] is None
     record_event(
         run_id=None, kind="server_backed_up", message="backed up", actor="somebody", now=NOON

@@ -146,9 +146,7 @@ async def test_static_files_take_no_posts(server: httpx.AsyncClient) -> None:
     assert (await server.post(STYLES)).status_code in {404, 405}
 
 
-def test_an_address_that_is_nobodys_is_said_so_by_the_dashboard(
-    client: Client, built: Path
-) -> None:
+def test_an_unknown_address_is_reported_by_the_dashboard(client: Client, built: Path) -> None:
     reader = client.get("/no/such/page", headers={"accept": "text/html,*/*"})
     assert (reader.status_code, b"Rolldeck" in reader.content) == (404, True)
 

@@ -57,7 +57,9 @@ class Hasty(PatientSockets):
 
 
 @pytest.mark.parametrize("ws", [PatientSockets, SharedFrames])
-async def test_who_does_not_read_is_parted_from_and_whoever_sends_goes_on(ws: Any) -> None:
+async def test_a_client_that_does_not_read_is_disconnected_and_one_that_sends_continues(
+    ws: Any,
+) -> None:
     app = Speaker(pieces=1000)
     async with asyncio.timeout(30), served(app, ws=ws) as server, lazy(server) as page:
         began = asyncio.get_running_loop().time()
@@ -90,7 +92,7 @@ async def test_what_is_not_taken_soon_after_is_thrown_away() -> None:
         assert (await rest_of(page))[1] is None
 
 
-async def test_one_that_is_told_little_and_reads_nothing_hears_why_it_was_parted_from() -> None:
+async def test_a_client_that_reads_nothing_receives_the_reason_of_the_close() -> None:
     app = Speaker(pieces=2)
     async with asyncio.timeout(30), served(app) as server, lazy(server) as page:
         await app.ended.wait()
@@ -98,7 +100,7 @@ async def test_one_that_is_told_little_and_reads_nothing_hears_why_it_was_parted
         await read_to_the_end(page, app)
 
 
-async def test_who_reads_stays_however_much_it_is_told() -> None:
+async def test_a_reading_client_stays_connected_however_much_it_receives() -> None:
     app = Speaker(pieces=300)
     async with asyncio.timeout(60), served(app) as server, lazy(server) as page:
         for _ in range(300):

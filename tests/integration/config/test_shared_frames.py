@@ -50,7 +50,7 @@ async def received_by(socket: ClientConnection) -> list[str]:
     return [str(await socket.recv()) for _ in MESSAGES]
 
 
-async def test_every_socket_hears_the_same_whatever_it_can_unpack() -> None:
+async def test_every_socket_receives_the_same_whatever_it_can_unpack() -> None:
     async with asyncio.timeout(60), serving() as url, AsyncExitStack() as open_:
         sockets = [
             await open_.enter_async_context(connect(url, max_size=None, **offer))
@@ -63,7 +63,7 @@ async def test_every_socket_hears_the_same_whatever_it_can_unpack() -> None:
         assert [len(socket.protocol.extensions) for socket in sockets] == [0, 1, 1, 1]
 
 
-async def test_what_a_page_says_is_heard_and_a_closed_socket_closes() -> None:
+async def test_messages_of_a_page_are_received_and_a_closed_socket_closes() -> None:
     async with asyncio.timeout(60), serving() as url, connect(url, max_size=None) as socket:
         await received_by(socket)
         for text in (LONG, "a", LONG):

@@ -134,7 +134,7 @@ def test_a_job_is_a_span_that_names_its_run_and_what_went_wrong(spans: Spans) ->
     assert [event.name for event in span.events] == ["exception"]
 
 
-def test_a_collector_without_the_packages_is_said_at_the_start(
+def test_a_collector_without_its_packages_is_reported_at_the_start(
     spans: Spans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)

@@ -63,7 +63,7 @@ def test_the_check_runs_with_what_it_names_alone_and_says_that_there_is_no_gpu(
     assert min(found["cpu"]["decisions_per_second"].values()) > 0
 
 
-def test_a_machine_that_lacks_a_package_is_told_what_to_install(tmp_path: Path) -> None:
+def test_an_error_names_the_package_that_a_machine_lacks(tmp_path: Path) -> None:
     ran = check(tmp_path, absent=(*ABSENT, "gymnasium", "psutil"))
 
     assert ran.returncode == 2

@@ -40,9 +40,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         file = self.file
-        wanted = self.headers.get("Range", "")
-        file.requests.append(wanted)
-        begin = int(wanted.removeprefix("bytes=").removesuffix("-")) if wanted else 0
+        requested = self.headers.get("Range", "")
+        file.requests.append(requested)
+        begin = int(requested.removeprefix("bytes=").removesuffix("-")) if requested else 0
         if self.headers.get("If-Range", f'"{file.tag}"') != f'"{file.tag}"':
             begin = 0
         body = file.content[begin:]

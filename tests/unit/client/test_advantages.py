@@ -93,7 +93,7 @@ def test_a_sequence_without_others_has_no_advantage(rule: str, values: list[floa
     assert not has_zero_variance(np.array(values))
 
 
-def test_huge_scores_are_told_apart_as_long_as_a_float_can() -> None:
+def test_huge_scores_are_distinguished_as_long_as_a_float_can() -> None:
     assert grpo(np.array([1e200, -1e200])).tolist() == [1.0, -1.0]
     assert not np.isfinite(rloo(np.array([1.7e308, -1.7e308]))).all()
 

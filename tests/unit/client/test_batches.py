@@ -91,7 +91,7 @@ def test_a_batch_without_an_end_lists_none() -> None:
     assert arrays["final_fragment"].shape == (0,)
 
 
-def test_the_mask_tells_real_steps_from_padding() -> None:
+def test_the_mask_separates_real_steps_from_padding() -> None:
     padded = make_fragment(number=1, ends={4: "truncated"}, real=5)
 
     batch = Batch.decode(make_batch_body([make_fragment(), padded]))

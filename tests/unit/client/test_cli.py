@@ -53,8 +53,8 @@ EVENTS = [
 def platform(request: Seen) -> Planned:
     """Answer as the platform does."""
     path = request.path.partition("?")[0]
-    if path.endswith("/gone/pause"):
-        problem = {"status": 404, "code": "not_found", "detail": "No run is called gone."}
+    if path.endswith("/missing/pause"):
+        problem = {"status": 404, "code": "not_found", "detail": "No run is called missing."}
         return Planned(404, json.dumps(problem).encode())
     answers: dict[str, object] = {
         "/api/v1/runs/demo/pipeline": {"diagnosis": WAITS, "stages": []},
@@ -120,10 +120,10 @@ def test_what_holds_a_run_up_comes_with_its_proof_and_what_to_do(
 ) -> None:
     with serving(platform) as server:
         assert main(["--url", server.url, "why", "demo"]) == 0
-        said = capsys.readouterr().out
+        output = capsys.readouterr().out
         assert main(["--url", server.url, "--json", "why", "demo"]) == 0
 
-    assert said.splitlines() == [
+    assert output.splitlines() == [
         "No trainer leases the queued batches.",
         "  9 fragments are queued, a batch takes 8",
         "  no batch was leased in the last minute",
@@ -164,12 +164,12 @@ def test_events_beyond_a_page_are_read_from_the_next(capsys: pytest.CaptureFixtu
 
 def test_a_refusal_is_one_line_and_exit_code_one(capsys: pytest.CaptureFixture[str]) -> None:
     with serving(platform) as server:
-        assert main(["--url", server.url, "pause", "gone"]) == 1
+        assert main(["--url", server.url, "pause", "missing"]) == 1
 
-    assert capsys.readouterr().err == "rolldeck: No run is called gone. [404 not_found]\n"
+    assert capsys.readouterr().err == "rolldeck: No run is called missing. [404 not_found]\n"
 
 
-def test_a_platform_that_is_not_there_is_said_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreachable_platform_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--url", "http://127.0.0.1:9", "--retry-for", "0", "runs"]) == 1
 
     assert "http://127.0.0.1:9" in capsys.readouterr().err
@@ -200,10 +200,10 @@ def test_a_check_says_what_to_do_and_fails_when_a_launch_would(
 ) -> None:
     with serving(platform) as server:
         assert main(["--url", server.url, "check", "--name", "refused"]) == 1
-        said = capsys.readouterr().out
+        output = capsys.readouterr().out
         assert main(["--url", server.url, "check", "--name", "good", "--json"]) == 0
 
-    assert said.splitlines() == [
+    assert output.splitlines() == [
         "refused after 0.5 s",
         "error   Batch (buffer.batch_size): 100 sequences are not a multiple of the group size 8.",
         "        Use 96 or 104.",
@@ -227,9 +227,9 @@ def test_a_run_is_saved_as_one_page(tmp_path: Path, capsys: pytest.CaptureFixtur
         assert main(["--url", server.url, "bundle", "demo", "--out", nowhere]) == 1
 
     assert server.seen[0].path == "/api/v1/runs/demo/bundle?groups=7"
-    said = capsys.readouterr()
-    assert said.out.startswith(f"{target}: {target.stat().st_size:,} bytes")
-    assert "No such file" in said.err
+    output = capsys.readouterr()
+    assert output.out.startswith(f"{target}: {target.stat().st_size:,} bytes")
+    assert "No such file" in output.err
 
 
 def test_the_reference_names_every_verb_and_its_route() -> None:
@@ -297,7 +297,7 @@ def test_the_fields_of_those_commands_are_those_of_the_api() -> None:
         re.MULTILINE,
     )
     api = json.loads((REFERENCE.parent / "openapi.json").read_text("utf-8"))
-    asked = 0
+    count = 0
     for command, method, path in rows:
         if command.startswith("rolldeck "):
             continue
@@ -305,8 +305,8 @@ def test_the_fields_of_those_commands_are_those_of_the_api() -> None:
         known = _fields(api, api["paths"][path][method.lower()])
         fields = {word.partition("=")[0] for word in command.split()[2:] if "=" in word}
         assert fields <= known, (command, known)
-        asked += len(fields)
-    assert asked > 10
+        count += len(fields)
+    assert count > 10
 
 
 def _fields(api: dict[str, Any], operation: dict[str, Any]) -> set[str]:
@@ -358,11 +358,11 @@ def test_a_reader_that_ends_early_is_no_error() -> None:
         assert writer.stdout is not None
         assert writer.stderr is not None
         writer.stdout.close()
-        said = writer.stderr.read()
+        errors = writer.stderr.read()
         writer.stderr.close()
 
         assert writer.wait(30) == 128 + signal.SIGPIPE
-    assert said == ""
+    assert errors == ""
 
 
 def run_command(*words: str) -> "subprocess.CompletedProcess[str]":

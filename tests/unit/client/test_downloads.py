@@ -18,10 +18,10 @@ OLD = np.arange(1 << 18, dtype=np.uint32).tobytes()
 NEW = OLD[::-1]
 
 
-def fetched(file: BreakingFile, wanted: bytes = OLD) -> bytes:
-    digest = hashlib.sha256(wanted).hexdigest()
+def fetched(file: BreakingFile, expected: bytes = OLD) -> bytes:
+    digest = hashlib.sha256(expected).hexdigest()
     with serving(file) as url, Connection(url, retry_for_seconds=0) as connection:
-        return bytes(download(connection, "/file", size_bytes=len(wanted), sha256=digest))
+        return bytes(download(connection, "/file", size_bytes=len(expected), sha256=digest))
 
 
 def test_a_download_goes_on_where_the_connection_broke() -> None:
@@ -36,9 +36,9 @@ def test_what_came_is_read_only() -> None:
     file = BreakingFile(OLD)
     digest = hashlib.sha256(OLD).hexdigest()
     with serving(file) as url, Connection(url) as connection:
-        came = download(connection, "/file", size_bytes=len(OLD), sha256=digest)
+        content = download(connection, "/file", size_bytes=len(OLD), sha256=digest)
 
-    assert came.readonly
+    assert content.readonly
 
 
 @pytest.mark.parametrize("keeps_tag", [True, False])
@@ -76,9 +76,9 @@ def test_a_download_waits_for_a_server_that_is_unavailable() -> None:
         failing_server.serving(in_turn(*away, Planned(200, OLD))) as server,
         Connection(server.url, retry_for_seconds=60) as connection,
     ):
-        came = download(connection, "/file", size_bytes=len(OLD), sha256=digest)
+        content = download(connection, "/file", size_bytes=len(OLD), sha256=digest)
 
-    assert bytes(came) == OLD
+    assert bytes(content) == OLD
 
 
 def test_a_download_that_is_refused_is_not_asked_for_again() -> None:

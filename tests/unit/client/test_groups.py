@@ -47,16 +47,16 @@ def groups(draw: st.DrawFn) -> dict[str, Any]:
         "epoch": st.integers(0, 9) | anything,
         "images": anything,
     }
-    for (name, values), wanted in zip(extras.items(), draw(shape), strict=True):
-        if wanted:
+    for (name, values), is_included in zip(extras.items(), draw(shape), strict=True):
+        if is_included:
             group[name] = draw(values)
     return group | draw(st.dictionaries(st.text("xyz", max_size=3), anything))
 
 
 def same(group: dict[str, Any], again: bytes) -> None:
     found = json.loads(again)
-    wanted = dict.fromkeys(ATROPOS_FIELDS) | {k: v for k, v in group.items() if v is not None}
-    assert {k: v for k, v in found.items() if v is not None or k in ATROPOS_FIELDS} == wanted
+    expected = dict.fromkeys(ATROPOS_FIELDS) | {k: v for k, v in group.items() if v is not None}
+    assert {k: v for k, v in found.items() if v is not None or k in ATROPOS_FIELDS} == expected
     assert list(found)[:3] == ["tokens", "masks", "scores"]
 
 

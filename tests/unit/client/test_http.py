@@ -116,7 +116,7 @@ def test_a_wish_to_wait_beyond_the_deadline_fails_at_once() -> None:
     assert time.monotonic() - started < 10
 
 
-def test_an_unreachable_server_is_given_up_after_the_deadline_and_said_so(
+def test_an_unreachable_server_is_given_up_after_the_deadline_with_an_error(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:

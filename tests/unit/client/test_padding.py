@@ -72,11 +72,11 @@ def test_rows_of_several_groups_stand_below_each_other() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "width"),
+    ("options", "width"),
     [({}, 3), ({"multiple_of": 2}, 4), ({"multiple_of": 3}, 3), ({"length": 5}, 5)],
 )
-def test_the_width_is_the_longest_row_or_as_asked(wanted: dict[str, int], width: int) -> None:
-    arrays = batch(group([1, 2, 3], [4])).padded(**wanted)
+def test_the_width_is_the_longest_row_or_as_asked(options: dict[str, int], width: int) -> None:
+    arrays = batch(group([1, 2, 3], [4])).padded(**options)
 
     assert arrays["tokens"].shape == arrays["attention_mask"].shape == (2, width)
 

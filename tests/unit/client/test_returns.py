@@ -78,9 +78,9 @@ def test_advantages_are_those_of_the_definition(
 
     learned = gae(steps, gamma=gamma, lam=lam)
 
-    wanted = gae_by_definition(steps, gamma, lam)
-    np.testing.assert_allclose(learned.advantages, wanted, rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(learned.targets, wanted + steps.values, rtol=1e-4, atol=1e-4)
+    expected = gae_by_definition(steps, gamma, lam)
+    np.testing.assert_allclose(learned.advantages, expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(learned.targets, expected + steps.values, rtol=1e-4, atol=1e-4)
     assert (learned.weights == 1).all()
 
 
@@ -124,9 +124,9 @@ def test_with_equal_policies_and_lambda_1_the_targets_are_the_rewards_to_come(
 
     for n, t in np.argwhere(steps.mask):
         rest = rest_of_episode(steps, n, t)
-        wanted = sum(gamma ** (later - t) * steps.rewards[n, later] for later in rest)
-        wanted += gamma ** len(rest) * steps.next_values[n, rest[-1]]
-        assert targets[n, t] == pytest.approx(wanted, rel=1e-3, abs=1e-3)
+        expected = sum(gamma ** (later - t) * steps.rewards[n, later] for later in rest)
+        expected += gamma ** len(rest) * steps.next_values[n, rest[-1]]
+        assert targets[n, t] == pytest.approx(expected, rel=1e-3, abs=1e-3)
 
 
 @given(seed=seeds, shape=shapes, gamma=factors, lam=factors)
@@ -137,7 +137,7 @@ def test_padding_changes_nothing_and_teaches_nothing(
     log_ratio = np.random.default_rng(seed).normal(size=shape).astype(np.float32)
     other = made_up_steps(seed + 1, shape)
     padded_otherwise = Transitions(
-        *(np.where(steps.mask, ours, theirs) for ours, theirs in zip(steps, other, strict=True))
+        *(np.where(steps.mask, actual, padded) for actual, padded in zip(steps, other, strict=True))
     )._replace(mask=steps.mask)
 
     one = vtrace(steps, log_ratio, gamma=gamma, lam=lam)

@@ -29,12 +29,12 @@ TENSORS: Arrays = {
 }
 
 
-def assert_same(got: Arrays, wanted: Arrays) -> None:
-    assert set(got) == set(wanted)
-    for name, array in wanted.items():
-        assert got[name].shape == array.shape, name
-        assert got[name].dtype.name == array.dtype.name, name
-        np.testing.assert_array_equal(got[name], array)
+def assert_same(actual: Arrays, expected: Arrays) -> None:
+    assert set(actual) == set(expected)
+    for name, array in expected.items():
+        assert actual[name].shape == array.shape, name
+        assert actual[name].dtype.name == array.dtype.name, name
+        np.testing.assert_array_equal(actual[name], array)
 
 
 def test_the_package_reads_what_we_write() -> None:
@@ -83,11 +83,11 @@ def test_torchs_own_numbers_come_back_bit_by_bit(name: str) -> None:
 
 
 def test_a_bfloat16_is_a_float32_with_fewer_bits() -> None:
-    every = torch.arange(1 << 16, dtype=torch.int32).to(torch.int16).view(torch.bfloat16)
+    numbers = torch.arange(1 << 16, dtype=torch.int32).to(torch.int16).view(torch.bfloat16)
 
-    widened = safetensors.float32_of(array_of(every))
+    widened = safetensors.float32_of(array_of(numbers))
 
-    assert widened.tobytes() == every.float().numpy().tobytes()
+    assert widened.tobytes() == numbers.float().numpy().tobytes()
     with pytest.raises(InvalidMessage, match="expected bfloat16"):
         safetensors.float32_of(np.ones(2))
 

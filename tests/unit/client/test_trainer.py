@@ -39,7 +39,7 @@ def test_a_server_that_answers_early_is_not_asked_in_a_busy_loop() -> None:
     assert len(seen) <= 4
 
 
-def test_nobody_waits_for_a_run_that_is_over() -> None:
+def test_an_ended_run_is_not_awaited() -> None:
     over = Planned(204, headers={"Rolldeck-Run-Status": "stopped"})
 
     with training(over, over) as (trainer, seen):
@@ -102,7 +102,7 @@ def test_weights_need_a_registration_first() -> None:
         trainer.publish_weights({"x": np.zeros(1)}, step=0)
 
 
-def test_an_answer_that_is_no_registration_is_said_so() -> None:
+def test_an_answer_that_is_no_registration_is_an_error() -> None:
     answer = Planned(body=b'{"uuid": 1}')
 
     with training(answer) as (trainer, _), pytest.raises(InvalidAnswer, match="epoch"):

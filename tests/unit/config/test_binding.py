@@ -22,7 +22,7 @@ def test_what_others_can_reach_needs_every_protection(host: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("public_url", "https", "wanted"),
+    ("public_url", "https", "expected"),
     [
         ("http://127.0.0.1:8000", False, 0),
         ("http://localhost:8000", False, 0),
@@ -31,11 +31,11 @@ def test_what_others_can_reach_needs_every_protection(host: str) -> None:
     ],
 )
 def test_open_mode_and_settings_of_a_proxy_exclude_each_other(
-    settings: Settings, public_url: str, https: bool, wanted: int
+    settings: Settings, public_url: str, https: bool, expected: int
 ) -> None:
     settings.ROLLDECK_PUBLIC_URL, settings.SESSION_COOKIE_SECURE = public_url, https
 
-    assert len(binding.dangers_of_settings()) == wanted
+    assert len(binding.dangers_of_settings()) == expected
     settings.ROLLDECK_AUTH = "required"
     assert binding.dangers_of_settings() == []
 

@@ -70,13 +70,13 @@ def test_what_ray_prepares_for_fleets_is_a_json_object() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("{", "is not valid JSON"),
         ("[]", "must be a JSON object"),
         ('{"env_var": {}}', "'env_var' is not a valid key"),
     ],
 )
-def test_anything_else_for_ray_is_refused_at_the_start(text: str, said: str) -> None:
-    with pytest.raises(InvalidSetting, match=said):
+def test_anything_else_for_ray_is_refused_at_the_start(text: str, message: str) -> None:
+    with pytest.raises(InvalidSetting, match=message):
         runtime_env(text)

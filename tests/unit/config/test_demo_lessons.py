@@ -105,7 +105,7 @@ def fell_back(name: str) -> LessonChangeRow:
     )
 
 
-def test_every_move_is_told_with_its_reason() -> None:
+def test_every_transition_is_reported_with_its_reason() -> None:
     progress = LessonsProgress(
         changes=(*moves(("one", "active"), ("one", "graduated")), fell_back("one"))
     )
@@ -156,7 +156,7 @@ def test_a_run_of_one_lesson_needs_only_that() -> None:
     assert progress.summary == "1 of 1 lessons have graduated, 1 required, one evaluated at 95.0 %"
 
 
-def test_more_lessons_than_wanted_are_told_of_all_there_are() -> None:
+def test_all_graduated_lessons_are_counted_although_fewer_are_required() -> None:
     four = tuple(lesson(name, 0.95) for name in ("one", "two", "three", "four"))
     progress = LessonsProgress(lessons=four, changes=moves(*LEARNT, ("four", "graduated")))
 

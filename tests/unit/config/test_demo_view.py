@@ -40,7 +40,7 @@ def frame(elapsed_seconds: float = 61.0, progress: Progress = HALFWAY) -> Frame:
 
 
 @pytest.mark.parametrize(
-    ("progress", "trainer_exit_code", "said"),
+    ("progress", "trainer_exit_code", "expected"),
     [
         (ReturnsProgress(), None, "waiting for the trainer"),
         (
@@ -53,10 +53,10 @@ def frame(elapsed_seconds: float = 61.0, progress: Progress = HALFWAY) -> Frame:
         (ReturnsProgress(best_recent_return=450.0), 1, "learnt"),
     ],
 )
-def test_the_phase_is_said_in_words(
-    progress: ReturnsProgress, trainer_exit_code: int | None, said: str
+def test_the_phase_is_described_in_words(
+    progress: ReturnsProgress, trainer_exit_code: int | None, expected: str
 ) -> None:
-    assert phase(progress, trainer_exit_code=trainer_exit_code) == said
+    assert phase(progress, trainer_exit_code=trainer_exit_code) == expected
 
 
 @pytest.mark.parametrize(("best", "reached"), [(None, False), (449.9, False), (450.0, True)])

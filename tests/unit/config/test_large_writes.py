@@ -40,22 +40,22 @@ def with_connection(act: Callable[[Holder, socket.socket], Awaitable[None]]) -> 
     """Run `act` with a connection of uvloop and the plain socket at its other end."""
 
     async def run() -> None:
-        ours, theirs = socket.socketpair()
-        theirs.setblocking(False)
+        local, remote = socket.socketpair()
+        remote.setblocking(False)
         holder = Holder()
-        await asyncio.get_running_loop().create_unix_connection(lambda: holder, sock=ours)
-        with theirs:
+        await asyncio.get_running_loop().create_unix_connection(lambda: holder, sock=local)
+        with remote:
             async with asyncio.timeout(DEADLINE_SECONDS):
-                await act(holder, theirs)
+                await act(holder, remote)
         holder.transport.close()
 
     uvloop.run(run())
 
 
-async def read_all(theirs: socket.socket, *, size: int, at_most: int) -> bytes:
+async def read_all(remote: socket.socket, *, size: int, at_most: int) -> bytes:
     found = bytearray()
     while len(found) < size:
-        found += await asyncio.get_running_loop().sock_recv(theirs, at_most)
+        found += await asyncio.get_running_loop().sock_recv(remote, at_most)
     return bytes(found)
 
 
@@ -65,8 +65,8 @@ def test_small_and_large_pieces_arrive_in_the_order_in_which_they_were_written(s
     sizes = [rng.choice((1, 100, LARGE_BYTES - 1, LARGE_BYTES, 1 << 20)) for _ in range(40)]
     pieces = [rng.randbytes(size) for size in sizes]
 
-    async def act(holder: Holder, theirs: socket.socket) -> None:
-        reading = asyncio.create_task(read_all(theirs, size=sum(sizes), at_most=200_000))
+    async def act(holder: Holder, remote: socket.socket) -> None:
+        reading = asyncio.create_task(read_all(remote, size=sum(sizes), at_most=200_000))
         for piece in pieces:
             await holder.may_write.wait()
             holder.transport.write(memoryview(piece))
@@ -80,19 +80,19 @@ def test_small_and_large_pieces_arrive_in_the_order_in_which_they_were_written(s
 def test_what_a_slow_reader_leaves_waits_in_the_buffer_of_the_transport() -> None:
     piece = random.Random(1).randbytes(8 << 20)
 
-    async def act(holder: Holder, theirs: socket.socket) -> None:
+    async def act(holder: Holder, remote: socket.socket) -> None:
         holder.transport.write(piece)
         waiting = holder.transport.get_write_buffer_size()
         assert 0 < waiting < len(piece)  # the kernel accepted a part at once
         assert not holder.may_write.is_set()
-        assert await read_all(theirs, size=len(piece), at_most=1 << 20) == piece
+        assert await read_all(remote, size=len(piece), at_most=1 << 20) == piece
 
     with_connection(act)
 
 
 def test_a_reader_who_left_is_noticed_like_any_other() -> None:
-    async def act(holder: Holder, theirs: socket.socket) -> None:
-        theirs.close()
+    async def act(holder: Holder, remote: socket.socket) -> None:
+        remote.close()
         holder.transport.write(bytes(1 << 20))
         await holder.is_lost.wait()
         # A closed connection is never written to: another one may have its descriptor.

@@ -23,14 +23,14 @@ def test_what_answers_is_up_with_the_time_of_its_proof() -> None:
     assert sight.took_ms is not None
 
 
-def test_a_look_is_told_what_it_was_begun_with() -> None:
+def test_a_probe_returns_the_value_it_began_with() -> None:
     lookout = StatusProbe(lambda workers: 2 * workers, clock=lambda: NOON)
     lookout.begin(3)
 
     assert lookout.sight(by=soon()).found == 6
 
 
-def test_what_fails_is_down_and_keeps_what_it_said_last() -> None:
+def test_a_failed_part_is_down_and_keeps_its_last_result() -> None:
     answers = iter([1])
     lookout = StatusProbe(lambda: next(answers), fresh_seconds=0.0, clock=lambda: NOON)
     lookout.begin()
@@ -57,36 +57,36 @@ def test_what_hangs_is_unknown_at_once_when_the_time_is_over() -> None:
     hangs.set()
 
 
-def test_a_look_that_hangs_has_no_second_one_beside_it() -> None:
-    goes_on, looks = threading.Event(), []
+def test_a_probe_that_hangs_starts_no_second_one() -> None:
+    goes_on, probes = threading.Event(), []
 
-    def look() -> None:
-        looks.append(1)
+    def probe() -> None:
+        probes.append(1)
         goes_on.wait(60)
 
-    lookout = StatusProbe(look, fresh_seconds=0, clock=lambda: NOON)
+    status_probe = StatusProbe(probe, fresh_seconds=0, clock=lambda: NOON)
     for _ in range(5):
-        lookout.begin()
-    assert lookout.sight(by=time.monotonic()).state == "unknown"
+        status_probe.begin()
+    assert status_probe.sight(by=time.monotonic()).state == "unknown"
     goes_on.set()
-    assert lookout.sight(by=soon()).state == "up"
-    assert len(looks) == 1
+    assert status_probe.sight(by=soon()).state == "up"
+    assert len(probes) == 1
 
-    lookout.begin()
-    wait_until(lambda: len(looks) == 2, seconds=30, what="it is looked at again")
+    status_probe.begin()
+    wait_until(lambda: len(probes) == 2, seconds=30, what="it is looked at again")
 
 
-def test_a_fresh_sight_is_not_looked_at_again() -> None:
-    looks: list[int] = []
-    lookout = StatusProbe(lambda: looks.append(1), fresh_seconds=3600, clock=lambda: NOON)
+def test_a_fresh_status_is_not_probed_again() -> None:
+    probes: list[int] = []
+    status_probe = StatusProbe(lambda: probes.append(1), fresh_seconds=3600, clock=lambda: NOON)
     for _ in range(3):
-        lookout.begin()
-        lookout.sight(by=soon())
+        status_probe.begin()
+        status_probe.sight(by=soon())
 
-    assert looks == [1]
+    assert probes == [1]
 
 
-def test_a_slow_look_does_not_take_back_what_was_seen_a_moment_ago() -> None:
+def test_a_slow_probe_does_not_overwrite_a_newer_status() -> None:
     goes_on, answers = threading.Event(), iter([1, 2])
 
     def look() -> int:

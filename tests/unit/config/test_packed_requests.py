@@ -164,16 +164,16 @@ def test_processor_time_is_bounded(encoding: str, pack: Pack) -> None:
 
 @pytest.mark.parametrize(("encoding", "pack"), PACKERS)
 def test_work_ends_when_the_client_has_left(encoding: str, pack: Pack) -> None:
-    asked = []
+    checks = []
 
     def has_disconnected() -> bool:
-        asked.append(True)
-        return len(asked) == 3
+        checks.append(True)
+        return len(checks) == 3
 
     given = request(pack(os.urandom(6 * MIB)), encoding, **{HUNG_UP: has_disconnected})
     with pytest.raises(BodyBroken, match="closed the connection"):
         _ = given.body
-    assert len(asked) == 3
+    assert len(checks) == 3
 
 
 def test_every_encoding_is_tried_here() -> None:

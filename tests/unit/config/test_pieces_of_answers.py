@@ -28,7 +28,7 @@ async def sent_beside_others(parts: list[bytes]) -> tuple[list[bytes], int]:
     return sent, turns
 
 
-def test_a_large_answer_lets_others_be_heard_after_each_megabyte() -> None:
+def test_a_large_answer_yields_to_other_connections_after_each_megabyte() -> None:
     sent, turns = asyncio.run(sent_beside_others(PARTS))
 
     assert b"".join(sent) == b"".join(PARTS)

@@ -56,10 +56,10 @@ def test_a_folder_that_cannot_be_written_to_is_named_with_the_reason(
 
 def test_a_folder_is_made_and_left_empty(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("ROLLDECK_VAR", raising=False)
-    wanted = tmp_path / "a" / "var"
+    folder = tmp_path / "a" / "var"
 
-    assert env.folder("ROLLDECK_VAR", wanted) == wanted
-    assert list(wanted.iterdir()) == []
+    assert env.folder("ROLLDECK_VAR", folder) == folder
+    assert list(folder.iterdir()) == []
 
 
 def test_manage_shows_the_version(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def test_waiting_grows_and_then_stays() -> None:
     assert [delay_seconds(failures) for failures in (1, 2, 3, 4, 7, 50)] == [0, 0.5, 1, 2, 10, 10]
 
 
-class Kept:
+class SupervisedPart:
     """A watched part with the start times and the ends of its children."""
 
     def __init__(self, folder: Path, *, ready: bool, lives: float) -> None:
@@ -53,21 +53,21 @@ class Kept:
 
 
 def test_a_part_that_has_worked_is_started_again_at_once_however_often(tmp_path: Path) -> None:
-    kept = Kept(tmp_path, ready=True, lives=STABLE_SECONDS + 0.5)
+    part = SupervisedPart(tmp_path, ready=True, lives=STABLE_SECONDS + 0.5)
 
-    assert kept.waits(starts=3) == ["now", "now"]
+    assert part.waits(starts=3) == ["now", "now"]
 
 
 def test_waits_grow_for_a_part_that_ends_before_it_is_ready(tmp_path: Path) -> None:
-    kept = Kept(tmp_path, ready=False, lives=0)
+    part = SupervisedPart(tmp_path, ready=False, lives=0)
 
-    assert kept.waits(starts=4) == ["now", "in 0.5 s", "in 1 s"]
+    assert part.waits(starts=4) == ["now", "in 0.5 s", "in 1 s"]
 
 
 def test_waits_grow_for_a_part_that_is_ready_and_ends_soon(tmp_path: Path) -> None:
-    kept = Kept(tmp_path, ready=True, lives=0.1)
+    part = SupervisedPart(tmp_path, ready=True, lives=0.1)
 
-    assert kept.waits(starts=3) == ["now", "in 0.5 s"]
+    assert part.waits(starts=3) == ["now", "in 0.5 s"]
 
 
 def test_a_part_that_ends_at_once_is_named_with_its_last_words(tmp_path: Path) -> None:

@@ -100,16 +100,16 @@ def test_the_same_seed_learns_the_same() -> None:
 
 def test_its_weights_are_those_that_the_fleet_loads() -> None:
     torch.manual_seed(0)
-    ours = MlpPolicy(4, 2, [64, 64])
-    theirs = mlp.MlpPolicy(4, 2, [64, 64])
+    trained = MlpPolicy(4, 2, [64, 64])
+    fleet_policy = mlp.MlpPolicy(4, 2, [64, 64])
     obs = torch.randn(5, 4)
 
-    theirs.load_state_dict(ours.state_dict())
+    fleet_policy.load_state_dict(trained.state_dict())
 
     with torch.no_grad():
-        logits, values = theirs(obs)
-        torch.testing.assert_close(torch.log_softmax(logits, -1), ours(obs)[0])
-        torch.testing.assert_close(values, ours(obs)[1])
+        logits, values = fleet_policy(obs)
+        torch.testing.assert_close(torch.log_softmax(logits, -1), trained(obs)[0])
+        torch.testing.assert_close(values, trained(obs)[1])
 
 
 def test_it_publishes_before_it_asks_then_trains_logs_and_confirms_until_the_run_is_over(

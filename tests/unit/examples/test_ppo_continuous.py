@@ -74,19 +74,19 @@ def test_a_scale_is_that_of_everything_it_saw(seed: int, sizes: list[int], offse
 
 
 def test_the_fleet_acts_and_judges_on_raw_numbers_as_the_trainer_does_on_normalised_ones() -> None:
-    ours = scaled_policy()
-    theirs = MlpPolicy(OBS, 1, [8, 8], is_continuous=True)
+    policy = scaled_policy()
+    fleet_policy = MlpPolicy(OBS, 1, [8, 8], is_continuous=True)
     obs = torch.from_numpy(made_up_batch()["obs"])
 
-    theirs.load_state_dict(ours.folded())
+    fleet_policy.load_state_dict(policy.folded())
 
     with torch.no_grad():
-        means, values = theirs(obs)
-        our_means, our_values = ours(obs)
-    raw = our_values * ours.value_scale.spread + ours.value_scale.mean
+        means, values = fleet_policy(obs)
+        our_means, our_values = policy(obs)
+    raw = our_values * policy.value_scale.spread + policy.value_scale.mean
     torch.testing.assert_close(means, our_means, rtol=1e-3, atol=1e-4)
     torch.testing.assert_close(values, raw, rtol=1e-3, atol=1e-2)
-    assert float(ours.obs_scale.spread[1]) > 5
+    assert float(policy.obs_scale.spread[1]) > 5
 
 
 def test_a_density_is_the_one_that_the_fleet_stores() -> None:
@@ -95,10 +95,10 @@ def test_a_density_is_the_one_that_the_fleet_stores() -> None:
 
     with torch.no_grad():
         policy.log_std.copy_(torch.tensor([-0.5, 0.3]))
-        ours = policy.logprob(means, actions)
-        theirs = GaussianHead((2,)).logprob(means, policy.log_std, actions)
+        actual = policy.logprob(means, actions)
+        expected = GaussianHead((2,)).logprob(means, policy.log_std, actions)
 
-    torch.testing.assert_close(ours, theirs)
+    torch.testing.assert_close(actual, expected)
 
 
 def test_a_trainer_that_resumes_goes_on_with_the_same_policy_by_scales_of_its_own() -> None:

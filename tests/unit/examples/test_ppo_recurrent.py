@@ -79,11 +79,13 @@ def test_a_fragment_is_read_as_it_was_acted_out(kind: str) -> None:
 
 def test_its_weights_are_those_of_the_fleets_recurrent_policy() -> None:
     policy = fresh_policy("gru")
-    theirs = recurrent.RecurrentPolicy(INPUTS, ACTIONS, hidden_sizes=[8], recurrent_units=UNITS)
+    fleet_policy = recurrent.RecurrentPolicy(
+        INPUTS, ACTIONS, hidden_sizes=[8], recurrent_units=UNITS
+    )
 
-    theirs.load_state_dict(policy.state_dict())
+    fleet_policy.load_state_dict(policy.state_dict())
 
-    assert [tuple(x.shape) for x in theirs.parameters()] == [
+    assert [tuple(x.shape) for x in fleet_policy.parameters()] == [
         tuple(x.shape) for x in policy.parameters()
     ]
 
@@ -97,8 +99,8 @@ def test_what_comes_behind_a_fragment_is_valued_with_what_was_remembered() -> No
 
     # With lambda 0 a target is the reward plus the next value, here that of the next fragment.
     goes_on = ~(before["terminated"] | before["truncated"])[:, -1]
-    wanted = before["reward"][:, -1] + np.where(goes_on, after["value"][:, 0], 0)
-    np.testing.assert_allclose(targets[:, -1], wanted, atol=1e-4)
+    expected = before["reward"][:, -1] + np.where(goes_on, after["value"][:, 0], 0)
+    np.testing.assert_allclose(targets[:, -1], expected, atol=1e-4)
     assert goes_on.any()
 
 
@@ -144,10 +146,10 @@ def test_padding_teaches_nothing() -> None:
 
     def weights_after(shown: dict[str, NDArray[Any]]) -> dict[str, torch.Tensor]:
         policy = fresh_policy("gru")
-        kept = {name: x for name, x in shown.items() if not name.startswith("final")}
+        fields = {name: x for name, x in shown.items() if not name.startswith("final")}
         none = np.zeros(0, np.int64)
-        kept |= {"final_obs": arrays["final_obs"][:0], "final_step": none, "final_fragment": none}
-        Learner(policy, PpoSettings(), seed=3).learn(kept)
+        fields |= {"final_obs": arrays["final_obs"][:0], "final_step": none, "final_fragment": none}
+        Learner(policy, PpoSettings(), seed=3).learn(fields)
         return dict(policy.state_dict())
 
     torch.testing.assert_close(weights_after(arrays), weights_after(spoilt))

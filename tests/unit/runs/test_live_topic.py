@@ -42,7 +42,7 @@ def test_a_row_that_was_committed_late_is_not_lost_and_is_put_in_its_place() -> 
     assert ids(topic.window()["events"]) == [100, 101, 102]
 
 
-def test_a_first_look_asks_for_the_newest_rows_and_an_empty_series_for_all() -> None:
+def test_a_first_read_requests_the_newest_rows_and_an_empty_series_all_rows() -> None:
     topic = Topic()
 
     assert topic.after("events") is None

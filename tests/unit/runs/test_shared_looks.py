@@ -9,20 +9,20 @@ class Register:
     """Responds slowly, and counts the lookups."""
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.reads: list[str] = []
         self.fails = False
 
-    async def look(self, name: str) -> str:
-        self.asked.append(name)
+    async def read(self, name: str) -> str:
+        self.reads.append(name)
         await asyncio.sleep(0.01)
         if self.fails:
             raise LookupError(name)
-        return f"{name} {len(self.asked)}"
+        return f"{name} {len(self.reads)}"
 
 
 async def test_all_who_ask_at_about_the_same_time_share_one_look() -> None:
     register = Register()
-    shared = SharedReads(register.look, seconds=60)
+    shared = SharedReads(register.read, seconds=60)
 
     together = await asyncio.gather(*(shared.of("ada") for _ in range(200)))
     later = await shared.of("ada")
@@ -33,7 +33,7 @@ async def test_all_who_ask_at_about_the_same_time_share_one_look() -> None:
 
 async def test_an_answer_is_not_given_twice_once_it_is_old() -> None:
     register = Register()
-    shared = SharedReads(register.look, seconds=0.05)
+    shared = SharedReads(register.read, seconds=0.05)
 
     assert await shared.of("ada") == "ada 1"
     await asyncio.sleep(0.1)
@@ -41,21 +41,21 @@ async def test_an_answer_is_not_given_twice_once_it_is_old() -> None:
     assert await shared.of("ada") == "ada 2"
 
 
-async def test_a_failure_is_told_to_who_waits_and_to_nobody_after() -> None:
+async def test_a_failure_reaches_the_waiting_callers_and_no_later_ones() -> None:
     register = Register()
-    shared = SharedReads(register.look, seconds=60)
+    shared = SharedReads(register.read, seconds=60)
     register.fails = True
 
-    told = await asyncio.gather(*(shared.of("ada") for _ in range(2)), return_exceptions=True)
+    results = await asyncio.gather(*(shared.of("ada") for _ in range(2)), return_exceptions=True)
     register.fails = False
 
-    assert [type(one) for one in told] == [LookupError, LookupError]
+    assert [type(one) for one in results] == [LookupError, LookupError]
     assert await shared.of("ada") == "ada 2"
 
 
-async def test_who_leaves_takes_nobody_elses_answer_along() -> None:
+async def test_a_cancelled_caller_does_not_cancel_the_read_of_others() -> None:
     register = Register()
-    shared = SharedReads(register.look, seconds=60)
+    shared = SharedReads(register.read, seconds=60)
     leaves = asyncio.ensure_future(shared.of("ada"))
     stays = asyncio.ensure_future(shared.of("ada"))
     await asyncio.sleep(0)

@@ -120,7 +120,7 @@ def test_the_holder_of_a_batch_may_read_it_again(api: Api, run: Run) -> None:
 
 
 @pytest.mark.parametrize("share", [{}, {"rank": 1, "world_size": 2}])
-def test_nobody_waits_for_a_run_that_is_over(api: Api, run: Run, share: dict[str, int]) -> None:
+def test_an_ended_run_is_not_awaited(api: Api, run: Run, share: dict[str, int]) -> None:
     api.register()
     Run.objects.filter(pk=run.pk).update(status="stopped")
     began = time.monotonic()

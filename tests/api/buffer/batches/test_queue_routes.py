@@ -35,7 +35,7 @@ def fill(outside: OutsideRun, *, groups: int) -> None:
     assert outside.client.get("/atropos/words/status-env?env_id=0").status_code == 200
 
 
-def test_a_queue_within_its_tolerance_holds_nobody(outside: OutsideRun) -> None:
+def test_a_queue_within_its_tolerance_pauses_no_environment(outside: OutsideRun) -> None:
     fill(outside, groups=2)
 
     queue = outside.get("queue")

@@ -173,7 +173,7 @@ def test_a_session_is_shown_with_what_its_calls_make(server: Server) -> None:
     assert server.get("captures/other").status_code == 404
 
 
-def test_a_session_that_nobody_scores_expires_with_an_event(server: Server) -> None:
+def test_an_unscored_session_expires_with_an_event(server: Server) -> None:
     server.add("old", call())
     server.add("scored", call())
     server.score(scored=1.0)

@@ -231,7 +231,9 @@ def test_advantages_that_no_json_could_tell_are_left_out(server: Server) -> None
 
 
 @pytest.mark.parametrize("codec", ["json", "msgpack"])
-def test_groups_without_variance_are_dropped_told_and_counted(server: Server, codec: str) -> None:
+def test_groups_without_variance_are_dropped_reported_and_counted(
+    server: Server, codec: str
+) -> None:
     server.change(drop_zero_variance=True, advantages="rloo")
 
     answer = server.push_as(

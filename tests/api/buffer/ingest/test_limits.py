@@ -31,7 +31,7 @@ def test_every_limit_is_shown_as_it_is_set(settings: Any) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_nobody_waits_longer_than_the_limit(settings: Any) -> None:
+def test_no_request_waits_longer_than_the_limit(settings: Any) -> None:
     settings.ROLLDECK_MAX_WAIT_SECONDS = 0
     make_run(name="demo", kind="outside")
     trainer = Client(headers=bearer("trainer"))

@@ -40,7 +40,7 @@ def mute(outside: OutsideRun, env_id: int, *, muted: bool) -> Any:
     )
 
 
-def test_a_queued_group_is_discarded_once_and_nobody_gets_it(outside: OutsideRun) -> None:
+def test_a_queued_group_is_discarded_once_and_never_served(outside: OutsideRun) -> None:
     for mark in (1, 2, 3):
         outside.push(mark=mark, env_id=0)
     first, _, _ = ids()
@@ -136,7 +136,7 @@ def test_what_a_muted_environment_pushes_is_counted_and_not_served(outside: Outs
     assert (event.actor, event.reason) == ("user:olga", "it rewards nonsense")
 
 
-def test_an_environment_that_is_heard_again_is_served_again(outside: OutsideRun) -> None:
+def test_an_environment_that_pushes_again_is_served_again(outside: OutsideRun) -> None:
     mute(outside, 0, muted=True)
     outside.push(mark=1, env_id=0)
     mute(outside, 0, muted=False)
@@ -176,7 +176,7 @@ def test_no_batch_waits_for_the_minimum_of_a_muted_environment(outside: OutsideR
     assert outside.get("batches/preview")["reason"] is None
 
 
-def test_incomplete_groups_are_told_by_size_and_age(outside: OutsideRun) -> None:
+def test_incomplete_groups_are_listed_by_size_and_age(outside: OutsideRun) -> None:
     outside.post(
         "/atropos/words/register-env", ENVIRONMENT | {"desired_name": "odd", "group_size": 8}
     )
@@ -190,7 +190,7 @@ def test_incomplete_groups_are_told_by_size_and_age(outside: OutsideRun) -> None
     assert row["waiting_since"] is not None
 
 
-def test_what_each_environment_pushes_is_told_muted_or_not(outside: OutsideRun) -> None:
+def test_pushes_of_each_environment_are_shown_muted_or_not(outside: OutsideRun) -> None:
     assert outside.get("push-rates") == {"results": [], "next": None}
     mute(outside, 1, muted=True)
     for mark, env_id in enumerate((0, 0, 0, 1)):

@@ -52,7 +52,7 @@ def test_a_long_sequence_comes_in_windows(run: Run) -> None:
     assert get(run, f"{found}/sequences/0", count=1 << 20).status_code == 400
 
 
-def test_sequences_are_told_without_their_tokens(run: Run) -> None:
+def test_sequences_are_listed_without_their_tokens(run: Run) -> None:
     found = push(run, group(mark=4, generation_params={"temperature": 0.7}))
 
     sequences = get(run, f"{found}/sequences").json()
@@ -77,7 +77,7 @@ def test_content_is_json_in_whichever_codec_it_came(run: Run) -> None:
     assert beginning["Content-Type"].startswith("text/plain")
 
 
-def test_messages_of_a_sequence_are_shown_as_they_were_said(run: Run) -> None:
+def test_messages_of_a_sequence_are_shown_unchanged(run: Run) -> None:
     hostile = "<script>alert(1)</script>\u202e\u0000"
     found = push(run, group(messages=[[{"role": "user", "content": hostile}], []]))
 

@@ -99,7 +99,7 @@ def test_a_real_server_streams_it(run: Run) -> None:
     assert msgspec.json.decode(answer.content.splitlines()[0])["missing"] == ""
 
 
-def test_a_form_that_nobody_writes_is_refused(run: Run) -> None:
+def test_invalid_export_parameters_are_refused(run: Run) -> None:
     for query in ({"form": "csv"}, {"limit": "0"}, {"state": "eaten"}):
         answer = Client().get(
             "/api/v1/runs/demo/groups/export", query, headers=bearer("read", run=run)

@@ -213,7 +213,7 @@ def test_a_filter_that_makes_no_sense_names_its_field(
     assert server.refused(**query) == (400, next(iter(query)))
 
 
-def test_groups_of_another_run_are_nobodys_to_mark(server: Marking, groups: list[int]) -> None:
+def test_groups_of_another_run_cannot_be_marked(server: Marking, groups: list[int]) -> None:
     other = make_run(name="other", kind="outside", status="running")
     change_set(run_id=other.pk, name="best", actor="user:bob", now=NOON)
 
@@ -223,7 +223,7 @@ def test_groups_of_another_run_are_nobodys_to_mark(server: Marking, groups: list
     assert server.ids(set="best") == []
 
 
-def test_who_may_look_reads_marks_and_changes_none(server: Marking, groups: list[int]) -> None:
+def test_a_viewer_reads_marks_and_changes_none(server: Marking, groups: list[int]) -> None:
     server.mark(groups[0], label=1)
 
     assert server.vera.get("/api/v1/runs/demo/marks").json()["labels"][0]["groups"] == 1
@@ -245,7 +245,7 @@ def test_two_people_at_once_lose_nothing_of_each_other(server: Marking, groups: 
     assert set(GroupMark.objects.values_list("label", "is_pinned", "note")) == {(5, True, "both")}
 
 
-def test_an_export_of_a_set_says_what_was_said_of_its_groups(
+def test_an_export_of_a_set_contains_the_marks_of_its_groups(
     server: Marking, groups: list[int]
 ) -> None:
     server.mark(groups[1], label=7, note="the best")

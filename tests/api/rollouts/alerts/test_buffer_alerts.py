@@ -28,7 +28,9 @@ def watched(*, at: datetime | None = None) -> dict[str, str]:
     return dict(Alert.objects.filter(cleared_at=None).values_list("kind", "message"))
 
 
-def test_a_lapsed_lease_is_told_until_somebody_takes_the_batch(outside: OutsideRun) -> None:
+def test_a_lapsed_lease_raises_an_alert_until_the_batch_is_leased_again(
+    outside: OutsideRun,
+) -> None:
     outside.push(mark=1)
     outside.push(mark=2)
     outside.next()
@@ -41,7 +43,7 @@ def test_a_lapsed_lease_is_told_until_somebody_takes_the_batch(outside: OutsideR
     assert watched() == {}
 
 
-def test_a_quarantined_batch_is_told_until_a_person_decides(outside: OutsideRun) -> None:
+def test_a_quarantined_batch_raises_an_alert_until_a_person_decides(outside: OutsideRun) -> None:
     outside.push(mark=1)
     outside.push(mark=2)
     for _ in range(3):
@@ -57,7 +59,7 @@ def test_a_quarantined_batch_is_told_until_a_person_decides(outside: OutsideRun)
     assert watched() == {}
 
 
-def test_a_quarantined_batch_of_an_archived_run_waits_for_nobody(outside: OutsideRun) -> None:
+def test_a_quarantined_batch_of_an_archived_run_raises_no_alert(outside: OutsideRun) -> None:
     outside.push(mark=1)
     outside.push(mark=2)
     for _ in range(3):
@@ -69,7 +71,7 @@ def test_a_quarantined_batch_of_an_archived_run_waits_for_nobody(outside: Outsid
     assert watched() == {}
 
 
-def test_corrupt_bytes_are_told_once_each_time_they_are_met(outside: OutsideRun) -> None:
+def test_corrupt_bytes_are_reported_once_for_each_read(outside: OutsideRun) -> None:
     for mark in (1, 2):
         outside.push(mark=mark)
     with connection.cursor() as cursor:
@@ -92,7 +94,7 @@ def stopped_clock(outside: OutsideRun, **fields: Any) -> datetime:
     return now + timedelta(hours=1)
 
 
-def test_a_run_into_which_nothing_comes_is_told_and_one_nobody_trains_on(
+def test_a_run_without_new_items_or_without_a_trainer_raises_an_alert(
     outside: OutsideRun,
 ) -> None:
     at = stopped_clock(outside)
@@ -105,7 +107,7 @@ def test_a_run_into_which_nothing_comes_is_told_and_one_nobody_trains_on(
     assert watched(at=at) == {}
 
 
-def test_a_stall_is_told_only_of_running_runs_and_where_it_is_wanted(
+def test_a_stall_raises_an_alert_for_running_runs_only_and_where_configured(
     outside: OutsideRun, settings: Settings
 ) -> None:
     at = stopped_clock(outside)
@@ -132,7 +134,7 @@ def count(run: Run, state: str, items: int, *, reason: str = "", epoch: int = 1)
     )
 
 
-def test_data_that_becomes_too_old_is_told_while_it_is_much_of_what_came(
+def test_stale_data_raises_an_alert_while_its_share_is_high(
     outside: OutsideRun,
 ) -> None:
     Run.objects.filter(pk=outside.run.pk).update(epoch=1)
@@ -152,7 +154,7 @@ def test_data_that_becomes_too_old_is_told_while_it_is_much_of_what_came(
     assert "stale_drops" not in watched()
 
 
-def test_a_queue_that_takes_no_more_is_told(outside: OutsideRun, settings: Settings) -> None:
+def test_a_full_queue_raises_an_alert(outside: OutsideRun, settings: Settings) -> None:
     settings.ROLLDECK_MAX_QUEUED_GROUPS = 1
     outside.push(mark=1)
 

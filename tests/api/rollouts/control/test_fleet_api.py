@@ -169,7 +169,7 @@ def test_control_refuses_a_wait_that_it_cannot_keep(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_waiting_fleet_hears_of_a_pause_well_within_a_second(
+def test_a_waiting_fleet_receives_a_pause_well_within_a_second(
     run: Run, manager: dict[str, str]
 ) -> None:
     commands = [(RunVerb.PAUSE, "paused"), (RunVerb.RESUME, "running"), (RunVerb.PAUSE, "paused")]

@@ -53,7 +53,7 @@ def test_a_lease_that_is_renewed_does_not_go_to_another_worker() -> None:
     assert lessons.finish(task, successes=32).status_code == 200
 
 
-def test_a_lapsed_lease_that_nobody_took_is_renewed_too() -> None:
+def test_a_lapsed_lease_of_an_untaken_batch_is_renewed_too() -> None:
     lessons = Class({"a": lesson()})
     task = lessons.task()
     let_pass(task, seconds=1000)
@@ -62,7 +62,7 @@ def test_a_lapsed_lease_that_nobody_took_is_renewed_too() -> None:
     assert lessons.task("w1@1")["kind"] == "train"
 
 
-def test_whoever_lost_the_lease_renews_nothing() -> None:
+def test_a_lost_lease_is_not_renewed() -> None:
     lessons = Class({"a": lesson()})
     lost = lessons.task()
     let_pass(lost, seconds=1000)
@@ -122,7 +122,7 @@ def test_a_person_has_lessons_evaluated_beside_the_schedule() -> None:
     assert lessons.evaluate_all(successes=20) == ["a", "b"]
 
 
-def test_all_that_are_unlocked_are_evaluated_unless_somebody_is_at_them() -> None:
+def test_all_unlocked_lessons_are_evaluated_unless_a_worker_holds_them() -> None:
     lessons = Class({"a": lesson(), "b": lesson(), "c": lesson("a")})
     in_transit = lessons.task()
 
@@ -172,7 +172,7 @@ def test_outcomes_are_forgotten_when_they_are_old_and_what_was_learnt_stays(sett
     assert lessons.lessons()["a"]["samples"] == 3
 
 
-def test_no_more_outcomes_are_kept_than_wanted_but_all_that_may_be_told_again(
+def test_stored_outcomes_are_limited_except_those_that_may_be_sent_again(
     settings: Any,
 ) -> None:
     settings.ROLLDECK_OUTCOME_SECONDS, settings.ROLLDECK_OUTCOME_ROWS = 0, 2

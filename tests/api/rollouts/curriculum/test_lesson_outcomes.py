@@ -18,7 +18,7 @@ def kinds(lessons: Class) -> list[str]:
     return list(events.values_list("kind", flat=True))
 
 
-def test_an_outcome_counts_once_however_often_it_is_told() -> None:
+def test_an_outcome_counts_once_however_often_it_is_sent() -> None:
     lessons = Class({"a": lesson()})
     outcome = lessons.outcome([1.0, 0.0, 0.0, 0.0], generations=4, tokens=40, truncated=1)
 
@@ -82,7 +82,7 @@ def test_a_graduated_lesson_that_gets_worse_comes_back() -> None:
     assert row["probability"] == 1.0
 
 
-def test_a_regression_is_told_once_where_lessons_do_not_come_back() -> None:
+def test_a_regression_is_reported_once_where_lessons_do_not_return() -> None:
     lessons = Class({"a": lesson(stop_success=0.8)}, strategy_options={"reactivates": False})
     lessons.finish(lessons.task(), successes=32)
     for step in range(5, 65, 5):
@@ -147,7 +147,7 @@ def test_what_an_older_epoch_sampled_is_logged_only() -> None:
     assert lessons.lessons()["a"]["samples"] == 0
 
 
-def test_a_lesson_that_fails_is_told_of_now_and_then_and_goes_on() -> None:
+def test_a_failing_lesson_is_reported_now_and_then_and_continues() -> None:
     lessons = Class({"a": lesson()})
     for _ in range(3):
         assert lessons.tell("a", [], error="no such file").status_code == 200

@@ -180,7 +180,7 @@ def test_a_lost_evaluation_goes_to_another_worker_and_its_late_result_is_refused
     assert lessons.finish(taken, successes=32).status_code == 409
 
 
-def test_a_late_result_counts_if_nobody_took_the_evaluation_over() -> None:
+def test_a_late_result_counts_if_no_worker_took_the_evaluation_over() -> None:
     lessons = Class({"a": lesson()})
     task = lessons.task()
     expire(task)
@@ -229,7 +229,7 @@ def test_a_slow_evaluation_does_not_pile_up() -> None:
     assert Evaluation.objects.count() == 1
 
 
-def test_once_all_are_learnt_that_is_said_once_and_sampling_goes_on_alike() -> None:
+def test_graduation_of_all_lessons_is_reported_once_and_sampling_continues_evenly() -> None:
     lessons = Class({"a": lesson(stop_success=0.5), "b": lesson("a", stop_success=0.5)})
     lessons.evaluate_all(successes=32)
     lessons.publish(5)

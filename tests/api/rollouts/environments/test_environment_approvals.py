@@ -110,7 +110,7 @@ def test_only_administrators_decide_and_only_about_what_the_server_offers(
     assert [each.spec for each in DeniedEnvironment.objects.all()] == ["module:my_lab:Maze"]
 
 
-def test_an_episode_is_played_and_said(olga: Client) -> None:
+def test_an_episode_is_played_and_described(olga: Client) -> None:
     answer = attempt(olga, steps=50)
 
     assert answer.status_code == 200, answer.content
@@ -147,13 +147,13 @@ def test_what_no_fleet_steps_is_not_tried(
     assert attempt(olga, **fields).status_code == status
 
 
-def test_who_may_only_look_tries_nothing() -> None:
+def test_a_viewer_cannot_test_a_webhook() -> None:
     make_run(name="alpha")
 
     assert attempt(person("vic", "viewer")).status_code == 403
 
 
-def test_what_it_raises_is_told(olga: Client) -> None:
+def test_exceptions_that_it_raises_are_reported(olga: Client) -> None:
     tried = attempt(olga, kwargs={"no_such_argument": 1}).json()
 
     assert "no_such_argument" in tried["trouble"]

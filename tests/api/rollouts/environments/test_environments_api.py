@@ -56,7 +56,7 @@ def server() -> Server:
     return Server()
 
 
-def test_what_runs_may_ask_for_is_listed_before_anybody_has(
+def test_available_environments_are_listed_before_their_first_use(
     server: Server, settings: Settings
 ) -> None:
     settings.ROLLDECK_ENVIRONMENTS = ["module:my_lab:Maze"]
@@ -198,7 +198,7 @@ def test_a_question_that_makes_no_sense_is_refused_by_its_field(
     assert (answer["status"], answer["errors"][0]["field"]) == (status, field)
 
 
-def test_an_environment_that_nobody_knows_is_not_found(server: Server) -> None:
+def test_an_unknown_environment_is_not_found(server: Server) -> None:
     answer = server.get("/detail", kind="steps", name="gymnasium:Nowhere")
 
     assert (answer["status"], answer["code"]) == (404, "not_found")

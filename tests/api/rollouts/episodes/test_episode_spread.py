@@ -88,7 +88,7 @@ def test_returns_are_spread_over_the_life_of_the_run(run: Run) -> None:
     assert sum(sum(column["counts"]) for column in spread["columns"]) == 3
 
 
-def test_lengths_are_spread_too_and_tasks_are_told_apart(run: Run) -> None:
+def test_lengths_are_distributed_too_and_tasks_are_separated(run: Run) -> None:
     write(report(run, 5.0, lengths=[500]), report(run, 1.0, mode="eval", lengths=[20]))
 
     spread = episode_statistics(run, "distribution", of="length", mode="train")
@@ -131,7 +131,9 @@ def test_of_very_many_reports_some_stand_for_the_others(run: Run, very_many_repo
 
 
 @pytest.mark.slow  # its seconds are those of a quiet machine
-def test_very_many_reports_are_told_in_half_a_second(run: Run, very_many_reports: None) -> None:
+def test_very_many_reports_are_summarized_in_half_a_second(
+    run: Run, very_many_reports: None
+) -> None:
     began = time.perf_counter()
     episode_statistics(run, "distribution")
     took = time.perf_counter() - began

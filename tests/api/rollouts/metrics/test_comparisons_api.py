@@ -43,7 +43,7 @@ def keep(client: Client, **fields: Any) -> Any:
     return client.post("/api/v1/comparisons", body, content_type="application/json")
 
 
-def test_a_comparison_is_kept_shown_to_everybody_and_forgotten_with_a_reason(olga: Client) -> None:
+def test_a_comparison_is_stored_shared_and_deleted_with_a_reason(olga: Client) -> None:
     answer = keep(olga, remarks="beta is worse", reason="for the paper")
     assert answer.status_code == 201, answer.content
     made = answer.json()
@@ -106,7 +106,7 @@ def blocks(text: str, kind: str) -> list[Any]:
     return [json.loads(block) for block in found]
 
 
-def test_the_file_holds_all_that_it_shows_and_no_markup_of_anybody(olga: Client) -> None:
+def test_the_file_holds_all_that_it_shows_and_no_foreign_markup(olga: Client) -> None:
     made = keep(olga, name=HOSTILE[:100], remarks=HOSTILE).json()
     make_run(name="gamma")
     SavedObject.objects.update(body={**VIEW, "runs": ["alpha", "gone", "beta"]})

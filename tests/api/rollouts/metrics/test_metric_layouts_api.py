@@ -41,7 +41,7 @@ def names(client: Client, run: str = "alpha") -> list[tuple[str, str]]:
     return [(row["name"], row["share"]) for row in rows]
 
 
-def test_ones_own_layout_is_there_in_every_run_and_for_nobody_else(
+def test_a_private_layout_exists_in_every_run_and_for_its_owner_only(
     people: tuple[Client, Client],
 ) -> None:
     olga, vic = people
@@ -70,7 +70,7 @@ def test_operators_share_with_a_run_or_a_tag(people: tuple[Client, Client]) -> N
     assert (event.actor, event.reason) == ("user:olga", "for the review")
 
 
-def test_whoever_made_a_layout_changes_it_and_operators_may(people: tuple[Client, Client]) -> None:
+def test_the_owner_of_a_layout_and_operators_may_change_it(people: tuple[Client, Client]) -> None:
     olga, vic = people
     shared, own = keep(olga, share="run").json()["id"], keep(vic).json()["id"]
     layout = {"name": "all", "view": {"search": "loss"}}

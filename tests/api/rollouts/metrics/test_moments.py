@@ -103,7 +103,7 @@ def test_a_step_leads_to_the_newest_weights_and_batch_of_its_time(run: Run) -> N
     assert found["batches"][0]["with_trainer"] is False
 
 
-def test_a_batch_that_a_trainer_held_then_is_said_to_be_in_hand(run: Run) -> None:
+def test_a_batch_that_a_trainer_held_at_that_time_is_shown_as_in_hand(run: Run) -> None:
     measure(run, steps=40)
     hand_out(run, count=6, interval_seconds=10, holds=9)
 

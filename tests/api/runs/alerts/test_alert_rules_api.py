@@ -114,7 +114,7 @@ def _copies(rule: AlertRule, number: int) -> list[AlertRule]:
     return [AlertRule(**{**fields, "id": None}) for _ in range(number)]
 
 
-def test_a_preview_says_when_a_rule_would_have_told_and_stores_nothing(olga: Client) -> None:
+def test_a_preview_shows_when_a_rule_would_have_fired_and_stores_nothing(olga: Client) -> None:
     now = datetime.now(UTC)
     runs = [make_run(name=name, tags=["ablation"]) for name in ("one", "two", "bare")]
     values = [(600, 1.0), (500, 6.0), (380, 7.0), (300, 1.0), (200, 9.0), (190, 1.0)]
@@ -202,7 +202,7 @@ def test_a_preview_of_what_cannot_be_is_refused_by_field(
     assert [each["field"] for each in answer.json()["errors"]] == [field]
 
 
-def test_a_silenced_rule_fires_where_everybody_sees_it_and_the_bell_does_not_count_it(
+def test_a_silenced_rule_fires_visibly_and_the_bell_does_not_count_it(
     olga: Client,
 ) -> None:
     now = datetime.now(UTC)

@@ -117,7 +117,7 @@ def test_a_machine_that_acts_is_shown_by_its_name() -> None:
     assert answer.json()["acknowledged_by"] == "a token"
 
 
-def test_what_is_not_there_or_no_answer_is_said(olga: Client) -> None:
+def test_missing_alerts_and_invalid_reasons_are_refused(olga: Client) -> None:
     assert olga.get("/api/v1/alerts/77").status_code == 404
     assert post(olga, "77/resolve").status_code == 404
     alert = raise_one(AlertKind.DISK_LOW)
@@ -128,7 +128,7 @@ def test_what_is_not_there_or_no_answer_is_said(olga: Client) -> None:
     assert olga.get(f"/api/v1/alerts/{alert}").json()["state"] == "open"
 
 
-def test_prometheus_is_told_how_many_there_are() -> None:
+def test_prometheus_gets_the_number_of_alerts() -> None:
     raise_one(AlertKind.DISK_LOW)
     text = Client(headers=bearer("metrics")).get("/metrics").content.decode()
 

@@ -64,7 +64,7 @@ def test_a_preset_is_kept_whole_and_a_run_begins_with_it(olga: APIClient) -> Non
     assert (event.actor, event.reason) == ("user:olga", "for the sweep")
 
 
-def test_a_private_preset_is_nobody_elses(olga: APIClient, oscar: APIClient) -> None:
+def test_a_private_preset_is_visible_to_its_owner_only(olga: APIClient, oscar: APIClient) -> None:
     save(olga)
     ada = someone("ada", "admin")
 
@@ -99,7 +99,7 @@ def test_a_shared_one_is_changed_by_its_owner_and_an_open_one_by_every_operator(
     assert event.reason == "more"
 
 
-def test_of_two_who_change_it_the_later_is_told(olga: APIClient) -> None:
+def test_the_later_of_two_changes_is_refused(olga: APIClient) -> None:
     save(olga)
     assert change(olga, description="first").status_code == 200
 

@@ -27,7 +27,7 @@ def write(client: APIClient, text: str, *, revision: int = 0, **fields: Any) -> 
     return client.put(PATH, {"text": text, "revision": revision} | fields, format="json")
 
 
-def test_a_run_has_no_notes_until_somebody_writes_some(olga: APIClient) -> None:
+def test_a_run_has_no_notes_until_they_are_written(olga: APIClient) -> None:
     empty = {"text": "", "revision": 0, "author": "", "at": None, "earlier": []}
     assert olga.get(PATH).json() == empty
     assert write(olga, "").json() == empty, "to leave it empty is no edit"
@@ -54,7 +54,7 @@ def test_every_earlier_text_stays(olga: APIClient) -> None:
     assert olga.get(f"{PATH}/9").status_code == 404
 
 
-def test_of_two_who_edit_the_later_is_told_and_nothing_is_lost(olga: APIClient) -> None:
+def test_the_later_of_two_edits_is_refused_and_nothing_is_lost(olga: APIClient) -> None:
     write(olga, "first")
 
     refused = write(olga, "second")

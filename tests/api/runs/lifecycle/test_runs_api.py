@@ -212,7 +212,7 @@ def test_a_trainer_registers_and_is_listed() -> None:
     assert [(t["uuid"], t["name"]) for t in listed] == [(answer.json()["uuid"], "ppo")]
 
 
-def test_nobody_registers_in_a_run_that_is_over() -> None:
+def test_an_ended_run_refuses_registrations() -> None:
     make_run(status=RunStatus.STOPPED)
 
     answer = APIClient(headers=bearer("trainer")).post("/api/v1/runs/alpha/trainers")
@@ -346,7 +346,7 @@ def test_no_verb_is_asked_by_get(operator: APIClient, verb: RunVerb) -> None:
     assert operator.get(f"/api/v1/runs/alpha/{verb}").status_code == 405
 
 
-def test_a_path_that_nobody_serves_is_a_problem_below_api_and_a_page_elsewhere(
+def test_an_unknown_path_is_a_problem_below_api_and_a_page_elsewhere(
     operator: APIClient,
 ) -> None:
     below = operator.get("/api/v1/nothing")
@@ -355,7 +355,7 @@ def test_a_path_that_nobody_serves_is_a_problem_below_api_and_a_page_elsewhere(
     assert operator.get("/nothing/at/all")["Content-Type"].startswith("text/html")
 
 
-def test_an_error_that_nobody_expected_is_a_problem_below_api() -> None:
+def test_an_unexpected_error_is_a_problem_below_api() -> None:
     answer = server_error(RequestFactory().get("/api/v1/runs"))
 
     assert (answer.status_code, json.loads(answer.content)["code"]) == (500, "internal")

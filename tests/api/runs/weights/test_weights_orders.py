@@ -58,7 +58,7 @@ def order(alice: APIClient, verb: str, **fields: Any) -> Any:
     return alice.post(f"{URL}/{verb}", fields, format="json")
 
 
-def test_a_pinned_version_is_what_fleets_are_told_although_newer_ones_come(
+def test_fleets_receive_a_pinned_version_although_newer_ones_are_published(
     run: Run, alice: APIClient
 ) -> None:
     before = control_of(run.pk)

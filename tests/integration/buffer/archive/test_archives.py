@@ -200,7 +200,7 @@ def test_windows_choose_by_environment(run: Run, tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "some.parquet")["env_id"].to_pylist() == [1, 1, 1]
 
 
-def test_the_file_says_what_it_is_to_anybody(run: Run, tmp_path: Path) -> None:
+def test_the_file_describes_itself(run: Run, tmp_path: Path) -> None:
     push_groups(run, 1, env_id=0)
     (content,) = train(run)
     export(run, tmp_path / "words.parquet")

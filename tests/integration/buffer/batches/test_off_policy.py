@@ -172,7 +172,7 @@ def test_what_waited_too_long_is_dropped_when_a_batch_is_asked_for(run: Run) -> 
     assert dropped(run) == {"stale_age": 2}
 
 
-def test_what_waited_too_long_is_dropped_in_the_background_if_nobody_asks(run: Run) -> None:
+def test_stale_items_are_dropped_in_the_background_without_a_request(run: Run) -> None:
     register_environment(
         run_id=run.pk, **{**ENVIRONMENT, "group_size": 4}, min_batch_allocation=None, now=NOON
     )
@@ -244,7 +244,7 @@ def test_the_room_on_the_disk_is_that_of_the_server() -> None:
     assert backpressure.free_disk_bytes() > 0
 
 
-def test_over_the_tolerance_environments_are_told_their_share_until_the_lower_mark(
+def test_over_the_tolerance_environments_get_their_share_until_the_lower_mark(
     client: Client,
 ) -> None:
     client.post("/register", REGISTRATION, content_type="application/json")

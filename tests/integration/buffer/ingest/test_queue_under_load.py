@@ -156,7 +156,7 @@ def test_who_waits_sees_a_batch_when_one_is_whole_held_or_came_back(run: Run) ->
     assert not sees("alice")
 
 
-def test_a_late_confirmation_counts_while_nobody_else_has_the_batch(run: Run) -> None:
+def test_a_late_confirmation_counts_while_no_other_trainer_has_the_batch(run: Run) -> None:
     for mark in range(2):
         push(run, mark=mark)
     lease = lease_batch(run_id=run.pk, identity="alice")

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 ROWS = 3_000
 
 
-def test_what_is_said_to_be_prepared_is_prepared() -> None:
+def test_only_statements_marked_as_prepared_are_prepared() -> None:
     with database.cursor() as cursor:
         cursor.execute("SELECT 1 + %s::int", [1], prepare=True)
         cursor.execute("SELECT 2 + %s::int", [1])

@@ -43,7 +43,7 @@ def alarms(run: Run) -> list[tuple[str, str]]:
     return list(events.values_list("kind", "level"))
 
 
-def test_the_ledger_tells_environments_apart_and_they_add_up(run: Run) -> None:
+def test_the_ledger_separates_environments_and_they_add_up(run: Run) -> None:
     push(run, count=3, env_id=0)
     push(run, count=2, env_id=1)
     push(run)
@@ -61,7 +61,7 @@ def test_the_ledger_tells_environments_apart_and_they_add_up(run: Run) -> None:
     assert (answer["audited_at"], answer["problem"]) == (None, "")
 
 
-def test_the_ledger_tells_environments_of_fragments_apart() -> None:
+def test_the_ledger_separates_environments_of_fragments() -> None:
     run = make_run(name="poles", epoch=1, policy_step=0)
     sent = [
         fragment(number=0),
@@ -103,7 +103,7 @@ def test_an_audit_that_takes_long_is_made_seldom(run: Run) -> None:
     assert len(ledgers.audits_due(now=NOON + timedelta(minutes=40))) == 1
 
 
-def test_a_row_that_nobody_counted_raises_one_alarm_until_it_is_mended(run: Run) -> None:
+def test_an_uncounted_row_raises_one_alert_until_it_is_repaired(run: Run) -> None:
     push(run, count=2)
     TrajectoryGroup.objects.filter(pk=TrajectoryGroup.objects.latest("id").pk).update(
         state="dropped", drop_reason="killed"

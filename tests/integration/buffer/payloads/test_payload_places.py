@@ -183,7 +183,7 @@ def test_an_object_is_on_the_disk_before_its_rows(
     assert synced[-2:] == [(path, 0), (str(Path(path).parent), 0)]
 
 
-def test_a_push_that_is_rolled_back_leaves_no_row_and_harms_nobody(run: Run) -> None:
+def test_a_push_that_is_rolled_back_leaves_no_row_and_affects_no_other_push(run: Run) -> None:
     with transaction.atomic():
         push_groups(run, 20_000)
         transaction.set_rollback(True)

@@ -31,7 +31,7 @@ def watched(at: datetime) -> dict[str, str]:
     return dict(Alert.objects.filter(cleared_at=None).values_list("kind", "message"))
 
 
-def test_a_fleet_that_falls_silent_is_told_until_it_speaks() -> None:
+def test_a_silent_fleet_raises_an_alert_until_it_reports() -> None:
     run = rolling(FakeCluster())
     assert watched(later(29)) == {}
     assert watched(later(31)) == {
@@ -88,7 +88,7 @@ def evaluate(room: Class, successes: list[int]) -> None:
         )
 
 
-def test_a_lesson_that_evaluations_show_no_better_is_told_until_they_do() -> None:
+def test_a_lesson_that_does_not_improve_raises_an_alert_until_it_does() -> None:
     room = Class({"sums": lesson(), "others": lesson()})
     Run.objects.filter(pk=room.run.pk).update(status_changed_at=later(0))
     room.task()
@@ -119,7 +119,7 @@ def test_only_evaluations_since_a_lesson_became_active_count() -> None:
     assert watched(later(10)) == {}
 
 
-def test_a_lesson_that_got_worse_is_told_until_it_is_better() -> None:
+def test_a_lesson_that_got_worse_raises_an_alert_until_it_is_better() -> None:
     room = Class({"sums": lesson()})
     Run.objects.filter(pk=room.run.pk).update(status_changed_at=later(0))
     room.task()

@@ -111,7 +111,7 @@ def test_a_rule_is_watched_in_the_runs_that_its_filter_asks_for_while_they_run()
     assert holding() == {("two", "loss of two is above 5")}
 
 
-def test_a_loss_that_is_not_a_number_is_told() -> None:
+def test_a_loss_that_is_not_a_number_raises_an_alert() -> None:
     run = make_run(name="pole")
     rule(comparator="not_finite", threshold=None, run="pole")
     rule(name="low", comparator="below", threshold=5.0)
@@ -122,7 +122,7 @@ def test_a_loss_that_is_not_a_number_is_told() -> None:
     assert holding() == {("pole", "loss of pole is not finite")}
 
 
-def test_a_metric_that_comes_no_more_is_told_until_it_comes_again() -> None:
+def test_a_silent_metric_raises_an_alert_until_it_returns() -> None:
     run, _silent = make_run(name="pole"), make_run(name="never-measured")
     made = rule(name="silent", comparator="no_data", threshold=None, for_seconds=60)
     measure(run, 1.0, at=after(0))

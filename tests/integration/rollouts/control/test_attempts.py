@@ -75,7 +75,7 @@ def test_a_worker_that_died_before_any_report_spoke_of_it_is_a_row_too(run: Run)
     )
 
 
-def test_a_report_that_comes_twice_ends_nobody_twice(run: Run) -> None:
+def test_a_repeated_report_ends_no_attempt_twice(run: Run) -> None:
     given = report(run, worker(incarnation="b"), events=[lost("a")])
     accept(run, given)
     accept(run, given, now=later(1))
@@ -126,7 +126,7 @@ def test_only_the_newest_attempts_are_kept_and_those_that_live(
     assert [row.incarnation for row in attempts_of(run)] == ["6", "5", "4", "3", "lives"]
 
 
-def test_the_api_tells_of_one_worker_newest_first(run: Run) -> None:
+def test_the_api_lists_attempts_of_one_worker_newest_first(run: Run) -> None:
     accept(run, report(run, worker(0), worker(1, incarnation="x")))
     accept(run, report(run, worker(0, incarnation="b"), sequence=1, events=[lost("a")]))
     client = APIClient(headers=bearer("read"))

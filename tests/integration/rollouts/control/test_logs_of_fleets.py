@@ -59,7 +59,7 @@ def test_several_readers_share_a_request_and_its_answer(run: Run) -> None:
     assert (log.state, log.lines, log.node, log.path) == ("read", ["hello"], "n1", "/logs/w0.log")
 
 
-def test_who_wants_more_lines_asks_anew_and_the_old_answer_is_refused(run: Run) -> None:
+def test_a_request_for_more_lines_replaces_the_old_one_whose_answer_is_refused(run: Run) -> None:
     first = ask(run, lines=10)
     second = ask(run, lines=500, seconds=1)
 
@@ -93,7 +93,7 @@ def test_until_the_fleet_answers_the_last_reading_is_shown_and_says_so(run: Run)
     assert "last report came 61 s ago" in log.note
 
 
-def test_where_no_manager_lives_nobody_waits(run: Run) -> None:
+def test_a_log_request_without_a_manager_does_not_wait(run: Run) -> None:
     request = ask(run)
     record_manager_ended(
         run_id=run.pk,
@@ -160,7 +160,7 @@ def test_logs_of_a_real_fleet_come_within_a_moment_also_those_of_the_dead(
     assert any("ended with signal 9" in line for line in after["lines"])
 
 
-def test_a_reader_whose_fleet_does_not_answer_hears_what_it_waits_for(platform: Platform) -> None:
+def test_a_reader_whose_fleet_does_not_answer_sees_what_it_waits_for(platform: Platform) -> None:
     run = launched(FakeCluster())
     accept(run, report(run, worker()))
     began = time.monotonic()

@@ -71,7 +71,7 @@ def at(node: str, **fields: Any) -> dict[str, Any]:
     return {"node": node, "node_id": f"{node}-id", **fields}
 
 
-def test_every_fleet_is_told_and_the_answer_counts_who_is_there_still(
+def test_every_fleet_receives_the_cordon_and_the_answer_counts_remaining_workers(
     cluster: FakeCluster,
 ) -> None:
     pole, walk = rolling(cluster, "pole"), rolling(cluster, "walk")
@@ -192,7 +192,7 @@ def test_of_several_new_nodes_of_a_host_none_is_taken_for_the_one_that_left(
     assert [node for node, *_ in orders(run)] == ["gpu-1-id"]
 
 
-def test_a_new_manager_is_told_where_it_must_not_be_placed(cluster: FakeCluster) -> None:
+def test_a_new_manager_receives_the_machines_that_it_must_avoid(cluster: FakeCluster) -> None:
     put(reason="hot")
 
     rolling(cluster)
@@ -222,7 +222,7 @@ def test_while_every_machine_is_cordoned_a_run_waits_says_why_and_spends_no_laun
     assert cluster.orders[-1].closed_nodes == ("gpu-1-id", "head-id")
 
 
-def test_whoever_may_look_sees_the_cordon_on_the_page_of_the_cluster(
+def test_a_viewer_sees_the_cordon_on_the_page_of_the_cluster(
     cluster: FakeCluster, client: Client
 ) -> None:
     put(reason="hot")

@@ -75,7 +75,7 @@ def test_managers_of_other_platforms_and_silent_ones_are_left_alone() -> None:
     assert len(cluster.actors) == 2
 
 
-def test_nobody_looks_for_orphans_before_a_first_launch(settings: Any) -> None:
+def test_orphans_are_not_searched_before_a_first_launch(settings: Any) -> None:
     settings.RAY_ADDRESS = "not an address"
 
     assert jobs.end_orphans() == []
@@ -89,5 +89,5 @@ def test_a_cluster_that_is_away_has_no_orphans_to_end(settings: Any) -> None:
 
 
 @pytest.mark.parametrize("run", ["pole", "a-b-2", "1"])
-def test_the_name_of_a_manager_tells_its_run(run: str) -> None:
+def test_the_name_of_a_manager_contains_its_run(run: str) -> None:
     assert run_of(actor_name(run=run, attempt=12)) == run

@@ -51,7 +51,7 @@ def test_a_queued_run_gets_a_manager_that_may_speak_for_it() -> None:
     assert (token.scopes, token.run_id) == (["worker"], run.pk)
 
 
-def test_a_second_look_launches_no_second_manager() -> None:
+def test_a_second_pass_launches_no_second_manager() -> None:
     cluster = FakeCluster()
     run = launched(cluster)
 
@@ -61,7 +61,7 @@ def test_a_second_look_launches_no_second_manager() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_many_looks_at_a_time_launch_one_manager() -> None:
+def test_simultaneous_passes_launch_one_manager() -> None:
     cluster = FakeCluster()
     run = draft()
     change_status(run, RunVerb.START)
@@ -172,7 +172,7 @@ def test_a_job_that_died_after_writing_its_launch_down_is_made_up_for() -> None:
     assert list(cluster.actors) == ["rolldeck-pole-2"]
 
 
-def test_a_cluster_that_is_away_is_said_so_and_tried_again() -> None:
+def test_an_unreachable_cluster_is_reported_and_tried_again() -> None:
     cluster = FakeCluster()
     cluster.is_reachable = False
     run = draft()

@@ -66,7 +66,7 @@ def test_a_pipeline_has_the_mean_of_the_workers_that_run() -> None:
     assert (found.shares, found.workers) == ({"env_step": 0.35, "waiting_room": 0.5}, 2)
 
 
-def test_what_a_worker_uses_is_shown_and_what_nobody_measured_is_null() -> None:
+def test_resources_of_a_worker_are_shown_and_unmeasured_ones_are_null() -> None:
     run = launched(FakeCluster())
 
     accept(run, report(run, worker(cpu_percent=151.5, memory_bytes=7 << 30)))
@@ -76,7 +76,7 @@ def test_what_a_worker_uses_is_shown_and_what_nobody_measured_is_null() -> None:
     assert (shown.gpu_percent, shown.gpu_memory_bytes) == (None, None)
 
 
-def test_the_next_report_replaces_what_the_last_one_said() -> None:
+def test_the_next_report_replaces_the_last_one() -> None:
     run = launched(FakeCluster())
     accept(run, report(run, worker(env_steps=10)))
     slots = [SlotReport(slot=0, state="failed", error="boom")]
@@ -196,7 +196,7 @@ def test_a_run_that_was_paused_meanwhile_stays_paused() -> None:
     assert status(run) is RunStatus.PAUSED
 
 
-def test_a_manager_that_was_replaced_is_not_heard() -> None:
+def test_a_report_of_a_replaced_manager_is_ignored() -> None:
     run = rolling(FakeCluster())
 
     with pytest.raises(StaleIncarnation):
@@ -205,7 +205,7 @@ def test_a_manager_that_was_replaced_is_not_heard() -> None:
     assert fleet(run).env_steps_total == 10
 
 
-def test_a_report_for_a_run_without_a_fleet_is_not_heard() -> None:
+def test_a_report_for_a_run_without_a_fleet_is_ignored() -> None:
     run = rolling(FakeCluster())
     given = report(run, worker())
     run.fleet.delete()
@@ -347,7 +347,7 @@ def test_a_fleet_that_is_launched_for_the_first_time_starts() -> None:
     )
 
 
-def test_a_fleet_that_nobody_asks_to_report_lapses_from_nothing() -> None:
+def test_a_stopped_fleet_does_not_lapse() -> None:
     cluster = FakeCluster()
     run = rolling(cluster)
     change_status(run, RunVerb.KILL)

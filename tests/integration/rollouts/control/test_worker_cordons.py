@@ -120,7 +120,7 @@ def test_a_seat_that_is_no_more_is_not_kept_free(run: Run) -> None:
     assert FleetWorker.objects.get(index=1).cordoned_at is None
 
 
-def test_without_a_fleet_there_is_nobody_to_keep_out_or_to_ask(run: Run) -> None:
+def test_without_a_fleet_no_worker_can_be_cordoned_or_queried(run: Run) -> None:
     change_status(run, RunVerb.KILL, reason="over")
 
     for verb in ("cordon", "stacks"):
@@ -174,7 +174,7 @@ def test_stacks_are_asked_for_and_answered_through_the_channel_of_reports(run: R
     assert event.reason == "it hangs"
 
 
-def test_stacks_that_nobody_tells_are_given_up(run: Run) -> None:
+def test_unanswered_stack_requests_are_given_up(run: Run) -> None:
     post("stacks", incarnation="a")
     asked_at = msgspec.convert(stacks(run)["asked_at"], type=type(NOON))
 

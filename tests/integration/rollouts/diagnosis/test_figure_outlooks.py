@@ -31,7 +31,7 @@ def listed(
     return [row.name for row in page.results], page.next
 
 
-def test_what_was_measured_last_is_told_with_its_time() -> None:
+def test_the_last_measurement_is_shown_with_its_time() -> None:
     run, other = make_run(name="alpha"), make_run(name="beta")
     measured(run, rate=2.5, staleness=1.0)
 
@@ -42,7 +42,7 @@ def test_what_was_measured_last_is_told_with_its_time() -> None:
     }
 
 
-def test_a_rate_that_nobody_measures_any_more_is_not_known_and_rest_is_no_rate() -> None:
+def test_a_rate_that_is_no_longer_measured_is_unknown_and_rest_is_no_rate() -> None:
     stalled, resting = make_run(name="alpha"), make_run(name="beta")
     measured(stalled, rate=2.5, staleness=1.0)
     measured(resting, rate=0.0)

@@ -80,7 +80,7 @@ def item(found: Batch, received: float, *, is_in: bool = True) -> FragmentChunk:
     )
 
 
-def test_nothing_is_said_of_a_run_without_a_trainer(run: Run) -> None:
+def test_a_run_without_a_trainer_has_no_pace(run: Run) -> None:
     assert trainer_pace(run.pk, now=NOON) is None
 
 

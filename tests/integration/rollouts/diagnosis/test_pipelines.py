@@ -128,7 +128,7 @@ def test_a_fleet_whose_trainer_waits_is_held_up_by_its_slowest_stage() -> None:
     assert stages["train"].waits == pytest.approx(1 - 12 / 49.5)
 
 
-def test_where_nobody_noted_the_last_byte_a_batch_is_held_from_its_lease_on() -> None:
+def test_without_a_delivery_note_a_batch_is_held_from_its_lease_on() -> None:
     run = make_run(batch_size=8)
     lend(run, (-50, -45.5))
     Batch.objects.update(delivered_at=None)
@@ -139,7 +139,7 @@ def test_where_nobody_noted_the_last_byte_a_batch_is_held_from_its_lease_on() ->
     assert stages["train"].seconds == pytest.approx(4.5)
 
 
-def test_workers_that_are_not_heard_of_say_nothing() -> None:
+def test_workers_without_heartbeats_are_left_out() -> None:
     run = make_run(batch_size=8)
     work(run, workers=2, heartbeat_seconds=-30)
 

@@ -111,7 +111,7 @@ def quickest(act: Callable[[], object]) -> float:
     return min(found)
 
 
-def test_a_look_for_alerts_costs_few_questions_and_little_time(many_runs: None) -> None:
+def test_an_evaluation_of_alerts_costs_few_queries_and_little_time(many_runs: None) -> None:
     now = NOON + timedelta(seconds=10)
     with CaptureQueriesContext(connection) as queries:
         assert conditions.watch(now=now) == 0

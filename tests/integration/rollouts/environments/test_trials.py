@@ -52,7 +52,7 @@ def test_what_it_raises_becomes_its_trouble(odd: str) -> None:
     assert probes.attempt(environment(odd), seconds=120).trouble == "SystemExit: 3"
 
 
-def test_a_crash_is_told(odd: str) -> None:
+def test_a_crash_is_reported(odd: str) -> None:
     outcome = probes.attempt(environment(odd, does="die"), seconds=120)
 
     assert outcome.trouble == "its process was ended by SIGABRT"
@@ -78,7 +78,7 @@ def test_no_secret_of_the_platform_reaches_foreign_code(
         assert name not in outcome.trouble
 
 
-def test_what_this_machine_lacks_is_told_apart() -> None:
+def test_packages_that_this_machine_lacks_are_separated() -> None:
     outcome = probes.attempt(environment("module:nowhere:Env"), seconds=120)
 
     assert outcome.is_missing

@@ -30,7 +30,7 @@ def raised(**fields: object) -> Alert:
     return Alert.objects.get(pk=alert_id)
 
 
-def test_what_is_seen_again_is_counted_and_not_told_again() -> None:
+def test_repeated_conditions_are_counted_and_not_notified_again() -> None:
     first = raised()
     again = alerts.raise_alert(
         Condition(kind=AlertKind.DISK_LOW, message="less room"), now=NOON + later(9)
@@ -81,7 +81,7 @@ def test_who_acknowledges_is_kept_with_the_reason_and_audited() -> None:
     assert (summary.errors, summary.acknowledged) == (0, 1)
 
 
-def test_an_alert_that_is_over_needs_nobody() -> None:
+def test_a_resolved_alert_needs_no_attention() -> None:
     alert = raised()
     for actor in ("user:ada", "user:bob"):
         alerts.resolve(alert_id=alert.pk, actor=actor, now=NOON)
@@ -105,7 +105,7 @@ def test_a_fact_that_was_resolved_and_happens_again_is_another_alert() -> None:
     assert Alert.objects.filter(cleared_at=None).get() == second
 
 
-def test_a_failed_run_is_told_until_it_is_started_again() -> None:
+def test_a_failed_run_raises_an_alert_until_it_is_started_again() -> None:
     run = make_run(status=RunStatus.FAILED, status_reason="no seat on the cluster")
 
     assert conditions.watch(now=NOON) == 1
@@ -131,7 +131,7 @@ def test_what_holds_on_is_seen_again_now_and_then() -> None:
     assert Alert.objects.get().last_seen_at == NOON + later(31)
 
 
-def test_what_somebody_resolved_is_told_again_only_when_it_comes_back() -> None:
+def test_manually_resolved_alerts_notify_again_only_when_they_return() -> None:
     run = make_run(status=RunStatus.FAILED)
     conditions.watch(now=NOON)
     alerts.resolve(alert_id=Alert.objects.get().pk, actor="user:ada", now=NOON)
@@ -156,7 +156,7 @@ def test_a_run_that_does_not_start_says_what_it_waits_for() -> None:
     assert Alert.objects.get().message.endswith("3 min: the cluster has no GPU")
 
 
-def test_a_ledger_that_does_not_balance_is_told_until_it_does() -> None:
+def test_a_ledger_that_does_not_balance_raises_an_alert_until_it_does() -> None:
     run = make_run(status=RunStatus.COMPLETED, ledger_problem="2 groups too many")
     conditions.watch(now=NOON)
     assert Alert.objects.get().kind == "ledger_unbalanced"
@@ -176,7 +176,9 @@ def sights() -> Iterator[list[Condition]]:
     del conditions._evaluators[kinds]
 
 
-def test_what_a_look_had_no_room_for_is_not_said_to_be_over(sights: list[Condition]) -> None:
+def test_conditions_beyond_the_limit_of_an_evaluation_are_not_resolved(
+    sights: list[Condition],
+) -> None:
     first, other = (
         Condition(kind=AlertKind.ITEMS_CORRUPT, message=name, subject=name) for name in "ab"
     )
@@ -219,7 +221,7 @@ def test_what_cannot_be_looked_at_stays_and_holds_up_no_other(broken_look: None)
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_looks_at_once_are_one() -> None:
+def test_two_simultaneous_passes_are_one() -> None:
     make_run(status=RunStatus.FAILED)
     counts: list[int] = []
     begin = threading.Barrier(4)

@@ -42,7 +42,7 @@ def deliveries() -> list[str]:
     return list(AlertDelivery.objects.order_by("pk").values_list("change", flat=True))
 
 
-def test_a_silenced_alert_stands_there_and_tells_nobody() -> None:
+def test_a_silenced_alert_is_listed_and_notifies_no_channel() -> None:
     silence()
     run = make_run(name="pole")
     alert = raise_one(run_id=run.pk)
@@ -53,7 +53,7 @@ def test_a_silenced_alert_stands_there_and_tells_nobody() -> None:
     assert Alert.objects.get().state == "resolved"
 
 
-def test_what_is_open_when_the_silence_is_over_is_told_once() -> None:
+def test_alerts_that_are_open_after_a_silence_notify_once() -> None:
     silence(until=after(10))
     alert = raise_one()
 
@@ -63,7 +63,7 @@ def test_what_is_open_when_the_silence_is_over_is_told_once() -> None:
     assert deliveries() == ["raised", "resolved"]
 
 
-def test_what_is_over_before_the_silence_is_over_is_never_told() -> None:
+def test_alerts_that_resolve_during_a_silence_never_notify() -> None:
     silence(until=after(10))
     alert = raise_one()
     alerts.clear([alert], now=after(5))
@@ -83,7 +83,7 @@ def test_a_silence_is_of_its_kind_and_its_run_only() -> None:
     assert set(delivered) == {("run_stalled", "other"), ("disk_low", None)}
 
 
-def test_a_silence_ends_before_its_time_and_the_look_tells_what_holds() -> None:
+def test_a_silence_ends_before_its_time_and_the_next_evaluation_notifies() -> None:
     made = silence()
     alert = raise_one()
     assert deliveries() == []

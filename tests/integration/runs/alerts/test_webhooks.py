@@ -44,7 +44,7 @@ def send_sample(there: Receiver, *, at: datetime = NOON) -> AlertDelivery:
     )
 
 
-def test_a_webhook_that_fails_twice_is_told_a_third_time(private: Settings) -> None:
+def test_a_webhook_that_fails_twice_is_called_a_third_time(private: Settings) -> None:
     with receiver(500, 503, 200) as there:
         private.ROLLDECK_ALERT_WEBHOOKS = [there.url]
         raise_one()
@@ -61,7 +61,7 @@ def test_a_webhook_that_fails_twice_is_told_a_third_time(private: Settings) -> N
     assert "a-secret-path" not in delivery.target
 
 
-def test_what_is_told_is_signed_and_says_everything(private: Settings) -> None:
+def test_webhook_messages_are_signed_and_complete(private: Settings) -> None:
     run = make_run(name="pole")
     with receiver() as there:
         private.ROLLDECK_ALERT_WEBHOOKS = [there.url]
@@ -79,7 +79,7 @@ def test_what_is_told_is_signed_and_says_everything(private: Settings) -> None:
     assert headers["X-Rolldeck-Delivery"] == str(AlertDelivery.objects.get().pk)
 
 
-def test_each_change_is_told_to_each_webhook_once(private: Settings) -> None:
+def test_each_change_is_sent_to_each_webhook_once(private: Settings) -> None:
     with receiver() as one, receiver() as other:
         private.ROLLDECK_ALERT_WEBHOOKS = [one.url, other.url]
         alert = raise_one()
@@ -95,7 +95,7 @@ def test_each_change_is_told_to_each_webhook_once(private: Settings) -> None:
     assert [body for _, body in one.requests] == [body for _, body in other.requests]
 
 
-def test_warnings_are_not_told_to_those_who_want_errors(private: Settings) -> None:
+def test_warnings_are_not_sent_to_webhooks_for_errors(private: Settings) -> None:
     private.ROLLDECK_ALERT_WEBHOOKS = ["https://hooks.example.org/"]
     private.ROLLDECK_ALERT_WEBHOOK_LEVEL = "error"
     raise_one(kind=AlertKind.LEASE_LAPSED)
@@ -106,7 +106,7 @@ def test_warnings_are_not_told_to_those_who_want_errors(private: Settings) -> No
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]"])
-def test_a_machine_that_is_not_public_hears_nothing(settings: Settings, host: str) -> None:
+def test_a_machine_that_is_not_public_receives_nothing(settings: Settings, host: str) -> None:
     with receiver() as there:
         settings.ROLLDECK_ALERT_WEBHOOKS = [there.url.replace("127.0.0.1", host)]
         raise_one()
@@ -127,7 +127,7 @@ def test_a_redirect_is_not_followed(private: Settings) -> None:
     assert (delivery.state, delivery.last_status, len(there.requests)) == ("waiting", 302, 1)
 
 
-def test_a_webhook_that_never_hears_is_given_up(private: Settings) -> None:
+def test_a_webhook_that_never_answers_is_given_up(private: Settings) -> None:
     with receiver() as there:
         url = there.url  # the receiver has stopped
     private.ROLLDECK_ALERT_WEBHOOKS = [url]
@@ -141,7 +141,7 @@ def test_a_webhook_that_never_hears_is_given_up(private: Settings) -> None:
     assert delivery.last_error
 
 
-def test_a_webhook_that_was_taken_out_of_the_settings_is_not_told(private: Settings) -> None:
+def test_a_webhook_that_was_removed_from_the_settings_is_not_called(private: Settings) -> None:
     private.ROLLDECK_ALERT_WEBHOOKS = ["https://hooks.example.org/"]
     raise_one()
     private.ROLLDECK_ALERT_WEBHOOKS = []
@@ -151,7 +151,7 @@ def test_a_webhook_that_was_taken_out_of_the_settings_is_not_told(private: Setti
 
 
 @pytest.mark.parametrize("host", ["hooks..example.org", f"{'a' * 64}.example.org"])
-def test_a_name_that_cannot_be_looked_up_is_not_heard_and_given_up(
+def test_a_host_name_that_does_not_resolve_receives_nothing_and_is_given_up(
     private: Settings, host: str
 ) -> None:
     private.ROLLDECK_ALERT_WEBHOOKS = [f"http://{host}/"]
@@ -220,7 +220,7 @@ def test_a_sample_reaches_no_machine_that_an_alert_would_not(settings: Settings)
     assert "not public" in sample.last_error
 
 
-def test_a_webhook_gets_one_sample_in_ten_seconds_whoever_asks(private: Settings) -> None:
+def test_a_webhook_gets_one_sample_in_ten_seconds_from_all_callers(private: Settings) -> None:
     with receiver() as there, receiver() as other:
         private.ROLLDECK_ALERT_WEBHOOKS = [there.url, other.url]
         send_sample(there)

@@ -105,7 +105,7 @@ def test_a_restarted_trainer_opens_an_epoch_and_one_that_resumes_does_not() -> N
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("status", [RunStatus.COMPLETED, RunStatus.STOPPED, RunStatus.FAILED])
-def test_nobody_joins_a_run_that_is_over(status: RunStatus) -> None:
+def test_an_ended_run_admits_no_trainer(status: RunStatus) -> None:
     run = make_run(status=status)
 
     with pytest.raises(RunIsOver, match=f"alpha is {status}"):
@@ -131,7 +131,7 @@ def test_environments_count_from_zero_in_each_run_and_for_each_name() -> None:
 
 
 @pytest.mark.django_db
-def test_disconnecting_is_said_once_and_an_unknown_environment_is_false() -> None:
+def test_a_disconnect_is_recorded_once_and_an_unknown_environment_is_false() -> None:
     run = make_run()
     join(run)
 

@@ -162,7 +162,7 @@ def test_debts_stay_within_two_batches_and_belong_to_weights(
     ),
     ones=st.integers(12, 24),
 )
-def test_shares_come_to_their_targets_while_everybody_has_data(
+def test_shares_come_to_their_targets_while_every_environment_has_data(
     sizes: list[tuple[int, float]], ones: int
 ) -> None:
     """Each batch leaves every environment at most two batches from its due."""
@@ -263,7 +263,7 @@ def test_a_weight_of_nothing_gets_what_others_leave() -> None:
     assert made.shares == {0: 0.0, 1: 1.0}
 
 
-def test_groups_of_nobody_are_one_more_environment() -> None:
+def test_groups_without_an_environment_are_one_more_environment() -> None:
     made = plan(queue(NO_ENVIRONMENT, *[1] * 8, first=100), queue(1, *[1] * 8), batch_size=4)
 
     assert isinstance(made, BatchPlan)

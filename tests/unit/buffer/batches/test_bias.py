@@ -65,17 +65,17 @@ def test_the_distance_of_shares_is_symmetric_and_within_0_and_1(
 
 
 def test_long_episodes_that_are_dropped_bias_training_towards_short_ones() -> None:
-    said = sentence(items([230.0] * 40), items([100.0] * 40), unit="groups")
-    assert said == (
+    message = sentence(items([230.0] * 40), items([100.0] * 40), unit="groups")
+    assert message == (
         "dropped groups are 2.3× longer than served ones: training is biased towards short groups"
     )
 
 
 def test_scores_and_environments_are_named() -> None:
-    said = sentence(
+    message = sentence(
         items([1.0] * 40, score=0.1, environment="code"), items([1.0] * 40), unit="groups"
     )
-    assert said == (
+    assert message == (
         "dropped groups score lower (0.1 against 0.5); "
         "code makes up 100 % of dropped groups and 0 % of served groups"
     )

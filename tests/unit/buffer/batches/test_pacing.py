@@ -25,7 +25,7 @@ def share(env_id: int, **fields: Any) -> EnvironmentShare:
     return EnvironmentShare(env_id=env_id, **(plain | fields))
 
 
-def told(
+def capacity(
     queued: dict[int | None, int], *, env_id: int = 0, environments: int = 2, over: bool = True
 ) -> int:
     """Return the paced queue size for an environment, where 0.4.0 reports the exact one."""
@@ -53,24 +53,24 @@ def run(environments: int, *, is_paced: bool) -> Outcome:
     )
 
 
-def test_below_the_tolerance_an_environment_is_told_what_0_4_0_tells() -> None:
-    assert told({0: 80, 1: 64}, over=False) == 18
+def test_below_the_tolerance_an_environment_gets_the_status_of_0_4_0() -> None:
+    assert capacity({0: 80, 1: 64}, over=False) == 18
 
 
 def test_packing_alone_does_not_close_the_queue() -> None:
-    assert told({0: 188, 1: 64}, over=False) == 23
+    assert capacity({0: 188, 1: 64}, over=False) == 23
 
 
 def test_over_the_tolerance_each_environment_sees_only_its_own_part_of_it() -> None:
     # 192 sequences may wait, 96 of each environment: room for 12 groups less those it has queued.
-    assert told({0: 80, 1: 112}) == 24 - 2
-    assert told({0: 80, 1: 200}) == 24 - 2
-    assert told({0: 96, 1: 96}) == 24
-    assert told({0: 112, 1: 96}) == 26
+    assert capacity({0: 80, 1: 112}) == 24 - 2
+    assert capacity({0: 80, 1: 200}) == 24 - 2
+    assert capacity({0: 96, 1: 96}) == 24
+    assert capacity({0: 112, 1: 96}) == 26
 
 
-def test_what_nobody_connected_has_queued_is_taken_from_all() -> None:
-    assert told({0: 0, 1: 0, None: 96}) == 24 - 6
+def test_items_of_disconnected_environments_count_against_all() -> None:
+    assert capacity({0: 0, 1: 0, None: 96}) == 24 - 6
 
 
 @given(weights=st.lists(st.floats(0, 100), min_size=1, max_size=9), minimum=st.floats(0, 1))
@@ -137,7 +137,7 @@ def test_several_stock_environments_throw_away_less_and_train_as_fast(environmen
 
 
 @given(st.data())
-def test_environments_that_use_all_room_they_are_told_stay_within_twice_the_tolerance(
+def test_environments_that_use_all_reported_room_stay_within_twice_the_tolerance(
     data: st.DataObject,
 ) -> None:
     environments = data.draw(st.integers(1, 5))
@@ -146,7 +146,7 @@ def test_environments_that_use_all_room_they_are_told_stay_within_twice_the_tole
     for _ in range(data.draw(st.integers(1, 30))):
         env_id = data.draw(st.sampled_from(sorted(key for key in queued if key is not None)))
         over = is_over(RULE, over=over, queued=sum(queued.values()))
-        room = 24 - told(queued, env_id=env_id, environments=environments, over=over)
+        room = 24 - capacity(queued, env_id=env_id, environments=environments, over=over)
         queued[env_id] += 8 * max(0, room)
         if data.draw(st.booleans()):
             queued = {key: max(0, count - 64 // environments) for key, count in queued.items()}

@@ -10,14 +10,14 @@ from runs.lifecycle.rules.versions import admission_capacity
 RULE = PauseRule(batch_size=256, off_policy_tolerance=3)
 
 
-def test_a_queue_over_its_tolerance_is_told_with_its_numbers() -> None:
+def test_a_queue_over_its_tolerance_is_reported_with_its_numbers() -> None:
     gate = tolerance_gate(RULE, queued=913, over=True)
 
     assert gate.condition == "queued 913 > tolerance × batch = 3 × 256 = 768"
     assert (gate.closed, gate.reopens_after) == (True, 913 - 384)
 
 
-def test_between_the_marks_it_is_told_where_producers_go_on() -> None:
+def test_between_the_marks_the_status_names_where_producers_resume() -> None:
     gate = tolerance_gate(RULE, queued=500, over=True)
 
     assert gate.condition.endswith("500 < tolerance × batch = 3 × 256 = 768; resumes at 384")

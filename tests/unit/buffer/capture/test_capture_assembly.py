@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from buffer.capture.rules import IGNORED, IGNORED_LOGPROB, CapturedAnswer, CapturedCall, assemble
 
 
-def said(*tokens: int, version: int | None = 3) -> CapturedAnswer:
+def answer(*tokens: int, version: int | None = 3) -> CapturedAnswer:
     versions = () if version is None else ((1, version),)
     logprobs = tuple(-token / 10 for token in tokens)
     return CapturedAnswer(tokens=tokens, logprobs=logprobs, versions=versions)
@@ -17,7 +17,7 @@ def call(*prompt: int, answers: list[CapturedAnswer] | None = None, gap: str = "
 
 
 def test_a_conversation_is_one_sequence_and_only_the_answers_are_trained_on() -> None:
-    made = assemble([call(1, 2, answers=[said(3)]), call(1, 2, 3, 4, answers=[said(5, 6)])])
+    made = assemble([call(1, 2, answers=[answer(3)]), call(1, 2, 3, 4, answers=[answer(5, 6)])])
 
     (sequence,) = made.sequences
     assert sequence.tokens == [1, 2, 3, 4, 5, 6]
@@ -27,7 +27,7 @@ def test_a_conversation_is_one_sequence_and_only_the_answers_are_trained_on() ->
 
 
 def test_a_rewritten_context_begins_another_sequence() -> None:
-    made = assemble([call(1, 2, answers=[said(3)]), call(9, 2, 3, answers=[said(5)])])
+    made = assemble([call(1, 2, answers=[answer(3)]), call(9, 2, 3, answers=[answer(5)])])
 
     assert [one.tokens for one in made.sequences] == [[1, 2, 3], [9, 2, 3, 5]]
     assert made.sequences[1].masks == [IGNORED, IGNORED, IGNORED, 5]
@@ -36,9 +36,9 @@ def test_a_rewritten_context_begins_another_sequence() -> None:
 def test_a_shared_beginning_is_trained_on_in_the_first_of_two_sequences() -> None:
     made = assemble(
         [
-            call(1, answers=[said(2)]),
-            call(1, 2, 7, answers=[said(3)]),
-            call(1, 2, 8, answers=[said(4)]),
+            call(1, answers=[answer(2)]),
+            call(1, 2, 7, answers=[answer(3)]),
+            call(1, 2, 8, answers=[answer(4)]),
         ]
     )
 
@@ -49,24 +49,24 @@ def test_a_shared_beginning_is_trained_on_in_the_first_of_two_sequences() -> Non
 
 
 def test_several_answers_to_a_call_are_sequences_of_their_own() -> None:
-    made = assemble([call(1, answers=[said(2), said(3)]), call(1, 3, 5, answers=[said(6)])])
+    made = assemble([call(1, answers=[answer(2), answer(3)]), call(1, 3, 5, answers=[answer(6)])])
 
     assert [one.tokens for one in made.sequences] == [[1, 2], [1, 3, 5, 6]]
     assert [one.answers for one in made.sequences] == [[(0, 0)], [(0, 1), (1, 0)]]
 
 
 def test_a_gap_is_listed_and_nothing_is_made_up_for_it() -> None:
-    made = assemble([call(gap="no token ids"), call(1, 2, 3, answers=[said(4)])])
+    made = assemble([call(gap="no token ids"), call(1, 2, 3, answers=[answer(4)])])
 
     assert made.gaps == ["call 0: no token ids"]
     assert [one.masks for one in made.sequences] == [[IGNORED, IGNORED, IGNORED, 4]]
 
 
 def test_the_oldest_version_counts_and_an_unknown_one_makes_all_unknown() -> None:
-    known = [call(1, answers=[said(2, version=7)]), call(1, 2, answers=[said(3, version=5)])]
+    known = [call(1, answers=[answer(2, version=7)]), call(1, 2, answers=[answer(3, version=5)])]
 
     assert assemble(known).oldest == (1, 5)
-    assert assemble([*known, call(9, answers=[said(1, version=None)])]).oldest is None
+    assert assemble([*known, call(9, answers=[answer(1, version=None)])]).oldest is None
     assert assemble([]).oldest is None
 
 
@@ -78,7 +78,7 @@ def sessions(draw: st.DrawFn) -> list[CapturedCall]:
     ends: list[tuple[int, ...]] = [()]
     for _ in range(draw(st.integers(0, 8))):
         prompt = (*draw(st.sampled_from(ends)), *draw(tokens))
-        answers = [said(*draw(tokens)) for _ in range(draw(st.integers(1, 3)))]
+        answers = [answer(*draw(tokens)) for _ in range(draw(st.integers(1, 3)))]
         calls.append(call(*prompt, answers=answers))
         ends += [(*prompt, *answer.tokens) for answer in answers]
     return calls

@@ -43,8 +43,8 @@ def test_a_group_is_passed_over_only_when_it_cannot_be_part_of_the_fill(
     if fill is None:
         return
     for passed in set(range(len(window))) - set(fill.chosen):
-        kept = [place for place in fill.chosen if place < passed]
-        rest = target - sum(window[place] for place in kept) - window[passed]
+        selected = [place for place in fill.chosen if place < passed]
+        rest = target - sum(window[place] for place in selected) - window[passed]
         assert not can_sum(window[passed + 1 :], rest) or rest < 0
 
 

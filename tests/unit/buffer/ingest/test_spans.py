@@ -41,11 +41,11 @@ def test_what_is_no_span_is_named(value: Any, path: tuple[Any, ...]) -> None:
     assert span_problem([[GOOD], []], sequences=2) is None
 
 
-def test_spans_are_told_in_order_and_what_is_none_is_left_out() -> None:
+def test_spans_are_returned_in_order_without_invalid_ones() -> None:
     later = GOOD | {"start": 1.8e9 + 1}
-    told = valid_spans(json.dumps([[later, GOOD, {"name": "odd"}], "odd", []]).encode())
+    spans = valid_spans(json.dumps([[later, GOOD, {"name": "odd"}], "odd", []]).encode())
 
-    assert [[span.start for span in row] for row in told.values()] == [[1.8e9, 1.8e9 + 1]]
+    assert [[span.start for span in row] for row in spans.values()] == [[1.8e9, 1.8e9 + 1]]
     assert valid_spans(b"{") == valid_spans(None) == valid_spans(b"3") == {}
 
 

@@ -54,7 +54,7 @@ def test_a_number_is_shown_as_it_was_written_and_not_as_its_nearest_double() -> 
     assert content.rewards.last == [0.1] * 4
 
 
-def test_long_actions_are_cut_and_pictures_are_told_by_their_size() -> None:
+def test_long_actions_are_cut_and_pictures_are_described_by_their_size() -> None:
     found = window(
         opened(
             obs=np.zeros((4, 8, 8, 3), np.uint8),
@@ -88,7 +88,7 @@ def test_parts_of_observations_stand_beside_one_another() -> None:
     assert found.obs == [[1, 2, 2]]
 
 
-def test_episodes_are_told_apart_with_how_they_ended() -> None:
+def test_episodes_are_separated_with_how_they_ended() -> None:
     content = content_of(
         opened(
             6,
@@ -101,8 +101,10 @@ def test_episodes_are_told_apart_with_how_they_ended() -> None:
         )
     )
 
-    told = [(one.id, one.first, one.reward, one.begins, one.outcome) for one in content.episodes]
-    assert told == [
+    episodes = [
+        (one.id, one.first, one.reward, one.begins, one.outcome) for one in content.episodes
+    ]
+    assert episodes == [
         ("a", 0, 3, False, "terminated"),
         ("b", 2, 7, True, "truncated"),
         ("c", 4, 11, True, ""),
@@ -152,13 +154,13 @@ def test_windows_side_by_side_are_the_fragment(steps: int, width: int) -> None:
 
 
 @given(st.binary(max_size=200))
-def test_bytes_that_are_no_fragment_are_said_to_be_none(content: bytes) -> None:
+def test_bytes_that_are_no_fragment_are_refused_by_name(content: bytes) -> None:
     with pytest.raises(FragmentUnreadable, match="not a valid fragment"):
         Opened(content)
     assert reward_sum(content) is None
 
 
-def test_a_fragment_that_contradicts_itself_is_said_to() -> None:
+def test_a_fragment_that_contradicts_itself_is_reported() -> None:
     broken = wire.encode(fragment(arrays=arrays(4, reward=np.ones(3, np.float32))))
 
     with pytest.raises(FragmentUnreadable, match=r"arrays\.reward: has shape \[3\] for 4 steps"):

@@ -123,8 +123,11 @@ def test_equal_sequences_point_to_the_first_of_them() -> None:
 
 
 def test_messages_are_cut_and_one_of_them_can_be_had_whole() -> None:
-    said = [{"role": "user", "content": "x" * 100}, {"role": "tool", "content": {"a": 1}, "id": 7}]
-    group = opened(messages=[said, []])
+    messages = [
+        {"role": "user", "content": "x" * 100},
+        {"role": "tool", "content": {"a": 1}, "id": 7},
+    ]
+    group = opened(messages=[messages, []])
 
     first, second = conversation(group, 0, characters=10).results
     (whole,) = conversation(group, 0, characters=1000, only=0).results
@@ -158,7 +161,7 @@ def test_pictures_are_shown_up_to_a_size_and_links_never() -> None:
     assert conversation(group, 1, characters=100).pictures == []
 
 
-def test_a_digest_holds_what_was_said_once_and_no_more_than_fits() -> None:
+def test_a_digest_holds_each_message_once_and_no_more_than_fits() -> None:
     prompt = {"role": "user", "content": "the same question\x00"}
     long = [{"role": "assistant", "content": f"{place} " + "y" * 3000} for place in range(9)]
     group = opened(messages=[[prompt, *long], [prompt]])
@@ -170,7 +173,7 @@ def test_a_digest_holds_what_was_said_once_and_no_more_than_fits() -> None:
     assert len(found.text) == MOST_TEXT
 
 
-def test_a_digest_reads_tokens_where_nothing_was_said() -> None:
+def test_a_digest_reads_tokens_where_there_are_no_messages() -> None:
     group = opened(tokens=[[0, 1], [1, 1]], masks=[[0, 1], [1, 1]])
     pieces = character_pieces("ab")
 
@@ -189,7 +192,7 @@ def test_a_digest_reads_tokens_where_nothing_was_said() -> None:
         ({}, (0, 0), 0),
     ],
 )
-def test_what_was_cut_is_told_by_the_group_or_else_by_its_length(
+def test_truncation_is_read_from_the_group_or_else_from_its_length(
     fields: dict[str, Any], limits: tuple[int, ...], truncated: int
 ) -> None:
     assert digest(opened(**fields), limits=limits).truncated == truncated

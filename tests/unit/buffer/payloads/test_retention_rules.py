@@ -65,7 +65,7 @@ def test_age_counts_from_the_seal() -> None:
     assert due(segments, now=NOON, limits=limits(seconds=3600)) == [1, 2]
 
 
-def test_what_somebody_may_still_write_to_is_never_due() -> None:
+def test_writable_segments_are_never_due() -> None:
     fresh = stretch(1, sealed=GRACE - timedelta(seconds=1))
 
     assert not is_settled(fresh, now=NOON)
@@ -91,22 +91,22 @@ def test_what_stays_fits_or_cannot_go_yet(
         stretch(n, items=items, size_bytes=size, sealed=timedelta(minutes=age))
         for n, ((items, size, _), age) in enumerate(zip(sizes, ages, strict=True))
     ]
-    wanted = limits(seconds=minutes * 60, size_bytes=size_limit, items=item_limit)
+    retention = limits(seconds=minutes * 60, size_bytes=size_limit, items=item_limit)
 
-    gone = due(segments, now=NOON, limits=wanted)
+    dropped = due(segments, now=NOON, limits=retention)
 
-    assert gone == list(range(len(gone)))
-    left = segments[len(gone) :]
+    assert dropped == list(range(len(dropped)))
+    left = segments[len(dropped) :]
     fits = (
         sum(s.size_bytes for s in left) <= size_limit
         and sum(s.items for s in left) <= item_limit
         and (not left or NOON - left[0].sealed_at < timedelta(minutes=minutes))
     )
     assert fits or not is_settled(left[0], now=NOON)
-    if gone:  # the last one had to go
-        kept = segments[len(gone) - 1 :]
+    if dropped:  # the last one had to go
+        retained = segments[len(dropped) - 1 :]
         assert (
-            sum(s.size_bytes for s in kept) > size_limit
-            or sum(s.items for s in kept) > item_limit
-            or NOON - kept[0].sealed_at >= timedelta(minutes=minutes)
+            sum(s.size_bytes for s in retained) > size_limit
+            or sum(s.items for s in retained) > item_limit
+            or NOON - retained[0].sealed_at >= timedelta(minutes=minutes)
         )

@@ -124,9 +124,9 @@ def test_balanced_takes_as_many_of_a_rare_environment_as_of_a_common_one() -> No
     st.lists(st.integers(1, 20), min_size=1, max_size=6), st.integers(0, 10**6), st.integers(0, 9)
 )
 def test_quotas_are_as_even_as_the_environments_allow(
-    sizes: list[int], wanted: int, seed: int
+    sizes: list[int], requested: int, seed: int
 ) -> None:
-    count = wanted % (sum(sizes) + 1)
+    count = requested % (sum(sizes) + 1)
 
     quotas = fair_quotas(np.array(sizes), count, np.random.default_rng(seed))
 

@@ -33,15 +33,15 @@ def placed(samples: Samples) -> tuple[list[int], list[float]]:
     return np.cumsum(waits).tolist(), list(values)
 
 
-def found(
+def breach_periods(
     times: list[int], values: list[float], limit: Limit, *, until: int, at_most: int = 1000
 ) -> list[Breach]:
     x = np.array(times, np.int64) * MICROS
     blocks = condensed(blocks_of(x, np.array(values, np.float64)), at_most=at_most).blocks
-    told = breaches(blocks, limit, until=until * MICROS)
+    periods = breaches(blocks, limit, until=until * MICROS)
     return [
         Breach(one.began // MICROS, None if one.ended is None else one.ended // MICROS)
-        for one in told
+        for one in periods
     ]
 
 
@@ -63,13 +63,15 @@ def walked(times: list[int], values: list[float], limit: Limit, *, until: int) -
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(samples=SAMPLES, limit=LIMITS, later=st.integers(0, 40))
-def test_spells_are_what_somebody_sees_who_watches_the_samples(
+def test_breaches_match_a_sample_by_sample_evaluation(
     samples: Samples, limit: Limit, later: int
 ) -> None:
     times, values = placed(samples)
     until = times[-1] + later
 
-    assert found(times, values, limit, until=until) == walked(times, values, limit, until=until)
+    assert breach_periods(times, values, limit, until=until) == walked(
+        times, values, limit, until=until
+    )
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
@@ -80,7 +82,7 @@ def test_blocks_of_many_samples_find_no_spell_that_has_to_last_where_there_is_no
     times, values = placed(samples)
     exact = walked(times, values, limit, until=times[-1])
 
-    coarse = found(times, values, limit, until=times[-1], at_most=5)
+    coarse = breach_periods(times, values, limit, until=times[-1], at_most=5)
 
     if limit.for_seconds:
         for one in coarse:
@@ -93,25 +95,27 @@ def test_blocks_of_many_samples_find_no_spell_that_has_to_last_where_there_is_no
 def test_a_number_holds_until_the_next_one() -> None:
     limit = Limit(comparator=Comparator.ABOVE, threshold=5, for_seconds=10)
 
-    assert found([0, 30], [6, 1], limit, until=40) == [Breach(0, 30)]
-    assert found([0], [6], limit, until=9) == []
-    assert found([0], [6], limit, until=10) == [Breach(0, None)]
+    assert breach_periods([0, 30], [6, 1], limit, until=40) == [Breach(0, 30)]
+    assert breach_periods([0], [6], limit, until=9) == []
+    assert breach_periods([0], [6], limit, until=10) == [Breach(0, None)]
 
 
 def test_what_is_not_finite_breaks_only_the_rule_that_asks_for_it() -> None:
     below = Limit(comparator=Comparator.BELOW, threshold=5)
     broken = Limit(comparator=Comparator.NOT_FINITE)
 
-    assert found([0, 1, 2], [9, math.nan, -math.inf], below, until=3) == []
-    assert found([0, 1, 2, 3], [9, math.nan, -math.inf, 9], broken, until=3) == [Breach(1, 3)]
+    assert breach_periods([0, 1, 2], [9, math.nan, -math.inf], below, until=3) == []
+    assert breach_periods([0, 1, 2, 3], [9, math.nan, -math.inf, 9], broken, until=3) == [
+        Breach(1, 3)
+    ]
 
 
 def test_a_silence_lasts_from_one_sample_to_the_next() -> None:
     silent = Limit(comparator=Comparator.NO_DATA, for_seconds=10)
     times, values = [0, 5, 20, 25, 34], [1.0, math.nan, 2.0, 3.0, 4.0]
 
-    assert found(times, values, silent, until=43) == [Breach(5, 20)]
-    assert found(times, values, silent, until=44) == [Breach(5, 20), Breach(34, None)]
+    assert breach_periods(times, values, silent, until=43) == [Breach(5, 20)]
+    assert breach_periods(times, values, silent, until=44) == [Breach(5, 20), Breach(34, None)]
     assert not any(silent.is_broken_by(value) for value in values)
 
 
@@ -123,8 +127,8 @@ def test_blocks_of_many_samples_find_no_silence_that_there_is_not(
     times, values = placed([(each, 1.0) for each in waits])
     gaps = [Breach(a, b) for a, b in pairwise(times) if b - a >= wait]
 
-    assert found(times, values, silent, until=times[-1]) == gaps
-    assert set(found(times, values, silent, until=times[-1], at_most=5)) <= set(gaps)
+    assert breach_periods(times, values, silent, until=times[-1]) == gaps
+    assert set(breach_periods(times, values, silent, until=times[-1], at_most=5)) <= set(gaps)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +152,7 @@ def test_a_limit_that_cannot_be_is_refused(
     assert refused.value.field == field
 
 
-def test_a_limit_is_said_in_words() -> None:
+def test_a_limit_is_described_in_words() -> None:
     assert Limit(comparator=Comparator.ABOVE, threshold=5, for_seconds=600).condition == (
         "above 5 for 10 min"
     )

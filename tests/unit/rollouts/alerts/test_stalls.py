@@ -30,13 +30,13 @@ def test_producers_are_missing_where_less_than_a_batch_is_there_and_nothing_come
     assert stall(running_since=minutes_ago(9)) is None
 
 
-def test_trainers_are_missing_where_a_batch_is_there_and_nobody_takes_it() -> None:
+def test_trainers_are_missing_where_a_batch_is_ready_and_not_leased() -> None:
     assert stall(queued=8, arrived_at=minutes_ago(1)) is Stall.TRAINERS
     assert stall(queued=8, taken_at=minutes_ago(11)) is Stall.TRAINERS
     assert stall(queued=8, taken_at=minutes_ago(9)) is None
 
 
-def test_nobody_is_missing_while_a_trainer_is_at_work() -> None:
+def test_no_trainer_is_missing_while_one_is_at_work() -> None:
     assert stall(leased=8) is None
     assert stall(leased=8, queued=80, taken_at=minutes_ago(50)) is None
 
@@ -45,6 +45,6 @@ def test_a_run_that_went_on_a_moment_ago_has_time() -> None:
     assert stall(running_since=minutes_ago(1), arrived_at=minutes_ago(600)) is None
 
 
-def test_where_nobody_said_how_large_a_batch_is_anything_is_one() -> None:
+def test_without_a_batch_size_any_number_of_groups_is_a_batch() -> None:
     assert stall(batch_size=None, queued=1) is Stall.TRAINERS
     assert stall(batch_size=None) is Stall.PRODUCERS

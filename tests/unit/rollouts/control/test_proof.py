@@ -16,7 +16,7 @@ def ago(seconds: float | None) -> datetime | None:
     return None if seconds is None else NOON - timedelta(seconds=seconds)
 
 
-def heard(**known: Any) -> LastReports:
+def last_reports(**known: Any) -> LastReports:
     """Return the reports of a running fleet, the last one a second ago."""
     values: dict[str, Any] = {"observed": "running", "has_manager": True}
     times = {"reported_at": 1, "heard_at": 1, "launched_at": 300}
@@ -52,13 +52,13 @@ def heard(**known: Any) -> LastReports:
 def test_a_fleet_is_what_its_last_report_says_while_that_proves_it(
     known: dict[str, Any], state: str, why: str
 ) -> None:
-    found = heard(**known)
+    found = last_reports(**known)
 
     assert (found.state(now=NOON), found.doubt(now=NOON)) == (state, why)
 
 
 def test_a_new_manager_is_as_old_as_the_last_word_of_the_one_before() -> None:
-    replaced = heard(observed="none", reported_at=None, heard_at=20, launched_at=2)
+    replaced = last_reports(observed="none", reported_at=None, heard_at=20, launched_at=2)
 
     assert replaced.confirmed_at == ago(20)
 
@@ -81,7 +81,7 @@ def test_a_state_that_is_claimed_has_a_proof_within_its_deadline(
     launched: float,
 ) -> None:
     last = reported if reported is not None else heard_before
-    found = heard(
+    found = last_reports(
         observed=observed,
         has_manager=has_manager,
         reported_at=reported,

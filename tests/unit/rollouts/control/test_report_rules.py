@@ -49,9 +49,9 @@ def test_env_steps_are_counted_through_restarts(before: tuple[str, int] | None, 
 
 
 def test_only_the_last_twenty_returns_are_kept() -> None:
-    kept = recent_returns_of([float(n) for n in range(15)], [float(n) for n in range(15, 30)])
+    stored = recent_returns_of([float(n) for n in range(15)], [float(n) for n in range(15, 30)])
 
-    assert kept == [float(n) for n in range(10, 30)]
+    assert stored == [float(n) for n in range(10, 30)]
 
 
 def test_there_is_no_mean_of_nothing() -> None:

@@ -120,7 +120,7 @@ def test_the_proof_holds_the_rates_and_the_change_what_a_worker_more_would_give(
     assert "one more than the present 4 workers would give about +25 %" in found.change
 
 
-def test_a_trainer_at_work_all_the_time_is_told_how_many_workers_are_enough() -> None:
+def test_a_saturated_trainer_gets_the_number_of_workers_that_suffices() -> None:
     held = {"waiting_room": 0.6, "env_step": 0.3}
     found = judge(facts(trainer_waits=0.02, shares=held, max_staleness=1))
     waiting = judge(facts(trainer_waits=0.15, shares=held, max_staleness=1))
@@ -229,7 +229,7 @@ def test_a_language_fleet_generates_and_steps_nothing() -> None:
     assert names == ["infer", "push", "queue", "batch", "train"]
 
 
-def test_nobody_stays_where_nothing_leaves_is_not_claimed() -> None:
+def test_the_stay_in_a_stage_without_departures_is_unknown() -> None:
     assert stay(12, per_second=4.0) == 3.0
     assert stay(12, per_second=None) is None
     assert stay(12, per_second=0.0) is None

@@ -159,7 +159,7 @@ SITUATIONS: dict[str, tuple[dict[str, Any], str, str]] = {
 
 
 @pytest.mark.parametrize("name", SITUATIONS)
-def test_a_situation_is_named_and_what_to_do_is_said(name: str) -> None:
+def test_a_situation_is_named_with_its_remedy(name: str) -> None:
     known, summary, change = SITUATIONS[name]
 
     found = judge(Facts(**known))
@@ -212,7 +212,7 @@ facts = st.builds(
 
 
 @given(facts)
-def test_what_is_said_is_true_of_the_facts(of: Facts) -> None:
+def test_statements_of_a_diagnosis_match_the_facts(of: Facts) -> None:
     """Each claim in a summary is consistent with its facts."""
     found = judge(of)
     waits = of.trainer_waits
@@ -243,7 +243,7 @@ def test_what_is_said_is_true_of_the_facts(of: Facts) -> None:
 
 
 @given(facts)
-def test_a_run_that_does_not_move_accuses_nobody(of: Facts) -> None:
+def test_a_run_that_does_not_move_has_no_bottleneck(of: Facts) -> None:
     if of.status in {"draft", "paused", "stopped", "failed"}:
         found = judge(of)
 

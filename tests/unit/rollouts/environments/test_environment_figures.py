@@ -34,7 +34,7 @@ def test_an_environment_is_what_its_runs_call_so() -> None:
     assert found == Figures(per_hour=60, reward_mean=0.25, zero_variance_share=0.25, examined=60)
 
 
-def test_a_lesson_is_told_from_the_other_lessons_of_its_run() -> None:
+def test_a_lesson_is_distinguished_from_the_other_lessons_of_its_run() -> None:
     samples = [sample(env_id=None, lesson="sort"), sample(env_id=None, lesson="reverse", recent=4)]
 
     assert figures_of(samples, members=[(1, [None], ["reverse"])], now=NOON).per_hour == 4
@@ -63,7 +63,7 @@ def test_a_burst_is_no_rate_of_millions() -> None:
 
 
 @pytest.mark.parametrize("samples", [[], [sample(run_id=9)]])
-def test_without_data_nothing_is_told(samples: list[Sample]) -> None:
+def test_without_data_no_alert_is_raised(samples: list[Sample]) -> None:
     assert figures_of(samples, members=[(1, [0], [None])], now=NOON) == Figures(
         per_hour=None, reward_mean=None, zero_variance_share=None, examined=0
     )

@@ -43,7 +43,7 @@ def test_a_remedy_names_the_nearest_batches_that_fit() -> None:
     assert "128 or 136" in found.remedy
 
 
-def test_a_train_step_of_a_fleet_is_told_in_env_steps() -> None:
+def test_a_train_step_of_a_fleet_is_described_in_env_steps() -> None:
     (found,) = findings.batches(PRESETS["cartpole"][1])
 
     assert "2,048 env steps: 1 fragments of each of 16 slots" in found.message
@@ -82,7 +82,7 @@ def test_seats_are_counted_on_every_node(fields: dict[str, Any], level: str, wor
     assert (found.level, words in found.message) == (level, True), found.message
 
 
-def test_a_missing_gpu_is_told_where_gpus_are_asked_for() -> None:
+def test_a_missing_gpu_is_reported_where_gpus_are_requested() -> None:
     (found,) = findings.room(fleet(num_gpus_per_worker=1), Cluster(nodes=[NODE]))
 
     assert found.field == "fleet.num_gpus_per_worker"
@@ -95,7 +95,7 @@ def test_a_cluster_that_does_not_answer_is_a_warning() -> None:
 
 
 @pytest.mark.parametrize(("free", "level"), [(10**12, "ok"), (10**9, "warning")])
-def test_a_disk_that_is_too_small_is_told_before_it_is_full(free: int, level: str) -> None:
+def test_a_disk_that_is_too_small_is_reported_before_it_is_full(free: int, level: str) -> None:
     room = DiskRoom(free_bytes=free, kept_free_bytes=10**9, retention_bytes=0)
 
     (found,) = findings.disk(fleet(), room, bytes_per_step=24)
@@ -112,7 +112,7 @@ def test_retention_bounds_what_a_run_takes() -> None:
     assert (found.level, "keeps 1 MB" in found.message) == ("ok", True), found.message
 
 
-def test_nothing_is_said_of_a_disk_when_no_environment_was_measured() -> None:
+def test_a_disk_has_no_finding_when_no_environment_was_measured() -> None:
     room = DiskRoom(free_bytes=1, kept_free_bytes=0, retention_bytes=0)
 
     assert findings.disk(fleet(), room, bytes_per_step=None) == []

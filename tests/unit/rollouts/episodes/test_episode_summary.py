@@ -70,9 +70,9 @@ RETURNS = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=20)
 @given(st.lists(RETURNS, min_size=1, max_size=10))
 def test_the_weighted_mean_is_that_of_all_episodes(parts: list[list[float]]) -> None:
     found = tasks([window(f"e{number % 3}", *part) for number, part in enumerate(parts)])
-    every = [one for part in parts for one in part]
+    returns = [one for part in parts for one in part]
 
     mean = weighted(found)
     assert mean is not None
-    assert mean.total_return == pytest.approx(sum(every) / len(every), abs=1e-6)
-    assert sum(task.count for task in found) == len(every)
+    assert mean.total_return == pytest.approx(sum(returns) / len(returns), abs=1e-6)
+    assert sum(task.count for task in found) == len(returns)

@@ -12,7 +12,7 @@ def test_workers_that_are_alike_are_left_out() -> None:
     assert deviations([worker(number) for number in range(8)]) == {}
 
 
-def test_a_mean_far_from_the_middle_is_told_with_its_side() -> None:
+def test_a_mean_far_from_the_middle_is_reported_with_its_side() -> None:
     found = deviations([*(worker(number) for number in range(7)), worker(7, return_mean=20.0)])
 
     assert list(found) == [7]

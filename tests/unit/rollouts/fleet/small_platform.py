@@ -67,8 +67,8 @@ class SmallPlatform:
 
     def control(self) -> FleetControl:
         remaining = self.remaining()
-        asked = [one for one in self.log_requests if one.id not in self.log_answers]
-        requests = "/".join(one.id for one in asked)
+        pending = [one for one in self.log_requests if one.id not in self.log_answers]
+        requests = "/".join(one.id for one in pending)
         orders = f"{self.desired}/{self.epoch}/{self.policy_step}/{remaining}/{requests}"
         stacks = [one for one in self.stacks if one.id not in self.log_answers]
         orders += f"/{self.num_workers}/{self.restarts}/{self.cordons}/{stacks}"
@@ -80,7 +80,7 @@ class SmallPlatform:
             policy_step=self.policy_step if self.pinned is None else self.pinned,
             weights_command=self.weights_command,
             admission_remaining=remaining,
-            log_requests=asked,
+            log_requests=pending,
             num_workers=self.num_workers,
             restarts=list(self.restarts),
             cordons=list(self.cordons),
@@ -157,8 +157,8 @@ class _Handler(BaseHTTPRequestHandler):
         path, _, query = self.path.partition("?")
         platform = self.platform
         if path.endswith("/fleet/control"):
-            asked = dict(part.split("=", 1) for part in query.split("&") if part)
-            self._wait_for_change(asked)
+            parameters = dict(part.split("=", 1) for part in query.split("&") if part)
+            self._wait_for_change(parameters)
             self._answer(msgspec.json.encode(platform.control()))
         elif path.endswith("/weights/current"):
             newest = max(platform.files, default=None)
@@ -195,9 +195,9 @@ class _Handler(BaseHTTPRequestHandler):
             platform.reports.append(msgspec.json.decode(body, type=FleetReport))
             self._answer(msgspec.json.encode(platform.control()))
 
-    def _wait_for_change(self, asked: dict[str, str]) -> None:
-        after = asked.get("after", "").replace("%2F", "/")
-        until = time.monotonic() + min(2.0, float(asked.get("wait", 0)))
+    def _wait_for_change(self, parameters: dict[str, str]) -> None:
+        after = parameters.get("after", "").replace("%2F", "/")
+        until = time.monotonic() + min(2.0, float(parameters.get("wait", 0)))
         while time.monotonic() < until and self.platform.control().fingerprint == after:
             time.sleep(0.01)
 

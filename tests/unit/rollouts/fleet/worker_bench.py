@@ -20,7 +20,7 @@ class Bench:
     def __init__(self, settings: WorkerSettings, **options: Any) -> None:
         self.fragments: list[Fragment] = []
         self.events: list[str] = []
-        self.told: list[FleetEvent] = []
+        self.reported: list[FleetEvent] = []
         self.aborted = 0
         self.worker = RolloutWorkerWrapper(settings, push=self._push, **options)
 
@@ -40,7 +40,7 @@ class Bench:
     def order(self, desired: str = "running", **changes: Any) -> WorkerState:
         orders = {"epoch": 1, "policy_step": 0, "is_reporting": True, **changes}
         state = self.worker.exchange(WorkerCommand(desired=desired, **orders))  # type: ignore[arg-type]
-        self.told += state.events
+        self.reported += state.events
         self.events += [event.kind for event in state.events]
         self.aborted += sum(window.aborted for window in state.episodes)
         return state

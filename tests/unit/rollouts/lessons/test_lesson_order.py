@@ -30,13 +30,13 @@ def test_a_long_chain_does_not_exhaust_the_stack() -> None:
 
 @given(st.lists(st.sets(st.integers(0, 30), max_size=4), min_size=1, max_size=30), st.randoms())
 def test_every_lesson_is_there_once_and_after_its_requirements(
-    wanted: list[set[int]], random: object
+    required: list[set[int]], random: object
 ) -> None:
-    names = list(range(len(wanted)))
+    names = list(range(len(required)))
     random.shuffle(names)  # type: ignore[attr-defined]
     # Only lower numbers are required, so there are no cycles.
     lessons = {
-        str(name): lesson(*(str(one) for one in wanted[name] if one < name)) for name in names
+        str(name): lesson(*(str(one) for one in required[name] if one < name)) for name in names
     }
 
     order = in_order(lessons)

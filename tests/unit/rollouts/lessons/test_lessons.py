@@ -21,7 +21,7 @@ def test_lessons_that_wait_for_each_other_are_named() -> None:
     assert refusal.value.field == "lessons.a.requires"
 
 
-def test_a_lesson_may_not_wait_for_itself_or_for_nobody() -> None:
+def test_a_lesson_may_not_require_itself_or_an_unknown_lesson() -> None:
     with pytest.raises(InvalidCurriculum, match="a → a"):
         check_lessons({"a": after("a")})
     with pytest.raises(InvalidCurriculum, match="lesson 'z' does not exist") as refusal:

@@ -76,7 +76,7 @@ def test_quirk_a_threshold_of_1_is_never_reached() -> None:
     assert moves(MARIN, {"a": Lesson(stop_success=0.99)}, standing) == {"a": "graduated"}
 
 
-def test_graduation_needs_an_evaluation_and_does_not_look_at_it() -> None:
+def test_graduation_needs_an_evaluation_and_ignores_its_result() -> None:
     lessons = {"a": Lesson(stop_success=0.9)}
     always, never = performance([1.0] * 100), performance([0.0] * 100)
 

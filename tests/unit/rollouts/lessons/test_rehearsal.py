@@ -50,9 +50,9 @@ def test_shares_sum_to_one_and_the_active_keep_their_proportions(
     shares = drawn(strategy, weights, graduated=sorted(graduated))
 
     assert sum(shares.values()) == pytest.approx(1)
-    kept = 1 - rehearsal if graduated else 1.0
+    active_share = 1 - rehearsal if graduated else 1.0
     for name, share in alone.items():
-        assert shares[name] == pytest.approx(kept * share)
+        assert shares[name] == pytest.approx(active_share * share)
 
 
 def test_probabilities_of_a_standing_hold_the_rehearsal() -> None:

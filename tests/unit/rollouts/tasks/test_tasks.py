@@ -20,8 +20,8 @@ TASKS: list[Task] = [
 
 def answered(task: Task, prompt: str, answer: str, *turns: str) -> tuple[float, bool, str]:
     example = Example(key="x", prompt=prompt, answer=answer)
-    said = [Turn(turn) for turn in turns]
-    reply = task.reply(example, said)
+    past_turns = [Turn(turn) for turn in turns]
+    reply = task.reply(example, past_turns)
     return reply.reward, reply.is_over, reply.text
 
 
@@ -76,13 +76,13 @@ def test_a_demonstration_succeeds_within_the_alphabet(task: Task, number: int) -
 
     assert [reply.is_over for reply in replies] == [*[False] * (len(turns) - 1), True]
     assert replies[-1].is_correct
-    said = "".join([*(turn.text for turn in turns), *(reply.text for reply in replies)])
-    assert set(said) <= set(task.alphabet)
+    text = "".join([*(turn.text for turn in turns), *(reply.text for reply in replies)])
+    assert set(text) <= set(task.alphabet)
 
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
 @given(text=st.text(max_size=40))
-def test_whatever_is_said_the_reward_is_between_0_and_1(task: Task, text: str) -> None:
+def test_the_reward_of_any_answer_is_between_0_and_1(task: Task, text: str) -> None:
     [example] = examples(task, [0], mode="train", seed=0)
 
     reply = task.reply(example, [Turn(text)])

@@ -19,7 +19,7 @@ CONDITIONS = st.builds(
     known=st.dictionaries(CONDITIONS.map(lambda one: one.key), st.integers(1, 10_000)),
     found=st.lists(CONDITIONS),
 )
-def test_every_alert_holds_or_is_gone_and_every_find_is_told_once(
+def test_every_alert_holds_or_resolves_and_every_condition_is_reported_once(
     known: dict[str, int], found: list[Condition]
 ) -> None:
     known = {key: number for number, key in enumerate(known, start=1)}
@@ -44,7 +44,7 @@ def test_a_condition_of_another_run_or_another_part_is_another_one() -> None:
     assert len(keys) == 9
 
 
-def test_what_is_said_of_a_condition_does_not_tell_it_from_itself() -> None:
+def test_the_message_of_a_condition_is_no_part_of_its_identity() -> None:
     first = Condition(kind=AlertKind.DISK_LOW, message="2 GB", severity=Severity.WARNING)
     then = Condition(kind=AlertKind.DISK_LOW, message="1 GB", details={"free": 1})
 

@@ -49,7 +49,7 @@ def test_what_is_no_address_of_a_webhook_is_refused(url: str) -> None:
         webhooks.check_url(url)
 
 
-def test_the_path_of_an_address_is_not_shown_and_still_tells_it_apart() -> None:
+def test_the_path_of_an_address_is_hidden_and_still_distinguishes_it() -> None:
     url, other = "https://hooks.example.org/T0/secret", "https://hooks.example.org/T0/other"
 
     assert webhooks.label(webhooks.check_url(url)) == "https://hooks.example.org"

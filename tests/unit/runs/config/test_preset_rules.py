@@ -32,7 +32,7 @@ def test_a_preset_is_seen_and_changed_by_whom_the_table_says(
     assert [right for right, is_allowed in allowed.items() if is_allowed] == may.split()
 
 
-def test_nobody_changes_what_they_do_not_see() -> None:
+def test_invisible_presets_cannot_be_changed() -> None:
     for access, owner, operator, admin in product(Access, *[(False, True)] * 3):
         if may_change(access, is_owner=owner, is_operator=operator, is_admin=admin):
             assert may_see(access, is_owner=owner)
@@ -83,6 +83,6 @@ def test_what_only_sounds_like_one_is_none(kwargs: dict[str, object]) -> None:
     assert secret_in(in_kwargs(**kwargs)) is None
 
 
-def test_no_built_in_preset_looks_like_it_had_a_secret() -> None:
+def test_no_built_in_preset_resembles_one_with_a_secret() -> None:
     for _, config in run_config.PRESETS.values():
         assert secret_in(run_config.to_builtins(config)) is None

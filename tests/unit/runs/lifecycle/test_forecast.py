@@ -33,7 +33,7 @@ def test_what_grows_or_shrinks_by_a_hair_is_steady() -> None:
     assert forecast(line(begin=1e12, per_hour=-1), floor=20).state == "steady"
 
 
-def test_what_is_used_up_is_said_at_once() -> None:
+def test_an_amount_below_its_floor_is_reported_at_once() -> None:
     assert forecast([(0.0, 5.0)], floor=20).state == "below"
 
 

@@ -15,13 +15,13 @@ def test_nothing_differs_from_itself(config: dict[str, object]) -> None:
     assert differences(config, config) == {}
 
 
-def test_what_differs_is_told_by_its_path() -> None:
-    before = {"fleet": {"workers": 2, "gone": 1}, "seed": 0}
+def test_differences_are_named_by_their_path() -> None:
+    before = {"fleet": {"workers": 2, "removed": 1}, "seed": 0}
     after = {"fleet": {"workers": 4}, "seed": 0, "new": [1]}
 
     assert differences(before, after) == {
         "fleet.workers": {"before": 2, "after": 4},
-        "fleet.gone": {"before": 1, "after": None},
+        "fleet.removed": {"before": 1, "after": None},
         "new": {"before": None, "after": [1]},
     }
 

@@ -113,16 +113,16 @@ def test_any_text_is_either_understood_or_pointed_at(text: str) -> None:
     )
 )
 def test_what_is_written_down_is_read_back(
-    asked: list[tuple[bool, str, str, list[str]]],
+    terms: list[tuple[bool, str, str, list[str]]],
 ) -> None:
     text = " ".join(
         "-" * negated + name + operator + ",".join(f'"{value}"' for value in values)
-        for negated, name, operator, values in asked
+        for negated, name, operator, values in terms
     )
     if len(text) > 1000:
         return
 
-    assert [(t.negated, t.name, t.operator, list(t.values)) for t in parse(text)] == asked
+    assert [(t.negated, t.name, t.operator, list(t.values)) for t in parse(text)] == terms
 
 
 @given(st.sampled_from(sorted(QUALIFIERS)))

@@ -141,7 +141,7 @@ def test_it_takes_weights_from_a_trainer_without_a_platform(checkpoint: Path) ->
         assert agrees(model(1), server.ask())
 
 
-def test_nobody_replaces_weights_who_was_not_let(checkpoint: Path) -> None:
+def test_weights_cannot_be_replaced_without_permission(checkpoint: Path) -> None:
     with serving(checkpoint) as server:
         assert httpx.put(f"{server.url}/weights/1/1", content=b"", timeout=60).status_code == 404
 

@@ -125,7 +125,7 @@ def stopped(server: Server, stopper: signal.Signals = signal.SIGTERM) -> float:
 
 
 @pytest.mark.parametrize("stopper", [signal.SIGTERM, signal.SIGINT])
-def test_everybody_is_told_while_weights_change_and_many_wait(
+def test_all_clients_receive_the_end_while_weights_change_and_many_wait(
     checkpoint: Path, stopper: signal.Signals
 ) -> None:
     with (
@@ -154,7 +154,7 @@ def test_everybody_is_told_while_weights_change_and_many_wait(
     assert "Traceback" not in server.log.read_text()
 
 
-def test_clients_that_neither_read_nor_write_on_hold_nobody_up(checkpoint: Path) -> None:
+def test_idle_clients_delay_no_other_client(checkpoint: Path) -> None:
     with ExitStack() as parts:
         server = parts.enter_context(serving(checkpoint))
         for _ in range(4):

@@ -133,7 +133,7 @@ def test_a_file_that_is_changed_under_an_announced_version_is_never_acted_with(
         assert within(60, lambda: scene.active() == {1})
 
 
-def test_a_version_that_is_not_in_the_directory_is_told_and_awaited(
+def test_a_version_that_is_not_in_the_directory_is_reported_and_awaited(
     play: Callable[..., Scene], settings: Any, tmp_path: Path
 ) -> None:
     settings.ROLLDECK_WEIGHTS_DIRECTORY = str(tmp_path / "shared")

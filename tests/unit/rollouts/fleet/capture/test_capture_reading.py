@@ -78,10 +78,10 @@ def test_vllm_gives_logprobs_as_openai_does_and_no_versions() -> None:
         "logprobs": {"tokens": ["a"], "token_logprobs": [-0.5]},
     }
 
-    said = read({"prompt_token_ids": [1], "choices": [chat]}).answers[0]
+    answer = read({"prompt_token_ids": [1], "choices": [chat]}).answers[0]
     written = read({"prompt_token_ids": [1], "choices": [completion]}, is_chat=False).answers[0]
 
-    assert (said.tokens, said.logprobs, said.versions) == ([3], [-0.5], [])
+    assert (answer.tokens, answer.logprobs, answer.versions) == ([3], [-0.5], [])
     assert (written.tokens, written.logprobs, written.text) == ([3], [-0.5], "a")
 
 

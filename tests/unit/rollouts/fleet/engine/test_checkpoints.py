@@ -115,13 +115,13 @@ DAMAGES: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize(("damage", "said"), DAMAGES.values(), ids=DAMAGES.keys())
-def test_a_damaged_checkpoint_says_what_is_wrong(damage: Any, said: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("damage", "message"), DAMAGES.values(), ids=DAMAGES.keys())
+def test_a_damaged_checkpoint_says_what_is_wrong(damage: Any, message: str, tmp_path: Path) -> None:
     folder = tmp_path / "model"
     save(small_model(), folder)
     damage(folder)
 
-    with pytest.raises(CheckpointUnreadable, match=said):
+    with pytest.raises(CheckpointUnreadable, match=message):
         load(folder)
 
 

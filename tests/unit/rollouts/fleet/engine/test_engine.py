@@ -25,9 +25,9 @@ def prompt(*tokens: int, answers: int = 1, **sampling: object) -> Prompt:
     )
 
 
-def worst_difference(model: Transformer, asked: Prompt, answer: Answer) -> float:
-    found = logprobs(model, [*asked.tokens, *answer.tokens])
-    first = len(asked.tokens) - 1
+def worst_difference(model: Transformer, request: Prompt, answer: Answer) -> float:
+    found = logprobs(model, [*request.tokens, *answer.tokens])
+    first = len(request.tokens) - 1
     places = range(first, first + len(answer.tokens))
     expected = [
         found[place, token].item() for place, token in zip(places, answer.tokens, strict=True)
@@ -47,12 +47,12 @@ def worst_difference(model: Transformer, asked: Prompt, answer: Answer) -> float
 )
 def test_logprobs_are_those_of_one_full_pass(shapes: dict[str, object]) -> None:
     model = small_model(**shapes)
-    asked = [prompt(*range(1, 2 + n), answers=3, max_tokens=5 + 9 * n, seed=n) for n in range(5)]
+    prompts = [prompt(*range(1, 2 + n), answers=3, max_tokens=5 + 9 * n, seed=n) for n in range(5)]
 
     # Fewer rows than answers, so some answers start later than others.
-    answers = generate(Engine(model, rows=4), asked)
+    answers = generate(Engine(model, rows=4), prompts)
 
-    for place, one in enumerate(asked):
+    for place, one in enumerate(prompts):
         assert [answer.index for answer in answers[place]] == [0, 1, 2]
         for answer in answers[place]:
             assert len(answer.tokens) == one.sampling.max_tokens
@@ -60,11 +60,11 @@ def test_logprobs_are_those_of_one_full_pass(shapes: dict[str, object]) -> None:
 
 
 def test_an_answer_depends_on_its_seed_only(model: Transformer) -> None:
-    asked = prompt(4, 5, answers=2, max_tokens=20, seed=7)
-    alone = generate(Engine(model, rows=8), [asked])[0]
+    request = prompt(4, 5, answers=2, max_tokens=20, seed=7)
+    alone = generate(Engine(model, rows=8), [request])[0]
     crowd = [prompt(9, 8, 7, max_tokens=n, seed=n) for n in range(1, 12)]
 
-    among_others = generate(Engine(model, rows=3), [*crowd, asked])[len(crowd)]
+    among_others = generate(Engine(model, rows=3), [*crowd, request])[len(crowd)]
 
     assert [one.tokens for one in among_others] == [one.tokens for one in alone]
     assert alone[0].tokens != alone[1].tokens
@@ -84,19 +84,19 @@ def test_answers_end_at_a_stop_token_or_their_length(model: Transformer) -> None
 
 
 def test_an_answer_ends_with_the_context(model: Transformer) -> None:
-    asked = prompt(*[1] * 90, max_tokens=1000)
+    request = prompt(*[1] * 90, max_tokens=1000)
 
-    [answer] = generate(Engine(model, rows=2), [asked])[0]
+    [answer] = generate(Engine(model, rows=2), [request])[0]
 
     assert (len(answer.tokens), answer.finish) == (6, "length")
-    assert worst_difference(model, asked, answer) < 1e-5
+    assert worst_difference(model, request, answer) < 1e-5
 
 
 @pytest.mark.parametrize("length", [0, 96, 200])
 def test_a_prompt_that_leaves_no_room_is_refused(model: Transformer, length: int) -> None:
-    asked = Prompt(tokens=(1,) * length, sampling=SamplingParams())
+    request = Prompt(tokens=(1,) * length, sampling=SamplingParams())
     with pytest.raises(PromptTooLong, match=f"{length} tokens; 1 to 95"):
-        Engine(model, rows=1).submit(asked)
+        Engine(model, rows=1).submit(request)
 
 
 def test_new_weights_go_in_between_two_steps_and_are_labelled() -> None:
@@ -115,12 +115,12 @@ def test_new_weights_go_in_between_two_steps_and_are_labelled() -> None:
     assert answer.versions == sorted(answer.versions)
 
 
-def test_a_cancelled_request_leaves_at_once_and_disturbs_nobody(model: Transformer) -> None:
+def test_a_cancelled_request_leaves_at_once_and_does_not_affect_others(model: Transformer) -> None:
     staying = prompt(4, 5, max_tokens=20, seed=7)
     [alone] = generate(Engine(model, rows=1), [staying])[0]
     engine = Engine(model, rows=3)
     doomed = engine.submit(prompt(answers=2, max_tokens=50))
-    kept = engine.submit(staying)
+    remaining = engine.submit(staying)
     waiting = engine.submit(prompt(max_tokens=50))
     engine.step()
     engine.cancel(doomed)
@@ -133,18 +133,18 @@ def test_a_cancelled_request_leaves_at_once_and_disturbs_nobody(model: Transform
                 ended.setdefault(answer.request, []).append(answer)
 
     assert [answer.finish for answer in ended[doomed]] == ["cancelled"] * 2
-    assert ended[kept][0].tokens == alone.tokens
+    assert ended[remaining][0].tokens == alone.tokens
     assert waiting not in ended
 
 
 def test_greedy_answers_take_the_likeliest_token(model: Transformer) -> None:
-    asked = prompt(1, 2, max_tokens=12, temperature=0.0)
+    request = prompt(1, 2, max_tokens=12, temperature=0.0)
 
-    [answer] = generate(Engine(model, rows=1), [asked])[0]
+    [answer] = generate(Engine(model, rows=1), [request])[0]
 
     found = logprobs(model, [1, 2, *answer.tokens])
     assert answer.tokens == found.argmax(dim=-1)[1:-1].tolist()
-    assert worst_difference(model, asked, answer) < 1e-5
+    assert worst_difference(model, request, answer) < 1e-5
 
 
 LOGITS = torch.tensor([[2.0, 1.0, 0.0, -1.0, -2.0]])
@@ -161,9 +161,9 @@ def frequencies(params: SamplingParams) -> list[float]:
     return (torch.bincount(tokens, minlength=5) / len(points)).tolist()
 
 
-def softmax(temperature: float, kept: int) -> list[float]:
+def softmax(temperature: float, choices: int) -> list[float]:
     share = torch.softmax(LOGITS[0] / temperature, dim=-1)
-    share[kept:] = 0
+    share[choices:] = 0
     return (share / share.sum()).tolist()
 
 

@@ -26,10 +26,10 @@ def engine() -> Iterator[EngineThread]:
 def test_a_follower_that_ends_in_the_middle_of_a_request_closes_its_source_after_it(
     engine: EngineThread,
 ) -> None:
-    asked, answered, closed = threading.Event(), threading.Event(), threading.Event()
+    requested, answered, closed = threading.Event(), threading.Event(), threading.Event()
 
     def plan(_: Seen) -> Planned:
-        asked.set()
+        requested.set()
         answered.wait(30)
         return Planned(503)
 
@@ -49,7 +49,7 @@ def test_a_follower_that_ends_in_the_middle_of_a_request_closes_its_source_after
             source_for(platform, directory=""),
             close_source=close,
         )
-        assert asked.wait(30)
+        assert requested.wait(30)
 
         follower.close()
         assert not closed.wait(0.2)

@@ -27,12 +27,12 @@ def test_only_what_the_policy_is_to_say_is_learnt() -> None:
 
     shown = demonstrate(Calculator(digits=1), 3, tokenizer, seed=0)
 
-    said = [token for token, label in zip(*shown, strict=True) if label != UNTRAINED]
-    assert said.count(tokenizer.end) == 3
+    answer = [token for token, label in zip(*shown, strict=True) if label != UNTRAINED]
+    assert answer.count(tokenizer.end) == 3
     question, rest = tokenizer.decode(shown.tokens).split(";", 1)
-    assert tokenizer.decode(said).startswith("?" + question.partition("+")[0])
+    assert tokenizer.decode(answer).startswith("?" + question.partition("+")[0])
     assert rest.count("=") == 2
-    assert [label for label in shown.labels if label != UNTRAINED] == said
+    assert [label for label in shown.labels if label != UNTRAINED] == answer
 
 
 def test_a_model_imitates_until_every_task_succeeds_as_often_as_wanted() -> None:
@@ -53,9 +53,11 @@ def greedy_success(built: Built, task: Task, *, problems: int = 200) -> float:
     for number in range(problems):
         shown = demonstrate(task, number, built.tokenizer, seed=99)
         with torch.no_grad():
-            said = built.model(torch.tensor([shown.tokens[:-1]])).argmax(-1)[0].tolist()
-        wanted = shown.labels[1:]
-        right += all(one in (UNTRAINED, other) for one, other in zip(wanted, said, strict=True))
+            predicted = built.model(torch.tensor([shown.tokens[:-1]])).argmax(-1)[0].tolist()
+        expected = shown.labels[1:]
+        right += all(
+            one in (UNTRAINED, other) for one, other in zip(expected, predicted, strict=True)
+        )
     return right / problems
 
 
@@ -66,9 +68,9 @@ def test_the_easier_of_two_tasks_is_still_known_when_the_harder_one_is() -> None
     # Learning to end later can undo learning to end earlier.
     tasks = {"two": Reverse(length=2, letters=8), "three": Reverse(length=3, letters=8)}
 
-    said = imitate(built, tasks, seed=0, until_success=0.5)
+    success = imitate(built, tasks, seed=0, until_success=0.5)
 
-    assert min(said.values()) >= 0.5
+    assert min(success.values()) >= 0.5
     built.model.eval()
     for name, task in tasks.items():
         assert greedy_success(built, task) > 0.4, name
@@ -82,12 +84,12 @@ def test_a_quarter_of_every_batch_is_of_all_tasks_in_turn() -> None:
 
 @pytest.mark.parametrize("count", [1, 50, 300])
 def test_with_more_tasks_than_places_all_are_shown_in_time(count: int) -> None:
-    every = [f"task-{number}" for number in range(count)]
+    tasks = [f"task-{number}" for number in range(count)]
 
-    batches = [shown_in(step, every=every, left=every) for step in range(4)]
+    batches = [shown_in(step, every=tasks, left=tasks) for step in range(4)]
 
     assert {len(batch) for batch in batches} == {BATCH}
-    assert {name for batch in batches for name in batch} == set(every)
+    assert {name for batch in batches for name in batch} == set(tasks)
 
 
 def test_imitation_ends_even_if_nothing_succeeds() -> None:

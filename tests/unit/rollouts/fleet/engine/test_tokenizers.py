@@ -99,7 +99,7 @@ def test_a_template_reaches_nothing_outside(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "message"),
     [
         ("tokenizer.json", "{", "EOF|expected"),
         ("tokenizer_config.json", "{}", "eos_token is not in the vocabulary"),
@@ -107,16 +107,16 @@ def test_a_template_reaches_nothing_outside(tmp_path: Path) -> None:
     ],
 )
 def test_a_damaged_file_says_what_is_wrong(
-    tmp_path: Path, name: str, content: str, said: str
+    tmp_path: Path, name: str, content: str, message: str
 ) -> None:
     hugging_face(tmp_path)
     (tmp_path / name).write_text(content)
 
-    with pytest.raises(TokenizerUnusable, match=said):
+    with pytest.raises(TokenizerUnusable, match=message):
         load_tokenizer(tmp_path)
 
 
-def test_a_folder_without_a_tokenizer_says_what_it_looked_for(tmp_path: Path) -> None:
+def test_an_error_for_a_folder_without_a_tokenizer_names_the_missing_files(tmp_path: Path) -> None:
     with pytest.raises(TokenizerUnusable, match=r"neither rolldeck_tokenizer\.json nor"):
         load_tokenizer(tmp_path)
 

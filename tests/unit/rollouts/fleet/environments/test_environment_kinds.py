@@ -21,7 +21,7 @@ def test_a_registered_class_is_made_with_its_arguments(monkeypatch: pytest.Monke
     assert maze.doors == 3
 
 
-def test_a_class_that_nobody_registered_is_not_even_imported(
+def test_an_unregistered_class_is_not_imported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delitem(sys.modules, "my_lab", raising=False)
@@ -83,7 +83,7 @@ def test_recall_shows_the_cue_once_and_then_asks_for_it() -> None:
     assert play(environment, [cue, cue, cue, (cue + 1) % 3], seed=4)[1] == 0.0
 
 
-def test_recall_is_a_guess_for_whoever_remembers_nothing() -> None:
+def test_recall_is_a_guess_for_a_policy_without_memory() -> None:
     environment = make("rolldeck:recall-v0", {"cues": 4, "delay": 1})
     cues = []
     episodes: dict[bytes, list[int]] = {}

@@ -66,14 +66,14 @@ def test_an_episode_in_the_simulator_is_one_like_any_other() -> None:
     shown, taken = describe(environment)
 
     obs, _ = environment.reset(seed=7)
-    came = [environment.step(np.array([8640, 120])) for _ in range(3)]
+    steps = [environment.step(np.array([8640, 120])) for _ in range(3)]
     picture: Any = environment.render()  # type: ignore[attr-defined]
     environment.close()
 
     assert shown.parts["image"].shape == (6, 8, 3)
     assert taken.each_choices == [8641, 121]
     assert obs["image"].shape == picture.shape == (6, 8, 3)
-    assert [(reward, terminated, truncated) for _, reward, terminated, truncated, _ in came] == [
+    assert [(reward, terminated, truncated) for _, reward, terminated, truncated, _ in steps] == [
         (2.0, False, False),
         (2.0, False, False),
         (2.0, True, False),

@@ -87,7 +87,7 @@ class Fragile:
 
     def step(self, rows: NDArray[np.intp], actions: NDArray[Any]) -> Any:
         if (actions == 2).any():
-            raise RuntimeError("told to")
+            raise RuntimeError("as configured")
         self._steps[rows] += 1
         ended = actions == 1
         return self._steps[rows, None].astype(np.float32), ended * 1.0, ended, ~ended & False
@@ -100,9 +100,9 @@ class Held:
     """Rows that record their messages."""
 
     def __init__(self, spec: str, rows: int) -> None:
-        self.told: list[Any] = []
+        self.messages: list[Any] = []
         self.rows = EnvRows(
-            Setup(spec, {}, [0] * rows), emit=self.told.append, memory=anonymous_memory()
+            Setup(spec, {}, [0] * rows), emit=self.messages.append, memory=anonymous_memory()
         )
         for row in range(rows):
             self.rows.build(row, 0)
@@ -112,10 +112,10 @@ class Held:
         return self.rows.block
 
     def step(self, actions: dict[int, int]) -> list[Any]:
-        self.told.clear()
+        self.messages.clear()
         self.block.actions[list(actions)] = list(actions.values())
         self.rows.step(np.array(list(actions)))
-        return self.told
+        return self.messages
 
 
 @pytest.fixture
@@ -127,10 +127,10 @@ def fragile(monkeypatch: pytest.MonkeyPatch) -> Held:
 
 
 def test_rows_begin_one_by_one_and_step_together(fragile: Held) -> None:
-    assert [type(message) for message in fragile.told] == [Ready, Began, Began, Began]
-    (came,) = fragile.step({2: 0, 0: 0})
-    assert isinstance(came, StepResult)
-    assert came.rows == [2, 0]
+    assert [type(message) for message in fragile.messages] == [Ready, Began, Began, Began]
+    (result,) = fragile.step({2: 0, 0: 0})
+    assert isinstance(result, StepResult)
+    assert result.rows == [2, 0]
     assert fragile.block.obs[:, 0].tolist() == [1, 0, 1]
 
 
@@ -142,9 +142,12 @@ def test_a_row_that_ends_begins_again_and_keeps_its_last_observation(fragile: He
     assert fragile.block.obs[:2, 0].tolist() == [2, 0]
 
 
-def test_rows_that_break_together_are_each_told_of_and_built_anew(fragile: Held) -> None:
-    told = fragile.step({0: 2, 1: 0})
-    assert [(type(message), message.row) for message in told] == [(EnvCrashed, 0), (EnvCrashed, 1)]
+def test_rows_that_break_together_are_each_reported_and_rebuilt(fragile: Held) -> None:
+    messages = fragile.step({0: 2, 1: 0})
+    assert [(type(message), message.row) for message in messages] == [
+        (EnvCrashed, 0),
+        (EnvCrashed, 1),
+    ]
     fragile.rows.build(0, 1)
-    (came,) = [m for m in fragile.step({0: 0, 2: 0}) if isinstance(m, StepResult)]
-    assert came.rows == [0, 2]
+    (result,) = [m for m in fragile.step({0: 0, 2: 0}) if isinstance(m, StepResult)]
+    assert result.rows == [0, 2]

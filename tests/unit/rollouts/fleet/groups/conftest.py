@@ -15,7 +15,7 @@ from rollouts.fleet.process.loops import EventLog
 from runs.config.rules import run_config
 from runs.config.rules.language_config import LanguageConfig
 from tests.unit.rollouts.fleet.groups.odd_token_environments import SPECS
-from tests.unit.rollouts.fleet.groups.outcomes_kept import OutcomesKept
+from tests.unit.rollouts.fleet.groups.recorded_outcomes import RecordedOutcomes
 
 SHAPES = {
     "hidden_size": 32,
@@ -53,7 +53,7 @@ class Bench:
         self.server = changes.pop("server", None) or TorchInferenceServer(
             self.model, rows=64, version=(1, 100)
         )
-        self.curriculum = OutcomesKept()
+        self.curriculum = RecordedOutcomes()
         self.events = EventLog()
         self.worker = GroupRolloutWorker(
             config,
@@ -66,7 +66,7 @@ class Bench:
         )
 
     def sample(self, lesson: str, **changes: Any) -> Any:
-        wanted: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             "n_examples": 4,
             "n_generations": 2,
             "mode": "train",
@@ -74,7 +74,7 @@ class Bench:
             "policy_version": (1, 100),
             "worker_id": "test_worker",
         }
-        return self.worker.sample_batch(lesson, **(wanted | changes))
+        return self.worker.sample_batch(lesson, **(arguments | changes))
 
 
 @pytest.fixture

@@ -106,32 +106,32 @@ class NotANumber:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Said:
+class _Prompts:
     """A task with given prompts."""
 
-    said: tuple[str, ...]
+    prompts: tuple[str, ...]
     most_turns: int = 1
-    name: str = "said"
+    name: str = "prompts"
     alphabet: str = ""
 
     def example(self, random: random.Random, *, key: str) -> Example:
         del random
         number = int(key.rpartition("/")[2])
-        return Example(key=key, prompt=self.said[number % len(self.said)], answer="")
+        return Example(key=key, prompt=self.prompts[number % len(self.prompts)], answer="")
 
     def reply(self, example: Example, turns: list[Turn]) -> Reply:
         del example, turns
         return Reply("", is_over=True, reward=0.0)
 
 
-def LongWinded() -> _Said:  # noqa: N802 specs name it like a class
+def LongWinded() -> _Prompts:  # noqa: N802 specs name it like a class
     """Return a task in which every second prompt exceeds any context."""
-    return _Said(said=("ab>", "a" * 10_000))
+    return _Prompts(prompts=("ab>", "a" * 10_000))
 
 
-def Chinese() -> _Said:  # noqa: N802 specs name it like a class
+def Chinese() -> _Prompts:  # noqa: N802 specs name it like a class
     """Return a task in which every second prompt is in another alphabet."""
-    return _Said(said=("ab>", "你好"))
+    return _Prompts(prompts=("ab>", "你好"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,12 +13,12 @@ def test_what_was_granted_is_unspent_spent_or_handed_over(
     group_size: int, steps: list[tuple[int, int, float]]
 ) -> None:
     room, granted, handed_over = Credits(), 0, 0
-    for more, wanted, share in steps:
+    for more, requested, share in steps:
         room.grant(more)
         granted += more
-        groups = room.reserve(groups=wanted, group_size=group_size)
-        assert groups <= wanted
-        assert groups == wanted or room.unspent < group_size
+        groups = room.reserve(groups=requested, group_size=group_size)
+        assert groups <= requested
+        assert groups == requested or room.unspent < group_size
         sent = int(groups * share) * group_size
         assert sum(room.held()) == granted - handed_over
         room.settle(sequences=groups * group_size, handed_over=sent)

@@ -89,14 +89,14 @@ def test_a_table_shows_every_lesson_and_two_runs_show_the_same(
     assert " → " in first
 
 
-def test_one_lesson_that_fails_is_told_and_the_others_are_shown(
+def test_one_failing_lesson_is_reported_and_the_others_are_shown(
     checkpoint: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert evaluate(checkpoint, LESSONS | {"odd": {"spec": "task:chess"}}) == 1
-    said = capsys.readouterr()
+    output = capsys.readouterr()
 
-    assert "environment_unknown" in said.err
-    assert [line.split()[:2] for line in said.out.splitlines()[1:]] == [
+    assert "environment_unknown" in output.err
+    assert [line.split()[:2] for line in output.out.splitlines()[1:]] == [
         ["reverse", "4"],
         ["sampled", "4"],
         ["odd", "0"],

@@ -70,10 +70,10 @@ def test_columns_of_different_lengths_are_refused_by_name() -> None:
         describe_groups([Group([0.0, 1.0], [1], [False, False], ["a", "b"])])
 
 
-def test_groups_that_teach_nothing_are_told_apart() -> None:
+def test_groups_without_variance_are_separated() -> None:
     rewards = {"mixed": [0.0, 1.0], "failed": [0.0, 0.0], "alone": [1.0], "right": [1.0, 1.0]}
 
-    kept, dropped = split_by_variance(rewards, rewards_of=rewards.__getitem__)
+    selected, dropped = split_by_variance(rewards, rewards_of=rewards.__getitem__)
 
-    assert kept == ["mixed", "alone"]
+    assert selected == ["mixed", "alone"]
     assert dropped == ["failed", "right"]

@@ -55,10 +55,10 @@ def test_only_the_policys_own_tokens_are_masked_in_with_their_logprobs(bench: Ma
         assert rollout.own_tokens == sum(version == (1, 100) for version in rollout.versions)
         assert rollout.is_truncated
         # Replies of the environment are never counted as the policy's tokens.
-        told = [
+        tokens = [
             token for token, own in zip(rollout.tokens, rollout.is_own, strict=True) if not own
         ][len(text) :]
-        assert told == at.tokenizer.encode("a>") * (len(told) // 2)
+        assert tokens == at.tokenizer.encode("a>") * (len(tokens) // 2)
 
 
 def test_behaviour_logprobs_are_those_of_one_full_pass(bench: MakeBench) -> None:
@@ -101,9 +101,9 @@ def test_two_lessons_of_one_evaluation_see_different_draws(bench: MakeBench) -> 
     (_, first), (_, second) = results["a"], results["b"]
     assert prompts_of(first) == prompts_of(second)
     assert [one.tokens for one in first.rollouts] != [one.tokens for one in second.rollouts]
-    assert [lesson for lesson, _ in at.curriculum.kept] == ["a", "b"]
-    assert {outcome.mode for _, outcome in at.curriculum.kept} == {"eval"}
-    assert len({outcome.key for _, outcome in at.curriculum.kept} | {"x"}) == 3
+    assert [lesson for lesson, _ in at.curriculum.outcomes] == ["a", "b"]
+    assert {outcome.mode for _, outcome in at.curriculum.outcomes} == {"eval"}
+    assert len({outcome.key for _, outcome in at.curriculum.outcomes} | {"x"}) == 3
 
 
 def test_evaluation_has_its_own_problems_and_sampling(bench: MakeBench) -> None:
@@ -125,8 +125,8 @@ def test_evaluation_has_its_own_problems_and_sampling(bench: MakeBench) -> None:
         assert len({tuple(one.tokens) for one in group.rollouts}) == 1
     assert (figures.problems, figures.generations) == (6, 3)
     assert set(figures.pass_at) == {1, 2, 3}
-    assert at.curriculum.kept[0][1].mode == "micro_eval"
-    assert len(at.curriculum.kept[0][1].samples) == 16
+    assert at.curriculum.outcomes[0][1].mode == "micro_eval"
+    assert len(at.curriculum.outcomes[0][1].samples) == 16
 
 
 def test_a_none_batch_never_crashes_an_evaluation(bench: MakeBench) -> None:
@@ -143,10 +143,10 @@ def test_a_none_batch_never_crashes_an_evaluation(bench: MakeBench) -> None:
     assert results["silent"][1] is None
     assert results["raises"] == (None, None)
     assert results["r"][0].problems == 2
-    told = dict(at.curriculum.kept)
-    assert "no valid rollouts" in told["silent"].error
-    assert "ZeroDivisionError" in told["raises"].error
-    assert not told["r"].error
+    outcomes = dict(at.curriculum.outcomes)
+    assert "no valid rollouts" in outcomes["silent"].error
+    assert "ZeroDivisionError" in outcomes["raises"].error
+    assert not outcomes["r"].error
 
 
 def test_success_counts_by_the_lessons_own_threshold(bench: MakeBench) -> None:
@@ -165,7 +165,7 @@ def test_success_counts_by_the_lessons_own_threshold(bench: MakeBench) -> None:
         ("LongWinded", "prompt_too_long", "10000 tokens; 1 to 63 fit", 2),
     ],
 )
-def test_a_part_of_a_batch_that_is_no_good_is_left_out_and_told(
+def test_an_invalid_part_of_a_batch_is_left_out_and_reported(
     bench: MakeBench, name: str, kind: str, says: str, sound: int
 ) -> None:
     at = bench({"odd": odd(name), "r": REVERSE}, model={"tokenizer": "bytes"})
@@ -213,11 +213,11 @@ def test_a_lesson_that_gives_nothing_says_why(
     )
 
     assert at.events.pop()[0].kind == kind
-    assert says in at.curriculum.kept[0][1].error
+    assert says in at.curriculum.outcomes[0][1].error
     assert at.sample("r")[0] is not None
 
 
-def test_a_fault_that_comes_again_and_again_is_told_at_powers_of_ten(bench: MakeBench) -> None:
+def test_a_repeated_fault_is_reported_at_powers_of_ten(bench: MakeBench) -> None:
     at = bench({"odd": odd("LongWinded")}, model={"tokenizer": "bytes"})
     for _ in range(6):
         at.sample("odd", n_examples=4)
@@ -225,12 +225,12 @@ def test_a_fault_that_comes_again_and_again_is_told_at_powers_of_ten(bench: Make
     assert [event.details["count"] for event in at.events.pop()] == [1, 10]
 
 
-def test_training_statistics_are_told_and_answered(bench: MakeBench) -> None:
+def test_training_statistics_are_sent_and_acknowledged(bench: MakeBench) -> None:
     at = bench({"r": REVERSE})
     batch, metrics = at.sample("r")
     assert at.worker.update_training_stats("r", batch) == []
 
-    lesson, outcome = at.curriculum.kept[0]
+    lesson, outcome = at.curriculum.outcomes[0]
     assert (lesson, outcome.mode, outcome.epoch, outcome.policy_step) == ("r", "train", 1, 100)
     assert len(outcome.rewards) == len(outcome.successes) == 8
     assert outcome.tokens == metrics["tokens"]

@@ -74,9 +74,9 @@ def language_of(settings: FleetSettings) -> LanguageConfig:
 def test_groups_come_once_weights_are_published_and_say_what_drew_them(
     settings: Callable[..., FleetSettings], eventually: Eventually
 ) -> None:
-    asked = settings({"reverse": REVERSE, "sort": SORT}, num_workers=2)
-    platform = LanguagePlatform(language_of(asked))
-    with served(platform) as url, LocalFleet(at(url, asked)):
+    fleet_settings = settings({"reverse": REVERSE, "sort": SORT}, num_workers=2)
+    platform = LanguagePlatform(language_of(fleet_settings))
+    with served(platform) as url, LocalFleet(at(url, fleet_settings)):
         eventually(lambda: platform.reports, 60.0)
         time.sleep(0.5)
         assert not platform.requests
@@ -114,9 +114,9 @@ def test_groups_come_once_weights_are_published_and_say_what_drew_them(
 def test_a_fleet_never_begins_more_sequences_than_there_is_room_for(
     settings: Callable[..., FleetSettings], eventually: Eventually
 ) -> None:
-    asked = settings({"reverse": REVERSE}, num_workers=2)
-    platform = LanguagePlatform(language_of(asked), room=30)
-    with served(platform) as url, LocalFleet(at(url, asked)):
+    fleet_settings = settings({"reverse": REVERSE}, num_workers=2)
+    platform = LanguagePlatform(language_of(fleet_settings), room=30)
+    with served(platform) as url, LocalFleet(at(url, fleet_settings)):
         platform.publish_weights(0)
         # Two workers with groups of four: the remaining room is less than a group each.
         eventually(lambda: platform.sequences >= 24, 60.0)
@@ -133,8 +133,8 @@ def test_a_fleet_never_begins_more_sequences_than_there_is_room_for(
 def test_an_evaluation_is_done_without_room_once_a_version_is_there(
     settings: Callable[..., FleetSettings], eventually: Eventually
 ) -> None:
-    asked = settings({"reverse": REVERSE})
-    platform = LanguagePlatform(language_of(asked), room=0)
+    fleet_settings = settings({"reverse": REVERSE})
+    platform = LanguagePlatform(language_of(fleet_settings), room=0)
     platform.tasks = [
         RolloutTask(
             kind="evaluate",
@@ -146,7 +146,7 @@ def test_an_evaluation_is_done_without_room_once_a_version_is_there(
             fence=3,
         )
     ]
-    with served(platform) as url, LocalFleet(at(url, asked)):
+    with served(platform) as url, LocalFleet(at(url, fleet_settings)):
         platform.publish_weights(0)
         eventually(lambda: platform.outcomes, 60.0)
         time.sleep(1.0)
@@ -168,9 +168,9 @@ def test_an_evaluation_is_done_without_room_once_a_version_is_there(
 def test_a_pause_a_resume_and_a_drain_are_carried_out(
     settings: Callable[..., FleetSettings], eventually: Eventually
 ) -> None:
-    asked = settings({"reverse": REVERSE})
-    platform = LanguagePlatform(language_of(asked))
-    with served(platform) as url, LocalFleet(at(url, asked)):
+    fleet_settings = settings({"reverse": REVERSE})
+    platform = LanguagePlatform(language_of(fleet_settings))
+    with served(platform) as url, LocalFleet(at(url, fleet_settings)):
         platform.publish_weights(0)
         eventually(lambda: platform.groups, 60.0)
 
@@ -191,16 +191,16 @@ def test_a_pause_a_resume_and_a_drain_are_carried_out(
         eventually(lambda: platform.reports[-1].state == "stopped", 60.0)
 
 
-def test_a_lesson_that_raises_is_told_and_the_others_go_on(
+def test_a_lesson_that_raises_is_reported_and_the_others_continue(
     settings: Callable[..., FleetSettings], eventually: Eventually
 ) -> None:
-    asked = settings(
+    fleet_settings = settings(
         {"reverse": REVERSE, "raises": odd("Raises"), "nan": odd("NotANumber")},
         model={"tokenizer": "bytes"},
         strategy_options={"minimum_sample_probability": 0.3},
     )
-    platform = LanguagePlatform(language_of(asked))
-    with served(platform) as url, LocalFleet(at(url, asked)):
+    platform = LanguagePlatform(language_of(fleet_settings))
+    with served(platform) as url, LocalFleet(at(url, fleet_settings)):
         platform.publish_weights(0)
         eventually(lambda: {"environment_failed", "group_invalid"} <= set(platform.events()), 90.0)
         before = len(platform.groups)
@@ -217,9 +217,9 @@ def test_a_lesson_that_raises_is_told_and_the_others_go_on(
 def test_groups_outlive_an_absence_of_the_platform_and_come_once(
     settings: Callable[..., FleetSettings], eventually: Eventually
 ) -> None:
-    asked = settings({"reverse": REVERSE})
-    platform = LanguagePlatform(language_of(asked))
-    with served(platform) as url, LocalFleet(at(url, asked)):
+    fleet_settings = settings({"reverse": REVERSE})
+    platform = LanguagePlatform(language_of(fleet_settings))
+    with served(platform) as url, LocalFleet(at(url, fleet_settings)):
         platform.publish_weights(0)
         eventually(lambda: platform.groups, 60.0)
         platform.status = 503
@@ -239,13 +239,13 @@ def test_groups_outlive_an_absence_of_the_platform_and_come_once(
 def test_a_fleet_ends_at_once_in_the_middle_of_a_long_answer(
     settings: Callable[..., FleetSettings], eventually: Eventually
 ) -> None:
-    asked = settings(
+    fleet_settings = settings(
         {"endless": odd("Endless") | {"sampling": {"max_tokens": 20_000}}},
         model={"tokenizer": "bytes", "max_position_embeddings": 4096},
     )
-    platform = LanguagePlatform(language_of(asked))
+    platform = LanguagePlatform(language_of(fleet_settings))
     with served(platform) as url:
-        fleet = LocalFleet(at(url, asked))
+        fleet = LocalFleet(at(url, fleet_settings))
         with fleet:
             platform.publish_weights(0)
             eventually(lambda: any(slot.state == "stepping" for slot in worker_slots(fleet)), 60.0)
@@ -271,9 +271,9 @@ def worker_slots(fleet: LocalFleet) -> list[Any]:
 def test_a_model_that_no_worker_can_build_fails_the_fleet_for_good(
     settings: Callable[..., FleetSettings], eventually: Eventually
 ) -> None:
-    asked = settings({"reverse": REVERSE, "chinese": odd("Chinese")})
+    fleet_settings = settings({"reverse": REVERSE, "chinese": odd("Chinese")})
     platform = LanguagePlatform(language_of(settings({"reverse": REVERSE})))
-    with served(platform) as url, LocalFleet(at(url, asked)):
+    with served(platform) as url, LocalFleet(at(url, fleet_settings)):
         eventually(lambda: platform.reports and platform.reports[-1].state == "failed", 60.0)
 
     assert "tokenizer_unusable" in platform.events()
@@ -283,9 +283,9 @@ def test_a_model_that_no_worker_can_build_fails_the_fleet_for_good(
 def test_weights_with_missing_tensors_are_refused_and_the_old_ones_draw_on(
     settings: Callable[..., FleetSettings], eventually: Eventually
 ) -> None:
-    asked = settings({"reverse": REVERSE})
-    platform = LanguagePlatform(language_of(asked))
-    with served(platform) as url, LocalFleet(at(url, asked)):
+    fleet_settings = settings({"reverse": REVERSE})
+    platform = LanguagePlatform(language_of(fleet_settings))
+    with served(platform) as url, LocalFleet(at(url, fleet_settings)):
         platform.publish_weights(0)
         eventually(lambda: platform.groups, 60.0)
         platform.publish(1)

@@ -17,14 +17,14 @@ class Platform:
 
     def __init__(self, *answers: RolldeckError | None) -> None:
         self._answers = list(answers)
-        self.asked = threading.Semaphore(0)
+        self.renewals = threading.Semaphore(0)
         self.count = 0
         self.lost: list[RolldeckError] = []
 
     def renew(self) -> None:
         self.count += 1
         answer = self._answers.pop(0) if self._answers else None
-        self.asked.release()
+        self.renewals.release()
         if answer is not None:
             raise answer
 
@@ -34,7 +34,7 @@ class Platform:
 
 def wait(platform: Platform, *, renewals: int) -> None:
     for _ in range(renewals):
-        assert platform.asked.acquire(timeout=SECONDS)
+        assert platform.renewals.acquire(timeout=SECONDS)
 
 
 def test_it_renews_as_long_as_the_work_lasts() -> None:
@@ -44,7 +44,7 @@ def test_it_renews_as_long_as_the_work_lasts() -> None:
     after = platform.count
 
     # One renewal may have been in progress when the evaluation ended.
-    assert not (platform.asked.acquire(timeout=10 * SHORT) and platform.count > after + 1)
+    assert not (platform.renewals.acquire(timeout=10 * SHORT) and platform.count > after + 1)
     assert platform.lost == []
 
 
@@ -55,12 +55,12 @@ def test_a_platform_that_is_away_is_asked_again() -> None:
     assert platform.lost == []
 
 
-def test_whoever_lost_the_lease_hears_it_once() -> None:
+def test_a_lost_lease_is_reported_once() -> None:
     refusal = Conflict(status=409, code="lease_lost", detail="it is another's")
     platform = Platform(None, refusal)
     with platform.keeper():
         wait(platform, renewals=2)
-        assert not platform.asked.acquire(timeout=10 * SHORT)
+        assert not platform.renewals.acquire(timeout=10 * SHORT)
     assert platform.lost == [refusal]
 
 

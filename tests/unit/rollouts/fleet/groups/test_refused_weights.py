@@ -96,7 +96,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
     made.stand_in.thread.close()
 
 
-def test_a_version_that_the_server_refuses_is_told_once_and_tried_again(
+def test_a_version_that_the_server_refuses_is_reported_once_and_tried_again(
     served: Served, eventually: Eventually
 ) -> None:
     served.publish(1)
@@ -114,8 +114,8 @@ def test_a_version_that_the_server_refuses_is_told_once_and_tried_again(
     eventually(lambda: served.loader.active == (1, 2), 60.0)
     assert served.server.version == (1, 2)
     assert served.loader.refusal == ""
-    [told] = served.refusals()
-    assert (told.level, told.details["version"]) == ("warning", [1, 2])
+    [event] = served.refusals()
+    assert (event.level, event.details["version"]) == ("warning", [1, 2])
     states = served.loader.transfers
     assert (states.adopted, states.refused, states.superseded) == (2, 0, 0)
 

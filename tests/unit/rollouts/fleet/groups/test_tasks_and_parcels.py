@@ -31,17 +31,17 @@ class Platform:
     def __init__(self, *tasks: RolloutTask, failures: "list[RolldeckError] | None" = None) -> None:
         self.tasks = list(tasks)
         self.failures = failures or []
-        self.asked: list[int] = []
-        self.told: list[str] = []
+        self.requested_steps: list[int] = []
+        self.outcomes: list[str] = []
 
     def next_task(self, request: TaskRequest) -> RolloutTask:
-        self.asked.append(request.policy_step)
+        self.requested_steps.append(request.policy_step)
         return self.tasks.pop(0) if self.tasks else RolloutTask(kind="wait", wait_seconds=60.0)
 
     def record_outcome(self, lesson: str, outcome: LessonOutcome) -> OutcomeReceipt:
         if self.failures:
             raise self.failures.pop(0)
-        self.told.append(f"{lesson}/{outcome.key}")
+        self.outcomes.append(f"{lesson}/{outcome.key}")
         return OutcomeReceipt(is_new=True)
 
     def record(self, lesson: str, outcome: LessonOutcome) -> OutcomeReceipt:
@@ -55,7 +55,7 @@ def train(first: int = 0) -> RolloutTask:
 
 
 def outcome(**changes: Any) -> LessonOutcome:
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "key": "k",
         "worker": "w",
         "mode": "train",
@@ -65,10 +65,10 @@ def outcome(**changes: Any) -> LessonOutcome:
         "rewards": [1.0, 0.0],
         "successes": [True, False],
     }
-    return LessonOutcome(**(told | changes))
+    return LessonOutcome(**(fields | changes))
 
 
-def test_without_room_the_platform_is_asked_once_for_each_version() -> None:
+def test_without_room_a_task_is_requested_once_for_each_version() -> None:
     platform = Platform(train(), RolloutTask(kind="evaluate", lesson="sort"), train(8))
     supply = TaskSupply(platform, worker="w")
 
@@ -77,9 +77,9 @@ def test_without_room_the_platform_is_asked_once_for_each_version() -> None:
     due = supply.next((1, 1), has_room=False)
     assert due is not None
     assert due.kind == "evaluate"
-    kept = supply.next((1, 1), has_room=True)
-    assert kept == train()
-    assert platform.asked == [0, 1]
+    task = supply.next((1, 1), has_room=True)
+    assert task == train()
+    assert platform.requested_steps == [0, 1]
 
 
 def test_examples_that_were_not_begun_come_next() -> None:
@@ -100,15 +100,15 @@ def test_a_worker_that_is_to_wait_does_not_ask_before() -> None:
     assert supply.next((1, 0), has_room=True) is None
     assert supply.reason == "paused"
     assert supply.next((1, 0), has_room=True) is None
-    assert platform.asked == [0]
+    assert platform.requested_steps == [0]
 
 
-def test_an_outcome_is_told_again_until_the_platform_has_it() -> None:
+def test_an_outcome_is_sent_again_until_the_platform_has_it() -> None:
     platform = Platform(failures=[AWAY, AWAY])
     curriculum = PlatformCurriculum(platform, stop=threading.Event(), backoff=QUICK)
 
     assert curriculum.record("sort", outcome()).is_new
-    assert platform.told == ["sort/k"]
+    assert platform.outcomes == ["sort/k"]
 
 
 def test_an_outcome_that_is_refused_or_comes_too_late_is_given_up() -> None:
@@ -178,11 +178,11 @@ def test_a_local_curriculum_counts_an_outcome_once_and_micro_evaluations_never()
     assert curriculum.standing["sort"].training.samples == 2
     assert curriculum.standing["sort"].evaluation.samples == 0
 
-    told = curriculum.record(
+    receipt = curriculum.record(
         "sort",
         outcome(key="e", mode="eval", generations=1, rewards=[1.0] * 64, successes=[True] * 64),
     )
-    assert "active → graduated" in told.changes[0]
+    assert "active → graduated" in receipt.changes[0]
     request = TaskRequest(worker="w", epoch=1, policy_step=0)
     assert curriculum.next_task(request).reason == "curriculum_complete"
 

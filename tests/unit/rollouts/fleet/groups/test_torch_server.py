@@ -43,11 +43,11 @@ def prompt(*tokens: int, most: int = 6, answers: int = 1, seed: int = 0) -> Prom
 def test_answers_come_by_prompt_and_index_whatever_else_is_asked() -> None:
     model = small_model()
     server: InferenceServer = TorchInferenceServer(model, rows=4, version=(2, 7))
-    wanted = [prompt(1, 2, 3, answers=3, seed=5), prompt(4, seed=9)]
+    prompts = [prompt(1, 2, 3, answers=3, seed=5), prompt(4, seed=9)]
     try:
         assert server.wait_until_ready(timeout_seconds=1, stop=NEVER)
-        together = server.generate(wanted, stop=NEVER, timeout_seconds=60)
-        alone = server.generate(wanted[1:], stop=NEVER, timeout_seconds=60)
+        together = server.generate(prompts, stop=NEVER, timeout_seconds=60)
+        alone = server.generate(prompts[1:], stop=NEVER, timeout_seconds=60)
     finally:
         server.close()
 
@@ -87,7 +87,7 @@ def test_a_stop_ends_the_wait_and_what_was_drawn_so_far_is_cancelled() -> None:
         server.close()
 
 
-def test_an_engine_that_fails_and_a_time_that_is_over_are_told() -> None:
+def test_an_engine_failure_and_a_timeout_are_reported() -> None:
     broken = TorchInferenceServer(BrokenModel(small_config()), rows=2)
     slow = TorchInferenceServer(SlowModel(small_config()), rows=2)
     try:
@@ -144,18 +144,18 @@ class StuckModel(Transformer):
         return super().logits(hidden)
 
 
-def test_whoever_waits_hears_the_end_while_a_step_is_under_way() -> None:
+def test_waiting_requests_receive_the_end_while_a_step_is_under_way() -> None:
     thread = EngineThread(Engine(StuckModel(small_config()), rows=1), context=96)
-    heard: list[Answer] = []
-    thread.submit(prompt(1, answers=3), heard.append)
+    received: list[Answer] = []
+    thread.submit(prompt(1, answers=3), received.append)
     assert StuckModel.begun.wait(60)
-    thread.submit(prompt(2), heard.append)
+    thread.submit(prompt(2), received.append)
 
     thread.give_up("stopped by the test")
 
-    assert [answer.finish for answer in heard] == ["cancelled"] * 4
+    assert [answer.finish for answer in received] == ["cancelled"] * 4
     with pytest.raises(EngineFailed, match="stopped by the test"):
-        thread.submit(prompt(3), heard.append)
+        thread.submit(prompt(3), received.append)
     StuckModel.goes_on.set()
     thread.close()
-    assert len(heard) == 4
+    assert len(received) == 4

@@ -106,7 +106,7 @@ def test_every_row_comes_once_before_any_comes_again_and_evaluation_has_its_own(
         ({"length": 64}, "prompt_too_long", "leaves no room in the context"),
     ],
 )
-def test_a_rollout_that_goes_wrong_costs_its_group_and_is_told(
+def test_a_failed_rollout_costs_its_group_and_is_reported(
     playing: Callable[..., Bench], kwargs: dict[str, Any], kind: str, text: str
 ) -> None:
     at = playing(**kwargs)
@@ -117,7 +117,7 @@ def test_a_rollout_that_goes_wrong_costs_its_group_and_is_told(
     assert text in event.message
 
 
-def test_an_environment_is_loaded_by_whichever_thread_wants_it(package: None) -> None:
+def test_an_environment_is_loaded_by_any_thread(package: None) -> None:
     found: list[Any] = []
     loading = Thread(target=lambda: found.append(load_environment(SPEC, {})))
     loading.start()

@@ -27,11 +27,11 @@ def test_a_single_credit_goes_to_the_first_that_wants_it() -> None:
 
 
 @given(st.integers(0, 200), st.lists(st.integers(0, 40), max_size=12))
-def test_no_credit_is_made_up_lost_or_forced_on_anyone(free: int, wanted: list[int]) -> None:
-    shares = share_out(free, wanted)
+def test_no_credit_is_made_up_lost_or_forced_on_anyone(free: int, requested: list[int]) -> None:
+    shares = share_out(free, requested)
 
-    assert sum(shares) == min(free, sum(wanted))
-    assert all(0 <= share <= want for share, want in zip(shares, wanted, strict=True))
+    assert sum(shares) == min(free, sum(requested))
+    assert all(0 <= share <= want for share, want in zip(shares, requested, strict=True))
 
 
 def test_a_worker_may_begin_two_of_each_item_that_it_fills_at_a_time() -> None:

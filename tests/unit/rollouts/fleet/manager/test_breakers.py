@@ -48,7 +48,7 @@ class Stepping:
         self.steps.update(slots.tolist())
         self.waiting += slots.tolist()
 
-    def recorded(self, slot: int, came: Any) -> None:
+    def recorded(self, slot: int, recording: Any) -> None:
         """Do nothing: nothing is recorded."""
 
     def lost(self, slot: int) -> None:
@@ -73,21 +73,21 @@ def test_an_env_process_that_dies_again_and_again_is_given_up_and_the_others_go_
     settings = make_worker_settings(
         spec="one_lives:x", kwargs={"marker": str(tmp_path / "first")}, envs_per_process=2
     )
-    events, heard = EventLog(), Stepping()
+    events, listener = EventLog(), Stepping()
     crew = EnvProcessPool(
-        settings.fleet.config, base_seed=0, events=events, listener=heard, rule=THRICE
+        settings.fleet.config, base_seed=0, events=events, listener=listener, rule=THRICE
     )
     deadline = time.monotonic() + 120
     try:
-        while len(heard.slots_given_up) < 2:
+        while len(listener.slots_given_up) < 2:
             assert time.monotonic() < deadline, events.pop()
-            heard.turn(crew)
-        failed = sorted(heard.slots_given_up)
+            listener.turn(crew)
+        failed = sorted(listener.slots_given_up)
         sound = sorted({0, 1, 2, 3} - set(failed))
-        before = Counter(heard.steps)
-        while min(heard.steps[slot] - before[slot] for slot in sound) < 50:
+        before = Counter(listener.steps)
+        while min(listener.steps[slot] - before[slot] for slot in sound) < 50:
             assert time.monotonic() < deadline
-            heard.turn(crew)
+            listener.turn(crew)
         reports = crew.reports()
         is_broken = crew.is_broken
     finally:
@@ -98,12 +98,12 @@ def test_an_env_process_that_dies_again_and_again_is_given_up_and_the_others_go_
     assert [slot for slot, report in enumerate(reports) if report.state == "failed"] == failed
     assert all("ended with exit code 3" in reports[slot].error for slot in failed)
     assert [reports[slot].pid for slot in failed] == [None, None]
-    assert [heard.lost_by_slot[slot] for slot in (*failed, *sound)] == [3, 3, 0, 0]
-    assert [heard.steps[slot] - before[slot] for slot in failed] == [0, 0]
-    told = events.pop()
-    assert [event.kind for event in told] == ["slot_restarted", "slot_restarted", "slot_failed"]
-    assert [event.details["slots"] for event in told] == [failed] * 3
-    assert told[-1].level == "error"
+    assert [listener.lost_by_slot[slot] for slot in (*failed, *sound)] == [3, 3, 0, 0]
+    assert [listener.steps[slot] - before[slot] for slot in failed] == [0, 0]
+    reported = events.pop()
+    assert [event.kind for event in reported] == ["slot_restarted", "slot_restarted", "slot_failed"]
+    assert [event.details["slots"] for event in reported] == [failed] * 3
+    assert reported[-1].level == "error"
 
 
 class Failing:
@@ -160,17 +160,17 @@ def test_a_worker_that_fails_again_and_again_is_given_up_and_never_started_again
 ) -> None:
     source = Failing(works_seconds=0.0)
 
-    member, told = live(source, until=3600.0)
+    member, events = live(source, until=3600.0)
 
     assert len(source.spawned_at) == RESPAWN_RULE.most_crashes
     waits = [later - earlier for earlier, later in pairwise(source.spawned_at)]
     # Each wait is twice the previous one, within two turns, up to the maximum.
-    wanted = [min(20.0, 0.2 * 2.0**crash) for crash in range(len(waits))]
-    assert waits == pytest.approx(wanted, abs=0.35)
+    expected = [min(20.0, 0.2 * 2.0**crash) for crash in range(len(waits))]
+    assert waits == pytest.approx(expected, abs=0.35)
     assert (member.condition, member.is_given_up, member.cannot_recover) == ("failed", True, False)
-    assert [event.kind for event in told] == ["worker_respawned"] * 9 + ["worker_failed"]
-    assert all("out of luck" in event.message for event in told)
-    assert told[-1].level == "error"
+    assert [event.kind for event in events] == ["worker_respawned"] * 9 + ["worker_failed"]
+    assert all("out of luck" in event.message for event in events)
+    assert events[-1].level == "error"
 
 
 def test_a_worker_that_fails_now_and_then_is_always_started_again(
@@ -178,8 +178,8 @@ def test_a_worker_that_fails_now_and_then_is_always_started_again(
 ) -> None:
     source = Failing(works_seconds=40.0)
 
-    member, told = live(source, until=3600.0)
+    member, events = live(source, until=3600.0)
 
     assert len(source.spawned_at) > 40
     assert not member.is_given_up
-    assert {event.kind for event in told} == {"worker_respawned"}
+    assert {event.kind for event in events} == {"worker_respawned"}

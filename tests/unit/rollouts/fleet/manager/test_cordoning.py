@@ -105,7 +105,7 @@ def member(make_settings: MakeSettings) -> WorkerSupervisor:
     return found
 
 
-def heard(member: WorkerSupervisor, *, now: float) -> str:
+def state_after_report(member: WorkerSupervisor, *, now: float) -> str:
     """Send a command and process the answer; return the worker's state."""
     member.give(WorkerCommand(desired="running", epoch=1, policy_step=0), now)
     member.turn(now)
@@ -115,25 +115,25 @@ def heard(member: WorkerSupervisor, *, now: float) -> str:
 def test_a_cordon_that_is_lifted_while_the_worker_drains_lets_a_successor_in(
     member: WorkerSupervisor,
 ) -> None:
-    heard(member, now=1.0)
+    state_after_report(member, now=1.0)
     before = member.incarnation
     member.cordon(CordonOrder(worker=0), 2.0)
-    assert heard(member, now=2.0) == "draining"
+    assert state_after_report(member, now=2.0) == "draining"
 
     member.cordon(None, 2.1)
     for tenths in range(22, 30):
-        heard(member, now=tenths / 10)
+        state_after_report(member, now=tenths / 10)
 
     assert member.incarnation != before
     assert not member.report(0).is_cordoned
 
 
-def test_whoever_is_kept_out_stays_away_however_long_it_takes(member: WorkerSupervisor) -> None:
+def test_a_cordoned_worker_stays_away_however_long_it_takes(member: WorkerSupervisor) -> None:
     member.cordon(CordonOrder(worker=0), 1.0)
     before = member.incarnation
 
     for tenths in range(10, 400):
-        heard(member, now=tenths / 10)
+        state_after_report(member, now=tenths / 10)
 
     assert member.is_out
     assert member.incarnation == before

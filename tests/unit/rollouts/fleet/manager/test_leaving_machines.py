@@ -93,14 +93,14 @@ class WorkerPlacement(SimulatedWorkers):
         super().__init__(Simulation(), clock=lambda: 0.0)
         self.seats = seats
         self.closed: frozenset[str] = frozenset()
-        self.asked: list[frozenset[str]] = []
+        self.requested: list[frozenset[str]] = []
         """Excluded machines of each spawn, in order."""
 
     def exclude_nodes(self, nodes: frozenset[str]) -> None:
         self.closed = nodes
 
     def spawn(self, settings: WorkerSettings) -> SimulatedHandle:
-        self.asked.append(self.closed)
+        self.requested.append(self.closed)
         free = [name for name, left in self.seats.items() if left and name not in self.closed]
         if not free:
             return Waiting(super().spawn(settings)._worker)
@@ -120,9 +120,9 @@ class Seated(SimulatedHandle):
         if method != "exchange":
             return future
         state = future.result()
-        told: Future[Any] = Future()
-        told.set_result(replace(state, report=replace(state.report, node_id=self._node)))
-        return told
+        response: Future[Any] = Future()
+        response.set_result(replace(state, report=replace(state.report, node_id=self._node)))
+        return response
 
     def kill(self) -> None:
         if self._is_there:
@@ -183,7 +183,7 @@ def test_without_room_elsewhere_the_successor_waits_and_says_why(
     # After the cordon is lifted, the worker is no longer restricted.
     turns(roster, range(30, 40))
     assert nodes(roster) == ["north", "south"]
-    assert seats.asked == [frozenset(), frozenset(), frozenset({"north"}), frozenset()]
+    assert seats.requested == [frozenset(), frozenset(), frozenset({"north"}), frozenset()]
 
 
 def test_while_it_leaves_it_says_so_and_is_not_called_cordoned_itself(roster: WorkerPool) -> None:
@@ -208,7 +208,7 @@ def test_a_worker_that_is_kept_out_itself_has_no_successor_elsewhere_either(
     assert roster.reports(0)[0].reason == "cordoned: look at it"
 
 
-def test_a_manager_that_was_told_at_its_launch_seats_nobody_there_before_it_hears_more(
+def test_a_manager_that_knows_a_cordon_at_its_launch_places_no_worker_there(
     make_settings: MakeSettings, seats: WorkerPlacement
 ) -> None:
     settings = replace(make_settings(num_workers=1), closed_nodes=["north"])
@@ -219,7 +219,7 @@ def test_a_manager_that_was_told_at_its_launch_seats_nobody_there_before_it_hear
         for member in roster.members:
             member.give(WorkerCommand(desired="running", epoch=1, policy_step=0), now)
 
-    assert seats.asked == [frozenset({"north"})]
+    assert seats.requested == [frozenset({"north"})]
 
 
 def test_a_run_is_drained_while_the_machine_of_its_workers_is_emptied(

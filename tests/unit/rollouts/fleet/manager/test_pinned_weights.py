@@ -73,8 +73,8 @@ def test_workers_go_back_to_an_older_version_that_is_pinned_and_label_it_as_such
         eventually(lambda: platform.reports and active(platform) == [5, 5])
         platform.command(pinned=3)
         eventually(lambda: active(platform) == [3, 3])
-        kept = len(platform.fragments)
-        eventually(lambda: len(platform.fragments) > kept + 8)
+        count = len(platform.fragments)
+        eventually(lambda: len(platform.fragments) > count + 8)
         newest = [platform.fragments[key] for key in platform.order[-4:]]
 
     assert {fragment.version_max for fragment in newest} == {3}

@@ -12,7 +12,7 @@ def node(free: dict[str, float] | None = None, **total: float) -> NodeRoom:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "nodes", "said"),
+    ("required", "nodes", "expected"),
     [
         ({"CPU": 64}, [node(CPU=2)], "a worker needs 64 CPU, the cluster has 2"),
         ({"GPU": 0.5}, [node(CPU=2)], "a worker needs 0.5 GPU, the cluster has 0"),
@@ -44,13 +44,13 @@ def node(free: dict[str, float] | None = None, **total: float) -> NodeRoom:
     ],
 )
 def test_what_keeps_a_worker_from_starting(
-    wanted: Resources, nodes: list[NodeRoom], said: str
+    required: Resources, nodes: list[NodeRoom], expected: str
 ) -> None:
-    assert obstacle(wanted, nodes) == said
+    assert obstacle(required, nodes) == expected
 
 
 @pytest.mark.parametrize(
-    ("nodes", "said"),
+    ("nodes", "expected"),
     [
         ([node(CPU=2), node(CPU=2)], ""),
         (
@@ -64,8 +64,8 @@ def test_what_keeps_a_worker_from_starting(
         ([node(GPU=1)], "a worker needs 1 CPU, the cluster has 0"),
     ],
 )
-def test_what_keeps_a_whole_fleet_from_being_reserved(nodes: list[NodeRoom], said: str) -> None:
-    assert group_obstacle({"CPU": 1}, nodes, workers=4) == said
+def test_what_keeps_a_whole_fleet_from_being_reserved(nodes: list[NodeRoom], expected: str) -> None:
+    assert group_obstacle({"CPU": 1}, nodes, workers=4) == expected
 
 
 def test_tenths_add_up_to_one() -> None:
@@ -80,12 +80,12 @@ amounts = st.dictionaries(st.sampled_from(["CPU", "GPU", "simulator"]), st.integ
 
 
 @given(
-    wanted=amounts,
+    required=amounts,
     nodes=st.lists(st.tuples(amounts, amounts), max_size=4),
     workers=st.integers(1, 6),
 )
 def test_there_is_an_obstacle_exactly_when_placing_one_by_one_fails(
-    wanted: dict[str, int],
+    required: dict[str, int],
     nodes: list[tuple[dict[str, int], dict[str, int]]],
     workers: int,
 ) -> None:
@@ -97,11 +97,11 @@ def test_there_is_an_obstacle_exactly_when_placing_one_by_one_fails(
     placed = 0
     for _ in range(workers):
         for room in left:
-            if all(room.get(name, 0) >= amount for name, amount in wanted.items()):
-                for name, amount in wanted.items():
+            if all(room.get(name, 0) >= amount for name, amount in required.items()):
+                for name, amount in required.items():
                     room[name] -= amount
                 placed += 1
                 break
 
-    assert (obstacle(wanted, rooms) == "") == (placed >= 1)
-    assert (group_obstacle(wanted, rooms, workers=workers) == "") == (placed == workers)
+    assert (obstacle(required, rooms) == "") == (placed >= 1)
+    assert (group_obstacle(required, rooms, workers=workers) == "") == (placed == workers)

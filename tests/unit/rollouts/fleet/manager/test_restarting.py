@@ -22,13 +22,13 @@ class FailingWorkers:
     """Workers that report a failure which any successor would repeat."""
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.calls: list[str] = []
 
     def spawn(self, _: object) -> "FailingWorkers":
         return self
 
     def submit(self, method: str, *_: object) -> "Future[Any]":
-        self.asked.append(method)
+        self.calls.append(method)
         report = WorkerReport(index=0, incarnation="a", state="failed", reason="no luck")
         future: Future[Any] = Future()
         future.set_result(
@@ -76,10 +76,10 @@ def test_a_worker_that_is_to_be_replaced_makes_place_for_another_which_goes_on(
         assert [one.state for one in new] == ["running", "running"]
         assert new[1].incarnation == old[1]
 
-    [told] = [event for event in platform.all_events() if event.kind == "worker_restarted"]
-    assert told.message == "Worker 0 is replaced: it drifts"
-    assert told.ending is not None
-    assert told.ending.incarnation == old[0]
+    [restart] = [event for event in platform.all_events() if event.kind == "worker_restarted"]
+    assert restart.message == "Worker 0 is replaced: it drifts"
+    assert restart.ending is not None
+    assert restart.ending.incarnation == old[0]
     assert platform.events().count("worker_respawned") == 0
     for slot in {slot for slot, _ in platform.order}:
         numbers = [number for name, number in platform.order if name == slot]
@@ -100,11 +100,11 @@ def test_steps_of_fragments_that_were_not_full_are_counted_as_lost(
 
         eventually(lambda: workers(platform)[0].dropped_steps.get("worker_lost", 0) > 0)
 
-    [told] = [event for event in platform.all_events() if event.kind == "worker_restarted"]
-    assert told.ending is not None
+    [restart] = [event for event in platform.all_events() if event.kind == "worker_restarted"]
+    assert restart.ending is not None
     # Each of the four slots may have had one step in progress.
-    assert 0 <= told.ending.lost_steps - told.ending.env_steps <= 4
-    assert workers(platform)[0].dropped_steps["worker_lost"] == told.ending.lost_steps
+    assert 0 <= restart.ending.lost_steps - restart.ending.env_steps <= 4
+    assert workers(platform)[0].dropped_steps["worker_lost"] == restart.ending.lost_steps
 
 
 def test_a_worker_that_was_given_up_gets_another_chance(make_settings: MakeSettings) -> None:
@@ -134,4 +134,4 @@ def test_an_order_for_another_incarnation_is_not_this_workers(make_settings: Mak
     member.turn(20.0)
 
     assert member.incarnation == before
-    assert source.asked == []
+    assert source.calls == []

@@ -19,7 +19,7 @@ def wait_here_for(gate: threading.Event) -> None:
     gate.wait()
 
 
-def test_every_other_thread_is_told_with_its_name_and_its_innermost_call_last() -> None:
+def test_every_other_thread_is_listed_with_its_name_and_its_innermost_call_last() -> None:
     gate = threading.Event()
     thread = threading.Thread(target=wait_here_for, args=(gate,), name="the patient \x1b[31mone")
     thread.start()
@@ -74,14 +74,14 @@ def test_a_fleet_answers_for_the_worker_that_is_meant_and_for_no_other(
         there = platform.reports[-1].workers[0].incarnation
         platform.stacks = [
             StacksRequest(id="mine", worker=0, incarnation=there),
-            StacksRequest(id="gone", worker=0, incarnation="another"),
+            StacksRequest(id="ended", worker=0, incarnation="another"),
         ]
 
-        eventually(lambda: {"mine", "gone"} <= set(platform.log_answers))
+        eventually(lambda: {"mine", "ended"} <= set(platform.log_answers))
 
     assert any("rollout" in line for line in platform.log_answers["mine"].lines)
-    assert platform.log_answers["gone"].lines == []
-    assert platform.log_answers["gone"].note == "the worker no longer exists"
+    assert platform.log_answers["ended"].lines == []
+    assert platform.log_answers["ended"].note == "the worker no longer exists"
 
 
 def test_a_worker_says_its_newest_log_line_with_its_report(

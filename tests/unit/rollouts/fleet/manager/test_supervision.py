@@ -65,7 +65,7 @@ def test_an_environment_that_hangs_is_replaced(
     assert all(slot.restarts for slot in report.slots)
 
 
-def test_each_env_process_that_is_killed_is_told_of_once(
+def test_each_killed_env_process_is_reported_once(
     make_worker_settings: MakeWorkerSettings, eventually: Eventually
 ) -> None:
     settings = make_worker_settings(spec="odd:counting", envs_per_process=1)
@@ -167,13 +167,13 @@ def test_what_a_dead_worker_had_begun_is_counted(
 
     assert lost >= known
     assert platform.reports[-1].workers[0].dropped_steps["worker_lost"] == lost
-    [told] = [event for event in platform.all_events() if event.kind == "worker_respawned"]
-    assert told.message.endswith("ConnectionError: the process is gone")
-    assert told.details["lost_steps"] == lost
-    assert told.ending
-    assert (told.ending.index, told.ending.lost_steps) == (0, lost)
-    assert told.ending.reason == "ConnectionError: the process is gone"
-    assert told.ending.pid == os.getpid()
+    [respawn] = [event for event in platform.all_events() if event.kind == "worker_respawned"]
+    assert respawn.message.endswith("ConnectionError: the process is gone")
+    assert respawn.details["lost_steps"] == lost
+    assert respawn.ending
+    assert (respawn.ending.index, respawn.ending.lost_steps) == (0, lost)
+    assert respawn.ending.reason == "ConnectionError: the process is gone"
+    assert respawn.ending.pid == os.getpid()
 
 
 class UnwillingToShare(LocalWorkers):
@@ -183,7 +183,7 @@ class UnwillingToShare(LocalWorkers):
         raise MemoryError("the object store is full")
 
 
-def test_a_manager_whose_loop_is_broken_says_failed_and_is_launched_anew(
+def test_a_manager_whose_loop_is_broken_reports_failed_and_is_launched_again(
     make_settings: MakeSettings, eventually: Eventually
 ) -> None:
     platform = SmallPlatform()

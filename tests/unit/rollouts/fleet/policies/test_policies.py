@@ -91,7 +91,7 @@ def test_prepared_weights_change_nothing_until_they_are_adopted() -> None:
     assert policy.act(obs, {}, FIRST).values == pytest.approx(expected, abs=1e-6)
 
 
-def test_weights_that_nobody_can_write_to_are_acted_with_where_they_are() -> None:
+def test_read_only_weights_are_used_where_they_are() -> None:
     policy = TorchMlp(OBS, TWO, hidden_sizes=[8], seed=1, device="cpu")
     arrays = tensors(MlpPolicy(4, 2, [8]))
     frozen = {name: value.copy() for name, value in arrays.items()}

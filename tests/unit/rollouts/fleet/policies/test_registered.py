@@ -164,5 +164,5 @@ def test_a_worker_reports_a_step_of_the_wrong_form(
     finally:
         b.worker.stop()
 
-    [told] = [event for event in b.told if event.kind == "policy_refused"]
-    assert told.message.startswith("policy.kind: module:own_networks:WrongOutputs: outputs has")
+    [refusal] = [event for event in b.reported if event.kind == "policy_refused"]
+    assert refusal.message.startswith("policy.kind: module:own_networks:WrongOutputs: outputs has")

@@ -45,14 +45,14 @@ def test_it_is_played_to_its_end_with_actions_that_it_takes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("obs", "said"),
+    ("obs", "message"),
     [((0.0, np.nan), "not finite"), ((0.0,), "shape [1]"), ((0.0, 1.0), "")],
 )
-def test_what_is_not_of_the_form_that_it_claims_is_told(obs: Any, said: str) -> None:
+def test_observations_outside_their_space_are_reported(obs: Any, message: str) -> None:
     outside = play(Scripted(length=3, obs=obs), FLAT, SIDES, steps=10).outside
 
-    assert said in outside
-    assert bool(outside) == bool(said)
+    assert message in outside
+    assert bool(outside) == bool(message)
 
 
 def test_a_reward_that_is_not_finite_has_no_sum() -> None:

@@ -28,7 +28,7 @@ def test_any_bytes_become_text_without_control_characters(raw: bytes) -> None:
         ("\x1b[1;31mred\x1b[0m alert", "red alert"),
         ("\x1b]0;a title\x07after", "after"),
         ("\x1b]8;;http://evil\x1b\\link\x1b]8;;\x1b\\", "link"),
-        ("\x1b[2J\x1b[Hgone", "gone"),
+        ("\x1b[2J\x1b[Htext", "text"),
         ("\x1b(Bplain\x1bM", "plain"),
         ("10 %\r50 %\r100 %", "100 %"),
         ("a windows line\r", "a windows line"),

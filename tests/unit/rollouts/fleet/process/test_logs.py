@@ -108,7 +108,7 @@ def test_the_last_words_of_a_crash_are_kept(
     assert lines[-1].endswith("it is gone")
 
 
-def test_a_flood_fills_no_disk_and_holds_nobody_up(
+def test_a_flood_of_output_fills_no_disk_and_delays_no_process(
     pump: OutputPump, make_settings: Callable[..., FleetSettings]
 ) -> None:
     run_into(pump, 0, "import os\nfor _ in range(40): os.write(1, b'\\xff\\x1b[31m' * 100_000)")
@@ -190,11 +190,11 @@ def test_the_traceback_of_a_broken_environment_is_in_the_log_of_its_slot(
         slot, worker = ask(platform, worker=0, slot=0), ask(platform, worker=0)
         eventually(lambda: slot() and worker())
 
-    found, told = slot(), worker()
-    assert found is not None
-    assert told is not None
-    assert any("RuntimeError: broken at step 3" in line for line in found.lines)
-    assert any("slot_restarted" in line for line in told.lines)
+    slot_log, worker_log = slot(), worker()
+    assert slot_log is not None
+    assert worker_log is not None
+    assert any("RuntimeError: broken at step 3" in line for line in slot_log.lines)
+    assert any("slot_restarted" in line for line in worker_log.lines)
 
 
 def test_the_log_of_a_killed_env_process_says_how_it_ended(

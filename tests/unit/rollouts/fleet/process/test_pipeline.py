@@ -31,9 +31,9 @@ def test_the_stage_that_takes_most_of_the_time_is_named() -> None:
     monitor.record("env_step", 0.71, now=0.9)
     monitor.record("infer", 0.1, now=0.9)
 
-    said = time_use(monitor.shares(now=1.0))
+    message = time_use(monitor.shares(now=1.0))
 
-    assert said == "Stepping environments takes 71 % of its time."
+    assert message == "Stepping environments takes 71 % of its time."
 
 
 def test_environments_that_step_side_by_side_count_once() -> None:
@@ -99,7 +99,7 @@ def test_sending_holds_nothing_up_before_it_is_busy_all_the_time() -> None:
     assert time_use({"send": 0.95, "infer": 0.3}).startswith("Sending fragments takes")
 
 
-def test_of_an_idle_worker_nothing_is_said() -> None:
+def test_an_idle_worker_has_no_message() -> None:
     shares = PipelineMonitor(now=0.0).shares(now=1.0)
 
     assert (shares, time_use(shares)) == ({}, "")

@@ -18,6 +18,6 @@ def test_text_is_kept_but_for_what_cannot_be(text: str) -> None:
     expected = "".join(
         "\ufffd" if one == "\0" or "\ud800" <= one <= "\udfff" else one for one in text
     )
-    said = msgspec.json.decode(content, type=FleetEvent)
-    assert said.message == expected
-    assert said.details == {expected: [expected, 1, None, True, 0.5]}
+    decoded = msgspec.json.decode(content, type=FleetEvent)
+    assert decoded.message == expected
+    assert decoded.details == {expected: [expected, 1, None, True, 0.5]}

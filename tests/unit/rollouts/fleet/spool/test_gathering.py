@@ -96,7 +96,7 @@ def test_a_manager_with_plenty_of_room_does_not_ask_for_each_fragment(
     eventually: Eventually,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    def asked() -> int:
+    def request_count() -> int:
         return sum("/fleet/control?" in record.getMessage() for record in caplog.records)
 
     caplog.set_level(logging.INFO, "httpx")
@@ -104,9 +104,9 @@ def test_a_manager_with_plenty_of_room_does_not_ask_for_each_fragment(
     platform.publish(0)
     with served(platform) as url, LocalFleet(make_settings(url=url, num_workers=1)):
         eventually(lambda: len(platform.fragments) > 20, 60.0)
-        before, came, began = asked(), len(platform.fragments), time.monotonic()
-        eventually(lambda: len(platform.fragments) > came + 200, 120.0)
-        times, seconds = asked() - before, time.monotonic() - began
+        before, received, began = request_count(), len(platform.fragments), time.monotonic()
+        eventually(lambda: len(platform.fragments) > received + 200, 120.0)
+        times, seconds = request_count() - before, time.monotonic() - began
 
     # One wait that ended, and one read of the current state.
     assert times <= 2 * (seconds / PLENTY_SECONDS + 2)

@@ -229,13 +229,13 @@ def test_a_spool_is_inherited_once_and_only_when_its_worker_is_gone(tmp_path: Pa
     assert not heir.folder.exists()
 
 
-def test_what_nobody_inherits_is_removed_after_a_day(tmp_path: Path) -> None:
+def test_abandoned_spools_are_removed_after_a_day(tmp_path: Path) -> None:
     for name in ("old", "young"):
         left = Spool(tmp_path / name / "w0")
         left.append(b"1")
         left.close()
-    kept = Spool(tmp_path / "old" / "alive")
-    kept.append(b"2")
+    spool = Spool(tmp_path / "old" / "alive")
+    spool.append(b"2")
     now = time.time()
     for path in (tmp_path / "old").rglob("*"):
         os.utime(path, (now - KEPT_SECONDS - 1,) * 2)
@@ -243,7 +243,7 @@ def test_what_nobody_inherits_is_removed_after_a_day(tmp_path: Path) -> None:
     assert SpoolDirectory(tmp_path, "mine").sweep(now) == 1
     assert not (tmp_path / "old" / "w0").exists()
     assert (tmp_path / "young" / "w0").exists()
-    assert kept.oldest(1) == [b"2"]
+    assert spool.oldest(1) == [b"2"]
 
 
 def test_a_fragment_that_was_cut_short_is_counted_and_the_others_go_out(

@@ -33,10 +33,14 @@ AnyWorker = EnvWorker | EnvsInWorker
 @pytest.fixture
 def ends() -> Iterator[tuple[Channel, Channel, socket.socket]]:
     """The parent's end, the process' end, and the raw socket of the process."""
-    ours, theirs = socket.socketpair()
-    yield Channel(ours, receives=FromProcess), Channel(theirs, receives=ToProcess), theirs
-    ours.close()
-    theirs.close()
+    worker_end, process_end = socket.socketpair()
+    yield (
+        Channel(worker_end, receives=FromProcess),
+        Channel(process_end, receives=ToProcess),
+        process_end,
+    )
+    worker_end.close()
+    process_end.close()
 
 
 def test_messages_come_whole_and_in_order(ends: tuple[Channel, Channel, socket.socket]) -> None:
@@ -108,7 +112,7 @@ def worker(request: pytest.FixtureRequest) -> Iterator[AnyWorker]:
     made.kill()
 
 
-def heard(worker: AnyWorker, kind: type[Any], count: int = 1) -> list[Any]:
+def receive(worker: AnyWorker, kind: type[Any], count: int = 1) -> list[Any]:
     found: list[Any] = []
     while len(found) < count:
         found += [message for message in worker.receive() if isinstance(message, kind)]
@@ -116,37 +120,37 @@ def heard(worker: AnyWorker, kind: type[Any], count: int = 1) -> list[Any]:
 
 
 def test_a_process_steps_the_rows_it_is_asked_for(worker: AnyWorker) -> None:
-    heard(worker, Began, 4)
+    receive(worker, Began, 4)
     first = [worker.observation(row).tolist() for row in range(4)]
     worker.step(np.array([13, 11]), np.array([0, 1]))
-    [came] = heard(worker, Stepped)
+    [stepped] = receive(worker, Stepped)
 
-    assert came.rows.tolist() == [3, 1]
-    assert came.obs[:, 0].tolist() == [1, 1]
-    assert came.obs[:, 1].tolist() == [first[3][1], first[1][1]]
-    assert came.reward.tolist() == [1, 1]
+    assert stepped.rows.tolist() == [3, 1]
+    assert stepped.obs[:, 0].tolist() == [1, 1]
+    assert stepped.obs[:, 1].tolist() == [first[3][1], first[1][1]]
+    assert stepped.reward.tolist() == [1, 1]
     assert worker.observation(0).tolist() == first[0]
 
 
 def test_steps_under_way_for_different_rows_do_not_mix(worker: AnyWorker) -> None:
-    heard(worker, Began, 4)
+    receive(worker, Began, 4)
     worker.step(np.array([10, 11]), np.array([0, 1]))
     worker.step(np.array([12, 13]), np.array([0, 1]))
 
-    assert [came.rows.tolist() for came in heard(worker, Stepped, 2)] == [[0, 1], [2, 3]]
+    assert [stepped.rows.tolist() for stepped in receive(worker, Stepped, 2)] == [[0, 1], [2, 3]]
 
 
 def test_an_ended_episode_comes_with_its_last_and_its_next_observation(worker: AnyWorker) -> None:
-    heard(worker, Began, 4)
+    receive(worker, Began, 4)
     for _ in range(3):
         worker.step(np.array([10]), np.array([0]))
-        [came] = heard(worker, Stepped)
+        [stepped] = receive(worker, Stepped)
     worker.step(np.array([10]), np.array([0]))
-    [after] = heard(worker, Stepped)
+    [after] = receive(worker, Stepped)
 
-    assert came.terminated.tolist() == [True]
-    assert [(at, obs[0]) for at, obs in came.finals] == [(0, 3)]
-    assert (came.obs[0, 0], after.obs[0, 0]) == (0, 1)
+    assert stepped.terminated.tolist() == [True]
+    assert [(at, obs[0]) for at, obs in stepped.finals] == [(0, 3)]
+    assert (stepped.obs[0, 0], after.obs[0, 0]) == (0, 1)
     assert after.finals == []
 
 
@@ -154,11 +158,11 @@ def open_descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def test_a_killed_process_is_told_as_such_and_leaves_nothing_open() -> None:
+def test_a_killed_process_is_reported_as_killed_and_leaves_nothing_open() -> None:
     before = open_descriptors()
     worker = EnvWorker(spec="odd:counting", kwargs={}, slots=range(2), base_seed=1)
     worker.start()
-    heard(worker, Began, 2)
+    receive(worker, Began, 2)
     assert worker.pid is not None
     os.kill(worker.pid, signal.SIGKILL)
     with pytest.raises(EnvWorkerDied, match="signal 9"):
@@ -172,10 +176,10 @@ def test_a_killed_process_is_told_as_such_and_leaves_nothing_open() -> None:
 
 
 def test_a_process_that_was_ended_starts_again_with_a_block_of_its_own(worker: AnyWorker) -> None:
-    heard(worker, Began, 4)
+    receive(worker, Began, 4)
     worker.step(np.array([10]), np.array([0]))
     worker.close()
     worker.start()
-    heard(worker, Began, 4)
+    receive(worker, Began, 4)
 
     assert [worker.observation(row)[0] for row in range(4)] == [0] * 4

@@ -52,7 +52,7 @@ def test_one_that_raises_is_built_anew_and_the_others_go_on(
     assert b.aborted == 6
 
 
-def test_a_kind_that_nobody_knows_is_told_as_by_a_process(
+def test_an_unknown_kind_is_refused_as_by_a_process(
     make_worker_settings: MakeSettings, eventually: Eventually
 ) -> None:
     with bench(make_worker_settings(spec="unheard:of", envs_in_worker=True)) as b:

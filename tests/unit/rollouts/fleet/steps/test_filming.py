@@ -46,13 +46,13 @@ class Slot:
 
     def step(self, count: int = 1) -> list[Any]:
         """Step; return the messages, including those about recordings."""
-        came: list[Any] = []
+        messages: list[Any] = []
         for _ in range(count):
             self.worker.step(np.array([0]), np.zeros(1, dtype=np.int64))
-            came.append(self.next())
-            while not isinstance(came[-1], Stepped):
-                came.append(self.next())
-        return came
+            messages.append(self.next())
+            while not isinstance(messages[-1], Stepped):
+                messages.append(self.next())
+        return messages
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_an_environment_that_draws_text_becomes_text(slots: Any, tmp_path: Path)
     assert frames[-1] == "at step 10"
 
 
-def test_an_environment_that_cannot_be_drawn_is_told_step_by_step(
+def test_an_environment_that_cannot_be_drawn_is_described_step_by_step(
     slots: Any, tmp_path: Path
 ) -> None:
     video = tmp_path / "a.video"
@@ -128,16 +128,16 @@ def test_cartpole_is_filmed_as_it_is_drawn(tmp_path: Path, monkeypatch: pytest.M
     slot, video = Slot({}, spec="gymnasium:CartPole-v1"), tmp_path / "a.video"
     try:
         slot.worker.record(0, "order", str(video))
-        came: list[Any] = []
-        while not any(isinstance(one, Recorded) for one in came):
-            came += slot.step()
+        messages: list[Any] = []
+        while not any(isinstance(one, Recorded) for one in messages):
+            messages += slot.step()
         found = described(video)
     finally:
         slot.worker.close()
 
     assert (found.media_type, found.width, found.height) == ("video/webm", 600, 400)
     assert found.frames_per_second == 50.0
-    [length] = [one.length for one in came if isinstance(one, Recorded)]
+    [length] = [one.length for one in messages if isinstance(one, Recorded)]
     assert found.frames + found.left_out == length + 1
 
 

@@ -291,7 +291,7 @@ def test_a_flush_behind_an_ending_adds_none() -> None:
     check(fragment)
 
 
-def test_a_flush_of_a_lost_environment_leaves_out_what_nobody_saw() -> None:
+def test_a_flush_of_a_lost_environment_leaves_out_unseen_steps() -> None:
     cutter = make_cutter(3)
     cutter.observe(obs_of(0), new_episode="e")
     act(cutter, 0)
@@ -322,7 +322,7 @@ def test_what_comes_after_a_flush_is_numbered_on_and_not_contiguous() -> None:
     assert (whole.number, after.number, after.contiguous) == (0, 1, False)
 
 
-def test_nobody_acts_without_an_observation() -> None:
+def test_no_slot_acts_without_an_observation() -> None:
     cutter = make_cutter()
 
     with pytest.raises(NotObserved):
@@ -363,14 +363,14 @@ def test_fragments_put_together_are_the_stream(length: int, stream: list[str]) -
         if "final_step" in fragment.arrays
         for at, obs in zip(array(fragment, "final_step"), array(fragment, "final_obs"), strict=True)
     ]
-    kept = stream[:whole]
+    stored = stream[:whole]
     assert [fragment.number for fragment in fragments] == list(range(len(stream) // length))
     assert joined["obs"] == [[n] for n in range(whole)]
     assert joined["reward"] == list(range(whole))
-    assert joined["terminated"] == [ending == "terminated" for ending in kept]
-    assert joined["truncated"] == [ending == "truncated" for ending in kept]
+    assert joined["terminated"] == [ending == "terminated" for ending in stored]
+    assert joined["truncated"] == [ending == "truncated" for ending in stored]
     assert joined["first"] == [n == 0 or stream[n - 1] != "goes on" for n in range(whole)]
-    assert finals == [(n, 1000 + n) for n, ending in enumerate(kept) if ending != "goes on"]
+    assert finals == [(n, 1000 + n) for n, ending in enumerate(stored) if ending != "goes on"]
     assert cutter.buffered == len(stream) - whole
 
     tail = cutter.flush()

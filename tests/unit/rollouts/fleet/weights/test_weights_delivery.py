@@ -44,7 +44,7 @@ def delivery(events: EventLog) -> WeightsDelivery:
     return WeightsDelivery(3, events)
 
 
-def test_a_call_that_is_never_answered_is_told_and_made_again_with_the_newest_version(
+def test_an_unanswered_call_is_reported_and_repeated_with_the_newest_version(
     delivery: WeightsDelivery, worker: Worker, events: EventLog
 ) -> None:
     delivery.offer(version(1), worker, 0.0)  # type: ignore[arg-type]
@@ -54,9 +54,9 @@ def test_a_call_that_is_never_answered_is_told_and_made_again_with_the_newest_ve
     assert events.pop() == []
 
     delivery.on_offer_answer(WEIGHTS_SECONDS + 1, has_started=True)
-    [told] = events.pop()
-    assert (told.kind, told.details["worker"]) == ("weights_not_delivered", 3)
-    assert told.message == "Worker 3 did not take version 1: no answer within 60 s"
+    [event] = events.pop()
+    assert (event.kind, event.details["worker"]) == ("weights_not_delivered", 3)
+    assert event.message == "Worker 3 did not take version 1: no answer within 60 s"
 
     delivery.offer(version(2), worker, WEIGHTS_SECONDS + 1)  # type: ignore[arg-type]
     worker.calls[-1][1].set_result((1, 2))
@@ -66,7 +66,7 @@ def test_a_call_that_is_never_answered_is_told_and_made_again_with_the_newest_ve
     assert events.pop() == []
 
 
-def test_a_call_that_fails_is_told_and_made_again(
+def test_a_failed_call_is_reported_and_repeated(
     delivery: WeightsDelivery, worker: Worker, events: EventLog
 ) -> None:
     delivery.offer(version(1), worker, 0.0)  # type: ignore[arg-type]
@@ -75,9 +75,9 @@ def test_a_call_that_fails_is_told_and_made_again(
     delivery.offer(version(1), worker, 0.2)  # type: ignore[arg-type]
 
     assert worker.steps() == [1, 1]
-    [told] = events.pop()
-    assert told.message.startswith("Worker 3 did not take version 1: ")
-    assert "the object store is full" in told.message
+    [event] = events.pop()
+    assert event.message.startswith("Worker 3 did not take version 1: ")
+    assert "the object store is full" in event.message
 
 
 def test_a_worker_that_is_still_starting_owes_no_answer(

@@ -45,12 +45,12 @@ class WatchedWorkers:
         return future
 
     def kill(self) -> None:
-        self.look()
+        self.observe()
 
     def obstacle(self) -> str:
         return ""
 
-    def look(self) -> None:
+    def observe(self) -> None:
         assert self.member is not None
         self.seen.append((self.member.condition, self.member.is_given_up))
 
@@ -63,7 +63,7 @@ class WatchedEvents(EventLog):
         self._workers = workers
 
     def add(self, kind: str, message: str, **details: Any) -> None:
-        self._workers.look()
+        self._workers.observe()
         super().add(kind, message, **details)
 
 
@@ -88,7 +88,7 @@ def test_a_report_in_between_never_calls_a_worker_given_up(
         cannot_recover,
     )
     assert member.accepted == 3
-    [told] = events.pop()
-    assert told.kind == ("worker_failed" if cannot_recover else "worker_respawned")
-    assert told.ending is not None
-    assert told.ending.env_steps == 7
+    [event] = events.pop()
+    assert event.kind == ("worker_failed" if cannot_recover else "worker_respawned")
+    assert event.ending is not None
+    assert event.ending.env_steps == 7

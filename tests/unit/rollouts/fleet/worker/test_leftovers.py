@@ -60,7 +60,7 @@ def test_a_new_process_with_an_old_ones_id_is_not_taken_for_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("share", "used", "said"),
+    ("share", "used", "expected"),
     [
         (1, 2e9, ""),
         (1, 20e9, "4.0 of 24.0 GB of the GPU are free, its share is 1"),
@@ -70,6 +70,6 @@ def test_a_new_process_with_an_old_ones_id_is_not_taken_for_it() -> None:
     ],
 )
 def test_a_gpu_is_free_when_a_workers_share_of_its_memory_is(
-    share: float, used: float, said: str
+    share: float, used: float, expected: str
 ) -> None:
-    assert shortage(share=share, total_bytes=int(24e9), used_bytes=int(used)) == said
+    assert shortage(share=share, total_bytes=int(24e9), used_bytes=int(used)) == expected

@@ -53,8 +53,8 @@ def start() -> Iterator[Callable[[Mark], list[int]]]:
         )
         processes.append(process)
         assert process.stdout is not None
-        with process.stdout as said:
-            started.extend(pids := [process.pid, int(said.readline())])
+        with process.stdout as output:
+            started.extend(pids := [process.pid, int(output.readline())])
         return pids
 
     yield begin
@@ -196,16 +196,16 @@ def test_a_worker_starts_on_a_full_gpu_in_the_end_and_says_so(
 
 
 @pytest.mark.parametrize(
-    ("share", "said"),
+    ("share", "message"),
     [(0.0, "the worker requests no GPU"), (1.0, "the driver cannot be queried")],
 )
 def test_where_there_is_no_gpu_the_reason_for_not_looking_is_logged(
-    share: float, said: str, caplog: pytest.LogCaptureFixture
+    share: float, message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, logger=clean_node.__name__)
     began = time.monotonic()
 
     assert wait_for_gpu(share, lambda: None) == ""
 
-    assert said in caplog.text
+    assert message in caplog.text
     assert time.monotonic() - began < 20

@@ -45,7 +45,7 @@ def test_a_registered_class_is_rolled_out(
     assert r.fragments[0].environment == "module:my_lab:Maze"
 
 
-def test_a_class_that_nobody_registered_fails_its_slots_and_says_who_can_help(
+def test_an_unregistered_class_fails_its_slots_and_names_who_can_register_it(
     rollout: Callable[..., Rollout],
 ) -> None:
     r = rollout("module:my_lab:Maze")
