@@ -74,7 +74,11 @@ def in_turn(
 ) -> Paired:
     """Measure ours and the peer's alternately, `pairs` times each."""
     taken = [(ours(), peer()) for _ in range(pairs)]
-    return Paired(ours=[one for one, _ in taken], peer=[two for _, two in taken], better=better)
+    return Paired(
+        ours=[rolldeck_figure for rolldeck_figure, _ in taken],
+        peer=[two for _, two in taken],
+        better=better,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

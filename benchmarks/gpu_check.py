@@ -69,7 +69,7 @@ def _measure(seconds: float, folder: Path) -> int:
             for network, (config, space) in gpu_measures.NETWORKS.items()
         }
         print(f"largest difference of a value, GPU and CPU: {_words(found['value_difference'])}")
-        wrong = [one for one, by in found["value_difference"].items() if not by < TOLERANCE]
+        wrong = [kind for kind, by in found["value_difference"].items() if not by < TOLERANCE]
         if wrong:
             print(f"GPU and CPU differ by {TOLERANCE} or more: {', '.join(wrong)}")
             return 1

@@ -62,8 +62,8 @@ class LockstepFleet:
         self.returns: list[tuple[int, float]] = []
         """Env steps at the end of each episode, with its return."""
         begun = [
-            np.asarray(one.reset(seed=derive_seed(seed, slot))[0])
-            for slot, one in enumerate(self._environments)
+            np.asarray(environment.reset(seed=derive_seed(seed, slot))[0])
+            for slot, environment in enumerate(self._environments)
         ]
         self._obs = np.stack(begun)
         for slot, obs in enumerate(begun):
@@ -78,13 +78,13 @@ class LockstepFleet:
 
     def mean_return(self, episodes: int = 20) -> float:
         """Return the mean of the last returns; minus infinity for fewer episodes."""
-        last = [one for _, one in self.returns[-episodes:]]
+        last = [value for _, value in self.returns[-episodes:]]
         return float(np.mean(last)) if len(last) == episodes else -math.inf
 
     def close(self) -> None:
         """Close the environments."""
-        for one in self._environments:
-            one.close()
+        for environment in self._environments:
+            environment.close()
 
     def _step(self, policy_step: int) -> list[Fragment]:
         decision = self.policy.act(self._obs, self._state, self._first)
@@ -101,7 +101,10 @@ class LockstepFleet:
 
     def _carry_out(self, actions: NDArray[Any]) -> list[Fragment]:
         """Step every environment; return the completed fragments."""
-        results = [one.step(act) for one, act in zip(self._environments, actions, strict=True)]
+        results = [
+            environment.step(act)
+            for environment, act in zip(self._environments, actions, strict=True)
+        ]
         self.env_steps += len(results)
         obs = [np.asarray(row[0]) for row in results]
         rewards = np.array([float(row[1]) for row in results])

@@ -45,9 +45,11 @@ class Paced:
             child.stdin.write(f"{seconds}\n")
             child.stdin.flush()
         took = [json.loads(_line(child)) for child in self._children]
-        steps = sum(one["steps"] for one in took)
-        self.cpu_microseconds = 1e6 * sum(one["cpu_seconds"] for one in took) / max(1, steps)
-        return sum(float(one["steps"] / one["seconds"]) for one in took)
+        steps = sum(measurement["steps"] for measurement in took)
+        self.cpu_microseconds = (
+            1e6 * sum(measurement["cpu_seconds"] for measurement in took) / max(1, steps)
+        )
+        return sum(float(measurement["steps"] / measurement["seconds"]) for measurement in took)
 
 
 class ChildEnded(Exception):

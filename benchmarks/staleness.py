@@ -125,8 +125,8 @@ def table(results: Mapping[str, Any]) -> str:
         "|---|---|---|",
     ]
     for name, curves in results["curves"].items():
-        arrived = ", ".join(_arrival(steps_to(one, MARK)) for one in curves)
-        ends = ", ".join(f"{reached(one):.0f}" for one in curves)
+        arrived = ", ".join(_arrival(steps_to(curve, MARK)) for curve in curves)
+        ends = ", ".join(f"{reached(curve):.0f}" for curve in curves)
         lines.append(f"| {TRIALS[name].title} | {arrived} | {ends} |")
     return "\n".join(lines)
 
@@ -154,7 +154,7 @@ def draw(results: Mapping[str, Any], path: Path = FIGURE) -> None:
     for name, curves in results["curves"].items():
         trial = TRIALS[name]
         env_steps = [point[0] for point in curves[0]]
-        values = np.array([[value for _, value in one] for one in curves])
+        values = np.array([[value for _, value in curve] for curve in curves])
         axes.plot(env_steps, values.mean(axis=0), color=trial.colour, label=trial.title)
         axes.fill_between(
             env_steps, values.min(axis=0), values.max(axis=0), color=trial.colour, alpha=0.15, lw=0

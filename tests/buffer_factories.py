@@ -84,4 +84,6 @@ def fragment(
 
 def push(*fragments: wire.Fragment) -> bytes:
     """Return a push body with `fragments`."""
-    return wire.encode(wire.FragmentPush(fragments=[wire.encode(one) for one in fragments]))
+    return wire.encode(
+        wire.FragmentPush(fragments=[wire.encode(fragment) for fragment in fragments])
+    )

@@ -48,7 +48,10 @@ def million_samples(names: list[str], *, began: datetime) -> list[Run]:
     jitter, values = _randoms(SAMPLES)
     values[SAMPLES // 3] = SPIKE
     places = _micros(began) + steps * 1_000_000 + jitter
-    columns = [*(one.astype(">i8") for one in (steps, places, steps * 4000)), values.astype(">f8")]
+    columns = [
+        *(column.astype(">i8") for column in (steps, places, steps * 4000)),
+        values.astype(">f8"),
+    ]
     whole = SAMPLES // CHUNK_SAMPLES
     runs = [
         make_run(name=name, kind="outside", now=began, trainer_started_at=began + number * _LATER)
@@ -72,20 +75,22 @@ def measured_month(name: str, *, began: datetime) -> Run:
     run = make_run(name=name, kind="outside", now=began, trainer_started_at=began)
     places = np.arange(MONTH_SECONDS // PERIOD_SECONDS)
     times = _micros(began) + places * PERIOD_SECONDS * 1_000_000
-    columns: list[Any] = [one.astype(">i8") for one in (places // 7, times, places * 4000)]
+    columns: list[Any] = [column.astype(">i8") for column in (places // 7, times, places * 4000)]
     columns.append(_randoms(len(places))[1].astype(">f8"))
     others = [f"layer/{number}/norm" for number in range(NAMES - len(CURVES))]
     made = MetricSeries.objects.bulk_create(
         MetricSeries(
-            run=run, name=one, chunks=OF_THE_MONTH // CHUNK_SAMPLES if one in CURVES else 0
+            run=run, name=name, chunks=OF_THE_MONTH // CHUNK_SAMPLES if name in CURVES else 0
         )
-        for one in [*CURVES, *others]
+        for name in [*CURVES, *others]
     )
     _pack(made[0], columns)
     for series in made[1 : len(CURVES)]:
         _copy_chunks(made[0], series)
     ended = began + timedelta(seconds=MONTH_SECONDS)
-    store_figures(run_id=run.pk, figures=[Figure(one, 40_000, 1.0) for one in others], now=ended)
+    store_figures(
+        run_id=run.pk, figures=[Figure(other, 40_000, 1.0) for other in others], now=ended
+    )
     RunEvent.objects.bulk_create(
         RunEvent(run=run, kind="note", message=f"event {n}", actor="tests", at=began + n * _PAUSE)
         for n in range(MONTH_EVENTS)

@@ -65,14 +65,14 @@ def descendants(pid: int) -> dict[int, str]:
         parents[found] = int(stat.rpartition(")")[2].split()[1])
         lines[found] = line
 
-    def is_below(one: int) -> bool:
-        while one in parents:
-            one = parents[one]
-            if one == pid:
+    def is_below(step: int) -> bool:
+        while step in parents:
+            step = parents[step]
+            if step == pid:
                 return True
         return False
 
-    return {one: line for one, line in lines.items() if is_below(one)}
+    return {name: line for name, line in lines.items() if is_below(name)}
 
 
 def _processes() -> Iterator[tuple[int, str, str]]:

@@ -124,7 +124,9 @@ def simulate(
 def _outcome(environments: list[StockEnvironment], *, longest: int, trained: int) -> Outcome:
     wasted = sum(environment.wasted_ticks for environment in environments)
     finished = sum(environment.finished for environment in environments)
-    mean = sum(sum(one.ticks_of_a_rollout) / 2 for one in environments) / len(environments)
+    mean = sum(sum(environment.ticks_of_a_rollout) / 2 for environment in environments) / len(
+        environments
+    )
     return Outcome(
         finished=finished,
         cancelled=sum(environment.cancelled for environment in environments),

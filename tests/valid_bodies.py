@@ -63,20 +63,20 @@ def bodies() -> Iterator[ValidBody]:
     yield ValidBody("register-env", f"{atropos}/register-env", JSON_TYPE, body(ENVIRONMENT))
     yield ValidBody("status-env", f"{atropos}/status-env", JSON_TYPE, body({"env_id": 0}))
     named_groups = list(groups())
-    for name, one in named_groups:
-        yield ValidBody(f"json: {name}", f"{atropos}/scored_data", JSON_TYPE, body(one))
-    several = body([one for _, one in named_groups[:6]])
+    for name, each_group in named_groups:
+        yield ValidBody(f"json: {name}", f"{atropos}/scored_data", JSON_TYPE, body(each_group))
+    several = body([group for _, group in named_groups[:6]])
     yield ValidBody("json: several", f"{atropos}/scored_data_list", JSON_TYPE, several)
     quoted = group() | {"tokens": [["1", 2.0, 3]] * 2, "scores": [1, "0.5"]}
     yield ValidBody("json: leniencies", f"{atropos}/scored_data", JSON_TYPE, body(quoted))
-    for name, one in named_groups:
-        yield _binary(name, pack_group(one))
+    for name, each_group in named_groups:
+        yield _binary(name, pack_group(each_group))
     wide = np.arange(2048, dtype=np.int32).reshape(8, 256)
     arrays = {"tokens": wide, "masks": wide, "scores": np.zeros(8), "advantages": np.zeros(8)}
     yield _binary("arrays", pack_group(arrays))
     half = pack_group(group(inference_logprobs=LOGPROBS), logprob_dtype="float16")
     yield _binary("half precision", half)
-    yield _binary("several", *(pack_group(one) for _, one in named_groups[:6]))
+    yield _binary("several", *(pack_group(group) for _, group in named_groups[:6]))
     path = f"/api/v1/runs/{FLEET}/fragments"
     yield ValidBody("fragment", path, FRAGMENTS_TYPE, push(fragment()))
     two = push(fragment(slot="w1-0@a"), fragment(slot="w1-0@a", number=1, steps=9))
@@ -84,7 +84,9 @@ def bodies() -> Iterator[ValidBody]:
 
 
 def _binary(name: str, *packed: wire.Group) -> ValidBody:
-    content = wire.encode(wire.GroupPush(groups=[wire.encode(one) for one in packed]))
+    content = wire.encode(
+        wire.GroupPush(groups=[wire.encode(packed_group) for packed_group in packed])
+    )
     return ValidBody(f"binary: {name}", f"/api/v1/runs/{RUN}/groups", GROUPS_TYPE, content)
 
 

@@ -35,7 +35,7 @@ CHURN_GROUPS = 64
 
 def percentiles(seconds: list[float]) -> Figures:
     """Return p50, p99 and the largest, in milliseconds."""
-    taken = [1000 * one for one in seconds]
+    taken = [1000 * duration for duration in seconds]
     found = {"p50_ms": percentile(taken, 50), "p99_ms": percentile(taken, 99), "max_ms": max(taken)}
     return {name: round(value, 3) for name, value in found.items()} | {"samples": len(taken)}
 

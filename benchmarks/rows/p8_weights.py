@@ -132,12 +132,12 @@ class Fleet:
         time.sleep(REST_SECONDS)
         stretches = (began - seconds, began), (began, began + seconds)
         gaps = [
-            max(ray.get([worker.longest_gap.remote(*one) for worker in self._workers]))
-            for one in stretches
+            max(ray.get([worker.longest_gap.remote(*stretch) for worker in self._workers]))
+            for stretch in stretches
         ]
         acts = [
-            sum(ray.get([worker.acts.remote(*one) for worker in self._workers]))
-            for one in stretches
+            sum(ray.get([worker.acts.remote(*stretch) for worker in self._workers]))
+            for stretch in stretches
         ]
         self._gaps.append((gaps[0], gaps[1]))
         self._paces.append(acts[1] / max(acts[0], 1))

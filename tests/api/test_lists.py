@@ -60,7 +60,9 @@ IN_BATCH: Final = UUID(int=5)
 
 def parameters(path: str) -> dict[str, dict[str, Any]]:
     found = READS[path].get("parameters", [])
-    return {one["name"]: one["schema"] for one in found if one["in"] == "query"}
+    return {
+        parameter["name"]: parameter["schema"] for parameter in found if parameter["in"] == "query"
+    }
 
 
 def shape(path: str) -> dict[str, Any]:

@@ -15,13 +15,15 @@ NOT_CAPABILITIES: Final = {"migrations", "management", "static", "templates", "f
 
 @pytest.mark.parametrize("app", ["runs", "buffer", "rollouts"])
 def test_a_capability_contains_only_the_known_names(app: str) -> None:
-    capabilities = [one for one in (ROOT / app).iterdir() if (one / "__init__.py").exists()]
+    capabilities = [
+        folder for folder in (ROOT / app).iterdir() if (folder / "__init__.py").exists()
+    ]
     found = {
-        str(one.relative_to(ROOT))
+        str(path.relative_to(ROOT))
         for capability in capabilities
         if capability.name not in NOT_CAPABILITIES
-        for one in capability.iterdir()
-        if one.stem not in NAMES
+        for path in capability.iterdir()
+        if path.stem not in NAMES
     }
 
     assert len(capabilities) > len(NOT_CAPABILITIES)
@@ -32,4 +34,4 @@ def test_a_capability_contains_only_the_known_names(app: str) -> None:
 def test_packages_re_export_nothing(package: str) -> None:
     files = (ROOT / package).rglob("__init__.py")
 
-    assert [str(one.relative_to(ROOT)) for one in files if one.stat().st_size] == []
+    assert [str(file.relative_to(ROOT)) for file in files if file.stat().st_size] == []

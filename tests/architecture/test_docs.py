@@ -198,7 +198,7 @@ def test_the_live_protocol_is_described_as_it_is_declared() -> None:
     shown = re.findall(r"^\| `(\w+)` \| `(\w+)` \| (?:list of )?`(\w+)`", page, re.MULTILINE)
     assert sorted(shown) == sorted(rows)
     messages = [ControlFrame, *get_args(PageMessage), *get_args(PageFrame)]
-    words = [*SOCKETS, *(one.__name__ for one in messages)]
+    words = [*SOCKETS, *(message.__name__ for message in messages)]
     assert [word for word in words if f"`{word}`" not in page] == []
 
 
@@ -209,10 +209,12 @@ def test_the_examples_of_the_live_protocol_match_the_messages() -> None:
 
     messages = [msgspec.json.decode(line, type=PageMessage) for line in page_messages.splitlines()]
     frames = [msgspec.json.decode(frame, type=PageFrame) for frame in frame_examples]
-    assert {type(one) for one in messages} == {*get_args(PageMessage)}
-    assert {type(one) for one in frames} == {*get_args(PageFrame)}
+    assert {type(message) for message in messages} == {*get_args(PageMessage)}
+    assert {type(frame) for frame in frames} == {*get_args(PageFrame)}
     for frame in [*frames, msgspec.json.decode(control, type=ControlFrame)]:
         (text,) = [
-            one for one in [*frame_examples, control] if f'"{frame.__struct_config__.tag}"' in one
+            example
+            for example in [*frame_examples, control]
+            if f'"{frame.__struct_config__.tag}"' in example
         ]
         assert set(msgspec.json.decode(text)) == {"type", *frame.__struct_fields__}

@@ -44,10 +44,10 @@ def test_the_lock_holds_what_the_project_requires(image: str) -> None:
     optional = PROJECT["optional-dependencies"]
     required = [
         *PROJECT["dependencies"],
-        *(one for extra in EXTRAS[image] for one in optional[extra]),
+        *(requirement for extra in EXTRAS[image] for requirement in optional[extra]),
     ]
 
-    assert {name_of(one) for one in required} - set(pins(lock(image))) == set()
+    assert {name_of(requirement) for requirement in required} - set(pins(lock(image))) == set()
     assert "setuptools" in pins(lock(image)), "the project itself is built with it"
 
 

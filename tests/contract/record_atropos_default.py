@@ -83,9 +83,9 @@ def record(python: str, tokenizer: Path) -> list[dict[str, Any]]:
 def without_repetitions(recorded: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return at most two requests of each route, in order: the environment repeats itself."""
     unique: list[dict[str, Any]] = []
-    for one in recorded:
-        if sum(other["path"] == one["path"] for other in unique) < 2:
-            unique.append(one)
+    for request in recorded:
+        if sum(other["path"] == request["path"] for other in unique) < 2:
+            unique.append(request)
     return unique
 
 

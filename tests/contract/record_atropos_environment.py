@@ -92,8 +92,10 @@ def record(python: str, inference: TinyInference) -> dict[str, Any]:
         answer(base, "/batch", deadline)
         with running(python, *environment):
             groups = pushed(base, deadline)
-    generated = [one for one in inference.requests if one["path"] == "/generate"][:GROUPS]
-    probed = [one for one in inference.requests if one["path"] != "/generate"][:1]
+    generated = [request for request in inference.requests if request["path"] == "/generate"][
+        :GROUPS
+    ]
+    probed = [request for request in inference.requests if request["path"] != "/generate"][:1]
     return {"inference": [*probed, *generated], "groups": groups}
 
 

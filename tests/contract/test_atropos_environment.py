@@ -115,5 +115,5 @@ def test_the_groups_that_it_pushed_come_back_as_they_were(
     found = batch_of(server)
 
     assert [
-        {name: one[name] for name in sent} for one, sent in zip(found, groups, strict=True)
+        {name: stored[name] for name in sent} for stored, sent in zip(found, groups, strict=True)
     ] == groups

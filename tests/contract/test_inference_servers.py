@@ -134,7 +134,7 @@ def test_answers_come_by_prompt_with_their_logprobs(server: InferenceServer) -> 
 
     found = ask(server, *prompts)
 
-    assert [[one.index for one in answers] for answers in found] == [[0, 1, 2], [0, 1], [0]]
+    assert [[answer.index for answer in answers] for answers in found] == [[0, 1, 2], [0, 1], [0]]
     for request, answers in zip(prompts, found, strict=True):
         for answer in answers:
             assert (len(answer.tokens), answer.finish) == (12, "length")
@@ -249,10 +249,10 @@ def test_workers_that_share_a_server_replace_its_weights_once(place: Place) -> N
     running = [
         threading.Thread(target=worker.update_weights, args=(tensors, FIRST)) for worker in workers
     ]
-    for one in running:
-        one.start()
-    for one in running:
-        one.join(60)
+    for server_name in running:
+        server_name.start()
+    for server_name in running:
+        server_name.join(60)
 
     assert [worker.version for worker in workers] == [FIRST] * 3
     # `rolldeck serve` rejects a repeated change itself; the others receive only one.

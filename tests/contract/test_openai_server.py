@@ -125,7 +125,7 @@ def test_a_chat_goes_through_the_template(served: Served) -> None:
     assert (choice.message.role, choice.message.content) == ("assistant", completed.text)
     assert choice.logprobs is not None
     assert choice.logprobs.content is not None
-    assert "".join(one.token for one in choice.logprobs.content) == completed.text
+    assert "".join(token.token for token in choice.logprobs.content) == completed.text
 
 
 def test_a_stream_brings_the_same_text_in_pieces(served: Served) -> None:
@@ -330,5 +330,5 @@ def test_weights_change_without_dropping_a_request(served: Served) -> None:
     assert len(spans) == 24
     assert all(sum(tokens for _, _, tokens in span) == 240 for span in spans)
     assert all(span == sorted(span) for span in spans)
-    assert {tuple(one[:2]) for span in spans for one in span} == {(1, 3), (1, 4)}
+    assert {tuple(span_range[:2]) for span in spans for span_range in span} == {(1, 3), (1, 4)}
     assert httpx.get(f"{served.url}/health", timeout=60).json()["policy_version"] == [1, 4]

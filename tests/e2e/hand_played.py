@@ -119,7 +119,7 @@ class HandPlayedFleet:
                 "key": task["evaluation"],
                 "mode": "eval",
                 "generations": 1,
-                "rewards": [float(one) for one in right],
+                "rewards": [float(share) for share in right],
                 "successes": right,
                 "evaluation": task["evaluation"],
                 "fence": task["fence"],
@@ -263,6 +263,6 @@ def window(*returns: float, mode: str = "train", **fields: Any) -> EpisodeWindow
         "truncated": 0,
         "aborted": 0,
         "returns": list(returns),
-        "lengths": [int(one) for one in returns],
+        "lengths": [int(value) for value in returns],
     }
     return EpisodeWindow(**values | fields)

@@ -102,4 +102,4 @@ def barriers(page: Page, *, rules: Any = WCAG, within: str = "html") -> list[str
                 `${one.id} at ${node.html.slice(0, 200)}: ${node.failureSummary}`)))""",
         [rules, within],
     )
-    return [re.sub(r"\s+", " ", str(one)) for one in found]
+    return [re.sub(r"\s+", " ", str(value)) for value in found]

@@ -19,7 +19,7 @@ def outside_run(server: Server, name: str) -> None:
 
 def push(server: Server, run: str, *groups: dict[str, Any]) -> list[int]:
     """Push groups in the binary format; return their ids after ingestion."""
-    body = wire.encode(wire.GroupPush(groups=[wire.encode(pack_group(one)) for one in groups]))
+    body = wire.encode(wire.GroupPush(groups=[wire.encode(pack_group(group)) for group in groups]))
     answer = server.http.post(
         f"/api/v1/runs/{run}/groups", content=body, headers={"Content-Type": wire.GROUPS_TYPE}
     )

@@ -122,7 +122,7 @@ def seconds_to_curves(page: Page, address: str) -> float:
 
 def summary(found: dict[str, list[float]]) -> str:
     return "; ".join(
-        f"{name} {', '.join(f'{1000 * one:.0f}' for one in seconds)} ms"
+        f"{name} {', '.join(f'{1000 * duration:.0f}' for duration in seconds)} ms"
         for name, seconds in found.items()
     )
 

@@ -48,7 +48,7 @@ def test_the_ray_cluster_is_shown_by_its_nodes_or_reported_missing(
     expect(head).to_have_count(1)
     expect(ray.locator("[data-state=up]")).to_be_visible(timeout=90_000)
     node = next(
-        one["node"] for one in server.get("/api/v1/cluster")["ray"]["nodes"] if one["is_head"]
+        node["node"] for node in server.get("/api/v1/cluster")["ray"]["nodes"] if node["is_head"]
     )
     try:
         head.get_by_role("button", name="Cordon…").click()

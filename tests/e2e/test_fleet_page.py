@@ -259,7 +259,7 @@ def test_a_worker_is_replaced_and_shows_so_until_another_one_is_there(
 
     expect(run_page.get_by_text("replacement requested")).to_be_visible()
     wait_until(
-        lambda: fleet.control and [one.worker for one in fleet.control.restarts] == [1],
+        lambda: fleet.control and [restart.worker for restart in fleet.control.restarts] == [1],
         seconds=30,
         what="the fleet receives the request",
     )
@@ -284,7 +284,7 @@ def test_a_worker_is_kept_out_and_let_in_again_and_shows_how_far_that_is(
 
     expect(line.locator("[data-cordon='requested']")).to_contain_text("its node is hot")
     wait_until(
-        lambda: fleet.control and [one.worker for one in fleet.control.cordons] == [1],
+        lambda: fleet.control and [cordon.worker for cordon in fleet.control.cordons] == [1],
         seconds=30,
         what="the fleet receives the request",
     )

@@ -22,7 +22,7 @@ def newest(server: Server, *, least: int = 1) -> list[dict[str, Any]]:
 def ends(server: Server, row: dict[str, Any]) -> bool:
     """Return whether an episode ends inside a fragment."""
     detail = server.get(f"/api/v1/runs/{RUN}/fragments/{row['id']}")
-    return any(one["outcome"] for one in detail["content"]["episodes"])
+    return any(episode["outcome"] for episode in detail["content"]["episodes"])
 
 
 def test_a_fragment_is_found_and_walked_through_from_end_to_end(

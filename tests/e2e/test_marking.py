@@ -123,7 +123,9 @@ def test_chosen_groups_are_labelled_at_once_and_some_discarded(
     run = f"chosen-{uuid.uuid4().hex[:8]}"
     outside_run(server, run)
     questions = ("Fold a crane", "Fold a boat", "Fold a hat")
-    ids = push(server, run, *(conversation(one, "no", "yes", scores=[0, 1]) for one in questions))
+    ids = push(
+        server, run, *(conversation(question, "no", "yes", scores=[0, 1]) for question in questions)
+    )
     page = signed_in
     page.goto(f"/runs/{run}/trajectories")
     rows = page.locator("tbody tr")

@@ -108,9 +108,9 @@ def test_of_a_thousand_panels_those_near_the_window_are_mounted(
         seen.append(page.evaluate(MOUNTED))
 
     print(f"\n{PANELS} panels, from top to bottom: {seen}")  # noqa: T201 figures
-    assert {one["cards"] for one in seen} == {PANELS}
-    assert [one["far"] for one in seen] == [0] * len(seen)
-    assert all(0 < one["drawn"] <= one["near"] < A_PAGE for one in seen)
+    assert {sample["cards"] for sample in seen} == {PANELS}
+    assert [sample["far"] for sample in seen] == [0] * len(seen)
+    assert all(0 < sample["drawn"] <= sample["near"] < A_PAGE for sample in seen)
 
 
 def test_128_thousand_tokens_scroll_at_fifty_frames_a_second(
@@ -147,7 +147,9 @@ class PageMemory:
         self._session.send("HeapProfiler.collectGarbage")
         found = self._session.send("Performance.getMetrics")["metrics"]
         names = ("JSHeapUsedSize", "Nodes", "JSEventListeners")
-        return {one["name"]: float(one["value"]) for one in found if one["name"] in names}
+        return {
+            metric["name"]: float(metric["value"]) for metric in found if metric["name"] in names
+        }
 
 
 def busy_run(server: Server, run: str) -> None:
@@ -182,12 +184,12 @@ def test_a_page_of_a_busy_run_keeps_its_memory_and_stays_calm(
     announced: list[Any] = page.evaluate("window.announced")
     shifted = float(page.evaluate("window.shifted"))
 
-    settled = [one for at, one in samples if at > WARM_SECONDS]
+    settled = [sample for at, sample in samples if at > WARM_SECONDS]
     third = max(1, len(settled) // 3)
     print(f"\n{number} pushes, {len(frame_bytes)} frames in {SOAK_SECONDS:.0f} s")  # noqa: T201 figures
     for name in settled[0]:
         first, last = (
-            median(one[name] for one in part) for part in (settled[:third], settled[-third:])
+            median(sample[name] for sample in part) for part in (settled[:third], settled[-third:])
         )
         print(f"{name}: {first:.0f} → {last:.0f}")  # noqa: T201 figures
         if name == "JSHeapUsedSize":

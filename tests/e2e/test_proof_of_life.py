@@ -60,7 +60,7 @@ def test_a_worker_that_is_killed_turns_grey_says_why_and_comes_back(
         os.kill(worker["pid"], signal.SIGKILL)
 
         def turned_grey() -> list[dict[str, Any]]:
-            return [one for one in shown(page) if one["state"] in {"respawning", "unknown"}]
+            return [state for state in shown(page) if state["state"] in {"respawning", "unknown"}]
 
         first, *_ = wait_until(
             turned_grey, seconds=60, what="the chip turns grey", interval_seconds=0.1

@@ -94,7 +94,7 @@ def test_what_the_server_is_made_of_stands_with_its_licences(page: Page, server:
     expect(rows.filter(has_text=re.compile(r"^uplot \d"))).to_contain_text("MIT")
     licenses = server.get("/api/v1/server/licenses")["results"]
     expect(rows).to_have_count(len(licenses) + 1)
-    assert all(one["licence"] for one in licenses)
+    assert all(package["licence"] for package in licenses)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
@@ -119,7 +119,7 @@ def test_a_webhook_is_tried_out_and_the_page_says_what_it_answered(
 
     expect(row.locator("[data-delivery=delivered]")).to_be_visible(timeout=30_000)
     expect(row).to_contain_text(re.compile(r"HTTP 200 after \d+ ms"))
-    headers, body = [one for one in webhook.requests if is_test(one[1])][-1]
+    headers, body = [request for request in webhook.requests if is_test(request[1])][-1]
     when, _, signed = headers["X-Rolldeck-Signature"].partition(",v1=")
     proof = hmac.new(WEBHOOK_SECRET.encode(), f"{when[2:]}.".encode() + body, hashlib.sha256)
     assert signed == proof.hexdigest()

@@ -54,9 +54,9 @@ def test_a_kill_needs_the_name_and_a_reason(signed_in: Page, server: Server) -> 
 
     page.locator("[data-status=stopped]").wait_for()
     (event,) = [
-        one
-        for one in server.get(f"/api/v1/runs/{run}/events?kinds=status")["results"]
-        if one["details"]["verb"] == "kill"
+        row
+        for row in server.get(f"/api/v1/runs/{run}/events?kinds=status")["results"]
+        if row["details"]["verb"] == "kill"
     ]
     assert (event["actor"], event["reason"]) == ("user:ada", "out of patience")
 
@@ -128,7 +128,7 @@ def test_an_environment_gets_another_weight_and_one_is_muted(
 def test_an_environment_says_what_of_it_was_refused(signed_in: Page, seeded_server: Server) -> None:
     def environment() -> Any:
         rows = seeded_server.get("/api/v1/runs/seed-atropos-mix/environments")["results"]
-        return next(one for one in rows if one["wandb_name"] == "gsm8k_0")
+        return next(row for row in rows if row["wandb_name"] == "gsm8k_0")
 
     before = environment()
     broken = {"env_id": before["env_id"], "masks": [[1]], "scores": [1.0]}

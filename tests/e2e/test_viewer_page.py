@@ -118,7 +118,7 @@ class OwnTime:
 
     def seconds(self) -> float:
         found = self._session.send("Performance.getMetrics")["metrics"]
-        return float(next(one["value"] for one in found if one["name"] == "TaskDuration"))
+        return float(next(metric["value"] for metric in found if metric["name"] == "TaskDuration"))
 
 
 def quickest_answer(server: Server, path: str, *, times: int = 3) -> float:

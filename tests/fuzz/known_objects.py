@@ -113,5 +113,5 @@ class KnownObjects:
         """Return values for the required query parameters of an operation."""
         if operation.path in QUERY_OF:
             return QUERY_OF[operation.path]
-        required = {one.name for one in operation.query if one.is_required}
+        required = {parameter.name for parameter in operation.query if parameter.is_required}
         return {name: value for name, value in self._query.items() if name in required}

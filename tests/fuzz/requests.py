@@ -86,7 +86,7 @@ def _form(manifest: bytes) -> bytes:
 
 
 def _unnested(tree: dict[str, Any], key: str) -> dict[str, Any]:
-    return tree | {key: [msgspec.msgpack.decode(one) for one in tree[key]]}
+    return tree | {key: [msgspec.msgpack.decode(content) for content in tree[key]]}
 
 
 def _nested(tree: Any) -> Any:
@@ -188,4 +188,4 @@ NAMES: Final = tuple(
 
 def request_named(name: str, *, report: Mapping[str, Any], lease: Mapping[str, Any]) -> Request:
     """Return a valid request."""
-    return next(one for one in [*PUSHES, *_calls(report, lease)] if one.name == name)
+    return next(request for request in [*PUSHES, *_calls(report, lease)] if request.name == name)

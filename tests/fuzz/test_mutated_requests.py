@@ -58,8 +58,10 @@ def problems(answer: httpx.Response) -> list[str]:
     body = answer.json()
     detail = body.get("detail")
     if isinstance(detail, list):
-        return [".".join(map(str, one["loc"])) for one in detail if one["loc"] and one["msg"]]
-    return [one["field"] for one in body.get("errors", []) if one["field"]]
+        return [
+            ".".join(map(str, error["loc"])) for error in detail if error["loc"] and error["msg"]
+        ]
+    return [error["field"] for error in body.get("errors", []) if error["field"]]
 
 
 def is_explained(answer: httpx.Response) -> bool:

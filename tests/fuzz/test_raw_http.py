@@ -26,7 +26,9 @@ SECONDS: Final = 8.0
 def post(
     *headers: bytes, content: bytes = b"", line: bytes = b"POST /scored_data HTTP/1.1"
 ) -> bytes:
-    return line + b"\r\n" + HOST + b"".join(one + b"\r\n" for one in headers) + b"\r\n" + content
+    return (
+        line + b"\r\n" + HOST + b"".join(header + b"\r\n" for header in headers) + b"\r\n" + content
+    )
 
 
 def get(line: bytes, *headers: bytes) -> bytes:

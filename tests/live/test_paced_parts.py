@@ -41,7 +41,7 @@ def test_it_stands_until_its_time_is_over(reads: list[int]) -> None:
     assert (PART in first.parts, topic.late) == (False, {"newest", PART})
     assert late is not None
     assert late.parts[PART] == b"1"
-    assert [one is None or PART not in one.parts for one in (again, named)] == [True, True]
+    assert [notice is None or PART not in notice.parts for notice in (again, named)] == [True, True]
     assert len(reads) == 1
 
 

@@ -51,7 +51,7 @@ def test_workers_of_a_dead_node_step_on_another_one(
 
     with capsys.disabled():
         report(f"worker's node killed: its worker steps again after {seconds:.1f} s")
-    messages = [event.message for one in fleet.platform.reports for event in one.events]
+    messages = [event.message for report in fleet.platform.reports for event in report.events]
     assert survivor.restarts == 0, messages
     assert slots_with_gaps(fleet) == []
     assert seconds < 30, seconds
@@ -81,7 +81,7 @@ def test_a_manager_whose_node_died_conducts_its_fleet_on_another_one(
 
         seconds = eventually(is_back)
         eventually(lambda: fleet.runs() and not before & {w.incarnation for w in fleet.workers})
-        sequences = [one.sequence for one in fleet.platform.reports]
+        sequences = [report.sequence for report in fleet.platform.reports]
 
     with capsys.disabled():
         report(f"manager's node killed: the fleet steps again after {seconds:.1f} s")

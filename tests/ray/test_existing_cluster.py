@@ -84,7 +84,7 @@ def test_the_pinned_runtime_env_brings_the_code_and_outlives_its_launcher(
         finally:
             cluster.kill("sent")
 
-    assert [one.get("PINNED") for one in found] == ["by the administrator"] * 2
+    assert [variables.get("PINNED") for variables in found] == ["by the administrator"] * 2
     assert "runtime_resources" in found[1]["PYTHONPATH"]
     assert cluster.actor_state("sent") is ActorState.MISSING
 

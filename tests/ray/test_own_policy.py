@@ -69,7 +69,9 @@ def test_fragments_hold_what_the_network_computed(
         eventually(lambda: len(fleet.platform.fragments) >= 8)
         found = list(fleet.platform.fragments.values())
 
-    arrays = Batch.decode(make_batch_body([one for one in found if one.steps == 16])).stack()
+    arrays = Batch.decode(
+        make_batch_body([fragment for fragment in found if fragment.steps == 16])
+    ).stack()
     start = {name: torch.from_numpy(arrays[f"in_state.{name}"]) for name in ("h", "c")}
     with torch.no_grad():
         logprobs, values, _ = unroll(

@@ -160,7 +160,7 @@ def test_workers_leave_a_cordoned_machine_and_nothing_is_lost_or_doubled(
         eventually(fleet.runs)
         [north] = {worker.node_id for worker in fleet.workers if worker.index == 0}
         before = {worker.incarnation: worker.node_id for worker in fleet.workers}
-        leaving = {one for one, node in before.items() if node == north}
+        leaving = {worker for worker, node in before.items() if node == north}
         order = MachineOrder(node=north, host="north", reason="its fan is loud")
         fleet.platform.machines = [order]
 
@@ -200,12 +200,12 @@ def test_neither_manager_nor_workers_begin_on_a_cordoned_machine(
     import ray
 
     # The head cannot take a worker that needs a CPU, but a manager needs none.
-    free = next(one["NodeID"] for one in ray.nodes() if one["Resources"].get("CPU"))
-    closed = [MachineOrder(node=one["NodeID"]) for one in ray.nodes() if one["NodeID"] != free]
+    free = next(node["NodeID"] for node in ray.nodes() if node["Resources"].get("CPU"))
+    closed = [MachineOrder(node=node["NodeID"]) for node in ray.nodes() if node["NodeID"] != free]
     wishes = {"num_workers": 2, "num_cpus_per_worker": 1, "placement": placement}
     name = f"kept out {placement}"
     with small_fleet(nodes.address, tmp_path, name=name, machines=closed, **wishes) as fleet:
-        eventually(lambda: fleet.runs() and {one.node_id for one in fleet.workers} == {free})
+        eventually(lambda: fleet.runs() and {worker.node_id for worker in fleet.workers} == {free})
 
         assert fleet.report.node_id == free
         assert fleet.platform.messages("worker_leaves_machine") == []

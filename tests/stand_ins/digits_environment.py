@@ -67,8 +67,8 @@ class DigitsEnvironment(threading.Thread):
         self.pushed.append(Generated(_version(answers), mean))
 
     def _group(self, prompt: list[int], answers: list[dict[str, Any]]) -> dict[str, Any]:
-        drawn = [one["output_ids"] for one in answers]
-        pairs = [one["meta_info"]["output_token_logprobs"] for one in answers]
+        drawn = [answer["output_ids"] for answer in answers]
+        pairs = [answer["meta_info"]["output_token_logprobs"] for answer in answers]
         return {
             "tokens": [[*prompt, *row] for row in drawn],
             "masks": [[-100] * len(prompt) + row for row in drawn],
@@ -84,4 +84,6 @@ class DigitsEnvironment(threading.Thread):
 
 
 def _version(answers: list[dict[str, Any]]) -> int:
-    return min(int(str(one["meta_info"]["weight_version"]).rpartition("/")[2]) for one in answers)
+    return min(
+        int(str(answer["meta_info"]["weight_version"]).rpartition("/")[2]) for answer in answers
+    )

@@ -133,9 +133,9 @@ class SglangStandIn(StandIn):
     async def _generate(self, request: Request) -> Response:
         [route] = SglangApi(self.api, self.api._tokenizer).routes
         response = json.loads((await route.endpoint(request)).body)
-        for one in response if isinstance(response, list) else [response]:
-            del one["meta_info"]["policy_versions"]
-            one["meta_info"]["weight_version"] = "default"
+        for row in response if isinstance(response, list) else [response]:
+            del row["meta_info"]["policy_versions"]
+            row["meta_info"]["weight_version"] = "default"
         return JSONResponse(response)
 
     async def _update(self, request: Request) -> Response:

@@ -10,7 +10,8 @@ def rows(first: int, count: int, length: int = 2) -> list[dict[str, Any]]:
     """Return problems; the answer is their letter."""
     letters = ["abcdefghij"[(first + number) % 10] for number in range(count)]
     return [
-        {"prompt": [{"role": "user", "content": one * length}], "answer": one} for one in letters
+        {"prompt": [{"role": "user", "content": letter * length}], "answer": letter}
+        for letter in letters
     ]
 
 

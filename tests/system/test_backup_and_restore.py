@@ -64,7 +64,7 @@ def trained_marks(server: Server) -> list[tuple[int, int]]:
     """Return (mark, tokens) of all groups, served until none are left."""
     got = []
     while batch := server.get("/batch")["batch"]:
-        got += [(one["tokens"][0][0], len(one["tokens"][0])) for one in batch]
+        got += [(group["tokens"][0][0], len(group["tokens"][0])) for group in batch]
     return got
 
 
@@ -118,7 +118,7 @@ def read_on(follower: Follower, *, count: int) -> list[int]:
     """Read and acknowledge up to `count` groups; return their marks."""
     marks: list[int] = []
     while len(marks) < count and (items := follower.fetch(min(3, count - len(marks)))) is not None:
-        marks += [one["tokens"][0][0] for one in items.groups]
+        marks += [group["tokens"][0][0] for group in items.groups]
         follower.ack(items)
     return marks
 
@@ -134,7 +134,7 @@ def backed_up(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         for mark in range(1, 9):
             push(server, mark, tokens=LARGE_TOKENS if mark % 2 else 3)
         first = server.get("/batch")["batch"]
-        known["served"] = [one["tokens"][0][0] for one in first]
+        known["served"] = [group["tokens"][0][0] for group in first]
         with eve(server) as follower:
             follower.begin(start="earliest")
             known["followed"] = read_on(follower, count=5)
@@ -205,8 +205,8 @@ def test_a_backup_that_is_not_whole_is_refused_before_anything_is_written(
 ) -> None:
     backup: Path = backed_up["folder"]
     damaged = shutil.copytree(backup, tmp_path / "damaged")
-    one = next(path for path in (damaged / "payloads").rglob("*") if path.is_file())
-    one.write_bytes(one.read_bytes()[:-1] + b"?")
+    payload_file = next(path for path in (damaged / "payloads").rglob("*") if path.is_file())
+    payload_file.write_bytes(payload_file.read_bytes()[:-1] + b"?")
     cut = shutil.copytree(backup, tmp_path / "cut")
     lines = (cut / "manifest.jsonl").read_bytes().splitlines(keepends=True)
     (cut / "manifest.jsonl").write_bytes(b"".join(lines[:-1]))
@@ -221,7 +221,7 @@ def test_a_backup_that_is_not_whole_is_refused_before_anything_is_written(
     (newer / "manifest.jsonl").write_text(body + json.dumps(end, separators=(",", ":")) + "\n")
 
     var = tmp_path / "var"
-    assert one.name in refused(manage(var, "restore_backup", str(damaged)))
+    assert payload_file.name in refused(manage(var, "restore_backup", str(damaged)))
     assert "incomplete" in refused(manage(var, "restore_backup", str(cut)))
     assert "runs.9999_the_future" in refused(manage(var, "restore_backup", str(newer)))
     assert "not a backup" in refused(manage(var, "restore_backup", str(tmp_path)))

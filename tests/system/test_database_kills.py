@@ -67,7 +67,7 @@ class Consumer(threading.Thread):
                     batch = self.trainer.next_batch(wait_seconds=1)
                     if batch is None:
                         continue
-                    marks = [int(one["tokens"][0][0]) for one in batch.groups]
+                    marks = [int(group["tokens"][0][0]) for group in batch.groups]
                     self.trainer.ack(batch)
                     self.trainer.log_metrics({"loss": 0.1}, step=batch.head.ordinal)
                     self.served += marks

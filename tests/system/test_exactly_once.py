@@ -62,7 +62,7 @@ def train(server: Server) -> list[int]:
     """Return the marks of all groups, served until none are left."""
     got: list[int] = []
     while batch := server.get("/batch")["batch"]:
-        got += [one["tokens"][0][0] for one in batch]
+        got += [group["tokens"][0][0] for group in batch]
     return got
 
 

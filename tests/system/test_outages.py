@@ -82,12 +82,12 @@ def get_routes() -> Iterator[tuple[str, str]]:
 
 
 def _patterns(resolver: Any, prefix: str) -> Iterator[tuple[str, URLPattern]]:
-    for one in resolver.url_patterns:
-        for part in _examples(one.pattern):
-            if isinstance(one, URLResolver):
-                yield from _patterns(one, prefix + part)
+    for pattern in resolver.url_patterns:
+        for part in _examples(pattern.pattern):
+            if isinstance(pattern, URLResolver):
+                yield from _patterns(pattern, prefix + part)
             else:
-                yield prefix + part, one
+                yield prefix + part, pattern
 
 
 def _examples(pattern: Any) -> Iterator[str]:
@@ -159,7 +159,7 @@ def test_every_route_answers_503_in_its_own_form_while_the_database_is_away(
         without(server, "postgres", "-D"),
         ThreadPoolExecutor(ASKED_AT_ONCE) as threads,
     ):
-        wrong = [text for text in threads.map(lambda one: ask(*one), requests) if text]
+        wrong = [text for text in threads.map(lambda request: ask(*request), requests) if text]
 
     assert wrong == [], "\n".join(wrong)
 
@@ -240,14 +240,14 @@ def test_pages_that_use_up_the_pool_do_not_delay_pushes(
             session.execute("LOCK TABLE django_session IN ACCESS EXCLUSIVE MODE")
             pages = [threads.submit(page, number) for number in range(PAGES)]
             wait_until(
-                lambda: sum(one.done() for one in pages) >= PAGES - POOL_CONNECTIONS,
+                lambda: sum(page.done() for page in pages) >= PAGES - POOL_CONNECTIONS,
                 seconds=60,
                 what="pages without a connection are answered",
             )
-            refused = [one.result() for one in pages if one.done()]
+            refused = [page.result() for page in pages if page.done()]
             # As many at once as threads, most of which are not started yet.
             pushes = list(producers.map(lambda mark: pushed(server, run, mark), range(1, 21)))
-        answers = [one.result() for one in pages]
+        answers = [page.result() for page in pages]
 
     assert set(refused) == {(503, "1")}
     assert [status for status, _ in pushes] == [200] * 20

@@ -90,7 +90,7 @@ def test_last_seen_at_is_renewed_at_most_once_in_15_seconds(outside: OutsideRun)
         ask(outside, 0)
 
     assert seen_at(0) == recent
-    assert not [one for one in queries if 'UPDATE "runs_environment"' in one["sql"]]
+    assert not [query for query in queries if 'UPDATE "runs_environment"' in query["sql"]]
 
 
 def test_an_environment_that_waits_for_a_trainer_is_in_the_diagnosis_and_the_events() -> None:

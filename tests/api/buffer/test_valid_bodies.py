@@ -15,12 +15,12 @@ def test_every_valid_body_is_taken() -> None:
     headers = bearer("env", "trainer", "worker")
     client = Client()
     answers = {}
-    for one in VALID_BODIES:
+    for body in VALID_BODIES:
         response = client.post(
-            one.path, data=one.content, content_type=one.content_type, headers=headers
+            body.path, data=body.content, content_type=body.content_type, headers=headers
         )
-        answers[one.name] = (response.status_code, response.content)
-        if one.name == "register":  # environments may join once a batch has been asked for
+        answers[body.name] = (response.status_code, response.content)
+        if body.name == "register":  # environments may join once a batch has been asked for
             client.get(f"/atropos/{RUN}/batch", headers=headers)
 
     assert {name: answer for name, answer in answers.items() if answer[0] != 200} == {}

@@ -167,7 +167,7 @@ def test_followers_of_an_outside_run_may_ask_for_good_groups_only(connect: Conne
     items = follower.fetch()
 
     assert items is not None
-    assert [one["scores"] for one in items.groups] == [[1.0, 1.0]]
+    assert [group["scores"] for group in items.groups] == [[1.0, 1.0]]
 
 
 def test_the_followers_of_a_run_are_listed_with_their_lag(

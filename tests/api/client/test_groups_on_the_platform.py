@@ -78,7 +78,7 @@ def test_a_batch_mixes_stock_and_binary_environments(
     assert batch is not None
     assert list(batch.codecs) == ["json", "msgpack"]
     assert batch.padded()["tokens"][:, 0].tolist() == [1, 1, 2, 2]
-    assert [one["tokens"][0] for one in batch.groups] == [[1, 1, 2], [2, 1, 2]]
+    assert [group["tokens"][0] for group in batch.groups] == [[1, 1, 2], [2, 1, 2]]
     assert batch.groups[0].keys() == batch.groups[1].keys()
 
 

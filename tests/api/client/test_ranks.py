@@ -40,7 +40,7 @@ def test_each_rank_gets_its_shard_of_each_batch(ranks: list[Trainer]) -> None:
         [first, second] = [part for part in parts if part is not None]
         assert (first.head.id, first.head.ordinal) == (second.head.id, second.head.ordinal)
         assert (first.head.rank, second.head.rank) == (0, 1)
-        numbers = [one.fragments[0].fragment.number for one in (first, second)]
+        numbers = [part.fragments[0].fragment.number for part in (first, second)]
         seen.append((first.head.ordinal, numbers))
         ranks[1].ack(second)
         ranks[0].ack(first)

@@ -16,7 +16,7 @@ def logged(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
     """Return the logged calls; every other request line would count a refusal twice."""
     lines = [record for record in caplog.records if record.name != "config.call_log"]
     assert [line for line in lines if line.name == "django.request"] == []
-    texts = [one.getMessage() for one in caplog.records if one.name == "config.call_log"]
+    texts = [record.getMessage() for record in caplog.records if record.name == "config.call_log"]
     return [json.loads(text.removeprefix("api_call: ")) for text in texts]
 
 

@@ -37,13 +37,13 @@ def test_every_query_of_the_board_reads_metrics_that_there_are() -> None:
     known = set(re.findall(r"^# TYPE (\S+) gauge$", metrics_text().decode(), re.MULTILINE))
     queries = [target["expr"] for panel in board()["panels"] for target in panel.get("targets", [])]
 
-    read = [one for query in queries for one in selectors(promql_parser.parse(query))]
+    read = [selector for query in queries for selector in selectors(promql_parser.parse(query))]
 
     assert len(queries) > 15
     assert len(read) >= len(queries)
-    assert {one.name for one in read} <= known
-    assert {label.name for one in read for label in one.matchers.matchers} <= LABELS
-    unseen = known - {one.name for one in read}
+    assert {selector.name for selector in read} <= known
+    assert {label.name for selector in read for label in selector.matchers.matchers} <= LABELS
+    unseen = known - {selector.name for selector in read}
     assert unseen == set(), "metrics without a panel"
 
 
@@ -56,7 +56,7 @@ def test_a_board_is_what_grafana_imports() -> None:
     assert found["uid"] == "rolldeck"
     assert "id" not in found, "ids are specific to one Grafana server"
     assert len(set(ids)) == len(ids)
-    assert {one["name"] for one in found["templating"]["list"]} == {"datasource", "run"}
+    assert {variable["name"] for variable in found["templating"]["list"]} == {"datasource", "run"}
     for panel in found["panels"]:
         at = panel["gridPos"]
         covered = {

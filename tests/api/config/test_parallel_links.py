@@ -43,5 +43,5 @@ def test_parallel_redemptions_begin_one_session(tmp_path: Path) -> None:
         assert found == [302, *[403] * (PARALLEL - 1)]
         assert Session.objects.count() == 1
         known = [browser.get(f"{web.url}/api/v1/session").json() for browser in browsers]
-        assert sorted(one["username"] for one in known) == [*[""] * (PARALLEL - 1), "alice"]
+        assert sorted(session["username"] for session in known) == [*[""] * (PARALLEL - 1), "alice"]
         assert token not in web.log()

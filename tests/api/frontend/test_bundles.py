@@ -126,8 +126,8 @@ def test_what_a_run_wrote_cannot_leave_its_block(run: Run) -> None:
     runs_something = [text for named, text in page.scripts if "type" not in named]
     assert len(runs_something) == 1
     assert {named.get("type") for named, _ in page.scripts} == {None, "application/json"}
-    (one,) = page.parts("group")
-    text = one["sequences"][0]["conversation"]["results"][1]["text"]
+    (group_part,) = page.parts("group")
+    text = group_part["sequences"][0]["conversation"]["results"][1]["text"]
     assert text == HOSTILE
 
 
@@ -179,7 +179,7 @@ def test_a_group_and_a_page_have_an_end(run: Run) -> None:
     assert [len(part["window"]["tokens"]) for part in small["sequences"]] == [3, 3]
 
     page = bounded(run, groups_bytes=4000)
-    assert [one["id"] for one in page.parts("group")] == [small["id"]]
+    assert [part["id"] for part in page.parts("group")] == [small["id"]]
     assert page.parts("end")[0]["is_cut"]
 
 
@@ -187,10 +187,10 @@ def test_a_group_whose_bytes_were_not_kept_says_so(run: Run) -> None:
     Run.objects.filter(pk=run.pk).update(drop_zero_variance=True)
     push(run, group(mark=5))
 
-    (one,) = bundled(run).parts("group")
+    (group_part,) = bundled(run).parts("group")
 
-    assert (one["state"], one["sequences"]) == ("dropped", [])
-    assert one["missing"].endswith("they were not stored")
+    assert (group_part["state"], group_part["sequences"]) == ("dropped", [])
+    assert group_part["missing"].endswith("they were not stored")
 
 
 def test_more_metrics_than_are_drawn_at_once_all_come(run: Run) -> None:

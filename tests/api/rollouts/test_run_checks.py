@@ -19,8 +19,8 @@ def check(client: APIClient, **body: Any) -> dict[str, Any]:
 
 
 def found(answer: dict[str, Any], field: str) -> dict[str, Any]:
-    (one,) = [row for row in answer["findings"] if row["field"] == field]
-    return dict(one)
+    (finding,) = [row for row in answer["findings"] if row["field"] == field]
+    return dict(finding)
 
 
 def test_a_preset_is_ready_but_for_a_cluster(operator: APIClient) -> None:

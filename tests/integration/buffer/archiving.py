@@ -57,7 +57,7 @@ def train(run: Run, steps: int = 1) -> list[bytes]:
         lease = lease_batch(run_id=run.pk, identity="alice")
         assert lease is not None
         kind = ItemKind(lease.batch.kind)
-        seen += [one.content for one in batch_contents(kind, lease.batch.pk)]
+        seen += [content.content for content in batch_contents(kind, lease.batch.pk)]
         acknowledge_batch(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
     return seen
 

@@ -38,9 +38,9 @@ def outside_run(url: str, trainers: int) -> tuple[str, list[dict[str, str]]]:
         f"{base}/register", json=REGISTRATION | {"batch_size": 2}, headers=headers[0], timeout=60
     )
     httpx.get(f"{base}/batch", headers=headers[0], timeout=60)
-    for one in headers:
+    for header in headers:
         httpx.post(
-            f"{url}/api/v1/runs/many/trainers", json={}, headers=one, timeout=60
+            f"{url}/api/v1/runs/many/trainers", json={}, headers=header, timeout=60
         ).raise_for_status()
     return base, headers
 
@@ -114,8 +114,8 @@ def test_each_batch_goes_to_one_of_those_who_wait(url: str) -> None:
 
     async def wait_and_push() -> list[int]:
         waiters = [
-            await ask(url, "/api/v1/runs/many/batches/next", one, wait_seconds=3)
-            for one in trainers
+            await ask(url, "/api/v1/runs/many/batches/next", trainer, wait_seconds=3)
+            for trainer in trainers
         ]
         async with httpx.AsyncClient(timeout=60) as client:
             for mark in range(4):

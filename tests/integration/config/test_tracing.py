@@ -72,7 +72,10 @@ def ask(app: Any, path: str, *headers: tuple[bytes, bytes]) -> list[Any]:
 
 
 def attributes(span: Any) -> dict[str, Any]:
-    return {one.key: getattr(one.value, one.value.WhichOneof("value")) for one in span.attributes}
+    return {
+        attribute.key: getattr(attribute.value, attribute.value.WhichOneof("value"))
+        for attribute in span.attributes
+    }
 
 
 def test_without_a_collector_the_application_is_what_it_was(
@@ -118,16 +121,16 @@ def test_a_job_is_a_span_that_names_its_run_and_what_went_wrong(spans: Spans) ->
         raise ValueError(f"run {run_id} is odd")
 
     watched = (signals.task_prerun, signals.task_failure, signals.task_postrun)
-    before = [list(one.receivers) for one in watched]
+    before = [list(topic.receivers) for topic in watched]
     trace_jobs()
     try:
         counted.apply(kwargs={"run_id": 7})
         [span] = wait_until(spans, seconds=20, what="the span arrives")
     finally:
-        for one, receivers in zip(watched, before, strict=True):
-            one.receivers = receivers
-            if one.use_caching:
-                one.sender_receivers_cache.clear()
+        for topic, receivers in zip(watched, before, strict=True):
+            topic.receivers = receivers
+            if topic.use_caching:
+                topic.sender_receivers_cache.clear()
 
     assert span.name == "tests.counted"
     assert attributes(span) == {"rolldeck.run_id": 7}

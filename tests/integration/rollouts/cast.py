@@ -85,7 +85,7 @@ def window(*returns: float, **fields: Any) -> EpisodeWindow:
         "truncated": 0,
         "aborted": 0,
         "returns": list(returns),
-        "lengths": [int(one) for one in returns],
+        "lengths": [int(value) for value in returns],
     }
     return EpisodeWindow(**{**values, **fields})
 

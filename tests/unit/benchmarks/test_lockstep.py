@@ -70,7 +70,7 @@ def test_returns_are_those_of_the_episodes() -> None:
 
     # CartPole pays 1 a step: what was not paid out yet belongs to the episodes under way.
     assert fleet.env_steps == 3 * 4 * 16 == sum(fragment.steps for fragment in fragments)
-    paid = sum(one for _, one in fleet.returns)
+    paid = sum(value for _, value in fleet.returns)
     assert 0 < paid < fleet.env_steps
     assert fleet.mean_return(len(fleet.returns)) == paid / len(fleet.returns)
     assert fleet.mean_return(10_000) < 0

@@ -41,7 +41,9 @@ def test_every_trial_was_measured_with_three_seeds(name: str) -> None:
 
 
 def test_with_stored_logprobs_old_data_leads_to_the_same_return_as_fresh_data() -> None:
-    ends = {name: [reached(one) for one in curves] for name, curves in RESULTS["curves"].items()}
+    ends = {
+        name: [reached(curve) for curve in curves] for name, curves in RESULTS["curves"].items()
+    }
 
     assert min(ends["corrected"]) == pytest.approx(min(ends["synchronous"]), abs=5)
     assert min(ends["uncorrected"]) < 100

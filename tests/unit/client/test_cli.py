@@ -154,7 +154,7 @@ def test_events_beyond_a_page_are_read_from_the_next(capsys: pytest.CaptureFixtu
     with serving(paged) as server:
         assert main(["--url", server.url, "events", "demo", "--limit", "300"]) == 0
 
-    assert [one.path.partition("?")[2] for one in server.seen] == [
+    assert [request.path.partition("?")[2] for request in server.seen] == [
         "limit=200",
         "limit=200&cursor=second",
     ]
@@ -250,7 +250,7 @@ def test_any_request_of_the_api_can_be_sent(capsys: pytest.CaptureFixture[str]) 
         )
         assert main([*argv, "hours=2", "--body", '{"reason": "x", "hours": 1}']) == 0
 
-    assert [one.method for one in server.seen] == ["POST", "GET", "POST"]
+    assert [request.method for request in server.seen] == ["POST", "GET", "POST"]
     assert json.loads(server.seen[0].body) == {"reason": "a long lunch", "hours": 2, "tags": ["a"]}
     assert server.seen[1].path == "/api/v1/runs?limit=3&q=tag%3Aa+b"
     assert json.loads(server.seen[2].body) == {"reason": "x", "hours": 2}
@@ -269,7 +269,7 @@ def test_a_body_comes_from_a_file_or_from_stdin(
         assert main([*argv, "--body", "-"]) == 0
         assert main([*argv, "name=c", "--body", "[1]"]) == 1, "a field has no place in a list"
 
-    assert [json.loads(one.body) for one in server.seen] == [[{"name": "a"}], {"name": "b"}]
+    assert [json.loads(request.body) for request in server.seen] == [[{"name": "a"}], {"name": "b"}]
 
 
 @pytest.mark.parametrize("words", [["LOOK", "runs"], ["GET", "runs", "x"], ["POST", "runs", "="]])
@@ -282,12 +282,12 @@ def test_a_request_that_is_none_is_misuse(words: list[str]) -> None:
 
 def test_whatever_the_dashboard_changes_a_command_changes_too() -> None:
     page = REFERENCE.read_text("utf-8")
-    sources = "".join(one.read_text("utf-8") for one in (ROOT / "frontend/src").rglob("*.ts*"))
+    sources = "".join(path.read_text("utf-8") for path in (ROOT / "frontend/src").rglob("*.ts*"))
     changes = set(re.findall(r'api\.(POST|PUT|PATCH|DELETE)\(\s*"([^"]+)"', sources))
     named = set(re.findall(r"`(POST|PUT|PATCH|DELETE) (/api/v1/[^`]+)` \|$", page, re.MULTILINE))
 
     assert len(changes) > 20, "the dashboard's calls were not found"
-    assert {one for one in changes if one[1] != "/api/v1/session"} - named == set()
+    assert {change for change in changes if change[1] != "/api/v1/session"} - named == set()
 
 
 def test_the_fields_of_those_commands_are_those_of_the_api() -> None:
@@ -311,7 +311,11 @@ def test_the_fields_of_those_commands_are_those_of_the_api() -> None:
 
 def _fields(api: dict[str, Any], operation: dict[str, Any]) -> set[str]:
     """Return the names of an operation's query and body parameters."""
-    names = {one["name"] for one in operation.get("parameters", []) if one["in"] == "query"}
+    names = {
+        parameter["name"]
+        for parameter in operation.get("parameters", [])
+        if parameter["in"] == "query"
+    }
     content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
     shape = content.get("schema", {})
     if "$ref" in shape:
@@ -321,7 +325,7 @@ def _fields(api: dict[str, Any], operation: dict[str, Any]) -> set[str]:
 
 def test_the_page_has_every_command_and_no_other() -> None:
     page = REFERENCE.read_text("utf-8")
-    further = {one.name for one in entry_points(group=FURTHER)}
+    further = {point.name for point in entry_points(group=FURTHER)}
     parser = build_parser()
     choices = next(action.choices for action in parser._actions if isinstance(action.choices, dict))
 

@@ -151,8 +151,8 @@ def test_every_token_is_in_its_place_in_either_codec(
 
     arrays = batch(*made, codecs=codecs).padded()
 
-    flat = [row for one in groups for row in one]
-    masks = [row for one in made for row in one["masks"]]
+    flat = [row for group in groups for row in group]
+    masks = [row for mask in made for row in mask["masks"]]
     width = max(map(len, flat))
     assert arrays["tokens"].tolist() == [row + [0] * (width - len(row)) for row in flat]
     assert arrays["masks"].tolist() == [row + [-100] * (width - len(row)) for row in masks]

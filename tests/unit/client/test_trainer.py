@@ -94,7 +94,7 @@ def test_values_that_are_not_finite_are_sent_in_words() -> None:
         trainer.log_metrics({"kl": 0.0, "loss": float("nan"), "lr": inf, "gap": -inf}, step=1)
 
     samples = json.loads(seen[0].body)["samples"]
-    assert [one["value"] for one in samples] == [0.0, "NaN", "Infinity", "-Infinity"]
+    assert [sample["value"] for sample in samples] == [0.0, "NaN", "Infinity", "-Infinity"]
 
 
 def test_weights_need_a_registration_first() -> None:

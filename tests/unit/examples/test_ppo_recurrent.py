@@ -159,7 +159,7 @@ def test_padding_teaches_nothing() -> None:
 def test_it_publishes_before_it_asks_then_trains_until_the_run_is_over(
     kind: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made = [one for some in rolled_out(fresh_policy(kind), kind, times=2) for one in some]
+    made = [fragment for some in rolled_out(fresh_policy(kind), kind, times=2) for fragment in some]
     run = ServedRun(config_of(kind), make_fragment=lambda number: made[number])
 
     with serving(run) as server:

@@ -49,7 +49,7 @@ async def test_a_failure_reaches_the_waiting_callers_and_no_later_ones() -> None
     results = await asyncio.gather(*(shared.of("ada") for _ in range(2)), return_exceptions=True)
     register.fails = False
 
-    assert [type(one) for one in results] == [LookupError, LookupError]
+    assert [type(row) for row in results] == [LookupError, LookupError]
     assert await shared.of("ada") == "ada 2"
 
 

@@ -72,7 +72,7 @@ def test_an_archive_is_asked_for_written_and_fetched(api: Api) -> None:
     content = b"".join(response) if response.streaming else response.content
     assert pq.read_table(BytesIO(content))["served_step"].to_pylist() == [2, 3]
     assert response["Content-Disposition"] == f'attachment; filename="words-{row["id"]}.parquet"'
-    assert [one["id"] for one in api.get("words/archives").json()["results"]] == [row["id"]]
+    assert [row["id"] for row in api.get("words/archives").json()["results"]] == [row["id"]]
     kinds = [event["kind"] for event in api.get("words/events").json()["results"]]
     assert "archive_export_done" in kinds
 

@@ -34,7 +34,7 @@ def answer_to(error: Exception) -> HttpResponse:
         (MoveNotAllowed("no"), 409, None),
         (KeyInFlight("wait"), 409, "1"),
     ],
-    ids=lambda one: type(one).__name__,
+    ids=lambda value: type(value).__name__,
 )
 def test_an_error_has_the_format_of_atropos(
     error: Exception, status: int, wait: str | None

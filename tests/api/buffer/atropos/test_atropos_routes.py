@@ -21,7 +21,7 @@ def server() -> Server:
 
 
 def marks(batch: list[dict[str, Any]]) -> list[int]:
-    return [one["tokens"][0][0] for one in batch]
+    return [group["tokens"][0][0] for group in batch]
 
 
 def test_the_root_greets_clients(server: Server) -> None:
@@ -146,11 +146,11 @@ def test_numbers_in_quotes_and_whole_floats_are_integers(server: Server) -> None
 
     server.post("/scored_data", {"tokens": [["1", 2.0]], "masks": [[1, 1]], "scores": ["1"]})
 
-    (one,) = server.batch()
-    assert one["tokens"] == [[1, 2]]
-    assert one["scores"] == [1.0]
-    assert isinstance(one["tokens"][0][1], int)
-    assert one["advantages"] is None
+    (group,) = server.batch()
+    assert group["tokens"] == [[1, 2]]
+    assert group["scores"] == [1.0]
+    assert isinstance(group["tokens"][0][1], int)
+    assert group["advantages"] is None
 
 
 def test_smaller_groups_wait_until_they_complete_one_another(server: Server) -> None:

@@ -52,8 +52,8 @@ def test_a_paused_run_has_no_room_and_a_resumed_one_has_it_again(
     assert change(outside, "resume") == "running"
     after = status(outside)
 
-    assert all(one["queue_size"] < 10 for one in before)
-    assert all(one["queue_size"] >= 1 << 20 for one in while_paused)
+    assert all(status["queue_size"] < 10 for status in before)
+    assert all(status["queue_size"] >= 1 << 20 for status in while_paused)
     assert after["queue_size"] == before[0]["queue_size"] + 1
     assert outside.get("ledger")["groups"]["accepted"] == 1
 

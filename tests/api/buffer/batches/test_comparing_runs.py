@@ -51,10 +51,10 @@ def test_prompts_that_both_were_asked_come_first_with_each_runs_scores(server: T
     first, second = server.ask("prompts?runs=demo,other")
 
     assert first["excerpt"] == "What is 2 + 2?"
-    scores = {one["run"]: (one["groups"], one["score_mean"]) for one in first["runs"]}
+    scores = {run["run"]: (run["groups"], run["score_mean"]) for run in first["runs"]}
     assert scores == {"demo": (2, 0.75), "other": (1, 0.0)}
-    assert [one["run"] for one in second["runs"]] == ["demo"]
-    (there,) = [one["newest"] for one in first["runs"] if one["run"] == "other"]
+    assert [run["run"] for run in second["runs"]] == ["demo"]
+    (there,) = [run["newest"] for run in first["runs"] if run["run"] == "other"]
     found = server.ask(f"runs/other/groups?prompt={first['prompt']}")
     assert [row["id"] for row in found] == [there]
 

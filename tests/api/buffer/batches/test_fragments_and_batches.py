@@ -43,7 +43,7 @@ def test_a_batch_of_fragments_is_leased_served_and_confirmed(api: Api, run: Run)
     assert receipt == {"accepted": 3, "duplicates": 0, "dropped": {}, "admission_remaining": 1}
     assert answer is not None
     assert (answer.batch.ordinal, answer.batch.count, answer.batch.kind) == (1, 2, "fragments")
-    assert answer.items == [wire.encode(one) for one in sent[:2]]
+    assert answer.items == [wire.encode(group) for group in sent[:2]]
     ack = api.post(f"/batches/{answer.batch.id}/ack", {"fence": answer.batch.fence})
     assert ack.json() == {"served_steps": 1}
     assert api.next() is None

@@ -55,7 +55,7 @@ class Server:
         return answer
 
     def push_json(self, *contents: bytes | dict[str, Any]) -> Any:
-        texts = [one if isinstance(one, bytes) else body(one) for one in contents]
+        texts = [content if isinstance(content, bytes) else body(content) for content in contents]
         path = "/atropos/demo/scored_data_list"
         return self.call(path, b"[" + b",".join(texts) + b"]", self.env).json()
 
@@ -66,7 +66,7 @@ class Server:
     def push_as(self, codec: str, *groups: dict[str, Any]) -> Any:
         if codec == "json":
             return self.push_json(*groups)
-        return self.push(*[wire.encode(pack_group(one)) for one in groups])
+        return self.push(*[wire.encode(pack_group(group)) for group in groups])
 
     def stored(self) -> list[bytes]:
         """Lease the next batch as it is kept."""
@@ -290,5 +290,5 @@ def test_the_arrays_of_a_batch_hold_what_was_added(server: Server) -> None:
 
     contents = zip(server.stored(), ["json", "msgpack"], strict=True)
 
-    firsts = [np.array([row[0] for row in advantages_in(*one)]) for one in contents]
+    firsts = [np.array([row[0] for row in advantages_in(*content)]) for content in contents]
     assert np.array_equal(firsts[0], firsts[1])

@@ -44,7 +44,7 @@ class Server:
         return self.http.post(path, data=data, content_type=kind, headers=headers)
 
     def push(self, *groups: wire.Group | bytes, **headers: str) -> Any:
-        contents = [one if isinstance(one, bytes) else wire.encode(one) for one in groups]
+        contents = [group if isinstance(group, bytes) else wire.encode(group) for group in groups]
         data = wire.encode(wire.GroupPush(groups=contents))
         return self.call("/api/v1/runs/demo/groups", data, GROUPS_TYPE, self.env, **headers)
 
@@ -194,7 +194,7 @@ def test_groups_wait_for_their_environments_size(server: Server) -> None:
 
     assert (first["received"], first["buffered"]) == (1, 1)
     assert second["buffered"] == 1
-    assert [one["env_id"] for one in server.stock_batch()] == [0, 0]
+    assert [group["env_id"] for group in server.stock_batch()] == [0, 0]
 
 
 def test_a_repeated_push_is_answered_as_before(server: Server) -> None:

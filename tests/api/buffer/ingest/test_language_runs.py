@@ -41,8 +41,8 @@ class Server:
         return APIClient().post(path, content, format="json", headers=headers)
 
     def push(self, *groups: dict[str, Any]) -> Any:
-        rows = [one | {"scores": [0.0, 1.0], "epoch": 1, "policy_step": 0} for one in groups]
-        contents = [wire.encode(pack_group(one, logprob_dtype="float32")) for one in rows]
+        rows = [group | {"scores": [0.0, 1.0], "epoch": 1, "policy_step": 0} for group in groups]
+        contents = [wire.encode(pack_group(row, logprob_dtype="float32")) for row in rows]
         content = wire.encode(wire.GroupPush(groups=contents))
         path = "/api/v1/runs/words/groups"
         return APIClient().generic(
@@ -117,5 +117,5 @@ def test_a_run_may_name_an_inference_server_that_the_server_offers(settings: Any
     taken = operator.post("/api/v1/runs", body, format="json")
 
     assert refused.status_code == 400
-    assert [one["field"] for one in refused.json()["errors"]] == ["config.language.inference"]
+    assert [error["field"] for error in refused.json()["errors"]] == ["config.language.inference"]
     assert (taken.status_code, taken.json()["config"]["language"]["inference"]) == (201, "big")

@@ -40,7 +40,7 @@ def push(content: Any, status: int, **headers: str) -> None:
 
 
 def push_binary(outside: OutsideRun, *groups: dict[str, Any], status: int) -> None:
-    sent = wire.encode(wire.GroupPush(groups=[msgspec.msgpack.encode(one) for one in groups]))
+    sent = wire.encode(wire.GroupPush(groups=[msgspec.msgpack.encode(group) for group in groups]))
     token = {"Authorization": f"Bearer {make_token('env', run=outside.run)[1]}"}
     assert post("/api/v1/runs/words/groups", sent, GROUPS_TYPE, **token) == status
 
@@ -79,7 +79,7 @@ def test_a_push_of_several_counts_for_each_environment_that_it_names(outside: Ou
     push([group(env_id=0), broken, broken], 422)
 
     found = refused(outside)
-    assert [[one["pushes"] for one in found[env].values()] for env in (0, 1)] == [[1], [1]]
+    assert [[counts["pushes"] for counts in found[env].values()] for env in (0, 1)] == [[1], [1]]
 
 
 def test_binary_pushes_are_counted_as_well(outside: OutsideRun) -> None:
@@ -90,7 +90,7 @@ def test_binary_pushes_are_counted_as_well(outside: OutsideRun) -> None:
     assert post("/api/v1/runs/words/groups", b"{", GROUPS_TYPE) == 401
 
     found = refused(outside)
-    assert {env: one["invalid_data"]["pushes"] for env, one in found.items()} == {0: 2, 1: 1}
+    assert {env: counts["invalid_data"]["pushes"] for env, counts in found.items()} == {0: 2, 1: 1}
     assert "scores" in found[1]["invalid_data"]["message"]
 
 
@@ -104,7 +104,7 @@ def test_a_run_that_takes_nothing_and_a_full_queue_say_so(
     push(group(env_id=1), 409)
 
     found = refused(outside)[1]
-    assert {reason: one["pushes"] for reason, one in found.items()} == {
+    assert {reason: counts["pushes"] for reason, counts in found.items()} == {
         "over_quota": 1,
         "run_not_accepting": 1,
     }

@@ -203,6 +203,6 @@ def test_the_live_part_has_the_newest_fragments_as_the_list_has_them(run: Run) -
     part = newest_part(run.pk)
 
     assert part is not None
-    assert [one.id for one in part.fragments] == ids[:1:-1]
+    assert [fragment.id for fragment in part.fragments] == ids[:1:-1]
     assert json.loads(msgspec.json.encode(part.fragments)) == get(run, limit=5)["results"]
     assert part.groups == []

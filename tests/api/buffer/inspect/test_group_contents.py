@@ -43,10 +43,10 @@ def test_a_long_sequence_comes_in_windows(run: Run) -> None:
         run, {"tokens": tokens, "masks": tokens, "scores": [1.0], "inference_logprobs": logprobs}
     )
 
-    one = get(run, f"{found}/sequences/0", start=9_998, count=100).json()
+    sequence = get(run, f"{found}/sequences/0", start=9_998, count=100).json()
 
-    assert (one["tokens"], one["logprobs"]) == ([9998, 9999], [-0.5, -0.5])
-    assert (one["total"], one["start"], one["text"]) == (10_000, 9_998, None)
+    assert (sequence["tokens"], sequence["logprobs"]) == ([9998, 9999], [-0.5, -0.5])
+    assert (sequence["total"], sequence["start"], sequence["text"]) == (10_000, 9_998, None)
     assert len(get(run, f"{found}/sequences/0").json()["tokens"]) == 4096
     assert get(run, f"{found}/sequences/1").status_code == 404
     assert get(run, f"{found}/sequences/0", count=1 << 20).status_code == 400
@@ -58,7 +58,7 @@ def test_sequences_are_listed_without_their_tokens(run: Run) -> None:
     sequences = get(run, f"{found}/sequences").json()
 
     assert sequences["common_prefix"] == 3
-    assert [one["duplicate_of"] for one in sequences["results"]] == [None, 0]
+    assert [row["duplicate_of"] for row in sequences["results"]] == [None, 0]
     assert sequences["fields"] == [
         {"name": "generation_params", "text": '{"temperature":0.7}', "characters": 19}
     ]
@@ -83,7 +83,7 @@ def test_messages_of_a_sequence_are_shown_unchanged(run: Run) -> None:
 
     messages = get(run, f"{found}/sequences/0/messages").json()
 
-    assert [one["text"] for one in messages["results"]] == [hostile]
+    assert [row["text"] for row in messages["results"]] == [hostile]
     assert get(run, f"{found}/sequences/1/messages").json()["results"] == []
     assert get(run, f"{found}/sequences/2/messages").status_code == 404
 

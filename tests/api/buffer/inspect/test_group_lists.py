@@ -237,14 +237,14 @@ def test_facets_count_what_each_choice_would_show(server: Server) -> None:
 
     assert (found["examined"], found["matching"], found["total"]) == (3, 2, 3)
     count = {
-        name: {one["value"]: one["groups"] for one in values}
+        name: {value["value"]: value["groups"] for value in values}
         for name, values in found["facets"].items()
     }
     assert count["lesson"] == {"sort": 2, "add": 1}
     assert count["env"] == {"none": 1, str(server.env_id): 1}
     assert count["state"] == {"queued": 2}
     assert count["flag"] == {}
-    assert [one["label"] for one in found["facets"]["env"]] == ["no environment", "math_0"]
+    assert [facet["label"] for facet in found["facets"]["env"]] == ["no environment", "math_0"]
     scores = found["histograms"]["score"]
     assert (scores["least"], scores["most"], sum(scores["counts"])) == (0.1, 0.9, 2)
     assert scores["counts"][0] == scores["counts"][-1] == 1
@@ -304,7 +304,7 @@ def test_the_live_part_has_the_newest_groups_as_the_list_has_them(server: Server
     part = newest_part(server.run.pk)
 
     assert part is not None
-    assert [one.id for one in part.groups] == ids[:1:-1]
+    assert [group.id for group in part.groups] == ids[:1:-1]
     assert json.loads(msgspec.json.encode(part.groups)) == server.get(limit=5)["results"]
     assert part.fragments == []
     assert newest_part(0) is None

@@ -114,10 +114,14 @@ def test_a_list_takes_as_many_statements_however_many_rows_it_shows(
 @pytest.mark.parametrize("table", TABLES)
 def test_a_list_counts_no_more_rows_than_it_shows_pages_of(admin: Client, table: str) -> None:
     sql = statements(admin, f"/admin/rollouts/{table}/?q=pole")
-    counts = [one for one in sql if "COUNT(" in one.upper() and f"rollouts_{table}" in one]
+    counts = [
+        statement
+        for statement in sql
+        if "COUNT(" in statement.upper() and f"rollouts_{table}" in statement
+    ]
 
     assert counts
-    assert [one for one in counts if f"LIMIT {COUNTED_AT_MOST + 1}" not in one] == []
+    assert [count for count in counts if f"LIMIT {COUNTED_AT_MOST + 1}" not in count] == []
 
 
 def test_a_list_says_how_many_rows_there_are(admin: Client) -> None:
@@ -145,7 +149,7 @@ def test_the_end_of_a_log_is_shown_as_text(admin: Client) -> None:
 def test_lists_read_no_log(admin: Client) -> None:
     sql = statements(admin, "/admin/rollouts/logrequest/")
 
-    assert [one for one in sql if '"rollouts_logrequest"."content"' in one] == []
+    assert [statement for statement in sql if '"rollouts_logrequest"."content"' in statement] == []
 
 
 def test_a_film_of_text_is_shown_and_linked(admin: Client) -> None:

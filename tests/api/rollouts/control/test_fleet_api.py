@@ -175,7 +175,7 @@ def test_a_waiting_fleet_receives_a_pause_well_within_a_second(
     commands = [(RunVerb.PAUSE, "paused"), (RunVerb.RESUME, "running"), (RunVerb.PAUSE, "paused")]
 
     # Other processes may have used the machine too.
-    assert min(seconds_until_received(run, manager, *one) for one in commands) < 0.5
+    assert min(seconds_until_received(run, manager, *command) for command in commands) < 0.5
 
 
 def seconds_until_received(

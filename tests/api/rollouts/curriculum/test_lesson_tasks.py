@@ -251,8 +251,8 @@ def test_graduated_lessons_are_evaluated_in_one_round_of_four() -> None:
         rounds.append(lessons.evaluate_all(successes=28))
 
     assert rounds[0] == ["a", "b"]
-    assert all("b" in one for one in rounds)
-    assert sum("a" in one for one in rounds[1:]) == 2
+    assert all("b" in turn for turn in rounds)
+    assert sum("a" in turn for turn in rounds[1:]) == 2
 
 
 def test_an_outside_run_and_a_fleet_of_environments_have_no_lessons() -> None:

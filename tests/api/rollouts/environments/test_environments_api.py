@@ -142,7 +142,9 @@ def test_what_it_is_launched_with_is_a_configuration_that_the_server_takes(serve
     for row in server.get()["results"]:
         shown = server.get("/detail", kind=row["kind"], name=row["name"])
         parsed = configured(preset="", config=shown["config"])
-        specs = [one.spec for one in parsed.language.lessons.values()] if parsed.language else []
+        specs = (
+            [lesson.spec for lesson in parsed.language.lessons.values()] if parsed.language else []
+        )
         assert row["name"] in {*specs, parsed.environment.spec}
 
 

@@ -24,7 +24,7 @@ def run() -> Run:
 
 def report(run: Run, *returns: float, **fields: Any) -> EpisodeWindow:
     """Return a report of episodes whose lengths equal their returns, unless given otherwise."""
-    lengths = fields.pop("lengths", [int(one) for one in returns])
+    lengths = fields.pop("lengths", [int(value) for value in returns])
     return EpisodeWindow(
         **{
             "run": run,

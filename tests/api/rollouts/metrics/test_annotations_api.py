@@ -81,7 +81,7 @@ def test_changes_of_the_run_have_places_on_every_axis_packed_or_not(run: Run, ol
 
     events = olga.get(PATH).json()["events"]
 
-    assert [(one["message"], one["step"]) for one in events][-2:] == [
+    assert [(event["message"], event["step"]) for event in events][-2:] == [
         ("status", 2),
         ("settings_changed", 12),
     ]

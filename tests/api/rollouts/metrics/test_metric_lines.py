@@ -209,7 +209,7 @@ def test_lines_of_several_runs_come_in_the_order_asked(run: Run) -> None:
         headers=bearer("read"),
     )
 
-    found = [(one["run"], one["name"], one["last"]) for one in answer.json()["lines"]]
+    found = [(line["run"], line["name"], line["last"]) for line in answer.json()["lines"]]
     assert found == [
         ("other", "loss", [2.0]),
         ("other", "entropy", []),
@@ -225,8 +225,8 @@ def test_runs_of_different_days_are_drawn_from_where_each_began(run: Run) -> Non
     Run.objects.filter(pk=later.pk).update(created_at=NOON, trainer_started_at=began)
     for tens in range(0, 2 * FULL, 10):
         figures = [Figure("loss", i, float(i)) for i in range(tens, tens + 10)]
-        for one in (run, later):
-            store_figures(run_id=one.pk, figures=figures, now=NOON + timedelta(seconds=tens))
+        for each_run in (run, later):
+            store_figures(run_id=each_run.pk, figures=figures, now=NOON + timedelta(seconds=tens))
     query = {"runs": "pole,later", "names": "loss", "x": "elapsed", "points": 2000}
 
     def drawn(**more: Any) -> list[dict[str, Any]]:

@@ -109,7 +109,7 @@ def test_a_batch_that_a_trainer_held_at_that_time_is_shown_as_in_hand(run: Run) 
 
     found = moment(run, **{"from": 15, "to": 25})
 
-    assert [(one["ordinal"], one["with_trainer"]) for one in found["batches"]] == [
+    assert [(batch["ordinal"], batch["with_trainer"]) for batch in found["batches"]] == [
         (3, True),
         (2, True),
     ]
@@ -155,5 +155,5 @@ def test_a_long_run_costs_a_few_probes_and_shows_a_few_batches(run: Run) -> None
         found = moment(run, **{"from": 5, "to": 15})
 
     assert (found["handed_out"], len(found["batches"])) == (1000, 8)
-    assert next(one["ordinal"] for one in found["batches"]) == 1501
+    assert next(batch["ordinal"] for batch in found["batches"]) == 1501
     assert len(queries) < 50

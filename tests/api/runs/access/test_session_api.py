@@ -145,8 +145,8 @@ def test_a_person_sees_where_they_are_signed_in_and_ends_one_of_them() -> None:
         assert sign_in(browser, name).status_code == 200
 
     shown = here.get("/api/v1/sessions").json()["results"]
-    other = next(one for one in shown if not one["is_current"])
-    assert {one["browser"] for one in shown} == {"Firefox/140.0", "Chrome/131.0"}
+    other = next(session for session in shown if not session["is_current"])
+    assert {session["browser"] for session in shown} == {"Firefox/140.0", "Chrome/131.0"}
     assert (other["browser"], other["address"]) == ("Chrome/131.0", "127.0.0.1")
     assert other["signed_in_at"] < other["expires_at"]
     assert there.cookies["sessionid"].value not in str(shown)

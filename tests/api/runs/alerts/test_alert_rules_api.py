@@ -110,7 +110,7 @@ def test_a_server_has_so_many_rules_and_no_more(olga: Client) -> None:
 
 
 def _copies(rule: AlertRule, number: int) -> list[AlertRule]:
-    fields = {one.attname: getattr(rule, one.attname) for one in AlertRule._meta.fields}
+    fields = {field.attname: getattr(rule, field.attname) for field in AlertRule._meta.fields}
     return [AlertRule(**{**fields, "id": None}) for _ in range(number)]
 
 
@@ -220,7 +220,7 @@ def test_a_silenced_rule_fires_visibly_and_the_bell_does_not_count_it(
     assert (alert["kind"], alert["metric"], alert["title"]) == ("rule", "train/loss", RULE["name"])
     assert alert["silenced_until"] is not None
     assert [page["summary"][name] for name in ("errors", "silenced")] == [0, 1]
-    assert "rule" not in {one["kind"] for one in page["summary"]["newest"]}
+    assert "rule" not in {alert["kind"] for alert in page["summary"]["newest"]}
     assert olga.get("/api/v1/alerts?state=silenced").json()["results"] == [alert]
     assert olga.get("/api/v1/alert-rules").json()["results"][0]["firing"] == 1
 
@@ -229,7 +229,9 @@ def test_a_silenced_rule_fires_visibly_and_the_bell_does_not_count_it(
     assert (ended.status_code, ended.json()["is_lasting"]) == (200, False)
     assert send(olga, "post", f"alert-silences/{silence}/end", {}).status_code == 404
     listed = olga.get("/api/v1/alert-silences").json()["results"]
-    assert [(one["rule_name"], one["ended_by"]) for one in listed] == [("Loss is high", "olga")]
+    assert [(silence["rule_name"], silence["ended_by"]) for silence in listed] == [
+        ("Loss is high", "olga")
+    ]
     assert olga.get("/api/v1/alerts?state=silenced").json()["results"] == []
 
 

@@ -49,7 +49,10 @@ def test_every_earlier_text_stays(olga: APIClient) -> None:
 
     notes = olga.get(PATH).json()
     assert (notes["text"], notes["revision"]) == ("", 3)
-    assert [(one["revision"], one["letters"]) for one in notes["earlier"]] == [(2, 11), (1, 3)]
+    assert [(revision["revision"], revision["letters"]) for revision in notes["earlier"]] == [
+        (2, 11),
+        (1, 3),
+    ]
     assert olga.get(f"{PATH}/1").json()["text"] == "one"
     assert olga.get(f"{PATH}/9").status_code == 404
 

@@ -87,7 +87,9 @@ def test_groups_in_binary_come_back_byte_for_byte(run: Run, tmp_path: Path) -> N
     ids = TrajectoryGroup.objects.filter(run__name="again").order_by("id")
     items = list(ids.values_list("id", flat=True))
     found = readable_contents(ItemKind.GROUPS, items).values()
-    assert [(one.codec, one.content) for one in found] == [("msgpack", part) for part in sent]
+    assert [(content.codec, content.content) for content in found] == [
+        ("msgpack", part) for part in sent
+    ]
 
 
 def test_fragments_come_back_byte_for_byte(tmp_path: Path) -> None:

@@ -45,8 +45,8 @@ async def roll_out(url: str, groups: list[dict[str, Any]]) -> dict[str, Any]:
             if answer["status"] == "success":
                 break
             await asyncio.sleep(0.05)
-        for one in groups:
-            raw = json.dumps(one | {"env_id": answer["env_id"]}).encode()
+        for group in groups:
+            raw = json.dumps(group | {"env_id": answer["env_id"]}).encode()
             headers = {"Content-Type": "application/json"}
             if len(raw) > 1024:
                 raw, headers = gzip.compress(raw), headers | {"Content-Encoding": "gzip"}
@@ -70,7 +70,7 @@ def test_a_stock_environment_and_a_stock_trainer_meet(url: str) -> None:
         requests.post(f"{url}/register", json=REGISTRATION, timeout=60)
         while len(trained) < 8:
             batch = requests.get(f"{url}/batch", timeout=60).json()["batch"]
-            trained.extend(one["tokens"][0][0] for one in batch or [])
+            trained.extend(group["tokens"][0][0] for group in batch or [])
             time.sleep(0 if batch else 0.02)
 
     trainer = threading.Thread(target=train)
@@ -110,10 +110,10 @@ def test_an_answer_cut_on_the_way_comes_again_with_the_same_bytes(url: str) -> N
     first_chunk = head.partition(b"\r\n\r\n")[2].partition(b"\r\n")[2]
     begun = first_chunk[:60_000]
     assert answer.content.startswith(begun)
-    assert [one["tokens"][0][0] for one in answer.json()["batch"]] == [1, 2]
+    assert [group["tokens"][0][0] for group in answer.json()["batch"]] == [1, 2]
     assert requests.get(f"{url}/status", timeout=60).json()["current_step"] == 1
     following = requests.get(f"{url}/batch", timeout=30).json()["batch"]
-    assert [one["tokens"][0][0] for one in following] == [3, 4]
+    assert [group["tokens"][0][0] for group in following] == [3, 4]
     assert miscounts(Run.objects.get().pk) == []
 
 
@@ -126,7 +126,7 @@ def test_two_anonymous_trainers_behind_one_address_never_get_the_same_group(url:
     def train() -> None:
         with requests.Session() as session:
             while batch := session.get(f"{url}/batch", timeout=60).json()["batch"]:
-                got.extend(one["tokens"][0][0] for one in batch)
+                got.extend(group["tokens"][0][0] for group in batch)
 
     trainers = [threading.Thread(target=train) for _ in range(3)]
     for trainer in trainers:

@@ -46,7 +46,9 @@ def run() -> Run:
 
 def add(run: Run, *numbers: int, **fields: Any) -> None:
     fragments = [fragment(number=number, **fields) for number in numbers]
-    accept_fragments(run=run, fragments=[(one, wire.encode(one)) for one in fragments], now=NOON)
+    accept_fragments(
+        run=run, fragments=[(fragment, wire.encode(fragment)) for fragment in fragments], now=NOON
+    )
 
 
 def follow(run: Run, name: str = "eve", *, start: Start = "earliest", **only: Any) -> Follower:
@@ -60,7 +62,8 @@ def read(run: Run, name: str = "eve", *, count: int = 100) -> list[int]:
         return []
     confirm_read(run=run, name=name, cursor=stretch.cursor.token(), now=NOON)
     return [
-        msgspec.msgpack.decode(one.content, type=wire.Fragment).number for one in stretch.contents
+        msgspec.msgpack.decode(content.content, type=wire.Fragment).number
+        for content in stretch.contents
     ]
 
 

@@ -117,7 +117,7 @@ def test_the_same_data_after_an_answer_is_new_to_every_process(
     web: WebProcess, tmp_path: Path
 ) -> None:
     with web_process(tmp_path / "other.log") as other:
-        assert [is_replayed(push(one)) for one in (web, other, web)] == [False] * 3
+        assert [is_replayed(push(server)) for server in (web, other, web)] == [False] * 3
 
     assert stored() == 3
 
@@ -220,13 +220,13 @@ def test_of_many_pushes_with_one_key_at_once_one_is_stored(web: WebProcess, tmp_
         return httpx.post(f"{url}/scored_data", content=PUSH, headers=KEYED, timeout=30)
 
     with web_process(tmp_path / "other.log") as other:
-        threads = [in_background(partial(ask, one.url)) for one in [web, other] * 8]
+        threads = [in_background(partial(ask, server.url)) for server in [web, other] * 8]
         for thread, _ in threads:
             thread.join()
 
     answers = [results[0] for _, results in threads]
     assert {answer.status_code for answer in answers} <= {200, 409}
-    first = [one for one in answers if one.status_code == 200 and not is_replayed(one)]
+    first = [answer for answer in answers if answer.status_code == 200 and not is_replayed(answer)]
     assert (len(first), stored()) == (1, 1)
 
 

@@ -162,7 +162,9 @@ def _summary(name: str, facets: float, page: float) -> str:
 def test_facets_and_lists_answer_at_once_however_large_the_run_is(
     run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    filters: dict[str, GroupFilter] = {name: parse_filter(one) for name, one in QUESTIONS.items()}
+    filters: dict[str, GroupFilter] = {
+        name: parse_filter(query) for name, query in QUESTIONS.items()
+    }
 
     facets = {
         name: p95_seconds(

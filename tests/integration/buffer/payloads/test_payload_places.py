@@ -64,7 +64,7 @@ def push_groups(run: Run, *tokens: int) -> list[bytes]:
 def served(run: Run) -> list[bytes]:
     lease = lease_batch(run_id=run.pk, identity="alice")
     assert lease is not None
-    return [one.content for one in batch_contents(ItemKind.GROUPS, lease.batch.pk)]
+    return [content.content for content in batch_contents(ItemKind.GROUPS, lease.batch.pk)]
 
 
 def object_of(item: TrajectoryGroup) -> Path:
@@ -103,10 +103,10 @@ def test_fragments_lie_where_groups_do(settings: Any) -> None:
 
     stored = FragmentChunk.objects.order_by("id")
     items = [(row.pk, place_of(row)) for row in stored]
-    assert [one.content for one in read_contents(ItemKind.FRAGMENTS, items)] == [
+    assert [content.content for content in read_contents(ItemKind.FRAGMENTS, items)] == [
         content for _, content in sent[:2]
     ]
-    assert all(one.is_intact() for one in read_contents(ItemKind.FRAGMENTS, items))
+    assert all(content.is_intact() for content in read_contents(ItemKind.FRAGMENTS, items))
 
 
 def place_of(row: FragmentChunk) -> PayloadLocation:
@@ -160,7 +160,7 @@ def test_a_checksum_tells_whether_bytes_are_those_that_came(run: Run) -> None:
 
     found = batch_contents(ItemKind.GROUPS, lease.batch.pk)
 
-    assert [one.is_intact() for one in found] == [False, True]
+    assert [content.is_intact() for content in found] == [False, True]
 
 
 def test_an_object_is_on_the_disk_before_its_rows(

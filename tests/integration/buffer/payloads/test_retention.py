@@ -83,7 +83,7 @@ def train(run: Run) -> list[bytes]:
     assert lease is not None
     found = batch_contents(ItemKind.GROUPS, lease.batch.pk)
     acknowledge_batch(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
-    return [one.content for one in found]
+    return [content.content for content in found]
 
 
 def seal(*, now: datetime = NOON) -> int:

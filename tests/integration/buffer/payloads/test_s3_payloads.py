@@ -81,7 +81,7 @@ def take(run: Run) -> Lease:
 
 def read(lease: Lease) -> list[bytes]:
     found = batch_contents(ItemKind.GROUPS, lease.batch.pk)
-    return [bytes(one.content) for one in found]
+    return [bytes(content.content) for content in found]
 
 
 def keys(bucket: Any) -> list[str]:
@@ -111,7 +111,7 @@ def test_a_part_of_an_object_is_read_for_itself(run: Run, bucket: Any) -> None:
 
     found = readable_contents(ItemKind.GROUPS, [first.pk, third.pk])
 
-    assert [one.is_intact() for one in found.values()] == [True, True]
+    assert [content.is_intact() for content in found.values()] == [True, True]
 
 
 def test_many_objects_are_read_for_one_batch(run: Run) -> None:

@@ -47,7 +47,7 @@ def make_replay_run(*, batch_size: int = 2, max_staleness: int = 2, **replay: An
 
 def add(run: Run, *fragments: wire.Fragment) -> wire.FragmentReceipt:
     return accept_fragments(
-        run=run, fragments=[(one, wire.encode(one)) for one in fragments], now=NOON
+        run=run, fragments=[(fragment, wire.encode(fragment)) for fragment in fragments], now=NOON
     )
 
 
@@ -64,12 +64,12 @@ def take(run: Run, identity: str = "a", count: int | None = None) -> Lease:
 
 def decoded(lease: Lease) -> list[wire.Fragment]:
     contents = batch_contents(ItemKind.FRAGMENTS, lease.batch.pk)
-    return [msgspec.msgpack.decode(one.content, type=wire.Fragment) for one in contents]
+    return [msgspec.msgpack.decode(content.content, type=wire.Fragment) for content in contents]
 
 
 def numbers(lease: Lease) -> list[int]:
     """Return the numbers of a batch's fragments, read from its bytes."""
-    return [one.number for one in decoded(lease)]
+    return [fragment.number for fragment in decoded(lease)]
 
 
 def confirm(run: Run, lease: Lease) -> None:
@@ -120,7 +120,7 @@ def test_two_trainers_hold_the_same_chunks_without_disturbing_one_another() -> N
     run = make_replay_run(sampler="uniform", max_reuse=2)
     add(run, fragment(number=0), fragment(number=1))
     lease_a, lease_b = take(run, "a"), take(run, "b")
-    before = {one.batch.pk: numbers(one) for one in (lease_a, lease_b)}
+    before = {lease.batch.pk: numbers(lease) for lease in (lease_a, lease_b)}
 
     confirm(run, lease_a)
 
@@ -256,7 +256,7 @@ def test_chunks_are_consecutive_fragments_of_one_slot_and_stay_together() -> Non
 
     lease = take(run)
 
-    members = [(one.slot, one.number) for one in decoded(lease)]
+    members = [(fragment.slot, fragment.number) for fragment in decoded(lease)]
     for first, second in (members[:2], members[2:]):
         assert first[0] == second[0]
         assert first[1] % 2 == 0
@@ -403,7 +403,7 @@ def test_uses_stay_exact_while_trainers_sample_and_workers_push_at_once() -> Non
                 ids = [item_id for item_id, _ in uses_of(lease.batch)]
                 assert len(set(ids)) == 4
                 update_priorities(
-                    run_id=run.pk, priorities={one: float(one % 7 + 1) for one in ids}
+                    run_id=run.pk, priorities={item_id: float(item_id % 7 + 1) for item_id in ids}
                 )
                 confirm(run, lease)
         connection.close()

@@ -34,7 +34,9 @@ def run() -> Run:
     Run.objects.filter(pk=run.pk).update(epoch=1, policy_step=0)
     run.refresh_from_db()
     sent = [fragment(number=number) for number in range(4)]
-    accept_fragments(run=run, fragments=[(one, wire.encode(one)) for one in sent], now=NOON)
+    accept_fragments(
+        run=run, fragments=[(fragment, wire.encode(fragment)) for fragment in sent], now=NOON
+    )
     return run
 
 

@@ -64,7 +64,7 @@ def delete(node: str = "gpu-1-id", reason: str = "") -> Any:
 
 
 def orders(run: Run) -> list[tuple[str, str, str]]:
-    return [(one.node, one.host, one.reason) for one in control_of(run.pk).machines]
+    return [(machine.node, machine.host, machine.reason) for machine in control_of(run.pk).machines]
 
 
 def at(node: str, **fields: Any) -> dict[str, Any]:
@@ -139,7 +139,7 @@ def test_what_cannot_be_cordoned_is_refused_by_the_name_of_its_field(
     answer = put(node, **body)
 
     assert answer.status_code == status_code
-    assert [one["field"] for one in answer.json()["errors"]] == [field]
+    assert [error["field"] for error in answer.json()["errors"]] == [field]
     assert not MachineCordon.objects.exists()
 
 

@@ -120,9 +120,9 @@ def test_a_run_without_a_living_fleet_films_nothing(run: Run) -> None:
     outside = draft("outside", kind="outside")
     change_status(run, RunVerb.KILL)
 
-    for one in (outside, run):
+    for each_run in (outside, run):
         with pytest.raises(InvalidRecording):
-            request(one)
+            request(each_run)
 
 
 def test_only_so_many_are_under_way_at_a_time(run: Run) -> None:

@@ -95,7 +95,10 @@ def test_what_became_of_weights_is_shown_and_scraped() -> None:
     shown = fleet_state(run.pk, now=NOON).workers
     scraped = metrics_text().decode()
 
-    assert [msgspec.convert(one.transfers, WeightsTransfers) for one in shown] == [states, states]
+    assert [msgspec.convert(delivery.transfers, WeightsTransfers) for delivery in shown] == [
+        states,
+        states,
+    ]
     assert 'rolldeck_weights{count="adopted",run="pole"} 4.0' in scraped
     assert 'rolldeck_weights{count="received_bytes",run="pole"} 800.0' in scraped
 
@@ -139,7 +142,7 @@ def test_a_worker_that_the_fleet_speaks_of_no_more_has_stopped() -> None:
     assert running_fragments(run.pk) == 0
 
     state = fleet_state(run.pk, now=NOON)
-    assert [(one.index, one.state, one.env_steps) for one in state.workers] == [
+    assert [(worker.index, worker.state, worker.env_steps) for worker in state.workers] == [
         (0, "running", 12),
         (1, "stopped", 7),
     ]

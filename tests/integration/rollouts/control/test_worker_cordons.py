@@ -38,11 +38,11 @@ def post(verb: str, index: int = 0, **body: Any) -> Any:
 
 
 def cordon(run: Run) -> list[str]:
-    return [one.cordon for one in fleet_state(run.pk, now=NOON).workers]
+    return [worker.cordon for worker in fleet_state(run.pk, now=NOON).workers]
 
 
 def orders(run: Run) -> list[tuple[int, str]]:
-    return [(one.worker, one.reason) for one in control_of(run.pk).cordons]
+    return [(cordon.worker, cordon.reason) for cordon in control_of(run.pk).cordons]
 
 
 def test_a_cordon_is_requested_then_drains_then_is_applied_then_lifted(run: Run) -> None:

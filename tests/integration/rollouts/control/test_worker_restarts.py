@@ -38,7 +38,7 @@ def orders(run: Run) -> list[tuple[int, str, str]]:
 
 
 def is_to_restart(run: Run) -> list[bool]:
-    return [one.is_to_restart for one in fleet_state(run.pk, now=NOON).workers]
+    return [worker.is_to_restart for worker in fleet_state(run.pk, now=NOON).workers]
 
 
 def test_the_order_stands_until_another_incarnation_is_reported(run: Run) -> None:
@@ -47,7 +47,7 @@ def test_the_order_stands_until_another_incarnation_is_reported(run: Run) -> Non
     answer = restart(incarnation="a", reason="it drifts")
 
     assert answer.status_code == 202, answer.content
-    assert [one["is_to_restart"] for one in answer.json()["workers"]] == [True]
+    assert [worker["is_to_restart"] for worker in answer.json()["workers"]] == [True]
     assert orders(run) == [(0, "a", "it drifts")]
     assert control_of(run.pk).fingerprint != before
     accept(run, report(run, worker(env_steps=20), sequence=1))

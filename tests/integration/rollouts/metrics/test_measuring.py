@@ -273,8 +273,8 @@ def test_a_run_with_all_the_names_it_may_have_is_left_as_it_is(run: Run) -> None
 def test_a_run_that_cannot_be_measured_leaves_the_others_alone(run: Run) -> None:
     other = make_run(name="other", kind="outside")
     TokenTally.objects.create(run=run, tokens=2**63 - 1)  # the next token exceeds the limit
-    for one in (run, other):
-        push(one, [0, 1], [1, 1])
+    for each_run in (run, other):
+        push(each_run, [0, 1], [1, 1])
     train(run)
 
     assert measure_runs(now=at(0)) == 1

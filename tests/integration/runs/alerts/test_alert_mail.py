@@ -107,7 +107,7 @@ def test_a_letter_that_was_refused_is_the_same_one_later(mailbox: Mailbox) -> No
     assert (delivery.state, delivery.attempts) == ("waiting", 1)
     assert "come again later" in delivery.last_error
     assert send(at=NOON + timedelta(seconds=5)) == 1
-    assert [one["Message-ID"] for one in mailbox.letters] == [
+    assert [letter["Message-ID"] for letter in mailbox.letters] == [
         f"<rolldeck-delivery-{delivery.pk}@127.0.0.1>"
     ]
 

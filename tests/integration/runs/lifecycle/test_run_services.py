@@ -35,7 +35,7 @@ def together(count: int, act: Callable[[int], Any]) -> list[Any]:
     """Run `act` in threads that start simultaneously, each with its own connection."""
     barrier = threading.Barrier(count)
 
-    def one(index: int) -> Any:
+    def create_default(index: int) -> Any:
         barrier.wait()
         try:
             return act(index)
@@ -45,7 +45,7 @@ def together(count: int, act: Callable[[int], Any]) -> list[Any]:
             connection.close()
 
     with ThreadPoolExecutor(count) as pool:
-        return list(pool.map(one, range(count)))
+        return list(pool.map(create_default, range(count)))
 
 
 @pytest.mark.django_db

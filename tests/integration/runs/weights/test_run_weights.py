@@ -173,7 +173,7 @@ def test_the_same_upload_twice_at_once_is_one_version_and_one_file() -> None:
     run = make_run(epoch=1)
     barrier = threading.Barrier(6)
 
-    def one(_: int) -> bool:
+    def attempt(_: int) -> bool:
         barrier.wait()
         try:
             return publish(run)[1]
@@ -181,7 +181,7 @@ def test_the_same_upload_twice_at_once_is_one_version_and_one_file() -> None:
             connection.close()
 
     with ThreadPoolExecutor(6) as pool:
-        fresh = list(pool.map(one, range(6)))
+        fresh = list(pool.map(attempt, range(6)))
 
     assert sum(fresh) == 1
     assert PolicyVersion.objects.count() == len(stored_files(run)) == 1

@@ -95,12 +95,12 @@ def test_a_batch_has_its_size_and_each_group_once(
     assert sum(made.composition.values()) == batch_size
     assert len(set(made.chosen)) == len(made.chosen)
     found: Counter[int] = Counter()
-    for one in queues:
-        sizes = {group.id: group.sequences for group in one.window}
-        found[one.env_id] += sum(sizes.get(chosen, 0) for chosen in made.chosen)
+    for queue in queues:
+        sizes = {group.id: group.sequences for group in queue.window}
+        found[queue.env_id] += sum(sizes.get(chosen, 0) for chosen in made.chosen)
     for part in made.behind:
-        one = queues[part.env_id]
-        assert part.count <= one.behind[part.sequences]
+        queue = queues[part.env_id]
+        assert part.count <= queue.behind[part.sequences]
         found[part.env_id] += part.sequences * part.count
     assert +found == +Counter(made.composition)
 

@@ -78,7 +78,7 @@ def test_shares_are_the_whole(weights: list[float], minimum: float) -> None:
     environments = [share(number, weight=weight) for number, weight in enumerate(weights)]
     environments.append(share(99, weight=0.0, min_batch_allocation=minimum))
 
-    parts = [share_of(one.env_id, environments) for one in environments]
+    parts = [share_of(environment.env_id, environments) for environment in environments]
 
     assert sum(parts) == pytest.approx(1.0)
     assert min(parts) >= 0

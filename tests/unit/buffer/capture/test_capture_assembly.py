@@ -29,7 +29,7 @@ def test_a_conversation_is_one_sequence_and_only_the_answers_are_trained_on() ->
 def test_a_rewritten_context_begins_another_sequence() -> None:
     made = assemble([call(1, 2, answers=[answer(3)]), call(9, 2, 3, answers=[answer(5)])])
 
-    assert [one.tokens for one in made.sequences] == [[1, 2, 3], [9, 2, 3, 5]]
+    assert [sequence.tokens for sequence in made.sequences] == [[1, 2, 3], [9, 2, 3, 5]]
     assert made.sequences[1].masks == [IGNORED, IGNORED, IGNORED, 5]
 
 
@@ -42,7 +42,7 @@ def test_a_shared_beginning_is_trained_on_in_the_first_of_two_sequences() -> Non
         ]
     )
 
-    assert [one.masks for one in made.sequences] == [
+    assert [sequence.masks for sequence in made.sequences] == [
         [IGNORED, 2, IGNORED, 3],
         [IGNORED, IGNORED, IGNORED, 4],
     ]
@@ -51,15 +51,15 @@ def test_a_shared_beginning_is_trained_on_in_the_first_of_two_sequences() -> Non
 def test_several_answers_to_a_call_are_sequences_of_their_own() -> None:
     made = assemble([call(1, answers=[answer(2), answer(3)]), call(1, 3, 5, answers=[answer(6)])])
 
-    assert [one.tokens for one in made.sequences] == [[1, 2], [1, 3, 5, 6]]
-    assert [one.answers for one in made.sequences] == [[(0, 0)], [(0, 1), (1, 0)]]
+    assert [sequence.tokens for sequence in made.sequences] == [[1, 2], [1, 3, 5, 6]]
+    assert [sequence.answers for sequence in made.sequences] == [[(0, 0)], [(0, 1), (1, 0)]]
 
 
 def test_a_gap_is_listed_and_nothing_is_made_up_for_it() -> None:
     made = assemble([call(gap="no token ids"), call(1, 2, 3, answers=[answer(4)])])
 
     assert made.gaps == ["call 0: no token ids"]
-    assert [one.masks for one in made.sequences] == [[IGNORED, IGNORED, IGNORED, 4]]
+    assert [sequence.masks for sequence in made.sequences] == [[IGNORED, IGNORED, IGNORED, 4]]
 
 
 def test_the_oldest_version_counts_and_an_unknown_one_makes_all_unknown() -> None:
@@ -88,8 +88,8 @@ def sessions(draw: st.DrawFn) -> list[CapturedCall]:
 def test_every_answer_is_trained_on_exactly_once(calls: list[CapturedCall]) -> None:
     made = assemble(calls)
 
-    written = sum(len(answer.tokens) for one in calls for answer in one.answers)
-    trained = sum(mask != IGNORED for one in made.sequences for mask in one.masks)
+    written = sum(len(answer.tokens) for call in calls for answer in call.answers)
+    trained = sum(mask != IGNORED for sequence in made.sequences for mask in sequence.masks)
     assert trained == written
     for sequence in made.sequences:
         for token, mask, logprob in zip(
@@ -105,9 +105,9 @@ def test_every_answer_is_in_a_sequence_that_is_its_prompt_and_itself(
 ) -> None:
     made = assemble(calls)
 
-    held = {place for one in made.sequences for place in one.answers}
+    held = {place for sequence in made.sequences for place in sequence.answers}
     assert held == {
-        (number, index) for number, one in enumerate(calls) for index in range(len(one.answers))
+        (number, index) for number, call in enumerate(calls) for index in range(len(call.answers))
     }
     for sequence in made.sequences:
         number, index = sequence.answers[-1]

@@ -48,5 +48,5 @@ def test_every_fragment_has_one_fate_and_every_chunk_is_consecutive(
         assert chunk == list(range(chunk[0], chunk[0] + length))
         assert not breaks & set(chunk[1:])
     # Nothing more can be cut from what waits, and nothing more is broken.
-    rest = [one for one in fragments if one.id not in placed]
+    rest = [fragment for fragment in fragments if fragment.id not in placed]
     assert cut(rest, length=length) == ([], [])

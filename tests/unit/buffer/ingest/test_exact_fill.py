@@ -83,7 +83,7 @@ def test_released_groups_always_sum_to_the_group_size_and_none_is_lost(
             released.append(key)
             continue
         done = waiting.add(key, sequences)
-        assert not done or sum(arrivals[one] for one in done) == group_size
+        assert not done or sum(arrivals[slot] for slot in done) == group_size
         released += done
         assert not can_sum([size for _, size in waiting.waiting], group_size)
 

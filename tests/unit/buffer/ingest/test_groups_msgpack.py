@@ -84,7 +84,7 @@ def test_both_codecs_are_judged_by_the_same_rules(group: dict[str, Any], lenient
     assert (as_json.codec, as_msgpack.codec) == ("json", "msgpack")
 
 
-BINARY = [one.content for one in VALID_BODIES if one.name.startswith("binary")]
+BINARY = [body.content for body in VALID_BODIES if body.name.startswith("binary")]
 
 
 @settings(max_examples=500)

@@ -102,7 +102,8 @@ def test_episodes_are_separated_with_how_they_ended() -> None:
     )
 
     episodes = [
-        (one.id, one.first, one.reward, one.begins, one.outcome) for one in content.episodes
+        (episode.id, episode.first, episode.reward, episode.begins, episode.outcome)
+        for episode in content.episodes
     ]
     assert episodes == [
         ("a", 0, 3, False, "terminated"),
@@ -150,7 +151,7 @@ def test_windows_side_by_side_are_the_fragment(steps: int, width: int) -> None:
 
     parts = [window(whole, start=start, count=width) for start in range(0, steps, width)]
 
-    assert [one for part in parts for one in part.reward] == list(range(steps))
+    assert [reward for part in parts for reward in part.reward] == list(range(steps))
 
 
 @given(st.binary(max_size=200))

@@ -98,7 +98,7 @@ def test_tokens_that_the_policy_did_not_draw_have_no_logprob() -> None:
 def test_an_advantage_for_a_whole_sequence_is_that_of_each_token() -> None:
     group = opened(advantages=[[-1.0], [1.0]])
 
-    assert [one.advantage for one in summaries(group, has_text=False).results] == [-1.0, 1.0]
+    assert [row.advantage for row in summaries(group, has_text=False).results] == [-1.0, 1.0]
     assert window(group, 1, start=2, count=9, pieces=None).advantages == [1.0, 1.0]
 
 
@@ -115,7 +115,7 @@ def test_equal_sequences_point_to_the_first_of_them() -> None:
         tokens=[[1, 2], [3, 4], [1, 2]], masks=[[1, 2], [3, 4], [1, 2]], scores=[0.0] * 3
     )
 
-    assert [one.duplicate_of for one in summaries(group, has_text=False).results] == [
+    assert [row.duplicate_of for row in summaries(group, has_text=False).results] == [
         *(None, None),
         0,
     ]
@@ -153,11 +153,11 @@ def test_pictures_are_shown_up_to_a_size_and_links_never() -> None:
 
     (message,) = found.results
     assert message.text == "look"
-    assert [(one.media_type, one.data is None) for one in message.pictures] == [
+    assert [(picture.media_type, picture.data is None) for picture in message.pictures] == [
         ("image/png", False),
         ("image/png", True),
     ]
-    assert [one.media_type for one in found.pictures] == ["image/jpeg"]
+    assert [picture.media_type for picture in found.pictures] == ["image/jpeg"]
     assert conversation(group, 1, characters=100).pictures == []
 
 

@@ -14,7 +14,7 @@ from runs.alerts.rules.alert_rules import UNCOMPARED, Comparator, InvalidRule, L
 
 VALUES = st.one_of(st.floats(-10, 10), st.sampled_from([math.nan, math.inf, -math.inf]))
 SAMPLES = st.lists(st.tuples(st.integers(1, 20), VALUES), min_size=1, max_size=60)
-COMPARATORS = [one for one in Comparator if one not in UNCOMPARED]
+COMPARATORS = [comparator for comparator in Comparator if comparator not in UNCOMPARED]
 LIMITS = st.one_of(
     st.builds(
         Limit,
@@ -40,8 +40,8 @@ def breach_periods(
     blocks = condensed(blocks_of(x, np.array(values, np.float64)), at_most=at_most).blocks
     periods = breaches(blocks, limit, until=until * MICROS)
     return [
-        Breach(one.began // MICROS, None if one.ended is None else one.ended // MICROS)
-        for one in periods
+        Breach(period.began // MICROS, None if period.ended is None else period.ended // MICROS)
+        for period in periods
     ]
 
 
@@ -58,7 +58,9 @@ def walked(times: list[int], values: list[float], limit: Limit, *, until: int) -
     if began is not None:
         spans.append(Breach(began, None))
     wait = limit.for_seconds
-    return [one for one in spans if (until if one.ended is None else one.ended) - one.began >= wait]
+    return [
+        span for span in spans if (until if span.ended is None else span.ended) - span.began >= wait
+    ]
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
@@ -85,9 +87,11 @@ def test_blocks_of_many_samples_find_no_spell_that_has_to_last_where_there_is_no
     coarse = breach_periods(times, values, limit, until=times[-1], at_most=5)
 
     if limit.for_seconds:
-        for one in coarse:
+        for bucket in coarse:
             ends = [math.inf if each.ended is None else each.ended for each in exact]
-            assert any(each.began <= one.began < end for each, end in zip(exact, ends, strict=True))
+            assert any(
+                each.began <= bucket.began < end for each, end in zip(exact, ends, strict=True)
+            )
     else:
         assert bool(coarse) == bool(exact)
 

@@ -36,7 +36,10 @@ def test_an_environment_with_many_episodes_counts_by_them_or_once() -> None:
 def test_training_and_evaluation_are_never_mixed() -> None:
     found = tasks([window("a", 1.0), window("a", 9.0, mode="eval")])
 
-    assert [(one.mode, one.means.total_return) for one in found] == [("eval", 9.0), ("train", 1.0)]
+    assert [(task.mode, task.means.total_return) for task in found] == [
+        ("eval", 9.0),
+        ("train", 1.0),
+    ]
 
 
 def test_percentiles_are_of_the_returns_of_all_windows() -> None:
@@ -70,7 +73,7 @@ RETURNS = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=20)
 @given(st.lists(RETURNS, min_size=1, max_size=10))
 def test_the_weighted_mean_is_that_of_all_episodes(parts: list[list[float]]) -> None:
     found = tasks([window(f"e{number % 3}", *part) for number, part in enumerate(parts)])
-    returns = [one for part in parts for one in part]
+    returns = [value for part in parts for value in part]
 
     mean = weighted(found)
     assert mean is not None

@@ -16,13 +16,15 @@ def test_a_mean_far_from_the_middle_is_reported_with_its_side() -> None:
     found = deviations([*(worker(number) for number in range(7)), worker(7, return_mean=20.0)])
 
     assert list(found) == [7]
-    assert [(one.measure, one.score < 0) for one in found[7]] == [("return_mean", True)]
+    assert [(deviation.measure, deviation.score < 0) for deviation in found[7]] == [
+        ("return_mean", True)
+    ]
 
 
 def test_one_that_differs_from_all_that_agree_exactly_is_seen() -> None:
     found = deviations([*(worker(n) for n in range(7)), worker(7, aborted_share=0.4)])
 
-    assert [one.measure for one in found[7]] == ["aborted_share"]
+    assert [deviation.measure for deviation in found[7]] == ["aborted_share"]
     assert found[7][0].median == 0.0
 
 

@@ -67,10 +67,10 @@ class SmallPlatform:
 
     def control(self) -> FleetControl:
         remaining = self.remaining()
-        pending = [one for one in self.log_requests if one.id not in self.log_answers]
-        requests = "/".join(one.id for one in pending)
+        pending = [request for request in self.log_requests if request.id not in self.log_answers]
+        requests = "/".join(log_request.id for log_request in pending)
         orders = f"{self.desired}/{self.epoch}/{self.policy_step}/{remaining}/{requests}"
-        stacks = [one for one in self.stacks if one.id not in self.log_answers]
+        stacks = [stack for stack in self.stacks if stack.id not in self.log_answers]
         orders += f"/{self.num_workers}/{self.restarts}/{self.cordons}/{stacks}"
         orders += f"/{self.weights_command}/{self.machines}"
         return FleetControl(

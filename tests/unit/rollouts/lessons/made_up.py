@@ -11,7 +11,7 @@ def over_time(*batches: tuple[Sequence[float], int]) -> Performance:
     """Return the performance after batches of rewards by step; a reward above 0 is a success."""
     made = Performance()
     for rewards, step in batches:
-        successes = sum(one > 0 for one in rewards)
+        successes = sum(reward > 0 for reward in rewards)
         made = made.add(Outcome(step=step, rewards=tuple(rewards), successes=successes))
     return made
 

@@ -21,7 +21,7 @@ from rollouts.lessons.rules.performance import Counts
 def test_one_answer_each_is_a_plain_rate_with_its_interval() -> None:
     successes = [True] * 90 + [False] * 10
 
-    figures = figures_of([float(one) for one in successes], successes, generations=1)
+    figures = figures_of([float(success) for success in successes], successes, generations=1)
 
     assert figures.success.estimate == 0.9
     assert figures.success.low == pytest.approx(0.8396, abs=1e-3)
@@ -57,7 +57,7 @@ def test_pass_at_k_is_the_share_of_choices_that_hold_a_success(
 
     found = pass_at_k(np.asarray([sum(answers)]), k, generations=len(answers))
 
-    assert found == pytest.approx(sum(any(one) for one in choices) / len(choices))
+    assert found == pytest.approx(sum(any(choice) for choice in choices) / len(choices))
 
 
 def test_a_strategy_is_shown_problems_not_answers() -> None:
@@ -102,19 +102,21 @@ def test_a_lesson_stalls_where_chance_explains_all_that_it_gained(
 def test_every_pass_at_k_has_bounds_that_hold_it_and_rises_with_k(problems: list[int]) -> None:
     successes = [place < right for right in problems for place in range(4)]
 
-    found = pass_intervals(figures_of([float(one) for one in successes], successes, generations=4))
+    found = pass_intervals(
+        figures_of([float(success) for success in successes], successes, generations=4)
+    )
 
     assert list(found) == [1, 2, 4]
-    for one in found.values():
-        assert 0 <= one.low <= one.estimate + 1e-9
-        assert one.estimate - 1e-9 <= one.high <= 1
+    for interval in found.values():
+        assert 0 <= interval.low <= interval.estimate + 1e-9
+        assert interval.estimate - 1e-9 <= interval.high <= 1
     assert found[1].estimate <= found[2].estimate + 1e-9
     assert found[2].estimate <= found[4].estimate + 1e-9
 
 
 def test_pass_at_1_of_one_answer_each_has_the_bounds_of_success() -> None:
     successes = [True] * 9 + [False] * 91
-    figures = figures_of([float(one) for one in successes], successes, generations=1)
+    figures = figures_of([float(success) for success in successes], successes, generations=1)
 
     [(k, found)] = pass_intervals(figures).items()
     assert k == 1
@@ -129,8 +131,8 @@ def test_the_bounds_of_pass_at_k_hold_its_truth_as_often_as_they_say() -> None:
     held = 0
     for _ in range(200):
         right = random.binomial(8, random.choice(skills, size=64))
-        successes = [place < one for one in right for place in range(8)]
-        rewards = [float(one) for one in successes]
+        successes = [place < successes for successes in right for place in range(8)]
+        rewards = [float(success) for success in successes]
         bounds = pass_intervals(figures_of(rewards, successes, generations=8))[4]
         held += bounds.low <= truth <= bounds.high
 

@@ -36,11 +36,14 @@ def test_every_lesson_is_there_once_and_after_its_requirements(
     random.shuffle(names)  # type: ignore[attr-defined]
     # Only lower numbers are required, so there are no cycles.
     lessons = {
-        str(name): lesson(*(str(one) for one in required[name] if one < name)) for name in names
+        str(name): lesson(
+            *(str(requirement) for requirement in required[name] if requirement < name)
+        )
+        for name in names
     }
 
     order = in_order(lessons)
 
     assert sorted(order) == sorted(lessons)
     for place, name in enumerate(order):
-        assert {one.lesson for one in lessons[name].requires} <= set(order[:place])
+        assert {requirement.lesson for requirement in lessons[name].requires} <= set(order[:place])

@@ -49,7 +49,10 @@ def test_a_chain_of_thousands_is_checked_as_well() -> None:
 def test_lessons_without_requirements_begin_active() -> None:
     begun = initial_progress({"a": Lesson(), "b": after("a")})
 
-    assert {name: str(one.status) for name, one in begun.items()} == {"a": "active", "b": "locked"}
+    assert {name: str(standing.status) for name, standing in begun.items()} == {
+        "a": "active",
+        "b": "locked",
+    }
     assert not is_complete(begun)
 
 

@@ -54,16 +54,16 @@ def test_sampling_weights() -> None:
     found = weights(0.5, 0.9, 0.1, samples=100)
 
     learnable = [1.0, 0.36, 0.36]
-    w = [one * (1 + math.exp(-1)) for one in learnable]
-    raised = [max(one / (1 + sum(w)), 0.1) for one in w]
-    assert found == pytest.approx([one / sum(raised) for one in raised], rel=1e-12)
-    assert [round(one, 3) for one in found] == [0.581, 0.209, 0.209]
+    w = [value * (1 + math.exp(-1)) for value in learnable]
+    raised = [max(weight / (1 + sum(w)), 0.1) for weight in w]
+    assert found == pytest.approx([value / sum(raised) for value in raised], rel=1e-12)
+    assert [round(weight, 3) for weight in found] == [0.581, 0.209, 0.209]
 
 
 def test_quirk_the_floor_is_renormalised_away() -> None:
     found = weights(0.5, *[0.0] * 19, samples=1000)
 
-    assert [round(one, 3) for one in found[:2]] == [0.208, 0.042]
+    assert [round(weight, 3) for weight in found[:2]] == [0.208, 0.042]
     assert sum(found[1:]) == pytest.approx(0.79, abs=0.005)
 
 

@@ -37,12 +37,12 @@ def test_examples_are_the_same_for_ever_and_within_the_alphabet(task: Task, numb
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
 def test_examples_differ_by_number_mode_and_seed(task: Task) -> None:
-    many = [one.prompt for one in examples(task, range(200), mode="train", seed=1)]
-    others = [one.prompt for one in examples(task, range(200), mode="eval", seed=1)]
+    many = [example.prompt for example in examples(task, range(200), mode="train", seed=1)]
+    others = [example.prompt for example in examples(task, range(200), mode="eval", seed=1)]
 
     assert len(set(many)) > 50
     assert many != others
-    assert many != [one.prompt for one in examples(task, range(200), mode="train", seed=2)]
+    assert many != [example.prompt for example in examples(task, range(200), mode="train", seed=2)]
 
 
 @pytest.mark.parametrize("task", TASKS[:5], ids=lambda task: task.name)

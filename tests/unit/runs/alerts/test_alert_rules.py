@@ -16,7 +16,7 @@ CONDITIONS = st.builds(
 
 
 @given(
-    known=st.dictionaries(CONDITIONS.map(lambda one: one.key), st.integers(1, 10_000)),
+    known=st.dictionaries(CONDITIONS.map(lambda condition: condition.key), st.integers(1, 10_000)),
     found=st.lists(CONDITIONS),
 )
 def test_every_alert_holds_or_resolves_and_every_condition_is_reported_once(

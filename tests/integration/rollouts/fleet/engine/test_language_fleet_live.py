@@ -74,5 +74,5 @@ def test_a_trainer_gets_groups_of_lessons_and_every_lesson_is_evaluated(
         )
         assert within(120, lambda: FleetWorker.objects.filter(active_step=1).count() == 2)
 
-    assert {one.lesson for one in trained} <= {"reverse", "sort"}
+    assert {group.lesson for group in trained} <= {"reverse", "sort"}
     assert not RunEvent.objects.filter(run=run, kind__in=["loop_crashed", "outcome_lost"])

@@ -138,7 +138,7 @@ def test_all_clients_receive_the_end_while_weights_change_and_many_wait(
         reloading(server),
     ):
         streams = [Reader(server, stream=True, n=4) for _ in range(STREAMS)]
-        eventually(lambda: all(one.lines for one in streams))
+        eventually(lambda: all(stream.lines for stream in streams))
         queued = Reader(server, n=1024)
         eventually(lambda: server.health()["waiting"] > 500)
         eventually(lambda: server.health()["policy_version"] > [1, 2])

@@ -52,11 +52,11 @@ def test_logprobs_are_those_of_one_full_pass(shapes: dict[str, object]) -> None:
     # Fewer rows than answers, so some answers start later than others.
     answers = generate(Engine(model, rows=4), prompts)
 
-    for place, one in enumerate(prompts):
+    for place, request in enumerate(prompts):
         assert [answer.index for answer in answers[place]] == [0, 1, 2]
         for answer in answers[place]:
-            assert len(answer.tokens) == one.sampling.max_tokens
-            assert worst_difference(model, one, answer) < 1e-5
+            assert len(answer.tokens) == request.sampling.max_tokens
+            assert worst_difference(model, request, answer) < 1e-5
 
 
 def test_an_answer_depends_on_its_seed_only(model: Transformer) -> None:
@@ -66,7 +66,7 @@ def test_an_answer_depends_on_its_seed_only(model: Transformer) -> None:
 
     among_others = generate(Engine(model, rows=3), [*crowd, request])[len(crowd)]
 
-    assert [one.tokens for one in among_others] == [one.tokens for one in alone]
+    assert [other.tokens for other in among_others] == [one.tokens for one in alone]
     assert alone[0].tokens != alone[1].tokens
 
 

@@ -56,4 +56,4 @@ def test_a_follower_that_ends_in_the_middle_of_a_request_closes_its_source_after
         answered.set()
 
         assert closed.wait(30)
-        eventually(lambda: "weights" not in {one.name for one in threading.enumerate()})
+        eventually(lambda: "weights" not in {thread.name for thread in threading.enumerate()})

@@ -56,7 +56,7 @@ def greedy_success(built: Built, task: Task, *, problems: int = 200) -> float:
             predicted = built.model(torch.tensor([shown.tokens[:-1]])).argmax(-1)[0].tolist()
         expected = shown.labels[1:]
         right += all(
-            one in (UNTRAINED, other) for one, other in zip(expected, predicted, strict=True)
+            label in (UNTRAINED, other) for label, other in zip(expected, predicted, strict=True)
         )
     return right / problems
 

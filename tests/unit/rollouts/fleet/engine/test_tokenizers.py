@@ -131,7 +131,7 @@ def test_a_tokenizer_larger_than_the_model_is_refused() -> None:
 def test_a_stream_hands_out_what_is_certain_only(text: str, stop: list[str]) -> None:
     tokens = ByteTokenizer().encode(text)
     stream = TextStream(ByteTokenizer(), stop)
-    ends = [place for one in stop if (place := text.find(one)) >= 0]
+    ends = [place for stop_text in stop if (place := text.find(stop_text)) >= 0]
     expected = text[: min(ends)] if ends else text
 
     pieces = []

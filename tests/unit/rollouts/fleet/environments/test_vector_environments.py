@@ -34,8 +34,8 @@ def test_cartpoles_are_those_of_gymnasium_to_the_last_bit() -> None:
     vector = environments.make_vector("gymnasium:CartPole-v1", {}, rows=ROWS)
     assert vector is not None
     alone = [Alone(seed) for seed in range(ROWS)]
-    for row, one in enumerate(alone):
-        np.testing.assert_array_equal(vector.reset(row, seed=row), one.obs)
+    for row, prompt_answers in enumerate(alone):
+        np.testing.assert_array_equal(vector.reset(row, seed=row), prompt_answers.obs)
     random = np.random.default_rng(1)
     ended = 0
     for _ in range(500):

@@ -66,7 +66,7 @@ class LanguagePlatform(SmallPlatform):
     def _take_groups(self, body: bytes, key: str) -> wire.GroupsReceipt:
         push = msgspec.msgpack.decode(body, type=wire.GroupPush)
         self.repeated += key in self.pushes
-        self.pushes[key] = [groups.read_msgpack(one) for one in push.groups]
+        self.pushes[key] = [groups.read_msgpack(group) for group in push.groups]
         return wire.GroupsReceipt(
             received=len(push.groups),
             buffered=0,

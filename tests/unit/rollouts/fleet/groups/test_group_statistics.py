@@ -59,7 +59,7 @@ def test_figures_are_those_of_all_answers_and_in_bounds(several: list[Group]) ->
 
     alone = [describe_groups([group]) for group in several]
     for name in ("answers", "tokens", "truncated", "duplicates", "zero_variance_groups"):
-        assert getattr(found, name) == sum(getattr(one, name) for one in alone)
+        assert getattr(found, name) == sum(getattr(statistics, name) for statistics in alone)
     assert 0 <= found.truncated_share <= 1
     assert 0 <= found.duplicate_share <= 1
     assert found.length_p50 <= found.length_p95 <= found.length_max

@@ -86,10 +86,12 @@ def test_equal_draws_give_equal_batches_whichever_worker_and_however_cut(bench: 
     ]
 
     assert prompts_of(whole) == [rollout.prompt for rollout in again]
-    assert [one.tokens for one in whole.rollouts] == [one.tokens for one in again]
+    assert [rollout.tokens for rollout in whole.rollouts] == [one.tokens for one in again]
     further, _ = other.sample("r", rng=Draw(8))
     assert prompts_of(further) == prompts_of(whole)
-    assert [one.tokens for one in further.rollouts] != [one.tokens for one in whole.rollouts]
+    assert [rollout.tokens for rollout in further.rollouts] != [
+        rollout.tokens for rollout in whole.rollouts
+    ]
 
 
 def test_two_lessons_of_one_evaluation_see_different_draws(bench: MakeBench) -> None:
@@ -100,7 +102,9 @@ def test_two_lessons_of_one_evaluation_see_different_draws(bench: MakeBench) -> 
 
     (_, first), (_, second) = results["a"], results["b"]
     assert prompts_of(first) == prompts_of(second)
-    assert [one.tokens for one in first.rollouts] != [one.tokens for one in second.rollouts]
+    assert [rollout.tokens for rollout in first.rollouts] != [
+        rollout.tokens for rollout in second.rollouts
+    ]
     assert [lesson for lesson, _ in at.curriculum.outcomes] == ["a", "b"]
     assert {outcome.mode for _, outcome in at.curriculum.outcomes} == {"eval"}
     assert len({outcome.key for _, outcome in at.curriculum.outcomes} | {"x"}) == 3
@@ -119,10 +123,10 @@ def test_evaluation_has_its_own_problems_and_sampling(bench: MakeBench) -> None:
         n_generations=3,
     )
 
-    assert not set(prompts_of(trained)) & {one.example for one in batch.groups}
+    assert not set(prompts_of(trained)) & {group.example for group in batch.groups}
     for group in batch.groups:
         # With greedy sampling, all answers to a problem are equal.
-        assert len({tuple(one.tokens) for one in group.rollouts}) == 1
+        assert len({tuple(rollout.tokens) for rollout in group.rollouts}) == 1
     assert (figures.problems, figures.generations) == (6, 3)
     assert set(figures.pass_at) == {1, 2, 3}
     assert at.curriculum.outcomes[0][1].mode == "micro_eval"
@@ -272,6 +276,6 @@ def test_rollouts_know_the_weights_that_drew_each_token(bench: MakeBench) -> Non
     threading.Thread(target=update, daemon=True).start()
     batch, _ = at.sample("odd", n_examples=2)
 
-    versions = {version for one in batch.rollouts for version in one.versions if version}
+    versions = {version for rollout in batch.rollouts for version in rollout.versions if version}
     assert versions == {(1, 100), (1, 101)}
     assert batch.policy_version == (1, 100)

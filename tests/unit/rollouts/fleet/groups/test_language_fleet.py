@@ -85,7 +85,7 @@ def test_groups_come_once_weights_are_published_and_say_what_drew_them(
         eventually(lambda: len(platform.groups) >= 12, 60.0)
         platform.publish_weights(1)
         eventually(lambda: [w.active_step for w in platform.reports[-1].workers] == [1, 1], 60.0)
-        eventually(lambda: any(one.policy_step == 1 for one in platform.groups), 60.0)
+        eventually(lambda: any(group.policy_step == 1 for group in platform.groups), 60.0)
         eventually(lambda: any(report.episodes for report in platform.reports), 60.0)
         eventually(lambda: "tokens/s" in platform.reports[-1].workers[0].time_use, 60.0)
         report = platform.reports[-1]
@@ -105,7 +105,7 @@ def test_groups_come_once_weights_are_published_and_say_what_drew_them(
         assert own == sum(tokens for runs in about["policy_versions"] for *_, tokens in runs)
     examples = [msgspec.json.decode(group.json["example"]) for group in platform.groups]
     assert len(set(examples)) == len(examples)
-    lessons = {window.environment for one in platform.reports for window in one.episodes}
+    lessons = {window.environment for report in platform.reports for window in report.episodes}
     assert lessons == {"reverse", "sort"}
     keys = [outcome.key for _, outcome in platform.outcomes]
     assert len(set(keys)) == len(keys)
@@ -161,7 +161,7 @@ def test_an_evaluation_is_done_without_room_once_a_version_is_there(
     )
     assert len(outcome.rewards) == 12
     assert outcome.samples
-    windows = [window for one in platform.reports for window in one.episodes]
+    windows = [window for report in platform.reports for window in report.episodes]
     assert {window.mode for window in windows} <= {"eval"}
 
 
@@ -209,8 +209,8 @@ def test_a_lesson_that_raises_is_reported_and_the_others_continue(
 
     assert "ZeroDivisionError" in platform.messages("environment_failed")[0]
     assert "the reward is nan" in platform.messages("group_invalid")[0]
-    failed = [one for lesson, one in platform.outcomes if lesson == "raises"]
-    assert all("ZeroDivisionError" in one.error for one in failed)
+    failed = [error_outcome for lesson, error_outcome in platform.outcomes if lesson == "raises"]
+    assert all("ZeroDivisionError" in outcome.error for outcome in failed)
     assert "worker_respawned" not in platform.events()
 
 
@@ -293,4 +293,4 @@ def test_weights_with_missing_tensors_are_refused_and_the_old_ones_draw_on(
         eventually(lambda: "do not fit" in platform.reports[-1].workers[0].reason, 60.0)
         assert platform.reports[-1].workers[0].active_step == 0
         platform.publish_weights(2)
-        eventually(lambda: any(one.policy_step == 2 for one in platform.groups), 60.0)
+        eventually(lambda: any(group.policy_step == 2 for group in platform.groups), 60.0)

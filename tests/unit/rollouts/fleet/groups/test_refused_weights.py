@@ -185,7 +185,7 @@ def test_a_fleet_says_which_version_draws_until_its_server_takes_the_next(
             assert (worker.state, worker.active_step, worker.staged_step) == ("running", 0, 1)
             stand_in.says_no = False
             eventually(lambda: platform.reports[-1].workers[0].active_step == 1, 90.0)
-            eventually(lambda: any(one.policy_step == 1 for one in platform.groups), 60.0)
+            eventually(lambda: any(group.policy_step == 1 for group in platform.groups), 60.0)
     stand_in.thread.close()
 
     assert "loop_crashed" not in platform.events()

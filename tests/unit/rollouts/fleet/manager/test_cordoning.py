@@ -25,7 +25,7 @@ def workers(platform: SmallPlatform) -> list[WorkerReport]:
 
 
 def states(platform: SmallPlatform) -> list[tuple[str, bool]]:
-    return [(one.state, one.is_cordoned) for one in workers(platform)]
+    return [(worker.state, worker.is_cordoned) for worker in workers(platform)]
 
 
 def test_a_cordoned_worker_sends_what_it_has_begun_ends_and_is_not_replaced(
@@ -38,8 +38,8 @@ def test_a_cordoned_worker_sends_what_it_has_begun_ends_and_is_not_replaced(
         served(platform) as url,
         LocalFleet(make_settings(url=url, num_workers=2, fragment_length=4000)),
     ):
-        eventually(lambda: [one.env_steps > 50 for one in workers(platform)] == [True, True])
-        old = [one.incarnation for one in workers(platform)]
+        eventually(lambda: [worker.env_steps > 50 for worker in workers(platform)] == [True, True])
+        old = [worker.incarnation for worker in workers(platform)]
         platform.cordons = [CordonOrder(worker=0, reason="its node is hot")]
 
         eventually(lambda: states(platform) == [("stopped", True), ("running", False)])
@@ -87,7 +87,7 @@ def test_simulated_workers_are_kept_out_alike(
         settings = make_settings(url=url, num_workers=3)
         manager = RolloutManager(settings, SimulatedWorkers(Simulation()))
         try:
-            eventually(lambda: [one.state for one in workers(platform)] == ["running"] * 3)
+            eventually(lambda: [worker.state for worker in workers(platform)] == ["running"] * 3)
             platform.cordons = [CordonOrder(worker=1, reason="look at it")]
 
             eventually(lambda: states(platform)[1] == ("stopped", True))

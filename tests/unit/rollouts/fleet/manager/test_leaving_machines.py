@@ -43,7 +43,7 @@ def workers(platform: SmallPlatform) -> list[WorkerReport]:
 
 
 def places(platform: SmallPlatform) -> list[tuple[str, str]]:
-    return [(one.state, one.node_id) for one in workers(platform)]
+    return [(worker.state, worker.node_id) for worker in workers(platform)]
 
 
 def test_workers_of_a_cordoned_machine_send_what_they_have_begun_and_begin_elsewhere(
@@ -55,23 +55,25 @@ def test_workers_of_a_cordoned_machine_send_what_they_have_begun_and_begin_elsew
         settings = make_settings(url=url, num_workers=2, fragment_length=2000)
         manager = RolloutManager(settings, Machines(), node_id="south")
         try:
-            eventually(lambda: [one.env_steps > 50 for one in workers(platform)] == [True, True])
+            eventually(
+                lambda: [worker.env_steps > 50 for worker in workers(platform)] == [True, True]
+            )
             assert places(platform) == [("running", "north")] * 2
-            old = {one.incarnation for one in workers(platform)}
+            old = {worker.incarnation for worker in workers(platform)}
             platform.machines = [HOT]
 
             eventually(lambda: places(platform) == [("running", "south")] * 2)
 
             now = workers(platform)
-            assert not old & {one.incarnation for one in now}
-            assert not any("worker_lost" in one.dropped_steps for one in now)
+            assert not old & {worker.incarnation for worker in now}
+            assert not any("worker_lost" in worker.dropped_steps for worker in now)
             # The old workers sent complete fragments, without duplicates.
             assert {slot.rsplit("@")[-1] for slot, _ in platform.fragments} >= old
             assert platform.reports[-1].node_id == "south"
             platform.machines = []
             eventually(lambda: manager.snapshot().state == "running")
-            assert {one.incarnation for one in workers(platform)} == {
-                one.incarnation for one in now
+            assert {worker.incarnation for worker in workers(platform)} == {
+                worker.incarnation for worker in now
             }
         finally:
             manager.shutdown()
@@ -230,7 +232,7 @@ def test_a_run_is_drained_while_the_machine_of_its_workers_is_emptied(
     with served(platform) as url:
         manager = RolloutManager(make_settings(url=url), Machines())
         try:
-            eventually(lambda: [one.env_steps > 10 for one in workers(platform)] == [True])
+            eventually(lambda: [worker.env_steps > 10 for worker in workers(platform)] == [True])
             platform.desired, platform.machines = "draining", [HOT]
             eventually(lambda: platform.reports[-1].state == "drained")
         finally:

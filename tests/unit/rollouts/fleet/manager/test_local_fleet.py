@@ -34,7 +34,7 @@ def test_a_fleet_rolls_out_once_weights_are_published_and_reports_what_it_does(
     assert report.state == "running"
     assert [worker.index for worker in report.workers] == [0, 1]
     assert all(worker.env_steps > 0 and worker.stages for worker in report.workers)
-    sequences = [one.sequence for one in platform.reports]
+    sequences = [report.sequence for report in platform.reports]
     assert sequences == sorted(set(sequences))
     assert len({slot for slot, _ in platform.fragments}) == 8
 

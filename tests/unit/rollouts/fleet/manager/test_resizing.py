@@ -59,7 +59,7 @@ def test_a_worker_that_is_too_many_sends_what_it_has_and_leaves(
 
     last = [w for r in platform.reports for w in r.workers if w.state == "stopped" and w.index == 1]
     sent = [platform.fragments[key] for key in slots_of(platform, 1)]
-    mine = [one for one in sent if one.worker.endswith(last[0].incarnation)]
+    mine = [fragment for fragment in sent if fragment.worker.endswith(last[0].incarnation)]
     assert len(mine) == 4
     assert sum(map(real_steps, mine)) == last[0].env_steps
     assert last[0].dropped_steps == {}

@@ -64,8 +64,8 @@ def test_a_worker_that_is_to_be_replaced_makes_place_for_another_which_goes_on(
     platform = SmallPlatform()
     platform.publish(0)
     with served(platform) as url, LocalFleet(make_settings(url=url, num_workers=2)):
-        eventually(lambda: [one.env_steps > 50 for one in workers(platform)] == [True, True])
-        old = [one.incarnation for one in workers(platform)]
+        eventually(lambda: [worker.env_steps > 50 for worker in workers(platform)] == [True, True])
+        old = [worker.incarnation for worker in workers(platform)]
         platform.restarts = [RestartOrder(worker=0, incarnation=old[0], reason="it drifts")]
 
         eventually(lambda: workers(platform)[0].incarnation != old[0])
@@ -73,7 +73,7 @@ def test_a_worker_that_is_to_be_replaced_makes_place_for_another_which_goes_on(
         eventually(lambda: workers(platform)[0].env_steps > 50)
 
         new = workers(platform)
-        assert [one.state for one in new] == ["running", "running"]
+        assert [worker.state for worker in new] == ["running", "running"]
         assert new[1].incarnation == old[1]
 
     [restart] = [event for event in platform.all_events() if event.kind == "worker_restarted"]
@@ -94,7 +94,7 @@ def test_steps_of_fragments_that_were_not_full_are_counted_as_lost(
     platform.publish(0)
     # No fragment is cut before the restart.
     with served(platform) as url, LocalFleet(make_settings(url=url, fragment_length=4000)):
-        eventually(lambda: [one.env_steps > 50 for one in workers(platform)] == [True])
+        eventually(lambda: [worker.env_steps > 50 for worker in workers(platform)] == [True])
         before = workers(platform)[0]
         platform.restarts = [RestartOrder(worker=0, incarnation=before.incarnation)]
 

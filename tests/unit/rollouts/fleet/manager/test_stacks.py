@@ -91,5 +91,5 @@ def test_a_worker_says_its_newest_log_line_with_its_report(
     platform.publish(0)
     with served(platform) as url, LocalFleet(make_settings(url=url)):
         eventually(
-            lambda: any(one.last_log for report in platform.reports for one in report.workers)
+            lambda: any(worker.last_log for report in platform.reports for worker in report.workers)
         )

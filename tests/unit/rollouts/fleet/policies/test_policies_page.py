@@ -16,7 +16,9 @@ PAGE = Path(__file__).parents[5] / "docs/howto/policies.md"
 def test_every_block_of_code_runs_as_written() -> None:
     blocks = re.findall(r"```python\n(.+?)```", PAGE.read_text("utf-8"), re.DOTALL)
     assert len(blocks) == 3
-    made = [one for some in rolled_out(fresh_policy("gru"), "gru", times=2) for one in some]
+    made = [
+        fragment for some in rolled_out(fresh_policy("gru"), "gru", times=2) for fragment in some
+    ]
     run = ServedRun(config_of("gru"), make_fragment=lambda number: made[number])
 
     with serving(run) as server:

@@ -72,8 +72,14 @@ def test_what_could_deceive_a_reader_is_named_where_it_stands() -> None:
 def test_visible_text_has_no_control_and_no_direction_characters(text: str) -> None:
     shown = visible(text)
 
-    assert not [one for one in shown if unicodedata.category(one) == "Cc" and one not in "\t\n"]
-    assert not [one for one in shown if unicodedata.bidirectional(one) in DIRECTIONS]
+    assert not [
+        character
+        for character in shown
+        if unicodedata.category(character) == "Cc" and character not in "\t\n"
+    ]
+    assert not [
+        character for character in shown if unicodedata.bidirectional(character) in DIRECTIONS
+    ]
 
 
 DIRECTIONS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}

@@ -16,7 +16,8 @@ def test_text_is_kept_but_for_what_cannot_be(text: str) -> None:
 
     json_values.check(msgspec.json.decode(content))
     expected = "".join(
-        "\ufffd" if one == "\0" or "\ud800" <= one <= "\udfff" else one for one in text
+        "\ufffd" if character == "\0" or "\ud800" <= character <= "\udfff" else character
+        for character in text
     )
     decoded = msgspec.json.decode(content, type=FleetEvent)
     assert decoded.message == expected

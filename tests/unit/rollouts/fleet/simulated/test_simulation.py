@@ -139,7 +139,7 @@ def test_real_fragments_go_out_within_credits_and_a_rate(
     pushed: list[Fragment] = []
 
     def push(fragments: list[bytes]) -> FragmentReceipt:
-        pushed.extend(msgspec.msgpack.decode(one, type=Fragment) for one in fragments)
+        pushed.extend(msgspec.msgpack.decode(fragment, type=Fragment) for fragment in fragments)
         count = len(fragments)
         return FragmentReceipt(accepted=count, duplicates=0, dropped={}, admission_remaining=9)
 
@@ -166,8 +166,8 @@ def test_real_fragments_go_out_within_credits_and_a_rate(
         *(("w0-0", 0), ("w0-1", 0), ("w0-0", 1), ("w0-1", 1))
     ]
     assert {(f.epoch, f.version_min, f.version_max) for f in pushed} == {(1, 4, 4)}
-    for one in pushed:
-        check(one)
+    for fragment in pushed:
+        check(fragment)
 
 
 def test_no_more_fragments_go_out_than_the_rate_allows(

@@ -73,9 +73,9 @@ def filmed_episode(slot: Slot, video: Path) -> Recorded:
     slot.step(3)
     slot.worker.record(0, "order", str(video))
     before = slot.step(7 + 9)
-    assert not [one for one in before if isinstance(one, Recorded)]
-    [recorded] = [one for one in slot.step() if isinstance(one, Recorded)]
-    assert not [one for one in slot.step(25) if isinstance(one, Recorded)]
+    assert not [message for message in before if isinstance(message, Recorded)]
+    [recorded] = [message for message in slot.step() if isinstance(message, Recorded)]
+    assert not [message for message in slot.step(25) if isinstance(message, Recorded)]
     return recorded
 
 
@@ -129,7 +129,7 @@ def test_cartpole_is_filmed_as_it_is_drawn(tmp_path: Path, monkeypatch: pytest.M
     try:
         slot.worker.record(0, "order", str(video))
         messages: list[Any] = []
-        while not any(isinstance(one, Recorded) for one in messages):
+        while not any(isinstance(message, Recorded) for message in messages):
             messages += slot.step()
         found = described(video)
     finally:
@@ -137,7 +137,7 @@ def test_cartpole_is_filmed_as_it_is_drawn(tmp_path: Path, monkeypatch: pytest.M
 
     assert (found.media_type, found.width, found.height) == ("video/webm", 600, 400)
     assert found.frames_per_second == 50.0
-    [length] = [one.length for one in messages if isinstance(one, Recorded)]
+    [length] = [message.length for message in messages if isinstance(message, Recorded)]
     assert found.frames + found.left_out == length + 1
 
 

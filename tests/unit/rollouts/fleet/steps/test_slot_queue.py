@@ -24,7 +24,7 @@ def test_a_queue_is_first_in_first_out_however_many_come_and_go_at_once(acts: li
     queue, plain = SlotQueue(), deque[tuple[float, int]]()
     for now, (act, slots, number) in enumerate(acts):
         if act == "add":
-            absent = [slot for slot in slots[:number] if slot not in {one for _, one in plain}]
+            absent = [slot for slot in slots[:number] if slot not in {entry for _, entry in plain}]
             queue.add(np.array(absent, dtype=np.intp), float(now))
             plain.extend((float(now), slot) for slot in absent)
         elif act == "take":
@@ -32,7 +32,7 @@ def test_a_queue_is_first_in_first_out_however_many_come_and_go_at_once(acts: li
             assert queue.pop(number).tolist() == expected
         else:
             queue.discard(number)
-            plain = deque(one for one in plain if one[1] != number)
+            plain = deque(entry for entry in plain if entry[1] != number)
         assert len(queue) == len(plain)
         if plain:
             assert queue.oldest_at == plain[0][0]

@@ -173,7 +173,7 @@ def test_weights_that_do_not_fit_are_refused_and_the_worker_says_why(
     assert (refused.announced_step, refused.staged_step, refused.active_step) == (1, 1, 0)
     assert refused.reason.startswith("the weights of version 1 do not fit: names or shapes differ")
     assert refused.transfers.refused == 1
-    [event] = [one for one in b.reported if one.kind == "weights_refused"]
+    [event] = [event for event in b.reported if event.kind == "weights_refused"]
     assert event.details["version"] == [1, 1]
     assert event.details["parameters"] == {
         "policy_net.0.weight": "is [3, 3], expected [8, 4]",

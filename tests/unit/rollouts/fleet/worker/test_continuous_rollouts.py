@@ -30,7 +30,7 @@ def test_a_fragment_keeps_the_action_that_was_drawn_and_the_density_of_just_that
         r.worker.close()
 
     actions, obs, stored = (
-        np.stack([unpack_array(one.arrays[name]) for one in r.fragments])
+        np.stack([unpack_array(fragment.arrays[name]) for fragment in r.fragments])
         for name in ("action", "obs", "behavior_logprob")
     )
     # With a standard deviation of 1, every third number exceeds ±1.
