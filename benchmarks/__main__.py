@@ -71,9 +71,9 @@ def main() -> int:
         return 2
     missed = [name for name in names if not _measure(known[name], bench, console)]
     if not bench.is_alone:
-        found = results.read()
-        page.renew(found)
-        results.show(found, console)
+        rows = results.read()
+        page.renew(rows)
+        results.show(rows, console)
     return 1 if missed else 0
 
 

@@ -108,8 +108,8 @@ class BenchmarkFleet:
 
     def workers(self) -> list[dict[str, Any]]:
         """Return the fleet's workers with their slots, from its last report."""
-        found: list[dict[str, Any]] = self._call("GET", f"/{RUN}/fleet")["workers"]
-        return found
+        workers: list[dict[str, Any]] = self._call("GET", f"/{RUN}/fleet")["workers"]
+        return workers
 
     def _accepted(self) -> tuple[int, float]:
         ledger = self._call("GET", f"/{RUN}/ledger")["fragments"]
@@ -124,8 +124,8 @@ class BenchmarkFleet:
         for pid, line in lines.items():
             part = next((name for mark, name in PARTS if mark in line), "ray")
             by_part.setdefault(part, []).append(pid)
-        found = {part: processes.cpu_seconds(pids) for part, pids in by_part.items()}
-        return found | {"trainer": self._trainer.cpu_seconds()}
+        cpu_seconds = {part: processes.cpu_seconds(pids) for part, pids in by_part.items()}
+        return cpu_seconds | {"trainer": self._trainer.cpu_seconds()}
 
     def _call(self, method: str, path: str, content: Any = None) -> Any:
         return self._rolldeck.call(method, f"/api/v1/runs{path}", content, is_admin=True)

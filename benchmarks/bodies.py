@@ -52,9 +52,9 @@ def arrays(size: Size, *, seed: int) -> dict[str, NDArray[Any]]:
 
 def group(size: Size, *, seed: int, env_id: int | None = None) -> dict[str, Any]:
     """Return a group as Python lists, as `atroposlib` passes it to its HTTP client."""
-    found = {name: array.tolist() for name, array in arrays(size, seed=seed).items()}
-    found["tokens"][0][0] = FIRST_TOKEN
-    return found | {"env_id": env_id}
+    fields = {name: array.tolist() for name, array in arrays(size, seed=seed).items()}
+    fields["tokens"][0][0] = FIRST_TOKEN
+    return fields | {"env_id": env_id}
 
 
 @cache

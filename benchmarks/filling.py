@@ -35,11 +35,11 @@ def fill_by_copying(rolldeck: RolldeckServer, *, groups: int) -> None:
 
 
 def _copy_rows(connection: "psycopg.Connection[Any]", count: int) -> None:
-    found = connection.execute(
+    name_rows = connection.execute(
         "SELECT column_name FROM information_schema.columns"
         " WHERE table_name = 'buffer_trajectorygroup' AND column_name <> 'id'"
     )
-    columns = sql.SQL(", ").join(sql.Identifier(name) for (name,) in found)
+    columns = sql.SQL(", ").join(sql.Identifier(name) for (name,) in name_rows)
     connection.execute(
         sql.SQL(
             "INSERT INTO buffer_trajectorygroup ({columns}) SELECT {columns}"

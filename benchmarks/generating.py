@@ -63,8 +63,10 @@ class Rolldeck:
             )
             for place, tokens in enumerate(prompts)
         ]
-        found = generate(engine, requests)
-        return sum(len(answer.tokens) for answers in found.values() for answer in answers)
+        completions = generate(engine, requests)
+        return sum(
+            len(answer.tokens) for completions in completions.values() for answer in completions
+        )
 
 
 class HuggingFace:

@@ -43,40 +43,40 @@ def _measure(seconds: float, folder: Path) -> int:
     from benchmarks import gpu_measures
 
     name = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
-    found: dict[str, Any] = {
+    report: dict[str, Any] = {
         "gpu": name or None,
         "torch": str(torch.__version__),
         "python": platform.python_version(),
     }
     print(name or "No GPU: torch sees no CUDA device here. The figures below are of the CPU only.")
     for device in ("cuda", "cpu") if name else ("cpu",):
-        found[device] = {}
+        report[device] = {}
         for kind in KINDS:
-            found[device][kind] = figures = gpu_measures.throughput(device, kind, seconds)
+            report[device][kind] = figures = gpu_measures.throughput(device, kind, seconds)
             print(f"{device} {kind}: {_words(figures)}")
-        found[device]["decisions_per_second"] = rates = {
+        report[device]["decisions_per_second"] = rates = {
             network: round(gpu_measures.decisions(device, config, space, seconds))
             for network, (config, space) in gpu_measures.NETWORKS.items()
         }
         print(f"{device}, decisions per second: {_words(rates)}")
-        found[device]["fleet"] = whole = gpu_measures.fleet(device, seconds)
+        report[device]["fleet"] = whole = gpu_measures.fleet(device, seconds)
         print(f"{device} LocalFleet of {gpu_measures.WORKERS} workers: {_words(whole)}")
-        found[device]["weights"] = swapped = gpu_measures.weights(device)
+        report[device]["weights"] = swapped = gpu_measures.weights(device)
         print(f"{device}: {gpu_measures.WEIGHTS_MB} MB of weights: {_words(swapped)}")
     if name:
-        found["value_difference"] = {
+        report["value_difference"] = {
             network: gpu_measures.value_difference(config, space)
             for network, (config, space) in gpu_measures.NETWORKS.items()
         }
-        print(f"largest difference of a value, GPU and CPU: {_words(found['value_difference'])}")
-        wrong = [kind for kind, by in found["value_difference"].items() if not by < TOLERANCE]
+        print(f"largest difference of a value, GPU and CPU: {_words(report['value_difference'])}")
+        wrong = [kind for kind, by in report["value_difference"].items() if not by < TOLERANCE]
         if wrong:
             print(f"GPU and CPU differ by {TOLERANCE} or more: {', '.join(wrong)}")
             return 1
     folder.mkdir(exist_ok=True, parents=True)
     slug = re.sub(r"\W+", "-", name.lower()).strip("-") or "none"
     path = folder / f"gpu-{slug}.json"
-    path.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     print(f"written to {path}")
     return 0
 

@@ -112,8 +112,8 @@ class Line:
 
 
 def _content_length(lower_head: bytes) -> int:
-    _, found, after = lower_head.partition(b"\r\ncontent-length:")
-    return int(after.partition(b"\r\n")[0]) if found else 0
+    _, separator, after = lower_head.partition(b"\r\ncontent-length:")
+    return int(after.partition(b"\r\n")[0]) if separator else 0
 
 
 def _sized(connected: socket.socket, rest: bytes, length: int) -> bytes:

@@ -42,8 +42,8 @@ def written(results: Mapping[str, Any]) -> str:
 
 def _busy(rows: Mapping[str, Any]) -> str:
     """Name the rows that were measured while the machine had other work."""
-    found = {name: row["load_before"] for name, row in rows.items() if row.get("load_before")}
-    busy = [f"{name} {load}" for name, load in found.items() if load > QUIET_LOAD]
+    loads = {name: row["load_before"] for name, row in rows.items() if row.get("load_before")}
+    busy = [f"{name} {load}" for name, load in loads.items() if load > QUIET_LOAD]
     if not busy:
         return ""
     return (
@@ -118,13 +118,13 @@ def _depth(row: Mapping[str, Any]) -> str:
 
 def _extras(extras: Mapping[str, Any]) -> list[str]:
     known = {"measure", "peer_is", "unit", "better", "load_before"}
-    found = []
+    results = []
     for name, figures in extras.items():
         values = {key: value for key, value in figures.items() if key not in known}
         lines = [f"**{figures['measure']}** (`{name}`)", ""]
         lines += [f"- {words}" for words in _flat(values)]
-        found.append("\n".join(lines))
-    return found
+        results.append("\n".join(lines))
+    return results
 
 
 def _flat(values: Mapping[str, Any], path: str = "") -> list[str]:

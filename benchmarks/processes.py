@@ -93,12 +93,12 @@ def descendants(pid: int) -> dict[int, str]:
             line = (entry / "cmdline").read_text(encoding="utf-8", errors="replace")
             lines[int(entry.name)] = line.replace("\0", " ").strip()
             parents[int(entry.name)] = int(stat.rpartition(")")[2].split()[1])
-    found: dict[int, str] = {}
+    commands: dict[int, str] = {}
     wave = {pid}
     while wave:
         wave = {child for child, parent in parents.items() if parent in wave}
-        found |= {child: lines[child] for child in wave}
-    return found
+        commands |= {child: lines[child] for child in wave}
+    return commands
 
 
 def memory_bytes(pid: int, field: str) -> int:

@@ -17,8 +17,8 @@ def read(path: Path = LATEST) -> Results:
     """Return the earlier figures; empty without a file."""
     if not path.is_file():
         return {"machine": "", "rows": {}, "extras": {}}
-    found: Results = json.loads(path.read_text(encoding="utf-8"))
-    return found
+    document: Results = json.loads(path.read_text(encoding="utf-8"))
+    return document
 
 
 def merge(

@@ -38,14 +38,14 @@ def main() -> None:
     parser.add_argument("--idle", action="store_true", help="pause the run before measuring")
     arguments = parser.parse_args()
     with running_rolldeck(settings={"ROLLDECK_SIMULATION": "1"}) as rolldeck:
-        found = measured(
+        figures = measured(
             rolldeck,
             workers=arguments.workers,
             slots=arguments.slots,
             seconds=arguments.seconds,
             is_idle=arguments.idle,
         )
-    print(json.dumps(found, indent=2))
+    print(json.dumps(figures, indent=2))
 
 
 def measured(
@@ -140,13 +140,13 @@ def _publish(url: str) -> None:
 
 
 def _runs(rolldeck: RolldeckServer) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = rolldeck.call("GET", "/api/v1/runs", is_admin=True)["results"]
-    return found
+    runs: list[dict[str, Any]] = rolldeck.call("GET", "/api/v1/runs", is_admin=True)["results"]
+    return runs
 
 
 def _fleet(rolldeck: RolldeckServer) -> dict[str, Any]:
-    found: dict[str, Any] = rolldeck.call("GET", f"/api/v1/runs/{RUN}/fleet", is_admin=True)
-    return found
+    fleet: dict[str, Any] = rolldeck.call("GET", f"/api/v1/runs/{RUN}/fleet", is_admin=True)
+    return fleet
 
 
 def _cpu_seconds(rolldeck: RolldeckServer, manager: "subprocess.Popen[bytes]") -> dict[str, float]:

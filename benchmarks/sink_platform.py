@@ -96,8 +96,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         url = urlsplit(self.path)
-        found = self.platform.get(url.path, parse_qs(url.query))
-        self._answer(404, b'{"code": "no_weights"}') if found is None else self._answer(200, found)
+        content = self.platform.get(url.path, parse_qs(url.query))
+        self._answer(404, b'{"code": "no_weights"}') if content is None else self._answer(
+            200, content
+        )
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))

@@ -179,8 +179,8 @@ def main() -> None:
     parser.add_argument("--draw-only", action="store_true", help="use the saved results")
     arguments = parser.parse_args()
     if not arguments.draw_only:
-        found = measure(seeds=arguments.seeds, train_steps=arguments.train_steps)
-        RESULTS.write_text(json.dumps(found, separators=(",", ":")) + "\n", encoding="utf-8")
+        figures = measure(seeds=arguments.seeds, train_steps=arguments.train_steps)
+        RESULTS.write_text(json.dumps(figures, separators=(",", ":")) + "\n", encoding="utf-8")
     results = json.loads(RESULTS.read_text(encoding="utf-8"))
     draw(results)
     PAGE.write_text(renewed(PAGE.read_text(encoding="utf-8"), results), encoding="utf-8")

@@ -42,10 +42,10 @@ def _prepared() -> Path:
 
 def _name() -> str:
     """Return a hash of all sources of the database."""
-    found = hashlib.sha256(sys.version.encode())
+    digest = hashlib.sha256(sys.version.encode())
     for path in sorted(path for pattern in SOURCES for path in ROOT.glob(pattern)):
-        found.update(str(path.relative_to(ROOT)).encode() + path.read_bytes())
-    return found.hexdigest()[:16]
+        digest.update(str(path.relative_to(ROOT)).encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def _forget_others() -> None:

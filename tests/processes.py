@@ -61,9 +61,9 @@ def descendants(pid: int) -> dict[int, str]:
     """Return the command lines of all descendants of a process, by process id."""
     parents: dict[int, int] = {}
     lines: dict[int, str] = {}
-    for found, stat, line in _processes():
-        parents[found] = int(stat.rpartition(")")[2].split()[1])
-        lines[found] = line
+    for child, stat, line in _processes():
+        parents[child] = int(stat.rpartition(")")[2].split()[1])
+        lines[child] = line
 
     def is_below(step: int) -> bool:
         while step in parents:

@@ -293,17 +293,17 @@ class Principal(NamedTuple):
 def make_principals() -> dict[str, Principal]:
     """Create the runs alpha and beta, and every caller of the table."""
     runs: dict[str, Run] = {name: make_run(name=name) for name in ("alpha", "beta")}
-    found = {STRANGER: Principal(APIClient())}
+    principals = {STRANGER: Principal(APIClient())}
     for role in PEOPLE:
         person = make_user(username=role, role=role)
         client = APIClient()
         client.force_login(person)
-        found[role] = Principal(client, person=person)
+        principals[role] = Principal(client, person=person)
     for name in TOKENS:
         scope, _, run = name.replace(" of ", " ").replace(" token", "", 1).partition(" ")
         # The role of a user token is its owner's.
-        owner = {"created_by": found["viewer"].person} if scope == "user" else {}
+        owner = {"created_by": principals["viewer"].person} if scope == "user" else {}
         _, text = make_token(scope, run=runs.get(run), **owner)
         headers = {"Authorization": f"Bearer {text}"}
-        found[name] = Principal(APIClient(headers=headers), token=text)
-    return found
+        principals[name] = Principal(APIClient(headers=headers), token=text)
+    return principals

@@ -107,7 +107,7 @@ def named_by(parameter: str, row: Any) -> Any:
 
 def columns_of(rows: dict[str, list[models.Model]]) -> list[dict[str, Any]]:
     """Return the present contents of rows; deleted rows are missing."""
-    found = []
+    results = []
     for each in [row for some in rows.values() for row in some]:
-        found.extend(type(each)._base_manager.filter(pk=each.pk).values())
-    return found
+        results.extend(type(each)._base_manager.filter(pk=each.pk).values())
+    return results

@@ -111,10 +111,10 @@ class Server:
 
     def free_name(self, name: str) -> str:
         """Kill and archive the run left by an earlier try of a test; return its name."""
-        found = self.http.get(f"/api/v1/runs/{name}")
-        if found.status_code == 200 and not found.json()["archived_at"]:
+        response = self.http.get(f"/api/v1/runs/{name}")
+        if response.status_code == 200 and not response.json()["archived_at"]:
             self.http.post(f"/api/v1/runs/{name}/kill", json={"reason": "the test is tried again"})
-            body = {"action": "archive", "ids": [found.json()["id"]]}
+            body = {"action": "archive", "ids": [response.json()["id"]]}
             (done,) = self.post("/api/v1/run-actions", body)["results"]
             assert done["problem"] == "", done
         return name
@@ -131,8 +131,8 @@ class Server:
 
     def children(self, *words: str) -> list[int]:
         """Return the server's processes, at any depth, whose command line has all `words`."""
-        found = descendants(self.process.pid).items()
-        return sorted(pid for pid, line in found if all(word in line for word in words))
+        processes = descendants(self.process.pid).items()
+        return sorted(pid for pid, line in processes if all(word in line for word in words))
 
     def child(self, *words: str) -> int:
         """Return the supervisor's direct child whose command line has all `words`.
@@ -140,16 +140,16 @@ class Server:
         Waits for it: the supervisor may restart a killed process only after up to 30 s.
         """
         pid = self.process.pid
-        found: set[int] = set()
+        pids: set[int] = set()
 
         def is_there() -> bool:
             listing = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
-            found.clear()
-            found.update({int(child) for child in listing.split()} & set(self.children(*words)))
-            return len(found) == 1
+            pids.clear()
+            pids.update({int(child) for child in listing.split()} & set(self.children(*words)))
+            return len(pids) == 1
 
         wait_until(is_there, seconds=60, what=f"one process of {' '.join(words)}")
-        return found.pop()
+        return pids.pop()
 
     def trainer_log(self) -> str:
         return (self.var / "trainer.log").read_text(errors="replace")[-4000:]

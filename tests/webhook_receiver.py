@@ -34,10 +34,10 @@ class Receiver:
 
 @contextmanager
 def receiver(*answers: int) -> Iterator[Receiver]:
-    found = Receiver(list(answers))
-    thread = threading.Thread(target=found.server.serve_forever, daemon=True)
+    server = Receiver(list(answers))
+    thread = threading.Thread(target=server.server.serve_forever, daemon=True)
     thread.start()
-    yield found
-    found.server.shutdown()
-    found.server.server_close()
+    yield server
+    server.server.shutdown()
+    server.server.server_close()
     thread.join()

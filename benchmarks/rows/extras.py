@@ -36,8 +36,12 @@ CHURN_GROUPS = 64
 def percentiles(seconds: list[float]) -> Figures:
     """Return p50, p99 and the largest, in milliseconds."""
     taken = [1000 * duration for duration in seconds]
-    found = {"p50_ms": percentile(taken, 50), "p99_ms": percentile(taken, 99), "max_ms": max(taken)}
-    return {name: round(value, 3) for name, value in found.items()} | {"samples": len(taken)}
+    figures = {
+        "p50_ms": percentile(taken, 50),
+        "p99_ms": percentile(taken, 99),
+        "max_ms": max(taken),
+    }
+    return {name: round(value, 3) for name, value in figures.items()} | {"samples": len(taken)}
 
 
 # --- Latency of other calls while a large batch is being sent ---
@@ -159,17 +163,17 @@ SMALL = Size(sequences=8, tokens=64)
 
 
 def payload_size(bench: Bench) -> Figures:
-    found: Figures = {}
+    figures: Figures = {}
     groups = 16 if bench.tiny else 1_000
     for name, size in (("small", Size(sequences=8, tokens=8)), ("usual", USUAL)):
         with bench.rolldeck() as rolldeck, other_process() as load:
             env_id = rolldeck.begin(batch_size=64, group_size=8)
             push = Push(url=rolldeck.url, size=size, groups=groups, clients=4, env_id=env_id)
             load.run(push_json, push)
-            found[name] = {"payload": size.name, "scan_ms": _scan_milliseconds(rolldeck)}
-    growth = found["usual"]["scan_ms"] / found["small"]["scan_ms"]
-    bench.say(f"  {found}: {growth:.2f}×")
-    return found | {"groups": groups, "growth": round(growth, 3)}
+            figures[name] = {"payload": size.name, "scan_ms": _scan_milliseconds(rolldeck)}
+    growth = figures["usual"]["scan_ms"] / figures["small"]["scan_ms"]
+    bench.say(f"  {figures}: {growth:.2f}×")
+    return figures | {"groups": groups, "growth": round(growth, 3)}
 
 
 def _scan_milliseconds(rolldeck: RolldeckServer) -> float:

@@ -61,8 +61,8 @@ def _is_another(before: Worker, now: Worker) -> bool:
 def _process_called(mark: str) -> Callable[[RolldeckServer, Workers], int]:
     def find(rolldeck: RolldeckServer, _: Workers) -> int:
         lines = processes.descendants(rolldeck.pid)
-        [found] = [pid for pid, line in lines.items() if mark in line]
-        return found
+        [pid_found] = [pid for pid, line in lines.items() if mark in line]
+        return pid_found
 
     return find
 

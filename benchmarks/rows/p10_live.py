@@ -25,13 +25,13 @@ def run(bench: Bench) -> Figures:
     sockets, groups = (4, 20) if bench.tiny else (SOCKETS, GROUPS)
     late: list[float] = []
     with bench.rolldeck() as rolldeck, other_process() as pushing, other_process() as watching:
-        found = bench.compare(
+        comparison = bench.compare(
             f"1 client, {sockets} live pages",
             ours=lambda: _rate_while_watched(rolldeck, pushing, watching, sockets, groups, late),
             peer=lambda: _rate_unwatched(rolldeck, pushing, groups),
             better="more",
         )
-    return found | {
+    return comparison | {
         "sockets": sockets,
         "frames": len(late),
         "late_p50_ms": percentile(late, 50),

@@ -67,16 +67,16 @@ def _beside(
         peer=lambda: 1000 * median(latencies(short.url, _poll(env_ids[0]), count=POLLS)),
         better="less",
     )
-    found: Figures = {
+    figures: Figures = {
         "queued": depth,
         "forming_ms": _grown(forming),
         "status_env_ms": _grown(polls),
     }
     bench.say(
-        f"  {depth:,} queued: forming {found['forming_ms']['growth']:.2f}× of {SHORT:,},"
-        f" status-env {found['status_env_ms']['growth']:.2f}×"
+        f"  {depth:,} queued: forming {figures['forming_ms']['growth']:.2f}× of {SHORT:,},"
+        f" status-env {figures['status_env_ms']['growth']:.2f}×"
     )
-    return found
+    return figures
 
 
 def _grown(taken: Paired) -> Figures:

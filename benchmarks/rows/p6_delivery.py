@@ -20,14 +20,16 @@ def run(bench: Bench) -> Figures:
         def at(groups: int, samples: int, pairs: int | None = None) -> Figures:
             seen: list[float] = []
             waited: list[float] = []
-            found = bench.compare(
+            comparison = bench.compare(
                 f"batches of {groups} groups",
                 ours=lambda: _p50(seen, of(bench, rolldeck, load, groups, samples)),
                 peer=lambda: _p50(waited, of(bench, peer, load, groups, PEER_SAMPLES)),
                 better="less",
                 pairs=pairs,
             )
-            return found | _spread_of(seen) | ({"peer_mean_ms": fmean(waited)} if waited else {})
+            return (
+                comparison | _spread_of(seen) | ({"peer_mean_ms": fmean(waited)} if waited else {})
+            )
 
         usual = at(1, 5 if bench.tiny else SAMPLES // bench.pairs + 1)
         if bench.is_short:

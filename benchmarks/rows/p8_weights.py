@@ -30,7 +30,7 @@ def run(bench: Bench) -> Figures:
 
 def _at(bench: Bench, size_bytes: int) -> Figures:
     with running_cluster(cpus=WORKERS), Fleet(size_bytes).sampling() as fleet:
-        found = bench.compare(
+        comparison = bench.compare(
             f"{size_bytes / 1e6:g} MB to {WORKERS} workers",
             ours=fleet.fan_out,
             peer=fleet.bare,
@@ -40,9 +40,9 @@ def _at(bench: Bench, size_bytes: int) -> Figures:
         fleet.pause()
         if not bench.is_alone:
             idle = median(fleet.bare() for _ in range(bench.pairs))
-            gaps |= {"peer_idle": round(idle, 1), "ratio_idle": round(found["ours"] / idle, 3)}
+            gaps |= {"peer_idle": round(idle, 1), "ratio_idle": round(comparison["ours"] / idle, 3)}
     bench.say("  " + ", ".join(f"{name} {value:g}" for name, value in gaps.items()))
-    return found | gaps
+    return comparison | gaps
 
 
 class Fleet:

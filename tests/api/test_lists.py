@@ -59,9 +59,11 @@ IN_BATCH: Final = UUID(int=5)
 
 
 def parameters(path: str) -> dict[str, dict[str, Any]]:
-    found = READS[path].get("parameters", [])
+    declared = READS[path].get("parameters", [])
     return {
-        parameter["name"]: parameter["schema"] for parameter in found if parameter["in"] == "query"
+        parameter["name"]: parameter["schema"]
+        for parameter in declared
+        if parameter["in"] == "query"
     }
 
 
@@ -69,8 +71,8 @@ def shape(path: str) -> dict[str, Any]:
     content = READS[path]["responses"].get("200", {}).get("content", {})
     schema = content.get("application/json", {}).get("schema", {})
     name = schema.get("$ref", "").rpartition("/")[2]
-    found: dict[str, Any] = DOCUMENT["components"]["schemas"].get(name, schema)
-    return found
+    definition: dict[str, Any] = DOCUMENT["components"]["schemas"].get(name, schema)
+    return definition
 
 
 LISTS: Final = sorted(
@@ -103,10 +105,10 @@ def test_what_is_called_a_list_has_the_shape_of_lists() -> None:
 
 def test_only_pages_have_the_parameters_of_pages() -> None:
     names = {"cursor", "limit", "before", "after"}
-    found = {path: names & set(parameters(path)) for path in READS if path not in OTHER_PARAMETERS}
+    used = {path: names & set(parameters(path)) for path in READS if path not in OTHER_PARAMETERS}
 
-    assert sorted(path for path, some in found.items() if some) == PAGED
-    assert all(found[path] == {"cursor", "limit"} for path in PAGED)
+    assert sorted(path for path, some in used.items() if some) == PAGED
+    assert all(used[path] == {"cursor", "limit"} for path in PAGED)
     for path in PAGED:
         limit = parameters(path)["limit"]
         assert 1 == limit["minimum"] <= limit["default"] <= limit["maximum"], path
@@ -231,13 +233,13 @@ class Lists:
 
     def rest(self, path: str, cursor: str | None, *, limit: int) -> list[Any]:
         """Return the rows of all pages after a cursor."""
-        found: list[Any] = []
+        rows: list[Any] = []
         while cursor is not None:
             page = self.page(path, limit=limit, cursor=cursor)
             assert len(page["results"]) <= limit
-            found += page["results"]
+            rows += page["results"]
             cursor = page["next"]
-        return found
+        return rows
 
 
 @pytest.fixture
@@ -270,11 +272,11 @@ def test_rows_that_are_added_meanwhile_neither_hide_nor_repeat_others(
     first = lists.page(path, limit=2)
     ADD[path](lists.run, 0)
     ADD[path](lists.run, 7)
-    found = first["results"] + lists.rest(path, first["next"], limit=1)
+    rows = first["results"] + lists.rest(path, first["next"], limit=1)
 
-    texts = [json.dumps(row) for row in found]
+    texts = [json.dumps(row) for row in rows]
     assert len(set(texts)) == len(texts)
-    assert [row for row in found if row in before] == before
+    assert [row for row in rows if row in before] == before
 
 
 @pytest.mark.parametrize("path", ADD)

@@ -61,11 +61,11 @@ def is_regular(route: Route) -> bool:
 
 def test_the_table_lists_the_routes_that_answer_without_credentials(settings: Any) -> None:
     settings.ROLLDECK_AUTH = "required"
-    found = {
+    open_routes = {
         shown(route) for route in routes() if is_regular(route) and set(answers(route)) - REFUSED
     }
 
-    assert found == listed()
+    assert open_routes == listed()
 
 
 @pytest.mark.parametrize("name", ["nothing", "runs", "auth/user/1/nothing"])

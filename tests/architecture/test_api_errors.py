@@ -72,8 +72,8 @@ def loaded_codes() -> list[ErrorCode]:
 
 
 def test_every_error_is_an_api_error_or_caught_inside() -> None:
-    found = named_errors("web", "runs", "buffer", "rollouts")
-    others = {kind.__name__ for kind in found if not issubclass(kind, ApiError)}
+    errors = named_errors("web", "runs", "buffer", "rollouts")
+    others = {kind.__name__ for kind in errors if not issubclass(kind, ApiError)}
 
     assert others == CAUGHT_INSIDE | OF_ATROPOS
 

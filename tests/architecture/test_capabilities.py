@@ -18,7 +18,7 @@ def test_a_capability_contains_only_the_known_names(app: str) -> None:
     capabilities = [
         folder for folder in (ROOT / app).iterdir() if (folder / "__init__.py").exists()
     ]
-    found = {
+    unknown = {
         str(path.relative_to(ROOT))
         for capability in capabilities
         if capability.name not in NOT_CAPABILITIES
@@ -27,7 +27,7 @@ def test_a_capability_contains_only_the_known_names(app: str) -> None:
     }
 
     assert len(capabilities) > len(NOT_CAPABILITIES)
-    assert found == set()
+    assert unknown == set()
 
 
 @pytest.mark.parametrize("package", ["runs", "buffer", "rollouts", "platform/web"])

@@ -17,9 +17,9 @@ PIN: Final = re.compile(r"^([\w.-]+)(?:\[[\w,]+\])?==([^ ;\\]+)", re.MULTILINE)
 
 
 def name_of(requirement: str) -> str:
-    found = re.match(r"[\w.-]+", requirement)
-    assert found
-    return re.sub(r"[-_.]+", "-", found[0]).lower()
+    match = re.match(r"[\w.-]+", requirement)
+    assert match
+    return re.sub(r"[-_.]+", "-", match[0]).lower()
 
 
 def pins(text: str) -> dict[str, str]:

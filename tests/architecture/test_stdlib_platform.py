@@ -14,15 +14,15 @@ def test_platform_and_client_hold_packages_and_are_none() -> None:
 
 
 def test_a_fresh_interpreter_at_the_root_finds_the_standard_librarys_platform() -> None:
-    found = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", SHOW], cwd=ROOT, capture_output=True, text=True, check=True
     )
 
-    assert found.stdout.strip() == str(Path(sysconfig.get_path("stdlib"), "platform.py"))
+    assert result.stdout.strip() == str(Path(sysconfig.get_path("stdlib"), "platform.py"))
 
 
 def test_manage_py_finds_the_standard_librarys_platform() -> None:
-    found = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "manage.py", "shell", "--no-imports", "-c", SHOW],
         cwd=ROOT,
         capture_output=True,
@@ -30,4 +30,4 @@ def test_manage_py_finds_the_standard_librarys_platform() -> None:
         check=True,
     )
 
-    assert found.stdout.strip() == str(Path(sysconfig.get_path("stdlib"), "platform.py"))
+    assert result.stdout.strip() == str(Path(sysconfig.get_path("stdlib"), "platform.py"))

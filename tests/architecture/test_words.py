@@ -62,34 +62,34 @@ def findings(file: Path, line: int, text: str) -> Iterator[str]:
 
 
 def test_python_texts_use_no_retired_words() -> None:
-    found = [
+    matches = [
         finding
         for file in sources(".py")
         for line, text, _ in python_texts(file)
         for finding in findings(file, line, text)
     ]
 
-    assert not found, "\n".join(found)
+    assert not matches, "\n".join(matches)
 
 
 def test_docstrings_begin_with_a_noun_or_an_imperative() -> None:
-    found = [
+    matches = [
         f"{file.relative_to(ROOT)}:{line}: {text.splitlines()[0]}"
         for file in sources(".py")
         for line, text, is_docstring in python_texts(file)
         if is_docstring and CLAUSE.match(text)
     ]
 
-    assert not found, "\n".join(found)
+    assert not matches, "\n".join(matches)
 
 
 @pytest.mark.parametrize("suffix", [".ts", ".tsx", ".js", ".md"])
 def test_other_texts_use_no_retired_words(suffix: str) -> None:
-    found = [
+    matches = [
         finding
         for file in sources(suffix)
         for line, text in enumerate(file.read_text().splitlines(), start=1)
         for finding in findings(file, line, text)
     ]
 
-    assert not found, "\n".join(found)
+    assert not matches, "\n".join(matches)

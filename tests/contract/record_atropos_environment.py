@@ -57,8 +57,8 @@ def answer(base: str, path: str, deadline: float) -> dict[str, Any]:
                 raise
             time.sleep(0.2)
         else:
-            found: dict[str, Any] = response.json()
-            return found
+            body: dict[str, Any] = response.json()
+            return body
 
 
 def pushed(base: str, deadline: float) -> list[dict[str, Any]]:
@@ -67,8 +67,8 @@ def pushed(base: str, deadline: float) -> list[dict[str, Any]]:
         if time.monotonic() > deadline:
             raise TimeoutError("the environment pushes nothing")
         time.sleep(0.2)
-    found: list[dict[str, Any]] = batch
-    return found
+    groups: list[dict[str, Any]] = batch
+    return groups
 
 
 def record(python: str, inference: TinyInference) -> dict[str, Any]:

@@ -51,11 +51,11 @@ def register(server: str) -> None:
 def batch_of(server: str) -> list[dict[str, Any]]:
     deadline = time.monotonic() + SECONDS
     while True:
-        found: list[dict[str, Any]] | None = requests.get(f"{server}/batch", timeout=30).json()[
+        groups: list[dict[str, Any]] | None = requests.get(f"{server}/batch", timeout=30).json()[
             "batch"
         ]
-        if found:
-            return found
+        if groups:
+            return groups
         assert time.monotonic() < deadline
         time.sleep(0.2)
 
@@ -65,13 +65,13 @@ def check(group: dict[str, Any], model: Transformer) -> None:
     assert {len(group[name]) for name in ("tokens", "masks", "scores", "messages")} == {GROUP}
     mean = sum(group["scores"]) / GROUP
     for row, tokens in enumerate(group["tokens"]):
-        mask, found = group["masks"][row], group["inference_logprobs"][row]
+        mask, behaviour_logprobs = group["masks"][row], group["inference_logprobs"][row]
         first = next(place for place, label in enumerate(mask) if label != -100)
-        assert found[:first] == [1.0] * first
+        assert behaviour_logprobs[:first] == [1.0] * first
         assert mask[first:] == tokens[first:]
         expected = logprobs(model, tokens)
         drawn = [expected[at - 1, tokens[at]].item() for at in range(first, len(tokens))]
-        assert found[first:] == pytest.approx(drawn, abs=1e-4)
+        assert behaviour_logprobs[first:] == pytest.approx(drawn, abs=1e-4)
         assert group["advantages"][row] == pytest.approx(
             [group["scores"][row] - mean] * len(tokens)
         )
@@ -112,8 +112,8 @@ def test_the_groups_that_it_pushed_come_back_as_they_were(
         response = requests.post(f"{server}/scored_data", json=group, timeout=30)
         assert response.json() == {"status": "received"}
 
-    found = batch_of(server)
+    batch = batch_of(server)
 
     assert [
-        {name: stored[name] for name in sent} for stored, sent in zip(found, groups, strict=True)
+        {name: stored[name] for name in sent} for stored, sent in zip(batch, groups, strict=True)
     ] == groups

@@ -89,7 +89,7 @@ def test_the_managers_of_a_platform_are_those_that_report_to_it(cluster: Cluster
         return cluster.actor_state(given.actor_name)
 
     lived = until(ActorState.ALIVE, alive)
-    found = given.actor_name in own_managers()
+    is_listed = given.actor_name in own_managers()
     if isinstance(cluster, FakeCluster):
         cluster.elsewhere.add(given.actor_name)
         found_elsewhere = given.actor_name in own_managers()
@@ -99,7 +99,7 @@ def test_the_managers_of_a_platform_are_those_that_report_to_it(cluster: Cluster
     is_missing = until(ActorState.MISSING, alive)
 
     assert lived
-    assert found
+    assert is_listed
     assert not found_elsewhere
     assert is_missing
     assert given.actor_name not in own_managers()

@@ -84,16 +84,16 @@ def list_nodes(cluster: Cluster) -> list[RayNode]:
 
 def eventually(cluster: Cluster, holds: Callable[[list[RayNode]], bool]) -> list[RayNode]:
     deadline = time.monotonic() + 90
-    while not holds(found := list_nodes(cluster)):
-        assert time.monotonic() < deadline, found
+    while not holds(nodes := list_nodes(cluster)):
+        assert time.monotonic() < deadline, nodes
         time.sleep(0.2)
-    return found
+    return nodes
 
 
 def of(nodes: list[RayNode], name: str) -> RayNode:
     """Return the node called `name`, identified by its number of CPUs: all share one host name."""
-    (found,) = [node for node in nodes if not node.is_head and node.cpus == CPUS[name]]
-    return found
+    (matching,) = [node for node in nodes if not node.is_head and node.cpus == CPUS[name]]
+    return matching
 
 
 def sums(nodes: list[RayNode]) -> dict[str, Any]:

@@ -125,30 +125,34 @@ def agrees(weights: Transformer, prompt: Prompt, answer: Answer) -> bool:
     """Return whether these weights give the answer's tokens the reported log probabilities."""
     expected = logprobs(weights, [*prompt.tokens, *answer.tokens])
     first = len(prompt.tokens) - 1
-    found = [expected[first + n, token].item() for n, token in enumerate(answer.tokens)]
-    return answer.logprobs == pytest.approx(found, abs=1e-4)
+    actual = [expected[first + n, token].item() for n, token in enumerate(answer.tokens)]
+    return answer.logprobs == pytest.approx(actual, abs=1e-4)
 
 
 def test_answers_come_by_prompt_with_their_logprobs(server: InferenceServer) -> None:
     prompts = [prompt(1, 2, 3, answers=3), prompt(4), prompt(5, 6, answers=1)]
 
-    found = ask(server, *prompts)
+    completions = ask(server, *prompts)
 
-    assert [[answer.index for answer in answers] for answers in found] == [[0, 1, 2], [0, 1], [0]]
-    for request, answers in zip(prompts, found, strict=True):
+    assert [[answer.index for answer in answers] for answers in completions] == [
+        [0, 1, 2],
+        [0, 1],
+        [0],
+    ]
+    for request, answers in zip(prompts, completions, strict=True):
         for answer in answers:
             assert (len(answer.tokens), answer.finish) == (12, "length")
             assert agrees(model(0), request, answer)
-    assert found[0][0].tokens != found[0][1].tokens
+    assert completions[0][0].tokens != completions[0][1].tokens
 
 
 def test_an_answer_ends_with_its_stop_token_and_with_no_other(server: InferenceServer) -> None:
     [free] = ask(server, prompt(1, answers=1, max_tokens=40))
     stop = free[0].tokens[5]
 
-    found = ask(server, prompt(1, answers=8, max_tokens=200, stop=stop))[0]
+    answers = ask(server, prompt(1, answers=8, max_tokens=200, stop=stop))[0]
 
-    stopped = [answer for answer in found if answer.finish == "stop"]
+    stopped = [answer for answer in answers if answer.finish == "stop"]
     assert stopped
     assert all(answer.tokens.index(stop) == len(answer.tokens) - 1 for answer in stopped)
 
@@ -173,16 +177,16 @@ def test_what_is_under_way_when_weights_change_is_never_labelled_newer(
 ) -> None:
     server.update_weights(dict(named_tensors(model(1))), FIRST)
     request = prompt(1, answers=24, max_tokens=200)
-    found: list[Answer] = []
-    asking = threading.Thread(target=lambda: found.extend(ask(server, request)[0]))
+    answers: list[Answer] = []
+    asking = threading.Thread(target=lambda: answers.extend(ask(server, request)[0]))
     asking.start()
     time.sleep(0.05)
 
     server.update_weights(dict(named_tensors(model(2))), SECOND)
 
     asking.join(120)
-    assert len(found) == 24
-    for answer in found:
+    assert len(answers) == 24
+    for answer in answers:
         assert (len(answer.tokens), len(answer.versions)) == (200, 200)
         assert answer.versions == sorted(answer.versions)
         assert set(answer.versions) <= {FIRST, SECOND}
@@ -215,12 +219,14 @@ def test_a_stop_is_heeded_within_a_second_or_so(server: InferenceServer) -> None
     threading.Timer(0.3, stop.set).start()
     began = time.monotonic()
 
-    found = server.generate(prompts, stop=stop, timeout_seconds=600)
+    completions = server.generate(prompts, stop=stop, timeout_seconds=600)
 
     # Full answers would take half a minute; a busy machine gets ten times the needed time.
     assert time.monotonic() - began < 10
-    assert [len(answers) for answers in found] == [64] * 8
-    assert any(answer.finish == "cancelled" for answers in found for answer in answers)
+    assert [len(completions) for completions in completions] == [64] * 8
+    assert any(
+        answer.finish == "cancelled" for completions in completions for answer in completions
+    )
 
 
 def test_an_expired_timeout_is_reported(server: InferenceServer) -> None:

@@ -92,8 +92,8 @@ def test_a_completion_has_text_logprobs_and_usage(served: Served) -> None:
         assert "".join(choice.logprobs.tokens) == choice.text
         tokens = TOKENIZER.encode("hello" + choice.text)
         expected = logprobs(served.model, tokens)
-        found = [expected[place, tokens[place + 1]].item() for place in range(4, 16)]
-        assert choice.logprobs.token_logprobs == pytest.approx(found, abs=1e-5)
+        actual = [expected[place, tokens[place + 1]].item() for place in range(4, 16)]
+        assert choice.logprobs.token_logprobs == pytest.approx(actual, abs=1e-5)
     assert answer.choices[0].text != answer.choices[1].text
 
 

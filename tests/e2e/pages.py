@@ -52,7 +52,7 @@ class Reader:
 def addresses() -> list[str]:
     """Return the address of every route that shows a page, parameters as ``$name``."""
     places: dict[str, str] = {"root": ""}
-    found: list[str] = []
+    paths: list[str] = []
     for route in _ROUTE.finditer(ROUTER.read_text(encoding="utf-8")):
         parent = places.get(route["parent"], "")
         path = (route["path"] or "").strip("/")
@@ -60,9 +60,9 @@ def addresses() -> list[str]:
         if route["name"]:
             places[route["name"]] = place
         if route["path"] is not None:
-            found.append(place or "/")
-    assert len(found) >= 10, "the table of routes is written in a way that this does not read"
-    return sorted({*found})
+            paths.append(place or "/")
+    assert len(paths) >= 10, "the table of routes is written in a way that this does not read"
+    return sorted({*paths})
 
 
 def at(address: str, server: Server) -> str:
@@ -93,7 +93,7 @@ def barriers(page: Page, *, rules: Any = WCAG, within: str = "html") -> list[str
     """
     if not page.evaluate("'axe' in window"):
         page.evaluate(AXE.read_text(encoding="utf-8"))  # the content policy forbids script tags
-    found = page.evaluate(
+    violations = page.evaluate(
         """([rules, within]) => axe.run(within, {
             runOnly: rules, resultTypes: ["violations"],
         }).then((result) => result.violations
@@ -102,4 +102,4 @@ def barriers(page: Page, *, rules: Any = WCAG, within: str = "html") -> list[str
                 `${one.id} at ${node.html.slice(0, 200)}: ${node.failureSummary}`)))""",
         [rules, within],
     )
-    return [re.sub(r"\s+", " ", str(value)) for value in found]
+    return [re.sub(r"\s+", " ", str(value)) for value in violations]

@@ -31,10 +31,10 @@ def group(server: Server) -> int:
     server.post(
         f"/api/v1/runs/{RUN}/metrics", {"samples": [{"name": "lr", "step": 3, "value": 0.25}]}
     )
-    (found,) = push(
+    (group_id,) = push(
         server, RUN, conversation(HOSTILE, UNSEEN, "that", scores=[0.0, 1.0], lesson="evil")
     )
-    return found
+    return group_id
 
 
 @pytest.fixture

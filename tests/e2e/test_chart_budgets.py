@@ -120,31 +120,35 @@ def seconds_to_curves(page: Page, address: str) -> float:
     return wait_until(painted, seconds=120, what="the curves are painted") / 1000
 
 
-def summary(found: dict[str, list[float]]) -> str:
+def summary(seconds_by_page: dict[str, list[float]]) -> str:
     return "; ".join(
         f"{name} {', '.join(f'{1000 * duration:.0f}' for duration in seconds)} ms"
-        for name, seconds in found.items()
+        for name, seconds in seconds_by_page.items()
     )
 
 
-def above(budget: float, found: dict[str, list[float]]) -> dict[str, float]:
-    medians = {name: median(seconds) for name, seconds in found.items()}
+def above(budget: float, seconds_by_page: dict[str, list[float]]) -> dict[str, float]:
+    medians = {name: median(seconds) for name, seconds in seconds_by_page.items()}
     return {name: seconds for name, seconds in medians.items() if seconds > budget}
 
 
 def test_the_overview_of_a_month_is_painted_while_everything_is_cold(
     chromium: Browser, var: Path, session: StorageState
 ) -> None:
-    found: dict[str, list[float]] = {"cold": [], "cold browser": [], "metrics, cold browser": []}
+    seconds_by_page: dict[str, list[float]] = {
+        "cold": [],
+        "cold browser": [],
+        "metrics, cold browser": [],
+    }
     for _ in range(ROUNDS):
         with cold(var) as server:
-            for name, tab in zip(found, ("", "", "/metrics"), strict=True):
+            for name, tab in zip(seconds_by_page, ("", "", "/metrics"), strict=True):
                 with fresh(chromium, server, session) as page:
-                    found[name].append(seconds_to_curves(page, f"/runs/{MONTH}{tab}"))
+                    seconds_by_page[name].append(seconds_to_curves(page, f"/runs/{MONTH}{tab}"))
 
-    print(f"\nnavigation → curves of a month, 5,000 names: {summary(found)}")  # noqa: T201 figures
-    metrics = found.pop("metrics, cold browser")
-    assert above(OVERVIEW_SECONDS, found) == {}
+    print(f"\nnavigation → curves of a month, 5,000 names: {summary(seconds_by_page)}")  # noqa: T201 figures
+    metrics = seconds_by_page.pop("metrics, cold browser")
+    assert above(OVERVIEW_SECONDS, seconds_by_page) == {}
     assert median(metrics) <= METRICS_SECONDS
 
 

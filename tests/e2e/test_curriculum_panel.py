@@ -153,8 +153,8 @@ def node(page: Page, name: str) -> Locator:
     return page.locator(f"[data-node='{name}']")
 
 
-def left_of(found: Locator) -> float:
-    box = found.bounding_box()
+def left_of(locator: Locator) -> float:
+    box = locator.bounding_box()
     assert box is not None
     return box["x"]
 

@@ -24,8 +24,8 @@ def figure(page: Page, name: str) -> float:
 
 
 def points(page: Page, chart: str) -> int:
-    found = page.locator(f'[data-points][aria-label^="{chart}"]')
-    return int(found.get_attribute("data-points") or 0)
+    locator = page.locator(f'[data-points][aria-label^="{chart}"]')
+    return int(locator.get_attribute("data-points") or 0)
 
 
 def test_a_run_is_visible_after_signing_in_only(page: Page) -> None:

@@ -167,14 +167,14 @@ def test_panels_that_a_page_opens_are_accessible(
 def test_every_list_is_accessible(reader: pages.Reader) -> None:
     page = opens(reader, "/admin/")
     links = page.locator("#content th a").evaluate_all("(all) => all.map((one) => one.href)")
-    found: dict[str, list[str]] = {}
+    barriers: dict[str, list[str]] = {}
     for link in links:
         page.evaluate(SHOW, link)
         rest(page)
-        found[link] = pages.barriers(page, within="#content") + reader.complaints
+        barriers[link] = pages.barriers(page, within="#content") + reader.complaints
 
     assert len(links) > 40, "the first page lists every table"
-    assert {link: wrong for link, wrong in found.items() if wrong} == {}
+    assert {link: wrong for link, wrong in barriers.items() if wrong} == {}
 
 
 def test_the_login_of_the_admin_is_accessible(page: Page) -> None:

@@ -36,16 +36,16 @@ def card(page: Page, name: str) -> Locator:
     return page.locator(f'[data-metric="{name}"]')
 
 
-def choose(page: Page, found: Locator, item: str) -> None:
-    found.get_by_role("button", name="Options of train/loss").click()
+def choose(page: Page, card_shown: Locator, item: str) -> None:
+    card_shown.get_by_role("button", name="Options of train/loss").click()
     page.get_by_role("menuitem", name=re.compile(f"^{item}")).click()
 
 
 def opened(page: Page, server: Server, query: str) -> Locator:
     page.goto(f"{server.url}/runs/curves-a/metrics{query}")
-    found = card(page, "train/loss")
-    expect(found.locator("canvas")).to_be_visible()
-    return found
+    chart = card(page, "train/loss")
+    expect(chart.locator("canvas")).to_be_visible()
+    return chart
 
 
 def test_zooming_fetches_finer_buckets_and_lives_in_the_address(

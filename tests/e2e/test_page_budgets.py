@@ -124,14 +124,14 @@ def test_128_thousand_tokens_scroll_at_fifty_frames_a_second(
     page.wait_for_load_state("networkidle")
     box = f'[aria-label="Tokens of sequence 0, {LONG_TOKENS}"]'
 
-    found = page.evaluate(SCROLL, [box, SCROLL_SECONDS, 60])
+    measured = page.evaluate(SCROLL, [box, SCROLL_SECONDS, 60])
 
-    rate = 1000 * found["frames"] / found["ms"]
+    rate = 1000 * measured["frames"] / measured["ms"]
     print(  # noqa: T201 figures
-        f"\n{LONG_TOKENS} tokens, scrolled {found['top']} px in {SCROLL_SECONDS:.0f} s: "
-        f"{rate:.1f} frames/s, the longest {found['longest']:.0f} ms"
+        f"\n{LONG_TOKENS} tokens, scrolled {measured['top']} px in {SCROLL_SECONDS:.0f} s: "
+        f"{rate:.1f} frames/s, the longest {measured['longest']:.0f} ms"
     )
-    assert found["top"] > 5_000, "nothing was scrolled, so nothing was measured"
+    assert measured["top"] > 5_000, "nothing was scrolled, so nothing was measured"
     assert rate >= FRAMES_PER_SECOND
 
 
@@ -145,10 +145,10 @@ class PageMemory:
 
     def now(self) -> dict[str, float]:
         self._session.send("HeapProfiler.collectGarbage")
-        found = self._session.send("Performance.getMetrics")["metrics"]
+        metrics = self._session.send("Performance.getMetrics")["metrics"]
         names = ("JSHeapUsedSize", "Nodes", "JSEventListeners")
         return {
-            metric["name"]: float(metric["value"]) for metric in found if metric["name"] in names
+            metric["name"]: float(metric["value"]) for metric in metrics if metric["name"] in names
         }
 
 

@@ -86,8 +86,8 @@ def test_a_change_is_painted_within_half_a_second_while_200_pages_watch(
         check_watchers()
 
     def all_painted() -> dict[str, float]:
-        found: dict[str, float] = page.evaluate("window.painted")
-        return found if len([at for at in found.values() if at]) >= CHANGES else {}
+        recorded: dict[str, float] = page.evaluate("window.painted")
+        return recorded if len([at for at in recorded.values() if at]) >= CHANGES else {}
 
     painted = wait_until(all_painted, seconds=60, what="every change is painted")
     late = [painted[name] - at for name, at in requested.items()]
@@ -97,9 +97,9 @@ def test_a_change_is_painted_within_half_a_second_while_200_pages_watch(
 
 
 def summary(milliseconds: list[float]) -> str:
-    found = {"p50": median(milliseconds), "p95": percentile(milliseconds, 95)}
-    found["most"] = max(milliseconds)
-    return ", ".join(f"{name} {value:.0f} ms" for name, value in found.items())
+    figures = {"p50": median(milliseconds), "p95": percentile(milliseconds, 95)}
+    figures["most"] = max(milliseconds)
+    return ", ".join(f"{name} {value:.0f} ms" for name, value in figures.items())
 
 
 @pytest.fixture
@@ -135,11 +135,11 @@ def test_ten_thousand_runs_are_filtered_and_painted_within_the_budget(
     for _ in range(EACH):
         for text in FILTERS:
             began = time.perf_counter()
-            found: dict[str, Any] = server.http.get(
+            response: dict[str, Any] = server.http.get(
                 "/api/v1/runs", params={"q": text, "limit": 50}
             ).json()
             answered.append(1000 * (time.perf_counter() - began))
-            assert "results" in found, text
+            assert "results" in response, text
 
     painted: list[float] = []
     page.goto("/runs")

@@ -39,8 +39,8 @@ WATCH = """(selector) => {
 
 def shown(page: Page) -> list[dict[str, Any]]:
     """Return every state that the watched chip has had, with its color and text."""
-    found: list[dict[str, Any]] = page.evaluate("window.shown")
-    return found
+    recorded: list[dict[str, Any]] = page.evaluate("window.shown")
+    return recorded
 
 
 def test_a_worker_that_is_killed_turns_grey_says_why_and_comes_back(

@@ -117,18 +117,20 @@ class OwnTime:
         self._session.send("Performance.enable", {"timeDomain": "threadTicks"})
 
     def seconds(self) -> float:
-        found = self._session.send("Performance.getMetrics")["metrics"]
-        return float(next(metric["value"] for metric in found if metric["name"] == "TaskDuration"))
+        metrics = self._session.send("Performance.getMetrics")["metrics"]
+        return float(
+            next(metric["value"] for metric in metrics if metric["name"] == "TaskDuration")
+        )
 
 
 def quickest_answer(server: Server, path: str, *, times: int = 3) -> float:
     """Return the seconds of the fastest of a few answers, because the machine is shared."""
-    found = []
+    results = []
     for _ in range(times):
         began = time.perf_counter()
         server.get(path)
-        found.append(time.perf_counter() - began)
-    return min(found)
+        results.append(time.perf_counter() - began)
+    return min(results)
 
 
 def test_128_thousand_tokens_stay_fluid_and_arrive_in_windows(

@@ -58,7 +58,7 @@ class KnownObjects:
         self._query = QUERY | {"ids": str(Run.objects.get(name=LIVE).pk)} | self._metric()
 
     def _rows(self) -> dict[str, dict[str, Any]]:
-        found: dict[str, dict[str, Any]] = {}
+        known: dict[str, dict[str, Any]] = {}
         alone: dict[str, Any] = {
             "alert": Alert,
             "rule": AlertRule,
@@ -66,7 +66,7 @@ class KnownObjects:
         }
         for name, model in alone.items():
             if row := model.objects.order_by("pk").first():
-                found[name] = {name: row.pk}
+                known[name] = {name: row.pk}
         in_runs: dict[str, tuple[Any, Callable[[Any], Any]]] = {
             "annotation": (Annotation, lambda row: row.pk),
             "evaluation": (Evaluation, lambda row: str(row.pk)),
@@ -83,15 +83,15 @@ class KnownObjects:
             rows = model.objects.filter(**({"state": "ready"} if model is Recording else {}))
             if row := rows.order_by("pk").first():
                 run = Run.objects.get(pk=row.run_id) if hasattr(row, "run_id") else row.run
-                found[name] = {"run": run.name, name: value(row)}
+                known[name] = {"run": run.name, name: value(row)}
         if version := PolicyVersion.objects.filter(run__name=LIVE).order_by("-pk").first():
-            found["epoch"] = {"run": LIVE, "epoch": version.epoch, "step": version.step}
+            known["epoch"] = {"run": LIVE, "epoch": version.epoch, "step": version.step}
         saved = SavedObject.objects.filter(deleted_at=None).select_related("run").order_by("-pk")
         for row in saved:
             value = row.name if row.kind == "preset" else row.pk
-            found[row.kind] = {"run": row.run.name if row.run else LIVE, row.kind: value}
+            known[row.kind] = {"run": row.run.name if row.run else LIVE, row.kind: value}
         token = ApiToken.objects.exclude(scopes__contains=["admin"]).first()
-        return found | ({"token": {"token": token.pk}} if token else {})
+        return known | ({"token": {"token": token.pk}} if token else {})
 
     def _metric(self) -> dict[str, str]:
         series = MetricSeries.objects.filter(run__name=LIVE).first()

@@ -105,9 +105,9 @@ def rekeyed(change: Callable[[dict[str, Any], str], dict[str, Any]]) -> Mutator:
         if not objects:
             return request.with_tree({"a": request.tree})
         path = random.choice(objects)
-        found = _get(request.tree, path)
+        value = _get(request.tree, path)
         return request.with_tree(
-            _put(request.tree, path, change(dict(found), random.choice(list(found))))
+            _put(request.tree, path, change(dict(value), random.choice(list(value))))
         )
 
     return mutate

@@ -27,8 +27,8 @@ def rows() -> Counter[str]:
     counts = ", ".join(f"(SELECT count(*) FROM {name})" for name in names)  # noqa: S608 ours
     connection.ensure_connection()
     # Executed thousands of times, with a planning time above its execution time.
-    found = connection.connection.execute(f"SELECT {counts}", prepare=True).fetchone() or ()
-    return Counter(dict(zip(names, found, strict=True)))
+    row = connection.connection.execute(f"SELECT {counts}", prepare=True).fetchone() or ()
+    return Counter(dict(zip(names, row, strict=True)))
 
 
 class Memory:

@@ -102,14 +102,14 @@ def _nested(tree: Any) -> Any:
 
 
 def _pushes() -> list[Request]:
-    found = []
+    results = []
     for valid in VALID_BODIES:
         if valid.content_type == JSON_TYPE:
             tree = json.loads(valid.content)
         else:
             tree = msgspec.msgpack.decode(valid.content)
             tree = _unnested(tree, "groups" if "groups" in tree else "fragments")
-        found.append(
+        results.append(
             Request(
                 name=valid.name,
                 path=valid.path,
@@ -118,7 +118,7 @@ def _pushes() -> list[Request]:
                 content_type=valid.content_type,
             )
         )
-    return found
+    return results
 
 
 def _call(name: str, path: str, tree: Any, **fields: Any) -> Request:

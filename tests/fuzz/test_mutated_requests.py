@@ -91,21 +91,21 @@ def faults(
     request: Request, answer: httpx.Response, changed: Counter[str], growth_bytes: int
 ) -> list[str]:
     """Return the problems with the response to a request."""
-    found = []
+    results = []
     if growth_bytes > MAX_GROWTH_BYTES:
-        found.append(f"took {growth_bytes >> 20} MB")
+        results.append(f"took {growth_bytes >> 20} MB")
     if answer.status_code >= 500:
-        return [*found, f"{answer.status_code}: {answer.text[:200]}"]
+        return [*results, f"{answer.status_code}: {answer.text[:200]}"]
     if answer.is_success:
         for table, count in stored_by(request, answer).items():
             if changed[table] != count:
-                found.append(f"left {changed[table]} rows in {table} for {count}")
-        return found
+                results.append(f"left {changed[table]} rows in {table} for {count}")
+        return results
     if any(changed.values()):
-        found.append(f"{answer.status_code} and yet stored: {dict(+changed)}")
+        results.append(f"{answer.status_code} and yet stored: {dict(+changed)}")
     if not is_explained(answer):
-        found.append(f"{answer.status_code} names no place: {answer.text[:200]}")
-    return found
+        results.append(f"{answer.status_code} names no place: {answer.text[:200]}")
+    return results
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -127,8 +127,8 @@ def test_a_damaged_request_does_no_harm(
         changed = Counter({table: after[table] - before[table] for table in after})
         before = after
         largest = max(largest, growth)
-        if found := faults(request, answer, changed, growth):
-            wrong[kind] = found
+        if problems := faults(request, answer, changed, growth):
+            wrong[kind] = problems
 
     record_property("largest growth in MB", largest >> 20)
     assert not wrong, "\n".join(f"{kind}: {message}" for kind, message in wrong.items())

@@ -145,8 +145,8 @@ class Reply(NamedTuple):
 
 
 def is_whole(content: bytes) -> bool:
-    head, found, rest = content.partition(b"\r\n\r\n")
-    if not found or head.startswith(b"HTTP/1.1 100"):
+    head, separator, rest = content.partition(b"\r\n\r\n")
+    if not separator or head.startswith(b"HTTP/1.1 100"):
         return False
     lengths = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
     return bool(lengths) and len(rest) >= int(lengths[0].partition(b":")[2])

@@ -28,23 +28,23 @@ def shape_of(topic: str) -> TopicShape:
 
 def told_whole(text: bytes, shape: Any) -> Any:
     """Decode `text` and check that no field was dropped."""
-    found = msgspec.json.decode(text, type=shape)
-    assert msgspec.to_builtins(found) == json.loads(text)
-    return found
+    frame = msgspec.json.decode(text, type=shape)
+    assert msgspec.to_builtins(frame) == json.loads(text)
+    return frame
 
 
 def read(frame: str) -> tuple[SnapshotFrame | DeltaFrame, dict[str, Any], dict[str, list[Any]]]:
     """Decode a frame with its parts and rows as defined by the protocol."""
-    found = msgspec.json.decode(frame, type=PageFrame)
-    assert isinstance(found, SnapshotFrame | DeltaFrame)
-    assert set(found.__struct_fields__) | {"type"} == set(json.loads(frame))
-    shape = shape_of(found.topic)
-    parts = {name: told_whole(bytes(raw), shape.parts[name]) for name, raw in found.parts.items()}
+    decoded = msgspec.json.decode(frame, type=PageFrame)
+    assert isinstance(decoded, SnapshotFrame | DeltaFrame)
+    assert set(decoded.__struct_fields__) | {"type"} == set(json.loads(frame))
+    shape = shape_of(decoded.topic)
+    parts = {name: told_whole(bytes(raw), shape.parts[name]) for name, raw in decoded.parts.items()}
     rows: dict[str, list[Any]] = {
         name: told_whole(msgspec.json.encode(raws), shape.series[name])
-        for name, raws in found.series.items()
+        for name, raws in decoded.series.items()
     }
-    return found, parts, rows
+    return decoded, parts, rows
 
 
 def show_notice() -> None:
@@ -76,9 +76,9 @@ def test_every_topic_of_a_server_with_everything_in_it_is_as_the_protocol_says()
         assert actual == (frame_topic(name), NOON, set(shape_of(name).parts))
         assert isinstance(delta, DeltaFrame)
         assert (delta.previous, delta.sequence) == (7, snapshot.sequence)
-        assert changed == [parts, {name: found for name, found in rows.items() if found}]
+        assert changed == [parts, {name: part for name, part in rows.items() if part}]
         parts_seen.setdefault(kind, set()).update(n for n, part in parts.items() if part)
-        rows_seen.setdefault(kind, set()).update(n for n, found in rows.items() if found)
+        rows_seen.setdefault(kind, set()).update(n for n, part in rows.items() if part)
 
     assert set(topic_shapes()) == {"run", *SERVER_TOPICS}
     # Empty frames would pass as well.

@@ -17,14 +17,14 @@ PART = "test_costly"
 
 @pytest.fixture
 def reads() -> Iterator[list[int]]:
-    found: list[int] = []
+    reads_made: list[int] = []
 
     def read(run_id: int) -> int:
-        found.append(run_id)
-        return len(found)
+        reads_made.append(run_id)
+        return len(reads_made)
 
     register_part(PART, read, every_seconds=60.0)
-    yield found
+    yield reads_made
     parts._parts.pop(PART)
 
 

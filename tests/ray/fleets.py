@@ -140,4 +140,8 @@ def slots_with_gaps(fleet: SmallFleet) -> list[str]:
     numbers: dict[str, list[int]] = {}
     for slot, number in fleet.platform.fragments:
         numbers.setdefault(slot, []).append(number)
-    return [slot for slot, found in numbers.items() if sorted(found) != list(range(len(found)))]
+    return [
+        slot
+        for slot, slot_numbers in numbers.items()
+        if sorted(slot_numbers) != list(range(len(slot_numbers)))
+    ]

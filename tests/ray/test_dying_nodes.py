@@ -24,8 +24,8 @@ def nodes() -> Iterator[RayNodes]:
 
 
 def node_of(nodes: RayNodes, pid: int | None) -> Node:
-    [found] = [node for node in (nodes.head, *nodes.nodes.values()) if runs_on(node, pid)]
-    return found
+    [host] = [node for node in (nodes.head, *nodes.nodes.values()) if runs_on(node, pid)]
+    return host
 
 
 def test_workers_of_a_dead_node_step_on_another_one(

@@ -75,7 +75,7 @@ def test_the_pinned_runtime_env_brings_the_code_and_outlives_its_launcher(
             eventually(lambda: len(platform.fragments) > 20)
             eventually(lambda: platform.reports[-1].workers[0].slots)
             [worker] = platform.reports[-1].workers
-            found = [environment_of(pid) for pid in (worker.pid, worker.slots[0].pid)]
+            environments = [environment_of(pid) for pid in (worker.pid, worker.slots[0].pid)]
 
             [manager] = processes(nodes, "ray::ManagerActor")
             os.kill(manager, signal.SIGKILL)
@@ -84,8 +84,10 @@ def test_the_pinned_runtime_env_brings_the_code_and_outlives_its_launcher(
         finally:
             cluster.kill("sent")
 
-    assert [variables.get("PINNED") for variables in found] == ["by the administrator"] * 2
-    assert "runtime_resources" in found[1]["PYTHONPATH"]
+    assert [environments.get("PINNED") for environments in environments] == [
+        "by the administrator"
+    ] * 2
+    assert "runtime_resources" in environments[1]["PYTHONPATH"]
     assert cluster.actor_state("sent") is ActorState.MISSING
 
 
@@ -102,11 +104,11 @@ def test_nothing_of_a_run_reaches_the_runtime_env(nodes: RayNodes) -> None:
             # CartPole rejects such arguments: its slots report the error.
             eventually(lambda: any(s.error for w in workers(platform) for s in w.slots))
             [worker] = workers(platform)
-            found = environment_of(worker.pid)
+            variables = environment_of(worker.pid)
         finally:
             cluster.kill("sneaky")
 
-    assert "SNEAKED" not in found
+    assert "SNEAKED" not in variables
 
 
 def workers(platform: SmallPlatform) -> list[Any]:

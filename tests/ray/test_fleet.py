@@ -88,8 +88,8 @@ def both_run(platform: SmallPlatform) -> bool:
 
 def processes_of(workers: list[WorkerReport]) -> set[int]:
     """Return the ids of workers and of their env processes."""
-    found = {w.pid for w in workers} | {slot.pid for w in workers for slot in w.slots}
-    return {pid for pid in found if pid is not None}
+    pids = {w.pid for w in workers} | {slot.pid for w in workers for slot in w.slots}
+    return {pid for pid in pids if pid is not None}
 
 
 def assert_no_step_is_missing(platform: SmallPlatform) -> None:

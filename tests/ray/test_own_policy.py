@@ -67,10 +67,10 @@ def test_fragments_hold_what_the_network_computed(
         weights=policy.state_dict(),
     ) as fleet:
         eventually(lambda: len(fleet.platform.fragments) >= 8)
-        found = list(fleet.platform.fragments.values())
+        fragments = list(fleet.platform.fragments.values())
 
     arrays = Batch.decode(
-        make_batch_body([fragment for fragment in found if fragment.steps == 16])
+        make_batch_body([fragment for fragment in fragments if fragment.steps == 16])
     ).stack()
     start = {name: torch.from_numpy(arrays[f"in_state.{name}"]) for name in ("h", "c")}
     with torch.no_grad():

@@ -58,11 +58,11 @@ def test_reserved_seats_are_spread_or_packed_and_given_back_at_the_end(
     wishes = {"num_workers": 2, "num_cpus_per_worker": 1, "placement": placement}
     with small_fleet(nodes.address, tmp_path, name=placement, **wishes) as fleet:
         eventually(fleet.runs)
-        found = spread_of(nodes, fleet)
+        spread = spread_of(nodes, fleet)
         reserved = groups_left()
 
-    assert len(found) == taken, found
-    assert sum(found.values()) == 2
+    assert len(spread) == taken, spread
+    assert sum(spread.values()) == 2
     assert len(reserved) == 1
     eventually(lambda: not groups_left() and free_cpus() == 4)
 

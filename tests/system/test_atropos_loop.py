@@ -44,12 +44,12 @@ def serving(server: Server, checkpoint: Path) -> Iterator[str]:
             stderr=output,
         )
     try:
-        found = wait_until(
+        response = wait_until(
             lambda: re.search(r"(http://\S+)/v1", log.read_text()),
             seconds=120,
             what="the inference server listens",
         )
-        yield found[1]
+        yield response[1]
     finally:
         process.terminate()
         process.wait(60)

@@ -39,7 +39,7 @@ def test_groups_are_generated_from_a_checkpoint() -> None:
 def test_live_pages_receive_changes_while_groups_come_in() -> None:
     bench = tiny_bench([])
 
-    found = p10_live.ROW.result(bench)
+    result = p10_live.ROW.result(bench)
 
-    assert found["frames"] >= found["sockets"]
-    assert 0 < found["late_p50_ms"] <= found["late_p95_ms"] <= found["late_max_ms"]
+    assert result["frames"] >= result["sockets"]
+    assert 0 < result["late_p50_ms"] <= result["late_p95_ms"] <= result["late_max_ms"]

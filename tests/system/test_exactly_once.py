@@ -67,8 +67,8 @@ def train(server: Server) -> list[int]:
 
 
 def ledger(server: Server) -> dict[str, Any]:
-    found: dict[str, Any] = server.get("/api/v1/runs/default/ledger")["groups"]
-    return found
+    groups: dict[str, Any] = server.get("/api/v1/runs/default/ledger")["groups"]
+    return groups
 
 
 def test_acknowledged_groups_are_served_exactly_once_after_kill_9(tmp_path: Path) -> None:
@@ -97,8 +97,8 @@ def test_acknowledged_groups_are_served_exactly_once_after_kill_9(tmp_path: Path
         got = train(server)
 
         assert sorted(got) == everything
-        found = ledger(server)
-        assert (found["accepted"], found["balanced"]) == (len(everything), True)
+        balance = ledger(server)
+        assert (balance["accepted"], balance["balanced"]) == (len(everything), True)
         done = datetime.now(UTC).isoformat()
         audited = wait_until(
             lambda: (

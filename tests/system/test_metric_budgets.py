@@ -48,12 +48,12 @@ def measured_scan() -> float:
 
 def quickest(act: Any, *, times: int = 5) -> float:
     """Return the duration of the fastest of several calls: the machine may be shared."""
-    found = []
+    results = []
     for _ in range(times):
         began = time.perf_counter()
         act()
-        found.append(time.perf_counter() - began)
-    return min(found)
+        results.append(time.perf_counter() - began)
+    return min(results)
 
 
 def test_lines_of_twenty_million_samples_cost_less_than_a_scan_of_one_in_twenty() -> None:
@@ -63,8 +63,8 @@ def test_lines_of_twenty_million_samples_cost_less_than_a_scan_of_one_in_twenty(
     ]
 
     def draw(axis: str) -> bytes:
-        found = lines(runs, ["loss"], SeriesRange(axis=axis, first=-(10**12), at_most=2000))
-        return msgspec.json.encode(MetricLines(x=axis, lines=found))  # type: ignore[arg-type]
+        lines_read = lines(runs, ["loss"], SeriesRange(axis=axis, first=-(10**12), at_most=2000))
+        return msgspec.json.encode(MetricLines(x=axis, lines=lines_read))  # type: ignore[arg-type]
 
     whole = SAMPLES // CHUNK_SAMPLES * CHUNK_SAMPLES
     for axis in AXES:
@@ -102,13 +102,13 @@ def test_the_overview_of_a_month_with_five_thousand_names_is_there_at_once() -> 
         """Send the page's requests: each chart, and the changes of the metrics once."""
         assert metric_part(run.pk).keys == NAMES
         charts = [CURVES[begin : begin + 2] for begin in range(0, len(CURVES), 2)]
-        found = [
+        drawn = [
             line
             for names in charts
             for line in lines([(run.name, run.pk)], names, SeriesRange(axis="time", at_most=240))
         ]
-        msgspec.json.encode(MetricLines(x="time", lines=found))
-        return [line.samples for line in found]
+        msgspec.json.encode(MetricLines(x="time", lines=drawn))
+        return [line.samples for line in drawn]
 
     assert draw() == [OF_THE_MONTH] * len(CURVES)
     budget = max(0.6, 6 * measured_scan())

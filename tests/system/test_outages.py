@@ -128,13 +128,13 @@ def browser(server: Server) -> Iterator[httpx.Client]:
 
 def flaw(answer: httpx.Response, form: str) -> str:
     """Return the problem with a response during an outage, or an empty text."""
-    found = answer.headers.get("Content-Type", "").partition(";")[0]
+    content_type = answer.headers.get("Content-Type", "").partition(";")[0]
     if answer.status_code != 503:
         return f"answered {answer.status_code}"
     if not answer.headers.get("Retry-After", "").isdigit():
         return "has no Retry-After"
-    if found != form:
-        return f"answered {found}, not {form}"
+    if content_type != form:
+        return f"answered {content_type}, not {form}"
     if form == PROBLEM and answer.json()["code"] not in {"unavailable", "not_ready"}:
         return f"has the code {answer.json()['code']}"
     return ""

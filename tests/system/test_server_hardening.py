@@ -93,7 +93,7 @@ def launch(server: Server, name: str, spies: Path, **fleet: Any) -> None:
 def seen(spies: Path, name: str, *, processes: int) -> list[dict[str, Any]]:
     """Return the variables seen by the environments of a run."""
     notes = wait_until(
-        lambda: len(found := list((spies / name).glob("*.json"))) >= processes and found,
+        lambda: len(files := list((spies / name).glob("*.json"))) >= processes and files,
         seconds=120,
         what=f"the environments of {name} are built",
     )
@@ -153,7 +153,7 @@ def test_processes_of_environments_know_nothing_of_ray(server: Server, spies: Pa
 def test_no_process_of_ray_holds_a_secret(server: Server, spies: Path) -> None:
     seen(spies, "in-processes", processes=2)
     seen(spies, "in-workers", processes=1)
-    secrets, found, examined = secrets_of(server), {}, []
+    secrets, leaks, examined = secrets_of(server), {}, []
     for pid in fleets_processes(server):
         try:
             variables = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace")
@@ -162,9 +162,9 @@ def test_no_process_of_ray_holds_a_secret(server: Server, spies: Path) -> None:
             continue
         examined.append(line)
         if names := leaked(variables, secrets):
-            found[line[:80]] = names
+            leaks[line[:80]] = names
 
-    assert found == {}
+    assert leaks == {}
     for part in ("gcs_server", "raylet", "ray::Manager", "ray::", "env_process"):
         assert any(part in line for line in examined), (part, examined)
 
@@ -174,8 +174,8 @@ def address_of(text: str) -> Any:
     size = len(text) // 8
     words = struct.unpack(f">{size}I", bytes.fromhex(text))
     packed = struct.pack(f"={size}I", *words)
-    found = ipaddress.ip_address(packed)
-    return getattr(found, "ipv4_mapped", None) or found
+    address = ipaddress.ip_address(packed)
+    return getattr(address, "ipv4_mapped", None) or address
 
 
 def listeners(pids: list[int]) -> dict[tuple[str, int], str]:
@@ -190,31 +190,31 @@ def listeners(pids: list[int]) -> dict[tuple[str, int], str]:
                     owners[target[8:-1]] = line[:100]
         except OSError:
             continue
-    found = {}
+    listening = {}
     for table in ("tcp", "tcp6"):
         for row in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
             words = row.split()
             if words[3] == LISTENING and words[9] in owners:
                 where, _, port = words[1].partition(":")
-                found[str(address_of(where)), int(port, 16)] = owners[words[9]]
-    return found
+                listening[str(address_of(where)), int(port, 16)] = owners[words[9]]
+    return listening
 
 
 def test_every_server_listens_on_the_loopback_alone(server: Server, spies: Path) -> None:
     seen(spies, "in-processes", processes=2)
-    found = listeners([server.process.pid, *server.children()])
+    listening = listeners([server.process.pid, *server.children()])
     public = {
         f"{address}:{port}": line
-        for (address, port), line in found.items()
+        for (address, port), line in listening.items()
         if not ipaddress.ip_address(address).is_loopback
     }
 
     assert public == {}
-    assert any("config.web" in line for line in found.values()), found
-    assert any("gcs_server" in line for line in found.values()), found
-    assert any("raylet" in line for line in found.values()), found
-    assert any(line.startswith("ray::") for line in found.values()), found
-    assert not any("postgres" in line or "valkey" in line for line in found.values())
+    assert any("config.web" in line for line in listening.values()), listening
+    assert any("gcs_server" in line for line in listening.values()), listening
+    assert any("raylet" in line for line in listening.values()), listening
+    assert any(line.startswith("ray::") for line in listening.values()), listening
+    assert not any("postgres" in line or "valkey" in line for line in listening.values())
 
 
 def test_the_kernels_tables_are_read_rightly() -> None:
@@ -223,6 +223,6 @@ def test_the_kernels_tables_are_read_rightly() -> None:
         socket.create_server(("127.0.0.1", 0)) as here,
         socket.create_server(("::1", 0), family=socket.AF_INET6) as six,
     ):
-        found = listeners([os.getpid()])
+        listening = listeners([os.getpid()])
         for address, server in (("0.0.0.0", everywhere), ("127.0.0.1", here), ("::1", six)):
-            assert (address, server.getsockname()[1]) in found
+            assert (address, server.getsockname()[1]) in listening

@@ -96,7 +96,7 @@ def refused(var: Path, port: int, **more: str) -> str:
 
 def living(var: Path) -> list[str]:
     """Return the command lines of processes that belong to the server in `var`."""
-    found = []
+    results = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
@@ -107,8 +107,8 @@ def living(var: Path) -> list[str]:
         except OSError:
             continue
         if f"ROLLDECK_VAR={var}\0".encode() in variables and state != "Z":
-            found.append(line)
-    return found
+            results.append(line)
+    return results
 
 
 def socket_folders(var: Path) -> list[str]:

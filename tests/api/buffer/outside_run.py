@@ -70,18 +70,18 @@ class OutsideRun:
 def make_words_run() -> OutsideRun:
     """Return the run with one registered trainer."""
     run = make_run(name="words", kind="outside")
-    found = OutsideRun(run)
-    registered = found.post("/atropos/words/register", REGISTRATION, **found.trainer)
+    outside = OutsideRun(run)
+    registered = outside.post("/atropos/words/register", REGISTRATION, **outside.trainer)
     assert registered.status_code == 200, registered.content
     run.refresh_from_db()
-    return found
+    return outside
 
 
 def make_mixed_run() -> OutsideRun:
     """Return the run once its trainer has begun, with the environments `math` and `code`."""
-    found = make_words_run()
-    found.next()
+    outside = make_words_run()
+    outside.next()
     for name in ("math", "code"):
-        joined = found.post("/atropos/words/register-env", ENVIRONMENT | {"desired_name": name})
+        joined = outside.post("/atropos/words/register-env", ENVIRONMENT | {"desired_name": name})
         assert joined.status_code == 200, joined.content
-    return found
+    return outside

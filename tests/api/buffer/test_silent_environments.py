@@ -107,7 +107,7 @@ def test_an_environment_that_waits_for_a_trainer_is_in_the_diagnosis_and_the_eve
     assert (
         event.message == f"environment {name} waits for a trainer to register and ask for a batch"
     )
-    found = diagnosis_of(run.pk, now=datetime.now(UTC))
-    assert found.summary.startswith("Environments wait for a trainer")
-    assert found.evidence == [f"{name} waits"]
+    diagnosis = diagnosis_of(run.pk, now=datetime.now(UTC))
+    assert diagnosis.summary.startswith("Environments wait for a trainer")
+    assert diagnosis.evidence == [f"{name} waits"]
     assert server.post("/register", REGISTRATION).status_code == 200

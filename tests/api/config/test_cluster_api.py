@@ -47,14 +47,18 @@ def cluster(client: Client, *, role: str = "viewer") -> dict[str, Any]:
     client.force_login(make_user(username=f"a-{role}", role=role))
     answer = client.get("/api/v1/cluster")
     assert answer.status_code == 200, answer.content
-    found: dict[str, Any] = answer.json()
-    return found
+    content: dict[str, Any] = answer.json()
+    return content
 
 
 def test_every_part_that_answers_says_what_it_is(client: Client) -> None:
-    found = cluster(client)
+    cluster_state = cluster(client)
 
-    database, broker, storage = found["database"], found["broker"], found["storage"]
+    database, broker, storage = (
+        cluster_state["database"],
+        cluster_state["broker"],
+        cluster_state["storage"],
+    )
     assert (database["state"], broker["state"], storage["state"]) == ("up", "up", "up")
     assert int(database["version"].split(".")[0]) >= 14
     assert 1 <= database["connections"] <= database["connections_at_most"]
@@ -62,8 +66,11 @@ def test_every_part_that_answers_says_what_it_is(client: Client) -> None:
     assert database["replicas"] == 0
     assert (broker["product"], broker["clients"] >= 1) == ("Valkey", True)
     assert 0 < storage["free_bytes"] <= storage["total_bytes"]
-    assert found["versions"]["python"]
-    assert (found["ray"]["state"], found["ray"]["problem"][:11]) == ("absent", "RAY_ADDRESS")
+    assert cluster_state["versions"]["python"]
+    assert (cluster_state["ray"]["state"], cluster_state["ray"]["problem"][:11]) == (
+        "absent",
+        "RAY_ADDRESS",
+    )
 
 
 def test_addresses_are_for_administrators(client: Client) -> None:
@@ -82,11 +89,14 @@ def test_a_dead_broker_hides_nothing_else(
 ) -> None:
     settings.REDIS_URL = f"redis://:secret@127.0.0.1:{dead_port}/0"
 
-    found = cluster(client)
+    cluster_state = cluster(client)
 
-    assert (found["broker"]["state"], found["broker"]["problem"]) == ("down", "no answer")
-    assert found["broker"]["version"] is None
-    assert found["database"]["state"] == "up"
+    assert (cluster_state["broker"]["state"], cluster_state["broker"]["problem"]) == (
+        "down",
+        "no answer",
+    )
+    assert cluster_state["broker"]["version"] is None
+    assert cluster_state["database"]["state"] == "up"
 
 
 def test_administrators_see_why_a_part_is_down_without_its_password(
@@ -107,10 +117,10 @@ def test_a_silent_broker_does_not_delay_the_cluster_page(
     settings.REDIS_URL = f"redis://127.0.0.1:{silent_port}/0"
     began = time.monotonic()
 
-    found = cluster(client)
+    cluster_state = cluster(client)
 
-    assert found["broker"]["state"] in {"down", "unknown"}
-    assert found["database"]["state"] == "up"
+    assert cluster_state["broker"]["state"] in {"down", "unknown"}
+    assert cluster_state["database"]["state"] == "up"
     # A second for all parts; the rest is a slow machine.
     assert time.monotonic() - began < 30
 
@@ -158,13 +168,13 @@ def test_a_process_shows_its_own_last_word(client: Client) -> None:
     )
     record_heartbeat(kind="web", name="here:8", started_at=NOON, now=now)
 
-    found = cluster(client)
+    cluster_state = cluster(client)
 
-    (worker,) = found["workers"]
+    (worker,) = cluster_state["workers"]
     assert (worker["name"], worker["queues"], worker["concurrency"]) == ("jobs@here", ["celery"], 2)
     assert worker["active"] is None  # no worker of that name answers
-    assert [process["name"] for process in found["web"]] == ["here:8"]
-    assert found["schedulers"] == []
+    assert [process["name"] for process in cluster_state["web"]] == ["here:8"]
+    assert cluster_state["schedulers"] == []
 
 
 def test_a_later_word_takes_the_place_of_the_earlier_one() -> None:

@@ -16,8 +16,8 @@ LABELS = {"run", "reason", "status", "state", "severity", "count"}
 
 
 def board() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(BOARD.read_text("utf-8"))
-    return found
+    document: dict[str, Any] = json.loads(BOARD.read_text("utf-8"))
+    return document
 
 
 def selectors(node: Any) -> Iterator[promql_parser.VectorSelector]:
@@ -48,16 +48,19 @@ def test_every_query_of_the_board_reads_metrics_that_there_are() -> None:
 
 
 def test_a_board_is_what_grafana_imports() -> None:
-    found = board()
-    ids = [panel["id"] for panel in found["panels"]]
+    dashboard = board()
+    ids = [panel["id"] for panel in dashboard["panels"]]
     places: set[tuple[int, int]] = set()
 
-    assert found["schemaVersion"] >= 36
-    assert found["uid"] == "rolldeck"
-    assert "id" not in found, "ids are specific to one Grafana server"
+    assert dashboard["schemaVersion"] >= 36
+    assert dashboard["uid"] == "rolldeck"
+    assert "id" not in dashboard, "ids are specific to one Grafana server"
     assert len(set(ids)) == len(ids)
-    assert {variable["name"] for variable in found["templating"]["list"]} == {"datasource", "run"}
-    for panel in found["panels"]:
+    assert {variable["name"] for variable in dashboard["templating"]["list"]} == {
+        "datasource",
+        "run",
+    }
+    for panel in dashboard["panels"]:
         at = panel["gridPos"]
         covered = {
             (x, y)

@@ -22,16 +22,16 @@ def test_each_package_is_listed_with_its_version_and_licence(
     licences._licences.cache_clear()
     client.force_login(make_user(username="vic", role="viewer"))
 
-    found = client.get("/api/v1/server/licenses").json()
+    licenses = client.get("/api/v1/server/licenses").json()
     licences._licences.cache_clear()
 
-    assert found["own"] == "MIT"
-    server = {row["name"]: row for row in found["results"] if row["part"] == "server"}
+    assert licenses["own"] == "MIT"
+    server = {row["name"]: row for row in licenses["results"] if row["part"] == "server"}
     assert "BSD" in server["django"]["licence"]
     assert "psycopg" in server
     assert {"sqlparse", "asgiref"} <= set(server), "indirect dependencies are listed"
     assert not {"rolldeck", "mypy", "pytest"} & set(server)
-    assert [row["name"] for row in found["results"] if row["part"] == "dashboard"] == ["react"]
+    assert [row["name"] for row in licenses["results"] if row["part"] == "dashboard"] == ["react"]
 
 
 def test_a_server_whose_dashboard_was_not_built_lists_the_server(
@@ -41,7 +41,7 @@ def test_a_server_whose_dashboard_was_not_built_lists_the_server(
     licences._licences.cache_clear()
     client.force_login(make_user(username="vic", role="viewer"))
 
-    found = client.get("/api/v1/server/licenses").json()
+    licenses = client.get("/api/v1/server/licenses").json()
     licences._licences.cache_clear()
 
-    assert {row["part"] for row in found["results"]} == {"server"}
+    assert {row["part"] for row in licenses["results"]} == {"server"}

@@ -38,9 +38,9 @@ def test_parallel_redemptions_begin_one_session(tmp_path: Path) -> None:
             return redeem(browser, link).status_code
 
         with ThreadPoolExecutor(PARALLEL) as threads:
-            found = sorted(threads.map(press, browsers))
+            responses = sorted(threads.map(press, browsers))
 
-        assert found == [302, *[403] * (PARALLEL - 1)]
+        assert responses == [302, *[403] * (PARALLEL - 1)]
         assert Session.objects.count() == 1
         known = [browser.get(f"{web.url}/api/v1/session").json() for browser in browsers]
         assert sorted(session["username"] for session in known) == [*[""] * (PARALLEL - 1), "alice"]

@@ -129,13 +129,13 @@ def test_parallel_guesses_are_evaluated_up_to_the_limit_and_others_are_served(
     reading = threading.Thread(target=read_runs)
     reading.start()
     try:
-        found = attack(web, opened, ["alice"] * PARALLEL)
+        statuses = attack(web, opened, ["alice"] * PARALLEL)
     finally:
         is_over.set()
         reading.join()
 
-    assert found[EVALUATED] <= ATTEMPTS_PER_NAME_AND_PLACE
-    assert found[REFUSED] == PARALLEL - found[EVALUATED]
+    assert statuses[EVALUATED] <= ATTEMPTS_PER_NAME_AND_PLACE
+    assert statuses[REFUSED] == PARALLEL - statuses[EVALUATED]
     assert len(answered) > 1
     assert set(answered) == {200}
     for door in DOORS:
@@ -149,10 +149,10 @@ def test_parallel_guesses_are_evaluated_up_to_the_limit_and_others_are_served(
 def test_an_address_that_tries_many_names_is_refused_as_well(
     web: WebProcess, opened: ExitStack
 ) -> None:
-    found = attack(web, opened, [f"name-{number}" for number in range(PARALLEL)])
+    statuses = attack(web, opened, [f"name-{number}" for number in range(PARALLEL)])
 
-    assert found[EVALUATED] <= ATTEMPTS_PER_ADDRESS
-    assert found[REFUSED] == PARALLEL - found[EVALUATED]
+    assert statuses[EVALUATED] <= ATTEMPTS_PER_ADDRESS
+    assert statuses[REFUSED] == PARALLEL - statuses[EVALUATED]
 
 
 def test_right_passwords_use_up_no_attempts(web: WebProcess, opened: ExitStack) -> None:

@@ -22,8 +22,8 @@ GIB = 1 << 30
 
 def cluster(client: Client) -> dict[str, Any]:
     client.force_login(make_user(username="vera", role="viewer"))
-    found: dict[str, Any] = client.get("/api/v1/cluster").json()
-    return found
+    cluster_state: dict[str, Any] = client.get("/api/v1/cluster").json()
+    return cluster_state
 
 
 def test_the_database_names_its_largest_tables_and_what_holds_their_dead_rows(
@@ -83,15 +83,15 @@ def test_the_disk_is_foretold_from_the_samples_of_the_last_hours() -> None:
         for minutes in range(120)
     )
 
-    found = deployment.growth(keep_free_bytes=50 * GIB, now=NOON)
+    forecast = deployment.growth(keep_free_bytes=50 * GIB, now=NOON)
 
-    assert found.samples == 120
-    assert found.database_bytes_per_hour == pytest.approx(GIB, rel=0.01)
-    assert found.disk.state == "shrinks"
-    assert found.disk.at
-    assert (found.disk.at - NOON).total_seconds() == pytest.approx(5 * 3600, rel=0.01)
-    assert len(found.disk_free_bytes) == 60
-    assert found.disk_free_bytes[-1] == 100 * GIB
+    assert forecast.samples == 120
+    assert forecast.database_bytes_per_hour == pytest.approx(GIB, rel=0.01)
+    assert forecast.disk.state == "shrinks"
+    assert forecast.disk.at
+    assert (forecast.disk.at - NOON).total_seconds() == pytest.approx(5 * 3600, rel=0.01)
+    assert len(forecast.disk_free_bytes) == 60
+    assert forecast.disk_free_bytes[-1] == 100 * GIB
 
 
 def test_without_samples_nothing_is_foretold(client: Client) -> None:

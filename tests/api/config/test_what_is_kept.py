@@ -24,12 +24,12 @@ def _viewer(client: Client) -> None:
 def storage(client: Client) -> dict[str, Any]:
     answer = client.get("/api/v1/server/retention")
     assert answer.status_code == 200, answer.content
-    found: dict[str, Any] = answer.json()
-    return found
+    content: dict[str, Any] = answer.json()
+    return content
 
 
-def rows(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    return {row["what"]: row for row in found["results"]}
+def rows(state: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {row["what"]: row for row in state["results"]}
 
 
 def test_payloads_are_shown_with_their_limits_without_dropped_ones(

@@ -156,9 +156,9 @@ def test_of_what_is_large_a_part_goes_along(run: Run) -> None:
     long = group(mark=5, tokens=parts.TOKENS + 500)
     push(run, long | {"messages": [talk("y" * 400_000), talk("short")]}, group(mark=6))
 
-    _, found = bundled(run).parts("group")
+    _, group_part = bundled(run).parts("group")
 
-    first, _ = found["sequences"]
+    first, _ = group_part["sequences"]
     assert len(first["window"]["tokens"]) == parts.TOKENS
     assert first["window"]["total"] == parts.TOKENS + 500
     answer = first["conversation"]["results"][1]

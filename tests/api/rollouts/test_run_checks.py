@@ -18,7 +18,7 @@ def check(client: APIClient, **body: Any) -> dict[str, Any]:
     return answer
 
 
-def found(answer: dict[str, Any], field: str) -> dict[str, Any]:
+def finding(answer: dict[str, Any], field: str) -> dict[str, Any]:
     (finding,) = [row for row in answer["findings"] if row["field"] == field]
     return dict(finding)
 
@@ -28,9 +28,9 @@ def test_a_preset_is_ready_but_for_a_cluster(operator: APIClient) -> None:
 
     assert answer["result"] == "risky"
     assert answer["config"]["buffer"]["batch_size"] == 16
-    assert "float32 [4]" in found(answer, "environment.spec")["message"]
-    assert found(answer, "fleet.num_workers")["level"] == "warning"
-    assert found(answer, "num_steps")["subject"] == "Disk"
+    assert "float32 [4]" in finding(answer, "environment.spec")["message"]
+    assert finding(answer, "fleet.num_workers")["level"] == "warning"
+    assert finding(answer, "num_steps")["subject"] == "Disk"
     assert not Run.objects.exists()
 
 
@@ -40,7 +40,7 @@ def test_an_environment_that_cannot_be_made_is_an_error(operator: APIClient) -> 
     answer = check(operator, preset="cartpole", config=config)
 
     assert answer["result"] == "refused"
-    assert "nonsense" in found(answer, "environment.spec")["message"]
+    assert "nonsense" in finding(answer, "environment.spec")["message"]
 
 
 def test_a_batch_that_is_no_whole_number_of_groups_is_an_error(operator: APIClient) -> None:
@@ -49,7 +49,7 @@ def test_a_batch_that_is_no_whole_number_of_groups_is_an_error(operator: APIClie
     answer = check(operator, preset="curriculum", config=config)
 
     assert answer["result"] == "refused"
-    assert found(answer, "buffer.batch_size")["remedy"].startswith("Use 96 or 104")
+    assert finding(answer, "buffer.batch_size")["remedy"].startswith("Use 96 or 104")
 
 
 @pytest.mark.parametrize(
@@ -71,5 +71,5 @@ def test_what_the_server_would_refuse_is_a_finding_at_its_field(
     answer = check(operator, **body)
 
     assert answer["result"] == "refused"
-    assert found(answer, field)["level"] == "error"
-    assert found(answer, field)["remedy"]
+    assert finding(answer, field)["level"] == "error"
+    assert finding(answer, field)["remedy"]

@@ -35,17 +35,17 @@ class Platform:
     def log(self, query: str = "") -> dict[str, Any]:
         answer = self._client.get(f"/api/v1/runs/pole/fleet/logs?wait=10&{query}")
         assert answer.status_code == 200, answer.text
-        found: dict[str, Any] = answer.json()
-        return found
+        content: dict[str, Any] = answer.json()
+        return content
 
     def status(self, query: str) -> int:
         return self._client.get(f"/api/v1/runs/pole/fleet/logs?{query}").status_code
 
 
 def slots_run(pids: set[int | None] | None = None) -> bool:
-    found = FleetWorker.objects.filter(index=0).first()
-    return found is not None and any(
-        slot.pid not in {None, *(pids or ())} for slot in found.slots.all()
+    worker = FleetWorker.objects.filter(index=0).first()
+    return worker is not None and any(
+        slot.pid not in {None, *(pids or ())} for slot in worker.slots.all()
     )
 
 

@@ -49,8 +49,10 @@ class Server:
         return choice
 
     def health(self) -> dict[str, Any]:
-        found: dict[str, Any] = httpx.get(self.url.removesuffix("v1") + "health", timeout=60).json()
-        return found
+        health: dict[str, Any] = httpx.get(
+            self.url.removesuffix("v1") + "health", timeout=60
+        ).json()
+        return health
 
     def wait_for_version(self, version: list[int]) -> None:
         deadline = time.monotonic() + 60
@@ -84,6 +86,6 @@ def serving(checkpoint: Path, *more: str) -> Iterator[Server]:
         assert process.stdout is not None
         ready, _, _ = select.select([process.stdout], [], [], START_SECONDS)
         line = process.stdout.readline() if ready else ""
-        found = re.search(r"http://\S+", line)
-        assert found, log.read_text()
-        yield Server(process, found[0], log)
+        match = re.search(r"http://\S+", line)
+        assert match, log.read_text()
+        yield Server(process, match[0], log)

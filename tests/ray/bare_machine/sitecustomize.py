@@ -18,10 +18,10 @@ class OnlyWhatWasSent(MetaPathFinder):
         if fullname not in OURS:
             return None
         sent = [folder for folder in sys.path if "runtime_resources" in folder]
-        found = PathFinder.find_spec(fullname, sent)
-        if found is None:
+        module_spec = PathFinder.find_spec(fullname, sent)
+        if module_spec is None:
             raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
-        return found
+        return module_spec
 
 
 sys.meta_path.insert(0, OnlyWhatWasSent())

@@ -41,11 +41,11 @@ class Client(ABC):
         """Return the answer to a prompt; exceptions of clients become `ModelError`."""
         try:
             native, more = await self.to_native_prompt(prompt)
-            found = await self.get_native_response(
+            response = await self.get_native_response(
                 native, model, sampling_args, tools, **more, **kwargs
             )
-            await self.raise_from_native_response(found)
-            return await self.from_native_response(found)
+            await self.raise_from_native_response(response)
+            return await self.from_native_response(response)
         except Error:
             raise
         except Exception as error:

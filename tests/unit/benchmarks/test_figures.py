@@ -24,10 +24,10 @@ def test_there_is_no_percentile_of_nothing() -> None:
 def test_at_least_that_many_values_are_no_larger_than_their_percentile(
     values: list[float], percent: float
 ) -> None:
-    found = percentile(values, percent)
+    result = percentile(values, percent)
 
-    assert found in values
-    assert sum(value <= found for value in values) >= percent / 100 * len(values) - 1e-9
+    assert result in values
+    assert sum(value <= result for value in values) >= percent / 100 * len(values) - 1e-9
 
 
 def test_a_ratio_above_one_is_better_whichever_way_is_better() -> None:

@@ -52,15 +52,15 @@ def test_the_check_runs_with_what_it_names_alone_and_says_that_there_is_no_gpu(
     ran = check(tmp_path, absent=ABSENT)
     assert ran.returncode == 0, ran.stderr
 
-    found = json.loads((tmp_path / "gpu-none.json").read_text())
-    assert found["gpu"] is None
+    document = json.loads((tmp_path / "gpu-none.json").read_text())
+    assert document["gpu"] is None
     assert "No GPU" in ran.stdout
-    assert found["cpu"]["mlp"]["steps_per_second"] > 0
-    assert found["cpu"]["gru"]["steps_per_second"] > 0
-    assert found["cpu"]["fleet"]["steps_per_second"] > 0
-    assert found["cpu"]["fleet"]["new_version_s"] > 0
-    assert found["cpu"]["weights"]["mb"] >= 99
-    assert min(found["cpu"]["decisions_per_second"].values()) > 0
+    assert document["cpu"]["mlp"]["steps_per_second"] > 0
+    assert document["cpu"]["gru"]["steps_per_second"] > 0
+    assert document["cpu"]["fleet"]["steps_per_second"] > 0
+    assert document["cpu"]["fleet"]["new_version_s"] > 0
+    assert document["cpu"]["weights"]["mb"] >= 99
+    assert min(document["cpu"]["decisions_per_second"].values()) > 0
 
 
 def test_an_error_names_the_package_that_a_machine_lacks(tmp_path: Path) -> None:

@@ -18,27 +18,27 @@ def test_a_row_that_is_run_again_replaces_only_itself() -> None:
 
 
 def test_rows_stand_in_the_order_of_their_numbers() -> None:
-    found: results.Results = {}
+    merged: results.Results = {}
     for name in ("P11", "P9", "P1"):
-        found = results.merge(found, machine="m", kind="rows", name=name, figures=FIRST)
+        merged = results.merge(merged, machine="m", kind="rows", name=name, figures=FIRST)
 
-    assert list(found["rows"]) == ["P1", "P9", "P11"]
+    assert list(merged["rows"]) == ["P1", "P9", "P11"]
 
 
 def test_other_figures_stand_apart_from_the_rows() -> None:
-    found = results.merge(
+    merged = results.merge(
         {"rows": {"P1": FIRST}}, machine="m", kind="extras", name="waiters", figures=NEWER
     )
 
-    assert found == {"machine": "m", "rows": {"P1": FIRST}, "extras": {"waiters": NEWER}}
+    assert merged == {"machine": "m", "rows": {"P1": FIRST}, "extras": {"waiters": NEWER}}
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "results" / "latest.json"
     assert results.read(path) == {"machine": "", "rows": {}, "extras": {}}
-    found = results.merge({}, machine="8 × 2,048", kind="rows", name="P1", figures=FIRST)
+    merged = results.merge({}, machine="8 × 2,048", kind="rows", name="P1", figures=FIRST)
 
-    results.write(found, path)
+    results.write(merged, path)
 
-    assert results.read(path) == found
+    assert results.read(path) == merged
     assert [file.name for file in path.parent.iterdir()] == ["latest.json"]

@@ -48,10 +48,10 @@ def test_rloo_sums_to_zero(values: Scores) -> None:
 def test_grpo_has_mean_zero_and_the_deviation_that_its_epsilon_leaves(values: Scores) -> None:
     assume(values.std() > 1e-9 * np.abs(values).max())
 
-    found = grpo(values)
+    advantages = grpo(values)
 
-    assert abs(found.mean()) <= 1e-5
-    assert found.std() == pytest.approx(values.std() / (values.std() + EPSILON), rel=1e-5)
+    assert abs(advantages.mean()) <= 1e-5
+    assert advantages.std() == pytest.approx(values.std() / (values.std() + EPSILON), rel=1e-5)
 
 
 def test_known_groups_have_known_advantages() -> None:
@@ -128,18 +128,18 @@ def test_a_batch_is_judged_group_by_group_in_whatever_order(
 
     for rule in RULES:
         expected = np.concatenate([RULES[rule](group) for group in groups])
-        found = of_batch(flat[order], index[order], rule=rule)
-        np.testing.assert_allclose(found, expected[order], rtol=1e-6, atol=tolerance(flat))
+        advantages = of_batch(flat[order], index[order], rule=rule)
+        np.testing.assert_allclose(advantages, expected[order], rtol=1e-6, atol=tolerance(flat))
         teaches = with_variance(flat[order], index[order])
-        assert not found[~teaches].any()
+        assert not advantages[~teaches].any()
 
 
 def test_only_groups_whose_scores_differ_have_variance() -> None:
     scores = np.array([1, 1, 0, 1, 7], dtype=np.float32)
 
-    found = with_variance(scores, np.array([0, 0, 2, 2, 5]))
+    selected = with_variance(scores, np.array([0, 0, 2, 2, 5]))
 
-    assert found.tolist() == [False, False, True, True, False]
+    assert selected.tolist() == [False, False, True, True, False]
 
 
 @given(lengths=st.lists(st.integers(1, 20), min_size=1, max_size=8))

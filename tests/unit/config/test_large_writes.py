@@ -53,10 +53,10 @@ def with_connection(act: Callable[[Holder, socket.socket], Awaitable[None]]) -> 
 
 
 async def read_all(remote: socket.socket, *, size: int, at_most: int) -> bytes:
-    found = bytearray()
-    while len(found) < size:
-        found += await asyncio.get_running_loop().sock_recv(remote, at_most)
-    return bytes(found)
+    received = bytearray()
+    while len(received) < size:
+        received += await asyncio.get_running_loop().sock_recv(remote, at_most)
+    return bytes(received)
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -28,8 +28,8 @@ def outside() -> OutsideRun:
 def status(outside: OutsideRun, env_id: int = 0) -> dict[str, Any]:
     answer = outside.client.get(f"{BASE}/status-env?env_id={env_id}")
     assert answer.status_code == 200, answer.content
-    found: dict[str, Any] = answer.json()
-    return found
+    content: dict[str, Any] = answer.json()
+    return content
 
 
 def change(outside: OutsideRun, verb: str) -> str:

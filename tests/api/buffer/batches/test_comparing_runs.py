@@ -55,8 +55,8 @@ def test_prompts_that_both_were_asked_come_first_with_each_runs_scores(server: T
     assert scores == {"demo": (2, 0.75), "other": (1, 0.0)}
     assert [run["run"] for run in second["runs"]] == ["demo"]
     (there,) = [run["newest"] for run in first["runs"] if run["run"] == "other"]
-    found = server.ask(f"runs/other/groups?prompt={first['prompt']}")
-    assert [row["id"] for row in found] == [there]
+    response = server.ask(f"runs/other/groups?prompt={first['prompt']}")
+    assert [row["id"] for row in response] == [there]
 
 
 def test_costs_say_what_is_known_and_null_of_the_rest(server: TwoRuns) -> None:

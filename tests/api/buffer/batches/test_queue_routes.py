@@ -120,12 +120,12 @@ def test_batches_are_read_page_by_page_and_by_state(outside: OutsideRun) -> None
 
 def served(outside: OutsideRun, count: int) -> list[Any]:
     """Return batches of which all but the last are confirmed."""
-    found: list[Any] = []
+    results: list[Any] = []
     for _ in range(count):
-        if found:
-            outside.ack(found[-1])
-        found.append(outside.next())
-    return found
+        if results:
+            outside.ack(results[-1])
+        results.append(outside.next())
+    return results
 
 
 def test_a_batch_shows_its_groups_without_their_bytes(outside: OutsideRun) -> None:

@@ -135,9 +135,9 @@ def test_json_gets_one_number_for_each_token_behind_the_bytes_that_came(server: 
 
     for content in server.stored():
         assert content.startswith(sent[:-1])
-        found = json.loads(content)
-        assert found["advantages"] == [[value] * 3 for value in LEAVE_ONE_OUT]
-        assert {name: found[name] for name in json.loads(sent)} == json.loads(sent)
+        content_json = json.loads(content)
+        assert content_json["advantages"] == [[value] * 3 for value in LEAVE_ONE_OUT]
+        assert {name: content_json[name] for name in json.loads(sent)} == json.loads(sent)
         assert content.count(b'"ref_logprobs": null') == 1
 
 
@@ -208,9 +208,9 @@ def test_rows_of_any_length_are_filled(server: Server) -> None:
     server.push_json({"tokens": rows, "masks": rows, "scores": scores})
 
     (content,) = server.stored()
-    found = json.loads(content)["advantages"]
-    assert [len(row) for row in found] == [4, 1, 2, 2]
-    assert [row[0] for row in found] == pytest.approx([1.0, -1 / 3, -1 / 3, -1 / 3])
+    advantages = json.loads(content)["advantages"]
+    assert [len(row) for row in advantages] == [4, 1, 2, 2]
+    assert [row[0] for row in advantages] == pytest.approx([1.0, -1 / 3, -1 / 3, -1 / 3])
 
 
 def test_a_lenient_run_adds_nothing_where_scores_are_missing(server: Server) -> None:

@@ -90,9 +90,9 @@ def test_a_push_is_stored_byte_for_byte_and_served_untouched(server: Server) -> 
         "dropped": {},
         "admission_remaining": answer.json()["admission_remaining"],
     }
-    found = msgspec.msgpack.decode(batch.content, type=BatchAnswer)
-    assert found.codecs == ["msgpack", "msgpack"]
-    assert found.items == contents
+    decoded = msgspec.msgpack.decode(batch.content, type=BatchAnswer)
+    assert decoded.codecs == ["msgpack", "msgpack"]
+    assert decoded.items == contents
     row = TrajectoryGroup.objects.order_by("id")[0]
     assert (row.codec, row.sequences, row.tokens, row.score_mean) == ("msgpack", 2, 6, 0.5)
     assert miscounts(server.run.pk) == []
@@ -158,9 +158,9 @@ def test_a_batch_of_both_codecs_comes_as_asked(
 
     answer = server.next_batch(accept)
 
-    found = msgspec.msgpack.decode(answer.content, type=BatchAnswer)
-    assert found.codecs == codecs
-    for codec, content in zip(found.codecs, found.items, strict=True):
+    decoded = msgspec.msgpack.decode(answer.content, type=BatchAnswer)
+    assert decoded.codecs == codecs
+    for codec, content in zip(decoded.codecs, decoded.items, strict=True):
         assert json.loads(content) if codec == "json" else decode_push_item(content)
     assert server.next_batch("application/json").json()["items"] == [
         with_nulls(group(mark=1, advantages=[[0.5, 1e-7, -2.0]] * 2)),
@@ -318,8 +318,8 @@ def test_numbers_that_no_array_holds_stay_json(db: None) -> None:
 
     answer = server.next_batch(f"{BATCH_TYPE};groups=msgpack")
 
-    found = msgspec.msgpack.decode(answer.content, type=BatchAnswer)
-    assert found.codecs == ["json", "msgpack"]
+    decoded = msgspec.msgpack.decode(answer.content, type=BatchAnswer)
+    assert decoded.codecs == ["json", "msgpack"]
 
 
 @pytest.mark.parametrize(("name", "pack"), [("zstd", zstandard.compress), ("gzip", gzip.compress)])

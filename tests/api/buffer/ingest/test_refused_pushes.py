@@ -61,25 +61,25 @@ def test_refusals_are_added_up_by_environment_and_reason(outside: OutsideRun) ->
     push(group(env_id=0) | {"scores": [1.0]}, 422)
     push({"env_id": 0, "masks": [[1]], "scores": [1.0]}, 422)
     push({"env_id": 0, "tokens": [[1]], "scores": [1.0]}, 422)
-    found = refused(outside)
+    refusals = refused(outside)
 
-    assert found[1] == {}
-    assert found[0].keys() == {"missing", "length_mismatch"}
-    assert found[0]["missing"]["pushes"] == 2
-    assert found[0]["missing"]["message"] == "body.masks: Field required"
+    assert refusals[1] == {}
+    assert refusals[0].keys() == {"missing", "length_mismatch"}
+    assert refusals[0]["missing"]["pushes"] == 2
+    assert refusals[0]["missing"]["message"] == "body.masks: Field required"
 
     push({"env_id": 0, "masks": [[1]], "scores": [1.0]}, 422)
     again = refused(outside)[0]["missing"]
     assert (again["pushes"], again["message"]) == (3, "body.tokens: Field required")
-    assert again["newest_at"] > found[0]["missing"]["newest_at"]
+    assert again["newest_at"] > refusals[0]["missing"]["newest_at"]
 
 
 def test_a_push_of_several_counts_for_each_environment_that_it_names(outside: OutsideRun) -> None:
     broken = group(env_id=1) | {"scores": [1.0]}
     push([group(env_id=0), broken, broken], 422)
 
-    found = refused(outside)
-    assert [[counts["pushes"] for counts in found[env].values()] for env in (0, 1)] == [[1], [1]]
+    refusals = refused(outside)
+    assert [[counts["pushes"] for counts in refusals[env].values()] for env in (0, 1)] == [[1], [1]]
 
 
 def test_binary_pushes_are_counted_as_well(outside: OutsideRun) -> None:
@@ -89,9 +89,12 @@ def test_binary_pushes_are_counted_as_well(outside: OutsideRun) -> None:
     push_binary(outside, good | {"scores": []}, status=422)
     assert post("/api/v1/runs/words/groups", b"{", GROUPS_TYPE) == 401
 
-    found = refused(outside)
-    assert {env: counts["invalid_data"]["pushes"] for env, counts in found.items()} == {0: 2, 1: 1}
-    assert "scores" in found[1]["invalid_data"]["message"]
+    refusals = refused(outside)
+    assert {env: counts["invalid_data"]["pushes"] for env, counts in refusals.items()} == {
+        0: 2,
+        1: 1,
+    }
+    assert "scores" in refusals[1]["invalid_data"]["message"]
 
 
 def test_a_run_that_takes_nothing_and_a_full_queue_say_so(
@@ -103,8 +106,8 @@ def test_a_run_that_takes_nothing_and_a_full_queue_say_so(
     outside.operator.post("/api/v1/runs/words/kill", content_type="application/json")
     push(group(env_id=1), 409)
 
-    found = refused(outside)[1]
-    assert {reason: counts["pushes"] for reason, counts in found.items()} == {
+    refusals = refused(outside)[1]
+    assert {reason: counts["pushes"] for reason, counts in refusals.items()} == {
         "over_quota": 1,
         "run_not_accepting": 1,
     }
@@ -127,10 +130,10 @@ def test_one_environment_has_few_reasons(outside: OutsideRun) -> None:
     )
     for _ in range(2):
         push({"env_id": 0}, 422)
-        found = refused(outside)[0]
+        refusals = refused(outside)[0]
 
-    assert len(found) == REASONS_KEPT + 1
-    assert found[FURTHER]["pushes"] == 2
+    assert len(refusals) == REASONS_KEPT + 1
+    assert refusals[FURTHER]["pushes"] == 2
 
 
 def diagnosis(outside: OutsideRun) -> dict[str, Any]:
@@ -152,9 +155,9 @@ def test_a_run_that_refuses_pushes_reports_it_in_its_diagnosis_and_by_an_alert(
     problem = "body.scores: has 1 entries for 2 sequences"
     assert alert.message == f"words refuses pushes of {name}: {problem}"
     assert (alert.severity, alert.subject, alert.details) == ("error", name, {"pushes": 3})
-    found = diagnosis(outside)
-    assert found["summary"] == "Pushes are rejected, and their data is lost."
-    assert found["evidence"] == [f"{name}: 3 pushes rejected, most recently because of {problem}"]
+    state = diagnosis(outside)
+    assert state["summary"] == "Pushes are rejected, and their data is lost."
+    assert state["evidence"] == [f"{name}: 3 pushes rejected, most recently because of {problem}"]
 
     conditions.watch(now=now + RECENT + timedelta(seconds=1))
     assert not Alert.objects.filter(cleared_at=None, kind="pushes_refused").exists()

@@ -95,13 +95,13 @@ def test_a_list_is_narrowed_by_what_fragments_have(
 
 def test_pages_follow_one_another_without_gap_or_double(run: Run) -> None:
     ids = send(run, *(made(f"w0-{slot}@a") for slot in range(5)))
-    found, cursor = [], ""
+    rows, cursor = [], ""
     for _ in range(3):
         page = get(run, limit=2, cursor=cursor)
-        found += [row["id"] for row in page["results"]]
+        rows += [row["id"] for row in page["results"]]
         cursor = page["next"]
 
-    assert found == ids[::-1]
+    assert rows == ids[::-1]
     assert (cursor, page["is_partial"]) == (None, False)
 
 
@@ -135,12 +135,12 @@ def test_the_fragments_of_a_batch_are_found_and_know_their_step(run: Run) -> Non
 def test_a_fragment_is_opened_with_its_neighbours_in_its_slot(run: Run) -> None:
     ids = send(run, *(fragment(slot="w0-0@a", number=number) for number in range(3)))
 
-    found = get(run, f"/{ids[1]}")
+    response = get(run, f"/{ids[1]}")
 
-    assert (found["before"], found["after"]) == (ids[0], ids[2])
-    assert (found["content"]["steps"], found["problem"]) == (4, "")
+    assert (response["before"], response["after"]) == (ids[0], ids[2])
+    assert (response["content"]["steps"], response["problem"]) == (4, "")
     assert {"name": "obs", "dtype": "float32", "shape": [4, 4], "size_bytes": 64} in (
-        found["content"]["arrays"]
+        response["content"]["arrays"]
     )
     assert get(run, f"/{ids[0]}")["before"] is None
     assert get(run, f"/{ids[1]}/steps", start=2)["reward"] == [1, 1]
@@ -151,10 +151,10 @@ def test_bytes_that_are_no_fragment_any_more_leave_a_row_and_a_reason(run: Run) 
     size = FragmentChunk.objects.get(pk=ids[0]).size_bytes
     Payload.objects.filter(item_id=ids[0], kind="fragments").update(content=b"\xc1" * size)
 
-    found = get(run, f"/{ids[0]}")
+    response = get(run, f"/{ids[0]}")
 
-    assert found["content"] is None
-    assert found["problem"].startswith("not a valid fragment")
+    assert response["content"] is None
+    assert response["problem"].startswith("not a valid fragment")
     assert get(run, f"/{ids[0]}/steps", status=422)["code"] == "invalid_data"
     assert [row["reward_sum"] for row in get(run)["results"]] == [4.0, None]
 

@@ -39,23 +39,23 @@ def get(run: Run, path: str, **query: Any) -> Any:
 def test_a_long_sequence_comes_in_windows(run: Run) -> None:
     tokens = [list(range(10_000))]
     logprobs = [np.full(10_000, -0.5, dtype=np.float32)]
-    found = push(
+    path = push(
         run, {"tokens": tokens, "masks": tokens, "scores": [1.0], "inference_logprobs": logprobs}
     )
 
-    sequence = get(run, f"{found}/sequences/0", start=9_998, count=100).json()
+    sequence = get(run, f"{path}/sequences/0", start=9_998, count=100).json()
 
     assert (sequence["tokens"], sequence["logprobs"]) == ([9998, 9999], [-0.5, -0.5])
     assert (sequence["total"], sequence["start"], sequence["text"]) == (10_000, 9_998, None)
-    assert len(get(run, f"{found}/sequences/0").json()["tokens"]) == 4096
-    assert get(run, f"{found}/sequences/1").status_code == 404
-    assert get(run, f"{found}/sequences/0", count=1 << 20).status_code == 400
+    assert len(get(run, f"{path}/sequences/0").json()["tokens"]) == 4096
+    assert get(run, f"{path}/sequences/1").status_code == 404
+    assert get(run, f"{path}/sequences/0", count=1 << 20).status_code == 400
 
 
 def test_sequences_are_listed_without_their_tokens(run: Run) -> None:
-    found = push(run, group(mark=4, generation_params={"temperature": 0.7}))
+    path = push(run, group(mark=4, generation_params={"temperature": 0.7}))
 
-    sequences = get(run, f"{found}/sequences").json()
+    sequences = get(run, f"{path}/sequences").json()
 
     assert sequences["common_prefix"] == 3
     assert [row["duplicate_of"] for row in sequences["results"]] == [None, 0]
@@ -66,10 +66,10 @@ def test_sequences_are_listed_without_their_tokens(run: Run) -> None:
 
 def test_content_is_json_in_whichever_codec_it_came(run: Run) -> None:
     sent = group(mark=4, mine=[1])
-    found = push(run, sent)
+    path = push(run, sent)
 
-    whole = get(run, f"{found}/content")
-    beginning = get(run, f"{found}/content", characters=12)
+    whole = get(run, f"{path}/content")
+    beginning = get(run, f"{path}/content", characters=12)
 
     assert whole.json() | sent == whole.json()
     assert "attachment" in whole["Content-Disposition"]
@@ -79,20 +79,20 @@ def test_content_is_json_in_whichever_codec_it_came(run: Run) -> None:
 
 def test_messages_of_a_sequence_are_shown_unchanged(run: Run) -> None:
     hostile = "<script>alert(1)</script>\u202e\u0000"
-    found = push(run, group(messages=[[{"role": "user", "content": hostile}], []]))
+    path = push(run, group(messages=[[{"role": "user", "content": hostile}], []]))
 
-    messages = get(run, f"{found}/sequences/0/messages").json()
+    messages = get(run, f"{path}/sequences/0/messages").json()
 
     assert [row["text"] for row in messages["results"]] == [hostile]
-    assert get(run, f"{found}/sequences/1/messages").json()["results"] == []
-    assert get(run, f"{found}/sequences/2/messages").status_code == 404
+    assert get(run, f"{path}/sequences/1/messages").json()["results"] == []
+    assert get(run, f"{path}/sequences/2/messages").status_code == 404
 
 
 @pytest.mark.parametrize("limit", [1, 2, 5])
 def test_messages_are_read_a_page_at_a_time(run: Run, limit: int) -> None:
     messages = [{"role": "user", "content": f"line {number}"} for number in range(5)]
-    found = push(run, group(messages=[messages, []]))
-    path, texts = f"{found}/sequences/0/messages", []
+    group_path = push(run, group(messages=[messages, []]))
+    path, texts = f"{group_path}/sequences/0/messages", []
 
     page = get(run, f"{path}?limit={limit}").json()
     texts += [row["text"] for row in page["results"]]
@@ -104,16 +104,16 @@ def test_messages_are_read_a_page_at_a_time(run: Run, limit: int) -> None:
     assert texts == [f"line {number}" for number in range(5)]
     assert page["total"] == 5
     assert get(run, f"{path}?limit=0").status_code == 400
-    foreign = get(run, f"{found}/sequences/1/messages?cursor=nonsense").json()
+    foreign = get(run, f"{group_path}/sequences/1/messages?cursor=nonsense").json()
     assert foreign["errors"][0]["field"] == "cursor"
 
 
 def test_what_a_browser_has_is_not_sent_again(run: Run) -> None:
-    found = push(run, group())
-    first = get(run, f"{found}/sequences/0")
+    path = push(run, group())
+    first = get(run, f"{path}/sequences/0")
 
     again = Client().get(
-        f"/api/v1/runs/demo/groups/{found}/sequences/0",
+        f"/api/v1/runs/demo/groups/{path}/sequences/0",
         headers=bearer("read", run=run) | {"If-None-Match": first["ETag"]},
     )
 
@@ -121,17 +121,17 @@ def test_what_a_browser_has_is_not_sent_again(run: Run) -> None:
 
 
 def test_looking_changes_nothing(run: Run) -> None:
-    found = push(run, group())
-    before = TrajectoryGroup.objects.filter(pk=found).values().get()
+    group_path = push(run, group())
+    before = TrajectoryGroup.objects.filter(pk=group_path).values().get()
 
     for path in ("", "/sequences", "/sequences/0", "/sequences/0/messages", "/content"):
-        assert get(run, f"{found}{path}").status_code == 200
+        assert get(run, f"{group_path}{path}").status_code == 200
         refused = Client().post(
-            f"/api/v1/runs/demo/groups/{found}{path}",
+            f"/api/v1/runs/demo/groups/{group_path}{path}",
             body({}),
             "application/json",
             headers=bearer("admin"),
         )
         assert refused.status_code == 405
 
-    assert TrajectoryGroup.objects.filter(pk=found).values().get() == before
+    assert TrajectoryGroup.objects.filter(pk=group_path).values().get() == before

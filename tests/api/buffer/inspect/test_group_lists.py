@@ -233,24 +233,24 @@ def test_facets_count_what_each_choice_would_show(server: Server) -> None:
     )
     server.digest()
 
-    found = server.get("/facets", lesson="sort")
+    response = server.get("/facets", lesson="sort")
 
-    assert (found["examined"], found["matching"], found["total"]) == (3, 2, 3)
+    assert (response["examined"], response["matching"], response["total"]) == (3, 2, 3)
     count = {
         name: {value["value"]: value["groups"] for value in values}
-        for name, values in found["facets"].items()
+        for name, values in response["facets"].items()
     }
     assert count["lesson"] == {"sort": 2, "add": 1}
     assert count["env"] == {"none": 1, str(server.env_id): 1}
     assert count["state"] == {"queued": 2}
     assert count["flag"] == {}
-    assert [facet["label"] for facet in found["facets"]["env"]] == ["no environment", "math_0"]
-    scores = found["histograms"]["score"]
+    assert [facet["label"] for facet in response["facets"]["env"]] == ["no environment", "math_0"]
+    scores = response["histograms"]["score"]
     assert (scores["least"], scores["most"], sum(scores["counts"])) == (0.1, 0.9, 2)
     assert scores["counts"][0] == scores["counts"][-1] == 1
-    versions = found["histograms"]["version"]
+    versions = response["histograms"]["version"]
     assert (versions["least"], sum(versions["counts"])) == (versions["most"], 2)
-    assert "step" not in found["histograms"], "no batch holds any of them"
+    assert "step" not in response["histograms"], "no batch holds any of them"
 
 
 @pytest.mark.parametrize(

@@ -57,10 +57,10 @@ def server() -> Marking:
 
 @pytest.fixture
 def groups(server: Marking) -> Iterator[list[int]]:
-    found = server.push(*(scored(float(mark), 1.0, mark=mark) for mark in range(4)))
+    group_ids = server.push(*(scored(float(mark), 1.0, mark=mark) for mark in range(4)))
     server.digest()
     rows = list(TrajectoryGroup.objects.order_by("pk").values())
-    yield found
+    yield group_ids
     # Whatever was said: the rows of the queue are as they were.
     assert list(TrajectoryGroup.objects.order_by("pk").values()) == rows
 

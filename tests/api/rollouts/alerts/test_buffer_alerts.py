@@ -49,9 +49,9 @@ def test_a_quarantined_batch_raises_an_alert_until_a_person_decides(outside: Out
     for _ in range(3):
         batch = outside.next()
         outside.lapse()
-    found = watched()
+    alerts = watched()
 
-    assert found == {
+    assert alerts == {
         "batch_quarantined": "batch 1 of words is quarantined: its lease expired 3 times"
     }
     assert Alert.objects.get().subject == batch["batch"]["id"]

@@ -128,9 +128,9 @@ def test_a_list_says_how_many_rows_there_are(admin: Client) -> None:
     fill("second", workers=3)
 
     page = admin.get("/admin/rollouts/recording/").content.decode()
-    found = admin.get("/admin/rollouts/recording/?q=second").content.decode()
+    text = admin.get("/admin/rollouts/recording/?q=second").content.decode()
     assert re.search(r"\b4\s+recordings", page)
-    assert re.search(r"\b3\s+results", found)
+    assert re.search(r"\b3\s+results", text)
 
 
 def test_times_are_shown_to_the_second(admin: Client) -> None:

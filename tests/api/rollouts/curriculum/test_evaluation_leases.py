@@ -28,8 +28,8 @@ def renew(lessons: Class, task: dict[str, Any], **fields: Any) -> Any:
 
 def seconds_left(task: dict[str, Any]) -> float:
     left = Evaluation.objects.filter(pk=task["evaluation"]).annotate(left=F("expires_at") - Now())
-    found: timedelta = left.values_list("left", flat=True).get()
-    return found.total_seconds()
+    remaining: timedelta = left.values_list("left", flat=True).get()
+    return remaining.total_seconds()
 
 
 def let_pass(task: dict[str, Any], *, seconds: float) -> None:
@@ -198,11 +198,11 @@ def test_one_evaluation_is_read_with_its_answers_and_its_pass_at_k(lessons_of_fo
     sample = {"prompt": "ab=", "response": "ba", "reward": 1.0, "is_correct": True}
     lessons.finish(task, successes=task["examples"] * 2, samples=[sample])
 
-    found = lessons.get(f"evaluations/{task['evaluation']}")
+    evaluation = lessons.get(f"evaluations/{task['evaluation']}")
 
-    assert found["samples"] == [sample]
-    assert list(found["pass_at"]) == ["1", "2", "4"]
-    assert found["pass_at"]["4"]["low"] <= found["pass_at"]["4"]["estimate"]
+    assert evaluation["samples"] == [sample]
+    assert list(evaluation["pass_at"]) == ["1", "2", "4"]
+    assert evaluation["pass_at"]["4"]["low"] <= evaluation["pass_at"]["4"]["estimate"]
     path = f"/api/v1/runs/words/evaluations/{uuid4()}"
     assert APIClient().get(path, headers=lessons.reader).status_code == 404
 

@@ -18,11 +18,11 @@ def test_each_lesson_has_what_was_sampled_of_it_at_each_version() -> None:
     lessons.publish(3)
     lessons.tell("a", [1.0])
 
-    found = lessons.get("lessons/progress")
+    progress = lessons.get("lessons/progress")
 
-    assert (found["epoch"], found["bucket"], found["outcomes"]) == (1, 1, 4)
-    assert found["is_whole"]
-    assert found["results"] == [
+    assert (progress["epoch"], progress["bucket"], progress["outcomes"]) == (1, 1, 4)
+    assert progress["is_whole"]
+    assert progress["results"] == [
         {"lesson": "b", "step": [0], "samples": [4], "successes": [1]},
         {"lesson": "a", "step": [0, 3], "samples": [3, 1], "successes": [2, 1]},
     ]
@@ -34,10 +34,10 @@ def test_versions_are_put_together_where_there_are_more_than_buckets() -> None:
         lessons.publish(step)
         lessons.tell("a", [1.0, float(step % 2)])
 
-    found = lessons.get("lessons/progress", buckets=4)
+    progress = lessons.get("lessons/progress", buckets=4)
 
-    [line] = found["results"]
-    assert found["bucket"] == 5
+    [line] = progress["results"]
+    assert progress["bucket"] == 5
     assert line["step"] == [10, 15, 20, 25]
     assert line["samples"] == [10, 10, 10, 10]
     assert sum(line["successes"]) == 30
@@ -56,9 +56,9 @@ def test_evaluations_other_epochs_and_other_runs_are_not_training() -> None:
     lessons.tell("a", [0.0, 1.0])
     lessons.tell("a", [1.0], epoch=1)
 
-    found = lessons.get("lessons/progress")
-    assert (found["epoch"], found["outcomes"]) == (2, 1)
-    assert found["results"] == [{"lesson": "a", "step": [5], "samples": [2], "successes": [1]}]
+    progress = lessons.get("lessons/progress")
+    assert (progress["epoch"], progress["outcomes"]) == (2, 1)
+    assert progress["results"] == [{"lesson": "a", "step": [5], "samples": [2], "successes": [1]}]
 
 
 def test_of_very_many_tasks_the_newest_are_read() -> None:
@@ -67,10 +67,10 @@ def test_of_very_many_tasks_the_newest_are_read() -> None:
         lessons.publish(step)
         lessons.tell("a", [1.0])
 
-    found = lesson_progress(lessons.run.pk, buckets=60, outcomes_read=3)
+    progress = lesson_progress(lessons.run.pk, buckets=60, outcomes_read=3)
 
-    assert (found.outcomes, found.is_whole) == (3, False)
-    assert found.results[0].step == [3, 4, 5]
+    assert (progress.outcomes, progress.is_whole) == (3, False)
+    assert progress.results[0].step == [3, 4, 5]
 
 
 def test_of_very_many_lessons_buckets_are_wider() -> None:

@@ -193,10 +193,8 @@ def test_micro_evaluations_are_shown_apart_and_move_nothing(pair: Class) -> None
     pair.tell("a", [1.0] * 30 + [0.0] * 10, mode="micro_eval")
     pair.tell("b", [1.0] * 40, mode="micro_eval")
 
-    found = pair.get("lessons/a/micro-evaluations")["results"]
+    rows = pair.get("lessons/a/micro-evaluations")["results"]
 
-    assert [(row["policy_step"], row["samples"], row["successes"]) for row in found] == [
-        (0, 40, 30)
-    ]
-    assert found[0]["success"]["low"] < 0.75 < found[0]["success"]["high"]
+    assert [(row["policy_step"], row["samples"], row["successes"]) for row in rows] == [(0, 40, 30)]
+    assert rows[0]["success"]["low"] < 0.75 < rows[0]["success"]["high"]
     assert pair.lessons()["b"]["status"] == "active"

@@ -49,8 +49,8 @@ def launch(client: Client, name: str, **config: Any) -> Any:
 
 
 def row(client: Client, spec: str = SPEC) -> Any:
-    (found,) = client.get("/api/v1/environments", {"q": spec}).json()["results"]
-    return found
+    (environment,) = client.get("/api/v1/environments", {"q": spec}).json()["results"]
+    return environment
 
 
 def test_what_is_denied_is_refused_to_new_runs_with_its_reason_and_allowed_again(

@@ -25,8 +25,8 @@ class Server:
 
     def registers(self, run: str, **environment: Any) -> int:
         """Register an environment with an outside run; return its id."""
-        found: int = self.post(run, "/register-env", ENVIRONMENT | environment)["env_id"]
-        return found
+        env_id: int = self.post(run, "/register-env", ENVIRONMENT | environment)["env_id"]
+        return env_id
 
     def post(self, run: str, path: str, content: Any) -> Any:
         answer = self.http.post(
@@ -119,11 +119,11 @@ def test_a_fleet_s_environment_shows_the_returns_of_its_episodes(server: Server)
     run.episode_windows.create(**window, mode="train", count=4, return_sum=20.0)
     run.episode_windows.create(**window, mode="eval", count=90, return_sum=900.0)
 
-    (found,) = server.get(q="cartpole")["results"]
+    (row,) = server.get(q="cartpole")["results"]
 
-    assert (found["runs"], found["reward_mean"], found["examined"]) == (1, 5.0, 4)
-    assert (found["per_hour"], found["zero_variance_share"]) == (0.0, None)
-    assert found["last_seen_at"] == "2026-03-01T12:00:00Z"
+    assert (row["runs"], row["reward_mean"], row["examined"]) == (1, 5.0, 4)
+    assert (row["per_hour"], row["zero_variance_share"]) == (0.0, None)
+    assert row["last_seen_at"] == "2026-03-01T12:00:00Z"
 
 
 def test_a_lesson_s_environment_is_found_by_its_spec(server: Server) -> None:
@@ -155,19 +155,19 @@ def test_pages_follow_one_another_without_gap_or_repetition(server: Server) -> N
         server.registers("outside", desired_name=name)
     whole = [(row["name"], row["kind"]) for row in server.get()["results"]]
 
-    found: list[Any] = []
+    rows: list[Any] = []
     cursor = ""
     while True:
         page = server.get(limit=2, cursor=cursor)
-        found += [(row["name"], row["kind"]) for row in page["results"]]
+        rows += [(row["name"], row["kind"]) for row in page["results"]]
         if page["next"] is None:
             break
         cursor = page["next"]
 
-    assert found == whole
-    assert len(set(found)) == len(found)
-    assert ("gymnasium:CartPole-v1", "outside") in found
-    assert ("gymnasium:CartPole-v1", "steps") in found
+    assert rows == whole
+    assert len(set(rows)) == len(rows)
+    assert ("gymnasium:CartPole-v1", "outside") in rows
+    assert ("gymnasium:CartPole-v1", "steps") in rows
 
 
 def test_archived_runs_are_not_counted(server: Server) -> None:

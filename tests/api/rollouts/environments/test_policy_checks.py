@@ -43,10 +43,10 @@ def test_the_launch_form_lists_it_and_a_run_may_use_it(operator: APIClient) -> N
 
 
 def test_a_check_takes_a_step_with_it(operator: APIClient) -> None:
-    found = check(operator, kind=kind("Plain"))
+    check_result = check(operator, kind=kind("Plain"))
 
-    assert found["level"] == "ok"
-    assert found["message"] == f"{kind('Plain')} took a step; it has 10 parameters."
+    assert check_result["level"] == "ok"
+    assert check_result["message"] == f"{kind('Plain')} took a step; it has 10 parameters."
 
 
 @pytest.mark.parametrize(
@@ -59,17 +59,21 @@ def test_a_check_takes_a_step_with_it(operator: APIClient) -> None:
     ],
 )
 def test_a_faulty_policy_is_an_error(operator: APIClient, name: str, problem: str) -> None:
-    found = check(operator, kind=kind(name))
+    check_result = check(operator, kind=kind(name))
 
-    assert (found["result"], found["level"], found["field"]) == ("refused", "error", "policy.kind")
-    assert problem in found["message"]
+    assert (check_result["result"], check_result["level"], check_result["field"]) == (
+        "refused",
+        "error",
+        "policy.kind",
+    )
+    assert problem in check_result["message"]
 
 
 def test_a_package_that_only_the_fleet_may_have_is_a_warning(operator: APIClient) -> None:
-    found = check(operator, kind="module:no_such_package:Policy")
+    check_result = check(operator, kind="module:no_such_package:Policy")
 
-    assert found["level"] == "warning"
-    assert "ModuleNotFoundError" in found["message"]
+    assert check_result["level"] == "warning"
+    assert "ModuleNotFoundError" in check_result["message"]
 
 
 @pytest.mark.parametrize(

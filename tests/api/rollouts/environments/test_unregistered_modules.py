@@ -99,8 +99,8 @@ def test_a_check_of_an_unregistered_module_is_refused(
     )
 
     assert response.status_code == 200, response.content
-    found = [row["field"] for row in response.json()["findings"] if row["level"] == "error"]
-    assert any(name.startswith(field) for name in found), response.json()
+    fields = [row["field"] for row in response.json()["findings"] if row["level"] == "error"]
+    assert any(name.startswith(field) for name in fields), response.json()
 
 
 @pytest.mark.parametrize(("config", "field"), CONFIGS.values(), ids=CONFIGS)

@@ -164,10 +164,12 @@ def test_a_worker_whose_episodes_are_unlike_the_others_is_named(run: Run) -> Non
         write(report(run, *returns, worker=worker, at=now, lengths=[100] * 5))
     write(report(run, *[500.0] * 9, worker=9, at=now - timedelta(hours=2)))
 
-    found = episode_statistics(run, "outliers", seconds=300)
+    outliers_shown = episode_statistics(run, "outliers", seconds=300)
 
-    assert [row["worker"] for row in found["workers"]] == [0, 1, 2, 3, 4, 5]
-    unlike = {row["worker"]: row["deviations"] for row in found["workers"] if row["deviations"]}
+    assert [row["worker"] for row in outliers_shown["workers"]] == [0, 1, 2, 3, 4, 5]
+    unlike = {
+        row["worker"]: row["deviations"] for row in outliers_shown["workers"] if row["deviations"]
+    }
     assert list(unlike) == [4]
     (deviation,) = unlike[4]
     assert (deviation["measure"], deviation["median"]) == ("return_mean", 191.5)
@@ -200,9 +202,9 @@ def test_reports_with_an_episode_in_a_range_are_found_newest_first(run: Run) -> 
         report(run, 95.0, worker=3, at=later(2)),
     )
 
-    found = episode_statistics(run, "matches", least=90, most=110)["results"]
+    rows = episode_statistics(run, "matches", least=90, most=110)["results"]
 
-    assert [(row["worker"], row["value"]) for row in found] == [(3, 95.0), (1, 100.0)]
+    assert [(row["worker"], row["value"]) for row in rows] == [(3, 95.0), (1, 100.0)]
     assert (
         episode_statistics(run, "matches", of="length", least=50, most=50)["results"][0]["worker"]
         == 2

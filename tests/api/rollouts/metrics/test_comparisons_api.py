@@ -102,8 +102,10 @@ def test_so_many_are_kept_and_no_more(olga: Client) -> None:
 
 
 def blocks(text: str, kind: str) -> list[Any]:
-    found = re.findall(rf'<script type="application/json" data-part="{kind}">(.*?)</script>', text)
-    return [json.loads(block) for block in found]
+    matches = re.findall(
+        rf'<script type="application/json" data-part="{kind}">(.*?)</script>', text
+    )
+    return [json.loads(block) for block in matches]
 
 
 def test_the_file_holds_all_that_it_shows_and_no_foreign_markup(olga: Client) -> None:

@@ -37,8 +37,8 @@ def get(run: Run, path: str, *, status: int = 200, **query: Any) -> Any:
 
 
 def line(run: Run, name: str = "loss", **query: Any) -> dict[str, Any]:
-    found: dict[str, Any] = get(run, "lines", names=name, **query)["lines"][0]
-    return found
+    series: dict[str, Any] = get(run, "lines", names=name, **query)["lines"][0]
+    return series
 
 
 def write(run: Run, values: list[float], *, name: str = "loss", first_step: int = 0) -> None:
@@ -60,11 +60,11 @@ def write_many(run: Run, count: int, *, spike_at: int = -1, name: str = "loss") 
 def test_few_samples_are_given_one_by_one(run: Run) -> None:
     write(run, [0.5, 0.25, 0.125])
 
-    found = line(run)
+    series = line(run)
 
-    assert (found["x"], found["last"]) == ([0, 1, 2], [0.5, 0.25, 0.125])
-    assert (found["is_exact"], found["bucket"], found["samples"]) == (True, 1, 3)
-    assert found["min"] == found["max"] == found["count"] == []
+    assert (series["x"], series["last"]) == ([0, 1, 2], [0.5, 0.25, 0.125])
+    assert (series["is_exact"], series["bucket"], series["samples"]) == (True, 1, 3)
+    assert series["min"] == series["max"] == series["count"] == []
 
 
 def test_a_line_is_the_same_before_and_after_its_samples_are_packed(run: Run) -> None:
@@ -107,10 +107,10 @@ def test_the_edges_of_a_range_are_exact(run: Run) -> None:
     write_many(run, 3 * FULL)
     pack(run)
 
-    found = line(run, points=7, **{"from": 100, "to": 2900})
+    series = line(run, points=7, **{"from": 100, "to": 2900})
 
-    assert found["samples"] == 2801
-    assert (found["x_first"][0], found["x"][-1]) == (100, 2900)
+    assert series["samples"] == 2801
+    assert (series["x_first"][0], series["x"][-1]) == (100, 2900)
 
 
 def test_numbers_that_are_not_finite_are_gaps_with_a_count(run: Run) -> None:
@@ -140,10 +140,10 @@ def test_several_values_at_one_step_are_one_place_with_a_band(run: Run) -> None:
     figures = [Figure("loss", step, value) for step, value in [(1, 5.0), (1, 3.0), (1, 4.0)]]
     store_figures(run_id=run.pk, figures=figures, now=NOON)
 
-    found = line(run)
+    series = line(run)
 
-    assert (found["x"], found["min"], found["max"], found["last"]) == ([1], [3], [5], [4])
-    assert found["mean"] == [4]
+    assert (series["x"], series["min"], series["max"], series["last"]) == ([1], [3], [5], [4])
+    assert series["mean"] == [4]
 
 
 def test_steps_that_go_back_still_draw_a_rising_line_that_holds_all_values(run: Run) -> None:
@@ -152,11 +152,11 @@ def test_steps_that_go_back_still_draw_a_rising_line_that_holds_all_values(run: 
     store_figures(run_id=run.pk, figures=figures, now=NOON)
     pack(run)
 
-    found = line(run, points=30)
+    series = line(run, points=30)
 
-    assert found["samples"] == 4000
-    assert found["x"] == sorted(set(found["x"]))
-    assert (min(found["min"]), max(found["max"])) == (1.0, 2.0)
+    assert series["samples"] == 4000
+    assert series["x"] == sorted(set(series["x"]))
+    assert (min(series["min"]), max(series["max"])) == (1.0, 2.0)
 
 
 def test_every_sample_can_be_read_page_by_page_packed_or_not(run: Run) -> None:
@@ -190,8 +190,8 @@ def test_names_are_searched_and_paged(run: Run) -> None:
     first = get(run, "keys", search="norm", limit=20)
     rest = get(run, "keys", search="norm", limit=20, cursor=first["next"])
     assert (first["total"], rest["next"]) == (30, None)
-    found = [row["name"] for row in first["results"] + rest["results"]]
-    assert sorted(found) == sorted(names[:30])
+    rows = [row["name"] for row in first["results"] + rest["results"]]
+    assert sorted(rows) == sorted(names[:30])
     assert [row["name"] for row in get(run, "keys", search="LOSS pol")["results"]] == [
         "Loss/policy"
     ]
@@ -209,8 +209,8 @@ def test_lines_of_several_runs_come_in_the_order_asked(run: Run) -> None:
         headers=bearer("read"),
     )
 
-    found = [(line["run"], line["name"], line["last"]) for line in answer.json()["lines"]]
-    assert found == [
+    lines = [(line["run"], line["name"], line["last"]) for line in answer.json()["lines"]]
+    assert lines == [
         ("other", "loss", [2.0]),
         ("other", "entropy", []),
         ("pole", "loss", [1.0]),
@@ -231,8 +231,8 @@ def test_runs_of_different_days_are_drawn_from_where_each_began(run: Run) -> Non
 
     def drawn(**more: Any) -> list[dict[str, Any]]:
         answer = APIClient().get("/api/v1/metrics/lines", query | more, headers=bearer("read"))
-        found: list[dict[str, Any]] = answer.json()["lines"]
-        return found
+        lines: list[dict[str, Any]] = answer.json()["lines"]
+        return lines
 
     young = drawn()
     assert pack(run) == 2 * 2

@@ -94,27 +94,31 @@ def test_a_step_leads_to_the_newest_weights_and_batch_of_its_time(run: Run) -> N
     hand_out(run, count=6, interval_seconds=10)
     publish(run, 0, 1, 2, 3)
 
-    found = moment(run, **{"from": 25, "to": 25})
+    moment_shown = moment(run, **{"from": 25, "to": 25})
 
-    assert found["began_at"] == found["ended_at"] == after(25).isoformat().replace("+00:00", "Z")
-    assert (found["version"]["epoch"], found["version"]["step"]) == (1, 2)
-    assert [batch["ordinal"] for batch in found["batches"]] == [3]
-    assert (found["handed_out"], found["batches"][0]["trainer"]) == (0, "node-3")
-    assert found["batches"][0]["with_trainer"] is False
+    assert (
+        moment_shown["began_at"]
+        == moment_shown["ended_at"]
+        == after(25).isoformat().replace("+00:00", "Z")
+    )
+    assert (moment_shown["version"]["epoch"], moment_shown["version"]["step"]) == (1, 2)
+    assert [batch["ordinal"] for batch in moment_shown["batches"]] == [3]
+    assert (moment_shown["handed_out"], moment_shown["batches"][0]["trainer"]) == (0, "node-3")
+    assert moment_shown["batches"][0]["with_trainer"] is False
 
 
 def test_a_batch_that_a_trainer_held_at_that_time_is_shown_as_in_hand(run: Run) -> None:
     measure(run, steps=40)
     hand_out(run, count=6, interval_seconds=10, holds=9)
 
-    found = moment(run, **{"from": 15, "to": 25})
+    moment_shown = moment(run, **{"from": 15, "to": 25})
 
-    assert [(batch["ordinal"], batch["with_trainer"]) for batch in found["batches"]] == [
+    assert [(batch["ordinal"], batch["with_trainer"]) for batch in moment_shown["batches"]] == [
         (3, True),
         (2, True),
     ]
-    assert found["handed_out"] == 1
-    assert found["version"] is None
+    assert moment_shown["handed_out"] == 1
+    assert moment_shown["version"] is None
 
 
 @pytest.mark.parametrize(
@@ -152,8 +156,8 @@ def test_a_long_run_costs_a_few_probes_and_shows_a_few_batches(run: Run) -> None
     hand_out(run, count=2000, interval_seconds=1)
 
     with CaptureQueriesContext(connection) as queries:
-        found = moment(run, **{"from": 5, "to": 15})
+        moment_shown = moment(run, **{"from": 5, "to": 15})
 
-    assert (found["handed_out"], len(found["batches"])) == (1000, 8)
-    assert next(batch["ordinal"] for batch in found["batches"]) == 1501
+    assert (moment_shown["handed_out"], len(moment_shown["batches"])) == (1000, 8)
+    assert next(batch["ordinal"] for batch in moment_shown["batches"]) == 1501
     assert len(queries) < 50

@@ -190,8 +190,8 @@ def test_the_role_of_an_owner_is_that_of_the_person(fields: dict[str, bool], gro
 
     token = authenticate(text=text, address=None, now=NOON)
 
-    found = Role(token.owner_role or 0) if token else Role.ANONYMOUS
-    assert found == role_of(person)
+    role = Role(token.owner_role or 0) if token else Role.ANONYMOUS
+    assert role == role_of(person)
 
 
 def test_checking_the_owner_takes_no_further_query(

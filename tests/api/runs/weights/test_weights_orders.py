@@ -42,9 +42,9 @@ def published(run: Run, *steps: int, epoch: int = 1) -> None:
 
 @pytest.fixture
 def run() -> Run:
-    found = make_run(kind="fleet", config={"environment": {"spec": "gymnasium:CartPole-v1"}})
-    published(found, 0, 1)
-    return found
+    created = make_run(kind="fleet", config={"environment": {"spec": "gymnasium:CartPole-v1"}})
+    published(created, 0, 1)
+    return created
 
 
 @pytest.fixture

@@ -86,8 +86,8 @@ def test_groups_in_binary_come_back_byte_for_byte(run: Run, tmp_path: Path) -> N
 
     ids = TrajectoryGroup.objects.filter(run__name="again").order_by("id")
     items = list(ids.values_list("id", flat=True))
-    found = readable_contents(ItemKind.GROUPS, items).values()
-    assert [(content.codec, content.content) for content in found] == [
+    contents = readable_contents(ItemKind.GROUPS, items).values()
+    assert [(content.codec, content.content) for content in contents] == [
         ("msgpack", part) for part in sent
     ]
 

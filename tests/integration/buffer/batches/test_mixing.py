@@ -184,8 +184,8 @@ def blocks_read(sql: str, values: list[Any]) -> tuple[int, str]:
     """Return how many blocks a statement touches, and its plan as text."""
     with connection.cursor() as cursor:
         cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql}", values)
-        (found,) = cursor.fetchone()
-    explained = found if isinstance(found, list) else json.loads(found)
+        (plan,) = cursor.fetchone()
+    explained = plan if isinstance(plan, list) else json.loads(plan)
     top = explained[0]["Plan"]
     return top["Shared Hit Blocks"] + top["Shared Read Blocks"], json.dumps(top)
 
@@ -215,9 +215,9 @@ def test_a_batch_takes_as_many_statements_from_a_long_queue_as_from_a_short_one(
             environment(other)
         queue_many(other, count, environments=4)
         take(other)
-        with CaptureQueriesContext(connection) as found:
+        with CaptureQueriesContext(connection) as queries:
             lease = leases.lease_batch(run_id=other.pk, identity="alice")
         assert lease is not None
-        statements[count] = [query["sql"].split()[0] for query in found.captured_queries]
+        statements[count] = [query["sql"].split()[0] for query in queries.captured_queries]
 
     assert statements[40] == statements[4_000]

@@ -254,8 +254,8 @@ def test_over_the_tolerance_environments_get_their_share_until_the_lower_mark(
 
     def status(env_id: int) -> dict[str, Any]:
         answer = client.get(f"/status-env?env_id={env_id}")
-        found: dict[str, Any] = answer.json()
-        return found
+        content: dict[str, Any] = answer.json()
+        return content
 
     # 12 sequences may wait: 6 of each environment, which is 3 groups.
     for _ in range(5):

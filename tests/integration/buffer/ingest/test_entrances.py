@@ -41,14 +41,16 @@ def test_it_knows_the_run_its_room_and_its_environments() -> None:
     arrived = decode_group(body(group(sequences=4, env_id=0)))
     pushed(push_context_for_one("math"), arrived)
 
-    found = push_context_for_one("math")
+    context = push_context_for_one("math")
 
-    assert found is not None
-    assert (found.run, found.run.lenient, found.run.epoch) == (run, True, run.epoch)
-    assert (found.items, found.size_bytes) == (1, len(arrived.content))
-    assert found.sizes == {0: 4}
-    assert found.suffices([arrived])
-    assert found.run.lease_seconds == run.lease_seconds, "what was not read is read when asked for"
+    assert context is not None
+    assert (context.run, context.run.lenient, context.run.epoch) == (run, True, run.epoch)
+    assert (context.items, context.size_bytes) == (1, len(arrived.content))
+    assert context.sizes == {0: 4}
+    assert context.suffices([arrived])
+    assert context.run.lease_seconds == run.lease_seconds, (
+        "what was not read is read when asked for"
+    )
 
 
 @pytest.mark.parametrize("fields", [{"kind": "fleet"}, {"archived_at": NOON}, {"name": "other"}])

@@ -58,9 +58,9 @@ def test_a_sample_is_looked_up_before_the_table_was_ever_analysed() -> None:
         cursor.execute("BEGIN")
         cursor.execute("SET LOCAL random_page_cost = 4")  # of a server that is not ours
         cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {uses._TAKE_OF[False]}", parameters)
-        (found,) = cursor.fetchone()
+        (plan,) = cursor.fetchone()
         cursor.execute("ROLLBACK")
-    explained = found if isinstance(found, list) else json.loads(found)
+    explained = plan if isinstance(plan, list) else json.loads(plan)
 
     # Every id against every queued row would be 90,000.
     assert rows_removed(explained[0]["Plan"]) <= len(ids) ** 2

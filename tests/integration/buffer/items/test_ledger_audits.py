@@ -71,9 +71,9 @@ def test_the_ledger_separates_environments_of_fragments() -> None:
     encoded = decode_push(push_body(*sent))
     accept_fragments(run=run, fragments=encoded, now=NOON)
 
-    found = ledgers.ledgers_by_environment(run.pk)
+    ledger = ledgers.ledgers_by_environment(run.pk)
 
-    assert [(part.environment, part.ledger.accepted, part.ledger.dropped) for part in found] == [
+    assert [(part.environment, part.ledger.accepted, part.ledger.dropped) for part in ledger] == [
         ("gymnasium:Acrobot-v1", 1, {}),
         ("gymnasium:CartPole-v1", 2, {"stale_epoch": 1}),
     ]

@@ -158,9 +158,9 @@ def test_a_checksum_tells_whether_bytes_are_those_that_came(run: Run) -> None:
     lease = lease_batch(run_id=run.pk, identity="alice")
     assert lease is not None
 
-    found = batch_contents(ItemKind.GROUPS, lease.batch.pk)
+    contents = batch_contents(ItemKind.GROUPS, lease.batch.pk)
 
-    assert [content.is_intact() for content in found] == [False, True]
+    assert [content.is_intact() for content in contents] == [False, True]
 
 
 def test_an_object_is_on_the_disk_before_its_rows(

@@ -81,9 +81,9 @@ def push(run: Run, *, tokens: int = 3, mark: int = 1) -> TrajectoryGroup:
 def train(run: Run) -> list[bytes]:
     lease = lease_batch(run_id=run.pk, identity="alice")
     assert lease is not None
-    found = batch_contents(ItemKind.GROUPS, lease.batch.pk)
+    contents = batch_contents(ItemKind.GROUPS, lease.batch.pk)
     acknowledge_batch(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
-    return [content.content for content in found]
+    return [content.content for content in contents]
 
 
 def seal(*, now: datetime = NOON) -> int:
@@ -191,8 +191,8 @@ def test_large_open_items_move_into_one_object_and_keep_their_checksums(run: Run
     moved = TrajectoryGroup.objects.get(pk=left.pk)
     assert moved.object != left.object
     assert moved.crc32 == left.crc32
-    (found,) = readable_contents(ItemKind.GROUPS, [left.pk]).values()
-    assert found.is_intact()
+    (content,) = readable_contents(ItemKind.GROUPS, [left.pk]).values()
+    assert content.is_intact()
 
 
 def test_a_segment_that_is_mostly_open_stays(run: Run) -> None:
@@ -302,6 +302,6 @@ def test_segments_are_listed_for_administrators(run: Run) -> None:
     push(run)
     number = seal()
 
-    found = Client().get("/api/v1/segments?limit=5", headers=bearer("admin")).json()["results"]
+    rows = Client().get("/api/v1/segments?limit=5", headers=bearer("admin")).json()["results"]
 
-    assert [(row["number"], row["items"]) for row in found] == [(number + 1, 0), (number, 1)]
+    assert [(row["number"], row["items"]) for row in rows] == [(number + 1, 0), (number, 1)]

@@ -80,12 +80,12 @@ def take(run: Run) -> Lease:
 
 
 def read(lease: Lease) -> list[bytes]:
-    found = batch_contents(ItemKind.GROUPS, lease.batch.pk)
-    return [bytes(content.content) for content in found]
+    contents = batch_contents(ItemKind.GROUPS, lease.batch.pk)
+    return [bytes(content.content) for content in contents]
 
 
 def keys(bucket: Any) -> list[str]:
-    return sorted(found.key for found in bucket.objects.all())
+    return sorted(stored_object.key for stored_object in bucket.objects.all())
 
 
 def test_a_push_is_one_object_and_comes_back_as_often_as_asked(run: Run, bucket: Any) -> None:
@@ -109,9 +109,9 @@ def test_a_part_of_an_object_is_read_for_itself(run: Run, bucket: Any) -> None:
     push(run, 900, 5_000, 900, 700, 700, 700)
     first, _, third, *_ = TrajectoryGroup.objects.order_by("id")
 
-    found = readable_contents(ItemKind.GROUPS, [first.pk, third.pk])
+    contents = readable_contents(ItemKind.GROUPS, [first.pk, third.pk])
 
-    assert [content.is_intact() for content in found.values()] == [True, True]
+    assert [content.is_intact() for content in contents.values()] == [True, True]
 
 
 def test_many_objects_are_read_for_one_batch(run: Run) -> None:
@@ -155,8 +155,8 @@ def test_retention_empties_the_prefix_of_a_segment_and_moves_what_is_open(
     assert (report.dropped, report.moved_items) == ([number], 1)
     assert [key.split("/")[:2] for key in keys(bucket)] == [["server", str(number + 1)]]
     moved = TrajectoryGroup.objects.get(state="queued")
-    (found,) = readable_contents(ItemKind.GROUPS, [moved.pk]).values()
-    assert found.content == left
+    (content,) = readable_contents(ItemKind.GROUPS, [moved.pk]).values()
+    assert content.content == left
     make_partition(1)
 
 

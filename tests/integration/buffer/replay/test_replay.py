@@ -378,9 +378,9 @@ def test_at_the_end_what_was_trained_on_is_served_and_the_rest_dropped(
 
     end(run)
 
-    found = states(run)
-    assert (found[0], found[1]) == ("served", "served")
-    assert found[2] == found[3] in {"dropped: killed", "dropped: stale_epoch"}
+    states_of_items = states(run)
+    assert (states_of_items[0], states_of_items[1]) == ("served", "served")
+    assert states_of_items[2] == states_of_items[3] in {"dropped: killed", "dropped: stale_epoch"}
     with pytest.raises(LeaseLost):
         confirm(run, lease)
     assert_exact(run)

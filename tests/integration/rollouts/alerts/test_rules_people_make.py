@@ -37,8 +37,8 @@ def measure(run: Run, value: float, *, at: datetime, name: str = "loss") -> None
 
 
 def holding() -> set[tuple[str | None, str]]:
-    found = Alert.objects.filter(kind="rule", cleared_at=None).values_list("run__name", "message")
-    return {(run, message) for run, message in found}
+    alerts = Alert.objects.filter(kind="rule", cleared_at=None).values_list("run__name", "message")
+    return {(run, message) for run, message in alerts}
 
 
 def test_an_alert_is_raised_when_it_has_lasted_and_goes_with_the_first_sample_within() -> None:

@@ -37,11 +37,11 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def cluster() -> FakeCluster:
     """A head and two machines, already read by a job."""
-    found = FakeCluster()
+    fake_cluster = FakeCluster()
     for name in ("gpu-1", "gpu-2"):
-        found.join(name, cpus=4.0)
-    seen(found)
-    return found
+        fake_cluster.join(name, cpus=4.0)
+    seen(fake_cluster)
+    return fake_cluster
 
 
 def seen(cluster: FakeCluster, *, minutes: float = 0) -> None:

@@ -221,8 +221,10 @@ def test_a_real_fleet_films_the_next_episode_of_a_slot(platform: Platform, tmp_p
     path = f"{platform.url}/api/v1/runs/pole/recordings"
 
     def newest() -> dict[str, Any]:
-        found: dict[str, Any] = httpx.get(path, headers=headers, timeout=60).json()["results"][0]
-        return found
+        recording: dict[str, Any] = httpx.get(path, headers=headers, timeout=60).json()["results"][
+            0
+        ]
+        return recording
 
     with local_fleet(platform, cluster.orders[-1], tmp_path):
         began = time.monotonic()

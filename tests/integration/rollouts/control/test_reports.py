@@ -62,8 +62,8 @@ def test_a_pipeline_has_the_mean_of_the_workers_that_run() -> None:
 
     accept(run, report(run, busy, waiting, lost))
 
-    found = pipeline_of(run, now=NOON)
-    assert (found.shares, found.workers) == ({"env_step": 0.35, "waiting_room": 0.5}, 2)
+    pipeline = pipeline_of(run, now=NOON)
+    assert (pipeline.shares, pipeline.workers) == ({"env_step": 0.35, "waiting_room": 0.5}, 2)
 
 
 def test_resources_of_a_worker_are_shown_and_unmeasured_ones_are_null() -> None:

@@ -24,8 +24,8 @@ def shown(run: Run, query: str = "") -> list[dict[str, Any]]:
     client = APIClient(headers=bearer("read"))
     answer = client.get(f"/api/v1/runs/{run.name}/weights/syncs{query}")
     assert answer.status_code == 200, answer.content
-    found: list[dict[str, Any]] = answer.json()["results"]
-    return found
+    rows: list[dict[str, Any]] = answer.json()["results"]
+    return rows
 
 
 def seconds(row: dict[str, Any]) -> list[int | None]:

@@ -166,9 +166,12 @@ def test_stacks_are_asked_for_and_answered_through_the_channel_of_reports(run: R
         now=msgspec.convert(asked_at, type=type(NOON)),
     )
 
-    found = stacks(run)
-    assert (found["state"], found["lines"]) == ("answered", ["Thread one", "  a.py:1 in red"])
-    assert (found["node"], found["process"]) == ("n", "pid 7")
+    stacks_shown = stacks(run)
+    assert (stacks_shown["state"], stacks_shown["lines"]) == (
+        "answered",
+        ["Thread one", "  a.py:1 in red"],
+    )
+    assert (stacks_shown["node"], stacks_shown["process"]) == ("n", "pid 7")
     assert control_of(run.pk).stacks == []
     [event] = RunEvent.objects.filter(kind="worker_stacks_asked")
     assert event.reason == "it hangs"
@@ -178,9 +181,9 @@ def test_unanswered_stack_requests_are_given_up(run: Run) -> None:
     post("stacks", incarnation="a")
     asked_at = msgspec.convert(stacks(run)["asked_at"], type=type(NOON))
 
-    found = worker_stacks(run.pk, 0, now=asked_at + LOG_REQUEST_LIFETIME * 2)
+    stacks_shown = worker_stacks(run.pk, 0, now=asked_at + LOG_REQUEST_LIFETIME * 2)
 
-    assert found.state == "timeout"
+    assert stacks_shown.state == "timeout"
 
 
 def test_the_log_of_a_worker_and_its_stacks_do_not_answer_for_each_other(run: Run) -> None:

@@ -33,8 +33,8 @@ def restart(index: int = 0, **body: Any) -> Any:
 
 
 def orders(run: Run) -> list[tuple[int, str, str]]:
-    found = control_of(run.pk).restarts
-    return [(order.worker, order.incarnation, order.reason) for order in found]
+    restarts = control_of(run.pk).restarts
+    return [(order.worker, order.incarnation, order.reason) for order in restarts]
 
 
 def is_to_restart(run: Run) -> list[bool]:

@@ -35,9 +35,9 @@ def test_the_last_measurement_is_shown_with_its_time() -> None:
     run, other = make_run(name="alpha"), make_run(name="beta")
     measured(run, rate=2.5, staleness=1.0)
 
-    found = ingest_activity([run.pk, other.pk], now=NOON)
+    activity = ingest_activity([run.pk, other.pk], now=NOON)
 
-    assert found == {
+    assert activity == {
         run.pk: {"measured_at": NOON, "accepted_per_second": 2.5, "staleness_p50": 1.0}
     }
 
@@ -47,10 +47,10 @@ def test_a_rate_that_is_no_longer_measured_is_unknown_and_rest_is_no_rate() -> N
     measured(stalled, rate=2.5, staleness=1.0)
     measured(resting, rate=0.0)
 
-    found = ingest_activity([stalled.pk, resting.pk], now=LATER)
+    activity = ingest_activity([stalled.pk, resting.pk], now=LATER)
 
-    assert found[stalled.pk] == {"measured_at": NOON, "staleness_p50": 1.0}
-    assert found[resting.pk]["accepted_per_second"] == 0.0
+    assert activity[stalled.pk] == {"measured_at": NOON, "staleness_p50": 1.0}
+    assert activity[resting.pk]["accepted_per_second"] == 0.0
 
 
 def test_lists_sort_by_the_rate_and_the_staleness_that_they_show() -> None:

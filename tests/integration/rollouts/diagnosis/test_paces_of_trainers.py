@@ -59,12 +59,12 @@ def batch(
     )
 
 
-def item(found: Batch, received: float, *, is_in: bool = True) -> FragmentChunk:
+def item(batch: Batch, received: float, *, is_in: bool = True) -> FragmentChunk:
     number = FragmentChunk.objects.count()
     return FragmentChunk.objects.create(
-        run_id=found.run_id,
+        run_id=batch.run_id,
         state="served" if is_in else "queued",
-        batch=found if is_in else None,
+        batch=batch if is_in else None,
         position=number if is_in else None,
         epoch=1,
         received_at=at(received),

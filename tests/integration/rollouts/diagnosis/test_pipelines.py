@@ -105,8 +105,8 @@ def work(run: Run, *, workers: int, heartbeat_seconds: float = 0.0, **fields: An
 
 
 def seen(run: Run) -> tuple[Pipeline, dict[str, PipelineStage]]:
-    found = pipeline_of(Run.objects.get(pk=run.pk), now=NOON)
-    return found, {stage.name: stage for stage in found.stages}
+    pipeline = pipeline_of(Run.objects.get(pk=run.pk), now=NOON)
+    return pipeline, {stage.name: stage for stage in pipeline.stages}
 
 
 def test_a_fleet_whose_trainer_waits_is_held_up_by_its_slowest_stage() -> None:
@@ -115,13 +115,13 @@ def test_a_fleet_whose_trainer_waits_is_held_up_by_its_slowest_stage() -> None:
     arrive(run, count=6, since=-3, interval_seconds=0.5)
     lend(run, (-50, -45.5), (-30, -25.5), (-10, -5.5))
 
-    found, stages = seen(run)
+    pipeline, stages = seen(run)
 
-    assert found.diagnosis.stage == "step"
-    assert "Stepping environments is the bottleneck: 70 %" in found.diagnosis.summary
+    assert pipeline.diagnosis.stage == "step"
+    assert "Stepping environments is the bottleneck: 70 %" in pipeline.diagnosis.summary
     assert (stages["step"].rate, stages["push"].held) == (200.0, 2)
     assert stages["push"].rate == pytest.approx(6 / 60)
-    assert stages["queue"].rate == found.handed_out == pytest.approx(24 / 60)
+    assert stages["queue"].rate == pipeline.handed_out == pytest.approx(24 / 60)
     assert (stages["queue"].held, stages["queue"].seconds) == (6, pytest.approx(6 / 0.4))
     assert stages["batch"].seconds == pytest.approx(0.5)
     assert stages["train"].seconds == pytest.approx(4.0)
@@ -143,11 +143,13 @@ def test_workers_without_heartbeats_are_left_out() -> None:
     run = make_run(batch_size=8)
     work(run, workers=2, heartbeat_seconds=-30)
 
-    found, stages = seen(run)
+    pipeline, stages = seen(run)
 
-    assert (found.workers, found.shares) == (0, {})
+    assert (pipeline.workers, pipeline.shares) == (0, {})
     assert (stages["step"].rate, stages["step"].share) == (None, None)
-    assert found.diagnosis.summary == ("No reports from the fleet for 30 s: its state is unknown.")
+    assert pipeline.diagnosis.summary == (
+        "No reports from the fleet for 30 s: its state is unknown."
+    )
 
 
 def test_weights_that_do_not_reach_a_worker_are_named_once_they_are_late() -> None:
@@ -157,14 +159,14 @@ def test_weights_that_do_not_reach_a_worker_are_named_once_they_are_late() -> No
         publish(run, step=step, published=published)
     lend(run, (-50, -45.5), (-5, -1))
 
-    found, _ = seen(run)
+    pipeline, _ = seen(run)
     FleetWorker.objects.update(active_step=2)
     soon, _ = seen(run)
 
-    assert found.diagnosis.summary == (
+    assert pipeline.diagnosis.summary == (
         "The slowest worker is 2 versions behind the newest published weights."
     )
-    assert found.diagnosis.evidence == [
+    assert pipeline.diagnosis.evidence == [
         "the newest version is 3",
         "a newer version has been available for 40 s",
         "workers should receive a version within 30 s",
@@ -189,12 +191,12 @@ def test_batches_tell_how_long_they_were_under_way_and_in_hand() -> None:
     run = make_run(batch_size=8)
     lend(run, (-50, -45.5), (-30, -25.5), (-10, -5.5))
 
-    found, _ = seen(run)
+    pipeline, _ = seen(run)
 
-    assert found.batches.in_transit
-    assert found.batches.with_trainer
-    assert (found.batches.in_transit.mean_ms, found.batches.in_transit.count) == (500, 3)
-    assert (found.batches.with_trainer.p95_ms, found.batches.with_trainer.count) == (4000, 3)
+    assert pipeline.batches.in_transit
+    assert pipeline.batches.with_trainer
+    assert (pipeline.batches.in_transit.mean_ms, pipeline.batches.in_transit.count) == (500, 3)
+    assert (pipeline.batches.with_trainer.p95_ms, pipeline.batches.with_trainer.count) == (4000, 3)
 
 
 @pytest.mark.parametrize("situation", ["at work", "silent", "untaken", "paused", "outside"])
@@ -220,10 +222,10 @@ def test_every_route_and_page_reads_the_same_diagnosis(situation: str) -> None:
 def test_an_outside_run_begins_where_the_server_sees_it() -> None:
     run = make_run(name="mix", kind="outside", batch_size=8)
 
-    found, stages = seen(run)
+    pipeline, stages = seen(run)
 
     assert list(stages) == ["push", "queue", "batch", "train"]
-    assert found.unit == "sequences"
+    assert pipeline.unit == "sequences"
 
 
 def test_what_came_in_before_the_last_minute_counts_for_nothing() -> None:
@@ -232,10 +234,10 @@ def test_what_came_in_before_the_last_minute_counts_for_nothing() -> None:
     arrive(run, count=10, since=-120, interval_seconds=1)
     lend(run, (-100, -70))
 
-    found, _ = seen(run)
+    pipeline, _ = seen(run)
 
-    assert (found.arriving, found.handed_out) == (None, None)
-    assert found.diagnosis.summary == "No trainer leases the queued batches."
+    assert (pipeline.arriving, pipeline.handed_out) == (None, None)
+    assert pipeline.diagnosis.summary == "No trainer leases the queued batches."
 
 
 def test_it_costs_as_many_queries_with_many_rows_as_with_few() -> None:

@@ -103,12 +103,12 @@ def many_runs() -> None:
 
 
 def quickest(act: Callable[[], object]) -> float:
-    found = []
+    results = []
     for _ in range(5):
         began = time.perf_counter()
         act()
-        found.append(time.perf_counter() - began)
-    return min(found)
+        results.append(time.perf_counter() - began)
+    return min(results)
 
 
 def test_an_evaluation_of_alerts_costs_few_queries_and_little_time(many_runs: None) -> None:
@@ -126,9 +126,9 @@ def test_the_environments_of_all_runs_are_a_page_within_the_budget(many_runs: No
     def page(**filters: str) -> Any:
         return known_environments(EnvironmentFilter(**filters), PageRequest(limit=50), now=NOON)
 
-    found = page()
-    assert found.examined_runs == RUNS_AT_MOST
-    assert len(found.results) == 50
+    first_page = page()
+    assert first_page.examined_runs == RUNS_AT_MOST
+    assert len(first_page.results) == 50
     assert {row.name for row in page(part="env-7").results} == {"env-7"}
     for filters in ({}, {"kind": "outside"}, {"part": "reverse"}):
         assert quickest(lambda filters=filters: page(**filters)) < PAGE_SECONDS, filters

@@ -59,12 +59,12 @@ def measure(run: Run, seconds: float) -> bool:
 
 def series(run: Run) -> dict[str, list[float]]:
     """Return the values of each series in order, without the platform's prefix."""
-    found: dict[str, list[float]] = {}
+    values: dict[str, list[float]] = {}
     rows = MetricSample.objects.filter(run=run).order_by("id")
     for name, value in rows.values_list("series__name", "value"):
         assert name.startswith("rolldeck/")
-        found.setdefault(name.removeprefix("rolldeck/"), []).append(value)
-    return found
+        values.setdefault(name.removeprefix("rolldeck/"), []).append(value)
+    return values
 
 
 def last(run: Run) -> dict[str, float]:
@@ -103,16 +103,16 @@ def test_each_measurement_begins_where_the_last_one_ended(run: Run) -> None:
 
     assert measure(run, 10)
 
-    found = last(run)
-    assert found["reward/mean"] == 3
-    assert found["zero_variance_share"] == 0
-    assert (found["length/mean"], found["length/max"]) == (9, 9)
-    assert found["accepted_per_second"] == 0.1
-    assert found["served_per_second"] == 0.2
+    last_values = last(run)
+    assert last_values["reward/mean"] == 3
+    assert last_values["zero_variance_share"] == 0
+    assert (last_values["length/mean"], last_values["length/max"]) == (9, 9)
+    assert last_values["accepted_per_second"] == 0.1
+    assert last_values["served_per_second"] == 0.2
     # Two groups of two sequences of three tokens.
-    assert found["tokens_per_second"] == pytest.approx(1.2)
-    assert (found["staleness/p50"], found["staleness/p95"]) == (0, 0)
-    assert found["queue/depth"] == 4
+    assert last_values["tokens_per_second"] == pytest.approx(1.2)
+    assert (last_values["staleness/p50"], last_values["staleness/p95"]) == (0, 0)
+    assert last_values["queue/depth"] == 4
     # Charts over steps and served tokens advance with the batch.
     steps = MetricSample.objects.filter(run=run, at=at(10))
     assert set(steps.values_list("step", "amount")) == {(1, 12)}
@@ -158,8 +158,8 @@ def test_a_rest_is_written_down_once_and_ends_without_a_slope(run: Run) -> None:
 
     push(run, [0, 1], [1, 0], seconds=615)
     assert measure_runs(now=at(620)) == 1
-    found = MetricSample.objects.filter(series__name="rolldeck/accepted_per_second")
-    assert list(found.order_by("id").values_list("at", "value")) == [
+    samples = MetricSample.objects.filter(series__name="rolldeck/accepted_per_second")
+    assert list(samples.order_by("id").values_list("at", "value")) == [
         (at(10), 0.0),
         (at(610), 0.0),
         (at(620), 0.2),
@@ -294,14 +294,18 @@ def test_a_fleet_is_measured_by_its_episodes_and_env_steps() -> None:
 
     assert measure(run, 10)
 
-    found = last(run)
-    assert found["reward/mean"] == 30
-    assert (found["reward/p10"], found["reward/p50"], found["reward/p90"]) == (14, 30, 46)
-    assert (found["length/mean"], found["length/max"]) == (30, 50)
-    assert found["env_steps_per_second"] == 50
-    assert found["fleet/waiting_share"] == 0.25
-    assert found["truncated_share"] == 0
-    assert "zero_variance_share" not in found
+    last_values = last(run)
+    assert last_values["reward/mean"] == 30
+    assert (last_values["reward/p10"], last_values["reward/p50"], last_values["reward/p90"]) == (
+        14,
+        30,
+        46,
+    )
+    assert (last_values["length/mean"], last_values["length/max"]) == (30, 50)
+    assert last_values["env_steps_per_second"] == 50
+    assert last_values["fleet/waiting_share"] == 0.25
+    assert last_values["truncated_share"] == 0
+    assert "zero_variance_share" not in last_values
     assert set(MetricSample.objects.filter(run=run, at=at(10)).values_list("amount")) == {(510,)}
 
 

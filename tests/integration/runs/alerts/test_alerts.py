@@ -170,9 +170,9 @@ def test_a_ledger_that_does_not_balance_raises_an_alert_until_it_does() -> None:
 def sights() -> Iterator[list[Condition]]:
     """Conditions returned by the check of corrupt items, filled by the tests."""
     kinds = frozenset({AlertKind.ITEMS_CORRUPT})
-    found: list[Condition] = []
-    conditions.register(kinds, lambda _now: list(found))
-    yield found
+    seen: list[Condition] = []
+    conditions.register(kinds, lambda _now: list(seen))
+    yield seen
     del conditions._evaluators[kinds]
 
 

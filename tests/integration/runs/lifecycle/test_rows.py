@@ -12,15 +12,15 @@ pytestmark = pytest.mark.django_db
 def test_a_row_is_the_one_that_a_query_gives() -> None:
     made = make_run(name="alpha", kind="fleet", config={})
 
-    found = first_row(Run, "name = %s", ["alpha"])
+    row = first_row(Run, "name = %s", ["alpha"])
 
-    assert found is not None
+    assert row is not None
     expected = Run.objects.get(pk=made.pk)
-    assert {f.attname: getattr(found, f.attname) for f in Run._meta.concrete_fields} == {
+    assert {f.attname: getattr(row, f.attname) for f in Run._meta.concrete_fields} == {
         f.attname: getattr(expected, f.attname) for f in Run._meta.concrete_fields
     }
-    assert isinstance(found.config, dict)
-    assert not found._state.adding
+    assert isinstance(row.config, dict)
+    assert not row._state.adding
 
 
 def test_no_row_is_none() -> None:

@@ -173,10 +173,10 @@ def test_sixteen_first_requests_at_once_share_one_default_run() -> None:
             connection.close()
 
     with ThreadPoolExecutor(16) as pool:
-        found = set(pool.map(one, range(16)))
+        run_ids = set(pool.map(one, range(16)))
 
     run = Run.objects.get()
-    assert found == {run.pk}
+    assert run_ids == {run.pk}
     assert (run.name, run.kind, run.status) == ("default", "outside", RunStatus.QUEUED)
     assert run.events.count() == 1
 

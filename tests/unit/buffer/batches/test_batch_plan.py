@@ -94,15 +94,15 @@ def test_a_batch_has_its_size_and_each_group_once(
         return
     assert sum(made.composition.values()) == batch_size
     assert len(set(made.chosen)) == len(made.chosen)
-    found: Counter[int] = Counter()
+    counts: Counter[int] = Counter()
     for queue in queues:
         sizes = {group.id: group.sequences for group in queue.window}
-        found[queue.env_id] += sum(sizes.get(chosen, 0) for chosen in made.chosen)
+        counts[queue.env_id] += sum(sizes.get(chosen, 0) for chosen in made.chosen)
     for part in made.behind:
         queue = queues[part.env_id]
         assert part.count <= queue.behind[part.sequences]
-        found[part.env_id] += part.sequences * part.count
-    assert +found == +Counter(made.composition)
+        counts[part.env_id] += part.sequences * part.count
+    assert +counts == +Counter(made.composition)
 
 
 @SMALL

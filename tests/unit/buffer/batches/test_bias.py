@@ -43,24 +43,24 @@ def test_what_has_nothing_to_compare_has_no_distance() -> None:
 def test_the_distance_of_distributions_is_the_largest_gap_anywhere(
     one: list[float], other: list[float]
 ) -> None:
-    found = kolmogorov_smirnov(np.array(one), np.array(other))
+    distance = kolmogorov_smirnov(np.array(one), np.array(other))
 
     gaps = [
         abs(sum(v <= x for v in one) / len(one) - sum(v <= x for v in other) / len(other))
         for x in [*one, *other]
     ]
-    assert found == pytest.approx(max(gaps))
-    assert found == kolmogorov_smirnov(np.array(other), np.array(one))
+    assert distance == pytest.approx(max(gaps))
+    assert distance == kolmogorov_smirnov(np.array(other), np.array(one))
 
 
 @given(names, names)
 def test_the_distance_of_shares_is_symmetric_and_within_0_and_1(
     one: list[str], other: list[str]
 ) -> None:
-    found = total_variation(one, other)
-    assert found is not None
-    assert 0 <= found <= 1
-    assert found == pytest.approx(total_variation(other, one))
+    distance = total_variation(one, other)
+    assert distance is not None
+    assert 0 <= distance <= 1
+    assert distance == pytest.approx(total_variation(other, one))
     assert total_variation(one, one) == 0
 
 

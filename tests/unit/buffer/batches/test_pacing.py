@@ -36,7 +36,7 @@ def capacity(
         max_group_size=8,
         env_weight=0.5,
     )
-    found = paced(
+    pace = paced(
         exact,
         env_id=env_id,
         environments=[share(number) for number in range(environments)],
@@ -44,7 +44,7 @@ def capacity(
         rule=RULE,
         over=over,
     )
-    return found.queue_size
+    return pace.queue_size
 
 
 def run(environments: int, *, is_paced: bool) -> Outcome:

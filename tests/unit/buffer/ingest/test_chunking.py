@@ -39,12 +39,12 @@ def test_every_fragment_has_one_fate_and_every_chunk_is_consecutive(
 ) -> None:
     fragments = waiting(*numbers, breaks=breaks)
 
-    found = cut(fragments, length=length)
+    chunks = cut(fragments, length=length)
 
-    placed = [item for chunk in found.chunks for item in chunk] + found.broken
+    placed = [item for chunk in chunks.chunks for item in chunk] + chunks.broken
     assert len(placed) == len(set(placed))
     assert set(placed) <= numbers
-    for chunk in found.chunks:
+    for chunk in chunks.chunks:
         assert chunk == list(range(chunk[0], chunk[0] + length))
         assert not breaks & set(chunk[1:])
     # Nothing more can be cut from what waits, and nothing more is broken.

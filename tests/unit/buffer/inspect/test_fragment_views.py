@@ -30,7 +30,7 @@ def opened(steps: int = 4, **changed: Any) -> Opened:
 
 
 def test_a_step_shows_what_was_seen_done_and_earned() -> None:
-    found = window(
+    content = window(
         opened(
             obs=np.arange(16, dtype=np.float32).reshape(4, 4),
             action=np.array([1, 0, 1, 1]),
@@ -41,10 +41,10 @@ def test_a_step_shows_what_was_seen_done_and_earned() -> None:
         count=2,
     )
 
-    assert (found.start, found.total) == (1, 4)
-    assert (found.action, found.action_size) == ([[0], [1]], 1)
-    assert found.obs == [[4, 5, 6, 7], [8, 9, 10, 11]]
-    assert (found.reward, found.value) == ([0, -2.5], [20.5, 20.5])
+    assert (content.start, content.total) == (1, 4)
+    assert (content.action, content.action_size) == ([[0], [1]], 1)
+    assert content.obs == [[4, 5, 6, 7], [8, 9, 10, 11]]
+    assert (content.reward, content.value) == ([0, -2.5], [20.5, 20.5])
 
 
 def test_a_number_is_shown_as_it_was_written_and_not_as_its_nearest_double() -> None:
@@ -55,7 +55,7 @@ def test_a_number_is_shown_as_it_was_written_and_not_as_its_nearest_double() -> 
 
 
 def test_long_actions_are_cut_and_pictures_are_described_by_their_size() -> None:
-    found = window(
+    content = window(
         opened(
             obs=np.zeros((4, 8, 8, 3), np.uint8),
             next_obs=np.zeros((8, 8, 3), np.uint8),
@@ -65,12 +65,12 @@ def test_long_actions_are_cut_and_pictures_are_described_by_their_size() -> None
         count=4,
     )
 
-    assert [len(action) for action in found.action] == [MOST_NUMBERS] * 4
-    assert (found.action_size, found.obs, found.obs_size) == (100, [], 192)
+    assert [len(action) for action in content.action] == [MOST_NUMBERS] * 4
+    assert (content.action_size, content.obs, content.obs_size) == (100, [], 192)
 
 
 def test_parts_of_observations_stand_beside_one_another() -> None:
-    found = window(
+    content = window(
         opened(
             obs=None,
             next_obs=None,
@@ -85,7 +85,7 @@ def test_parts_of_observations_stand_beside_one_another() -> None:
         count=1,
     )
 
-    assert found.obs == [[1, 2, 2]]
+    assert content.obs == [[1, 2, 2]]
 
 
 def test_episodes_are_separated_with_how_they_ended() -> None:

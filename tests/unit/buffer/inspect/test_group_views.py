@@ -46,10 +46,10 @@ def test_what_two_sequences_share_is_equal_and_ends_where_they_differ(
 
 @given(own=st.lists(st.booleans(), max_size=60))
 def test_turns_cover_every_token_once_and_alternate(own: list[bool]) -> None:
-    found = turns(np.array(own, dtype=bool))
+    turn_ranges = turns(np.array(own, dtype=bool))
 
-    assert [is_own for start, end, is_own in found for _ in range(start, end)] == own
-    assert all(before[2] != after[2] for before, after in itertools.pairwise(found))
+    assert [is_own for start, end, is_own in turn_ranges for _ in range(start, end)] == own
+    assert all(before[2] != after[2] for before, after in itertools.pairwise(turn_ranges))
 
 
 @given(
@@ -61,21 +61,21 @@ def test_windows_are_parts_of_the_sequence(length: int, start: int, count: int) 
     tokens = list(range(length))
     group = opened(tokens=[tokens], masks=[tokens], scores=[1.0], advantages=[[0.5] * length])
 
-    found = window(group, 0, start=start, count=count, pieces=character_pieces("ab"))
+    content = window(group, 0, start=start, count=count, pieces=character_pieces("ab"))
 
-    assert found.tokens == tokens[start : start + count]
-    assert found.total == length
-    columns = (found.text, found.is_own, found.advantages)
-    assert all(column is not None and len(column) == len(found.tokens) for column in columns)
+    assert content.tokens == tokens[start : start + count]
+    assert content.total == length
+    columns = (content.text, content.is_own, content.advantages)
+    assert all(column is not None and len(column) == len(content.tokens) for column in columns)
 
 
 def test_a_window_of_bytes_reads_characters_that_begin_before_it() -> None:
     tokens = list("aé✓".encode())
     group = opened(tokens=[tokens], masks=[tokens], scores=[1.0])
 
-    found = window(group, 0, start=2, count=9, pieces=byte_pieces)
+    content = window(group, 0, start=2, count=9, pieces=byte_pieces)
 
-    assert found.text == ["é", "", "", "✓"]
+    assert content.text == ["é", "", "", "✓"]
 
 
 def test_tokens_that_the_policy_did_not_draw_have_no_logprob() -> None:
@@ -83,9 +83,9 @@ def test_tokens_that_the_policy_did_not_draw_have_no_logprob() -> None:
     group = opened(inference_logprobs=logprobs, is_correct=[False, True])
 
     one, two = summaries(group, has_text=False).results
-    found = window(group, 0, start=0, count=9, pieces=None)
+    content = window(group, 0, start=0, count=9, pieces=None)
 
-    assert found.logprobs == [None, -0.1, -3.0]
+    assert content.logprobs == [None, -0.1, -3.0]
     assert (one.surprises, two.surprises) == ([2], [])
     assert one.logprob == pytest.approx(-1.55)
     assert (one.diverges_at, two.diverges_at) == (3, 2)
@@ -105,9 +105,9 @@ def test_an_advantage_for_a_whole_sequence_is_that_of_each_token() -> None:
 def test_only_the_least_likely_tokens_are_surprises() -> None:
     logprobs = -np.arange(3.0, 3.0 + 2 * MOST_SURPRISES)
 
-    found = surprises(logprobs, np.ones(len(logprobs), dtype=bool))
+    surprising = surprises(logprobs, np.ones(len(logprobs), dtype=bool))
 
-    assert found == list(range(MOST_SURPRISES, 2 * MOST_SURPRISES))
+    assert surprising == list(range(MOST_SURPRISES, 2 * MOST_SURPRISES))
 
 
 def test_equal_sequences_point_to_the_first_of_them() -> None:
@@ -149,15 +149,15 @@ def test_pictures_are_shown_up_to_a_size_and_links_never() -> None:
     bare = base64.b64encode(b"\xff\xd8\xff a photograph").decode()
     group = opened(messages=[[{"role": "user", "content": parts}], []], images=[[bare], None])
 
-    found = conversation(group, 0, characters=100)
+    shown = conversation(group, 0, characters=100)
 
-    (message,) = found.results
+    (message,) = shown.results
     assert message.text == "look"
     assert [(picture.media_type, picture.data is None) for picture in message.pictures] == [
         ("image/png", False),
         ("image/png", True),
     ]
-    assert [picture.media_type for picture in found.pictures] == ["image/jpeg"]
+    assert [picture.media_type for picture in shown.pictures] == ["image/jpeg"]
     assert conversation(group, 1, characters=100).pictures == []
 
 
@@ -166,20 +166,20 @@ def test_a_digest_holds_each_message_once_and_no_more_than_fits() -> None:
     long = [{"role": "assistant", "content": f"{place} " + "y" * 3000} for place in range(9)]
     group = opened(messages=[[prompt, *long], [prompt]])
 
-    found = digest(group)
+    text = digest(group)
 
-    assert found.excerpt == "the same question\ufffd"
-    assert found.text.count("question") == 1
-    assert len(found.text) == MOST_TEXT
+    assert text.excerpt == "the same question\ufffd"
+    assert text.text.count("question") == 1
+    assert len(text.text) == MOST_TEXT
 
 
 def test_a_digest_reads_tokens_where_there_are_no_messages() -> None:
     group = opened(tokens=[[0, 1], [1, 1]], masks=[[0, 1], [1, 1]])
     pieces = character_pieces("ab")
 
-    found = digest(group, text_of=lambda tokens: "".join(pieces(tokens)))
+    text = digest(group, text_of=lambda tokens: "".join(pieces(tokens)))
 
-    assert found.text == "ab\nbb"
+    assert text.text == "ab\nbb"
 
 
 @pytest.mark.parametrize(

@@ -100,15 +100,15 @@ def test_recency_prefers_newer_versions_and_newer_chunks_of_one_version() -> Non
     of = chunks(4, versions=[5, 3, 5, 4])
 
     # Ranks 3, 1, 4, 2 by version, then by age; with alpha 1 the chances are those over 10.
-    found = shares(SamplerRule(name="recency", alpha=1), of)
+    shares_by_id = shares(SamplerRule(name="recency", alpha=1), of)
 
-    assert found == pytest.approx([0.3, 0.1, 0.4, 0.2], abs=0.02)
+    assert shares_by_id == pytest.approx([0.3, 0.1, 0.4, 0.2], abs=0.02)
 
 
 def test_recency_with_alpha_zero_is_uniform() -> None:
-    found = shares(SamplerRule(name="recency", alpha=0), chunks(4, versions=[1, 2, 3, 4]))
+    shares_by_id = shares(SamplerRule(name="recency", alpha=0), chunks(4, versions=[1, 2, 3, 4]))
 
-    assert found == pytest.approx([0.25] * 4, abs=0.02)
+    assert shares_by_id == pytest.approx([0.25] * 4, abs=0.02)
 
 
 def test_balanced_takes_as_many_of_a_rare_environment_as_of_a_common_one() -> None:
@@ -148,17 +148,17 @@ def test_weighted_takes_in_proportion_and_counts_a_new_chunk_as_one() -> None:
 def test_prioritized_takes_in_proportion_to_the_power_alpha() -> None:
     of = chunks(3, priorities=[1.0, 4.0, 9.0])
 
-    found = shares(SamplerRule(name="prioritized", alpha=0.5), of)
+    shares_by_id = shares(SamplerRule(name="prioritized", alpha=0.5), of)
 
-    assert found == pytest.approx([1 / 6, 2 / 6, 3 / 6], abs=0.02)
+    assert shares_by_id == pytest.approx([1 / 6, 2 / 6, 3 / 6], abs=0.02)
 
 
 def test_a_new_chunk_is_as_urgent_as_the_most_urgent_one() -> None:
     of = chunks(3, priorities=[1.0, 5.0, np.nan])
 
-    found = shares(SamplerRule(name="prioritized", alpha=1), of)
+    shares_by_id = shares(SamplerRule(name="prioritized", alpha=1), of)
 
-    assert found == pytest.approx([1 / 11, 5 / 11, 5 / 11], abs=0.02)
+    assert shares_by_id == pytest.approx([1 / 11, 5 / 11, 5 / 11], abs=0.02)
 
 
 def test_importance_weights_are_those_of_the_paper() -> None:
@@ -170,8 +170,8 @@ def test_importance_weights_are_those_of_the_paper() -> None:
     chances = priorities**0.7 / (priorities**0.7).sum()
     weights = (4 * chances) ** -0.4
     expected = dict(zip([10, 11, 12, 13], weights / weights.max(), strict=True))
-    found = dict(zip(sample.ids.tolist(), sample.importance_weights.tolist(), strict=True))
-    assert found == pytest.approx(expected)
+    by_id = dict(zip(sample.ids.tolist(), sample.importance_weights.tolist(), strict=True))
+    assert by_id == pytest.approx(expected)
 
 
 def test_importance_weights_make_the_estimate_of_a_mean_unbiased() -> None:

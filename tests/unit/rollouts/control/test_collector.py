@@ -33,11 +33,11 @@ def litter() -> weakref.ref[Knot]:
 
 
 def litter_in_a_thread() -> weakref.ref[Knot]:
-    found: list[weakref.ref[Knot]] = []
-    thread = threading.Thread(target=lambda: found.append(litter()))
+    references: list[weakref.ref[Knot]] = []
+    thread = threading.Thread(target=lambda: references.append(litter()))
     thread.start()
     thread.join()
-    return found[0]
+    return references[0]
 
 
 def test_other_threads_collect_nothing_meanwhile_and_do_afterwards() -> None:

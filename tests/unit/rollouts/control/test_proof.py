@@ -52,9 +52,9 @@ def last_reports(**known: Any) -> LastReports:
 def test_a_fleet_is_what_its_last_report_says_while_that_proves_it(
     known: dict[str, Any], state: str, why: str
 ) -> None:
-    found = last_reports(**known)
+    reports = last_reports(**known)
 
-    assert (found.state(now=NOON), found.doubt(now=NOON)) == (state, why)
+    assert (reports.state(now=NOON), reports.doubt(now=NOON)) == (state, why)
 
 
 def test_a_new_manager_is_as_old_as_the_last_word_of_the_one_before() -> None:
@@ -81,15 +81,15 @@ def test_a_state_that_is_claimed_has_a_proof_within_its_deadline(
     launched: float,
 ) -> None:
     last = reported if reported is not None else heard_before
-    found = last_reports(
+    reports = last_reports(
         observed=observed,
         has_manager=has_manager,
         reported_at=reported,
         heard_at=last,
         launched_at=launched,
     )
-    state = found.state(now=NOON)
+    state = reports.state(now=NOON)
 
-    if found.confirmed_at is not None and state != "unknown":
-        assert NOON - found.confirmed_at <= max(UNKNOWN_AFTER, STARTS_WITHIN)
-    assert bool(found.doubt(now=NOON)) == (state == "unknown")
+    if reports.confirmed_at is not None and state != "unknown":
+        assert NOON - reports.confirmed_at <= max(UNKNOWN_AFTER, STARTS_WITHIN)
+    assert bool(reports.doubt(now=NOON)) == (state == "unknown")

@@ -105,41 +105,41 @@ def outside(**known: Any) -> Facts:
 def test_a_fleet_is_judged_by_both_sides_of_its_queue(
     known: dict[str, Any], stage: str | None, says: str
 ) -> None:
-    found = judge(facts(**known))
+    diagnosis = judge(facts(**known))
 
-    assert found.stage == stage
-    assert says in found.summary
+    assert diagnosis.stage == stage
+    assert says in diagnosis.summary
 
 
 def test_the_proof_holds_the_rates_and_the_change_what_a_worker_more_would_give() -> None:
-    found = judge(facts())
+    diagnosis = judge(facts())
 
-    assert "15 fragments arrive per second" in found.evidence
-    assert "the trainer could consume about 37.5 per second" in found.evidence
-    assert "workers' time: step 58 %, exchange 8 %, infer 24 %, push 3 %" in found.evidence
-    assert "one more than the present 4 workers would give about +25 %" in found.change
+    assert "15 fragments arrive per second" in diagnosis.evidence
+    assert "the trainer could consume about 37.5 per second" in diagnosis.evidence
+    assert "workers' time: step 58 %, exchange 8 %, infer 24 %, push 3 %" in diagnosis.evidence
+    assert "one more than the present 4 workers would give about +25 %" in diagnosis.change
 
 
 def test_a_saturated_trainer_gets_the_number_of_workers_that_suffices() -> None:
     held = {"waiting_room": 0.6, "env_step": 0.3}
-    found = judge(facts(trainer_waits=0.02, shares=held, max_staleness=1))
+    diagnosis = judge(facts(trainer_waits=0.02, shares=held, max_staleness=1))
     waiting = judge(facts(trainer_waits=0.15, shares=held, max_staleness=1))
 
     assert "the staleness limit (max_staleness 1) pauses workers 60 % of their time" in (
-        found.evidence
+        diagnosis.evidence
     )
-    assert "2 of the 4 workers would suffice" in found.change
+    assert "2 of the 4 workers would suffice" in diagnosis.change
     assert "would suffice" not in waiting.change
 
 
 def test_the_slowest_stage_is_the_one_with_most_time_in_the_spans_of_the_page() -> None:
     """A step took 3.98 ms: 2.31 of inference, 0.16 in the environment, the rest exchange."""
     shares = {"env_step": 0.05, "recv": 0.12, "act": 0.1, "infer": 0.25, "send": 0.12}
-    found = judge(facts(workers=2, trainer_waits=0.3, shares=shares))
+    diagnosis = judge(facts(workers=2, trainer_waits=0.3, shares=shares))
     shown = {stage.name: stage.share for stage in stages(facts(shares=shares))}
 
-    assert found.stage == "infer"
-    assert "inference is the slowest part: 25 %" in found.summary
+    assert diagnosis.stage == "infer"
+    assert "inference is the slowest part: 25 %" in diagnosis.summary
     assert shown["step"] == shares["env_step"]
     assert shown["exchange"] == pytest.approx(0.22)
     assert shown["infer"] == shares["infer"]
@@ -152,17 +152,17 @@ def test_sending_beside_the_loop_is_no_bottleneck_before_it_is_busy_all_the_time
 
 @pytest.mark.parametrize("waits", [0.22, 0.25, 0.29])
 def test_workers_held_back_by_the_staleness_limit_are_no_bottleneck(waits: float) -> None:
-    found = judge(
+    diagnosis = judge(
         facts(workers=2, trainer_waits=waits, shares=HELD_BACK, max_staleness=1, queued=0)
     )
 
-    assert found.stage == "queue"
-    assert "take turns" in found.summary
+    assert diagnosis.stage == "queue"
+    assert "take turns" in diagnosis.summary
     assert "the staleness limit (max_staleness 1) pauses workers 51 % of their time" in (
-        found.evidence
+        diagnosis.evidence
     )
-    assert found.change.startswith("Raise max_staleness by 1")
-    assert "Add workers" not in found.change
+    assert diagnosis.change.startswith("Raise max_staleness by 1")
+    assert "Add workers" not in diagnosis.change
 
 
 @pytest.mark.parametrize(
@@ -174,10 +174,10 @@ def test_workers_held_back_by_the_staleness_limit_are_no_bottleneck(waits: float
 )
 def test_an_empty_queue_is_never_called_full(known: dict[str, Any], says: str) -> None:
     common = {"queued": 0, "pause_above": 48.0, "trainer_waits": 0.1, "shares": HELD_BACK}
-    found = judge(facts(**common, **known, is_limited=True))
+    diagnosis = judge(facts(**common, **known, is_limited=True))
 
-    assert says in found.summary
-    assert "full" not in found.summary
+    assert says in diagnosis.summary
+    assert "full" not in diagnosis.summary
 
 
 def test_of_an_outside_run_only_what_the_server_sees_is_judged() -> None:
@@ -192,14 +192,14 @@ def test_of_an_outside_run_only_what_the_server_sees_is_judged() -> None:
 
 def test_an_outside_run_whose_queue_pauses_its_environments_needs_no_more_of_them() -> None:
     # A stock trainer acknowledges a batch before training, and so appears to wait.
-    found = judge(outside(queued=104, pause_above=96.0, is_full=True, trainer_waits=0.9))
+    diagnosis = judge(outside(queued=104, pause_above=96.0, is_full=True, trainer_waits=0.9))
 
-    assert (found.stage, found.summary) == (
+    assert (diagnosis.stage, diagnosis.summary) == (
         "train",
         "Environments are paused: they push faster than the trainer consumes.",
     )
-    assert found.evidence == ["104 sequences are queued, environments pause above 96"]
-    assert "more environments" not in found.change
+    assert diagnosis.evidence == ["104 sequences are queued, environments pause above 96"]
+    assert "more environments" not in diagnosis.change
 
 
 def test_a_worker_more_gives_no_more_than_the_trainer_takes() -> None:
@@ -211,16 +211,19 @@ def test_a_worker_more_gives_no_more_than_the_trainer_takes() -> None:
 
 
 def test_stages_say_how_fast_how_busy_and_what_waits() -> None:
-    found = {stage.name: stage for stage in stages(facts(age_seconds=0.3, to_send=2))}
+    stages_by_name = {stage.name: stage for stage in stages(facts(age_seconds=0.3, to_send=2))}
 
-    assert tuple(found) == STAGES
-    assert (found["step"].rate, found["step"].unit) == (480.0, "env steps")
-    assert found["step"].share == 0.58
-    assert found["exchange"].share == pytest.approx(0.08)
-    assert (found["push"].rate, found["push"].held) == (15.0, 2)
-    assert (found["queue"].held, found["queue"].seconds) == (4, pytest.approx(4 / 15))
-    assert found["batch"].share == pytest.approx(0.01875)
-    assert (found["train"].waits, found["train"].waits_for) == (0.6, "data")
+    assert tuple(stages_by_name) == STAGES
+    assert (stages_by_name["step"].rate, stages_by_name["step"].unit) == (480.0, "env steps")
+    assert stages_by_name["step"].share == 0.58
+    assert stages_by_name["exchange"].share == pytest.approx(0.08)
+    assert (stages_by_name["push"].rate, stages_by_name["push"].held) == (15.0, 2)
+    assert (stages_by_name["queue"].held, stages_by_name["queue"].seconds) == (
+        4,
+        pytest.approx(4 / 15),
+    )
+    assert stages_by_name["batch"].share == pytest.approx(0.01875)
+    assert (stages_by_name["train"].waits, stages_by_name["train"].waits_for) == (0.6, "data")
 
 
 def test_a_language_fleet_generates_and_steps_nothing() -> None:
@@ -272,15 +275,15 @@ def test_whatever_is_known_there_is_one_sentence_and_every_part_is_a_part(
     known: dict[str, Any],
 ) -> None:
     of = facts(**known)
-    found: Diagnosis = judge(of)
+    diagnosis: Diagnosis = judge(of)
     seen = stages(of)
 
-    assert found.summary.endswith(".")
-    assert "nan" not in " ".join([found.summary, found.change, *found.evidence])
-    assert found.stage is None or found.stage in [stage.name for stage in seen]
+    assert diagnosis.summary.endswith(".")
+    assert "nan" not in " ".join([diagnosis.summary, diagnosis.change, *diagnosis.evidence])
+    assert diagnosis.stage is None or diagnosis.stage in [stage.name for stage in seen]
     assert all(0 <= share <= 1 for stage in seen for share in (stage.share, stage.waits) if share)
-    if found.stage == "train" and (of.trainer_waits or 0) > SELDOM:
+    if diagnosis.stage == "train" and (of.trainer_waits or 0) > SELDOM:
         # One trainer may hold a batch for long while another waits, and may publish nothing.
         is_stuck = (of.holding_seconds or 0) >= LONG_SECONDS
         lacks_weights = of.shares.get("waiting_weights", 0) >= 0.5
-        assert lacks_weights or is_stuck or "stale" in found.summary
+        assert lacks_weights or is_stuck or "stale" in diagnosis.summary

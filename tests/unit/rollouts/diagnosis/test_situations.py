@@ -162,19 +162,19 @@ SITUATIONS: dict[str, tuple[dict[str, Any], str, str]] = {
 def test_a_situation_is_named_with_its_remedy(name: str) -> None:
     known, summary, change = SITUATIONS[name]
 
-    found = judge(Facts(**known))
+    diagnosis = judge(Facts(**known))
 
-    assert found.summary == summary
-    assert change in found.change
+    assert diagnosis.summary == summary
+    assert change in diagnosis.change
 
 
 @pytest.mark.parametrize("name", SITUATIONS)
 def test_no_situation_alarms_or_leaves_one_without_numbers(name: str) -> None:
-    found = judge(Facts(**SITUATIONS[name][0]))
+    diagnosis = judge(Facts(**SITUATIONS[name][0]))
 
-    assert not {"!", "ERROR", "WARNING"} & set(found.summary.split())
-    assert "!" not in found.summary + found.change
-    assert "None" not in " ".join([found.summary, found.change, *found.evidence])
+    assert not {"!", "ERROR", "WARNING"} & set(diagnosis.summary.split())
+    assert "!" not in diagnosis.summary + diagnosis.change
+    assert "None" not in " ".join([diagnosis.summary, diagnosis.change, *diagnosis.evidence])
 
 
 part = st.none() | st.floats(0, 1)
@@ -214,7 +214,7 @@ facts = st.builds(
 @given(facts)
 def test_statements_of_a_diagnosis_match_the_facts(of: Facts) -> None:
     """Each claim in a summary is consistent with its facts."""
-    found = judge(of)
+    diagnosis = judge(of)
     waits = of.trainer_waits
     claims = {
         "No trainer leases": waits is None and of.queued >= (of.batch_size or 0),
@@ -235,17 +235,19 @@ def test_statements_of_a_diagnosis_match_the_facts(of: Facts) -> None:
         "The slowest worker is": (of.behind_seconds or 0) >= LATE_SECONDS,
         "workers": of.kind != "outside",
     }
-    untrue = [claim for claim, is_true in claims.items() if claim in found.summary and not is_true]
+    untrue = [
+        claim for claim, is_true in claims.items() if claim in diagnosis.summary and not is_true
+    ]
 
     assert untrue == []
-    assert found.stage is None or found.stage in STAGES
-    assert judge(of) == found
+    assert diagnosis.stage is None or diagnosis.stage in STAGES
+    assert judge(of) == diagnosis
 
 
 @given(facts)
 def test_a_run_that_does_not_move_has_no_bottleneck(of: Facts) -> None:
     if of.status in {"draft", "paused", "stopped", "failed"}:
-        found = judge(of)
+        diagnosis = judge(of)
 
-        assert found.stage is None
-        assert "bottleneck" not in found.summary
+        assert diagnosis.stage is None
+        assert "bottleneck" not in diagnosis.summary

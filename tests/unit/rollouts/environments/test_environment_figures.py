@@ -29,9 +29,9 @@ def sample(**given: Any) -> Sample:
 def test_an_environment_is_what_its_runs_call_so() -> None:
     samples = [sample(), sample(env_id=1, reward_sum=900.0), sample(run_id=2, reward_sum=0.0)]
 
-    found = figures_of(samples, members=[(1, [0], [None]), (2, [0], [None])], now=NOON)
+    figures = figures_of(samples, members=[(1, [0], [None]), (2, [0], [None])], now=NOON)
 
-    assert found == Figures(per_hour=60, reward_mean=0.25, zero_variance_share=0.25, examined=60)
+    assert figures == Figures(per_hour=60, reward_mean=0.25, zero_variance_share=0.25, examined=60)
 
 
 def test_a_lesson_is_distinguished_from_the_other_lessons_of_its_run() -> None:
@@ -70,10 +70,10 @@ def test_without_data_no_alert_is_raised(samples: list[Sample]) -> None:
 
 
 def test_figures_that_no_group_supports_are_left_out() -> None:
-    found = figures_of(
+    figures = figures_of(
         [sample(rewarded=0, reward_sum=0.0, compared=0, equal=0)],
         members=[(1, [0], [None])],
         now=NOON,
     )
 
-    assert (found.reward_mean, found.zero_variance_share) == (None, None)
+    assert (figures.reward_mean, figures.zero_variance_share) == (None, None)

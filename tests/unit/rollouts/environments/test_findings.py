@@ -31,35 +31,35 @@ def test_only_whole_groups_fill_a_batch(groups: int, group_size: int, beside: in
     rest = beside % group_size
     config = language(batch_size=groups * group_size + rest, group_size=group_size)
 
-    (found,) = findings.batches(config)
+    (finding,) = findings.batches(config)
 
-    assert (found.level == "ok") is (rest == 0)
-    assert found.field == "buffer.batch_size"
+    assert (finding.level == "ok") is (rest == 0)
+    assert finding.field == "buffer.batch_size"
 
 
 def test_a_remedy_names_the_nearest_batches_that_fit() -> None:
-    (found,) = findings.batches(language(batch_size=130, group_size=8))
+    (finding,) = findings.batches(language(batch_size=130, group_size=8))
 
-    assert "128 or 136" in found.remedy
+    assert "128 or 136" in finding.remedy
 
 
 def test_a_train_step_of_a_fleet_is_described_in_env_steps() -> None:
-    (found,) = findings.batches(PRESETS["cartpole"][1])
+    (finding,) = findings.batches(PRESETS["cartpole"][1])
 
-    assert "2,048 env steps: 1 fragments of each of 16 slots" in found.message
+    assert "2,048 env steps: 1 fragments of each of 16 slots" in finding.message
 
 
 def test_answers_as_long_as_the_context_leave_no_room_for_a_prompt() -> None:
     raw = msgspec.to_builtins(PRESETS["curriculum"][1])
     raw["language"]["lessons"]["sort-2-digits"]["sampling"]["max_tokens"] = 32
 
-    found = findings.tokens(parse(raw))
+    token_findings = findings.tokens(parse(raw))
 
-    assert [(each.level, each.field) for each in found] == [
+    assert [(each.level, each.field) for each in token_findings] == [
         ("error", "language.lessons.sort-2-digits.sampling.max_tokens"),
         ("info", "language.model.max_position_embeddings"),
     ]
-    assert "4,096 tokens per train step" in found[1].message
+    assert "4,096 tokens per train step" in token_findings[1].message
 
 
 @pytest.mark.parametrize(
@@ -77,39 +77,39 @@ def test_answers_as_long_as_the_context_leave_no_room_for_a_prompt() -> None:
     ],
 )
 def test_seats_are_counted_on_every_node(fields: dict[str, Any], level: str, words: str) -> None:
-    (found,) = findings.room(fleet(**fields), Cluster(nodes=[NODE]))
+    (finding,) = findings.room(fleet(**fields), Cluster(nodes=[NODE]))
 
-    assert (found.level, words in found.message) == (level, True), found.message
+    assert (finding.level, words in finding.message) == (level, True), finding.message
 
 
 def test_a_missing_gpu_is_reported_where_gpus_are_requested() -> None:
-    (found,) = findings.room(fleet(num_gpus_per_worker=1), Cluster(nodes=[NODE]))
+    (finding,) = findings.room(fleet(num_gpus_per_worker=1), Cluster(nodes=[NODE]))
 
-    assert found.field == "fleet.num_gpus_per_worker"
+    assert finding.field == "fleet.num_gpus_per_worker"
 
 
 def test_a_cluster_that_does_not_answer_is_a_warning() -> None:
-    (found,) = findings.room(fleet(), Cluster(trouble="connection refused"))
+    (finding,) = findings.room(fleet(), Cluster(trouble="connection refused"))
 
-    assert (found.level, "connection refused" in found.message) == ("warning", True)
+    assert (finding.level, "connection refused" in finding.message) == ("warning", True)
 
 
 @pytest.mark.parametrize(("free", "level"), [(10**12, "ok"), (10**9, "warning")])
 def test_a_disk_that_is_too_small_is_reported_before_it_is_full(free: int, level: str) -> None:
     room = DiskRoom(free_bytes=free, kept_free_bytes=10**9, retention_bytes=0)
 
-    (found,) = findings.disk(fleet(), room, bytes_per_step=24)
+    (finding,) = findings.disk(fleet(), room, bytes_per_step=24)
 
-    assert found.level == level
-    assert "6.53 kB per fragment" in found.message
+    assert finding.level == level
+    assert "6.53 kB per fragment" in finding.message
 
 
 def test_retention_bounds_what_a_run_takes() -> None:
     room = DiskRoom(free_bytes=2 * 10**9, kept_free_bytes=10**9, retention_bytes=10**6)
 
-    (found,) = findings.disk(fleet(), room, bytes_per_step=10**6)
+    (finding,) = findings.disk(fleet(), room, bytes_per_step=10**6)
 
-    assert (found.level, "keeps 1 MB" in found.message) == ("ok", True), found.message
+    assert (finding.level, "keeps 1 MB" in finding.message) == ("ok", True), finding.message
 
 
 def test_a_disk_has_no_finding_when_no_environment_was_measured() -> None:

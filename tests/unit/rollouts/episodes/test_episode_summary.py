@@ -26,17 +26,17 @@ def window(environment: str = "a", *returns: float, **changes: Any) -> Window:
 
 
 def test_an_environment_with_many_episodes_counts_by_them_or_once() -> None:
-    found = tasks([window("short", 1.0, 1.0, 1.0), window("long", 5.0)])
+    tasks_found = tasks([window("short", 1.0, 1.0, 1.0), window("long", 5.0)])
 
-    assert weighted(found) == Means(2.0, 1.0, 10.0)
-    assert unweighted(found) == Means(3.0, 1.5, 10.0)
+    assert weighted(tasks_found) == Means(2.0, 1.0, 10.0)
+    assert unweighted(tasks_found) == Means(3.0, 1.5, 10.0)
     assert (weighted([]), unweighted([])) == (None, None)
 
 
 def test_training_and_evaluation_are_never_mixed() -> None:
-    found = tasks([window("a", 1.0), window("a", 9.0, mode="eval")])
+    tasks_found = tasks([window("a", 1.0), window("a", 9.0, mode="eval")])
 
-    assert [(task.mode, task.means.total_return) for task in found] == [
+    assert [(task.mode, task.means.total_return) for task in tasks_found] == [
         ("eval", 9.0),
         ("train", 1.0),
     ]
@@ -72,10 +72,10 @@ RETURNS = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=20)
 
 @given(st.lists(RETURNS, min_size=1, max_size=10))
 def test_the_weighted_mean_is_that_of_all_episodes(parts: list[list[float]]) -> None:
-    found = tasks([window(f"e{number % 3}", *part) for number, part in enumerate(parts)])
+    tasks_found = tasks([window(f"e{number % 3}", *part) for number, part in enumerate(parts)])
     returns = [value for part in parts for value in part]
 
-    mean = weighted(found)
+    mean = weighted(tasks_found)
     assert mean is not None
     assert mean.total_return == pytest.approx(sum(returns) / len(returns), abs=1e-6)
-    assert sum(task.count for task in found) == len(returns)
+    assert sum(task.count for task in tasks_found) == len(returns)

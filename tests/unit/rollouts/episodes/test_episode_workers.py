@@ -13,19 +13,19 @@ def test_workers_that_are_alike_are_left_out() -> None:
 
 
 def test_a_mean_far_from_the_middle_is_reported_with_its_side() -> None:
-    found = deviations([*(worker(number) for number in range(7)), worker(7, return_mean=20.0)])
+    outliers = deviations([*(worker(number) for number in range(7)), worker(7, return_mean=20.0)])
 
-    assert list(found) == [7]
-    assert [(deviation.measure, deviation.score < 0) for deviation in found[7]] == [
+    assert list(outliers) == [7]
+    assert [(deviation.measure, deviation.score < 0) for deviation in outliers[7]] == [
         ("return_mean", True)
     ]
 
 
 def test_one_that_differs_from_all_that_agree_exactly_is_seen() -> None:
-    found = deviations([*(worker(n) for n in range(7)), worker(7, aborted_share=0.4)])
+    outliers = deviations([*(worker(n) for n in range(7)), worker(7, aborted_share=0.4)])
 
-    assert [deviation.measure for deviation in found[7]] == ["aborted_share"]
-    assert found[7][0].median == 0.0
+    assert [deviation.measure for deviation in outliers[7]] == ["aborted_share"]
+    assert outliers[7][0].median == 0.0
 
 
 def test_few_workers_have_no_middle_and_few_episodes_say_nothing() -> None:

@@ -10,15 +10,15 @@ from rollouts.fleet.spool.spool_segment import Segment
 
 def left_in(folder: Path) -> list[bytes]:
     """Return the fragments in the spools below `folder`, oldest first in each."""
-    found: list[bytes] = []
+    records: list[bytes] = []
     for path in sorted(folder.rglob("*.segment")):
         try:
             segment = Segment.reopen(path)
         except FileNotFoundError:
             continue  # sent in the meantime
-        found += [segment.read(place) for place in segment.positions()[0]]
+        records += [segment.read(place) for place in segment.positions()[0]]
         segment.close()
-    return found
+    return records
 
 
 def spooled(folder: Path) -> list[tuple[str, int]]:

@@ -55,9 +55,9 @@ def test_pass_at_k_is_the_share_of_choices_that_hold_a_success(
     k = data.draw(st.integers(1, len(answers)))
     choices = list(combinations(answers, k))
 
-    found = pass_at_k(np.asarray([sum(answers)]), k, generations=len(answers))
+    rates = pass_at_k(np.asarray([sum(answers)]), k, generations=len(answers))
 
-    assert found == pytest.approx(sum(any(choice) for choice in choices) / len(choices))
+    assert rates == pytest.approx(sum(any(choice) for choice in choices) / len(choices))
 
 
 def test_a_strategy_is_shown_problems_not_answers() -> None:
@@ -102,26 +102,26 @@ def test_a_lesson_stalls_where_chance_explains_all_that_it_gained(
 def test_every_pass_at_k_has_bounds_that_hold_it_and_rises_with_k(problems: list[int]) -> None:
     successes = [place < right for right in problems for place in range(4)]
 
-    found = pass_intervals(
+    intervals = pass_intervals(
         figures_of([float(success) for success in successes], successes, generations=4)
     )
 
-    assert list(found) == [1, 2, 4]
-    for interval in found.values():
+    assert list(intervals) == [1, 2, 4]
+    for interval in intervals.values():
         assert 0 <= interval.low <= interval.estimate + 1e-9
         assert interval.estimate - 1e-9 <= interval.high <= 1
-    assert found[1].estimate <= found[2].estimate + 1e-9
-    assert found[2].estimate <= found[4].estimate + 1e-9
+    assert intervals[1].estimate <= intervals[2].estimate + 1e-9
+    assert intervals[2].estimate <= intervals[4].estimate + 1e-9
 
 
 def test_pass_at_1_of_one_answer_each_has_the_bounds_of_success() -> None:
     successes = [True] * 9 + [False] * 91
     figures = figures_of([float(success) for success in successes], successes, generations=1)
 
-    [(k, found)] = pass_intervals(figures).items()
+    [(k, intervals)] = pass_intervals(figures).items()
     assert k == 1
-    assert found.estimate == pytest.approx(figures.success.estimate)
-    assert (found.low, found.high) == (figures.success.low, figures.success.high)
+    assert intervals.estimate == pytest.approx(figures.success.estimate)
+    assert (intervals.low, intervals.high) == (figures.success.low, figures.success.high)
 
 
 def test_the_bounds_of_pass_at_k_hold_its_truth_as_often_as_they_say() -> None:

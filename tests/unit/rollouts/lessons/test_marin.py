@@ -51,20 +51,20 @@ def weights(*rates: float, samples: int) -> list[float]:
 
 
 def test_sampling_weights() -> None:
-    found = weights(0.5, 0.9, 0.1, samples=100)
+    rates = weights(0.5, 0.9, 0.1, samples=100)
 
     learnable = [1.0, 0.36, 0.36]
     w = [value * (1 + math.exp(-1)) for value in learnable]
     raised = [max(weight / (1 + sum(w)), 0.1) for weight in w]
-    assert found == pytest.approx([value / sum(raised) for value in raised], rel=1e-12)
-    assert [round(weight, 3) for weight in found] == [0.581, 0.209, 0.209]
+    assert rates == pytest.approx([value / sum(raised) for value in raised], rel=1e-12)
+    assert [round(weight, 3) for weight in rates] == [0.581, 0.209, 0.209]
 
 
 def test_quirk_the_floor_is_renormalised_away() -> None:
-    found = weights(0.5, *[0.0] * 19, samples=1000)
+    rates = weights(0.5, *[0.0] * 19, samples=1000)
 
-    assert [round(weight, 3) for weight in found[:2]] == [0.208, 0.042]
-    assert sum(found[1:]) == pytest.approx(0.79, abs=0.005)
+    assert [round(weight, 3) for weight in rates[:2]] == [0.208, 0.042]
+    assert sum(rates[1:]) == pytest.approx(0.79, abs=0.005)
 
 
 def test_quirk_a_threshold_of_1_is_never_reached() -> None:
@@ -102,8 +102,8 @@ def test_quirk_total_failure_unlocks_what_depends_on_it() -> None:
 def test_quirk_rewards_of_0_and_1_hardly_ever_plateau(rate: float, share: float) -> None:
     random = np.random.default_rng(0)
     drawn = [(random.random(50) < rate).astype(float).tolist() for _ in range(400)]
-    found = [is_plateaued(performance(rewards), window=50, threshold=0.01) for rewards in drawn]
-    assert np.mean(found) == pytest.approx(share, abs=0.06)
+    plateaus = [is_plateaued(performance(rewards), window=50, threshold=0.01) for rewards in drawn]
+    assert np.mean(plateaus) == pytest.approx(share, abs=0.06)
 
 
 def test_quirk_the_order_inside_a_batch_counts() -> None:
@@ -127,6 +127,6 @@ REGRESSIONS = [
 
 @pytest.mark.parametrize(("values", "slope", "p"), REGRESSIONS)
 def test_regression_is_scipys(values: list[float], slope: float, p: float) -> None:
-    found = regression(np.asarray(values, dtype=np.float64))
+    fit = regression(np.asarray(values, dtype=np.float64))
 
-    assert found == pytest.approx((slope, p), rel=1e-9, nan_ok=True)
+    assert fit == pytest.approx((slope, p), rel=1e-9, nan_ok=True)

@@ -111,11 +111,11 @@ def test_a_lesson_that_still_improves_unlocks_nothing_yet() -> None:
 def test_rewards_of_0_and_1_plateau_when_they_are_steady(rate: float) -> None:
     random = np.random.default_rng(0)
     lesson = Lesson(plateau_window=64)
-    found = [
+    plateaus = [
         is_plateaued(performance(*(random.random((8, 8)) < rate).astype(float).tolist()), lesson)
         for _ in range(400)
     ]
-    assert np.mean(found) >= 0.9
+    assert np.mean(plateaus) >= 0.9
 
 
 @pytest.mark.parametrize("gain", [0.4, 0.6])
@@ -123,11 +123,11 @@ def test_a_rate_that_rises_is_no_plateau(gain: float) -> None:
     random = np.random.default_rng(0)
     lesson = Lesson(plateau_window=64)
     rates = 0.3 + gain * (np.arange(8)[:, None] >= 4)
-    found = [
+    plateaus = [
         is_plateaued(performance(*(random.random((8, 8)) < rates).astype(float).tolist()), lesson)
         for _ in range(400)
     ]
-    assert np.mean(found) <= 0.2
+    assert np.mean(plateaus) <= 0.2
 
 
 @given(st.permutations([1.0] * 16 + [0.0] * 16))
@@ -204,9 +204,9 @@ def test_a_batch_touches_its_lesson_and_those_that_require_it_only() -> None:
         "d": evaluated(64, 64),
     }
 
-    found = changes(DEFAULT, lessons, standing, touched=["a"])
+    moved = changes(DEFAULT, lessons, standing, touched=["a"])
 
-    assert [change.lesson for change in found] == ["a"]
+    assert [change.lesson for change in moved] == ["a"]
     standing["a"] = standing["a"].moved(LessonStatus.GRADUATED)
     again = changes(DEFAULT, lessons, standing, touched=["a"])
     assert [change.lesson for change in again] == ["b"]

@@ -75,8 +75,8 @@ def test_a_hold_wins_over_every_rule_and_touches_no_other_lesson(
     strategy: RolldeckStrategy | MarinStrategy,
 ) -> None:
     for name in CHAIN:
-        found = judged(strategy, name, CHAIN, standing, held=held)
-        assert found == (None if name in held else strategy.judge(name, CHAIN, standing))
+        verdicts = judged(strategy, name, CHAIN, standing, held=held)
+        assert verdicts == (None if name in held else strategy.judge(name, CHAIN, standing))
 
 
 def test_what_is_held_locked_stays_so_although_its_rule_would_unlock_it() -> None:

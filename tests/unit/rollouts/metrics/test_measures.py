@@ -15,11 +15,11 @@ counts = st.dictionaries(st.integers(-3, 40), st.integers(0, 50)).filter(lambda 
 
 @given(counts, st.sampled_from([0.05, 0.5, 0.95, 1.0]))
 def test_a_rank_of_counts_is_that_of_the_items_one_by_one(
-    found: dict[int, int], part: float
+    counts: dict[int, int], part: float
 ) -> None:
-    items = np.repeat(list(found), list(found.values()))
+    items = np.repeat(list(counts), list(counts.values()))
 
-    assert at_rank(found, part) == np.percentile(items, 100 * part, method="inverted_cdf")
+    assert at_rank(counts, part) == np.percentile(items, 100 * part, method="inverted_cdf")
 
 
 def test_there_is_no_rank_of_nothing() -> None:
@@ -31,8 +31,8 @@ def began(seconds: float, first: float | None, *, was_quiet: bool) -> float:
     """Return the beginning of the window measured at second `seconds`; the last one was at 0."""
     first_at = None if first is None else NOON + timedelta(seconds=first)
     now = NOON + timedelta(seconds=seconds)
-    found = began_at(NOON, was_quiet=was_quiet, first_at=first_at, now=now, usual=USUAL)
-    return (found - NOON).total_seconds()
+    beginning = began_at(NOON, was_quiet=was_quiet, first_at=first_at, now=now, usual=USUAL)
+    return (beginning - NOON).total_seconds()
 
 
 def test_a_window_begins_where_the_last_one_ended() -> None:

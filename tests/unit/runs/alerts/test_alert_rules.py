@@ -17,19 +17,19 @@ CONDITIONS = st.builds(
 
 @given(
     known=st.dictionaries(CONDITIONS.map(lambda condition: condition.key), st.integers(1, 10_000)),
-    found=st.lists(CONDITIONS),
+    conditions=st.lists(CONDITIONS),
 )
 def test_every_alert_holds_or_resolves_and_every_condition_is_reported_once(
-    known: dict[str, int], found: list[Condition]
+    known: dict[str, int], conditions: list[Condition]
 ) -> None:
     known = {key: number for number, key in enumerate(known, start=1)}
 
-    seen = compare(known, found)
+    seen = compare(known, conditions)
 
     assert {*seen.still, *seen.gone} == {*known.values()}
     assert not {*seen.still} & {*seen.gone}
     keys = [condition.key for condition in [*seen.new, *seen.still.values()]]
-    assert sorted(keys) == sorted({condition.key for condition in found})
+    assert sorted(keys) == sorted({condition.key for condition in conditions})
     assert all(known[condition.key] == alert for alert, condition in seen.still.items())
 
 

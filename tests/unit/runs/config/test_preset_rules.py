@@ -59,10 +59,10 @@ def in_kwargs(**kwargs: object) -> dict[str, object]:
     ],
 )
 def test_a_secret_is_known_by_its_name_or_by_itself(kwargs: dict[str, object]) -> None:
-    found = secret_in(in_kwargs(**kwargs))
+    secret = secret_in(in_kwargs(**kwargs))
 
-    assert found is not None
-    assert found.startswith("environment.kwargs.")
+    assert secret is not None
+    assert secret.startswith("environment.kwargs.")
 
 
 @pytest.mark.parametrize(

@@ -21,11 +21,11 @@ def test_a_short_series_foretells_nothing() -> None:
 
 
 def test_what_shrinks_reaches_its_floor_at_that_rate() -> None:
-    found = forecast(line(begin=110, per_hour=-10), floor=20)
+    prediction = forecast(line(begin=110, per_hour=-10), floor=20)
 
-    assert found.state == "shrinks"
-    assert found.per_hour == pytest.approx(-10)
-    assert found.seconds_left == pytest.approx(8 * HOUR)
+    assert prediction.state == "shrinks"
+    assert prediction.per_hour == pytest.approx(-10)
+    assert prediction.seconds_left == pytest.approx(8 * HOUR)
 
 
 def test_what_grows_or_shrinks_by_a_hair_is_steady() -> None:
@@ -41,10 +41,10 @@ def test_an_amount_below_its_floor_is_reported_at_once() -> None:
 def test_nothing_is_foretold_beyond_the_horizon_or_in_the_past(
     amounts: list[float], floor: float
 ) -> None:
-    found = forecast([(60.0 * at, amount) for at, amount in enumerate(amounts)], floor=floor)
+    prediction = forecast([(60.0 * at, amount) for at, amount in enumerate(amounts)], floor=floor)
 
-    if found.seconds_left is not None:
-        assert 0 <= found.seconds_left < HORIZON_SECONDS
-        assert found.state == "shrinks"
+    if prediction.seconds_left is not None:
+        assert 0 <= prediction.seconds_left < HORIZON_SECONDS
+        assert prediction.state == "shrinks"
     else:
-        assert found.state == "steady"
+        assert prediction.state == "steady"

@@ -55,8 +55,8 @@ def agrees(weights: Transformer, choice: dict[str, Any], *, within: float = 1e-4
     """Return whether these weights reproduce the logprobs of the answer."""
     prompt, tokens = choice["prompt_token_ids"], choice["token_ids"]
     expected = logprobs(weights, prompt + tokens)
-    found = [expected[len(prompt) - 1 + place, token].item() for place, token in enumerate(tokens)]
-    return found == pytest.approx(choice["token_logprobs"], abs=within)
+    actual = [expected[len(prompt) - 1 + place, token].item() for place, token in enumerate(tokens)]
+    return actual == pytest.approx(choice["token_logprobs"], abs=within)
 
 
 @pytest.mark.django_db(transaction=True)

@@ -101,9 +101,9 @@ def connected(server: Server, *, method: str, path: str, body: bytes, length: in
     """Return a connection with a request sent completely or in part."""
     host, port = server.url.removeprefix("http://").removesuffix("/v1").split(":")
     line = f"{method} /v1/{path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {length}\r\n\r\n"
-    found = socket.create_connection((host, int(port)))
-    found.sendall(line.encode() + body)
-    return found
+    connection = socket.create_connection((host, int(port)))
+    connection.sendall(line.encode() + body)
+    return connection
 
 
 def half_a_file(server: Server) -> socket.socket:

@@ -41,9 +41,9 @@ def test_what_was_saved_is_loaded_again(architecture: str, tmp_path: Path) -> No
 def test_tensors_have_hugging_faces_names_and_shapes(tmp_path: Path) -> None:
     save(small_model(**SHAPES["Qwen2ForCausalLM"]), tmp_path)
 
-    found = {name: tuple(x.shape) for name, x in load_file(tmp_path / "model.safetensors").items()}
+    shapes = {name: tuple(x.shape) for name, x in load_file(tmp_path / "model.safetensors").items()}
 
-    first = {name: shape for name, shape in found.items() if ".1." not in name}
+    first = {name: shape for name, shape in shapes.items() if ".1." not in name}
     assert first == {
         "model.embed_tokens.weight": (40, 32),
         "model.layers.0.input_layernorm.weight": (32,),
@@ -60,7 +60,7 @@ def test_tensors_have_hugging_faces_names_and_shapes(tmp_path: Path) -> None:
         "model.layers.0.mlp.down_proj.weight": (32, 48),
         "model.norm.weight": (32,),
     }
-    assert len(found) == 2 * 12 + 2
+    assert len(shapes) == 2 * 12 + 2
 
 
 def test_several_files_with_an_index_are_one_checkpoint(tmp_path: Path) -> None:

@@ -26,11 +26,11 @@ def prompt(*tokens: int, answers: int = 1, **sampling: object) -> Prompt:
 
 
 def worst_difference(model: Transformer, request: Prompt, answer: Answer) -> float:
-    found = logprobs(model, [*request.tokens, *answer.tokens])
+    actual = logprobs(model, [*request.tokens, *answer.tokens])
     first = len(request.tokens) - 1
     places = range(first, first + len(answer.tokens))
     expected = [
-        found[place, token].item() for place, token in zip(places, answer.tokens, strict=True)
+        actual[place, token].item() for place, token in zip(places, answer.tokens, strict=True)
     ]
     return float(np.abs(np.array(expected) - np.array(answer.logprobs)).max())
 
@@ -142,8 +142,8 @@ def test_greedy_answers_take_the_likeliest_token(model: Transformer) -> None:
 
     [answer] = generate(Engine(model, rows=1), [request])[0]
 
-    found = logprobs(model, [1, 2, *answer.tokens])
-    assert answer.tokens == found.argmax(dim=-1)[1:-1].tolist()
+    actual = logprobs(model, [1, 2, *answer.tokens])
+    assert answer.tokens == actual.argmax(dim=-1)[1:-1].tolist()
     assert worst_difference(model, request, answer) < 1e-5
 
 

@@ -61,9 +61,9 @@ def test_a_checkpoint_is_evaluated_in_a_process_without_web_and_cluster(
 
     assert ended.returncode == 0, ended.stderr
     assert ended.stderr.splitlines()[-1] == "[]"
-    found = json.loads(ended.stdout)
-    assert list(found) == ["reverse", "sampled"]
-    for figures in found.values():
+    report = json.loads(ended.stdout)
+    assert list(report) == ["reverse", "sampled"]
+    for figures in report.values():
         assert (figures["problems"], figures["generations"]) == (8, 4)
         assert set(figures["pass_at"]) == {"1", "2", "4"}
         assert figures["pass_at"]["1"] == pytest.approx(figures["success"]["estimate"])

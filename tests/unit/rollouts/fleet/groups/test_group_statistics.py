@@ -19,25 +19,30 @@ groups = st.integers(0, 8).flatmap(
 
 def test_a_group_is_described() -> None:
     truncated, answers = [False, False, False, True], ["ab", "ba", "ab", "ab"]
-    found = describe_groups([Group([1.0, 0.0, 0.0, 0.0], [2, 4, 6, 8], truncated, answers)])
+    statistics = describe_groups([Group([1.0, 0.0, 0.0, 0.0], [2, 4, 6, 8], truncated, answers)])
 
-    assert (found.groups, found.answers, found.tokens) == (1, 4, 20)
-    assert (found.reward_mean, found.reward_deviation) == (0.25, pytest.approx(3**0.5 / 4))
-    assert (found.length_mean, found.length_p50, found.length_max) == (5, 5, 8)
-    assert found.length_p95 == pytest.approx(7.7)
-    assert (found.truncated, found.truncated_share) == (1, 0.25)
-    assert (found.duplicates, found.duplicate_share) == (2, 0.5)
-    assert found.zero_variance_groups == 0
+    assert (statistics.groups, statistics.answers, statistics.tokens) == (1, 4, 20)
+    assert (statistics.reward_mean, statistics.reward_deviation) == (
+        0.25,
+        pytest.approx(3**0.5 / 4),
+    )
+    assert (statistics.length_mean, statistics.length_p50, statistics.length_max) == (5, 5, 8)
+    assert statistics.length_p95 == pytest.approx(7.7)
+    assert (statistics.truncated, statistics.truncated_share) == (1, 0.25)
+    assert (statistics.duplicates, statistics.duplicate_share) == (2, 0.5)
+    assert statistics.zero_variance_groups == 0
 
 
 def test_answers_are_compared_inside_their_group_only() -> None:
     same = Group([1.0, 1.0], [1, 1], [False, False], ["a", "b"])
 
-    found = describe_groups([same, same, Group([0.0, 1.0], [1, 1], [False, False], ["a", "a"])])
+    statistics = describe_groups(
+        [same, same, Group([0.0, 1.0], [1, 1], [False, False], ["a", "a"])]
+    )
 
-    assert (found.groups, found.answers) == (3, 6)
-    assert (found.duplicates, found.zero_variance_groups) == (1, 2)
-    assert found.reward_deviation == pytest.approx(0.5 / 3)
+    assert (statistics.groups, statistics.answers) == (3, 6)
+    assert (statistics.duplicates, statistics.zero_variance_groups) == (1, 2)
+    assert statistics.reward_deviation == pytest.approx(0.5 / 3)
 
 
 def test_answers_may_be_tokens() -> None:
@@ -47,22 +52,22 @@ def test_answers_may_be_tokens() -> None:
 
 
 def test_of_nothing_every_figure_is_zero() -> None:
-    found = describe_groups([])
+    statistics = describe_groups([])
 
-    assert (found.answers, found.reward_mean, found.length_p95) == (0, 0, 0)
-    assert (found.truncated_share, found.duplicate_share) == (0, 0)
+    assert (statistics.answers, statistics.reward_mean, statistics.length_p95) == (0, 0, 0)
+    assert (statistics.truncated_share, statistics.duplicate_share) == (0, 0)
 
 
 @given(st.lists(groups, max_size=4))
 def test_figures_are_those_of_all_answers_and_in_bounds(several: list[Group]) -> None:
-    found = describe_groups(several)
+    statistics = describe_groups(several)
 
     alone = [describe_groups([group]) for group in several]
     for name in ("answers", "tokens", "truncated", "duplicates", "zero_variance_groups"):
-        assert getattr(found, name) == sum(getattr(statistics, name) for statistics in alone)
-    assert 0 <= found.truncated_share <= 1
-    assert 0 <= found.duplicate_share <= 1
-    assert found.length_p50 <= found.length_p95 <= found.length_max
+        assert getattr(statistics, name) == sum(getattr(each, name) for each in alone)
+    assert 0 <= statistics.truncated_share <= 1
+    assert 0 <= statistics.duplicate_share <= 1
+    assert statistics.length_p50 <= statistics.length_p95 <= statistics.length_max
 
 
 def test_columns_of_different_lengths_are_refused_by_name() -> None:

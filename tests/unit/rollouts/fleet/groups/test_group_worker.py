@@ -68,8 +68,8 @@ def test_behaviour_logprobs_are_those_of_one_full_pass(bench: MakeBench) -> None
     for rollout in batch.rollouts:
         expected = logprobs(at.model, list(rollout.tokens))
         for place, (token, is_own) in enumerate(zip(rollout.tokens, rollout.is_own, strict=True)):
-            found = rollout.logprobs[place]
-            assert found == pytest.approx(
+            actual = rollout.logprobs[place]
+            assert actual == pytest.approx(
                 float(expected[place - 1, token]) if is_own else 0.0, abs=1e-3
             )
 

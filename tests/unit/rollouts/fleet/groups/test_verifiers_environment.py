@@ -118,12 +118,12 @@ def test_a_failed_rollout_costs_its_group_and_is_reported(
 
 
 def test_an_environment_is_loaded_by_any_thread(package: None) -> None:
-    found: list[Any] = []
-    loading = Thread(target=lambda: found.append(load_environment(SPEC, {})))
+    results: list[Any] = []
+    loading = Thread(target=lambda: results.append(load_environment(SPEC, {})))
     loading.start()
     loading.join(60)
 
-    assert len(found) == 1
+    assert len(results) == 1
 
 
 @pytest.mark.parametrize(

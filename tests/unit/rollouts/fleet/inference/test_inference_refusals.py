@@ -37,9 +37,9 @@ def openai(message: str, *, param: str | None = None, code: object = 400) -> dic
     ],
 )
 def test_a_refusal_is_recognized(body: dict[str, Any], kind: type[Exception] | None) -> None:
-    found = prompt_error(json.dumps(body))
+    error = prompt_error(json.dumps(body))
 
-    assert (None if found is None else type(found)) is kind
+    assert (None if error is None else type(error)) is kind
 
 
 @pytest.mark.parametrize(

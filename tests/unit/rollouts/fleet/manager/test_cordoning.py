@@ -100,9 +100,9 @@ def test_simulated_workers_are_kept_out_alike(
 @pytest.fixture
 def member(make_settings: MakeSettings) -> WorkerSupervisor:
     source = SimulatedWorkers(Simulation(), clock=lambda: 0.0)
-    found = WorkerSupervisor(0, settings=make_settings(), source=source, events=EventLog())
-    found.turn(0.0)
-    return found
+    supervisor = WorkerSupervisor(0, settings=make_settings(), source=source, events=EventLog())
+    supervisor.turn(0.0)
+    return supervisor
 
 
 def state_after_report(member: WorkerSupervisor, *, now: float) -> str:

@@ -71,7 +71,12 @@ def active(platform: SmallPlatform) -> list[int]:
 
 def events(platform: SmallPlatform, kind: str) -> list[FleetEvent]:
     by_report = {report.sequence: report.events for report in platform.reports}
-    return [event for found in by_report.values() for event in found if event.kind == kind]
+    return [
+        event
+        for events_of_report in by_report.values()
+        for event in events_of_report
+        if event.kind == kind
+    ]
 
 
 def test_two_workers_move_on_while_the_third_hangs_and_its_successor_follows(

@@ -58,5 +58,5 @@ def test_a_worker_that_starts_has_longer_to_answer(
     assert worker.report(0).state == state
 
     worker.turn(limit + 1)
-    found = worker.report(0)
-    assert (found.state, found.reason) == ("respawning", f"did not answer for {limit:.0f} s")
+    reported = worker.report(0)
+    assert (reported.state, reported.reason) == ("respawning", f"did not answer for {limit:.0f} s")

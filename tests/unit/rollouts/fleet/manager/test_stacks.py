@@ -24,18 +24,18 @@ def test_every_other_thread_is_listed_with_its_name_and_its_innermost_call_last(
     thread = threading.Thread(target=wait_here_for, args=(gate,), name="the patient \x1b[31mone")
     thread.start()
     try:
-        found = read_stacks()
+        stacks = read_stacks()
     finally:
         gate.set()
         thread.join()
 
-    [begin] = [at for at, line in enumerate(found.lines) if "the patient" in line]
-    stack = found.lines[begin : found.lines.index("", begin)]
+    [begin] = [at for at, line in enumerate(stacks.lines) if "the patient" in line]
+    stack = stacks.lines[begin : stacks.lines.index("", begin)]
     assert "\x1b" not in stack[0]
     assert any("in wait_here_for" in line for line in stack)
     assert any(line.strip() == "gate.wait()" for line in stack)
     assert "in wait" in [line for line in stack if " in " in line][-1]
-    assert found.path.startswith("pid ")
+    assert stacks.path.startswith("pid ")
 
 
 def test_a_stack_without_end_is_cut_at_its_outer_calls() -> None:
@@ -53,15 +53,15 @@ def test_a_stack_without_end_is_cut_at_its_outer_calls() -> None:
         thread.start()
     deep.wait()
     try:
-        found = read_stacks()
+        stacks = read_stacks()
     finally:
         gate.set()
         for thread in threads:
             thread.join()
 
-    assert any("outer calls omitted" in line for line in found.lines)
-    assert len(found.lines) == LINES_AT_MOST
-    assert "lines omitted" in found.note
+    assert any("outer calls omitted" in line for line in stacks.lines)
+    assert len(stacks.lines) == LINES_AT_MOST
+    assert "lines omitted" in stacks.note
 
 
 def test_a_fleet_answers_for_the_worker_that_is_meant_and_for_no_other(

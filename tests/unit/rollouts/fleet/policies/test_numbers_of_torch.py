@@ -18,11 +18,11 @@ def test_bits_become_the_tensor_that_they_were(kind: str, is_writable: bool) -> 
     array = array_of(tensor)
     array.flags.writeable = is_writable
 
-    found = tensor_of(array)
+    result = tensor_of(array)
 
-    assert found.dtype == tensor.dtype
-    assert torch.equal(found.float(), tensor.float())
-    assert (found.data_ptr() == tensor.data_ptr()) is not is_writable, "a lender may write to it"
+    assert result.dtype == tensor.dtype
+    assert torch.equal(result.float(), tensor.float())
+    assert (result.data_ptr() == tensor.data_ptr()) is not is_writable, "a lender may write to it"
 
 
 @pytest.mark.parametrize("own", [torch.bfloat16, torch.float32])

@@ -80,10 +80,10 @@ def test_variables_of_the_runtime_env_reach_environments(
     here: str, given: dict[str, str], names: str
 ) -> None:
     here_set = {child_environment.MORE: here}
-    found = child_environment.with_names({"env_vars": given, "pip": ["x"]}, here_set)
+    variables = child_environment.with_names({"env_vars": given, "pip": ["x"]}, here_set)
 
-    assert found["pip"] == ["x"]
-    assert found["env_vars"] == {**given, child_environment.MORE: names}
+    assert variables["pip"] == ["x"]
+    assert variables["env_vars"] == {**given, child_environment.MORE: names}
 
 
 def test_a_runtime_env_without_variables_stays_as_it_is() -> None:

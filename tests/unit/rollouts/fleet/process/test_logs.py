@@ -211,9 +211,9 @@ def test_the_log_of_a_killed_env_process_says_how_it_ended(
         answer = ask(platform, worker=0, slot=0)
         eventually(answer)
 
-    found = answer()
-    assert found is not None
-    assert any(f"env process {victim}" in line and "signal 9" in line for line in found.lines)
+    log = answer()
+    assert log is not None
+    assert any(f"env process {victim}" in line and "signal 9" in line for line in log.lines)
 
 
 def test_logs_belong_to_threads_where_a_fleet_shares_a_process(

@@ -64,14 +64,14 @@ def test_waits_are_named(wants: Any, sentence: str) -> None:
 
 def test_shares_are_means_over_the_window_and_do_not_jump_with_each_report() -> None:
     monitor = PipelineMonitor(now=0.0)
-    found = []
+    results = []
     for second in range(1, 121):
         # Bursts: the loop is busy every other second.
         monitor.record("infer", 0.8 if second % 2 else 0.0, now=float(second))
-        found.append(monitor.shares(now=float(second)).get("infer", 0.0))
+        results.append(monitor.shares(now=float(second)).get("infer", 0.0))
 
-    assert min(found[60:]) >= 0.38
-    assert max(found[60:]) <= 0.42
+    assert min(results[60:]) >= 0.38
+    assert max(results[60:]) <= 0.42
 
 
 def test_what_lies_before_the_window_no_longer_counts() -> None:

@@ -207,9 +207,9 @@ def test_what_is_left_at_the_end_is_kept(tmp_path: Path) -> None:
     sender.offer(b"1")
     sender.save()
 
-    found = Spool.inherit(tmp_path / "spool")
-    assert found is not None
-    assert found.oldest(9) == [b"1"]
+    inherited = Spool.inherit(tmp_path / "spool")
+    assert inherited is not None
+    assert inherited.oldest(9) == [b"1"]
 
 
 def test_a_spool_is_inherited_once_and_only_when_its_worker_is_gone(tmp_path: Path) -> None:

@@ -113,10 +113,10 @@ def worker(request: pytest.FixtureRequest) -> Iterator[AnyWorker]:
 
 
 def receive(worker: AnyWorker, kind: type[Any], count: int = 1) -> list[Any]:
-    found: list[Any] = []
-    while len(found) < count:
-        found += [message for message in worker.receive() if isinstance(message, kind)]
-    return found
+    messages: list[Any] = []
+    while len(messages) < count:
+        messages += [message for message in worker.receive() if isinstance(message, kind)]
+    return messages
 
 
 def test_a_process_steps_the_rows_it_is_asked_for(worker: AnyWorker) -> None:

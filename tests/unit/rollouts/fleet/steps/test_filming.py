@@ -87,9 +87,13 @@ def test_the_next_episode_becomes_a_video(slots: Any, tmp_path: Path) -> None:
     assert (recorded.order_id, recorded.error) == ("order", "")
     assert (recorded.total_return, recorded.length) == (10.0, 10)
     assert recorded.outcome == "terminated"
-    found = described(video)
-    assert (found.media_type, found.frames, found.left_out) == ("video/webm", 11, 0)
-    assert (found.width, found.height, found.frames_per_second) == (80, 50, 20.0)
+    description = described(video)
+    assert (description.media_type, description.frames, description.left_out) == (
+        "video/webm",
+        11,
+        0,
+    )
+    assert (description.width, description.height, description.frames_per_second) == (80, 50, 20.0)
     with av.open(str(video)) as container:
         pictures = [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
     assert len(pictures) == 11
@@ -102,9 +106,9 @@ def test_an_environment_that_draws_text_becomes_text(slots: Any, tmp_path: Path)
 
     filmed_episode(slots(modes="ansi"), video)
 
-    found = described(video)
+    description = described(video)
     frames = video.read_text().split(FRAME_BREAK)
-    assert (found.media_type, found.frames, found.note) == ("text/plain", 11, "")
+    assert (description.media_type, description.frames, description.note) == ("text/plain", 11, "")
     assert frames[0] == "at step 0"
     assert frames[-1] == "at step 10"
 
@@ -116,10 +120,10 @@ def test_an_environment_that_cannot_be_drawn_is_described_step_by_step(
 
     filmed_episode(slots(modes=""), video)
 
-    found = described(video)
+    description = described(video)
     frames = video.read_text().split(FRAME_BREAK)
-    assert found.media_type == "text/plain"
-    assert "no render mode rgb_array" in found.note
+    assert description.media_type == "text/plain"
+    assert "no render mode rgb_array" in description.note
     assert frames[1].startswith("step 1 · action 0 · reward 1 · observation [")
 
 
@@ -131,14 +135,18 @@ def test_cartpole_is_filmed_as_it_is_drawn(tmp_path: Path, monkeypatch: pytest.M
         messages: list[Any] = []
         while not any(isinstance(message, Recorded) for message in messages):
             messages += slot.step()
-        found = described(video)
+        description = described(video)
     finally:
         slot.worker.close()
 
-    assert (found.media_type, found.width, found.height) == ("video/webm", 600, 400)
-    assert found.frames_per_second == 50.0
+    assert (description.media_type, description.width, description.height) == (
+        "video/webm",
+        600,
+        400,
+    )
+    assert description.frames_per_second == 50.0
     [length] = [message.length for message in messages if isinstance(message, Recorded)]
-    assert found.frames + found.left_out == length + 1
+    assert description.frames + description.left_out == length + 1
 
 
 def test_an_environment_that_breaks_while_filmed_is_replaced_as_any(
@@ -165,8 +173,8 @@ def test_a_video_has_an_end_however_long_the_episode(
         camera.add(np.zeros((64, 64, 3), np.uint8))
     camera.finish()
 
-    found = described(tmp_path / "a.video")
-    assert (found.frames, found.left_out) == (30, 70)
+    description = described(tmp_path / "a.video")
+    assert (description.frames, description.left_out) == (30, 70)
 
 
 def test_a_picture_too_large_is_thinned_out_and_a_changed_one_left_out(tmp_path: Path) -> None:
@@ -175,9 +183,9 @@ def test_a_picture_too_large_is_thinned_out_and_a_changed_one_left_out(tmp_path:
     camera.add(np.zeros((64, 64, 3), np.uint8))
     camera.finish()
 
-    found = described(tmp_path / "a.video")
-    assert (found.width, found.height) == (480, 270)
-    assert (found.frames, found.left_out) == (1, 1)
+    description = described(tmp_path / "a.video")
+    assert (description.width, description.height) == (480, 270)
+    assert (description.frames, description.left_out) == (1, 1)
 
 
 def test_a_film_without_a_picture_says_so(tmp_path: Path) -> None:
@@ -193,7 +201,7 @@ def test_a_text_has_an_end_and_no_escape_sequences(tmp_path: Path) -> None:
         camera.add("\x1b[2J" + "x" * 400)
     camera.finish()
 
-    found = described(tmp_path / "a.video")
-    assert found.frames + found.left_out == filming.MOST_FRAMES + 5
+    description = described(tmp_path / "a.video")
+    assert description.frames + description.left_out == filming.MOST_FRAMES + 5
     assert (tmp_path / "a.video").stat().st_size <= filming.MOST_TEXT_BYTES
     assert "\x1b" not in (tmp_path / "a.video").read_text()

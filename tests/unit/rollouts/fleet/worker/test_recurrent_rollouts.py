@@ -166,10 +166,10 @@ def test_one_pass_is_that_of_pytorchs_own_recurrence() -> None:
     with torch.no_grad():
         outputs, _, last = module(obs, hidden, first)
         for slot in range(5):
-            state, found = hidden[None, slot : slot + 1], []
+            state, stepwise = hidden[None, slot : slot + 1], []
             for at in range(20):
                 state = torch.zeros_like(state) if first[at, slot] else state
                 out, state = reference(module.encoder(obs[at : at + 1, slot : slot + 1]), state)
-                found.append(module.policy_head(out[0, 0]))
-            assert torch.allclose(outputs[:, slot], torch.stack(found), atol=1e-5)
+                stepwise.append(module.policy_head(out[0, 0]))
+            assert torch.allclose(outputs[:, slot], torch.stack(stepwise), atol=1e-5)
             assert torch.allclose(last[slot], state[0, 0], atol=1e-5)

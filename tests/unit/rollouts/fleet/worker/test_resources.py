@@ -94,7 +94,7 @@ class Driver:
 
 
 @pytest.mark.parametrize(
-    ("visible", "found"),
+    ("visible", "detected"),
     [
         (None, (7.0, 10)),
         ("2,0", (7.0, 12)),
@@ -105,13 +105,13 @@ class Driver:
     ids=["all", "the third", "by name", "one that is not there", "none"],
 )
 def test_the_device_is_the_first_that_the_process_may_see(
-    visible: str | None, found: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
+    visible: str | None, detected: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
 
-    assert GpuReader(Driver()).read() == found
+    assert GpuReader(Driver()).read() == detected
 
 
 @pytest.mark.parametrize("torch", [SimpleNamespace(), SimpleNamespace(cuda=SimpleNamespace())])
