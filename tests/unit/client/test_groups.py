@@ -54,10 +54,10 @@ def groups(draw: st.DrawFn) -> dict[str, Any]:
 
 
 def same(group: dict[str, Any], again: bytes) -> None:
-    report = json.loads(again)
+    decoded = json.loads(again)
     expected = dict.fromkeys(ATROPOS_FIELDS) | {k: v for k, v in group.items() if v is not None}
-    assert {k: v for k, v in report.items() if v is not None or k in ATROPOS_FIELDS} == expected
-    assert list(report)[:3] == ["tokens", "masks", "scores"]
+    assert {k: v for k, v in decoded.items() if v is not None or k in ATROPOS_FIELDS} == expected
+    assert list(decoded)[:3] == ["tokens", "masks", "scores"]
 
 
 @settings(max_examples=300)
