@@ -18,6 +18,7 @@ BIN := $(VENV)/bin
 export VENV
 
 PIP := .ci/pip-install $(BIN)/pip -c constraints.txt
+PARTNERS := .partners
 NODE_THERE := $(VENV)/.node
 INSTALLED := $(VENV)/.installed
 BUILT := frontend/dist/.built
@@ -38,7 +39,7 @@ MANAGE := DJANGO_SETTINGS_MODULE=config.settings.test DATABASE_URL='postgresql:/
 	$(BIN)/python -W ignore manage.py
 WRITE_SCHEMA := $(MANAGE) spectacular --format openapi-json --validate --fail-on-warn --file
 
-.PHONY: help setup serve seed demo demo-grpo bench gpu-check test check format schema lock test-frontend tests-read test-python test-slow pictures chromium clean
+.PHONY: help setup serve seed demo demo-grpo bench gpu-check test check format schema lock test-frontend tests-read test-python test-slow test-partners pictures chromium clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -114,10 +115,19 @@ tests-read: $(INSTALLED)
 # With more processes than cores, additional threads of torch slow the tests down.
 test-python: export OMP_NUM_THREADS := 1
 test-python: setup chromium
-	$(BIN)/pytest $(RERUN) $(SPREAD) -m "not slow" --durations 30 $(ARGS)
+	$(BIN)/pytest $(RERUN) $(SPREAD) -m "not slow and not partner" --durations 30 $(ARGS)
 
 test-slow: setup chromium ## Run the tests that take minutes, gigabytes or a quiet machine
 	$(BIN)/pytest -s -m slow
+
+test-partners: $(INSTALLED) $(PARTNERS)/atropos/.installed ## Run the tests against other projects' packages
+	$(BIN)/pytest $(RERUN) -m partner $(ARGS)
+
+# Each package has a virtual environment of its own: its dependencies differ from ours.
+$(PARTNERS)/%/.installed: requirements/partners/%.txt
+	@$(PYTHON) -m venv $(@D)
+	@.ci/pip-install $(@D)/bin/pip -r $<
+	@touch $@
 
 pictures: setup chromium ## Update the screenshots in docs/images; ARGS="runs audit" for some of them
 	@PYTHONPATH=.:platform:client $(BIN)/python -m tests.e2e.pictures $(ARGS)

@@ -23,6 +23,8 @@ class StockEnvironment:
     max_workers: int
     ticks_of_a_rollout: tuple[int, int]
     chance: random.Random
+    total_steps: int = 1000
+    has_ended: bool = False
     running: list[list[int]] = field(default_factory=list)
     cancelled: int = 0
     wasted_ticks: int = 0
@@ -37,9 +39,13 @@ class StockEnvironment:
         self.finished += len(done)
         return len(done)
 
-    def obey(self, queue_size: int) -> None:
-        """React to a status like `env_manager`."""
-        if queue_size * self.group_size >= self.rule.pause_above:
+    def obey(self, queue_size: int, current_step: int = 0) -> None:
+        """React to a status like `env_manager`, which leaves its loop near the total steps."""
+        batches = queue_size * self.group_size // self.rule.batch_size
+        if self.has_ended or current_step + batches > self.total_steps:
+            self.has_ended = True
+            self._cancel(len(self.running))
+        elif queue_size * self.group_size >= self.rule.pause_above:
             self._cancel(len(self.running))
         elif len(self.running) < self.max_workers:
             room = int(self.rule.pause_above) // self.group_size - queue_size

@@ -63,7 +63,8 @@ class EnvironmentState(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Answer to ``/status-env``; sizes count groups of the environment's size.
 
     `paced` is present, and true, while the queue is over its tolerance: `queue_size` then
-    leaves room for this environment's share only.
+    leaves room for this environment's share only. `held` is present, and true, while the run is
+    paused, draining or over: `queue_size` then leaves no room.
     """
 
     current_step: int
@@ -73,6 +74,7 @@ class EnvironmentState(Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_group_size: int
     env_weight: float
     paced: bool = False
+    held: bool = False
 
 
 class PushAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):

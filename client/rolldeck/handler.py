@@ -48,6 +48,8 @@ class EnvironmentStatus:
     env_weight: float
     paced: bool = False
     """Whether the server applies the thresholds to this environment's share of the queue."""
+    held: bool = False
+    """Whether the run is paused, draining or over, so that environments must not produce."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,6 +221,7 @@ class RolloutHandler(Closing):
             queued_groups=int(answer["queue_size"]),
             env_weight=float(answer.get("env_weight", 1.0)),
             paced=answer.get("paced") is True,
+            held=answer.get("held") is True,
         )
         self._track("status", current_step=status.current_step, queue_size=status.queued_groups)
         return status
@@ -235,7 +238,11 @@ class RolloutHandler(Closing):
     def _decide(self, rule: PauseRule, status: EnvironmentStatus) -> None:
         # The server counts groups; batches are counted in sequences.
         queued = status.queued_groups * self.offer.group_size
-        state = rule.state_after(self.state, queued=queued, paced=status.paced)
+        state = (
+            HandlerState.PAUSED
+            if status.held
+            else rule.state_after(self.state, queued=queued, paced=status.paced)
+        )
         if state is self.state:
             return
         self.state = state

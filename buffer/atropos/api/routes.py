@@ -128,7 +128,7 @@ class RegisterEnvView(AtroposView):
                 env_id=environment.env_id,
                 wandb_name=environment.wandb_name,
                 checkpoint_dir=found.checkpoint_dir,
-                starting_step=found.starting_step + found.served_steps,
+                starting_step=found.current_step,
                 checkpoint_interval=found.save_checkpoint_interval,
                 num_steps=found.num_steps,
             )
@@ -210,7 +210,7 @@ class StatusView(AtroposView):
             return json_response(messages.RunState(current_step=0, queue_size=0))
         return json_response(
             messages.RunState(
-                current_step=found.starting_step + found.served_steps,
+                current_step=found.current_step,
                 queue_size=queued_groups(found.pk),
             )
         )
@@ -256,13 +256,14 @@ class StatusEnvView(AtroposView):
             raise InvalidBody([problem]) from error
         return json_response(
             messages.EnvironmentState(
-                current_step=found.starting_step + found.served_steps,
+                current_step=found.current_step,
                 queue_size=status.queue_size,
                 unallocated_fraction=status.unallocated_fraction,
                 self_queue_size=status.self_queue_size,
                 max_group_size=status.max_group_size,
                 env_weight=status.env_weight,
                 paced=status.paced,
+                held=status.held,
             )
         )
 

@@ -12,8 +12,11 @@ reports. Once the tolerance is used up, and until the queue has fallen to the lo
 environment has a share of the tolerance and sees only its own queued groups against that share.
 Groups of other environments then cannot cancel its work. The shares sum to the tolerance.
 
-A run that is paused, draining or over reports a queue without room to every environment, which
-makes the stock client cancel its rollouts and start none.
+A run that is paused, draining, stopped or failed reports :data:`HELD_BATCHES` batches to every
+environment. The stock client then cancels its rollouts and starts none. It ends for good once
+``current_step + queue_size · group_size // batch_size`` exceeds its total number of steps, so the
+report never exceeds the remaining steps of the run. Only a completed run reports a queue that ends
+the client.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,13 +27,34 @@ from typing import Final
 from buffer.batches.rules.status_env import EnvironmentShare, EnvironmentStatus
 from rolldeck.pacing import PauseRule
 
-HELD_GROUPS: Final = 1 << 20
-"""Queue size of a run whose environments must not produce; above every tolerance."""
+HELD_BATCHES: Final = 16
+"""Batches reported while environments must not produce; `max_batches_offpolicy` is 3 by default."""
+ENDED_GROUPS: Final = 1 << 20
+"""Groups reported by a completed run; above every tolerance and every number of steps."""
 
 
-def held(status: EnvironmentStatus) -> EnvironmentStatus:
-    """Return the status of an environment that must not produce."""
-    return replace(status, queue_size=max(HELD_GROUPS, status.queue_size), paced=True)
+def held(
+    status: EnvironmentStatus, *, batch_size: int, group_size: int, steps_left: int | None
+) -> EnvironmentStatus:
+    """Return the status of an environment that must not produce for now.
+
+    Args:
+        status: The status that 0.4.0 would report.
+        batch_size: Sequences per batch of the run.
+        group_size: Sequences per group of the environment.
+        steps_left: Train steps until the planned number of the run; None if it has no such number.
+    """
+    groups = ceil(HELD_BATCHES * batch_size / group_size)
+    if steps_left is not None:
+        groups = min(groups, max(0, steps_left) * batch_size // group_size)
+    return replace(status, queue_size=groups, self_queue_size=groups, paced=True, held=True)
+
+
+def ended(status: EnvironmentStatus) -> EnvironmentStatus:
+    """Return the status of an environment whose run is completed."""
+    return replace(
+        status, queue_size=ENDED_GROUPS, self_queue_size=ENDED_GROUPS, paced=True, held=True
+    )
 
 
 def is_over(rule: PauseRule, *, over: bool, queued: int) -> bool:

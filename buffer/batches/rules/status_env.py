@@ -35,6 +35,8 @@ class EnvironmentStatus:
     env_weight: float
     paced: bool = False
     """Whether `queue_size` differs from that of 0.4.0: see :mod:`buffer.batches.rules.pacing`."""
+    held: bool = False
+    """Whether the environment must not produce, because the run is paused, draining or over."""
 
 
 def environment_status(

@@ -12,7 +12,7 @@ from buffer.batches.queries.queue_depth import (
     queued_by_environment_and_size,
     shares_of_environments,
 )
-from buffer.batches.rules.pacing import held, is_over, paced
+from buffer.batches.rules.pacing import ended, held, is_over, paced
 from buffer.batches.rules.status_env import EnvironmentStatus, environment_status
 from runs.lifecycle.models.runs import Environment, Run
 from runs.lifecycle.rules.lifecycle import TERMINAL, RunStatus
@@ -44,8 +44,15 @@ def status_of_environment(run: Run, env_id: int, *, now: datetime) -> Environmen
     status = environment_status(
         env_id=env_id, environments=shares, queued=queued, batch_size=run.batch_size or 0
     )
+    if run.status == RunStatus.COMPLETED:
+        return ended(status)
     if run.status in HELD:
-        return held(status)
+        return held(
+            status,
+            batch_size=run.batch_size or 1,
+            group_size=own.group_size,
+            steps_left=run.steps_left,
+        )
     rule = pause_rule(run)
     if run.exact_queue_size or rule is None:
         return status

@@ -189,6 +189,16 @@ class Run(models.Model):
         return self.kind != RunKind.OUTSIDE
 
     @property
+    def current_step(self) -> int:
+        """Train steps so far, including those before the run."""
+        return self.starting_step + self.served_steps
+
+    @property
+    def steps_left(self) -> int | None:
+        """Train steps until `num_steps`; None without a planned number."""
+        return max(0, self.num_steps - self.current_step) if self.num_steps > 0 else None
+
+    @property
     def takes_groups(self) -> bool:
         """Whether its items are trajectory groups; fragments otherwise."""
         return self.kind != RunKind.FLEET

@@ -9,7 +9,7 @@ from pytest_django.live_server_helper import LiveServer
 
 from rolldeck.handler import EnvironmentOffer, HandlerState, Pace, RolloutHandler
 from rolldeck.pacing import PauseRule
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models.runs import Environment, Run
 from tests.api.buffer.outside_run import OutsideRun, make_mixed_run
 from tests.factories import make_token
 from tests.stock_environments import StockEnvironment
@@ -28,8 +28,8 @@ def outside() -> OutsideRun:
 def status(outside: OutsideRun, env_id: int = 0) -> dict[str, Any]:
     answer = outside.client.get(f"{BASE}/status-env?env_id={env_id}")
     assert answer.status_code == 200, answer.content
-    content: dict[str, Any] = answer.json()
-    return content
+    found: dict[str, Any] = answer.json()
+    return found
 
 
 def change(outside: OutsideRun, verb: str) -> str:
@@ -38,6 +38,27 @@ def change(outside: OutsideRun, verb: str) -> str:
     )
     assert answer.status_code == 200, answer.content
     return str(answer.json()["status"])
+
+
+def stock_environment(*, total_steps: int = 1000) -> StockEnvironment:
+    """Return a stock environment with the default of 3 for `max_batches_offpolicy`."""
+    run = Run.objects.get()
+    return StockEnvironment(
+        env_id=0,
+        rule=PauseRule(batch_size=run.batch_size or 1, off_policy_tolerance=3),
+        group_size=2,
+        max_workers=3,
+        ticks_of_a_rollout=(10, 20),
+        chance=random.Random(0),
+        total_steps=total_steps,
+    )
+
+
+def poll(environment: StockEnvironment, outside: OutsideRun) -> int:
+    """Poll the status once; return the number of rollouts that then run."""
+    found = status(outside)
+    environment.obey(found["queue_size"], found["current_step"])
+    return len(environment.running)
 
 
 @pytest.mark.parametrize("is_exact", [False, True])
@@ -52,38 +73,59 @@ def test_a_paused_run_has_no_room_and_a_resumed_one_has_it_again(
     assert change(outside, "resume") == "running"
     after = status(outside)
 
-    assert all(status["queue_size"] < 10 for status in before)
-    assert all(status["queue_size"] >= 1 << 20 for status in while_paused)
+    batch_size = Run.objects.get().batch_size
+    assert batch_size is not None
+    assert all(one["queue_size"] < 10 and "held" not in one for one in before)
+    for one, environment in zip(while_paused, Environment.objects.order_by("env_id"), strict=True):
+        assert one["queue_size"] * environment.group_size == 16 * batch_size
+        assert one["self_queue_size"] == one["queue_size"]
+        assert one["held"] is True
     assert after["queue_size"] == before[0]["queue_size"] + 1
     assert outside.get("ledger")["groups"]["accepted"] == 1
 
 
 def test_a_stock_environment_ends_its_rollouts_within_one_poll(outside: OutsideRun) -> None:
-    environment = StockEnvironment(
-        env_id=0,
-        rule=PauseRule(batch_size=64, off_policy_tolerance=3),
-        group_size=8,
-        max_workers=8,
-        ticks_of_a_rollout=(10, 20),
-        chance=random.Random(0),
-    )
-    environment.obey(status(outside)["queue_size"])
-    running = len(environment.running)
+    environment = stock_environment()
+    running = poll(environment, outside)
     change(outside, "pause")
-    environment.obey(status(outside)["queue_size"])
-    held = len(environment.running)
+    held = poll(environment, outside)
     change(outside, "resume")
-    environment.obey(status(outside)["queue_size"])
 
-    assert (running, held, len(environment.running)) == (8, 0, 8)
+    assert (running, held, poll(environment, outside)) == (3, 0, 3)
+
+
+@pytest.mark.parametrize("steps_left", [16, 4, 3])
+def test_a_pause_near_the_end_of_the_run_ends_no_environment(
+    outside: OutsideRun, steps_left: int
+) -> None:
+    Run.objects.update(num_steps=100, starting_step=0, served_steps=100 - steps_left)
+    environment = stock_environment(total_steps=100)
+    change(outside, "pause")
+
+    assert poll(environment, outside) == 0
+    assert not environment.has_ended
+    change(outside, "resume")
+    assert poll(environment, outside) == 3
 
 
 @pytest.mark.parametrize("verb", ["drain", "stop"])
 def test_a_run_that_ends_has_no_room(outside: OutsideRun, verb: str) -> None:
     outside.push(mark=1)
+    environment = stock_environment()
+    poll(environment, outside)
     change(outside, verb)
 
-    assert status(outside)["queue_size"] >= 1 << 20
+    assert poll(environment, outside) == 0
+    assert status(outside)["held"] is True
+
+
+def test_a_completed_run_ends_its_environments(outside: OutsideRun) -> None:
+    environment = stock_environment()
+    poll(environment, outside)
+    Run.objects.update(status="completed")
+    poll(environment, outside)
+
+    assert environment.has_ended
 
 
 def test_a_rollout_handler_pauses_with_the_run(
