@@ -5,6 +5,7 @@ from django.utils import timezone
 
 from buffer.archive.jobs import run_archive_jobs
 from buffer.batches.services.lease_expiry import (
+    acknowledge_final_batches,
     quarantine_repeated_expiries,
     return_expired_batches,
 )
@@ -31,6 +32,8 @@ def reclaim_expired_leases() -> dict[str, int]:
     """Return expired leases to their queues, and drop items that will not be trained on."""
     now = timezone.now()
     return {
+        # First: a returned batch would be served again.
+        "acknowledged": acknowledge_final_batches(),
         "returned": return_expired_batches(),
         "quarantined": quarantine_repeated_expiries(now=now),
         "dropped": settle_ended_runs(now=now) + drop_other_epochs() + drop_expired(),

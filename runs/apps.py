@@ -58,6 +58,7 @@ class RunsConfig(AppConfig):
         register_own_part("notice", notice_part)
         conditions.register({AlertKind.RUN_FAILED}, seen.failed_runs)
         conditions.register({AlertKind.RUN_NOT_STARTING}, seen.runs_not_starting)
+        conditions.register({AlertKind.REGISTRATION_DIFFERS}, seen.differing_registrations)
         conditions.register({AlertKind.LEDGER_UNBALANCED}, seen.unbalanced_ledgers)
         conditions.register({AlertKind.PUSHES_REFUSED}, refusing_runs)
 

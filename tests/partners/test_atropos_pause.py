@@ -5,12 +5,12 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
 import pytest
 from django.db import connection
-from django.utils import timezone
 
 from examples import tiny_checkpoint
 from runs.lifecycle.models.runs import Run
@@ -95,7 +95,7 @@ class StockTrainer:
 
 def change(verb: RunVerb) -> None:
     run = Run.objects.get(is_default=True)
-    change_status(run_id=run.pk, verb=verb, actor="test", now=timezone.now())
+    change_status(run_id=run.pk, verb=verb, actor="test", now=datetime.now(UTC))
 
 
 @pytest.mark.parametrize("num_steps", [1_000_000, -1])

@@ -44,6 +44,8 @@ from buffer.items.queries.counts import limits, queued_groups
 from buffer.payloads.services.contents import StoredContent, latest_group
 from runs.access.api.identity import identity_of
 from runs.access.rules.rights import ADMINISTER
+from runs.lifecycle.models.runs import RunKind
+from runs.lifecycle.rules.lifecycle import RunStatus
 from runs.lifecycle.rules.registration import Registration as RunRegistration
 from runs.lifecycle.services.registry import (
     disconnect_environment,
@@ -86,10 +88,17 @@ class RegisterView(AtroposView):
     def post(self, request: Request, run: str | None = None) -> HttpResponse:
         """Register a trainer.
 
-        The first registration opens the run.
+        The first registration opens the run. After a completed run it opens a new one.
         """
         body = decode(request.body, Registration, limits=limits())
         found, identity = self.find_run(), identity_of(request)
+        if found.kind == RunKind.OUTSIDE and found.status == RunStatus.COMPLETED:
+            found = reset_run(
+                run_id=found.pk,
+                actor=identity,
+                reason="a trainer registered after the run was completed",
+                now=timezone.now(),
+            )
         trainer = register_trainer(
             run_id=found.pk,
             identity=identity,

@@ -136,12 +136,12 @@ def batch_in_sight(run_id: int, *, identity: str, count: int | None) -> bool:
 
 
 def is_drained(run_id: int) -> bool:
-    """Return whether no batch is leased and the queued items do not fill one."""
+    """Return whether no batch is leased and no further one can be formed."""
     run = Run.objects.get(pk=run_id)
     rows = counts(run_id, kind_of(run), state__in=[ItemState.QUEUED, ItemState.LEASED])
     leased = sum(row.items for row in rows if row.state == ItemState.LEASED)
     queued = sum(row.sequences for row in rows if row.state == ItemState.QUEUED)
-    return leased == 0 and queued < (run.batch_size or 1)
+    return leased == 0 and (run.has_served_all_steps or queued < (run.batch_size or 1))
 
 
 def shares_of_environments(

@@ -1,8 +1,10 @@
 """Handling of batches with expired leases.
 
-A batch returns to the queue unchanged. A batch whose leases expire repeatedly presumably crashes
-its trainers: it is quarantined, with an alert, until an operator releases or discards it. Until
-then, a late acknowledgement by its last trainer is still accepted.
+A batch returns to the queue unchanged, with one exception: the last batch of a run, delivered
+completely to a stock trainer, counts as trained on, because no further request acknowledges it. A
+batch whose leases expire repeatedly presumably crashes its trainers: it is quarantined, with an
+alert, until an operator releases or discards it. Until then, a late acknowledgement by its last
+trainer is still accepted.
 """
 
 from datetime import datetime
@@ -13,13 +15,14 @@ from django.db import transaction
 from django.db.models import Case, F, When
 from django.db.models.functions import Now
 
-from buffer.batches.services.leases import release_batch
+from buffer.batches.services.leases import acknowledge_final_batch, release_batch
 from buffer.items.models.items import Batch
 from buffer.items.rules.batches import BatchNotFound
 from buffer.items.rules.states import LAPSES_BEFORE_QUARANTINE, BatchState, DropReason, ItemState
 from buffer.items.services.locks import lock_run
 from buffer.payloads.services.transitions import quarantine_items
 from runs.events.services import record_event
+from runs.lifecycle.rules.lifecycle import RunStatus
 from web.live.announcements import announce
 from web.rules.errors import Conflict
 
@@ -32,6 +35,22 @@ class NotQuarantined(Conflict):
 
     code = "not_quarantined"
     title = "Not in quarantine"
+
+
+def acknowledge_final_batches() -> int:
+    """Acknowledge expired last batches that stock trainers received; return their number."""
+    lapsed = Batch.objects.filter(
+        state=BatchState.LEASED,
+        lease_expires_at__lt=Now(),
+        delivered_at__isnull=False,
+        trainer__is_stock=True,
+        run__status=RunStatus.DRAINING,
+        run__ends_at_num_steps=True,
+        run__num_steps__gt=0,
+        run__num_steps__lte=F("ordinal") + F("run__starting_step"),
+    )
+    rows = list(lapsed.values_list("id", "run_id")[:RECLAIMED_AT_ONCE])
+    return sum(acknowledge_final_batch(run_id=run_id, batch_id=pk) for pk, run_id in rows)
 
 
 @transaction.atomic

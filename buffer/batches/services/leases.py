@@ -30,6 +30,7 @@ from buffer.items.services.locks import lock_run
 from buffer.payloads.services.expiry import drop_unservable
 from buffer.payloads.services.transitions import release_items, serve_fragments
 from runs.lifecycle.models.runs import Run, Trainer
+from runs.lifecycle.services.lifecycle import end_after_steps
 from runs.lifecycle.services.registry import register_trainer
 from web import database
 from web.live.announcements import announce
@@ -98,14 +99,14 @@ def lease_batch(*, run_id: int, identity: str, count: int | None = None) -> Leas
     with transaction.atomic():
         asked_at = lock_run(run_id)
         run = _run(run_id)
-        trainer = _trainer(run, identity, asked_at=asked_at)
+        trainer = _trainer(run, identity, is_stock=False, asked_at=asked_at)
         drop_unservable(run)
         open_batches = _open_batches(run)
         held = next((batch for batch in open_batches if batch.trainer_id == trainer.pk), None)
         batch = held or _returned_batch(run, open_batches)
         if batch is not None:
             return _lease(run, batch, trainer, sender="")
-        return _next(run, trainer, count=count, sender="")
+        return _next(run, trainer, count=count, sender="", now=asked_at)
 
 
 def lease_for_atropos(*, run_id: int, identity: str, sender: str, now: datetime) -> Lease | None:
@@ -128,7 +129,7 @@ def _lease_for_stock(run_id: int, identity: str, sender: str) -> Lease | None:
     with transaction.atomic():
         asked_at = lock_run(run_id)
         run = _run(run_id)
-        trainer = _trainer(run, identity, asked_at=asked_at)
+        trainer = _trainer(run, identity, is_stock=True, asked_at=asked_at)
         open_batches = _open_batches(run)
         held = [batch for batch in open_batches if batch.trainer_id == trainer.pk]
         again = _acknowledge_delivered(held, asked_at=asked_at)
@@ -136,7 +137,7 @@ def _lease_for_stock(run_id: int, identity: str, sender: str) -> Lease | None:
         batch = again or _returned_batch(run, open_batches)
         if batch is not None:
             return _lease(run, batch, trainer, sender=sender)
-        return _next(run, trainer, count=None, sender=sender)
+        return _next(run, trainer, count=None, sender=sender, now=asked_at)
 
 
 def _run(run_id: int) -> Run:
@@ -146,7 +147,7 @@ def _run(run_id: int) -> Run:
     return run
 
 
-def _trainer(run: Run, identity: str, *, asked_at: datetime) -> Trainer:
+def _trainer(run: Run, identity: str, *, is_stock: bool, asked_at: datetime) -> Trainer:
     """Return the trainer with this identity, and record its request."""
     trainer = first_row(Trainer, "run_id = %s AND identity = %s", [run.pk, identity])
     if trainer is None:
@@ -154,8 +155,8 @@ def _trainer(run: Run, identity: str, *, asked_at: datetime) -> Trainer:
     if run.trainer_started_at is None:
         Run.objects.filter(pk=run.pk, trainer_started_at=None).update(trainer_started_at=Now())
         announce(run.pk, "run")
-    if trainer.last_seen_at < asked_at - SEEN_EVERY:
-        Trainer.objects.filter(pk=trainer.pk).update(last_seen_at=Now())
+    if trainer.last_seen_at < asked_at - SEEN_EVERY or trainer.is_stock is not is_stock:
+        Trainer.objects.filter(pk=trainer.pk).update(last_seen_at=Now(), is_stock=is_stock)
     return trainer
 
 
@@ -242,13 +243,25 @@ def _handed_out(run: Run, batch: Batch) -> Lease:
     return Lease(batch=batch, lease_seconds=run.lease_seconds, policy_step=run.policy_step)
 
 
-def _next(run: Run, trainer: Trainer, *, count: int | None, sender: str) -> Lease | None:
-    """Form and lease a new batch, or return None if the queue does not fill one."""
+def _next(
+    run: Run, trainer: Trainer, *, count: int | None, sender: str, now: datetime
+) -> Lease | None:
+    """Form and lease a new batch, or return None if the queue does not fill one.
+
+    After the planned number of train steps there is none, and the run drains.
+    """
+    if run.has_served_all_steps:
+        return None
     if run.takes_groups:
         batch = group_batches.form_and_lease(run, trainer, sender=sender)
     else:
         batch = forming.form_and_lease(run, trainer, sender=sender, count=count)
-    return None if batch is None else _handed_out(run, batch)
+    if batch is None:
+        return None
+    run.served_steps = batch.ordinal
+    if run.has_served_all_steps:
+        end_after_steps(run, now=now)
+    return _handed_out(run, batch)
 
 
 @transaction.atomic
@@ -270,6 +283,25 @@ def acknowledge_batch(*, run_id: int, batch_id: UUID, fence: int) -> Batch:
     if batch.state != BatchState.CONFIRMED:
         _confirm(batch)
     return batch
+
+
+@transaction.atomic
+def acknowledge_final_batch(*, run_id: int, batch_id: UUID) -> bool:
+    """Acknowledge the last batch of a run whose stock trainer requests no more batches.
+
+    Returns:
+        Whether the batch was still leased, with an expired lease.
+    """
+    lock_run(run_id)
+    batch = first_row(
+        Batch,
+        "run_id = %s AND id = %s AND state = 'leased' AND lease_expires_at < statement_timestamp()",
+        [run_id, batch_id],
+    )
+    if batch is None:
+        return False
+    _confirm(batch)
+    return True
 
 
 def _confirm(batch: Batch) -> None:

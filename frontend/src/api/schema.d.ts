@@ -3371,7 +3371,7 @@ export interface paths {
         put?: never;
         /**
          * Register a trainer
-         * @description The first registration opens the run.
+         * @description The first registration opens the run. After a completed run it opens a new one.
          */
         post: operations["atropos_register_create"];
         delete?: never;
@@ -3612,7 +3612,7 @@ export interface paths {
         put?: never;
         /**
          * Register a trainer (default run)
-         * @description The first registration opens the run.
+         * @description The first registration opens the run. After a completed run it opens a new one.
          */
         post: operations["register_create"];
         delete?: never;
@@ -3879,7 +3879,7 @@ export interface components {
         AlertDetail: {
             id: number;
             /** @enum {unknown} */
-            kind: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "pushes_refused" | "queue_full" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
+            kind: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "pushes_refused" | "queue_full" | "registration_differs" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
             title: string;
             advice: string;
             /** @enum {unknown} */
@@ -3918,7 +3918,7 @@ export interface components {
          */
         AlertKindRow: {
             /** @enum {unknown} */
-            kind: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "pushes_refused" | "queue_full" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
+            kind: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "pushes_refused" | "queue_full" | "registration_differs" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
             title: string;
             advice: string;
             /** @enum {unknown} */
@@ -3940,7 +3940,7 @@ export interface components {
         AlertRow: {
             id: number;
             /** @enum {unknown} */
-            kind: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "pushes_refused" | "queue_full" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
+            kind: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "pushes_refused" | "queue_full" | "registration_differs" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
             title: string;
             advice: string;
             /** @enum {unknown} */
@@ -5042,7 +5042,8 @@ export interface components {
          * @description Answer to ``/status-env``; sizes count groups of the environment's size.
          *
          *         `paced` is present, and true, while the queue is over its tolerance: `queue_size` then
-         *         leaves room for this environment's share only.
+         *         leaves room for this environment's share only. `held` is present, and true, while the run is
+         *         paused, draining or over: `queue_size` then leaves no room.
          */
         EnvironmentState: {
             current_step: number;
@@ -5053,6 +5054,8 @@ export interface components {
             env_weight: number;
             /** @default false */
             paced: boolean;
+            /** @default false */
+            held: boolean;
         };
         /**
          * EpisodeFind
@@ -6133,6 +6136,7 @@ export interface components {
             batch_size: number | null;
             max_token_len: number | null;
             num_steps: number;
+            ends_at_num_steps: boolean;
             num_workers: number | null;
             max_staleness: number | null;
             max_age_seconds: number | null;
@@ -6548,7 +6552,7 @@ export interface components {
          */
         NewSilenceRequest: {
             /** @enum {unknown} */
-            kind: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "pushes_refused" | "queue_full" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
+            kind: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "pushes_refused" | "queue_full" | "registration_differs" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
             /** @default null */
             rule: number | null;
             /** @default null */
@@ -6714,6 +6718,8 @@ export interface components {
             /** @enum {unknown} */
             advantages?: "" | "grpo" | "rloo";
             drop_zero_variance?: boolean;
+            num_steps?: number;
+            ends_at_num_steps?: boolean;
             num_workers?: number;
             /** @default  */
             reason: string;
@@ -7512,6 +7518,7 @@ export interface components {
             batch_size: number | null;
             max_token_len: number | null;
             num_steps: number;
+            ends_at_num_steps: boolean;
             num_workers: number | null;
             max_staleness: number | null;
             max_age_seconds: number | null;
@@ -7570,6 +7577,7 @@ export interface components {
             batch_size: number | null;
             max_token_len: number | null;
             num_steps: number;
+            ends_at_num_steps: boolean;
             num_workers: number | null;
             max_staleness: number | null;
             max_age_seconds: number | null;
@@ -8028,7 +8036,7 @@ export interface components {
         SilenceRow: {
             id: number;
             /** @enum {unknown} */
-            kind: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "pushes_refused" | "queue_full" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
+            kind: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "pushes_refused" | "queue_full" | "registration_differs" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
             rule: number | null;
             rule_name: string;
             run: string | null;
@@ -9495,7 +9503,7 @@ export interface operations {
             query?: {
                 /** @description `next` of the previous page, with the same filters. Default: first page. */
                 cursor?: string;
-                kind?: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "pushes_refused" | "queue_full" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
+                kind?: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "pushes_refused" | "queue_full" | "registration_differs" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
                 /** @description Maximum number of results: 1 to 200, default 50. */
                 limit?: number;
                 /** @description Full name of the run. */

@@ -1,11 +1,12 @@
-"""Alert conditions of runs: failed, not starting, unbalanced ledger."""
+"""Alert conditions of runs: failed, not starting, differing trainers, unbalanced ledger."""
 
 from datetime import datetime, timedelta
 from typing import Final
 
 from runs.alerts.rules.alerts import SEEN_AT_MOST, AlertKind, Condition
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.lifecycle import RunStatus
+from runs.lifecycle.models.runs import Run, Trainer
+from runs.lifecycle.rules.lifecycle import ACTIVE, RunStatus
+from runs.lifecycle.rules.registration import describe_differences
 
 STARTS_WITHIN: Final = timedelta(minutes=3)
 _COLUMNS: Final = ("pk", "name", "status", "status_reason")
@@ -40,6 +41,23 @@ def runs_not_starting(now: datetime) -> list[Condition]:
         for run_id, name, status, reason in waiting.order_by("-pk").values_list(*_COLUMNS)[
             :SEEN_AT_MOST
         ]
+    ]
+
+
+def differing_registrations(_now: datetime) -> list[Condition]:
+    """Return the trainers of active runs that registered with other settings than the run's."""
+    trainers = Trainer.objects.filter(
+        run__archived_at=None, run__status__in=ACTIVE, differences__isnull=False
+    )
+    return [
+        Condition(
+            kind=AlertKind.REGISTRATION_DIFFERS,
+            run_id=trainer.run_id,
+            subject=str(trainer.pk),
+            message=f"{trainer.name or trainer.identity} registered with "
+            + describe_differences(trainer.differences),
+        )
+        for trainer in trainers.order_by("-pk")[:SEEN_AT_MOST]
     ]
 
 

@@ -40,6 +40,7 @@ class AlertKind(StrEnum):
     RUN_FAILED = "run_failed"
     RUN_NOT_STARTING = "run_not_starting"
     RUN_STALLED = "run_stalled"
+    REGISTRATION_DIFFERS = "registration_differs"
     TRAINING_STALLED = "training_stalled"
     STALE_DROPS = "stale_drops"
     FLEET_SILENT = "fleet_silent"
@@ -83,6 +84,11 @@ KINDS: Final[dict[AlertKind, KindNote]] = {
         title="No new data",
         severity=Severity.WARNING,
         advice="Check that its fleet or its environments still work; pause it if not.",
+    ),
+    AlertKind.REGISTRATION_DIFFERS: KindNote(
+        title="A trainer registered with other settings",
+        severity=Severity.WARNING,
+        advice="The run keeps its settings: correct the trainer, or reset the run.",
     ),
     AlertKind.TRAINING_STALLED: KindNote(
         title="No batches leased",

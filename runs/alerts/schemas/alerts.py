@@ -11,6 +11,7 @@ Kind = Literal[
     "run_failed",
     "run_not_starting",
     "run_stalled",
+    "registration_differs",
     "training_stalled",
     "stale_drops",
     "fleet_silent",

@@ -50,6 +50,10 @@ class RunConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     num_steps: Annotated[
         int, _field("Train steps", "Train steps the run is planned for.", ge=1, le=1 << 31)
     ] = 1000
+    ends_at_num_steps: Annotated[
+        bool,
+        _field("End at train steps", "Drain and complete the run after the planned train steps."),
+    ] = True
     seed: Annotated[int, _field("Seed", "Base of all random seeds.", ge=0, le=(1 << 31) - 1)] = 0
 
 

@@ -84,6 +84,9 @@ class Run(models.Model):
     save_checkpoint_interval = models.IntegerField(default=0)
     starting_step = models.PositiveIntegerField(default=0)
     num_steps = models.IntegerField(default=0)
+    ends_at_num_steps = models.BooleanField(
+        default=True, db_default=True, help_text="Complete the run after `num_steps` train steps."
+    )
     num_workers = models.PositiveIntegerField(
         null=True, blank=True, help_text="Requested rollout workers; empty for as configured."
     )
@@ -199,6 +202,11 @@ class Run(models.Model):
         return max(0, self.num_steps - self.current_step) if self.num_steps > 0 else None
 
     @property
+    def has_served_all_steps(self) -> bool:
+        """Whether no further batch is served, because the planned number is reached."""
+        return self.ends_at_num_steps and self.steps_left == 0
+
+    @property
     def takes_groups(self) -> bool:
         """Whether its items are trajectory groups; fragments otherwise."""
         return self.kind != RunKind.FLEET
@@ -212,6 +220,16 @@ class Trainer(models.Model):
     # Token, Basic user or client address, which may take over a lease after a restart.
     identity = models.CharField(max_length=200)
     name = models.CharField(max_length=200, blank=True)
+    is_stock = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="Requests batches by the Atropos routes, which have no acknowledgement.",
+    )
+    differences = models.JSONField(
+        null=True,
+        blank=True,
+        help_text="Settings of its registration that differ from those of the run.",
+    )
     epoch = models.PositiveIntegerField(default=0)
     registered_at = models.DateTimeField()
     last_seen_at = models.DateTimeField()

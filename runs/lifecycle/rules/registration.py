@@ -1,8 +1,9 @@
 """Trainer registrations and the epochs that they open."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 SEEN_EVERY: Final = timedelta(seconds=15)
 """An environment's calls renew `last_seen_at` at most this often."""
@@ -31,6 +32,28 @@ class Registration:
     save_checkpoint_interval: int = 0
     starting_step: int = 0
     num_steps: int = 0
+
+
+Differences = dict[str, dict[str, Any]]
+"""The registered value and that of the run, by the name of the setting."""
+
+
+def differences(registration: Registration, run: Mapping[str, Any]) -> Differences | None:
+    """Return the settings of a registration that differ from those of its run, or None."""
+    found = {
+        setting.name: {"registered": value, "run": run[setting.name]}
+        for setting in fields(registration)
+        if (value := getattr(registration, setting.name)) != run[setting.name]
+    }
+    return found or None
+
+
+def describe_differences(found: Differences) -> str:
+    """Return differences in words: ``batch_size 32, not 64``."""
+    return "; ".join(
+        f"{name} {values['registered']!r}, not {values['run']!r}"
+        for name, values in sorted(found.items())
+    )
 
 
 def opens_epoch(

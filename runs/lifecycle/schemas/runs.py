@@ -42,6 +42,9 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     batch_size: int | None
     max_token_len: int | None
     num_steps: int
+    """Planned train steps, including those before the run; at most 0 for no plan."""
+    ends_at_num_steps: bool
+    """Whether the run completes after `num_steps` train steps."""
     num_workers: int | None
     """Requested rollout workers; null for a run without a fleet."""
     max_staleness: int | None
@@ -112,6 +115,10 @@ class ChangeRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Rule that computes missing advantages of groups; empty for none."""
     drop_zero_variance: bool | UnsetType = UNSET
     """Drop incoming groups whose scores are all equal."""
+    num_steps: Annotated[int, Meta(ge=1, le=1 << 31)] | UnsetType = UNSET
+    """Planned train steps, including those before the run."""
+    ends_at_num_steps: bool | UnsetType = UNSET
+    """Drain and complete the run after `num_steps` train steps."""
     num_workers: Annotated[int, Meta(ge=1, le=4096)] | UnsetType = UNSET
     """Rollout workers; surplus ones send their data and exit."""
     reason: Reason = ""

@@ -5,6 +5,7 @@ Each change names its allowed source states, records an event and is announced, 
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -154,6 +155,7 @@ def _fields_of(config: RunConfig) -> dict[str, Any]:
         "off_policy_tolerance": config.buffer.off_policy_tolerance,
         "lease_seconds": config.buffer.lease_seconds,
         "num_steps": config.num_steps,
+        "ends_at_num_steps": config.ends_at_num_steps,
         "num_workers": config.fleet.num_workers,
         **(_fields_of_language(config.language) if config.language else {}),
     }
@@ -226,6 +228,21 @@ def _target(verb: RunVerb, kind: str) -> RunStatus:
     if verb is RunVerb.START and kind == RunKind.OUTSIDE:
         return RunStatus.RUNNING
     return VERB_TARGETS[verb]
+
+
+def end_after_steps(run: Run, *, now: datetime) -> None:
+    """Drain a run whose planned train steps are all served; it completes when it is drained."""
+    if run.status not in sources_of_verb(RunVerb.DRAIN):
+        return
+    # A concurrent request may have changed the status meanwhile.
+    with suppress(MoveNotAllowed):
+        change_status(
+            run_id=run.pk,
+            verb=RunVerb.DRAIN,
+            actor="platform",
+            reason=f"all {run.num_steps:,} planned train steps are served",
+            now=now,
+        )
 
 
 @transaction.atomic

@@ -15,7 +15,10 @@ from runs.lifecycle.queries.runs import RunNotFound
 from runs.lifecycle.rules.lifecycle import TERMINAL, RunStatus
 from runs.lifecycle.rules.registration import (
     SEEN_EVERY,
+    Differences,
     Registration,
+    describe_differences,
+    differences,
     opens_epoch,
     was_seen_recently,
 )
@@ -74,7 +77,15 @@ def register_trainer(
     ):
         _open_epoch(run, actor=identity, now=now)
     _configure(run, registration, batch_size=batch_size, now=now)
-    trainer = _remember(run, known, identity=identity, name=name, resume=resume, now=now)
+    trainer = _remember(
+        run,
+        known,
+        identity=identity,
+        name=name,
+        resume=resume,
+        differing=_differences(run, registration),
+        now=now,
+    )
     if run.kind == RunKind.OUTSIDE and run.status == RunStatus.QUEUED:
         move(
             run_id=run.pk,
@@ -91,8 +102,26 @@ def register_trainer(
         details={"uuid": trainer.uuid, "epoch": run.epoch, "resume": resume},
         now=now,
     )
+    if trainer.differences:
+        record_event(
+            run_id=run.pk,
+            kind="registration_differs",
+            level="warning",
+            message=f"the registration of {name or identity} differs from the run: "
+            + describe_differences(trainer.differences),
+            actor=identity,
+            details=trainer.differences,
+            now=now,
+        )
     announce(run.pk, "run")
     return trainer
+
+
+def _differences(run: Run, registration: Registration | None) -> Differences | None:
+    """Return the settings of a registration that the run does not use, or None."""
+    if registration is None or run.has_fleet:
+        return None
+    return differences(registration, {name: getattr(run, name) for name in Registration.__slots__})
 
 
 def _open_run(run_id: int) -> Run:
@@ -147,7 +176,14 @@ def _settings_of(
 
 
 def _remember(
-    run: Run, known: Trainer | None, *, identity: str, name: str, resume: bool, now: datetime
+    run: Run,
+    known: Trainer | None,
+    *,
+    identity: str,
+    name: str,
+    resume: bool,
+    differing: Differences | None,
+    now: datetime,
 ) -> Trainer:
     if known is None:
         return Trainer.objects.create(
@@ -155,6 +191,7 @@ def _remember(
             uuid=secrets.randbits(UUID_BITS),
             identity=identity,
             name=name,
+            differences=differing,
             epoch=run.epoch,
             registered_at=now,
             last_seen_at=now,
@@ -163,6 +200,7 @@ def _remember(
     if not resume:
         known.uuid = secrets.randbits(UUID_BITS)
     known.name = name or known.name
+    known.differences = differing
     known.epoch = run.epoch
     known.registered_at = known.last_seen_at = now
     known.save()
