@@ -55,7 +55,7 @@ def differing_registrations(_now: datetime) -> list[Condition]:
             run_id=trainer.run_id,
             subject=str(trainer.pk),
             message=f"{trainer.name or trainer.identity} registered with "
-            + describe_differences(trainer.differences),
+            + describe_differences(trainer.differences or {}),
         )
         for trainer in trainers.order_by("-pk")[:SEEN_AT_MOST]
     ]
