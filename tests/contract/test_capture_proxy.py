@@ -85,7 +85,8 @@ def stand() -> Iterator[Stand]:
     run = make_run(name="agents", kind="outside", status="running")
     Run.objects.filter(pk=run.pk).update(batch_size=2, max_token_len=256)
     model = small_model(vocab_size=TOKENIZER.vocab_size, max_position_embeddings=256)
-    thread = EngineThread(Engine(model, rows=4, version=(0, 0)), context=256)
+    engine = Engine(model, rows=4, version=(0, 0), tokenizer=TOKENIZER)
+    thread = EngineThread(engine, context=256)
     api = OpenAiApi(thread, tokenizer=TOKENIZER, model="policy", context=256)
     with serving() as platform, on_a_port(api.app) as upstream:
         connection = Connection(platform, make_token("env", run=run)[1], retry_for_seconds=1.0)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,7 +52,7 @@ class Place:
 
 def in_process(tmp_path: Path, parts: ExitStack) -> Place:
     def connect() -> InferenceServer:
-        server = TorchInferenceServer(model(0), rows=8)
+        server = TorchInferenceServer(model(0), rows=8, tokenizer=TOKENIZER)
         parts.callback(server.close)
         return server
 
@@ -59,7 +60,8 @@ def in_process(tmp_path: Path, parts: ExitStack) -> Place:
 
 
 def ours_over_http(tmp_path: Path, parts: ExitStack) -> Place:
-    thread = EngineThread(Engine(model(0), rows=8, version=BOOTSTRAP), context=CONTEXT)
+    engine = Engine(model(0), rows=8, version=BOOTSTRAP, tokenizer=TOKENIZER)
+    thread = EngineThread(engine, context=CONTEXT)
     parts.callback(thread.close)
     api = OpenAiApi(thread, tokenizer=TOKENIZER, model="small", context=CONTEXT)
     api.app.routes.extend(WeightsApi(thread, WeightsSwap(thread, model(0).config)).routes)
@@ -111,9 +113,11 @@ def server(place: Place) -> InferenceServer:
     return place.connect()
 
 
-def prompt(*tokens: int, answers: int = 2, max_tokens: int = 12, stop: int = -1) -> Prompt:
+def prompt(
+    *tokens: int, answers: int = 2, max_tokens: int = 12, stop: int = -1, **sampled: Any
+) -> Prompt:
     ends = frozenset({stop} - {-1})
-    sampling = SamplingParams(max_tokens=max_tokens, stop_tokens=ends, seed=7)
+    sampling = SamplingParams(max_tokens=max_tokens, stop_tokens=ends, seed=7, **sampled)
     return Prompt(tokens=tokens, sampling=sampling, answers=answers)
 
 
@@ -155,6 +159,34 @@ def test_an_answer_ends_with_its_stop_token_and_with_no_other(server: InferenceS
     stopped = [answer for answer in answers if answer.finish == "stop"]
     assert stopped
     assert all(answer.tokens.index(stop) == len(answer.tokens) - 1 for answer in stopped)
+
+
+def test_an_answer_ends_with_the_token_that_completes_its_stop_text(
+    server: InferenceServer,
+) -> None:
+    [free] = ask(server, prompt(1, answers=1, max_tokens=40))
+    texts = tuple(TOKENIZER.decode(free[0].tokens[at : at + 2]) for at in (9, 5))
+    sampling = SamplingParams(max_tokens=200, stop=texts, seed=7)
+    asked = Prompt(tokens=(1,), sampling=sampling, answers=8)
+
+    found = ask(server, asked)[0]
+
+    stopped = [answer for answer in found if answer.finish == "stop"]
+    assert stopped
+    for answer in stopped:
+        text = TOKENIZER.decode(answer.tokens)
+        assert text.endswith(texts)
+        assert not any(one in text[:-1] for one in texts)
+        assert len(answer.tokens) == len(answer.logprobs) == len(answer.versions)
+        assert agrees(model(0), asked, answer)
+
+
+def test_greedy_answers_to_a_prompt_are_all_the_same(server: InferenceServer) -> None:
+    [found] = ask(server, prompt(1, 2, answers=3, temperature=0.0))
+
+    assert [answer.index for answer in found] == [0, 1, 2]
+    assert found[0].finish == "length"
+    assert found[1].tokens == found[2].tokens == found[0].tokens
 
 
 def test_weights_change_and_every_token_is_labelled(server: InferenceServer) -> None:

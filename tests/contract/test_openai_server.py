@@ -51,7 +51,8 @@ class Served:
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
     model = small_model(vocab_size=TOKENIZER.vocab_size, max_position_embeddings=256)
-    thread = EngineThread(Engine(model, rows=8, version=(1, 3)), context=256)
+    engine = Engine(model, rows=8, version=(1, 3), tokenizer=TOKENIZER)
+    thread = EngineThread(engine, context=256)
     api = OpenAiApi(thread, tokenizer=TOKENIZER, model="small", context=256, most_pending=500)
     listener = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(api.app, log_level="warning", lifespan="off"))

@@ -39,7 +39,8 @@ def tiny_inference(folder: Path) -> Iterator[TinyInference]:
     """Write the checkpoint into `folder` and serve it, with the same weights every time."""
     tiny_checkpoint.write(folder)
     model, tokenizer = checkpoints.load(folder), load_tokenizer(folder)
-    thread = EngineThread(Engine(model, rows=32, version=(1, 0)), context=CONTEXT)
+    engine = Engine(model, rows=32, version=(1, 0), tokenizer=tokenizer)
+    thread = EngineThread(engine, context=CONTEXT)
     api = OpenAiApi(thread, tokenizer=tokenizer, model="tiny", context=CONTEXT)
     api.app.routes.extend(SglangApi(api, tokenizer).routes)
     served = TinyInference(model, folder)

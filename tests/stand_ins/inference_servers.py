@@ -29,6 +29,15 @@ from rollouts.fleet.engine.sglang_api import SglangApi
 from rollouts.fleet.engine.tokenizers import Tokenizer
 from rollouts.fleet.engine.transformer import Transformer
 
+SGLANG_PARAMS = {
+    *("max_new_tokens", "stop", "stop_token_ids", "stop_regex", "temperature", "top_p", "top_k"),
+    *("min_p", "frequency_penalty", "presence_penalty", "repetition_penalty", "min_new_tokens"),
+    *("n", "json_schema", "regex", "ebnf", "structural_tag", "ignore_eos", "skip_special_tokens"),
+    *("spaces_between_special_tokens", "no_stop_trim", "custom_params", "stream_interval"),
+    *("logit_bias", "sampling_seed"),
+}
+"""Fields of SGLang's `SamplingParams`; it rejects requests with others."""
+
 
 class StandIn:
     """Base of both stand-ins: an engine started on a folder, and a list of received requests."""
@@ -37,7 +46,7 @@ class StandIn:
         checkpoints.save(model, folder)
         self.folder, self.calls = folder, list[str]()
         context = model.config.max_position_embeddings
-        self.thread = EngineThread(Engine(model, rows=8), context=context)
+        self.thread = EngineThread(Engine(model, rows=8, tokenizer=tokenizer), context=context)
         self.api = OpenAiApi(self.thread, tokenizer=tokenizer, model="small", context=context)
         self.is_paused = False
         self._loads = 0
@@ -85,6 +94,9 @@ class VllmStandIn(StandIn):
         body = json.loads(await request.body())
         assert body["logprobs"] == 0
         assert body["return_token_ids"]
+        if wrong := _wrong_for_vllm(body):
+            error = {"message": wrong, "type": "BadRequestError", "param": None, "code": 400}
+            return JSONResponse({"error": error}, 400)
         answer = await self.api.app.routes[2].endpoint(request)  # type: ignore[attr-defined]
         completion = json.loads(answer.body)
         for choice in completion["choices"]:
@@ -96,6 +108,17 @@ class VllmStandIn(StandIn):
         self.calls.append(f"/collective_rpc {call['method']}")
         wrong = self.load()
         return JSONResponse(wrong or {"results": [None]}, 500 if wrong else 200)
+
+
+def _wrong_for_vllm(body: dict[str, Any]) -> str:
+    """Return what vLLM's `SamplingParams._verify_args` rejects in a request."""
+    if body["temperature"] < 1e-5 and body["n"] > 1:
+        return f"n must be 1 when using greedy sampling, got {body['n']}."
+    if any(not text for text in body.get("stop", [])):
+        return "stop cannot contain an empty string."
+    if not all(isinstance(token, int) for token in body.get("stop_token_ids", [])):
+        return f"stop_token_ids must contain only integers, got {body['stop_token_ids']}."
+    return ""
 
 
 async def _refused_by_vllm(_request: Request, refusal: Exception) -> Response:
@@ -131,6 +154,10 @@ class SglangStandIn(StandIn):
         )
 
     async def _generate(self, request: Request) -> Response:
+        unknown = json.loads(await request.body())["sampling_params"].keys() - SGLANG_PARAMS
+        if unknown:
+            wrong = f"Unexpected keyword argument '{min(unknown)}'"
+            return JSONResponse({"error": {"message": wrong}}, 400)
         [route] = SglangApi(self.api, self.api._tokenizer).routes
         response = json.loads((await route.endpoint(request)).body)
         for row in response if isinstance(response, list) else [response]:

@@ -20,6 +20,7 @@ from rollouts.lessons.rules.lessons import InvalidCurriculum, LessonStatus, in_o
 from rollouts.lessons.rules.lessons import Lesson as LessonRules
 from rollouts.lessons.rules.performance import Progress
 from rollouts.lessons.rules.strategy import Strategy, initial_progress
+from rollouts.tasks.rules.stop_tokens import built_in_vocabulary, unknown_stop_token
 from rollouts.tasks.rules.task_specs import KIND as TASK
 from rollouts.tasks.rules.task_specs import TASKS, InvalidTask, make_task
 from runs.config.rules.language_config import LanguageConfig
@@ -145,6 +146,15 @@ def check_language(config: RunConfig) -> None:
         raise InvalidRunConfig(f"language.{error.field}", error.message) from error
     for name, lesson in language.lessons.items():
         _check_environment(f"language.lessons.{name}", lesson.spec, lesson.kwargs)
+    _check_stop_tokens(language)
+
+
+def _check_stop_tokens(language: LanguageConfig) -> None:
+    """Check stop tokens against a built-in tokenizer; workers check those of checkpoints."""
+    size = built_in_vocabulary(language)
+    wrong = None if size is None else unknown_stop_token(language, vocab_size=size)
+    if wrong is not None:
+        raise InvalidRunConfig(f"language.{wrong[0]}", wrong[1])
 
 
 def _check_environment(field: str, spec: str, kwargs: dict[str, Any]) -> None:

@@ -70,7 +70,7 @@ def _why_wait(run: Run, request: TaskRequest) -> str:
 
 def _training(run_id: int, name: str, curriculum: RunCurriculum) -> RolloutTask:
     """Return rollouts of problems that were never assigned."""
-    many = curriculum.language.prompts_per_batch
+    many = curriculum.language.prompts_of(name)
     lesson = Lesson.objects.filter(run_id=run_id, name=name)
     lesson.update(examples=F("examples") + many)
     # The row is locked until the end of the transaction.
@@ -80,7 +80,7 @@ def _training(run_id: int, name: str, curriculum: RunCurriculum) -> RolloutTask:
         lesson=name,
         first_example=first,
         examples=many,
-        generations=curriculum.language.group_size,
+        generations=curriculum.language.group_size_of(name),
         seed=training_seed(seed=curriculum.seed, lesson=name, first_example=first),
     )
 

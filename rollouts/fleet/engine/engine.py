@@ -18,6 +18,8 @@ import torch
 from torch import Tensor
 
 from rollouts.fleet.engine.sampling import Rules, SamplingParams, draw, uniforms
+from rollouts.fleet.engine.text_stream import TextStream
+from rollouts.fleet.engine.tokenizers import Tokenizer
 from rollouts.fleet.engine.transformer import CacheView, KvCache, Transformer
 
 REACH_STEP: Final = 16
@@ -32,6 +34,10 @@ class PromptTooLong(ValueError):
 
 class TokenUnknown(ValueError):
     """The prompt has a token that is not in the model's vocabulary."""
+
+
+class StopTextsUnsupported(ValueError):
+    """The engine has no tokenizer, so it cannot detect stop texts."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -67,22 +73,42 @@ class _Row:
     """Number of tokens in the cache."""
     most: int
     """Maximum number of tokens of the answer."""
+    text: TextStream | None
+    """Text of the answer, which detects stop texts; None without any."""
+
+    def finish(self) -> Literal["", "stop", "length"]:
+        """Return whether and why the answer ends with its last token."""
+        tokens = self.answer.tokens
+        if self.text is not None:
+            self.text.add(tokens)
+        if tokens[-1] in self.sampling.stop_tokens or (self.text and self.text.is_stopped):
+            return "stop"
+        return "length" if len(tokens) >= self.most else ""
 
 
 class Engine:
     """Engine as described above; only `submit` and `cancel` may run concurrently with `step`."""
 
-    def __init__(self, model: Transformer, *, rows: int, version: Version = (0, 0)) -> None:
+    def __init__(
+        self,
+        model: Transformer,
+        *,
+        rows: int,
+        version: Version = (0, 0),
+        tokenizer: Tokenizer | None = None,
+    ) -> None:
         """Start without sequences.
 
         Args:
             model: Model to use, without a copy.
             rows: Number of sequences generated concurrently.
             version: Version of the model's weights.
+            tokenizer: Tokenizer of the model, which prompts with stop texts require.
         """
         self.version = version
         self.drawn = 0
         """Total number of sampled tokens."""
+        self._tokenizer = tokenizer
         self._model = model.eval()
         weight = model.embed.weight
         self._device = weight.device
@@ -127,7 +153,9 @@ class Engine:
 
         Raises:
             PromptTooLong: If it is empty, or fills the model's context.
+            StopTextsUnsupported: If it has stop texts, and the engine has no tokenizer.
         """
+        self.check_stop_texts(prompt)
         context = self._model.config.max_position_embeddings
         if not 0 < len(prompt.tokens) < context:
             raise PromptTooLong(
@@ -136,6 +164,15 @@ class Engine:
         self._next_request += 1
         self._waiting.append((self._next_request, prompt.answers, prompt))
         return self._next_request
+
+    def check_stop_texts(self, prompt: Prompt) -> None:
+        """Check that the engine can detect the stop texts of a prompt.
+
+        Raises:
+            StopTextsUnsupported: If it has some, and the engine has no tokenizer.
+        """
+        if prompt.sampling.stop and self._tokenizer is None:
+            raise StopTextsUnsupported("stop texts require an engine with a tokenizer")
 
     def cancel(self, request: int) -> None:
         """Cancel a request at the next step."""
@@ -199,6 +236,7 @@ class Engine:
                 sampling=prompt.sampling,
                 length=length,
                 most=min(room, prompt.sampling.max_tokens),
+                text=self._text_of(prompt.sampling),
             )
             for index in indices
         ]
@@ -210,6 +248,11 @@ class Engine:
             device=self._device,
         )
         self._record_tokens(rows, logits, rules)
+
+    def _text_of(self, sampling: SamplingParams) -> TextStream | None:
+        if self._tokenizer is None or not sampling.stop:
+            return None
+        return TextStream(self._tokenizer, sampling.stop)
 
     def _extend(self) -> None:
         """Add a token to every row that did not end with its first token."""
@@ -259,10 +302,7 @@ class Engine:
             answer.tokens.append(token)
             answer.logprobs.append(logprob)
             answer.versions.append(self.version)
-            if token in row.sampling.stop_tokens:
-                answer.finish = "stop"
-            elif len(answer.tokens) >= row.most:
-                answer.finish = "length"
+            answer.finish = row.finish()
 
     def _leave(self) -> None:
         """Remove finished sequences; the last rows move into their places."""

@@ -27,7 +27,7 @@ class Generation:
         prompts: Sequence[Prompt],
         *,
         tokenizer: Tokenizer,
-        stop: Sequence[str],
+        includes_stop: bool,
         hears_each_token: bool,
     ) -> None:
         """Prepare the request.
@@ -36,15 +36,17 @@ class Generation:
             engine: Engine thread that generates.
             prompts: Prompts to answer.
             tokenizer: Tokenizer of the model.
-            stop: Texts before which an answer ends.
+            includes_stop: Whether the text of an answer ends with its stop text.
             hears_each_token: Whether to wake for each token, or only when an answer ends.
         """
-        self.choices = [
-            Choice(index=index, stream=TextStream(tokenizer, stop))
-            for index in range(sum(prompt.answers for prompt in prompts))
+        streams = [
+            TextStream(tokenizer, prompt.sampling.stop, includes_stop=includes_stop)
+            for prompt in prompts
+            for _ in range(prompt.answers)
         ]
+        self.choices = [Choice(index=index, stream=stream) for index, stream in enumerate(streams)]
         self._engine, self._prompts = engine, prompts
-        self._hears_each_token = hears_each_token or bool(stop)
+        self._hears_each_token = hears_each_token
         self._loop = asyncio.get_running_loop()
         self._news: asyncio.Queue[tuple[Choice, Answer]] = asyncio.Queue()
         self._waiters: list[PendingGeneration] = []

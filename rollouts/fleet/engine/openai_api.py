@@ -161,6 +161,7 @@ class OpenAiApi:
             top_p=body.top_p or 1.0,
             top_k=max(0, body.top_k or 0),
             stop_tokens=frozenset([*end, *(body.stop_token_ids or [])]),
+            stop=tuple(stop),
         )
         prompts = [
             Prompt(
@@ -174,7 +175,7 @@ class OpenAiApi:
             self._engine,
             prompts,
             tokenizer=self._tokenizer,
-            stop=stop,
+            includes_stop=body.include_stop_str_in_output,
             hears_each_token=bool(body.stream),
         )
 

@@ -2,8 +2,9 @@
 
 OpenAI fields that cannot be supported are refused by name. Fields without effect (`user`,
 `metadata`, …) are ignored, so existing programs work. Extensions, as in vLLM: `return_token_ids`,
-`top_k`, `ignore_eos`; in each choice `token_ids`, `token_logprobs`, `prompt_token_ids`, and
-`policy_versions`, ``[[epoch, step, tokens], …]`` in order.
+`top_k`, `ignore_eos`, `stop_token_ids`, `include_stop_str_in_output`; in each choice `token_ids`,
+`token_logprobs`, `prompt_token_ids`, and `policy_versions`, ``[[epoch, step, tokens], …]`` in
+order.
 """
 
 from typing import Annotated, Any, Final
@@ -12,7 +13,8 @@ from msgspec import Meta, Struct
 
 Temperature = Annotated[float, Meta(ge=0, le=2)]
 Share = Annotated[float, Meta(gt=0, le=1)]
-Stops = Annotated[list[Annotated[str, Meta(min_length=1)]], Meta(max_length=16)]
+Stop = Annotated[str, Meta(min_length=1)]
+Stops = Annotated[list[Stop], Meta(max_length=16)]
 TokenIds = list[Annotated[int, Meta(ge=0)]]
 
 UNSUPPORTED: Final = ("echo", "suffix", "tools", "tool_choice", "functions", "logit_bias", "audio")
@@ -27,8 +29,10 @@ class BaseRequest(Struct, kw_only=True):
     top_p: Share | None = None
     top_k: Annotated[int, Meta(ge=-1)] | None = None
     n: Annotated[int, Meta(ge=1, le=1024)] | None = None
-    stop: str | Stops | None = None
+    stop: Stop | Stops | None = None
     stop_token_ids: TokenIds | None = None
+    include_stop_str_in_output: bool = False
+    """Whether the text contains the stop text; the tokens always do."""
     seed: int | None = None
     stream: bool | None = None
     stream_options: dict[str, Any] | None = None

@@ -24,7 +24,14 @@ class SamplingParams:
     """Number of most likely tokens that may be sampled; 0 for all."""
     stop_tokens: frozenset[int] = frozenset()
     """Tokens that end the answer; the stop token is its last token."""
+    stop: tuple[str, ...] = ()
+    """Texts that end the answer; its last token is the one that completes the text."""
     seed: int = 0
+
+    @property
+    def is_greedy(self) -> bool:
+        """Whether all answers to a prompt are the same."""
+        return self.temperature <= GREEDY
 
 
 def uniforms(seeds: NDArray[np.uint64], places: NDArray[np.uint64]) -> NDArray[np.float64]:
@@ -71,7 +78,7 @@ class Rules:
             top_p=column([one.top_p for one in params], torch.float32),
             top_k=column([one.top_k or vocab_size for one in params], torch.int64),
             is_limited=any(one.top_p < 1 or one.top_k for one in params),
-            is_greedy=torch.tensor([one.temperature <= GREEDY for one in params], device=device),
+            is_greedy=torch.tensor([one.is_greedy for one in params], device=device),
         )
 
 

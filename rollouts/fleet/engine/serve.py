@@ -88,7 +88,8 @@ def _run(
 
     context = model.config.max_position_embeddings
     weight = model.embed.weight
-    thread = EngineThread(Engine(model, rows=args.rows, version=BOOTSTRAP), context=context)
+    engine = Engine(model, rows=args.rows, version=BOOTSTRAP, tokenizer=tokenizer)
+    thread = EngineThread(engine, context=context)
     parts.callback(thread.close)
     swap = WeightsSwap(thread, model.config, device=str(weight.device), dtype=weight.dtype)
     if args.run:

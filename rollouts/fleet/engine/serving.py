@@ -90,6 +90,7 @@ class EngineThread:
         Raises:
             PromptTooLong: If it does not fit the context.
             TokenUnknown: If a token is not in the model's vocabulary.
+            StopTextsUnsupported: If it has stop texts, and the engine has no tokenizer.
             EngineFailed: If the engine has ended.
         """
         if not 0 < len(prompt.tokens) < self._context:
@@ -99,6 +100,7 @@ class EngineThread:
         for token in (min(prompt.tokens), max(prompt.tokens)):
             if not 0 <= token < size:
                 raise TokenUnknown(f"token {token} is outside the vocabulary, 0 to {size - 1}")
+        self._engine.check_stop_texts(prompt)
         pending = PendingGeneration(prompt, listener)
         with self._changed:
             if self.error:

@@ -18,6 +18,7 @@ from rollouts.fleet.engine.openai_messages import (
     CompletionRequest,
     Refused,
     Share,
+    Stop,
     Stops,
     Temperature,
     TokenIds,
@@ -37,8 +38,9 @@ class SamplingRequest(Struct, frozen=True, kw_only=True):
     top_p: Share = 1.0
     top_k: Annotated[int, Meta(ge=-1)] = -1
     n: Annotated[int, Meta(ge=1, le=1024)] = 1
-    stop: str | Stops | None = None
+    stop: Stop | Stops | None = None
     stop_token_ids: TokenIds | None = None
+    no_stop_trim: bool = False
     ignore_eos: bool = False
     sampling_seed: int | None = None
 
@@ -100,6 +102,7 @@ class SglangApi:
             n=params.n,
             stop=params.stop,
             stop_token_ids=params.stop_token_ids,
+            include_stop_str_in_output=params.no_stop_trim,
             seed=params.sampling_seed,
             ignore_eos=params.ignore_eos,
         )
@@ -127,7 +130,11 @@ class SglangApi:
 def _answer(choice: Choice, shape: Shape) -> dict[str, Any]:
     last = choice.tokens[-1] if choice.tokens else None
     reason: dict[str, Any] = {"type": choice.finish}
-    reason |= {"matched": last} if choice.finish == "stop" else {"length": len(choice.tokens)}
+    reason |= (
+        {"matched": choice.stream.stopped_by or last}
+        if choice.finish == "stop"
+        else {"length": len(choice.tokens)}
+    )
     prompt = shape.prompts[choice.index // shape.answers_each]
     epoch, step, _ = choice.policy_versions[-1]
     about: dict[str, Any] = {

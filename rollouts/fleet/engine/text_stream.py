@@ -13,22 +13,31 @@ class TextStream:
     Incomplete characters and possible beginnings of a stop text are held back.
     """
 
-    def __init__(self, tokenizer: Tokenizer, stop: Sequence[str] = ()) -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, stop: Sequence[str] = (), *, includes_stop: bool = False
+    ) -> None:
         """Start with an empty text.
 
         Args:
             tokenizer: Tokenizer of the model.
-            stop: Non-empty texts before which the answer ends.
+            stop: Non-empty texts that end the answer.
+            includes_stop: Whether the text ends with the stop text, and not before it.
         """
         self.text = ""
         """Released text so far."""
-        self.is_stopped = False
+        self.stopped_by = ""
+        """Stop text that ended the answer."""
         self._tokenizer = tokenizer
-        self._stop = tuple(stop)
+        self._stop, self._includes_stop = tuple(stop), includes_stop
         self._decoded = ""
         self._taken = 0
         self._settled = 0
         """Number of tokens whose text no later token changes."""
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a stop text has ended the answer."""
+        return bool(self.stopped_by)
 
     def add(self, tokens: Sequence[int], *, is_last: bool = False) -> str:
         """Return the newly released text.
@@ -43,7 +52,7 @@ class TextStream:
         before = len(self.text)
         end = self._end_of(self._decoded)
         if end is not None:
-            self.text, self.is_stopped = self._decoded[:end], True
+            self.text = self._decoded[:end]
         else:
             held = 0 if is_last else self._held(self._decoded)
             self.text = self._decoded[: len(self._decoded) - held]
@@ -59,8 +68,11 @@ class TextStream:
         self._settled, self._taken = self._taken, len(tokens)
 
     def _end_of(self, text: str) -> int | None:
-        places = [place for stop in self._stop if (place := text.find(stop)) >= 0]
-        return min(places, default=None)
+        found = [(place, stop) for stop in self._stop if (place := text.find(stop)) >= 0]
+        if not found:
+            return None
+        place, self.stopped_by = min(found)
+        return place + len(self.stopped_by) if self._includes_stop else place
 
     def _held(self, text: str) -> int:
         """Return how many characters at the end may begin a stop text."""

@@ -17,7 +17,7 @@ class Credits:
         """Number of sequences being sampled."""
 
     def held(self) -> tuple[int, int]:
-        """Return a consistent pair of unspent and spent credits."""
+        """Return a consistent pair of unspent and spent credits; unspent may be negative."""
         with self._lock:
             return self.unspent, self.spent
 
@@ -26,10 +26,20 @@ class Credits:
         with self._lock:
             self.unspent += sequences
 
-    def reserve(self, *, groups: int, group_size: int) -> int:
-        """Spend credits for up to `groups` whole groups; return how many groups fit."""
+    def reserve(self, *, groups: int, group_size: int, may_exceed: bool = False) -> int:
+        """Spend credits for up to `groups` whole groups; return how many groups fit.
+
+        Args:
+            groups: Groups to start.
+            group_size: Sequences of each.
+            may_exceed: Whether one group may exceed the credits, if any are unspent and nothing is
+                being sampled. A remainder smaller than a lesson's group could otherwise keep a
+                batch from being completed. Later grants repay the excess.
+        """
         with self._lock:
-            count = min(groups, self.unspent // group_size)
+            count = min(groups, max(0, self.unspent) // group_size)
+            if may_exceed and not count and groups and self.unspent > 0 and not self.spent:
+                count = 1
             self.unspent -= count * group_size
             self.spent += count * group_size
             return count

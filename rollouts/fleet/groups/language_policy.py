@@ -12,6 +12,7 @@ from rollouts.fleet.engine.building import build, tokenizer_for
 from rollouts.fleet.engine.engine import Version
 from rollouts.fleet.engine.tokenizers import Tokenizer
 from rollouts.fleet.engine.transformer import Transformer
+from rollouts.fleet.groups.stop_texts import check_stop_tokens
 from rollouts.fleet.groups.torch_server import TorchInferenceServer
 from rollouts.fleet.inference.contract import InferenceServer
 from rollouts.fleet.inference.servers import inference_server_for
@@ -61,7 +62,7 @@ def policy_of(language: LanguageConfig, *, device: str, rows: int) -> LanguagePo
 
     Raises:
         CheckpointUnreadable: If this machine has no such checkpoint.
-        TokenizerUnusable: If the tokenizer does not fit.
+        TokenizerUnusable: If the tokenizer does not fit the model or the lessons.
         PolicyDoesNotFit: If the device or the inference server is missing.
     """
     named = os.environ.get(CHECKPOINTS_VARIABLE)
@@ -69,11 +70,13 @@ def policy_of(language: LanguageConfig, *, device: str, rows: int) -> LanguagePo
     offered = inference_server_for(language)
     if offered is not None:
         tokenizer = tokenizer_for(language, checkpoints_folder=root)
+        check_stop_tokens(language, vocab_size=tokenizer.vocab_size)
         return ServedPolicy(offered, tokenizer, language.model.max_position_embeddings)
     # Workers share their machine; more threads per worker slow each other down.
     torch.set_num_threads(1)
     model, tokenizer = build(language, checkpoints_folder=root, device=str(device_of(device)))
-    server = TorchInferenceServer(model, rows=min(rows, MOST_ROWS))
+    check_stop_tokens(language, vocab_size=tokenizer.vocab_size)
+    server = TorchInferenceServer(model, rows=min(rows, MOST_ROWS), tokenizer=tokenizer)
     return EnginePolicy(server, tokenizer, model.config.max_position_embeddings)
 
 

@@ -9,6 +9,7 @@ from rollouts.fleet.engine.engine import Answer, Prompt
 from rollouts.fleet.engine.sampling import SamplingParams
 from rollouts.fleet.engine.tokenizers import Tokenizer
 from rollouts.fleet.groups.errors import SamplingStopped
+from rollouts.fleet.groups.stop_texts import ended, scored_text
 from rollouts.fleet.inference.contract import InferenceFailed, InferenceServer
 from runs.config.rules.language_config import SamplingConfig
 
@@ -40,13 +41,14 @@ class PolicyContext:
             temperature=self.sampling.temperature,
             top_p=self.sampling.top_p,
             top_k=self.sampling.top_k,
-            stop_tokens=frozenset([self.tokenizer.end]),
+            stop_tokens=frozenset([self.tokenizer.end, *self.sampling.stop_token_ids]),
+            stop=tuple(self.sampling.stop),
             seed=seed,
         )
         return Prompt(tokens=tuple(tokens), sampling=sampling, answers=answers)
 
     def generate(self, prompts: Sequence[Prompt]) -> list[list[Answer]]:
-        """Return the completed answers to each prompt.
+        """Return the completed answers to each prompt; none has tokens after its stop string.
 
         Raises:
             SamplingStopped: If the worker is stopping.
@@ -63,4 +65,11 @@ class PolicyContext:
             raise
         if any(answer.finish == "cancelled" for answers in found for answer in answers):
             raise SamplingStopped
-        return found
+        return [
+            [ended(answer, self.sampling, self.tokenizer) for answer in answers]
+            for answers in found
+        ]
+
+    def text_of(self, answer: Answer) -> str:
+        """Return the text of an answer to score, by default without its stop string or token."""
+        return scored_text(answer, self.sampling, self.tokenizer)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from rollouts.fleet.engine.engine import Answer, Version
-from rollouts.fleet.engine.tokenizers import Tokenizer, TokenizerUnusable
+from rollouts.fleet.engine.tokenizers import TokenizerUnusable
 from rollouts.fleet.groups.batches import Rollout, RolloutGroup, Span
 from rollouts.fleet.groups.environments import RolloutRequest, Sampled
 from rollouts.fleet.groups.errors import Fault
@@ -46,13 +46,12 @@ class Episode:
         self._pad()
         self.transcript += text
 
-    def add_answer(self, answer: Answer, tokenizer: Tokenizer) -> None:
-        """Append a turn of the policy."""
+    def add_answer(self, answer: Answer, text: str) -> None:
+        """Append a turn of the policy, with the text to score."""
         self.tokens += answer.tokens
         self.is_own += [True] * len(answer.tokens)
         self.logprobs += answer.logprobs
         self.versions += answer.versions
-        text = tokenizer.decode(answer.tokens)
         self.transcript += text
         self.turns.append(Turn(text, is_truncated=answer.finish == "length"))
 
@@ -152,7 +151,7 @@ class TaskEnvironment:
 
     def _judge(self, episode: Episode, answer: Answer, policy: PolicyContext) -> None:
         """Append a turn and the task's reply, and check whether another turn fits."""
-        episode.add_answer(answer, policy.tokenizer)
+        episode.add_answer(answer, policy.text_of(answer))
         began = time.time()
         episode.reply = self._task.reply(episode.example, episode.turns)
         # The final reply is the reward; any other reply is an env step.

@@ -112,8 +112,8 @@ class TaskLoop:
         try:
             if task.kind == "evaluate":
                 self._evaluate(worker, task, version)
-            else:
-                self._train(worker, task, version)
+            elif not self._train(worker, task, version):
+                return "room"
         except SamplingStopped:
             pass
         except RolldeckError as failure:
@@ -121,9 +121,15 @@ class TaskLoop:
         return None
 
     def _has_room(self) -> bool:
+        sizes = self._group_sizes
+        # With several sizes, the next task may need less than the largest group, or may exceed.
+        least = sizes[0] if len(sizes) == 1 else 1
+        return self._around.credits.unspent >= least and self._around.has_room()
+
+    @property
+    def _group_sizes(self) -> list[int]:
         language = self._around.config.language
-        size = language.group_size if language else 1
-        return self._around.credits.unspent >= size and self._around.has_room()
+        return language.group_sizes if language else [1]
 
     def _idle(self, wants: Wants) -> None:
         """Wait briefly; time lost to missing room or weights is recorded."""
@@ -163,12 +169,17 @@ class TaskLoop:
             ),
         )
 
-    def _train(self, worker: GroupRolloutWorker, task: RolloutTask, version: Version) -> None:
+    def _train(self, worker: GroupRolloutWorker, task: RolloutTask, version: Version) -> bool:
+        """Run a training task; return False if there is no room for a group of it."""
         room = self._around.credits
-        count = room.reserve(groups=task.examples, group_size=task.generations)
+        count = room.reserve(
+            groups=task.examples,
+            group_size=task.generations,
+            may_exceed=len(self._group_sizes) > 1,
+        )
         self._around.supply.return_unstarted(task, begun=count)
         if not count:
-            return
+            return False
         begun = count * task.generations
         handed_over = 0
         try:
@@ -181,6 +192,7 @@ class TaskLoop:
             # The curriculum emits the events about lessons that move.
             worker.update_training_stats(task.lesson, batch)
             self._micro_evaluate(worker, task, version)
+        return True
 
     def _sampled(
         self, worker: GroupRolloutWorker, task: RolloutTask, count: int, version: Version

@@ -11,6 +11,7 @@ from torch import Tensor
 from rollouts.fleet.engine.checkpoints import CheckpointUnreadable, assign
 from rollouts.fleet.engine.engine import Answer, Engine, Prompt, Version
 from rollouts.fleet.engine.serving import EngineFailed, EngineThread, PendingGeneration, Progress
+from rollouts.fleet.engine.tokenizers import Tokenizer
 from rollouts.fleet.engine.transformer import Transformer
 from rollouts.fleet.inference.contract import InferenceFailed
 from rollouts.fleet.policies.base import tensor_of
@@ -23,19 +24,27 @@ LOOK_SECONDS: Final = 0.1
 class TorchInferenceServer:
     """An :class:`rollouts.fleet.inference.contract.InferenceServer` without a server process."""
 
-    def __init__(self, model: Transformer, *, rows: int, version: Version = (0, -2)) -> None:
+    def __init__(
+        self,
+        model: Transformer,
+        *,
+        rows: int,
+        version: Version = (0, -2),
+        tokenizer: Tokenizer | None = None,
+    ) -> None:
         """Start the engine's thread.
 
         Args:
             model: Initial model; the server takes ownership.
             rows: Number of answers generated concurrently; the cache has room for as many.
             version: Version of the model's weights.
+            tokenizer: Tokenizer of the model, which prompts with stop texts require.
         """
         self._config = model.config
         weight = model.embed.weight
         self._device, self._dtype = str(weight.device), weight.dtype
         self._thread = EngineThread(
-            Engine(model, rows=rows, version=version),
+            Engine(model, rows=rows, version=version, tokenizer=tokenizer),
             context=model.config.max_position_embeddings,
         )
 

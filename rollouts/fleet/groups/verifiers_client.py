@@ -24,7 +24,7 @@ class Conversation:
     seed: int
     prompt: str = ""
     text: str = ""
-    """Full text, without the end tokens of answers."""
+    """Full text, without the end tokens of answers, and without stops that are not scored."""
     tokens: list[int] = field(default_factory=list)
     is_own: list[bool] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
@@ -112,7 +112,7 @@ class PolicyClient(Client):
 
     async def from_native_response(self, response: Answer) -> Response:
         """Append an answer and return it as a message."""
-        text = self._policy.tokenizer.decode(response.tokens)
+        text = self._policy.text_of(response)
         self.conversation.add_answer(response, text)
         is_cut = self.conversation.is_truncated
         message = ResponseMessage(

@@ -68,6 +68,10 @@ class VerifiersEnvironment:
 
         Each pass over the dataset uses a different random order of its rows.
         """
+        if not len(self._rows[request.mode]):
+            raise LessonFailed(
+                "environment_failed", f"verifiers:{self._identity} has no {request.mode} problems"
+            )
         turns = min(TURNS_AT_A_TIME, len(request.numbers) * request.generations)
         with ThreadPoolExecutor(max(1, turns)) as pool:
             found = asyncio.run(self._all(policy, request, pool))

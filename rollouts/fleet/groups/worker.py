@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace as struct_replace
+
 from rolldeck.lessons import EvalType, LessonOutcome
 from rollouts.fleet.engine.engine import TokenUnknown, Version
 from rollouts.fleet.engine.tokenizers import Tokenizer
@@ -270,7 +272,7 @@ class GroupRolloutWorker:
                 worker_id=worker_id,
                 policy_version=policy_version,
                 draw=draw,
-                generations=self._language.group_size,
+                generations=self._language.group_size_of(lesson_id),
                 error=str(failure),
             ),
         )
@@ -322,8 +324,8 @@ class GroupRolloutWorker:
         sampling = self._language.lessons[lesson_id].sampling
         if mode == "train":
             return sampling
-        return SamplingConfig(
-            temperature=self._language.evaluation.temperature, max_tokens=sampling.max_tokens
+        return struct_replace(
+            sampling, temperature=self._language.evaluation.temperature, top_p=1.0, top_k=0
         )
 
     def _finished(

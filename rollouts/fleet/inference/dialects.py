@@ -2,7 +2,7 @@
 
 All of them take and return tokens, because encoding text again may give other tokens than those
 sampled. Stop tokens are always explicit and the server's end token is ignored, so an answer ends
-as the prompt specifies.
+as the prompt specifies. The tokens of an answer include its stop token or stop text.
 
 Sources: https://docs.vllm.ai/en/stable/serving/openai_compatible_server.html and
 https://docs.sglang.io/basic_usage/native_api.html.
@@ -25,6 +25,8 @@ class Dialect(Protocol):
     """Path of the route for generation."""
     reports_versions: bool
     """Whether responses contain the version that sampled each token."""
+    repeats_greedy: bool
+    """Whether the server takes greedy requests for several answers."""
 
     def body(self, prompt: Prompt, *, model: str) -> dict[str, Any]:
         """Return the request body for one prompt."""
@@ -46,6 +48,7 @@ class VllmDialect:
 
     path: str = "/v1/completions"
     reports_versions: bool = False
+    repeats_greedy: bool = False
 
     def body(self, prompt: Prompt, *, model: str) -> dict[str, Any]:
         """Return the request body for one prompt."""
@@ -53,13 +56,15 @@ class VllmDialect:
         return {
             "model": model,
             "prompt": list(prompt.tokens),
-            "n": prompt.answers,
+            "n": prompt.answers if self.repeats_greedy or not sampling.is_greedy else 1,
             "max_tokens": sampling.max_tokens,
             "temperature": sampling.temperature,
             "top_p": sampling.top_p,
             # Releases differ in whether 0 means all tokens; -1 means so in each.
             "top_k": sampling.top_k or -1,
             "stop_token_ids": sorted(sampling.stop_tokens),
+            "stop": list(sampling.stop),
+            "include_stop_str_in_output": True,
             "ignore_eos": True,
             "seed": sampling.seed,
             "logprobs": 0,
@@ -89,6 +94,7 @@ class RolldeckDialect(VllmDialect):
     """`rolldeck serve`: like vLLM, with the versions of each answer."""
 
     reports_versions: bool = True
+    repeats_greedy: bool = True
 
 
 class SglangDialect:
@@ -96,6 +102,7 @@ class SglangDialect:
 
     path: str = "/generate"
     reports_versions: bool = False
+    repeats_greedy: bool = True
 
     def body(self, prompt: Prompt, *, model: str) -> dict[str, Any]:  # noqa: ARG002 single-model server
         """Return the request body for one prompt."""
@@ -107,6 +114,8 @@ class SglangDialect:
             "top_p": sampling.top_p,
             "top_k": sampling.top_k or -1,
             "stop_token_ids": sorted(sampling.stop_tokens),
+            "stop": list(sampling.stop),
+            "no_stop_trim": True,
             "ignore_eos": True,
         }
         return {"input_ids": list(prompt.tokens), "sampling_params": params, "return_logprob": True}

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -209,6 +210,8 @@ class HttpInferenceServer:
             answers = self._dialect.answers(response.json(), version=version)
         except ValueError as error:
             raise InferenceFailed(f"{self._dialect.path}: {error}") from error
+        if prompt.sampling.is_greedy and not self._dialect.repeats_greedy and len(answers) == 1:
+            answers = [_repeated(answers[0], index) for index in range(prompt.answers)]
         if len(answers) != prompt.answers:
             raise InferenceFailed(f"{len(answers)} answers received, expected {prompt.answers}")
         return answers
@@ -217,6 +220,16 @@ class HttpInferenceServer:
 def _retry_after_seconds(response: httpx.Response | None) -> float | None:
     wished = response.headers.get("Retry-After", "") if response is not None else ""
     return float(wished) if wished.isdigit() else None
+
+
+def _repeated(answer: Answer, index: int) -> Answer:
+    return replace(
+        answer,
+        index=index,
+        tokens=[*answer.tokens],
+        logprobs=[*answer.logprobs],
+        versions=[*answer.versions],
+    )
 
 
 def _cancelled(index: int) -> Answer:

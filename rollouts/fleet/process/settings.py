@@ -66,8 +66,8 @@ class WorkerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 def sequences_of(language: LanguageConfig) -> int:
-    """Return the number of sequences in one batch of a language run."""
-    return language.prompts_per_batch * language.group_size
+    """Return the maximum number of sequences in one batch of a language run."""
+    return language.most_sequences
 
 
 def derive_seed(base: int, *parts: object) -> int:

@@ -66,6 +66,31 @@ class SamplingConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         int,
         _field("Longest turn", "Maximum tokens of one answer.", unit="tokens", ge=1, le=1 << 20),
     ] = 32
+    stop: Annotated[
+        list[Annotated[str, Meta(min_length=1, max_length=64)]],
+        _field(
+            "Stop strings",
+            "Texts that end an answer, at most 16 of 1 to 64 characters. The tokens of the text "
+            "belong to the answer and are trained on.",
+            max_length=16,
+        ),
+    ] = []
+    stop_token_ids: Annotated[
+        list[Annotated[int, Meta(ge=0, lt=1 << 31)]],
+        _field(
+            "Stop tokens",
+            "Ids of tokens that end an answer, at most 64, besides the tokenizer's end token. The "
+            "token belongs to the answer and is trained on.",
+            max_length=64,
+        ),
+    ] = []
+    include_stop_str_in_output: Annotated[
+        bool,
+        _field(
+            "Score the stop",
+            "Whether the text that the environment scores contains the stop string or stop token.",
+        ),
+    ] = False
 
 
 class RequirementConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -95,6 +120,17 @@ class LessonConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         _field("Requires", "Lessons required before this one.", max_length=64),
     ] = []
     sampling: SamplingConfig = SamplingConfig()
+    prompts_per_batch: Annotated[
+        Annotated[int, Meta(ge=1, le=4096)] | None,
+        _field(
+            "Prompts at a time",
+            "Prompts of this lesson that a worker answers concurrently; empty for the run's.",
+        ),
+    ] = None
+    group_size: Annotated[
+        Annotated[int, Meta(ge=1, le=1024)] | None,
+        _field("Group size", "Answers to one prompt of this lesson; empty for the run's."),
+    ] = None
     stop_success: Annotated[
         float, _field("Learnt at", "Success rate at which the lesson graduates.", gt=0, le=1)
     ] = 0.9
@@ -202,3 +238,53 @@ class LanguageConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """Record the order of the lessons: databases do not preserve the order of object fields."""
         named = [name for name in self.lesson_order if name in self.lessons]
         force_setattr(self, "lesson_order", list(dict.fromkeys([*named, *self.lessons])))
+
+    def group_size_of(self, lesson: str) -> int:
+        """Return the number of answers to one prompt of a lesson."""
+        return self.lessons[lesson].group_size or self.group_size
+
+    def prompts_of(self, lesson: str) -> int:
+        """Return the number of prompts of a lesson's training task."""
+        return self.lessons[lesson].prompts_per_batch or self.prompts_per_batch
+
+    @property
+    def group_sizes(self) -> list[int]:
+        """Different group sizes of the lessons, ascending."""
+        return sorted({self.group_size_of(name) for name in self.lessons})
+
+    @property
+    def most_sequences(self) -> int:
+        """Maximum number of sequences of one training task."""
+        return max(self.prompts_of(name) * self.group_size_of(name) for name in self.lessons)
+
+
+def contradiction(language: LanguageConfig, *, batch_size: int) -> tuple[str, str] | None:
+    """Return the path of a field that keeps whole groups from filling a batch, and the reason.
+
+    Each group size divides the batch size, and of two group sizes one divides the other. Any
+    groups with at least `batch_size` sequences in total then contain some that sum to it exactly.
+
+    Args:
+        language: Settings of a language run.
+        batch_size: Sequences per batch.
+    """
+    for name in language.lessons:
+        size = language.group_size_of(name)
+        whole, rest = divmod(batch_size, size)
+        if rest:
+            fitting = " or ".join(f"{n * size:,}" for n in (whole, whole + 1) if n)
+            reason = (
+                f"{batch_size:,} sequences are not a multiple of the group size {size} of lesson "
+                f"{name!r}: no batch can be filled exactly. Use {fitting}, or another group size"
+            )
+            return "buffer.batch_size", reason
+    for name in language.lessons:
+        size = language.group_size_of(name)
+        other = next((one for one in language.group_sizes if one % size and size % one), None)
+        if other is not None:
+            reason = (
+                f"{size} must be a multiple or a divisor of {other}, the group size of another "
+                "lesson, so that whole groups fill each batch"
+            )
+            return f"language.lessons.{name}.group_size", reason
+    return None

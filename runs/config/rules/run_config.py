@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Struct
 
-from runs.config.rules import fleet_config
+from runs.config.rules import fleet_config, language_config
 from runs.config.rules.buffer_config import BufferConfig
 from runs.config.rules.config_field import described as _field
 from runs.config.rules.environment_config import EnvironmentConfig
@@ -20,6 +20,7 @@ from runs.config.rules.language_config import (
     EvaluationConfig,
     LanguageConfig,
     LessonConfig,
+    LessonName,
     ModelConfig,
     RequirementConfig,
     SamplingConfig,
@@ -146,7 +147,7 @@ def parse(raw: object) -> RunConfig:
         config = msgspec.convert(raw, RunConfig)
     except msgspec.ValidationError as error:
         message, _, path = str(error).partition(" - at ")
-        place = path.strip("`").removeprefix("$").lstrip(".")
+        place = _named(path.strip("`").removeprefix("$").lstrip("."), raw)
         unknown = re.fullmatch(r"Object contains unknown field `(.*)`", message)
         if unknown:
             place = ".".join(part for part in (place, unknown[1]) if part)
@@ -158,7 +159,24 @@ def parse(raw: object) -> RunConfig:
     wrong = contradiction(config.buffer.replay, batch_size=config.buffer.batch_size)
     if wrong is not None:
         raise InvalidRunConfig(f"buffer.replay.{wrong[0]}", wrong[1])
+    if config.language is not None:
+        wrong = language_config.contradiction(config.language, batch_size=config.buffer.batch_size)
+        if wrong is not None:
+            raise InvalidRunConfig(*wrong)
     return config
+
+
+def _named(place: str, raw: Any) -> str:
+    """Return the path of an error with the name of its lesson, which msgspec omits."""
+    prefix = "language.lessons[...]"
+    if not place.startswith(prefix):
+        return place
+    for name, lesson in raw["language"]["lessons"].items():
+        try:
+            msgspec.convert({name: lesson}, dict[LessonName, LessonConfig])
+        except msgspec.ValidationError:
+            return f"language.lessons.{name}{place.removeprefix(prefix)}"
+    return place
 
 
 def to_builtins(config: RunConfig) -> dict[str, Any]:

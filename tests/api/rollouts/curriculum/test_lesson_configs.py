@@ -28,6 +28,16 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
         "lessons.a.stop_success",
         "at least 268 are needed",
     ),
+    "a stop token outside the alphabet": (
+        language({"a": lesson(sampling={"stop_token_ids": [1, 900]})}),
+        "lessons.a.sampling.stop_token_ids[1]",
+        "token 900 is outside the vocabulary",
+    ),
+    "a lesson without prompts": (
+        language({"a": lesson(prompts_per_batch=0)}),
+        "lessons.a.prompts_per_batch",
+        ">= 1",
+    ),
     "an unknown strategy": (
         language({"a": lesson()}, strategy="greedy"),
         "strategy",

@@ -47,6 +47,17 @@ def test_no_two_tasks_are_of_the_same_problems() -> None:
     assert {task["generations"] for task in tasks} == {4}
 
 
+def test_a_task_has_the_sizes_of_its_lesson() -> None:
+    tasks = training_tasks(
+        Class({"a": lesson(), "b": lesson(group_size=8, prompts_per_batch=3)}), 20
+    )
+
+    sizes = {(task["lesson"], task["examples"], task["generations"]) for task in tasks}
+    assert sizes == {("a", 2, 4), ("b", 3, 8)}
+    numbers = sorted(task["first_example"] for task in tasks if task["lesson"] == "b")
+    assert numbers == list(range(0, 3 * len(numbers), 3))
+
+
 def test_the_same_run_draws_the_same_lessons_again() -> None:
     drawn = [
         [

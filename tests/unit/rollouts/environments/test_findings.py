@@ -4,8 +4,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rollouts.environments.rules import findings
 from rollouts.environments.rules.findings import Cluster, DiskRoom
@@ -19,28 +17,14 @@ def fleet(**fields: Any) -> RunConfig:
     return parse({"fleet": fields})
 
 
-def language(*, batch_size: int, group_size: int) -> RunConfig:
+def test_a_train_step_is_told_in_groups_of_each_size() -> None:
     raw = msgspec.to_builtins(PRESETS["curriculum"][1])
-    raw["buffer"]["batch_size"] = batch_size
-    raw["language"]["group_size"] = group_size
-    return parse(raw)
+    raw["language"]["lessons"]["sort-2-digits"]["group_size"] = 16
 
+    (found,) = findings.batches(parse(raw))
 
-@given(groups=st.integers(1, 64), group_size=st.integers(1, 64), beside=st.integers(0, 63))
-def test_only_whole_groups_fill_a_batch(groups: int, group_size: int, beside: int) -> None:
-    rest = beside % group_size
-    config = language(batch_size=groups * group_size + rest, group_size=group_size)
-
-    (finding,) = findings.batches(config)
-
-    assert (finding.level == "ok") is (rest == 0)
-    assert finding.field == "buffer.batch_size"
-
-
-def test_a_remedy_names_the_nearest_batches_that_fit() -> None:
-    (finding,) = findings.batches(language(batch_size=130, group_size=8))
-
-    assert "128 or 136" in finding.remedy
+    assert (finding.level, finding.field) == ("ok", "buffer.batch_size")
+    assert "128 sequences: 16 groups of 8 or 8 groups of 16." in finding.message
 
 
 def test_a_train_step_of_a_fleet_is_described_in_env_steps() -> None:

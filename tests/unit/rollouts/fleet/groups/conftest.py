@@ -51,7 +51,7 @@ class Bench:
         for weight in self.model.parameters():
             torch.nn.init.normal_(weight, mean=float(weight.dim() == 1), std=0.3)
         self.server = changes.pop("server", None) or TorchInferenceServer(
-            self.model, rows=64, version=(1, 100)
+            self.model, rows=64, version=(1, 100), tokenizer=self.tokenizer
         )
         self.curriculum = RecordedOutcomes()
         self.events = EventLog()

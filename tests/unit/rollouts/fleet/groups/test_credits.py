@@ -25,3 +25,20 @@ def test_what_was_granted_is_unspent_spent_or_handed_over(
         handed_over += sent
 
         assert room.held() == (granted - handed_over, 0)
+
+
+def test_one_group_may_exceed_a_remainder_while_nothing_is_sampled() -> None:
+    room = Credits()
+    room.grant(12)
+
+    assert room.reserve(groups=2, group_size=8, may_exceed=True) == 1
+    # A group is being sampled, whose credits may come back.
+    assert room.reserve(groups=1, group_size=8, may_exceed=True) == 0
+    room.settle(sequences=8, handed_over=8)
+    assert room.reserve(groups=1, group_size=8) == 0
+    assert room.reserve(groups=5, group_size=8, may_exceed=True) == 1
+    assert room.held() == (-4, 8)
+    room.settle(sequences=8, handed_over=8)
+    assert room.reserve(groups=1, group_size=1, may_exceed=True) == 0
+    room.grant(12)
+    assert room.held() == (8, 0)
