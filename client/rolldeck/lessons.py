@@ -11,8 +11,11 @@ from msgspec import Meta, Struct
 
 EvalType = Literal["eval", "micro_eval"]
 MOST_SAMPLES: Final = 16
+MOST_METRICS: Final = 64
+METRIC_NAME: Final = r"^[\w./ -]{1,40}$"
 Count = Annotated[int, Meta(ge=0)]
 Finite = Annotated[float, Meta(ge=-1e30, le=1e30)]
+MetricName = Annotated[str, Meta(pattern=METRIC_NAME)]
 
 
 class TaskRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -88,6 +91,8 @@ class LessonOutcome(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     error: Annotated[str, Meta(max_length=2000)] = ""
     """Error that kept the environment from yielding results."""
     samples: Annotated[list[Sample], Meta(max_length=MOST_SAMPLES)] = []
+    metrics: Annotated[dict[MetricName, Finite], Meta(max_length=MOST_METRICS)] = {}
+    """Metrics of the environment over this task."""
 
 
 class LeaseRenewal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -59,6 +59,12 @@ BUCKETS: Final = 60
 
 _LESSON = OpenApiParameter("lesson", str, description="Only this lesson.")
 _PAGE = page_parameters(default=ROWS, most=LESSON_ROWS_AT_MOST)
+_SAMPLES = OpenApiParameter(
+    "samples",
+    between(0, MOST_WITH_SAMPLES),
+    description="Number of newest results with sample answers: 0 to "
+    f"{MOST_WITH_SAMPLES}, default 1.",
+)
 
 
 class LessonsView(APIView):
@@ -157,7 +163,7 @@ class MicroEvaluationsView(APIView):
 
     @extend_schema(
         operation_id="lesson_micro_evaluations",
-        parameters=_PAGE,
+        parameters=[*_PAGE, _SAMPLES],
         responses={200: MicroEvaluations},
         tags=["lessons"],
     )
@@ -167,7 +173,10 @@ class MicroEvaluationsView(APIView):
         Newest first; they do not affect the curriculum.
         """
         page = page_of(request, int, default=ROWS, most=LESSON_ROWS_AT_MOST)
-        return bodies.answer(micro_evaluations(readable_run_id(run), lesson=lesson, page=page))
+        found = micro_evaluations(
+            readable_run_id(run), lesson=lesson, page=page, with_samples=_with_samples(request)
+        )
+        return bodies.answer(found)
 
 
 class LessonHistoryView(APIView):
@@ -233,16 +242,7 @@ class EvaluationsView(APIView):
 
     @extend_schema(
         operation_id="evaluations_list",
-        parameters=[
-            _LESSON,
-            *_PAGE,
-            OpenApiParameter(
-                "samples",
-                between(0, MOST_WITH_SAMPLES),
-                description="Number of newest results with sample answers: 0 to "
-                f"{MOST_WITH_SAMPLES}, default 1.",
-            ),
-        ],
+        parameters=[_LESSON, *_PAGE, _SAMPLES],
         responses={200: Evaluations},
         tags=["lessons"],
     )
@@ -251,14 +251,11 @@ class EvaluationsView(APIView):
 
         Newest first.
         """
-        with_samples = bodies.whole_number(
-            request, "samples", default=1, at_least=0, at_most=MOST_WITH_SAMPLES
-        )
         found = evaluations(
             readable_run_id(run),
             lesson=_lesson_of(request),
             page=_evaluation_page(request),
-            with_samples=with_samples or 0,
+            with_samples=_with_samples(request),
         )
         return bodies.answer(found)
 
@@ -324,6 +321,13 @@ class EvaluationLeaseView(APIView):
             run_id=run_id_named(run), evaluation=evaluation, fence=body.fence
         )
         return bodies.answer(LeaseRenewed(seconds=seconds))
+
+
+def _with_samples(request: Request) -> int:
+    found = bodies.whole_number(
+        request, "samples", default=1, at_least=0, at_most=MOST_WITH_SAMPLES
+    )
+    return found or 0
 
 
 def _lesson_of(request: Request) -> str:

@@ -11,7 +11,7 @@ from django.db.models import Q
 from rollouts.lessons.rules.lessons import LessonStatus
 from runs.lifecycle.models.runs import Run
 
-EVALUATION_STATES: Final = ("queued", "leased", "done", "lost")
+EVALUATION_STATES: Final = ("queued", "leased", "done", "failed", "lost")
 OPEN_EVALUATIONS: Final = ("queued", "leased")
 _STATUSES: Final = [(str(status), str(status)) for status in LessonStatus]
 HOLDS: Final = ("", str(LessonStatus.LOCKED), str(LessonStatus.ACTIVE))
@@ -178,6 +178,9 @@ class LessonOutcome(models.Model):
     reward_mean = models.FloatField(null=True, blank=True)
     seconds = models.FloatField(default=0.0)
     error = models.TextField(blank=True)
+    answers = models.JSONField(
+        default=list, blank=True, help_text="Sample answers of a micro-evaluation."
+    )
 
     class Meta:
         constraints = [
@@ -202,8 +205,9 @@ class LessonOutcome(models.Model):
 
 
 class Evaluation(models.Model):
-    """An evaluation of a lesson: queued → leased → done, or lost after too many attempts.
+    """An evaluation of a lesson: queued → leased → done, or ended after too many attempts.
 
+    It has failed if the environment yielded no valid rollouts, and is lost if its workers were.
     An expired lease passes to the next worker with a higher fence; requests with an older fence are
     rejected.
     """
@@ -230,7 +234,9 @@ class Evaluation(models.Model):
     policy_step = models.IntegerField(default=-2, help_text="Version that was evaluated.")
     figures = models.JSONField(default=dict, blank=True)
     samples = models.JSONField(default=list, blank=True)
-    reason = models.TextField(blank=True, help_text="Reason of the loss.")
+    reason = models.TextField(
+        blank=True, help_text="Reason of the loss, or error of the last attempt."
+    )
 
     class Meta:
         constraints = [

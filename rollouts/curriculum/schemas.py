@@ -29,7 +29,8 @@ class EvaluationRow(Struct, frozen=True, kw_only=True):
     id: str
     lesson: str
     round: int
-    state: Literal["queued", "leased", "done", "lost"]
+    state: Literal["queued", "leased", "done", "failed", "lost"]
+    """`failed`: the environment yielded no valid rollouts; `lost`: its workers were lost."""
     epoch: int
     due_step: int
     """Version at which it was due."""
@@ -40,7 +41,7 @@ class EvaluationRow(Struct, frozen=True, kw_only=True):
     worker: str
     attempts: int
     reason: str
-    """Reason of its loss."""
+    """Reason of its loss, or the error of the last attempt."""
     figures: EvaluationFigures | None
     pass_at: dict[int, Interval]
     """pass@k and its bounds, for each k up to the answers per problem; empty before the result."""
@@ -60,10 +61,15 @@ class MicroEvaluationRow(Struct, frozen=True, kw_only=True):
     policy_step: int
     worker: str
     samples: int
-    """Episodes."""
+    """Episodes; 0 if it failed."""
     successes: int
-    success: Interval
-    """Wilson bounds, with the number of episodes as sample size."""
+    success: Interval | None
+    """Wilson bounds, with the number of episodes as sample size; null if it failed."""
+    reward_mean: float | None
+    error: str
+    """Why it failed; empty otherwise."""
+    answers: list[Sample]
+    """At most 8 sample answers; only of the newest micro-evaluations."""
 
 
 class MicroEvaluations(Page[MicroEvaluationRow], frozen=True, kw_only=True):

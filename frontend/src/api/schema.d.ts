@@ -5300,7 +5300,7 @@ export interface components {
             lesson: string;
             round: number;
             /** @enum {unknown} */
-            state: "done" | "leased" | "lost" | "queued";
+            state: "done" | "failed" | "leased" | "lost" | "queued";
             epoch: number;
             due_step: number;
             policy_step: number;
@@ -5974,6 +5974,10 @@ export interface components {
             error: string;
             /** @default [] */
             samples: components["schemas"]["Sample"][];
+            /** @default {} */
+            metrics: {
+                [key: string]: number;
+            };
         };
         /**
          * LessonProgress
@@ -6503,7 +6507,10 @@ export interface components {
             worker: string;
             samples: number;
             successes: number;
-            success: components["schemas"]["Interval"];
+            success: components["schemas"]["Interval"] | null;
+            reward_mean: number | null;
+            error: string;
+            answers: components["schemas"]["Sample"][];
         };
         /**
          * MicroEvaluations
@@ -18722,6 +18729,8 @@ export interface operations {
                 cursor?: string;
                 /** @description Maximum number of results: 1 to 500, default 100. */
                 limit?: number;
+                /** @description Number of newest results with sample answers: 0 to 20, default 1. */
+                samples?: number;
             };
             header?: never;
             path: {

@@ -1,9 +1,11 @@
 """Queries for the training progress of a run's lessons by version."""
 
-from typing import Final
+from typing import Any, Final
 
+import msgspec
 from django.db.models import Count, F, Max, Min, QuerySet, Sum
 
+from rolldeck.lessons import Sample
 from rollouts.curriculum.models import LessonOutcome
 from rollouts.curriculum.queries.curricula import curriculum_of
 from rollouts.curriculum.schemas import (
@@ -83,19 +85,26 @@ def _lines(outcomes: QuerySet[LessonOutcome], *, width: int) -> dict[str, Lesson
     return lines
 
 
-def micro_evaluations(run_id: int, *, lesson: str, page: PageRequest[int]) -> MicroEvaluations:
-    """Return the micro-evaluations of a lesson, newest first."""
-    found = LessonOutcome.objects.filter(
-        run_id=run_id, lesson=lesson, mode="micro_eval", samples__gt=0
-    )
+def micro_evaluations(
+    run_id: int, *, lesson: str, page: PageRequest[int], with_samples: int
+) -> MicroEvaluations:
+    """Return the micro-evaluations of a lesson, newest first; the newest ones include answers."""
+    found = LessonOutcome.objects.filter(run_id=run_id, lesson=lesson, mode="micro_eval")
+    shown = found.exclude(answers=[]).order_by("-pk").values_list("pk", "answers")[:with_samples]
+    answers = dict(shown)
     if page.after is not None:
         found = found.filter(pk__lt=page.after)
-    rows, cursor = page.cut(found.order_by("-pk")[: page.limit + 1], lambda row: row.pk)
-    return MicroEvaluations(results=[_micro_row(row) for row in rows], next=cursor)
+    rows, cursor = page.cut(
+        found.defer("answers").order_by("-pk")[: page.limit + 1], lambda row: row.pk
+    )
+    return MicroEvaluations(
+        results=[_micro_row(row, answers.get(row.pk, [])) for row in rows], next=cursor
+    )
 
 
-def _micro_row(row: LessonOutcome) -> MicroEvaluationRow:
+def _micro_row(row: LessonOutcome, answers: list[dict[str, Any]]) -> MicroEvaluationRow:
     low, high = wilson(row.successes, row.samples)
+    rate = row.successes / row.samples if row.samples else 0.0
     return MicroEvaluationRow(
         at=row.at,
         epoch=row.epoch,
@@ -103,5 +112,8 @@ def _micro_row(row: LessonOutcome) -> MicroEvaluationRow:
         worker=row.worker,
         samples=row.samples,
         successes=row.successes,
-        success=Interval(row.successes / row.samples, low, high),
+        success=Interval(rate, low, high) if row.samples else None,
+        reward_mean=row.reward_mean,
+        error=row.error,
+        answers=msgspec.convert(answers, list[Sample]),
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, Literal
 from uuid import UUID
 
 import msgspec
@@ -47,19 +47,22 @@ def open_round(row: Curriculum, run: Run, curriculum: RunCurriculum, *, now: dat
     is locked, and saved by the caller.
     """
     last = (row.round_epoch, row.round_step) if row.round else None
-    every = curriculum.language.evaluation.every_train_steps
+    evaluation = curriculum.language.evaluation
+    every = evaluation.every_train_steps
     if not is_due(last=last, now=(run.epoch, run.policy_step), every=every):
         return
     row.round += 1
     row.round_epoch, row.round_step = run.epoch, run.policy_step
-    unlocked = Lesson.objects.filter(run_id=run.pk).exclude(status=LessonStatus.LOCKED)
+    rows = Lesson.objects.filter(run_id=run.pk)
+    if not evaluation.evaluates_locked:
+        rows = rows.exclude(status=LessonStatus.LOCKED)
     due = [
         (name, position)
-        for name, position, status in unlocked.values_list("name", "position", "status")
+        for name, position, status in rows.values_list("name", "position", "status")
         if is_in_round(
             position=position,
             round_number=row.round,
-            is_graduated=status == LessonStatus.GRADUATED,
+            every=evaluation.graduated_every_rounds if status == LessonStatus.GRADUATED else 1,
         )
     ]
     open_evaluations(row, run, due, now=now)
@@ -101,7 +104,9 @@ def lease_evaluation(
     while (found := _next_due(run_id, request)) is not None:
         if found.attempts < MOST_ATTEMPTS:
             return _leased(found, request, curriculum)
-        _give_up(found, reason=f"{MOST_ATTEMPTS} workers were lost while evaluating it", now=now)
+        last = f"; the last error was: {found.reason}" if found.reason else ""
+        reason = f"{MOST_ATTEMPTS} attempts; the last worker was lost{last}"
+        _give_up(found, state="lost", reason=reason, now=now)
     return None
 
 
@@ -182,7 +187,7 @@ def settle_evaluation(
     if not outcome.rewards:
         _try_again(found, outcome.error, now=now)
         return None
-    found.state, found.finished_at, found.expires_at = "done", now, None
+    found.state, found.finished_at, found.expires_at, found.reason = "done", now, None, ""
     found.epoch, found.policy_step = outcome.epoch, outcome.policy_step
     found.figures = _figures(outcome)
     found.samples = msgspec.to_builtins(outcome.samples)
@@ -210,21 +215,25 @@ def _figures(outcome: LessonOutcome) -> dict[str, Any]:
 
 
 def _try_again(found: Evaluation, error: str, *, now: datetime) -> None:
+    reason = error or "no rollout was valid"
     if found.attempts >= MOST_ATTEMPTS:
-        _give_up(found, reason=error or "no rollout was valid", now=now)
+        _give_up(found, state="failed", reason=reason, now=now)
         return
-    found.state, found.expires_at = "queued", None
-    found.save(update_fields=["state", "expires_at"])
+    found.state, found.expires_at, found.reason = "queued", None, reason
+    found.save(update_fields=["state", "expires_at", "reason"])
 
 
-def _give_up(found: Evaluation, *, reason: str, now: datetime) -> None:
-    """Mark an evaluation as lost after too many attempts; the next round repeats it."""
-    found.state, found.expires_at, found.finished_at, found.reason = "lost", None, now, reason
+def _give_up(
+    found: Evaluation, *, state: Literal["failed", "lost"], reason: str, now: datetime
+) -> None:
+    """End an evaluation after too many attempts; the next round repeats it."""
+    found.state, found.expires_at, found.finished_at, found.reason = state, None, now, reason
     found.save(update_fields=["state", "expires_at", "finished_at", "reason"])
     record_event(
         run_id=found.run_id,
-        kind="evaluation_lost",
-        message=f"{found.lesson} could not be evaluated in round {found.round}",
+        kind=f"evaluation_{state}",
+        message=f"{found.lesson} could not be evaluated in round {found.round}: "
+        f"{found.attempts} attempts",
         reason=reason,
         actor=ACTOR,
         level="warning",

@@ -19,6 +19,8 @@ from rollouts.curriculum.services.lesson_moves import (
     store_changes,
 )
 from rollouts.curriculum.services.lesson_rows import save_progress
+from rollouts.curriculum.services.micro_answers import keep_newest_answers, micro_answers
+from rollouts.curriculum.services.outcome_metrics import store_outcome_metrics
 from rollouts.lessons.rules import evaluation as evaluation_rules
 from rollouts.lessons.rules.lessons import LessonStatus
 from rollouts.lessons.rules.performance import Counts, Outcome, Progress
@@ -65,6 +67,8 @@ def count_outcome(
     is_counted = outcome.mode != "micro_eval" and outcome.epoch == run.epoch
     if not _store(run_id, lesson, outcome, is_counted=is_counted, now=now):
         return OutcomeReceipt(is_new=False)
+    if outcome.mode == "micro_eval":
+        keep_newest_answers(run_id, lesson)
     row = rows[lesson]
     row.outcomes += 1
     if outcome.error:
@@ -82,6 +86,8 @@ def count_outcome(
     for name in {lesson, *(change.lesson for change in made)}:
         rows[name].save(update_fields=_written(outcome.mode))
     announce(run_id, "curriculum")
+    # Last, because other writers of this run's metrics wait from here on.
+    store_outcome_metrics(run_id, lesson, outcome, now=now)
     return OutcomeReceipt(
         is_new=True, changes=[f"{one.lesson}: {one.target}: {one.reason}" for one in made]
     )
@@ -132,6 +138,7 @@ def _store(
             "reward_mean": sum(outcome.rewards) / count if count else None,
             "seconds": outcome.seconds,
             "error": outcome.error,
+            "answers": micro_answers(outcome),
         },
     )
     return is_new

@@ -20,5 +20,5 @@ class Fault(NamedTuple):
 
     kind: str
     """``prompt_too_long``, ``tokenizer_unusable``, ``group_invalid``, ``group_missing``,
-    ``rollout_failed``."""
+    ``rollout_failed``, ``metric_invalid``."""
     message: str

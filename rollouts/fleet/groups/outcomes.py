@@ -1,11 +1,18 @@
 """Summaries of a batch: figures for display, and an outcome for the curriculum."""
 
-from typing import Literal, NamedTuple
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, Final, Literal, NamedTuple
 
-from rolldeck.lessons import LessonOutcome
+from rolldeck.lessons import METRIC_NAME, MOST_METRICS, LessonOutcome
 from rollouts.fleet.engine.engine import Version
 from rollouts.fleet.groups.batches import Draw, RolloutBatch
 from rollouts.fleet.groups.group_statistics import Group, GroupStatistics, describe_groups
+
+ENVIRONMENT: Final = "env."
+"""Prefix of an environment's metrics among the figures of a batch."""
+MOST_VALUE: Final = 1e30
 
 
 class Lease(NamedTuple):
@@ -26,6 +33,37 @@ def statistics_of(batch: RolloutBatch) -> GroupStatistics:
         )
         for group in batch.groups
     )
+
+
+def environment_metrics(metrics: Mapping[str, Any]) -> tuple[dict[str, float], list[str]]:
+    """Return the metrics that the platform can store, and a problem for each other one.
+
+    Args:
+        metrics: Values that an environment returned, by name.
+    """
+    found: dict[str, float] = {}
+    problems: list[str] = []
+    for name, value in metrics.items():
+        problem = _metric_problem(name, value)
+        if not problem and len(found) >= MOST_METRICS:
+            problem = f"more than {MOST_METRICS} metrics"
+        if problem:
+            problems.append(f"metric {name!r}: {problem}")
+        else:
+            found[name] = float(value)
+    return found, problems
+
+
+def _metric_problem(name: object, value: Any) -> str:
+    if not isinstance(name, str) or not re.fullmatch(METRIC_NAME, name):
+        return "the name must have 1 to 40 letters, digits, _ . / - or spaces"
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return f"{type(value).__name__} is not a number"
+    if not math.isfinite(number) or abs(number) > MOST_VALUE:
+        return f"{number} is not a finite number up to {MOST_VALUE:g}"
+    return ""
 
 
 def figures_of(batch: RolloutBatch) -> dict[str, float]:
@@ -57,8 +95,12 @@ def outcome_of(
     generations: int,
     lease: Lease | None = None,
     error: str = "",
+    metrics: Mapping[str, float] | None = None,
 ) -> LessonOutcome:
-    """Return the outcome for the curriculum; without a batch, `error` is the reason."""
+    """Return the outcome for the curriculum; without a batch, `error` is the reason.
+
+    Of `metrics`, the figures of the batch, it contains those of the environment.
+    """
     found = statistics_of(batch) if batch else None
     rollouts = batch.rollouts if batch else []
     epoch, step = policy_version
@@ -80,4 +122,9 @@ def outcome_of(
         fence=lease.fence if lease else 0,
         error=error[:2000],
         samples=batch.samples if batch else [],
+        metrics={
+            name.removeprefix(ENVIRONMENT): value
+            for name, value in (metrics or {}).items()
+            if name.startswith(ENVIRONMENT)
+        },
     )

@@ -19,7 +19,7 @@ from rollouts.fleet.groups.lease_keeper import LeaseKeeper
 from rollouts.fleet.groups.outbox import Outbox
 from rollouts.fleet.groups.outcomes import Lease
 from rollouts.fleet.groups.task_supply import TaskSupply
-from rollouts.fleet.groups.worker import GroupRolloutWorker
+from rollouts.fleet.groups.worker import GroupRolloutWorker, Metrics
 from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.process.spans import PipelineMonitor
 from rollouts.fleet.worker.episodes import Episode, EpisodeStatistics
@@ -183,24 +183,24 @@ class TaskLoop:
         begun = count * task.generations
         handed_over = 0
         try:
-            batch = self._sampled(worker, task, count, version)
+            batch, metrics = self._sampled(worker, task, count, version)
             if batch is not None:
                 handed_over = self._hand_over(batch)
         finally:
             room.settle(sequences=begun, handed_over=handed_over)
         if batch is not None:
             # The curriculum emits the events about lessons that move.
-            worker.update_training_stats(task.lesson, batch)
+            worker.update_training_stats(task.lesson, batch, metrics)
             self._micro_evaluate(worker, task, version)
         return True
 
     def _sampled(
         self, worker: GroupRolloutWorker, task: RolloutTask, count: int, version: Version
-    ) -> RolloutBatch | None:
+    ) -> tuple[RolloutBatch | None, Metrics | None]:
         draw = Draw(task.seed, task.first_example)
         began = time.monotonic()
         try:
-            batch, _ = worker.sample_batch(
+            batch, metrics = worker.sample_batch(
                 task.lesson,
                 n_examples=count,
                 n_generations=task.generations,
@@ -217,15 +217,15 @@ class TaskLoop:
                 policy_version=version,
                 worker_id=self._around.worker_id,
             )
-            batch = None
+            batch, metrics = None, None
         self._around.monitor.record("infer", time.monotonic() - began, time.monotonic())
         if batch is None:
             self._drop(count * task.generations, "nothing_valid")
             self._around.closing.wait(FAILED_PAUSE_SECONDS)
-            return None
+            return None, None
         self._count(batch)
         self._drop((count - len(batch.groups)) * task.generations, "group_invalid")
-        return batch
+        return batch, metrics
 
     def _hand_over(self, batch: RolloutBatch) -> int:
         """Send the groups that a trainer can use; return their number of sequences."""

@@ -3,7 +3,7 @@
 import asyncio
 import re
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
@@ -66,7 +66,8 @@ class VerifiersEnvironment:
     def sample(self, policy: PolicyContext, request: RolloutRequest) -> Sampled:
         """Return the groups of the requested problems; see :class:`GroupEnvironment`.
 
-        Each pass over the dataset uses a different random order of its rows.
+        The metrics are the rubric's, mean over the rollouts. Each pass over the dataset uses a
+        different random order of its rows.
         """
         if not len(self._rows[request.mode]):
             raise LessonFailed(
@@ -74,16 +75,23 @@ class VerifiersEnvironment:
             )
         turns = min(TURNS_AT_A_TIME, len(request.numbers) * request.generations)
         with ThreadPoolExecutor(max(1, turns)) as pool:
-            found = asyncio.run(self._all(policy, request, pool))
+            scores: list[Mapping[str, float]] = []
+            found = asyncio.run(self._all(policy, request, pool, scores))
         groups = [group for group in found if isinstance(group, RolloutGroup)]
         faults = [fault for fault in found if isinstance(fault, Fault)]
-        return Sampled(groups=groups, faults=faults)
+        return Sampled(groups=groups, metrics=_means(scores), faults=faults)
 
     async def _all(
-        self, policy: PolicyContext, request: RolloutRequest, pool: Executor
+        self,
+        policy: PolicyContext,
+        request: RolloutRequest,
+        pool: Executor,
+        scores: list[Mapping[str, float]],
     ) -> list[RolloutGroup | Fault]:
         rows = [self._row(number, request) for number in request.numbers]
-        return await asyncio.gather(*[self._group(policy, request, row, pool) for row in rows])
+        return await asyncio.gather(
+            *[self._group(policy, request, row, pool, scores) for row in rows]
+        )
 
     def _row(self, number: int, request: RolloutRequest) -> int:
         """Return the dataset row of a problem."""
@@ -93,7 +101,12 @@ class VerifiersEnvironment:
         return int(order.permutation(size)[place])
 
     async def _group(
-        self, policy: PolicyContext, request: RolloutRequest, row: int, pool: Executor
+        self,
+        policy: PolicyContext,
+        request: RolloutRequest,
+        row: int,
+        pool: Executor,
+        scores: list[Mapping[str, float]],
     ) -> RolloutGroup | Fault:
         from rollouts.fleet.groups.verifiers_client import Conversation, PolicyClient
 
@@ -113,6 +126,7 @@ class VerifiersEnvironment:
         await self._environment.rubric.score_group(states)
         for state in states:
             await self._environment.rubric.cleanup(state)
+        scores += [state.get("metrics") or {} for state in states]
         pairs = zip(clients, states, strict=True)
         return RolloutGroup(example=key, rollouts=[_rollout(*pair) for pair in pairs])
 
@@ -140,6 +154,15 @@ def _loaded(identity: str, kwargs: Mapping[str, Any]) -> Any:
             type(cause), "environment_failed"
         )
         raise LessonFailed(kind, f"{spec}: {error}") from error
+
+
+def _means(scores: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Return the mean of each metric over the rollouts that have it."""
+    values: dict[str, list[float]] = {}
+    for one in scores:
+        for name, value in one.items():
+            values.setdefault(name, []).append(float(value))
+    return {name: sum(found) / len(found) for name, found in values.items()}
 
 
 def _key(identity: str, mode: Mode, row: int) -> str:

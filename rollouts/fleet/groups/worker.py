@@ -20,7 +20,13 @@ from rollouts.fleet.groups.environment_loader import load_environment
 from rollouts.fleet.groups.environments import GroupEnvironment, RolloutRequest, Sampled
 from rollouts.fleet.groups.errors import Fault, LessonFailed, SamplingStopped
 from rollouts.fleet.groups.fault_log import Events, FaultLog
-from rollouts.fleet.groups.outcomes import Lease, figures_of, outcome_of
+from rollouts.fleet.groups.outcomes import (
+    ENVIRONMENT,
+    Lease,
+    environment_metrics,
+    figures_of,
+    outcome_of,
+)
 from rollouts.fleet.groups.policy_context import PolicyContext
 from rollouts.fleet.inference.contract import InferenceFailed, InferenceServer
 from rollouts.fleet.process.loops import EventLog
@@ -130,7 +136,8 @@ class GroupRolloutWorker:
             seed=derive_seed(rng.seed, lesson_id, mode),
         )
         sampled = self._sample(lesson_id, request)
-        for fault in sampled.faults:
+        own_metrics, problems = environment_metrics(sampled.metrics)
+        for fault in [*sampled.faults, *(Fault("metric_invalid", text) for text in problems)]:
             self._faults.report(lesson_id, fault)
         groups = sampled.groups
         if not groups:
@@ -149,7 +156,7 @@ class GroupRolloutWorker:
             seconds=time.monotonic() - began,
         )
         metrics = figures_of(batch) | {
-            f"env.{name}": value for name, value in sampled.metrics.items()
+            f"{ENVIRONMENT}{name}": value for name, value in own_metrics.items()
         }
         return batch, metrics | {"faults": float(len(sampled.faults))}
 
@@ -185,9 +192,9 @@ class GroupRolloutWorker:
             InferenceFailed: If the server can no longer generate.
         """
         generations = n_generations or self._language.evaluation.generations
-        error = ""
+        error, metrics = "", None
         try:
-            batch, _ = self.sample_batch(
+            batch, metrics = self.sample_batch(
                 lesson_id,
                 n_examples=n_examples,
                 n_generations=generations,
@@ -209,6 +216,7 @@ class GroupRolloutWorker:
             generations=generations,
             lease=lease,
             error=error or ("" if batch else "no valid rollouts"),
+            metrics=metrics,
         )
         self._record(lesson_id, outcome)
         return _evaluated(outcome), batch
@@ -234,10 +242,17 @@ class GroupRolloutWorker:
             for name in self._language.lessons
         }
 
-    def update_training_stats(self, lesson_id: str, batch: RolloutBatch) -> list[str]:
+    def update_training_stats(
+        self, lesson_id: str, batch: RolloutBatch, metrics: Metrics | None = None
+    ) -> list[str]:
         """Record the outcome of training rollouts; return which lessons moved, and why.
 
         Returns once the curriculum has stored the outcome.
+
+        Args:
+            lesson_id: Name of the lesson.
+            batch: The rollouts.
+            metrics: Their figures; those of the environment become series of the run.
         """
         return self._record(
             lesson_id,
@@ -249,6 +264,7 @@ class GroupRolloutWorker:
                 policy_version=batch.policy_version,
                 draw=batch.draw,
                 generations=batch.generations,
+                metrics=metrics,
             ),
         )
 

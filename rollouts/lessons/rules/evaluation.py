@@ -6,16 +6,12 @@ Answers to one problem are correlated, so the sample size is the number of probl
 
 import math
 from collections.abc import Sequence
-from typing import Final
 
 import msgspec
 import numpy as np
 
 from rollouts.lessons.rules.performance import Counts, Outcome, gain, total
 from rollouts.lessons.rules.student import Z_95, wilson
-
-TRICKLE_ROUNDS: Final = 4
-"""Number of rounds among which graduated lessons take turns."""
 
 
 class Interval(msgspec.Struct, frozen=True):
@@ -60,9 +56,15 @@ def is_due(*, last: tuple[int, int] | None, now: tuple[int, int], every: int) ->
     return now[1] - last[1] >= every
 
 
-def is_in_round(*, position: int, round_number: int, is_graduated: bool) -> bool:
-    """Return whether a lesson is evaluated in a round: all are, except graduated ones in turn."""
-    return not is_graduated or position % TRICKLE_ROUNDS == round_number % TRICKLE_ROUNDS
+def is_in_round(*, position: int, round_number: int, every: int = 1) -> bool:
+    """Return whether a lesson is evaluated in a round, if each lesson is in one of `every` rounds.
+
+    Args:
+        position: Position of the lesson in its curriculum, so that lessons take turns.
+        round_number: Number of the round.
+        every: Rounds per evaluation; 1 for each round.
+    """
+    return position % every == round_number % every
 
 
 def figures_of(

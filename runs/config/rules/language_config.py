@@ -169,13 +169,30 @@ class EvaluationConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         _field(
             "Micro-evaluation every",
             "Rollout batches of a worker between micro-evaluations of its current lesson, "
-            "which are only logged; 0 for none.",
+            "which do not affect the curriculum; 0 for none.",
             ge=0,
         ),
-    ] = 0
+    ] = 16
     micro_examples: Annotated[
         int, _field("Micro-evaluation examples", "Problems per micro-evaluation.", ge=1, le=10_000)
-    ] = 32
+    ] = 16
+    evaluates_locked: Annotated[
+        bool,
+        _field(
+            "Evaluate locked lessons",
+            "Evaluate locked lessons in each round too, before the policy has trained on them.",
+        ),
+    ] = False
+    graduated_every_rounds: Annotated[
+        int,
+        _field(
+            "Graduated lessons every",
+            "A graduated lesson is evaluated in one of this many rounds; 1: in each.",
+            unit="rounds",
+            ge=1,
+            le=1000,
+        ),
+    ] = 4
     lease_seconds: Annotated[
         float,
         _field(

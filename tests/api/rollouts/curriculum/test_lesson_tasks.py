@@ -228,6 +228,61 @@ def test_an_evaluation_without_results_goes_to_the_next_worker() -> None:
     assert response.json()["is_new"] is True
     assert (again["evaluation"], again["fence"]) == (first["evaluation"], first["fence"] + 1)
     assert "the simulator is away" in lessons.lessons()["a"]["last_error"]
+    (shown,) = lessons.get("evaluations")["results"]
+    assert (shown["state"], shown["attempts"]) == ("leased", 2)
+    assert shown["reason"] == "the simulator is away"
+    assert lessons.finish(again, successes=20).status_code == 200
+    (shown,) = lessons.get("evaluations")["results"]
+    assert (shown["state"], shown["reason"]) == ("done", "")
+
+
+def test_an_evaluation_that_fails_on_every_attempt_is_shown_as_failed_with_an_event() -> None:
+    lessons = Class({"a": lesson()})
+    for _ in range(5):
+        task = lessons.task()
+        assert task["kind"] == "evaluate"
+        lessons.finish(task | {"examples": 0}, successes=0, error="the simulator is away")
+
+    assert lessons.task()["kind"] == "train"
+    (shown,) = lessons.get("evaluations")["results"]
+    assert (shown["state"], shown["attempts"]) == ("failed", 5)
+    assert shown["reason"] == "the simulator is away"
+    assert shown["figures"] is None
+    event = RunEvent.objects.get(run=lessons.run, kind="evaluation_failed")
+    assert event.level == "warning"
+    assert "a could not be evaluated in round 1: 5 attempts" in event.message
+
+
+def test_locked_lessons_are_evaluated_in_each_round_on_request() -> None:
+    chain = {"a": lesson(), "b": lesson("a")}
+    plain = Class(chain, name="plain")
+    whole = Class(chain, name="whole", evaluation={"evaluates_locked": True})
+
+    assert [plain.evaluate_all(successes=0), whole.evaluate_all(successes=0)] == [["a"], ["a", "b"]]
+    plain.publish(5)
+    whole.publish(5)
+    assert [plain.evaluate_all(successes=0), whole.evaluate_all(successes=0)] == [["a"], ["a", "b"]]
+    assert whole.lessons()["b"]["status"] == "locked"
+    assert whole.lessons()["b"]["evaluation"]["figures"]["problems"] == 32
+
+
+@pytest.mark.parametrize(("every", "rounds"), [(1, 8), (4, 2), (8, 1)])
+def test_graduated_lessons_are_evaluated_in_one_of_so_many_rounds(every: int, rounds: int) -> None:
+    lessons = Class(
+        {"a": lesson(), "b": lesson()},
+        evaluation={"graduated_every_rounds": every},
+        strategy_options={"reactivates": False},
+    )
+    lessons.evaluate_all(successes=0)
+    Lesson.objects.filter(run=lessons.run, name="b").update(status="graduated", weight=0.0)
+
+    names = []
+    for step in range(5, 45, 5):
+        lessons.publish(step)
+        names += lessons.evaluate_all(successes=0)
+
+    assert names.count("a") == 8
+    assert names.count("b") == rounds
 
 
 def test_a_slow_evaluation_does_not_pile_up() -> None:
@@ -287,7 +342,7 @@ def test_figures_of_the_draw_are_metrics_once_a_version() -> None:
 
     assert [(row["step"], round(row["value"], 3)) for row in rows] == [(1, 2.0), (0, 2.0)]
     names = {row["name"] for row in lessons.get("metrics")["results"]}
-    assert names == {
+    assert {name for name in names if not name.startswith("eval/")} == {
         "curriculum/entropy",
         "curriculum/effective lessons",
         "curriculum/mean success",

@@ -19,10 +19,11 @@ class Rubric:
         self.cleaned = 0
 
     async def score_group(self, states: list[dict[str, Any]]) -> None:
-        """Write each state's reward."""
+        """Write each state's reward, and the value of each function."""
         for state in states:
             arguments = {name: state[name] for name in ("prompt", "completion", "answer")}
-            state["reward"] = sum(func(**arguments) for func in self.funcs)
+            values = {func.__name__: func(**arguments) for func in self.funcs}
+            state["reward"], state["metrics"] = sum(values.values()), values
 
     async def cleanup(self, state: dict[str, Any]) -> None:
         """Count the call."""

@@ -1,18 +1,15 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import type { EvaluationRow } from "@/api/types";
+import type { EvaluationRow, MicroEvaluationRow } from "@/api/types";
 import { ErrorState } from "@/components/ErrorState";
 import { Table } from "@/components/Table";
 import { counted, duration, number, percent, policyStep, shortId, visible } from "@/format";
 import { evaluationQuery } from "@/pages/run/curriculum/api";
-import { intervalText } from "@/pages/run/curriculum/curriculum";
+import { intervalText, unfinishedText } from "@/pages/run/curriculum/curriculum";
 
 function Outcome({ row }: { row: EvaluationRow }) {
   const { figures } = row;
-  if (!figures)
-    return (
-      <p className="soft">{row.state === "lost" ? `Lost after ${row.attempts} attempts: ${visible(row.reason)}` : "No result yet."}</p>
-    );
+  if (!figures) return <p className="soft">{unfinishedText(row)}</p>;
   const passes = Object.entries(row.pass_at).map(
     ([k, rate]) => `pass@${k} ${percent(rate.estimate)} (${percent(rate.low)} – ${percent(rate.high)})`,
   );
@@ -25,15 +22,10 @@ function Outcome({ row }: { row: EvaluationRow }) {
   );
 }
 
-function Samples({ row }: { row: EvaluationRow }) {
-  if (row.samples.length === 0) return <p className="faint">Its answers are no longer stored.</p>;
+function Samples({ samples, label }: { samples: EvaluationRow["samples"]; label: string }) {
   return (
-    <Table
-      label={`Answers at version ${policyStep(row.policy_step)}`}
-      role="group"
-      columns={["Prompt", "Answer", { label: "Reward", className: "num" }, "Correct"]}
-    >
-      {row.samples.map((sample, at) => (
+    <Table label={label} role="group" columns={["Prompt", "Answer", { label: "Reward", className: "num" }, "Correct"]}>
+      {samples.map((sample, at) => (
         // Rows have no key but their index.
         <tr key={at}>
           <td className="answer">{visible(sample.prompt)}</td>
@@ -43,6 +35,32 @@ function Samples({ row }: { row: EvaluationRow }) {
         </tr>
       ))}
     </Table>
+  );
+}
+
+/** The newest micro-evaluation of a lesson with its sample answers, and the error of the newest failed one. */
+export function MicroAnswers({ rows }: { rows: MicroEvaluationRow[] }) {
+  const shown = rows.find(({ answers }) => answers.length > 0);
+  const failed = rows[0]?.error ? rows[0] : undefined;
+  if (!shown && !failed) return null;
+  return (
+    <section aria-label="Answers of the newest micro-evaluation">
+      <h3>Answers of the newest micro-evaluation</h3>
+      {failed && (
+        <p className="soft">
+          Failed at version {policyStep(failed.policy_step)}: {visible(failed.error)}
+        </p>
+      )}
+      {shown && (
+        <>
+          <p className="small soft">
+            Version {policyStep(shown.policy_step)}: {shown.successes} of {counted(shown.samples, "answer")} correct, mean reward{" "}
+            {number(shown.reward_mean)}. Evaluated by <span title={visible(shown.worker)}>{visible(shortId(shown.worker))}</span>.
+          </p>
+          <Samples samples={shown.answers} label={`Answers of the micro-evaluation at version ${policyStep(shown.policy_step)}`} />
+        </>
+      )}
+    </section>
   );
 }
 
@@ -64,7 +82,11 @@ export function Answers({ run, lesson, newest, chosen }: Props) {
       {row ? (
         <>
           <Outcome row={row} />
-          <Samples row={row} />
+          {row.samples.length > 0 ? (
+            <Samples samples={row.samples} label={`Answers at version ${policyStep(row.policy_step)}`} />
+          ) : (
+            row.figures && <p className="faint">Its answers are no longer stored.</p>
+          )}
         </>
       ) : (
         chosen === undefined && <p className="faint">No answers stored yet.</p>

@@ -6,7 +6,7 @@ import { Age } from "@/components/Age";
 import { SideSheet } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
 import { duration, number, percent, policyStep, visible } from "@/format";
-import { Answers } from "@/pages/run/curriculum/Answers";
+import { Answers, MicroAnswers } from "@/pages/run/curriculum/Answers";
 import { evaluationsQuery, historyQuery, microEvaluationsQuery } from "@/pages/run/curriculum/api";
 import { evaluationColumns, intervalText, moveOf, passText, withMicro } from "@/pages/run/curriculum/curriculum";
 import { ManualControl } from "@/pages/run/curriculum/ManualControl";
@@ -111,6 +111,7 @@ export default function LessonDrawer({ run, lesson, evaluation, revision, onClos
             newest={evaluations.data?.find(({ samples }) => samples.length > 0)}
             chosen={evaluation}
           />
+          <MicroAnswers rows={micro.data ?? []} />
           <h3>History</h3>
           <History rows={history.data ?? []} />
         </>

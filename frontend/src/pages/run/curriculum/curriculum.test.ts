@@ -1,6 +1,15 @@
 import { expect, test } from "vitest";
-import type { CurriculumPart, EvaluationRow, LessonChange } from "@/api/types";
-import { barOf, evaluationColumns, intervalText, moveOf, passText, summaryOf } from "@/pages/run/curriculum/curriculum";
+import type { CurriculumPart, EvaluationRow, LessonChange, MicroEvaluationRow } from "@/api/types";
+import {
+  barOf,
+  evaluationColumns,
+  intervalText,
+  moveOf,
+  passText,
+  summaryOf,
+  unfinishedText,
+  withMicro,
+} from "@/pages/run/curriculum/curriculum";
 
 const figures = (estimate: number): EvaluationRow["figures"] => ({
   problems: 32,
@@ -96,4 +105,30 @@ test("labels transitions, unknown ones unchanged", () => {
     "regressed",
   ]);
   expect(move("locked", "graduated")).toBe("locked → graduated");
+});
+
+test("an evaluation without a result shows its state and the last error", () => {
+  const row = { state: "queued", attempts: 0, reason: "" } as const;
+  expect(unfinishedText(row)).toBe("No result yet.");
+  expect(unfinishedText({ ...row, attempts: 1, reason: "no simulator" })).toBe("No result yet. The last attempt failed: no simulator");
+  expect(unfinishedText({ state: "failed", attempts: 5, reason: "no simulator" })).toBe("Failed after 5 attempts: no simulator");
+  expect(unfinishedText({ state: "lost", attempts: 5, reason: "gone" })).toBe("Lost after 5 attempts: gone");
+});
+
+test("failed micro-evaluations are not in the chart", () => {
+  const micro = (policy_step: number, estimate: number | null): MicroEvaluationRow => ({
+    at: "2026-03-01T12:00:00Z",
+    epoch: 1,
+    policy_step,
+    worker: "w0",
+    samples: estimate === null ? 0 : 16,
+    successes: 0,
+    success: estimate === null ? null : { estimate, low: 0, high: 1 },
+    reward_mean: estimate,
+    error: estimate === null ? "no simulator" : "",
+    answers: [],
+  });
+  const columns = withMicro(evaluationColumns([evaluation(2, {})]), [micro(3, null), micro(3, 0.25), micro(1, null)]);
+  expect(columns.x).toEqual([2, 3]);
+  expect(columns.micro).toEqual([undefined, 0.25]);
 });

@@ -2,7 +2,7 @@
 
 import type { CurriculumPart, EvaluationRow, LessonChange, MicroEvaluationRow } from "@/api/types";
 import type { Column } from "@/charts/columns";
-import { number, percent } from "@/format";
+import { counted, number, percent, visible } from "@/format";
 
 /** Minimum interval between refetches of values that change with every answer. */
 export const LOOK_AT_MOST_EVERY_MS = 1000;
@@ -55,17 +55,25 @@ export function evaluationColumns(rows: EvaluationRow[]): EvaluationColumns {
   };
 }
 
+/** The state of an evaluation without a result, with the error of its last attempt. */
+export function unfinishedText(row: Pick<EvaluationRow, "state" | "attempts" | "reason">): string {
+  const attempts = counted(row.attempts, "attempt");
+  if (row.state === "failed") return `Failed after ${attempts}: ${visible(row.reason)}`;
+  if (row.state === "lost") return `Lost after ${attempts}: ${visible(row.reason)}`;
+  return row.reason ? `No result yet. The last attempt failed: ${visible(row.reason)}` : "No result yet.";
+}
+
 type WithMicro = EvaluationColumns & { micro: Column | null };
 
 /**
  * The columns of a lesson's chart with micro-evaluations as an additional line.
  *
- * Of several at one version the newest counts; on an axis of rounds they are omitted.
+ * Of several at one version the newest counts; failed ones, and all on an axis of rounds, are omitted.
  */
 export function withMicro(columns: EvaluationColumns, rows: MicroEvaluationRow[]): WithMicro {
   if (columns.isRound || rows.length === 0) return { ...columns, micro: null };
   const newestFirst = new Map<number, number>();
-  for (const row of rows) if (!newestFirst.has(row.policy_step)) newestFirst.set(row.policy_step, row.success.estimate);
+  for (const row of rows) if (row.success && !newestFirst.has(row.policy_step)) newestFirst.set(row.policy_step, row.success.estimate);
   const x = [...new Set([...columns.x, ...newestFirst.keys()])].sort((a, b) => a - b);
   const places = new Map(columns.x.map((at, i) => [at, i]));
   const spread = (column: Column): Column =>

@@ -33,8 +33,8 @@ function Shown({ cell, onOpen }: { cell: Cell; onOpen: () => void }) {
           <Against cell={cell} />
         </>
       ) : (
-        <span className={`${css.mark} tiny ${row.state === "lost" ? "bad" : "soft"}`}>
-          {{ queued: "◌ queued", leased: "◐ running", lost: "✕ lost", done: "–" }[row.state]}
+        <span className={`${css.mark} tiny ${row.state === "lost" || row.state === "failed" ? "bad" : "soft"}`}>
+          {{ queued: "◌ queued", leased: "◐ running", failed: "✕ failed", lost: "✕ lost", done: "–" }[row.state]}
         </span>
       )}
     </button>

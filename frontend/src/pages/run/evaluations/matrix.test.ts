@@ -55,6 +55,14 @@ test("describes intervals, pass@k and pending evaluations", () => {
   expect(words("b")).toBe("b at version 0: waiting for a worker");
 });
 
+test("a failed evaluation shows its attempts and its error", () => {
+  const failed = evaluation("a", 0, null, { state: "failed", attempts: 5, reason: "no simulator" });
+  const again = evaluation("b", 0, null, { attempts: 1, reason: "no simulator" });
+  const { cells } = matrixOf([failed, again]);
+  expect(cellText(cells.get("a")!.get("1.0")!)).toBe("a at version 0: failed after 5 attempts: no simulator");
+  expect(cellText(cells.get("b")!.get("1.0")!)).toBe("b at version 0: waiting for a worker; the last attempt failed: no simulator");
+});
+
 test("shows the newest versions, with separate columns per epoch", () => {
   const many = Array.from({ length: 20 }, (_, at) => evaluation("a", at, 0.5));
   const { columns, epochs } = matrixOf([...many, evaluation("a", 3, 0.5, { epoch: 2, round: 99 })]);

@@ -76,8 +76,9 @@ export function matrixOf(rows: EvaluationRow[], asked: Asked = { k: 1 }): Matrix
 /** The tooltip and screen reader text of a cell. */
 export function cellText({ row, change, against }: Cell): string {
   const at = `${row.lesson} at version ${versionOf(row).step}`;
-  if (isOpen(row)) return `${at}: ${row.state === "queued" ? "waiting for a worker" : `running on ${row.worker}`}`;
-  if (!row.figures) return `${at}: lost after ${row.attempts} attempts: ${row.reason}`;
+  const last = row.reason ? `; the last attempt failed: ${row.reason}` : "";
+  if (isOpen(row)) return `${at}: ${row.state === "queued" ? "waiting for a worker" : `running on ${row.worker}`}${last}`;
+  if (!row.figures) return `${at}: ${row.state} after ${row.attempts} attempts: ${row.reason}`;
   const passes = Object.entries(row.figures.pass_at)
     .filter(([k]) => Number(k) > 1)
     .map(([k, rate]) => `, pass@${k} ${percent(rate)}`)

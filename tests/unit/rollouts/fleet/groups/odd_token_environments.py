@@ -20,6 +20,7 @@ NAMES = (
     "Stuck",
     "Nothing",
     "Foreign",
+    "Measured",
 )
 SPECS = ",".join(f"module:odd_token_environments:{name}" for name in NAMES)
 
@@ -82,6 +83,21 @@ def _answered(policy: PolicyContext, request: RolloutRequest) -> list[RolloutGro
         ]
         groups.append(RolloutGroup(example=str(number), rollouts=rollouts))
     return groups
+
+
+class Measured:
+    """Returns valid metrics of several types, and others that cannot be stored."""
+
+    def sample(self, policy: PolicyContext, request: RolloutRequest) -> Sampled:
+        metrics = {
+            "format": 0.25,
+            "tool calls": 3,
+            "is_slow": True,
+            "a:b": 1.0,
+            "not a number": float("nan"),
+            "text": "fast",
+        }
+        return Sampled(groups=_answered(policy, request), metrics=metrics)  # type: ignore[arg-type]
 
 
 class Ragged:

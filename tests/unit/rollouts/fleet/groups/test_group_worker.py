@@ -240,6 +240,29 @@ def test_training_statistics_are_sent_and_acknowledged(bench: MakeBench) -> None
     assert outcome.tokens == metrics["tokens"]
 
 
+def test_metrics_of_the_environment_are_in_the_outcomes_and_others_are_told(
+    bench: MakeBench,
+) -> None:
+    at = bench({"odd": odd("Measured")}, model={"tokenizer": "bytes"})
+    batch, metrics = at.sample("odd")
+    at.worker.update_training_stats("odd", batch, metrics)
+    at.worker.evaluate_lesson(
+        "odd",
+        n_examples=2,
+        eval_type="micro_eval",
+        rng=Draw(3),
+        policy_version=(1, 100),
+        worker_id="w",
+    )
+
+    expected = {"format": 0.25, "tool calls": 3.0, "is_slow": 1.0}
+    assert [outcome.metrics for _, outcome in at.curriculum.kept] == [expected, expected]
+    assert {name: metrics[f"env.{name}"] for name in expected} == expected
+    told = at.events.pop()
+    assert told[0].kind == "metric_invalid"
+    assert "metric 'a:b'" in told[0].message
+
+
 def test_a_shutdown_ends_a_batch_under_way_at_once(bench: MakeBench) -> None:
     at = bench(
         {"odd": odd("Endless")}, model={"tokenizer": "bytes", "max_position_embeddings": 4096}

@@ -57,9 +57,11 @@ def test_groups_come_with_the_rubrics_rewards_and_the_policys_tokens(
 ) -> None:
     at = playing(turns=2)
 
-    batch, _ = at.sample("letters", n_examples=2, n_generations=3)
+    batch, metrics = at.sample("letters", n_examples=2, n_generations=3)
 
     assert [len(group.rollouts) for group in batch.groups] == [3, 3]
+    rewards = [rollout.reward for rollout in batch.rollouts]
+    assert metrics["env.letters_share"] == pytest.approx(sum(rewards) / 6)
     for rollout in batch.rollouts:
         letter = rollout.prompt[0]
         own = bytes(
