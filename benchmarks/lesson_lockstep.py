@@ -47,12 +47,13 @@ class LockstepLesson:
         if language is None:
             raise ValueError("only language runs have lessons")
         self._language, self._lesson, self._seed = language, lesson, seed
-        self._wanted = config.buffer.batch_size // language.group_size
+        self._wanted = config.buffer.batch_size // language.group_size_of(lesson)
         model, self.tokenizer = build(language)
-        rows = language.group_size * language.prompts_per_batch
+        rows = language.most_sequences
+        self._server = TorchInferenceServer(model, rows=rows, tokenizer=self.tokenizer)
         self._worker = GroupRolloutWorker(
             language,
-            server=TorchInferenceServer(model, rows=rows),
+            server=self._server,
             tokenizer=self.tokenizer,
             context_tokens=model.config.max_position_embeddings,
             curriculum=NoCurriculum(),
@@ -66,7 +67,7 @@ class LockstepLesson:
     def load(self, weights: Weights, *, step: int) -> None:
         """Sample with version `step` from now on."""
         self._step = step
-        self._worker.update_model(weights, (EPOCH, step))
+        self._server.update_weights(weights, (EPOCH, step))
 
     def batch(self) -> Batch:
         """Return the next batch in a trainer's format.

@@ -1,11 +1,14 @@
-"""Command ``rolldeck evaluate``: evaluate a checkpoint on lessons without a platform or cluster."""
+"""Command ``rolldeck evaluate``: evaluate a checkpoint on lessons without a platform or cluster.
+
+The checkpoint is loaded by this process, or served by an inference server of any kind.
+"""
 
 import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -22,8 +25,14 @@ from runs.config.rules.language_config import (
     ModelConfig,
 )
 
+if TYPE_CHECKING:
+    from rollouts.fleet.engine.tokenizers import Tokenizer
+    from rollouts.fleet.inference.contract import InferenceServer
+
 ROWS: Final = 256
 """Maximum number of answers generated concurrently."""
+READY_SECONDS: Final = 300.0
+"""Time limit for an inference server to become ready."""
 Results = dict[str, tuple[EvaluationFigures | None, RolloutBatch | None]]
 
 
@@ -88,37 +97,41 @@ def evaluated(
 
     Raises:
         CheckpointUnreadable: If the checkpoint is missing or invalid.
-        TokenizerUnusable: If the tokenizer is missing or does not fit.
-        InferenceFailed: If the model fails.
+        TokenizerUnusable: If the tokenizer is missing or does not fit the model or the lessons.
+        PolicyDoesNotFit: If the inference server is not configured on this machine.
+        InferenceFailed: If the model fails, or the inference server is not ready in time.
     """
     # Imported here, because --help needs no torch.
-    from rollouts.fleet.engine.checkpoints import load
+    from rollouts.fleet.engine.checkpoints import read_config
     from rollouts.fleet.engine.tokenizers import check_fit, load_tokenizer
-    from rollouts.fleet.groups.torch_server import TorchInferenceServer
+    from rollouts.fleet.groups.stop_texts import check_stop_tokens
     from rollouts.fleet.groups.worker import GroupRolloutWorker
-    from rollouts.fleet.policies.base import device_of
+    from rollouts.fleet.inference.contract import InferenceFailed
 
-    model = load(args.checkpoint, device=str(device_of(args.device)))
+    shapes = read_config(args.checkpoint / "config.json")
     tokenizer = load_tokenizer(args.checkpoint)
-    check_fit(tokenizer, vocab_size=model.config.vocab_size)
+    check_fit(tokenizer, vocab_size=shapes.vocab_size)
+    language = LanguageConfig(
+        lessons=dict(lessons),
+        model=ModelConfig(tokenizer="checkpoint"),
+        inference=args.inference,
+        evaluation=EvaluationConfig(
+            examples=args.examples, generations=args.generations, temperature=args.temperature
+        ),
+    )
+    check_stop_tokens(language, vocab_size=tokenizer.vocab_size)
     worker = GroupRolloutWorker(
-        LanguageConfig(
-            lessons=dict(lessons),
-            model=ModelConfig(tokenizer="checkpoint"),
-            evaluation=EvaluationConfig(
-                examples=args.examples, generations=args.generations, temperature=args.temperature
-            ),
-        ),
-        server=TorchInferenceServer(
-            model, rows=min(ROWS, args.examples * args.generations), version=(0, 0)
-        ),
+        language,
+        server=_server(args, language, tokenizer),
         tokenizer=tokenizer,
-        context_tokens=model.config.max_position_embeddings,
+        context_tokens=shapes.max_position_embeddings,
         curriculum=NoCurriculum(),
         problem_seed=args.seed,
         events=events,
     )
     try:
+        if not worker.wait_until_ready(timeout_seconds=READY_SECONDS):
+            raise InferenceFailed(f"{args.inference} is not ready after {READY_SECONDS:.0f} s")
         return {
             name: worker.evaluate_lesson(
                 name,
@@ -132,6 +145,24 @@ def evaluated(
         }
     finally:
         worker.shutdown()
+
+
+def _server(
+    args: argparse.Namespace, language: LanguageConfig, tokenizer: "Tokenizer"
+) -> "InferenceServer":
+    """Return the inference server that the arguments name, or one in this process."""
+    from rollouts.fleet.inference.servers import inference_server_for
+
+    offered = inference_server_for(language, is_fixed=True)
+    if offered is not None:
+        return offered
+    from rollouts.fleet.engine.checkpoints import load
+    from rollouts.fleet.groups.torch_server import TorchInferenceServer
+    from rollouts.fleet.policies.base import device_of
+
+    model = load(args.checkpoint, device=str(device_of(args.device)))
+    rows = min(ROWS, args.examples * args.generations)
+    return TorchInferenceServer(model, rows=rows, version=(0, 0), tokenizer=tokenizer)
 
 
 def _complain(text: str) -> None:
@@ -152,6 +183,13 @@ def _parser() -> argparse.ArgumentParser:
         prog="rolldeck evaluate", description="Evaluate a checkpoint on lessons."
     )
     parser.add_argument("--checkpoint", type=Path, required=True, help="checkpoint folder")
+    parser.add_argument(
+        "--inference",
+        default="",
+        metavar="NAME",
+        help="server of ROLLDECK_INFERENCE_SERVERS that serves the checkpoint; default: none, "
+        "this process loads it",
+    )
     parser.add_argument(
         "--lessons",
         required=True,

@@ -3,10 +3,9 @@
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from msgspec.structs import replace as struct_replace
 
@@ -221,27 +220,6 @@ class GroupRolloutWorker:
         self._record(lesson_id, outcome)
         return _evaluated(outcome), batch
 
-    def evaluate_curriculum(
-        self,
-        *,
-        eval_n_examples: int,
-        rng: Draw,
-        policy_version: Version,
-        worker_id: str,
-    ) -> dict[str, tuple[EvaluationFigures | None, RolloutBatch | None]]:
-        """Evaluate every lesson; see `evaluate_lesson`."""
-        return {
-            name: self.evaluate_lesson(
-                name,
-                n_examples=eval_n_examples,
-                eval_type="eval",
-                rng=rng,
-                policy_version=policy_version,
-                worker_id=worker_id,
-            )
-            for name in self._language.lessons
-        }
-
     def update_training_stats(
         self, lesson_id: str, batch: RolloutBatch, metrics: Metrics | None = None
     ) -> list[str]:
@@ -292,14 +270,6 @@ class GroupRolloutWorker:
                 error=str(failure),
             ),
         )
-
-    def update_model(self, tensors: Mapping[str, Any], version: Version) -> None:
-        """Use other weights from the next token on; sequences in progress continue.
-
-        Raises:
-            WeightsDoNotFit: If they do not match the model.
-        """
-        self._server.update_weights(tensors, version)
 
     def shutdown(self) -> None:
         """Stop sampling and evaluation within two seconds, and close the inference server."""

@@ -19,6 +19,7 @@ from rollouts.fleet.inference.dialects import DIALECTS
 from rollouts.fleet.inference.refusals import prompt_error
 from rollouts.fleet.inference.weights import (
     UPDATE_SECONDS,
+    FixedWeights,
     PutWeights,
     SharedFolder,
     WeightsRoute,
@@ -46,8 +47,12 @@ class HttpInferenceServer:
     the version in use when the request was sent, so a label is never newer than the weights.
     """
 
-    def __init__(self, settings: InferenceServerSettings) -> None:
+    def __init__(self, settings: InferenceServerSettings, *, is_fixed: bool = False) -> None:
         """Set up the client without a request.
+
+        Args:
+            settings: Address, protocol and credentials of the server.
+            is_fixed: Whether the server keeps its weights, whose version is then unknown.
 
         Raises:
             PolicyDoesNotFit: If `weights_directory` is missing for vLLM or SGLang.
@@ -55,7 +60,7 @@ class HttpInferenceServer:
         self._settings, self._dialect = settings, DIALECTS[settings.kind]
         headers = {"Authorization": f"Bearer {settings.token}"} if settings.token else {}
         self._control = httpx.Client(base_url=settings.url, headers=headers, timeout=30.0)
-        self._weights = self._route()
+        self._weights: WeightsRoute = FixedWeights() if is_fixed else self._route()
         self._loop = asyncio.new_event_loop()
         self._runner = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._runner.start()

@@ -10,13 +10,14 @@ from runs.config.rules.language_config import LanguageConfig
 
 
 def inference_server_for(
-    config: LanguageConfig, settings: Mapping[str, str] = os.environ
+    config: LanguageConfig, settings: Mapping[str, str] = os.environ, *, is_fixed: bool = False
 ) -> InferenceServer | None:
     """Return the server named by `config`; None if workers generate themselves.
 
     Args:
         config: Language configuration of the run.
         settings: Environment variables of this machine.
+        is_fixed: Whether the server keeps its weights, as for an evaluation.
 
     Raises:
         PolicyDoesNotFit: If the server is not configured on this machine.
@@ -33,6 +34,6 @@ def inference_server_for(
             )
         from rollouts.fleet.inference.http_client import HttpInferenceServer
 
-        return HttpInferenceServer(known[config.inference])
+        return HttpInferenceServer(known[config.inference], is_fixed=is_fixed)
     except InvalidInferenceServers as error:
         raise PolicyDoesNotFit("language.inference", str(error)) from error

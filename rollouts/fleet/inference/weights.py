@@ -44,6 +44,18 @@ class WeightsRoute(Protocol):
         """
 
 
+class FixedWeights:
+    """Weights of a server that is only evaluated; their version is unknown."""
+
+    def current(self) -> Version:
+        """Return the version of unknown weights."""
+        return NOTHING
+
+    def update(self, tensors: Mapping[str, Any], version: Version) -> None:
+        """Raise InferenceFailed: the weights are not replaced."""
+        raise InferenceFailed(f"{len(tensors)} tensors of {version} for a server that is fixed")
+
+
 class PutWeights:
     """Route for `rolldeck serve --accept-weights`."""
 

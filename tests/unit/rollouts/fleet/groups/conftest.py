@@ -53,6 +53,7 @@ class Bench:
         self.server = changes.pop("server", None) or TorchInferenceServer(
             self.model, rows=64, version=(1, 100), tokenizer=self.tokenizer
         )
+        self.lessons = list(config.lessons)
         self.curriculum = RecordedOutcomes()
         self.events = EventLog()
         self.worker = GroupRolloutWorker(

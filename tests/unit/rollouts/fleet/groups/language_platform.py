@@ -6,8 +6,8 @@ from rolldeck import groups, wire
 from rolldeck.lessons import LessonOutcome, RolloutTask, TaskRequest
 from rollouts.fleet.engine.building import build
 from rollouts.fleet.engine.checkpoints import named_tensors
-from rollouts.fleet.groups.curriculum import LocalCurriculum
 from runs.config.rules.language_config import LanguageConfig
+from tests.unit.rollouts.fleet.groups.local_curriculum import LocalCurriculum
 from tests.unit.rollouts.fleet.small_platform import SmallPlatform
 
 

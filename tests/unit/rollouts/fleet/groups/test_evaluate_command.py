@@ -4,6 +4,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,13 @@ import pytest
 import torch
 
 from rollouts.fleet.engine.building import build
-from rollouts.fleet.engine.checkpoints import save
-from rollouts.fleet.engine.tokenizers import CharTokenizer, save_tokenizer
+from rollouts.fleet.engine.checkpoints import load, save
+from rollouts.fleet.engine.engine import Engine
+from rollouts.fleet.engine.openai_api import OpenAiApi
+from rollouts.fleet.engine.serving import EngineThread
+from rollouts.fleet.engine.tokenizers import CharTokenizer, load_tokenizer, save_tokenizer
 from rollouts.fleet.groups.evaluate import InvalidLessons, main, read_lessons
+from tests.stand_ins.inference_servers import SglangStandIn, VllmStandIn, listening
 from tests.unit.rollouts.fleet.groups.conftest import language
 
 ROOT = Path(__file__).resolve().parents[5]
@@ -147,3 +153,57 @@ def test_lessons_that_are_none_are_misuse(
     with pytest.raises(SystemExit) as misuse:
         main(["--checkpoint", "x", "--lessons", "{}", "--examples", "0"])
     assert misuse.value.code == 2
+
+
+@pytest.mark.parametrize("kind", ["rolldeck", "vllm", "sglang"])
+def test_a_server_of_any_kind_gives_the_figures_of_this_process(
+    checkpoint: Path,
+    kind: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert evaluate(checkpoint, LESSONS, "--json", "--generations", "2") == 0
+    expected = json.loads(capsys.readouterr().out)
+    with serving_checkpoint(checkpoint, kind, tmp_path) as url:
+        settings = {"there": {"kind": kind, "url": url, "model": "small"}}
+        monkeypatch.setenv("ROLLDECK_INFERENCE_SERVERS", json.dumps(settings))
+
+        assert (
+            evaluate(checkpoint, LESSONS, "--json", "--generations", "2", "--inference", "there")
+            == 0
+        )
+
+    found = json.loads(capsys.readouterr().out)
+    for name in LESSONS:
+        for field in ("problems", "successes", "success", "pass_at", "reward", "tokens"):
+            assert found[name][field] == expected[name][field]
+
+
+def test_a_server_that_this_machine_does_not_have_is_named(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ROLLDECK_INFERENCE_SERVERS", "{}")
+
+    assert evaluate(checkpoint, LESSONS, "--inference", "there") == 1
+
+    assert "'there' is not in this machine's ROLLDECK_INFERENCE_SERVERS" in capsys.readouterr().err
+
+
+@contextmanager
+def serving_checkpoint(folder: Path, kind: str, tmp_path: Path) -> Iterator[str]:
+    """Serve a checkpoint with our server or a stand-in, and yield the URL."""
+    model, tokenizer = load(folder), load_tokenizer(folder)
+    if kind == "rolldeck":
+        context = model.config.max_position_embeddings
+        thread = EngineThread(Engine(model, rows=8, tokenizer=tokenizer), context=context)
+        app = OpenAiApi(thread, tokenizer=tokenizer, model="small", context=context).app
+    else:
+        stand_in = VllmStandIn if kind == "vllm" else SglangStandIn
+        server = stand_in(tmp_path / "served", model, tokenizer)
+        thread, app = server.thread, server.app()
+    try:
+        with listening(app) as url:
+            yield url
+    finally:
+        thread.close()

@@ -27,6 +27,21 @@ def prompts_of(batch: RolloutBatch) -> list[str]:
     return [rollout.prompt for rollout in batch.rollouts]
 
 
+def evaluations(at: Any, *, problems: int, draw: Draw) -> dict[str, Any]:
+    """Evaluate every lesson and return the results by name."""
+    return {
+        name: at.worker.evaluate_lesson(
+            name,
+            n_examples=problems,
+            eval_type="eval",
+            rng=draw,
+            policy_version=(1, 100),
+            worker_id="w",
+        )
+        for name in at.lessons
+    }
+
+
 def test_a_batch_has_its_metadata_on_every_rollout(bench: MakeBench) -> None:
     at = bench({"test_lesson": REVERSE}, now=lambda: 123.0)
     batch, metrics = at.sample("test_lesson")
@@ -96,9 +111,7 @@ def test_equal_draws_give_equal_batches_whichever_worker_and_however_cut(bench: 
 
 def test_two_lessons_of_one_evaluation_see_different_draws(bench: MakeBench) -> None:
     at = bench({"a": REVERSE, "b": REVERSE}, evaluation={"examples": 64, "temperature": 1.0})
-    results = at.worker.evaluate_curriculum(
-        eval_n_examples=4, rng=Draw(3), policy_version=(1, 100), worker_id="w"
-    )
+    results = evaluations(at, problems=4, draw=Draw(3))
 
     (_, first), (_, second) = results["a"], results["b"]
     assert prompts_of(first) == prompts_of(second)
@@ -140,9 +153,7 @@ def test_a_none_batch_never_crashes_an_evaluation(bench: MakeBench) -> None:
     )
     assert at.sample("silent") == (None, None)
     assert at.events.pop()[0].kind == "group_missing"
-    results = at.worker.evaluate_curriculum(
-        eval_n_examples=2, rng=Draw(0), policy_version=(1, 100), worker_id="w"
-    )
+    results = evaluations(at, problems=2, draw=Draw(0))
 
     assert results["silent"][1] is None
     assert results["raises"] == (None, None)
@@ -294,7 +305,7 @@ def test_rollouts_know_the_weights_that_drew_each_token(bench: MakeBench) -> Non
     def update() -> None:
         while at.server.progress.tokens < 20:
             time.sleep(0.005)
-        at.worker.update_model(tensors, (1, 101))
+        at.server.update_weights(tensors, (1, 101))
 
     threading.Thread(target=update, daemon=True).start()
     batch, _ = at.sample("odd", n_examples=2)

@@ -10,7 +10,6 @@ from rolldeck.errors import InvalidRequest, RolldeckError, Unreachable
 from rolldeck.http import Backoff
 from rolldeck.lessons import LessonOutcome, OutcomeReceipt, RolloutTask, TaskRequest
 from rolldeck.wire import GroupsReceipt, encode
-from rollouts.fleet.groups.curriculum import LocalCurriculum
 from rollouts.fleet.groups.language_policy import ServedPolicy, policy_of
 from rollouts.fleet.groups.outbox import GroupEnvelope, GroupSender
 from rollouts.fleet.groups.platform_curriculum import PlatformCurriculum
@@ -18,6 +17,7 @@ from rollouts.fleet.groups.task_supply import TaskSupply
 from rollouts.fleet.policies.policy_protocol import PolicyDoesNotFit
 from runs.config.rules.inference_servers import SETTING
 from tests.unit.rollouts.fleet.groups.conftest import language
+from tests.unit.rollouts.fleet.groups.local_curriculum import LocalCurriculum
 
 LESSONS = {"sort": {"spec": "task:sort"}}
 AWAY = Unreachable(status=0, code="unreachable", detail="away")
