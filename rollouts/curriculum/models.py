@@ -34,6 +34,9 @@ class Curriculum(models.Model):
     completed_at = models.DateTimeField(
         null=True, blank=True, help_text="Since when every lesson has been graduated."
     )
+    limit_reached_at = models.DateTimeField(
+        null=True, blank=True, help_text="Since when the maximum of rollouts is assigned."
+    )
     steerings = models.PositiveIntegerField(
         default=0,
         db_default=0,

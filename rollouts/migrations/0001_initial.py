@@ -60,6 +60,7 @@ class Migration(migrations.Migration):
                 ('measured_epoch', models.PositiveIntegerField(default=0)),
                 ('measured_step', models.IntegerField(default=-2)),
                 ('completed_at', models.DateTimeField(blank=True, help_text='Since when every lesson has been graduated.', null=True)),
+                ('limit_reached_at', models.DateTimeField(blank=True, help_text='Since when the maximum of rollouts is assigned.', null=True)),
                 ('steerings', models.PositiveIntegerField(db_default=0, default=0, help_text='Rises when a person steers, and when a worker asks under it.')),
                 ('awaited', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=160), blank=True, default=list, help_text='Workers that have not asked for a task since a person last steered.', size=None)),
                 ('run', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='curriculum', to='runs.run')),

@@ -25,6 +25,8 @@ from web.live.announcements import announce
 
 ACTOR: Final = "curriculum"
 WAIT_SECONDS: Final = 1.0
+LIMIT: Final = "max_rollouts"
+"""Reason to wait once a run has assigned its maximum number of rollouts."""
 _WORKING: Final = (RunStatus.STARTING, RunStatus.RUNNING)
 
 
@@ -51,11 +53,14 @@ def next_lesson_task(*, run_id: int, request: TaskRequest, now: datetime) -> Rol
     if evaluation is not None:
         row.save()
         return evaluation
-    shares = _shares(row, run, curriculum, now=now)
+    left = _rollouts_left(run_id, curriculum)
+    shares = _fitting(_shares(row, run, curriculum, now=now), left, curriculum)
+    if not shares:
+        return _hold(row, curriculum.language.max_rollouts, now=now)
     name = draw(shares, draw_point(seed=curriculum.seed, task=row.tasks))
     row.tasks += 1
     row.save()
-    return _training(run_id, name, curriculum)
+    return _training(run_id, name, curriculum, left=left)
 
 
 def _why_wait(run: Run, request: TaskRequest) -> str:
@@ -68,9 +73,57 @@ def _why_wait(run: Run, request: TaskRequest) -> str:
     return ""
 
 
-def _training(run_id: int, name: str, curriculum: RunCurriculum) -> RolloutTask:
-    """Return rollouts of problems that were never assigned."""
-    many = curriculum.language.prompts_of(name)
+def _rollouts_left(run_id: int, curriculum: RunCurriculum) -> int | None:
+    """Return how many rollouts may still be assigned; None without a limit."""
+    language = curriculum.language
+    if not language.max_rollouts:
+        return None
+    assigned = Lesson.objects.filter(run_id=run_id).values_list("name", "examples")
+    return language.max_rollouts - sum(
+        examples * language.group_size_of(name) for name, examples in assigned
+    )
+
+
+def _fitting(
+    shares: dict[str, float], left: int | None, curriculum: RunCurriculum
+) -> dict[str, float]:
+    """Return the probabilities of the lessons of which a group fits the limit."""
+    if left is None:
+        return shares
+    fitting = {
+        name: share
+        for name, share in shares.items()
+        if curriculum.language.group_size_of(name) <= left
+    }
+    whole = sum(fitting.values())
+    return {name: share / whole for name, share in fitting.items()}
+
+
+def _hold(row: Curriculum, most: int, *, now: datetime) -> RolloutTask:
+    """Return a task to wait, and emit one event when the limit is reached."""
+    if row.limit_reached_at is None:
+        row.limit_reached_at = now
+        record_event(
+            run_id=row.run_id,
+            kind="max_rollouts_reached",
+            message=f"the maximum of {most:,} rollouts is assigned: workers generate no more, "
+            "and evaluations continue",
+            actor=ACTOR,
+            now=now,
+        )
+        announce(row.run_id, "curriculum")
+    row.save()
+    return RolloutTask(kind="wait", reason=LIMIT, wait_seconds=WAIT_SECONDS)
+
+
+def _training(
+    run_id: int, name: str, curriculum: RunCurriculum, *, left: int | None
+) -> RolloutTask:
+    """Return rollouts of problems that were never assigned, at most `left`."""
+    language = curriculum.language
+    many = language.prompts_of(name)
+    if left is not None:
+        many = min(many, left // language.group_size_of(name))
     lesson = Lesson.objects.filter(run_id=run_id, name=name)
     lesson.update(examples=F("examples") + many)
     # The row is locked until the end of the transaction.

@@ -242,6 +242,16 @@ class LanguageConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     prompts_per_batch: Annotated[
         int, _field("Prompts at a time", "Prompts a worker answers concurrently.", ge=1, le=4096)
     ] = 8
+    max_rollouts: Annotated[
+        int,
+        _field(
+            "Maximum rollouts",
+            "Training answers after which workers generate no more, in whole groups; the run then "
+            "holds and evaluations continue. 0 for no limit.",
+            ge=0,
+            le=1 << 40,
+        ),
+    ] = 0
     keeps_zero_variance: Annotated[
         bool,
         _field(

@@ -58,6 +58,46 @@ def test_a_task_has_the_sizes_of_its_lesson() -> None:
     assert numbers == list(range(0, 3 * len(numbers), 3))
 
 
+def test_a_run_assigns_no_more_than_its_maximum_of_rollouts_and_still_evaluates() -> None:
+    lessons = Class({"a": lesson()}, max_rollouts=27)
+
+    tasks = training_tasks(lessons, 3)
+
+    # Groups of 4: 27 rollouts are 6 groups, in tasks of 2 problems.
+    assert [task["examples"] for task in tasks] == [2, 2, 2]
+    assert (lessons.task()["kind"], lessons.task()["reason"]) == ("wait", "max_rollouts")
+    events = RunEvent.objects.filter(run=lessons.run, kind="max_rollouts_reached")
+    assert "the maximum of 27 rollouts is assigned" in events.get().message
+    lessons.publish(5)
+    assert lessons.evaluate_all(successes=0) == ["a"]
+    assert lessons.task()["reason"] == "max_rollouts"
+    assert Lesson.objects.get(run=lessons.run).examples == 6
+
+
+def test_the_last_task_before_the_maximum_is_shorter() -> None:
+    lessons = Class({"a": lesson()}, max_rollouts=12)
+
+    assert [task["examples"] for task in training_tasks(lessons, 2)] == [2, 1]
+    assert lessons.task()["reason"] == "max_rollouts"
+
+
+def test_lessons_share_the_maximum_by_their_group_sizes() -> None:
+    lessons = Class(
+        {"a": lesson(), "b": lesson(group_size=8, prompts_per_batch=1)}, max_rollouts=100
+    )
+
+    assigned = 0
+    for _ in range(40):
+        task = lessons.task()
+        if task["kind"] == "evaluate":
+            lessons.finish(task, successes=0)
+        elif task["kind"] == "train":
+            assigned += task["examples"] * task["generations"]
+
+    assert assigned == 100
+    assert RunEvent.objects.filter(run=lessons.run, kind="max_rollouts_reached").count() == 1
+
+
 def test_the_same_run_draws_the_same_lessons_again() -> None:
     drawn = [
         [
