@@ -35,6 +35,7 @@ OF_UP = {"ROLLDECK_RAY_CPUS", "ROLLDECK_POSTGRES_BIN", "ROLLDECK_VALKEY_SERVER"}
 IMAGES = {"POSTGRES_IMAGE", "VALKEY_IMAGE", "PYTHON_IMAGE", "NODE_IMAGE"}
 OF_COMPOSE = {"POSTGRES_PASSWORD", "ROLLDECK_WEB_WORKERS", *IMAGES}
 PLATFORM = ("prepare", "web", "jobs", "beat")
+NODES = ("ray-head", "ray-worker", "ray-worker-gpu")
 NODE = {
     *("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_USAGE_STATS_ENABLED"),
     *("ROLLDECK_ENVIRONMENTS", "ROLLDECK_ENVIRONMENT_MODULES", "ROLLDECK_ENVIRONMENT_VARIABLES"),
@@ -62,7 +63,8 @@ def read_by_the_code() -> set[str]:
 
 def test_every_part_of_a_server_has_a_container() -> None:
     assert set(SERVICES) == {
-        *("postgres", "valkey", "prepare", "web", "jobs", "beat", "ray-head", "ray-worker")
+        *("postgres", "valkey", "prepare", "web", "jobs", "beat"),
+        *("ray-head", "ray-worker", "ray-worker-gpu"),
     }
 
 
@@ -77,9 +79,7 @@ def test_images_are_targets_of_the_dockerfile(service: str) -> None:
 def test_only_what_meets_ray_carries_torch_and_ray() -> None:
     targets = {name: SERVICES[name]["build"]["target"] for name in OURS}
 
-    assert {name for name, target in targets.items() if target == "worker"} == {
-        *("jobs", "ray-head", "ray-worker")
-    }
+    assert {name for name, target in targets.items() if target == "worker"} == {*("jobs", *NODES)}
     web = DOCKERFILE.partition(" AS web")[2].partition("FROM ")[0]
     assert "fleet" not in web
     assert "requirements/worker.txt" in DOCKERFILE.partition(" AS worker")[2]
@@ -127,12 +127,41 @@ def test_compose_uses_the_variables_of_its_own() -> None:
     assert {name for name in OF_COMPOSE if f"${{{name}:" in text} == OF_COMPOSE
 
 
-@pytest.mark.parametrize("service", ["ray-head", "ray-worker"])
+@pytest.mark.parametrize("service", PLATFORM)
+def test_every_line_of_the_env_files_reaches_the_platform(service: str) -> None:
+    assert SERVICES[service]["env_file"] == [
+        {"path": ".env", "required": False},
+        {"path": ".env.nodes", "required": False},
+    ]
+
+
+def test_files_with_secrets_stay_out_of_git_and_of_the_images() -> None:
+    for name in (".gitignore", ".dockerignore"):
+        assert {".env", ".env.nodes"} <= set((ROOT / name).read_text().splitlines()), name
+
+
+@pytest.mark.parametrize("service", NODES)
 def test_machines_that_run_environment_code_get_no_secret_of_the_platform(service: str) -> None:
     environment = set(SERVICES[service]["environment"])
 
     assert environment - {"RAY_health_check_period_ms"} == NODE
-    assert set(SERVICES[service]) & {"env_file", "secrets"} == set()
+    assert SERVICES[service]["env_file"] == [{"path": ".env.nodes", "required": False}]
+    assert "secrets" not in SERVICES[service]
+
+
+def test_the_gpu_worker_differs_from_the_other_by_its_devices_and_profile_alone() -> None:
+    plain, gpu = SERVICES["ray-worker"], SERVICES["ray-worker-gpu"]
+    (device,) = gpu["deploy"]["resources"]["reservations"]["devices"]
+
+    assert {
+        name: value for name, value in gpu.items() if name not in {"profiles", "deploy"}
+    } == plain
+    assert gpu["profiles"] == ["gpu"]
+    assert device == {
+        "driver": "nvidia",
+        "count": "all",
+        "capabilities": ["gpu", "compute", "utility"],
+    }
 
 
 def test_the_reference_and_the_example_name_the_same_variables() -> None:
@@ -158,7 +187,7 @@ def test_addresses_lead_to_services_and_their_ports() -> None:
     assert environment["REDIS_URL"] == "${REDIS_URL:-redis://valkey:6379/0}"
     assert f"--port={environment['RAY_ADDRESS'].partition(':')[2]}" in words("ray-head")
     assert environment["RAY_ADDRESS"].startswith("ray-head:")
-    for member in ("ray-worker", "jobs"):
+    for member in ("ray-worker", "ray-worker-gpu", "jobs"):
         assert f"--address={environment['RAY_ADDRESS']}" in words(member)
 
 

@@ -12,7 +12,11 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 DOCKERFILE: Final = (ROOT / "Dockerfile").read_text()
 COMPOSE: Final[dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 PROJECT: Final[dict[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-EXTRAS: Final = {"web": ("s3", "tracing"), "worker": ("fleet", "archive", "s3", "tracing")}
+MAKEFILE: Final = (ROOT / "Makefile").read_text()
+EXTRAS: Final = {
+    "web": ("s3", "tracing"),
+    "worker": ("fleet", "archive", "gpu", "language", "recording", "s3", "tracing"),
+}
 PIN: Final = re.compile(r"^([\w.-]+)(?:\[[\w,]+\])?==([^ ;\\]+)", re.MULTILINE)
 
 
@@ -49,6 +53,19 @@ def test_the_lock_holds_what_the_project_requires(image: str) -> None:
 
     assert {name_of(requirement) for requirement in required} - set(pins(lock(image))) == set()
     assert "setuptools" in pins(lock(image)), "the project itself is built with it"
+
+
+def test_the_worker_image_has_every_extra_except_those_of_developers() -> None:
+    assert set(EXTRAS["worker"]) == set(PROJECT["optional-dependencies"]) - {"dev"}
+    assert set(EXTRAS["web"]) < set(EXTRAS["worker"])
+
+
+@pytest.mark.parametrize("image", EXTRAS)
+def test_make_lock_writes_the_lock_with_the_extras_of_the_image(image: str) -> None:
+    (line,) = re.findall(rf"@\$\(LOCK\) (.*) -o requirements/{image}\.txt", MAKEFILE)
+
+    words = set(re.findall(r"\w+", line)) - {"extra", "addprefix"}
+    assert words == set(EXTRAS[image])
 
 
 @pytest.mark.parametrize("image", EXTRAS)
