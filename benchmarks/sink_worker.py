@@ -25,6 +25,8 @@ from runs.config.rules import run_config
 from runs.config.rules.policy_config import PolicyConfig
 
 ROOM = 1 << 40
+GPU_SHARE = 0.25
+"""Share of the GPU that a worker on it reserves."""
 """More fragments than a worker can produce."""
 OBSERVATION = Space(kind="box", shape=(4,), dtype="float32")
 ACTION = Space(kind="discrete", shape=(), dtype="int64", choices=2)
@@ -137,6 +139,7 @@ def settings_of(
                 "envs_per_process": envs,
                 "inference_batch_size": envs,
                 "device": device,
+                "num_gpus_per_worker": GPU_SHARE if device == "cuda" else 0,
             },
             "policy": {"kind": kind},
         }

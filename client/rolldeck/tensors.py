@@ -1,4 +1,4 @@
-"""Views of framework tensors as numpy arrays of the same bits."""
+"""Framework tensors as numpy arrays of the same bits, views where possible."""
 
 import sys
 from typing import Any, Final
@@ -16,11 +16,16 @@ TORCH_KINDS: Final = {
 
 
 def array_of(tensor: Any) -> NDArray[Any]:
-    """View `tensor` as an array; types that numpy lacks as :data:`safetensors.BITS`.
+    """Return `tensor` as an array; types that numpy lacks as :data:`safetensors.BITS`.
+
+    On the CPU the array is a view.
 
     Args:
-        tensor: A numpy array, or a torch tensor on the CPU that requires no gradient.
+        tensor: A numpy array, or a torch tensor on any device, with or without a gradient. One
+            that is not on the CPU is copied there, in its own type.
     """
+    if hasattr(tensor, "detach"):
+        tensor = tensor.detach().cpu()
     kind = TORCH_KINDS.get(str(getattr(tensor, "dtype", "")))
     if kind is None:
         return np.asarray(tensor)

@@ -232,8 +232,9 @@ class Trainer(Closing):
         """Publish `state` as version `step` of the present epoch, for the fleet to sample with.
 
         Args:
-            state: Tensors by name (numpy arrays, or torch tensors on the CPU, including
-                bfloat16), or a whole safetensors file.
+            state: Tensors by name (numpy arrays, or torch tensors on any device, including
+                bfloat16 and 8-bit floats), or a whole safetensors file. Tensors of a GPU are
+                copied to the CPU, in their own type.
             step: Greater than the step before; 0 for the initial weights.
 
         Raises:

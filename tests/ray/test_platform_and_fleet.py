@@ -62,7 +62,7 @@ def test_a_started_run_has_a_fleet_that_reports_and_a_killed_one_has_none(
 
 
 def test_a_fleet_that_cannot_be_placed_says_what_is_missing(cluster: RayCluster) -> None:
-    run = started(num_gpus_per_worker=64)
+    run = started(num_gpus_per_worker=1)
 
     names_gpu = within(60, lambda: "GPU" in fleet(run).reason)
     reason = fleet(run).reason

@@ -205,7 +205,9 @@ class GroupWorkerWrapper:
         if language is None:
             raise PolicyDoesNotFit("language", "the run has no language section")
         self._policy = policy_of(
-            language, device=config.fleet.device, rows=BATCHES_IN_FLIGHT * sequences_of(language)
+            language,
+            device=config.fleet.policy_device,
+            rows=BATCHES_IN_FLIGHT * sequences_of(language),
         )
         self._weights.serve(self._policy, draw_with=self._policy.draw_with)
         return GroupRolloutWorker(

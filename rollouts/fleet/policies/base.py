@@ -19,6 +19,7 @@ from rollouts.fleet.policies.policy_protocol import (
     WeightsDoNotFit,
 )
 from rollouts.fleet.policies.spaces import Space
+from rollouts.fleet.policies.transfer import arrays_of
 
 BIT_DTYPES: Final = {
     "BF16": torch.bfloat16,
@@ -80,12 +81,13 @@ class TorchPolicy(ABC):
         with torch.inference_mode():
             outputs, values, after = self._run(module, obs, state, first)
             actions, logprobs = self._draw(module, outputs)
-            return Decision(
-                actions=actions.cpu().numpy(),
-                logprobs=logprobs.cpu().numpy(),
-                values=values.cpu().numpy(),
-                state={name: rows.cpu().numpy() for name, rows in after.items()},
-            )
+            arrays = arrays_of([actions, logprobs, values, *after.values()])
+        return Decision(
+            actions=arrays[0],
+            logprobs=arrays[1],
+            values=arrays[2],
+            state=dict(zip(after, arrays[3:], strict=True)),
+        )
 
     def prepare(self, tensors: Mapping[str, NDArray[Any]]) -> nn.Module:
         """Return a module with these weights on the policy's device; thread-safe.
@@ -129,7 +131,7 @@ class TorchPolicy(ABC):
 
 
 def device_of(name: str) -> torch.device:
-    """Return the device of a configuration.
+    """Return the device of a name; see :attr:`FleetConfig.policy_device` for that of a worker.
 
     Raises:
         PolicyDoesNotFit: If the device is missing.

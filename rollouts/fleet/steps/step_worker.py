@@ -259,7 +259,9 @@ class StepRolloutWorker:
             from rollouts.fleet.policies.factory import make_policy
 
             seed = derive_seed(base_seed, "policy")
-            return make_policy(config, observation, action, seed=seed, device=self._fleet.device)
+            return make_policy(
+                config, observation, action, seed=seed, device=self._fleet.policy_device
+            )
 
         return make
 

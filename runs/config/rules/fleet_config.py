@@ -66,7 +66,8 @@ class FleetConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         float,
         _field(
             "GPUs per worker",
-            "Ray GPUs one worker reserves; a fraction such as 0.25 shares a GPU.",
+            "Share of one GPU that a worker reserves with Ray: 1 for a whole GPU, 0.25 for a GPU "
+            "shared by four workers, 0 for none.",
             ge=0,
             le=64,
         ),
@@ -91,7 +92,11 @@ class FleetConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     ] = 300.0
     device: Annotated[
         Literal["auto", "cpu", "cuda"],
-        _field("Device", "Device of the policy; auto uses a GPU if one is available."),
+        _field(
+            "Device",
+            "Device of the policy. auto: the GPU that the worker reserves, otherwise the CPU. "
+            "cuda: the worker must reserve a GPU.",
+        ),
     ] = "auto"
     placement: Annotated[
         Literal["auto", "spread", "pack"],
@@ -125,6 +130,15 @@ class FleetConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         return 1 if self.envs_in_worker else -(-self.envs_per_worker // self.envs_per_process)
 
     @property
+    def policy_device(self) -> str:
+        """Device of a worker's policy: ``cpu``, ``cuda`` or ``auto`` (a GPU if there is one).
+
+        Without a reservation ``auto`` is the CPU: Ray shows all GPUs of a machine to a worker that
+        reserves none.
+        """
+        return "cpu" if self.device == "auto" and not self.num_gpus_per_worker else self.device
+
+    @property
     def worker_resources(self) -> dict[str, float]:
         """Resources that one worker reserves, by Ray's names, without zero amounts."""
         resources = {"CPU": self.num_cpus_per_worker, "GPU": self.num_gpus_per_worker}
@@ -147,8 +161,12 @@ def contradiction(config: FleetConfig) -> tuple[str, str] | None:
         most = f"{config.inference_batch_size} observations can never be pending"
         return "inference_batch_size", f"{most}: a worker has {config.envs_per_worker} environments"
     gpus = config.num_gpus_per_worker
-    if gpus > 1 and gpus != int(gpus):
-        return "num_gpus_per_worker", f"{gpus:g} GPUs: must be at most 1 or a whole number"
+    if gpus > 1:
+        return "num_gpus_per_worker", (
+            f"{gpus:g} GPUs: a worker computes on at most 1; use more workers"
+        )
+    if config.device == "cuda" and not gpus:
+        return "device", "cuda needs a GPU: set fleet.num_gpus_per_worker above 0, at most 1"
     for name in config.resources:
         if wrong := _wrong_name(name):
             return "resources", wrong

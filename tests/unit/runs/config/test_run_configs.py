@@ -40,6 +40,8 @@ def test_a_preset_asks_for_an_environment_that_fleets_can_make(name: str) -> Non
         ({"fleet": {"placement": "scatter"}}, "fleet.placement"),
         ({"fleet": {"placement": "pack", "num_cpus_per_worker": 0}}, "fleet.placement"),
         ({"fleet": {"num_gpus_per_worker": 1.5}}, "fleet.num_gpus_per_worker"),
+        ({"fleet": {"num_gpus_per_worker": 2}}, "fleet.num_gpus_per_worker"),
+        ({"fleet": {"device": "cuda"}}, "fleet.device"),
         ({"fleet": {"resources": {"simulator": 0}}}, "fleet.resources[...]"),
         ({"fleet": {"resources": {"simulator": "1"}}}, "fleet.resources[...]"),
         ({"fleet": {"resources": {"GPU": 1}}}, "fleet.resources"),
@@ -80,8 +82,34 @@ def test_an_inference_never_waits_for_more_observations_than_there_are() -> None
     assert caught.value.field == "fleet.inference_batch_size"
 
 
-@pytest.mark.parametrize("share", [0.0, 0.25, 1.0, 8.0])
-def test_workers_may_share_a_gpu_or_have_several(share: float) -> None:
+@pytest.mark.parametrize(
+    ("device", "share", "expected"),
+    [
+        ("auto", 0.0, "cpu"),
+        ("auto", 0.25, "auto"),
+        ("cpu", 1.0, "cpu"),
+        ("cuda", 0.5, "cuda"),
+    ],
+)
+def test_a_policy_uses_a_gpu_only_if_its_worker_reserves_one(
+    device: str, share: float, expected: str
+) -> None:
+    fleet = {"device": device, "num_gpus_per_worker": share}
+
+    assert run_config.parse({"fleet": fleet}).fleet.policy_device == expected
+
+
+def test_a_refused_device_names_the_limit_and_the_setting_to_change() -> None:
+    with pytest.raises(
+        InvalidRunConfig, match=r"set fleet\.num_gpus_per_worker above 0, at most 1"
+    ):
+        run_config.parse({"fleet": {"device": "cuda"}})
+    with pytest.raises(InvalidRunConfig, match="2 GPUs: a worker computes on at most 1"):
+        run_config.parse({"fleet": {"num_gpus_per_worker": 2}})
+
+
+@pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
+def test_workers_may_share_a_gpu(share: float) -> None:
     config = run_config.parse({"fleet": {"num_gpus_per_worker": share}})
 
     assert config.fleet.worker_resources.get("GPU", 0.0) == share

@@ -26,7 +26,7 @@ MakeFleetSettings = Callable[..., FleetSettings]
             id="cnn",
         ),
         pytest.param(
-            {"device": "cuda"},
+            {"device": "cuda", "num_gpus_per_worker": 1},
             "fleet.device: cuda is configured, but torch finds no GPU",
             id="cuda",
         ),

@@ -1,5 +1,6 @@
 """Published tensors reach a policy unchanged, including types that NumPy lacks."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -38,3 +39,33 @@ def test_an_engine_keeps_its_own_type_and_loses_no_bit_of_bfloat16(own: torch.dt
     for name, part in named_tensors(prepared):
         assert part.dtype == own
         assert torch.equal(part.bfloat16(), published[name])
+
+
+class OnDevice(torch.Tensor):
+    """A tensor that numpy can read only after `cpu`, like one on a GPU."""
+
+    def cpu(self) -> torch.Tensor:  # type: ignore[override]
+        return self.as_subclass(torch.Tensor)
+
+    def numpy(self) -> None:  # type: ignore[override]
+        raise TypeError("can't convert cuda:0 device type tensor to numpy")
+
+    def __array__(self, *_: object) -> None:  # type: ignore[override]
+        self.numpy()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int64])
+def test_published_tensors_may_be_on_a_device_and_require_gradients(dtype: torch.dtype) -> None:
+    values = torch.arange(6).reshape(2, 3).to(dtype)
+    there = values.clone().as_subclass(OnDevice)
+    with pytest.raises(TypeError, match="cuda"):
+        np.asarray(there)
+
+    published = {"there": array_of(there)}
+    if dtype.is_floating_point:
+        published["learned"] = array_of(torch.nn.Parameter(values))
+
+    for array in safetensors.decode(safetensors.encode(published)).values():
+        found = tensor_of(array)
+        assert found.dtype == dtype
+        assert torch.equal(found, values)
