@@ -93,6 +93,10 @@ class Rows(NamedTuple):
         """Return the rows at some positions."""
         return Rows(*(column[places] for column in self))
 
+    def to(self, device: torch.device) -> "Rows":
+        """Return the rows on a device."""
+        return Rows(*(column.to(device) for column in self))
+
 
 class Learner:
     """Learner that updates a model from batches of groups."""
@@ -123,6 +127,7 @@ class Learner:
         if not teaches.any():
             return metrics
         rows = self._rows({name: array[teaches] for name, array in arrays.items()})
+        rows = rows.to(self.model.embed.weight.device)
         anchor, correction = self._anchor(rows)
         metrics |= self._compare(rows)
         shuffled = torch.randperm(len(rows.tokens), generator=self._random)
@@ -181,9 +186,9 @@ class Learner:
         # The same for all batches, otherwise a token in a batch with long prompts counts less.
         longest = self.model.config.max_position_embeddings
         weights = torch.from_numpy(
-            token_weights(rows.trained.numpy(), rule=s.rule, longest_tokens=longest)
+            token_weights(rows.trained.cpu().numpy(), rule=s.rule, longest_tokens=longest)
         )
-        loss = -(weights * gain).sum()
+        loss = -(weights.to(gain.device) * gain).sum()
         self.optimizer.zero_grad()
         loss.backward()
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), s.max_gradient_norm)
@@ -232,11 +237,28 @@ class Shelf:
     def restore(self, learner: Learner, *, step: int) -> bool:
         """Load the optimizer's state of version `step`; return whether it exists."""
         path = self._folder / "optimizer.pt" if self._folder else None
-        kept = torch.load(path, weights_only=True) if path and path.exists() else {}
+        kept = (
+            torch.load(path, weights_only=True, map_location="cpu")
+            if path and path.exists()
+            else {}
+        )
         if kept.get("step") != step:
             return False
         learner.optimizer.load_state_dict(kept["state"])
         return True
+
+
+def device(name: str) -> torch.device:
+    """Return the device of a name, such as cpu, cuda or cuda:1.
+
+    Raises:
+        argparse.ArgumentTypeError: If this machine lacks it.
+    """
+    try:
+        return torch.empty(0, device=name).device
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).partition("\n")[0]
+        raise argparse.ArgumentTypeError(f"{name} cannot be used: {reason}") from error
 
 
 def parse_args() -> argparse.Namespace:
@@ -247,6 +269,7 @@ def parse_args() -> argparse.Namespace:
     run = given("ROLLDECK_RUN")
     parser.add_argument("--run", default=run, required=run is None)
     parser.add_argument("--token", default=given("ROLLDECK_TOKEN"), help="scope: trainer")
+    parser.add_argument("--device", type=device, default="cpu", help="cpu, cuda or cuda:1")
     parser.add_argument("--advantages", default=Settings().rule, choices=[*RULES])
     parser.add_argument("--tis", type=float, metavar="C", help="truncate importance weights at C")
     parser.add_argument("--learning-rate", type=float, default=Settings().learning_rate)
@@ -318,6 +341,7 @@ def train(trainer: Trainer, args: argparse.Namespace) -> None:
     subject, shelf = subject_of(joined, args), Shelf(args.checkpoints)
     goes_on = args.resume and joined.policy_step >= 0
     step = begin(trainer, subject, joined, goes_on=goes_on)
+    subject.model.to(args.device)
     settings = Settings(rule=args.advantages, tis=args.tis, learning_rate=args.learning_rate)
     learner = Learner(subject.model, settings, temperature=subject.temperature, seed=subject.seed)
     if goes_on and not shelf.restore(learner, step=step):

@@ -88,6 +88,7 @@ class Learner:
         self.settings = settings
         self.optimizer = torch.optim.Adam(policy.parameters(), lr=settings.learning_rate, eps=1e-5)
         self._random = torch.Generator().manual_seed(seed)
+        self._device = next(policy.parameters()).device
 
     def learn(self, arrays: Arrays, train_step: int) -> dict[str, float]:
         """Update the policy from the arrays of `Batch.stack`; return metrics."""
@@ -105,6 +106,7 @@ class Learner:
             "advantage": torch.from_numpy(learned.advantages).flatten()[real],
             "target": torch.from_numpy(learned.targets).flatten()[real],
         }
+        flat = {name: column.to(self._device) for name, column in flat.items()}
         rows: list[dict[str, float]] = []
         for _ in range(s.epochs):
             order = torch.randperm(len(flat["obs"]), generator=self._random)
@@ -137,13 +139,15 @@ class Learner:
     @torch.no_grad()
     def logprobs(self, arrays: Arrays) -> Floats:
         """Return the present policy's log probabilities of the taken actions, ``[N, T]``."""
-        logits, _ = self.policy(torch.from_numpy(arrays["obs"]).float())
-        actions = torch.from_numpy(arrays["action"]).long()
-        chosen: Floats = logits.gather(-1, actions[..., None]).squeeze(-1).numpy()
+        logits, _ = self.policy(torch.from_numpy(arrays["obs"]).float().to(self._device))
+        actions = torch.from_numpy(arrays["action"]).long().to(self._device)
+        chosen: Floats = logits.gather(-1, actions[..., None]).squeeze(-1).cpu().numpy()
         return chosen
 
     def _value_of(self, obs: NDArray[Any]) -> Floats:
-        values: Floats = self.policy(torch.from_numpy(obs).float())[1].numpy()
+        values: Floats = (
+            self.policy(torch.from_numpy(obs).float().to(self._device))[1].cpu().numpy()
+        )
         return values
 
     def _update(self, rows: Mapping[str, Tensor]) -> dict[str, float]:
@@ -194,6 +198,19 @@ def train_on(batch: Batch, learner: Learner, step: int) -> dict[str, float]:
     return metrics | {"staleness": float(staleness.mean()), "staleness_max": float(staleness.max())}
 
 
+def device(name: str) -> torch.device:
+    """Return the device of a name, such as cpu, cuda or cuda:1.
+
+    Raises:
+        argparse.ArgumentTypeError: If this machine lacks it.
+    """
+    try:
+        return torch.empty(0, device=name).device
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).partition("\n")[0]
+        raise argparse.ArgumentTypeError(f"{name} cannot be used: {reason}") from error
+
+
 def parse_args() -> argparse.Namespace:
     """Return the arguments, with defaults from environment variables."""
     parser = argparse.ArgumentParser(description="Train the policy of a Rolldeck run with PPO.")
@@ -203,6 +220,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--run", default=run, required=run is None)
     parser.add_argument("--token", default=given("ROLLDECK_TOKEN"), help="scope: trainer")
     parser.add_argument("--name", default="ppo", help="shown on the run's page")
+    parser.add_argument("--device", type=device, default="cpu", help="cpu, cuda or cuda:1")
     parser.add_argument("--advantages", default="vtrace", choices=["gae", "vtrace"])
     parser.add_argument("--resume", action="store_true", help="continue from the published weights")
     return parser.parse_args()
@@ -217,7 +235,7 @@ def main() -> None:
         registration = trainer.register(resume=args.resume)
         config = registration.config
         torch.manual_seed(config["seed"])
-        policy = policy_for(config)
+        policy = policy_for(config).to(args.device)
         step = max(0, registration.policy_step)
         if args.resume and registration.policy_step >= 0:
             _, tensors = trainer.current_weights()

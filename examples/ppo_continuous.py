@@ -110,6 +110,12 @@ class GaussianPolicy(nn.Module):
         noise = (actions - means) * torch.exp(-self.log_std)
         return -(0.5 * (noise.square() + math.log(2 * math.pi)) + self.log_std).sum(-1)
 
+    def move_to(self, device: torch.device) -> None:
+        """Move the weights and the statistics to a device."""
+        self.to(device)
+        for scale in (self.obs_scale, self.value_scale):
+            scale.mean, scale.variance = scale.mean.to(device), scale.variance.to(device)
+
     @torch.no_grad()
     def folded(self) -> dict[str, Tensor]:
         """Return the weights of the same network for raw observations and raw values.
@@ -148,20 +154,21 @@ class Learner:
         self.settings = settings
         self.optimizer = torch.optim.Adam(policy.parameters(), lr=settings.learning_rate, eps=1e-5)
         self._random = torch.Generator().manual_seed(seed)
+        self._device = policy.log_std.device
 
     def learn(self, arrays: Arrays) -> dict[str, float]:
         """Update the policy from the arrays of `Batch.stack`; return metrics."""
-        real = torch.from_numpy(arrays["mask"].ravel())
-        obs = vectors(arrays["obs"], 2).flatten(0, 1)
+        real = torch.from_numpy(arrays["mask"].ravel()).to(self._device)
+        obs = self._vectors(arrays["obs"], 2).flatten(0, 1)
         self._rescale(self.policy.obs_scale, obs[real])
         learned = self._learned(arrays)
-        targets = torch.from_numpy(learned.targets).flatten()
+        targets = torch.from_numpy(learned.targets).flatten().to(self._device)
         self._rescale(self.policy.value_scale, targets[real][:, None])
         columns = {
             "obs": obs,
-            "action": vectors(arrays["action"], 2).flatten(0, 1),
-            "behavior": torch.from_numpy(arrays["behavior_logprob"]).flatten(),
-            "advantage": torch.from_numpy(learned.advantages).flatten(),
+            "action": self._vectors(arrays["action"], 2).flatten(0, 1),
+            "behavior": torch.from_numpy(arrays["behavior_logprob"]).flatten().to(self._device),
+            "advantage": torch.from_numpy(learned.advantages).flatten().to(self._device),
             "target": (targets - self.policy.value_scale.mean) / self.policy.value_scale.spread,
         }
         rows = [
@@ -181,22 +188,25 @@ class Learner:
 
     @torch.no_grad()
     def _learned(self, arrays: Arrays) -> Learned:
-        means, values = self._judged(vectors(arrays["obs"], 2))
+        means, values = self._judged(self._vectors(arrays["obs"], 2))
         steps = transitions(
             arrays,
             values=values,
-            last_values=self._judged(vectors(arrays["next_obs"], 1))[1],
-            final_values=self._judged(vectors(arrays["final_obs"], 1))[1],
+            last_values=self._judged(self._vectors(arrays["next_obs"], 1))[1],
+            final_values=self._judged(self._vectors(arrays["final_obs"], 1))[1],
         )
-        logprobs = self.policy.logprob(means, vectors(arrays["action"], 2)).numpy()
-        log_ratio = logprobs - arrays["behavior_logprob"]
+        logprobs = self.policy.logprob(means, self._vectors(arrays["action"], 2))
+        log_ratio = logprobs.cpu().numpy() - arrays["behavior_logprob"]
         return vtrace(steps, log_ratio, gamma=self.settings.gamma, lam=self.settings.lam)
 
     def _judged(self, obs: Tensor) -> tuple[Tensor, NDArray[np.float32]]:
         """Return means ``[…, actions]`` and raw values ``[…]`` for ``obs […, size]``."""
         means, values = self.policy(obs)
         scale = self.policy.value_scale
-        return means, (values * scale.spread + scale.mean).numpy()
+        return means, (values * scale.spread + scale.mean).cpu().numpy()
+
+    def _vectors(self, array: NDArray[Any], axes: int) -> Tensor:
+        return vectors(array, axes).to(self._device)
 
     def _minibatches(self, columns: Mapping[str, Tensor]) -> Iterator[dict[str, Tensor]]:
         for _ in range(self.settings.epochs):
@@ -251,6 +261,19 @@ def train_on(batch: Batch, learner: Learner) -> dict[str, float]:
     return metrics | {"staleness": float(staleness.mean()), "staleness_max": float(staleness.max())}
 
 
+def device(name: str) -> torch.device:
+    """Return the device of a name, such as cpu, cuda or cuda:1.
+
+    Raises:
+        argparse.ArgumentTypeError: If this machine lacks it.
+    """
+    try:
+        return torch.empty(0, device=name).device
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).partition("\n")[0]
+        raise argparse.ArgumentTypeError(f"{name} cannot be used: {reason}") from error
+
+
 def parse_args() -> argparse.Namespace:
     """Return the arguments, with defaults from environment variables."""
     parser = argparse.ArgumentParser(description="Train a Gaussian policy with PPO.")
@@ -260,6 +283,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--run", default=run, required=run is None)
     parser.add_argument("--token", default=given("ROLLDECK_TOKEN"), help="scope: trainer")
     parser.add_argument("--name", default="ppo", help="shown on the run's page")
+    parser.add_argument("--device", type=device, default="cpu", help="cpu, cuda or cuda:1")
     parser.add_argument("--resume", action="store_true", help="continue from the published weights")
     return parser.parse_args()
 
@@ -274,10 +298,11 @@ def main() -> None:
         config = registration.config
         torch.manual_seed(config["seed"])
         policy = policy_for(config)
+        policy.move_to(args.device)
         step = max(0, registration.policy_step)
         if args.resume and registration.policy_step >= 0:
             _, tensors = trainer.current_weights()
-            policy.unfold({name: torch.tensor(x) for name, x in tensors.items()})
+            policy.unfold({name: torch.tensor(x).to(args.device) for name, x in tensors.items()})
         else:
             trainer.publish_weights(policy.folded(), step=0)
         learner = Learner(policy, PpoSettings(), seed=config["seed"])

@@ -117,15 +117,16 @@ class Learner:
         self.settings = settings
         self.optimizer = torch.optim.Adam(policy.parameters(), lr=settings.learning_rate, eps=1e-5)
         self._random = torch.Generator().manual_seed(seed)
+        self._device = next(policy.parameters()).device
 
     def learn(self, arrays: Arrays) -> dict[str, float]:
         """Update the policy from the arrays of `Batch.stack`; return metrics."""
-        fragments = read(arrays)
+        fragments = {name: column.to(self._device) for name, column in read(arrays).items()}
         learned = self._learned(arrays, fragments)
-        advantage = torch.from_numpy(learned.advantages)
+        advantage = torch.from_numpy(learned.advantages).to(self._device)
         real = advantage[fragments["mask"]]
         fragments["advantage"] = (advantage - real.mean()) / (real.std() + 1e-8)
-        fragments["target"] = torch.from_numpy(learned.targets)
+        fragments["target"] = torch.from_numpy(learned.targets).to(self._device)
         rows = [self._update(minibatch) for minibatch in self._minibatches(fragments)]
         metrics = {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
         weight = float(learned.weights[arrays["mask"]].mean())
@@ -140,18 +141,18 @@ class Learner:
         final = arrays["final_fragment"], arrays["final_step"]
         steps = transitions(
             arrays,
-            values=values.numpy(),
+            values=values.cpu().numpy(),
             last_values=self._value_after(arrays["next_obs"], states[range(len(ends)), ends]),
             final_values=self._value_after(arrays["final_obs"], states[final]),
         )
-        log_ratio = (chosen(logits, fragments["action"]) - fragments["behavior"]).numpy()
+        log_ratio = (chosen(logits, fragments["action"]) - fragments["behavior"]).cpu().numpy()
         return vtrace(steps, log_ratio, gamma=self.settings.gamma, lam=self.settings.lam)
 
     def _value_after(self, obs: NDArray[Any], states: Tensor) -> NDArray[np.float32]:
         """Return values ``[B]`` of ``obs [B, …]`` that follow ``states [B, units]``."""
-        going_on = torch.zeros(len(obs), 1, dtype=torch.bool)
-        seen = torch.from_numpy(obs).float().flatten(1)[:, None]
-        values: NDArray[np.float32] = self.policy(seen, states, going_on)[1][:, 0].numpy()
+        going_on = torch.zeros(len(obs), 1, dtype=torch.bool, device=self._device)
+        seen = torch.from_numpy(obs).float().flatten(1)[:, None].to(self._device)
+        values: NDArray[np.float32] = self.policy(seen, states, going_on)[1][:, 0].cpu().numpy()
         return values
 
     def _minibatches(self, fragments: Mapping[str, Tensor]) -> Iterator[dict[str, Tensor]]:
@@ -229,6 +230,19 @@ def train_on(batch: Batch, learner: Learner) -> dict[str, float]:
     return metrics | {"staleness": float(staleness.mean()), "staleness_max": float(staleness.max())}
 
 
+def device(name: str) -> torch.device:
+    """Return the device of a name, such as cpu, cuda or cuda:1.
+
+    Raises:
+        argparse.ArgumentTypeError: If this machine lacks it.
+    """
+    try:
+        return torch.empty(0, device=name).device
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).partition("\n")[0]
+        raise argparse.ArgumentTypeError(f"{name} cannot be used: {reason}") from error
+
+
 def parse_args() -> argparse.Namespace:
     """Return the arguments, with defaults from environment variables."""
     parser = argparse.ArgumentParser(description="Train a recurrent policy with PPO.")
@@ -238,6 +252,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--run", default=run, required=run is None)
     parser.add_argument("--token", default=given("ROLLDECK_TOKEN"), help="scope: trainer")
     parser.add_argument("--name", default="ppo", help="shown on the run's page")
+    parser.add_argument("--device", type=device, default="cpu", help="cpu, cuda or cuda:1")
     parser.add_argument("--resume", action="store_true", help="continue from the published weights")
     return parser.parse_args()
 
@@ -251,7 +266,7 @@ def main() -> None:
         registration = trainer.register(resume=args.resume)
         config = registration.config
         torch.manual_seed(config["seed"])
-        policy = policy_for(config)
+        policy = policy_for(config).to(args.device)
         step = max(0, registration.policy_step)
         if args.resume and registration.policy_step >= 0:
             _, tensors = trainer.current_weights()

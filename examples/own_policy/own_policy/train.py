@@ -67,11 +67,15 @@ class Learner:
 
     def __init__(self, policy: LstmPolicy) -> None:
         self.policy = policy
+        self._device = next(policy.parameters()).device
         self.optimizer = torch.optim.Adam(policy.parameters(), lr=2e-3, eps=1e-5)
 
     def learn(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, float]:
         """Update the policy from the arrays of `Batch.stack`; return metrics."""
-        data = {name: torch.from_numpy(np.asarray(array)) for name, array in arrays.items()}
+        data = {
+            name: torch.from_numpy(np.asarray(array)).to(self._device)
+            for name, array in arrays.items()
+        }
         start = {"h": data["in_state.h"], "c": data["in_state.c"]}
         action, mask = data["action"].long()[..., None], data["mask"]
         advantage, target = self._targets(arrays, data, start)
@@ -97,25 +101,40 @@ class Learner:
         self, arrays: Mapping[str, NDArray[Any]], data: Mapping[str, Tensor], start: State
     ) -> tuple[Tensor, Tensor]:
         logprobs, values, after = unroll(self.policy, data["obs"], start, data["first"])
-        ends = torch.arange(len(values)), data["mask"].sum(dim=1) - 1
+        ends = torch.arange(len(values), device=self._device), data["mask"].sum(dim=1) - 1
         final = arrays["final_fragment"], arrays["final_step"]
         steps = transitions(
             arrays,
-            values=values.numpy(),
+            values=values.cpu().numpy(),
             last_values=self._value_after(arrays["next_obs"], after, ends),
             final_values=self._value_after(arrays["final_obs"], after, final),
         )
         chosen = logprobs.gather(-1, data["action"].long()[..., None]).squeeze(-1)
-        log_ratio = (chosen - data["behavior_logprob"]).numpy()
+        log_ratio = (chosen - data["behavior_logprob"]).cpu().numpy()
         learned = vtrace(steps, log_ratio, gamma=GAMMA, lam=LAMBDA)
-        return torch.from_numpy(learned.advantages), torch.from_numpy(learned.targets)
+        advantages, targets = map(torch.from_numpy, (learned.advantages, learned.targets))
+        return advantages.to(self._device), targets.to(self._device)
 
     def _value_after(self, obs: NDArray[Any], after: State, at: Any) -> NDArray[np.float32]:
         """Return the values ``[B]`` of ``obs [B, …]`` that follow the states at `at`."""
         state = {name: rows[at] for name, rows in after.items()}
-        going_on = torch.zeros(len(obs), dtype=torch.bool)
-        values: NDArray[np.float32] = self.policy(torch.from_numpy(obs), state, going_on)[1].numpy()
+        going_on = torch.zeros(len(obs), dtype=torch.bool, device=self._device)
+        seen = torch.from_numpy(obs).to(self._device)
+        values: NDArray[np.float32] = self.policy(seen, state, going_on)[1].cpu().numpy()
         return values
+
+
+def device(name: str) -> torch.device:
+    """Return the device of a name, such as cpu, cuda or cuda:1.
+
+    Raises:
+        argparse.ArgumentTypeError: If this machine lacks it.
+    """
+    try:
+        return torch.empty(0, device=name).device
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).partition("\n")[0]
+        raise argparse.ArgumentTypeError(f"{name} cannot be used: {reason}") from error
 
 
 def main() -> None:
@@ -125,12 +144,13 @@ def main() -> None:
     parser.add_argument("--url", default=given("ROLLDECK_URL", "http://127.0.0.1:8000"))
     parser.add_argument("--run", default=given("ROLLDECK_RUN", "lstm"))
     parser.add_argument("--token", default=given("ROLLDECK_TOKEN"), help="scope: trainer")
+    parser.add_argument("--device", type=device, default="cpu", help="cpu, cuda or cuda:1")
     args = parser.parse_args()
     torch.set_num_threads(1)
     with Trainer(args.url, args.run, args.token, name="lstm") as trainer:
         config = trainer.register().config
         torch.manual_seed(config["seed"])
-        policy = policy_for(config)
+        policy = policy_for(config).to(args.device)
         trainer.publish_weights(policy.state_dict(), step=0)
         learner = Learner(policy)
         for step, batch in enumerate(trainer.batches(), start=1):
