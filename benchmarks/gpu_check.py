@@ -4,7 +4,8 @@
 On each device a worker like those of a fleet steps CartPole-v1 into a sink with every kind of
 policy, compared with the bare loop of the same policy. A `LocalFleet` does the same over HTTP and
 adopts a second version of the weights, and 100 MB of weights are prepared and adopted. Figures are
-written to `benchmarks/results/gpu-<name>.json`.
+written to `benchmarks/results/gpu-<name>.json`. Exit status: 0, 1 for values that differ between
+GPU and CPU, 2 for missing packages, 3 without a GPU.
 """
 
 import argparse
@@ -12,14 +13,18 @@ import importlib.util
 import json
 import platform
 import re
+import subprocess
 import sys
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 RESULTS: Final = Path(__file__).with_name("results")
 NEEDED: Final = ("torch", "numpy", "gymnasium", "msgspec", "psutil", "httpx")
 KINDS: Final = ("mlp", "gru")
+NO_GPU: Final = 3
+"""Exit status without a GPU; 1: values differ, 2: packages are missing."""
 TOLERANCE: Final = 1e-2
 """Tolerated difference between values of GPU and CPU: TF32 has a mantissa of 10 bits."""
 
@@ -46,7 +51,10 @@ def _measure(seconds: float, folder: Path) -> int:
     report: dict[str, Any] = {
         "gpu": name or None,
         "torch": str(torch.__version__),
+        "cuda_version": torch.version.cuda,
         "python": platform.python_version(),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "commit": _commit(),
     }
     print(name or "No GPU: torch sees no CUDA device here. The figures below are of the CPU only.")
     for device in ("cuda", "cpu") if name else ("cpu",):
@@ -78,7 +86,16 @@ def _measure(seconds: float, folder: Path) -> int:
     path = folder / f"gpu-{slug}.json"
     path.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     print(f"written to {path}")
-    return 0
+    return 0 if name else NO_GPU
+
+
+def _commit() -> str | None:
+    """Return the commit of the checkout; None without git."""
+    command = ["git", "-C", str(RESULTS.parent), "rev-parse", "HEAD"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
 
 
 def _words(figures: Mapping[str, float]) -> str:

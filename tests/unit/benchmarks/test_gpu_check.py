@@ -50,10 +50,11 @@ def test_the_check_runs_with_what_it_names_alone_and_says_that_there_is_no_gpu(
     tmp_path: Path,
 ) -> None:
     ran = check(tmp_path, absent=ABSENT)
-    assert ran.returncode == 0, ran.stderr
+    assert ran.returncode == 3, ran.stderr
 
     document = json.loads((tmp_path / "gpu-none.json").read_text())
     assert document["gpu"] is None
+    assert {"torch", "python", "date", "commit"} <= document.keys()
     assert "No GPU" in ran.stdout
     assert document["cpu"]["mlp"]["steps_per_second"] > 0
     assert document["cpu"]["gru"]["steps_per_second"] > 0
