@@ -17,7 +17,7 @@ V-trace as in `rolldeck.returns`.
 import argparse
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -89,6 +89,10 @@ class Learner:
         self.optimizer = torch.optim.Adam(policy.parameters(), lr=settings.learning_rate, eps=1e-5)
         self._random = torch.Generator().manual_seed(seed)
         self._device = next(policy.parameters()).device
+
+    def weights(self) -> dict[str, Tensor]:
+        """Return the weights to publish."""
+        return dict(self.policy.state_dict())
 
     def learn(self, arrays: Arrays, train_step: int) -> dict[str, float]:
         """Update the policy from the arrays of `Batch.stack`; return metrics."""
@@ -211,8 +215,8 @@ def device(name: str) -> torch.device:
         raise argparse.ArgumentTypeError(f"{name} cannot be used: {reason}") from error
 
 
-def parse_args() -> argparse.Namespace:
-    """Return the arguments, with defaults from environment variables."""
+def argument_parser() -> argparse.ArgumentParser:
+    """Return a parser of the arguments, with defaults from environment variables."""
     parser = argparse.ArgumentParser(description="Train the policy of a Rolldeck run with PPO.")
     given = os.environ.get
     parser.add_argument("--url", default=given("ROLLDECK_URL", "http://127.0.0.1:8000"))
@@ -223,12 +227,18 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--device", type=device, default="cpu", help="cpu, cuda or cuda:1")
     parser.add_argument("--advantages", default="vtrace", choices=["gae", "vtrace"])
     parser.add_argument("--resume", action="store_true", help="continue from the published weights")
-    return parser.parse_args()
+    return parser
 
 
 def main() -> None:
+    """Train with the arguments of the command line."""
+    args = argument_parser().parse_args()
+    settings = PpoSettings(advantages=args.advantages)
+    train(args, lambda policy, seed: Learner(policy, settings, seed))
+
+
+def train(args: argparse.Namespace, make_learner: Callable[[MlpPolicy, int], Learner]) -> None:
     """Register, publish the initial weights, then learn from each batch."""
-    args = parse_args()
     torch.set_num_threads(1)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     with Trainer(args.url, args.run, args.token, name=args.name) as trainer:
@@ -237,17 +247,17 @@ def main() -> None:
         torch.manual_seed(config["seed"])
         policy = policy_for(config).to(args.device)
         step = max(0, registration.policy_step)
+        learner = make_learner(policy, config["seed"])
         if args.resume and registration.policy_step >= 0:
             _, tensors = trainer.current_weights()
             policy.load_state_dict({name: torch.tensor(x) for name, x in tensors.items()})
         else:
-            trainer.publish_weights(policy.state_dict(), step=0)
-        learner = Learner(policy, PpoSettings(advantages=args.advantages), seed=config["seed"])
+            trainer.publish_weights(learner.weights(), step=0)
         print(f"epoch {registration.epoch}, from version {step}", flush=True)
         for batch in trainer.batches():
             step += 1
             metrics = train_on(batch, learner, step)
-            trainer.publish_weights(policy.state_dict(), step=step)
+            trainer.publish_weights(learner.weights(), step=step)
             trainer.log_metrics(metrics, step=step)
             shown = " ".join(f"{name}={value:.4g}" for name, value in metrics.items())
             print(f"version {step} from batch {batch.head.ordinal}: {shown}", flush=True)

@@ -17,7 +17,7 @@ Sources: PPO, Schulman et al. 2017, arXiv:1707.06347, equations 7 and 9; V-trace
 import argparse
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -118,6 +118,11 @@ class Learner:
         self.optimizer = torch.optim.Adam(policy.parameters(), lr=settings.learning_rate, eps=1e-5)
         self._random = torch.Generator().manual_seed(seed)
         self._device = next(policy.parameters()).device
+
+    @staticmethod
+    def arrays_of(batch: Batch) -> Arrays:
+        """Return the arrays of a batch for :meth:`learn`."""
+        return batch.stack()
 
     def learn(self, arrays: Arrays) -> dict[str, float]:
         """Update the policy from the arrays of `Batch.stack`; return metrics."""
@@ -224,9 +229,9 @@ def policy_for(config: Mapping[str, Any]) -> RecurrentPolicy | MlpPolicy:
 
 def train_on(batch: Batch, learner: Learner) -> dict[str, float]:
     """Train the next version on `batch` and return its metrics."""
-    arrays = batch.stack()
+    arrays = learner.arrays_of(batch)
     metrics = learner.learn(arrays)
-    staleness = batch.head.policy_step - arrays["policy_step"]
+    staleness = (batch.head.policy_step - arrays["policy_step"])[arrays["mask"]]
     return metrics | {"staleness": float(staleness.mean()), "staleness_max": float(staleness.max())}
 
 
@@ -245,21 +250,25 @@ def device(name: str) -> torch.device:
 
 def parse_args() -> argparse.Namespace:
     """Return the arguments, with defaults from environment variables."""
-    parser = argparse.ArgumentParser(description="Train a recurrent policy with PPO.")
+    parser = argparse.ArgumentParser(description="Train a policy, with or without memory.")
     given = os.environ.get
     parser.add_argument("--url", default=given("ROLLDECK_URL", "http://127.0.0.1:8000"))
     run = given("ROLLDECK_RUN")
     parser.add_argument("--run", default=run, required=run is None)
     parser.add_argument("--token", default=given("ROLLDECK_TOKEN"), help="scope: trainer")
-    parser.add_argument("--name", default="ppo", help="shown on the run's page")
+    parser.add_argument("--name", default="trainer", help="shown on the run's page")
     parser.add_argument("--device", type=device, default="cpu", help="cpu, cuda or cuda:1")
     parser.add_argument("--resume", action="store_true", help="continue from the published weights")
     return parser.parse_args()
 
 
 def main() -> None:
+    """Train with the arguments of the command line."""
+    train(parse_args(), lambda policy, seed: Learner(policy, PpoSettings(), seed))
+
+
+def train(args: argparse.Namespace, make_learner: Callable[[nn.Module, int], Learner]) -> None:
     """Register, publish the initial weights, then learn from each batch."""
-    args = parse_args()
     torch.set_num_threads(1)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     with Trainer(args.url, args.run, args.token, name=args.name) as trainer:
@@ -273,7 +282,7 @@ def main() -> None:
             policy.load_state_dict({name: torch.tensor(x) for name, x in tensors.items()})
         else:
             trainer.publish_weights(policy.state_dict(), step=0)
-        learner = Learner(policy, PpoSettings(), seed=config["seed"])
+        learner = make_learner(policy, config["seed"])
         for batch in trainer.batches():
             step += 1
             metrics = train_on(batch, learner)

@@ -1,7 +1,8 @@
 """Compute advantages and value targets from rewards and value estimates.
 
 All arrays are ``[N, T]``: N fragments of T steps, from :meth:`rolldeck.batches.Batch.stack`. No
-sum crosses the end of an episode or enters padding::
+sum crosses the end of an episode or enters padding. Joined fragments, ``[C, T]`` from
+:func:`rolldeck.chunks.stack`, have the same form::
 
     steps = transitions(arrays, values=…, last_values=…, final_values=…)
     learned = vtrace(steps, logprobs - arrays["behavior_logprob"], gamma=0.99, lam=0.95)
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float32]
+Floats = NDArray[np.floating[Any]]
 Bools = NDArray[np.bool_]
 
 
@@ -42,7 +43,7 @@ class Transitions(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """Training targets; all ``[N, T]`` float32.
+    """Training targets; all ``[N, T]``, in the widest float dtype of the arguments.
 
     Attributes:
         advantages: Advantage of each action; 0 in padding.

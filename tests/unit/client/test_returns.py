@@ -148,6 +148,23 @@ def test_padding_changes_nothing_and_teaches_nothing(
     assert (one.advantages[~steps.mask] == 0).all()
 
 
+@given(seed=seeds, shape=shapes, gamma=factors, lam=factors)
+def test_float64_in_is_float64_out(
+    seed: int, shape: tuple[int, int], gamma: float, lam: float
+) -> None:
+    narrow = made_up_steps(seed, shape)
+    wide = narrow._replace(
+        **{name: getattr(narrow, name).astype(np.float64) for name in ("values", "next_values")}
+    )
+
+    learned = gae(wide, gamma=gamma, lam=lam)
+
+    expected = gae_by_definition(wide, gamma, lam)
+    assert {array.dtype for array in learned} == {np.dtype(np.float64)}
+    np.testing.assert_allclose(learned.advantages, expected, rtol=1e-10, atol=1e-10)
+    assert {array.dtype for array in gae(narrow, gamma=gamma, lam=lam)} == {np.dtype(np.float32)}
+
+
 def test_actions_that_the_policy_would_not_take_count_little_and_no_weight_overflows() -> None:
     shape = (2, 6)
     steps = made_up_steps(0, shape, endings=0)
