@@ -1,6 +1,6 @@
 """Schemas of the events inside a fleet, as sent in its reports."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, Struct
 
@@ -18,6 +18,40 @@ ReportedWorkerState = Literal[
     "starting", "running", "paused", "draining", "respawning", "failed", "stopped"
 ]
 ReportedSlotState = Literal["starting", "stepping", "waiting", "restarting", "failed", "stopped"]
+
+
+# Limits of values from the `info` of environments.
+INFO_NAMES_AT_MOST: Final = 64
+INFO_NAME_LENGTH: Final = 64
+INFO_NAME_PATTERN: Final = r"^[\w./ -]+$"
+InfoScope = Literal["episode", "step"]
+InfoProblem = Literal["out_of_range", "invalid_name", "too_many_names"]
+
+
+class InfoSum(Struct, frozen=True, kw_only=True):
+    """Sum of one numeric value of `info` over episodes or steps of one report window."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=INFO_NAME_LENGTH, pattern=INFO_NAME_PATTERN)]
+    scope: InfoScope
+    """`episode`: values of last steps; `step`: values of all other steps."""
+    count: Annotated[int, Meta(ge=1, le=2**63 - 1)]
+    total: float
+
+
+class InfoDrops(Struct, frozen=True, kw_only=True):
+    """Values of `info` that were dropped for one reason."""
+
+    problem: InfoProblem
+    count: Annotated[int, Meta(ge=1, le=2**63 - 1)]
+    example: Annotated[str, Meta(max_length=200)] = ""
+    """Name of one of them, truncated."""
+
+
+class InfoWindow(Struct, frozen=True, kw_only=True):
+    """Numeric values of the environments' `info` in one report window."""
+
+    sums: Annotated[list[InfoSum], Meta(max_length=2 * INFO_NAMES_AT_MOST)] = []
+    dropped: Annotated[list[InfoDrops], Meta(max_length=3)] = []
 
 
 class WorkerEnding(Struct, frozen=True, kw_only=True):

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from rolldeck.fleet_wire import Count as Count
 from rolldeck.fleet_wire import FleetEvent as FleetEvent
+from rolldeck.fleet_wire import InfoWindow as InfoWindow
 from rolldeck.fleet_wire import Name as Name
 from rolldeck.fleet_wire import Note as Note
 from rolldeck.fleet_wire import ReportedFleetState as ReportedFleetState
@@ -353,6 +354,7 @@ class FleetReport(Struct, frozen=True, kw_only=True):
     """Ray's id of the manager's node; empty without a cluster."""
     workers: Annotated[list[WorkerReport], Meta(max_length=4096)]
     episodes: Annotated[list[EpisodeWindow], Meta(max_length=4096)] = []
+    info: InfoWindow = InfoWindow()
     events: Annotated[list[FleetEvent], Meta(max_length=256)] = []
 
 

@@ -5486,6 +5486,13 @@ export interface components {
             workers: components["schemas"]["WorkerReport"][];
             /** @default [] */
             episodes: components["schemas"]["EpisodeWindow"][];
+            /**
+             * @default {
+             *       "sums": [],
+             *       "dropped": []
+             *     }
+             */
+            info: components["schemas"]["InfoWindow"];
             /** @default [] */
             events: components["schemas"]["FleetEvent"][];
         };
@@ -5736,6 +5743,38 @@ export interface components {
          */
         HTTPValidationError: {
             detail: Record<string, unknown>[];
+        };
+        /**
+         * InfoDrops
+         * @description Values of `info` that were dropped for one reason.
+         */
+        InfoDrops: {
+            /** @enum {unknown} */
+            problem: "invalid_name" | "out_of_range" | "too_many_names";
+            count: number;
+            /** @default  */
+            example: string;
+        };
+        /**
+         * InfoSum
+         * @description Sum of one numeric value of `info` over episodes or steps of one report window.
+         */
+        InfoSum: {
+            name: string;
+            /** @enum {unknown} */
+            scope: "episode" | "step";
+            count: number;
+            total: number;
+        };
+        /**
+         * InfoWindow
+         * @description Numeric values of the environments' `info` in one report window.
+         */
+        InfoWindow: {
+            /** @default [] */
+            sums: components["schemas"]["InfoSum"][];
+            /** @default [] */
+            dropped: components["schemas"]["InfoDrops"][];
         };
         /**
          * Interval

@@ -76,6 +76,9 @@ class Fleet(models.Model):
     recent_returns = ArrayField(
         models.FloatField(), default=list, blank=True, help_text="Last training returns."
     )
+    info_totals = models.JSONField(
+        default=dict, blank=True, help_text="Sums of numeric values of `info` over the whole run."
+    )
 
     class Meta:
         constraints = [

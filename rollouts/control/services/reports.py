@@ -9,6 +9,7 @@ from django.db import transaction
 
 from rolldeck import wire
 from rollouts.control.models.fleets import EnvSlot, EpisodeWindow, Fleet, FleetWorker
+from rollouts.control.rules import info_totals
 from rollouts.control.rules.returns import mean, recent_returns_of
 from rollouts.control.rules.weight_syncs import Steps
 from rollouts.control.services import attempts
@@ -44,6 +45,7 @@ def accept_report(*, run_id: int, report: wire.FleetReport, now: datetime) -> bo
         _clear_start_failure(run_id)
     fleet.env_steps_total += _store_workers(fleet, report.workers, now=now)
     _store_episodes(fleet, report.episodes, now=now)
+    _store_info(fleet, report.info, now=now)
     fleet.sequence = report.sequence
     fleet.observed, fleet.reason = report.state, report.reason
     fleet.observed_at = fleet.heard_at = now
@@ -156,6 +158,22 @@ def _store_episodes(fleet: Fleet, windows: Iterable[wire.EpisodeWindow], *, now:
             }
         )
     store_rows(EpisodeWindow, rows)
+
+
+def _store_info(fleet: Fleet, window: wire.InfoWindow, *, now: datetime) -> None:
+    """Add values of `info` to the run's sums, and record an event per new problem."""
+    added = info_totals.added(fleet.info_totals, window)
+    fleet.info_totals = added.totals
+    for drops in added.first_drops:
+        record_event(
+            run_id=fleet.run_id,
+            kind="info_values_dropped",
+            message=info_totals.message_of(drops),
+            actor="fleet",
+            level="warning",
+            details={"problem": drops.problem, "example": drops.example},
+            now=now,
+        )
 
 
 def _store_events(run_id: int, events: Iterable[wire.FleetEvent], *, now: datetime) -> None:

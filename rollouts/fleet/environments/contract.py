@@ -30,6 +30,12 @@ class Environment(Protocol):
         """Release all resources."""
 
 
+VectorStep = tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_], NDArray[np.bool_]]
+VectorStepWithInfo = tuple[
+    NDArray[Any], NDArray[Any], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]
+]
+
+
 class VectorEnvironment(Protocol):
     """R environments of one kind in one object, any subset of which can be stepped together.
 
@@ -45,11 +51,13 @@ class VectorEnvironment(Protocol):
 
     def step(
         self, rows: NDArray[np.intp], actions: NDArray[Any]
-    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_], NDArray[np.bool_]]:
+    ) -> VectorStep | VectorStepWithInfo:
         """Step distinct ``rows [N]`` with ``actions [N, …]``, without beginning episodes.
 
         Returns:
-            Observations ``[N, …]``; rewards, terminated and truncated, ``[N]`` each.
+            Observations ``[N, …]``; rewards, terminated and truncated, ``[N]`` each. Optionally
+            the extras as Gymnasium's vector environments return them: columns ``[N]`` by name,
+            each with a mask ``_<name> [N]`` if some rows have no value.
         """
 
     def close(self) -> None:

@@ -47,7 +47,7 @@ class RowOfVector:
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Return observation, reward, terminated, truncated and extras."""
-        obs, reward, terminated, truncated = self._vector.step(
+        obs, reward, terminated, truncated, *_ = self._vector.step(
             np.array([self._row]), np.asarray(action)[None]
         )
         return obs[0], reward[0], bool(terminated[0]), bool(truncated[0]), {}

@@ -316,6 +316,8 @@ class RolloutManager:
         # Read the state first: the final report of a failed fleet must carry the reason.
         state, reason = self._state()
         self._reporter.episodes.extend(self._worker_pool.pop_episodes())
+        for window in self._worker_pool.pop_info():
+            self._reporter.info.merge(window)
         self._reporter.events.extend(self._events.pop())
         workers = self._worker_pool.reports(self._newest_step())
         is_final = state == "failed" and self._cannot_recover()

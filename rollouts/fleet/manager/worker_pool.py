@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from rolldeck.operator_requests import CordonOrder, MachineOrder, RestartOrder
-from rolldeck.wire import EpisodeWindow, WorkerReport
+from rolldeck.wire import EpisodeWindow, InfoWindow, WorkerReport
 from rollouts.fleet.manager.worker_supervisor import WorkerSupervisor
 from rollouts.fleet.manager.workers import WorkerSource
 from rollouts.fleet.process.loops import EventLog
@@ -30,6 +30,7 @@ class WorkerPool:
         source.exclude_nodes(self._closed)
         self._accepted_of_the_left = 0
         self._episodes_of_the_left: list[EpisodeWindow] = []
+        self._info_of_the_left: list[InfoWindow] = []
         self.resize(settings.config.fleet.num_workers, 0.0)
 
     @property
@@ -98,6 +99,14 @@ class WorkerPool:
             windows += came
         return windows
 
+    def pop_info(self) -> list[InfoWindow]:
+        """Return the values of `info` collected since the last call."""
+        windows, self._info_of_the_left = self._info_of_the_left, []
+        for member in self.members:
+            came, member.info = member.info, []
+            windows += came
+        return windows
+
     def reports(self, announced_step: int) -> list[WorkerReport]:
         """Return the reports of all workers, including final reports of those that left."""
         return [*(member.report(announced_step) for member in self.members), *self._left]
@@ -115,6 +124,7 @@ class WorkerPool:
     def _part_with(self, member: WorkerSupervisor) -> None:
         self._accepted_of_the_left += member.accepted
         self._episodes_of_the_left = [*self._episodes_of_the_left, *member.episodes]
+        self._info_of_the_left = [*self._info_of_the_left, *member.info]
         # Listed twice for an instant: a concurrent report must not miss the worker.
         self._left = [*self._left, member.report(0)]
         self.members = [other for other in self.members if other is not member]

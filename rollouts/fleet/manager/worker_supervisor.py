@@ -8,7 +8,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from rolldeck.operator_requests import CordonOrder, MachineOrder, RestartOrder
-from rolldeck.wire import EpisodeWindow, WorkerReport
+from rolldeck.wire import EpisodeWindow, InfoWindow, WorkerReport
 from rollouts.fleet.manager import admission, exit_events
 from rollouts.fleet.manager.cordon import Cordon
 from rollouts.fleet.manager.graceful_shutdown import GracefulShutdown
@@ -47,6 +47,7 @@ class WorkerSupervisor:
         self.index = index
         self.episodes: list[EpisodeWindow] = []
         """Statistics that are still to be reported."""
+        self.info: list[InfoWindow] = []
         self._settings = settings
         self._items_at_once = settings.items_at_once
         self._pace = admission.Pace()
@@ -178,8 +179,7 @@ class WorkerSupervisor:
                 ending = ending_of(self.index, self._incarnation, self._state, SMALLER)
                 exit_events.emit_leaving(self._events, ending, waiting=self.outstanding)
             return
-        reason = self._why_to_end(now)
-        if reason:
+        if reason := self._why_to_end(now):
             self._receive_final_state()
             self._remove(reason, now)
 
@@ -357,9 +357,9 @@ class WorkerSupervisor:
         if state.report.stages or state.episodes or state.report.memory_bytes is not None:
             self._measured = state.report
         self.episodes += state.episodes
+        self.info.append(state.info)
         for event in state.events:
-            details = {**event.details, "worker": self.index}
-            self._events.pass_on(replace(event, details=details))
+            self._events.pass_on(replace(event, details={**event.details, "worker": self.index}))
         self._timeout.obstacle = ""
         if self._measured is not None:
             state = replace(state, report=with_measurements(state.report, self._measured))

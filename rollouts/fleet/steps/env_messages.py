@@ -13,6 +13,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from rolldeck.wire import InfoWindow
 from rollouts.fleet.policies.spaces import Space
 
 _LENGTH_BYTES: Final = 4
@@ -85,6 +86,12 @@ class Recorded(Struct, frozen=True, array_like=True, tag=True):
     """Why the recording failed; the episode continued without it."""
 
 
+class InfoReport(Struct, frozen=True, array_like=True, tag=True):
+    """Numeric values of `info` since the process' last report, over all its rows."""
+
+    window: InfoWindow
+
+
 class StepResult(Struct, frozen=True, array_like=True, tag=True):
     """The results of stepping `rows` are in the block."""
 
@@ -94,7 +101,7 @@ class StepResult(Struct, frozen=True, array_like=True, tag=True):
 
 
 ToProcess = Setup | Step | Build | Record | Close
-FromProcess = Ready | Began | EnvCrashed | Recorded | StepResult
+FromProcess = Ready | Began | EnvCrashed | Recorded | InfoReport | StepResult
 
 
 class Stepped(NamedTuple):
@@ -112,6 +119,10 @@ class Stepped(NamedTuple):
     """Index among the N, and the last observation of the episode that ended there."""
     seconds: float
     """Time spent in the environments."""
+
+
+AnyMessage = Ready | Began | EnvCrashed | Recorded | InfoReport | Stepped
+"""Message of an env process as a worker reads it."""
 
 
 class Channel:

@@ -12,11 +12,18 @@ from typing import Any, Final, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rolldeck.wire import ReportedSlotState, SlotReport
+from rolldeck.wire import InfoWindow, ReportedSlotState, SlotReport
 from rollouts.fleet.process.backoff import RestartBudget, RestartRule
 from rollouts.fleet.process.log_capture import OutputPump
 from rollouts.fleet.process.loops import EventLog
-from rollouts.fleet.steps.env_messages import Began, EnvCrashed, Ready, Recorded, Stepped
+from rollouts.fleet.steps.env_messages import (
+    Began,
+    EnvCrashed,
+    InfoReport,
+    Ready,
+    Recorded,
+    Stepped,
+)
 from rollouts.fleet.steps.env_worker import EnvWorker, EnvWorkerDied
 from rollouts.fleet.steps.envs_in_worker import EnvsInWorker
 from rollouts.fleet.steps.slot_queue import Slots
@@ -43,6 +50,9 @@ class PoolListener(Protocol):
 
     def recorded(self, slot: int, came: Recorded) -> None:
         """Handle the end of a recorded episode."""
+
+    def reported_info(self, window: InfoWindow) -> None:
+        """Handle numeric values of the environments' `info`."""
 
     def lost(self, slot: int) -> None:
         """Handle the loss of a slot's environment, possibly in mid-episode."""
@@ -236,6 +246,9 @@ class EnvProcessPool:
             return
         if isinstance(message, Stepped):
             self._took_steps(process, message)
+            return
+        if isinstance(message, InfoReport):
+            self._listener.reported_info(message.window)
             return
         number = process.worker.slots[message.row]
         if isinstance(message, Recorded):

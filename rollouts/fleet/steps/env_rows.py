@@ -5,7 +5,7 @@ import traceback
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +17,18 @@ from rollouts.fleet.steps.env_messages import (
     Began,
     EnvCrashed,
     FromProcess,
+    InfoReport,
     Ready,
     Recorded,
     Setup,
     StepResult,
 )
+from rollouts.fleet.steps.info_values import episode_info, numbers_of, split_rows
 from rollouts.fleet.steps.recorder import RecordedEnvironment
+from rollouts.fleet.worker.info_totals import InfoTotals
 
+INFO_SECONDS: Final = 1.0
+"""Minimum interval between two reports of `info` values."""
 Rows = NDArray[np.intp]
 """Distinct rows, ``[N]``, in any order."""
 
@@ -47,6 +52,8 @@ class EnvRows:
         self._is_together = np.zeros(len(setup.seeds), dtype=np.bool_)
         """Which rows the vector environment steps, ``[R]``."""
         self._rows: list[Environment | None] = [None] * len(setup.seeds)
+        self._info = InfoTotals()
+        self._info_at = -INFO_SECONDS
         self.block: EnvBlock | None = None
         """Shared block; None until an environment exists."""
         self._to_record: dict[int, tuple[str, str]] = {}
@@ -76,6 +83,7 @@ class EnvRows:
         if len(together) < len(rows):
             for at in np.flatnonzero(~is_together):
                 came += self._try(self._step_row, rows[at : at + 1])
+        self._report_info(began)
         if came:
             self._emit(StepResult(came, time.perf_counter() - began))
 
@@ -111,9 +119,15 @@ class EnvRows:
         vector, block = self._vector, self.block
         if vector is None or block is None:
             raise RuntimeError("there is no vector environment")
-        obs, block.reward[rows], terminated, truncated = vector.step(rows, block.actions[rows])
+        obs, block.reward[rows], terminated, truncated, *more = vector.step(
+            rows, block.actions[rows]
+        )
         block.terminated[rows], block.truncated[rows] = terminated, truncated
         block.obs[rows] = obs
+        if more and more[0]:
+            ends = terminated | truncated
+            for at, info in enumerate(split_rows(more[0], len(rows))):
+                self._add_info(info, is_last=bool(ends[at]))
         for ended in np.flatnonzero(terminated | truncated).tolist():
             row = int(rows[ended])
             block.final_obs[row] = obs[ended]
@@ -126,7 +140,9 @@ class EnvRows:
             raise RuntimeError(f"row {row} has no environment")
         # Environments expect a plain int for a discrete action, and may keep an array.
         action = block.actions[row].item() if block.actions.ndim == 1 else block.actions[row].copy()
-        obs, reward, terminated, truncated, _ = environment.step(action)
+        obs, reward, terminated, truncated, info = environment.step(action)
+        if info:
+            self._add_info(info, is_last=bool(terminated or truncated))
         if terminated or truncated:
             block.final_obs[row] = obs
             obs = self._begin_episode(row, environment)
@@ -134,6 +150,18 @@ class EnvRows:
         block.reward[row] = reward
         block.terminated[row] = terminated
         block.truncated[row] = truncated
+
+    def _add_info(self, info: Any, *, is_last: bool) -> None:
+        """Add the numbers in the `info` of one step; `is_last` if the step ended its episode."""
+        found = episode_info(info) if is_last else info
+        for name, value in numbers_of(found):
+            self._info.add(name, value, scope="episode" if is_last else "step")
+
+    def _report_info(self, now: float) -> None:
+        if now - self._info_at < INFO_SECONDS or not self._info:
+            return
+        self._info_at = now
+        self._emit(InfoReport(self._info.pop()))
 
     def record(self, row: int, order_id: str, video: str) -> None:
         """Record the row's next episode."""

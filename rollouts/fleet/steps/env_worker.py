@@ -21,15 +21,13 @@ from rollouts.fleet.process.log_capture import OutputPump
 from rollouts.fleet.process.settings import derive_seed
 from rollouts.fleet.steps.env_block import EnvBlock, anonymous_memory
 from rollouts.fleet.steps.env_messages import (
-    Began,
+    AnyMessage,
     Build,
     Channel,
     Close,
-    EnvCrashed,
     FromProcess,
     Ready,
     Record,
-    Recorded,
     Setup,
     Step,
     Stepped,
@@ -172,7 +170,7 @@ class EnvWorker:
         self._block.actions[rows] = actions
         self._send(Step(rows.tolist()))
 
-    def receive(self) -> list[Ready | Began | EnvCrashed | Recorded | Stepped]:
+    def receive(self) -> list[AnyMessage]:
         """Wait for at least one message and return all that have arrived.
 
         Raises:
@@ -234,7 +232,7 @@ class EnvWorker:
         except OSError as error:
             raise EnvWorkerDied(self._exit_reason()) from error
 
-    def _read(self, message: FromProcess) -> Ready | Began | EnvCrashed | Recorded | Stepped:
+    def _read(self, message: FromProcess) -> AnyMessage:
         """Map the block on the first message, and read arrived steps from it."""
         if isinstance(message, Ready):
             self._map(message)

@@ -19,15 +19,11 @@ from rollouts.fleet.environments.loader import import_registered_modules
 from rollouts.fleet.process.log_capture import OutputPump
 from rollouts.fleet.steps.env_block import EnvBlock, anonymous_memory
 from rollouts.fleet.steps.env_messages import (
-    Began,
+    AnyMessage,
     Build,
-    EnvCrashed,
     FromProcess,
-    Ready,
     Record,
-    Recorded,
     Setup,
-    Stepped,
     StepResult,
 )
 from rollouts.fleet.steps.env_rows import EnvRows
@@ -98,7 +94,7 @@ class EnvsInWorker:
         self._block().actions[rows] = actions
         self._send(rows)
 
-    def receive(self) -> list[Ready | Began | EnvCrashed | Recorded | Stepped]:
+    def receive(self) -> list[AnyMessage]:
         """Do the pending work and return its results.
 
         Raises:
@@ -162,7 +158,7 @@ class EnvsInWorker:
             raise EnvWorkerDied("not started")
         return self._rows.block
 
-    def _read(self, message: FromProcess) -> Ready | Began | EnvCrashed | Recorded | Stepped:
+    def _read(self, message: FromProcess) -> AnyMessage:
         return read_steps(message, self._block()) if isinstance(message, StepResult) else message
 
 

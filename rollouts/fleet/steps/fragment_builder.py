@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from rolldeck.wire import EpisodeWindow, Fragment
+from rolldeck.wire import EpisodeWindow, Fragment, InfoWindow
 from rollouts.fleet.policies.policy_protocol import Decision, State
 from rollouts.fleet.process.settings import WorkerSettings
 from rollouts.fleet.process.spans import PipelineMonitor
@@ -20,6 +20,7 @@ from rollouts.fleet.steps.slot_queue import Slots
 from rollouts.fleet.steps.step_columns import Outcomes
 from rollouts.fleet.weights.records import NO_STEP
 from rollouts.fleet.worker.episodes import EpisodeStatistics
+from rollouts.fleet.worker.info_totals import InfoTotals
 
 
 class FragmentBuilder:
@@ -63,6 +64,7 @@ class FragmentBuilder:
         self._monitor = monitor
         self._lock = threading.Lock()
         self._credits = 0
+        self._info = InfoTotals()
         self._statistics = EpisodeStatistics(worker=settings.index, now=time.monotonic())
         self._epoch = 0
         self._newest_step = NO_STEP
@@ -127,6 +129,11 @@ class FragmentBuilder:
         with self._lock:
             return self._statistics.pop(time.monotonic())
 
+    def pop_info(self) -> InfoWindow:
+        """Return the numeric values of `info` since the last call."""
+        with self._lock:
+            return self._info.pop()
+
     def began(self, slot: int, obs: NDArray[Any]) -> None:
         """Store the first observation of a new environment."""
         fragment = self._cutter.begin(slot, obs, episode=self._next_episode(slot))
@@ -181,6 +188,11 @@ class FragmentBuilder:
         if self._has_credit[slot]:
             self._has_credit[slot] = False
             self.grant(1)
+
+    def reported_info(self, window: InfoWindow) -> None:
+        """Add numeric values of the environments' `info`."""
+        with self._lock:
+            self._info.merge(window)
 
     def admitted(self, slots: Slots) -> Slots:
         """Return the slots that may act: within a fragment, or with a credit for a new one."""

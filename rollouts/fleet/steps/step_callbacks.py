@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from rolldeck.wire import InfoWindow
 from rollouts.fleet.policies.policy_protocol import Decision, State
 from rollouts.fleet.steps.env_messages import Stepped
 from rollouts.fleet.steps.slot_queue import Slots
@@ -121,6 +122,9 @@ class EachStep:
 
     def given_up(self, slot: int) -> None:
         """Do nothing: the slot has no further steps."""
+
+    def reported_info(self, window: InfoWindow) -> None:
+        """Do nothing: `info` is not part of a step."""
 
     def admitted(self, slots: Slots) -> Slots:
         """Admit every slot: steps are not stored, so there is no limit."""

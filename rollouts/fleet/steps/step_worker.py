@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rolldeck.wire import SlotReport
+from rolldeck.wire import InfoWindow, SlotReport
 from rollouts.fleet.policies.policy_protocol import (
     Decision,
     Policy,
@@ -54,6 +54,9 @@ class ProgressHandler(Protocol):
 
     def given_up(self, slot: int) -> None:
         """Handle that an aborted slot gets no further episode."""
+
+    def reported_info(self, window: InfoWindow) -> None:
+        """Handle numeric values of the environments' `info`."""
 
     def admitted(self, slots: Slots) -> Slots:
         """Return the subset of `slots` that may act on their observation now."""
@@ -233,6 +236,10 @@ class StepRolloutWorker:
         active = self._weights.active
         if self._recordings is not None:
             self._recordings.finished(slot, came, active[1] if active else NO_STEP)
+
+    def reported_info(self, window: InfoWindow) -> None:
+        """Pass on numeric values of the environments' `info`."""
+        self._handler.reported_info(window)
 
     def lost(self, slot: int) -> None:
         """Drop the state of a slot that lost its environment."""

@@ -8,7 +8,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from rolldeck.operator_requests import LogLines, RecordingOrder
-from rolldeck.wire import Fragment, WorkerReport, encode
+from rolldeck.wire import Fragment, InfoWindow, WorkerReport, encode
 from rollouts.fleet.process.settings import WorkerSettings
 from rollouts.fleet.process.stacks import read_stacks
 from rollouts.fleet.spool.sender import Push
@@ -192,6 +192,7 @@ class RolloutWorkerWrapper:
             refusal=self._weights.refusal,
             buffered_steps=self._fragment_builder.buffered_steps,
             episodes=self._fragment_builder.pop_episodes() if is_reporting else [],
+            info=self._fragment_builder.pop_info() if is_reporting else InfoWindow(),
             events=self._runtime.events.pop(),
         )
 

@@ -4,7 +4,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from rolldeck.wire import Desired, EpisodeWindow, FleetEvent, WorkerEnding, WorkerReport
+from rolldeck.wire import Desired, EpisodeWindow, FleetEvent, InfoWindow, WorkerEnding, WorkerReport
 from rollouts.fleet.weights.records import NO_STEP
 
 
@@ -40,6 +40,7 @@ class WorkerState(Struct, frozen=True, kw_only=True):
     buffered_steps: int = 0
     """Number of env steps in fragments that are being filled."""
     episodes: list[EpisodeWindow] = []
+    info: InfoWindow = InfoWindow()
     events: list[FleetEvent] = []
 
 

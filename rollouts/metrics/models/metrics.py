@@ -136,6 +136,7 @@ class MeasureCursor(models.Model):
     group_written_in = models.BigIntegerField(default=0, help_text="Number of its transaction.")
     digest = models.BigIntegerField(default=0, help_text="Of this group.")
     digest_written_in = models.BigIntegerField(default=0)
+    info_totals = models.JSONField(default=dict, blank=True, help_text="Of the fleet.")
 
     def __str__(self) -> str:
         return f"measurements of run {self.run_id}"

@@ -6,6 +6,7 @@ A metric without a value is None, and is not stored.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from buffer.batches.queries.flows import (
     BatchFlow,
@@ -17,6 +18,7 @@ from buffer.batches.queries.flows import (
 )
 from buffer.batches.queries.queue_depth import pause_rule
 from buffer.batches.queries.trainer_pace import trainer_wait_share
+from rollouts.control.rules.info_totals import info_figures
 from rollouts.metrics.models.metrics import MeasureCursor
 from rollouts.metrics.queries.flows import EpisodeFlow, episode_flow, fleet_wait_share
 from rollouts.metrics.rules.measures import at_rank
@@ -39,6 +41,8 @@ class RunChanges:
     """Id of the last digested group, and the share of truncated sequences."""
     batches: BatchFlow
     episodes: EpisodeFlow
+    info_totals: Mapping[str, Any]
+    """Sums of numeric values of `info`, of a fleet; empty without one."""
 
     @classmethod
     def at(cls, run: Run, before: MeasureCursor, counts: Mapping[str, int]) -> "RunChanges":
@@ -53,6 +57,7 @@ class RunChanges:
             digested=cut_flow(run.pk, after=digest),
             batches=batch_flow(run.pk, after=before.batch),
             episodes=episode_flow(run.pk, after=before.episode_window),
+            info_totals=run.fleet.info_totals if run.has_fleet and hasattr(run, "fleet") else {},
         )
 
     @property
@@ -76,6 +81,7 @@ def levels(run_changes: RunChanges) -> Found:
             if run_changes.run.takes_groups
             else _of_episodes(run_changes.episodes)
         ),
+        **info_figures(run_changes.before.info_totals, run_changes.info_totals),
     }
 
 

@@ -125,4 +125,5 @@ def _move_on(
     cursor.batch, cursor.episode_window = run_changes.batches.last, run_changes.episodes.last
     cursor.group_written_in, cursor.group = run_changes.groups.last
     cursor.digest_written_in, cursor.digest = run_changes.digested[0]
+    cursor.info_totals = run_changes.info_totals
     cursor.save()

@@ -15,9 +15,12 @@ from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.groups import accept_groups
 from buffer.inspect.services.digests import digest_groups
 from buffer.items.models.items import Batch
+from rolldeck.fleet_wire import InfoDrops, InfoSum
+from rolldeck.wire import InfoWindow
 from rollouts.metrics.models.metrics import MeasureCursor, MetricSample, MetricSeries, TokenTally
 from rollouts.metrics.services.measuring import measure_run, measure_runs
 from rollouts.metrics.services.metrics import SERIES_AT_MOST
+from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run, Trainer
 from runs.lifecycle.rules.lifecycle import RunStatus
 from tests.buffer_factories import body, group
@@ -358,3 +361,30 @@ def test_what_lies_behind_is_not_read_again(run: Run) -> None:
     assert "group_stream" in plan
     assert "Seq Scan" not in plan
     assert group_flow(run.pk, after=place).groups == 1
+
+
+def test_numbers_of_info_become_series_and_drops_an_event() -> None:
+    run = cast.rolling(FakeCluster())
+    measure(run, 0)
+    drops = InfoDrops(problem="out_of_range", count=3, example="speed")
+    for sequence, total in enumerate((4.0, 8.0), start=1):
+        speed = InfoSum(name="speed", scope="step", count=4, total=total)
+        won = InfoSum(name="won", scope="episode", count=2, total=1.0)
+        info = InfoWindow(sums=[speed, won], dropped=[drops])
+        busy = cast.worker(env_steps=100 * sequence)
+        given = cast.report(run, busy, sequence=sequence, info=info)
+        assert cast.accept(run, given)
+        assert not cast.accept(run, given)
+
+    assert measure(run, 10)
+
+    found = last(run)
+    assert (found["info/speed/step_mean"], found["info/speed/step_count"]) == (1.5, 8)
+    assert (found["info/won/mean"], found["info/won/count"]) == (0.5, 4)
+    assert found["info_dropped/out_of_range"] == 6
+    [event] = RunEvent.objects.filter(run=run, kind="info_values_dropped")
+    assert event.details == {"problem": "out_of_range", "example": "speed"}
+
+    cast.accept(run, cast.report(run, cast.worker(env_steps=300), sequence=3))
+    assert measure(run, 20)
+    assert not [name for name in last(run) if name.startswith("info")]

@@ -42,6 +42,15 @@ class Counting(gymnasium.Env[Any, Any]):
         return np.array([self._step, self._seed % 1000, 0, 0], dtype=np.float32)
 
 
+class Measuring(Counting):
+    """Environment with numbers, and other values, in its `info`."""
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        obs, reward, terminated, truncated, _ = super().step(action)
+        info = {"speed": np.float32(self._step), "won": True, "map": "a", "bad": float("nan")}
+        return obs, reward, terminated, truncated, info
+
+
 class Talking(Counting):
     """Environment that prints each call."""
 
@@ -78,7 +87,7 @@ class Stray(Counting):
 
 
 def _make(name: str, kwargs: Mapping[str, Any]) -> Any:
-    kinds = {"talking": Talking, "drawing": Drawing, "stray": Stray}
+    kinds = {"talking": Talking, "measuring": Measuring, "drawing": Drawing, "stray": Stray}
     return kinds.get(name, Counting)(**kwargs)
 
 

@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rollouts.fleet.environments.loader import register_vector
 from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.steps.env_block import EnvBlock, anonymous_memory
 from rollouts.fleet.steps.env_messages import (
@@ -19,11 +21,13 @@ from rollouts.fleet.steps.env_messages import (
     Channel,
     EnvCrashed,
     FromProcess,
+    InfoReport,
     Step,
     Stepped,
     StepResult,
     ToProcess,
 )
+from rollouts.fleet.steps.env_rows import INFO_SECONDS
 from rollouts.fleet.steps.env_worker import EnvWorker, EnvWorkerDied
 from rollouts.fleet.steps.envs_in_worker import EnvsInWorker
 
@@ -183,3 +187,76 @@ def test_a_process_that_was_ended_starts_again_with_a_block_of_its_own(worker: A
     receive(worker, Began, 4)
 
     assert [worker.observation(row)[0] for row in range(4)] == [0] * 4
+
+
+@pytest.mark.parametrize("kind", [EnvWorker, EnvsInWorker])
+def test_numbers_of_info_are_reported_by_last_and_other_steps(kind: Any) -> None:
+    worker = kind(spec="odd:measuring", kwargs={"length": 2}, slots=range(2), base_seed=1)
+    worker.start()
+    try:
+        heard(worker, Began, 2)
+        worker.step(np.array([0, 1]), np.array([0, 0]))
+        [first] = heard(worker, InfoReport)
+        worker.step(np.array([0]), np.array([0]))
+        heard(worker, Stepped)
+        time.sleep(INFO_SECONDS)
+        worker.step(np.array([1]), np.array([0]))
+        [second] = heard(worker, InfoReport)
+    finally:
+        worker.kill()
+
+    def found(report: InfoReport) -> set[tuple[str, str, int, float]]:
+        return {(one.name, one.scope, one.count, one.total) for one in report.window.sums}
+
+    assert found(first) == {("speed", "step", 2, 2.0), ("won", "step", 2, 2.0)}
+    assert found(second) == {("speed", "episode", 2, 4.0), ("won", "episode", 2, 2.0)}
+    assert [(one.problem, one.count, one.example) for one in first.window.dropped] == [
+        ("out_of_range", 2, "bad")
+    ]
+
+
+class Columns:
+    """Two rows whose episodes last two steps, with columns of `info`."""
+
+    def __init__(self, rows: int) -> None:
+        self.observation_space = Space(kind="box", shape=(1,), dtype="float32")
+        self.action_space = Space(kind="discrete", shape=(), dtype="int64", choices=2)
+        self._steps = np.zeros(rows)
+
+    def reset(self, row: int, *, seed: int | None = None) -> Any:  # noqa: ARG002
+        self._steps[row] = 0
+        return np.zeros(1, dtype=np.float32)
+
+    def step(self, rows: Any, _: Any) -> Any:
+        self._steps[rows] += 1
+        steps = self._steps[rows].copy()
+        ended = steps >= 2
+        info = {"steps": steps, "score": 10 * steps, "_score": ended}
+        obs = np.zeros((len(rows), 1), dtype=np.float32)
+        return obs, np.ones(len(rows)), ended, np.zeros(len(rows), dtype=np.bool_), info
+
+    def close(self) -> None:
+        pass
+
+
+def test_columns_of_a_vector_environment_are_reported_where_they_have_values(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    register_vector("columns:both", lambda _, rows: Columns(rows))
+    monkeypatch.setattr("rollouts.fleet.steps.env_rows.INFO_SECONDS", 0.0)
+    worker = EnvsInWorker(spec="columns:both", kwargs={}, slots=range(2), base_seed=1)
+    worker.start()
+    try:
+        heard(worker, Began, 2)
+        worker.step(np.array([0]), np.array([0]))
+        heard(worker, InfoReport)
+        worker.step(np.array([0, 1]), np.array([0, 0]))
+        [report] = heard(worker, InfoReport)
+    finally:
+        worker.kill()
+
+    assert {(one.name, one.scope, one.count, one.total) for one in report.window.sums} == {
+        ("steps", "episode", 1, 2.0),
+        ("score", "episode", 1, 20.0),
+        ("steps", "step", 1, 1.0),
+    }
