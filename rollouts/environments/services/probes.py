@@ -21,6 +21,7 @@ from rollouts.fleet.process import child_environment
 from web.rules.errors import TooManyRequests
 
 TRIAL_SECONDS: Final = 20.0
+PROBE_COMMAND: Final = (sys.executable, "-m", "rollouts.fleet.probe.command")
 TRIALS_AT_ONCE: Final = 4
 LONGEST_ANSWER_BYTES: Final = 1 << 20
 _room = BoundedSemaphore(TRIALS_AT_ONCE)
@@ -33,8 +34,12 @@ class TooManyProbes(TooManyRequests):
     retry_after_seconds = 5
 
 
-def attempt(request: ProbeRequest, *, seconds: float = TRIAL_SECONDS) -> Outcome:
+def attempt(request: ProbeRequest, *, seconds: float | None = None) -> Outcome:
     """Probe an object in a subprocess; a failure is part of the outcome.
+
+    Args:
+        request: The object to probe.
+        seconds: Time limit; None for :data:`TRIAL_SECONDS`.
 
     Raises:
         TooManyProbes: If too many probes are in progress.
@@ -43,7 +48,7 @@ def attempt(request: ProbeRequest, *, seconds: float = TRIAL_SECONDS) -> Outcome
         raise TooManyProbes("too many configurations are being checked: retry in a few seconds")
     try:
         with tempfile.TemporaryDirectory(prefix="rolldeck-trial-") as folder:
-            return _within(Path(folder), request, seconds)
+            return _within(Path(folder), request, TRIAL_SECONDS if seconds is None else seconds)
     finally:
         _room.release()
 
@@ -55,7 +60,7 @@ def _within(folder: Path, request: ProbeRequest, seconds: float) -> Outcome:
     home.mkdir()
     with request_path.open("rb") as reading, answer_path.open("wb") as writing:
         child = subprocess.Popen(
-            [sys.executable, "-m", "rollouts.fleet.probe.command"],
+            PROBE_COMMAND,
             stdin=reading,
             stdout=writing,
             stderr=subprocess.DEVNULL,
@@ -66,7 +71,7 @@ def _within(folder: Path, request: ProbeRequest, seconds: float) -> Outcome:
     try:
         code = child.wait(timeout=seconds)
     except subprocess.TimeoutExpired:
-        return Outcome(trouble=f"it did not finish within {seconds:.0f} s")
+        return _interrupted(answer_path, f"it did not finish within {seconds:g} s")
     finally:
         # Also kills processes that it started and left behind.
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -85,12 +90,28 @@ def _environment_variables(home: Path, request: ProbeRequest) -> dict[str, str]:
 
 
 def _read(answered: Path, code: int) -> Outcome:
+    outcome = _last_outcome(answered)
+    if outcome is None or outcome.stage:
+        return _interrupted(answered, _ending(code))
+    return outcome
+
+
+def _interrupted(answered: Path, trouble: str) -> Outcome:
+    """Return the result of a probe that was cut off, as trouble of the part it was in."""
+    outcome = _last_outcome(answered)
+    if outcome is None or not outcome.stage:
+        return outcome or Outcome(trouble=trouble)
+    return msgspec.structs.replace(outcome, policy_trouble=trouble, stage="")
+
+
+def _last_outcome(answered: Path) -> Outcome | None:
+    """Return the last whole line of the answer; None without one."""
     with answered.open("rb") as reading:
-        content = reading.read(LONGEST_ANSWER_BYTES)
+        lines = reading.read(LONGEST_ANSWER_BYTES).split(b"\n")[:-1]
     try:
-        return msgspec.json.decode(content, type=Outcome)
+        return msgspec.json.decode(lines[-1], type=Outcome) if lines else None
     except msgspec.DecodeError:
-        return Outcome(trouble=_ending(code))
+        return None
 
 
 def _ending(code: int) -> str:

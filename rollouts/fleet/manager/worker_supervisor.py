@@ -338,7 +338,7 @@ class WorkerSupervisor:
             return
         state = self._record_state(state)
         if state.report.state == "failed":
-            self._restart_policy.cannot_recover = state.cannot_recover
+            self._restart_policy.failed(state, now)
             self._remove(state.report.reason, now, last=state)
             return
         self._pace.note(state.report.fragments_cut, now)

@@ -1,21 +1,22 @@
 """Probe an environment, a lesson or a cluster once, in a separate process.
 
 ``python -m rollouts.fleet.probe.command`` reads a :class:`ProbeRequest` from its standard input and
-writes an :class:`Outcome`. The probed code is untrusted: the caller provides a dedicated folder,
-an environment without secrets, and a time limit.
+writes an :class:`Outcome` per line; the last one counts. The probed code is untrusted: the caller
+provides a dedicated folder, an environment without secrets, and a time limit.
 """
 
 import os
 import resource
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
 
 from rollouts.fleet.probe.messages import Outcome, ProbeRequest, Room
 
+Report = Callable[[Outcome], None]
 CPU_SECONDS: Final = 60
 MEMORY_BYTES: Final = 16 * 1024**3
 FILE_BYTES: Final = 64 * 1024**2
@@ -32,10 +33,14 @@ def main() -> None:
     if request.kind != "cluster":
         _bound()
     began = time.monotonic()
-    outcome = attempt(request)
-    seconds = round(time.monotonic() - began, 2)
-    answer.write(msgspec.json.encode(msgspec.structs.replace(outcome, seconds=seconds)))
-    answer.flush()
+
+    def report(outcome: Outcome) -> None:
+        seconds = round(time.monotonic() - began, 2)
+        line = msgspec.json.encode(msgspec.structs.replace(outcome, seconds=seconds))
+        answer.write(line + b"\n")
+        answer.flush()
+
+    report(attempt(request, report=report))
     # Threads and exit handlers of imported code must not keep the process alive.
     os._exit(0)
 
@@ -47,11 +52,16 @@ def _bound() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES, FILE_BYTES))
 
 
-def attempt(request: ProbeRequest) -> Outcome:
-    """Return the result of a probe; exceptions are returned as `trouble`."""
+def attempt(request: ProbeRequest, *, report: Report = lambda _: None) -> Outcome:
+    """Return the result of a probe; exceptions are returned as `trouble`.
+
+    Args:
+        request: The object to probe.
+        report: Receives the result so far before the policy is called, which may never return.
+    """
     tries = {"environment": _environment, "lesson": _lesson, "cluster": _cluster}
     try:
-        return tries[request.kind](request)
+        return tries[request.kind](request, report)
     except ModuleNotFoundError as error:
         return Outcome(trouble=f"module {error.name!r} not found", is_missing=True)
     except BaseException as error:  # noqa: BLE001 foreign code may raise anything
@@ -74,7 +84,7 @@ def _is_missing(error: BaseException) -> bool:
     )
 
 
-def _environment(request: ProbeRequest) -> Outcome:
+def _environment(request: ProbeRequest, report: Report) -> Outcome:
     from rollouts.fleet.environments import loader as environments
     from rollouts.fleet.probe import first_episode
 
@@ -82,18 +92,20 @@ def _environment(request: ProbeRequest) -> Outcome:
     made = environments.make(request.spec, request.kwargs)
     shown, taken = environments.describe(made)
     obs, _ = made.reset(seed=0)
-    policy = _step_policy(request.policy, made, shown, taken, obs) if request.policy else {}
-    steps = request.episode_steps
-    episode = first_episode.play(made, shown, taken, steps=steps) if steps else None
-    made.close()
-    return Outcome(
-        episode=episode,
+    outcome = Outcome(
         observation=str(shown),
         action=str(taken),
         shows_images=shown.is_image or any(part.is_image for part in shown.parts.values()),
         bytes_per_step=_bytes(shown) + _bytes(taken),
-        **policy,
     )
+    if request.policy:
+        report(msgspec.structs.replace(outcome, stage="policy"))
+        policy = _step_policy(request.policy, made, shown, taken, obs)
+        outcome = msgspec.structs.replace(outcome, **policy)
+    steps = request.episode_steps
+    episode = first_episode.play(made, shown, taken, steps=steps) if steps else None
+    made.close()
+    return msgspec.structs.replace(outcome, episode=episode)
 
 
 def _step_policy(
@@ -127,7 +139,7 @@ def _bytes(space: Any) -> int:
     return int(values * space.array_dtype.itemsize)
 
 
-def _lesson(request: ProbeRequest) -> Outcome:
+def _lesson(request: ProbeRequest, _: Report) -> Outcome:
     from rollouts.fleet.environments.loader import import_registered_modules
     from rollouts.fleet.groups.environment_loader import load_environment
 
@@ -136,7 +148,7 @@ def _lesson(request: ProbeRequest) -> Outcome:
     return Outcome()
 
 
-def _cluster(request: ProbeRequest) -> Outcome:
+def _cluster(request: ProbeRequest, _: Report) -> Outcome:
     import ray
 
     from rollouts.fleet.manager.worker_placement import rooms

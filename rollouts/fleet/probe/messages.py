@@ -57,6 +57,8 @@ class Outcome(Struct, frozen=True, kw_only=True):
     """Why the policy cannot be built or take a step; empty on success or without a policy."""
     is_policy_missing: bool = False
     """Whether this machine lacks a package of the policy that others may have, such as torch."""
+    stage: Literal["", "policy"] = ""
+    """Part that is called next, of a result that precedes it; empty for a final result."""
     parameters: int = 0
     """Number of the policy's parameters."""
     episode: Episode | None = None

@@ -4,7 +4,8 @@ import os
 import select
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -119,6 +120,8 @@ class StepRolloutWorker:
         self._closing = threading.Lock()
         self._is_closed = False
         self._hearing_since: float | None = None
+        self._policy_since: float | None = None
+        """When the present call of the policy began; None outside of calls."""
         self._seconds_in_envs = 0.0
         self.is_paused = False
         self.refusal = ""
@@ -146,6 +149,11 @@ class StepRolloutWorker:
     def hanging_seconds(self, now: float) -> float:
         """Return for how long environments in this process have blocked the loop."""
         since = self._hearing_since
+        return 0.0 if since is None else now - since
+
+    def policy_seconds(self, now: float) -> float:
+        """Return for how long a call of the policy has blocked the loop."""
+        since = self._policy_since
         return 0.0 if since is None else now - since
 
     def reports(self) -> list[SlotReport]:
@@ -203,8 +211,9 @@ class StepRolloutWorker:
             return
         self._obs = np.zeros((self._slots, *ready.observation.shape), ready.observation.array_dtype)
         try:
-            policy = self._make_policy(ready.observation, ready.action)
-            state, first = policy.initial_state(self._slots), policy.initial_state(1)
+            with self._calling_policy():
+                policy = self._make_policy(ready.observation, ready.action)
+                state, first = policy.initial_state(self._slots), policy.initial_state(1)
         except PolicyDoesNotFit as misfit:
             self._refuse(misfit)
             return
@@ -253,6 +262,14 @@ class StepRolloutWorker:
     def given_up(self, slot: int) -> None:
         """Report a slot that gets no further environment."""
         self._handler.given_up(slot)
+
+    @contextmanager
+    def _calling_policy(self) -> Iterator[None]:
+        self._policy_since = time.monotonic()
+        try:
+            yield
+        finally:
+            self._policy_since = None
 
     def _refuse(self, misfit: PolicyDoesNotFit) -> None:
         # Emitted before `refusal` is set, so that the event is reported with it.
@@ -333,7 +350,8 @@ class StepRolloutWorker:
         for name, rows in before.items():
             rows[first] = self._beginning[name]
         try:
-            decision = self._policy.act(self._obs[slots], before, first)
+            with self._calling_policy():
+                decision = self._policy.act(self._obs[slots], before, first)
         except PolicyDoesNotFit as misfit:
             self._refuse(misfit)
             return

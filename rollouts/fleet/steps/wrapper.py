@@ -189,6 +189,7 @@ class RolloutWorkerWrapper:
             accepted=self._sender.accepted,
             is_drained=not being_filled and not to_send,
             cannot_recover=self._worker is not None and self._worker.cannot_recover,
+            is_policy_hung=self._worker is not None and self._is_policy_hung(self._worker),
             refusal=self._weights.refusal,
             buffered_steps=self._fragment_builder.buffered_steps,
             episodes=self._fragment_builder.pop_episodes() if is_reporting else [],
@@ -231,10 +232,17 @@ class RolloutWorkerWrapper:
 
     def _failure(self, worker: StepRolloutWorker) -> str:
         """Return why the worker can make no progress; empty if it can."""
+        if self._is_policy_hung(worker):
+            limit = self._settings.fleet.config.policy.hung_after_seconds
+            return f"the policy did not return for {limit:g} s (policy.hung_after_seconds)"
         hung_after = self._settings.fleet.config.environment.hung_after_seconds
         if worker.hanging_seconds(time.monotonic()) > hung_after:
             return f"an environment in the worker's process did not return for {hung_after:.0f} s"
         return worker.refusal or ("every environment slot was given up" if worker.is_broken else "")
+
+    def _is_policy_hung(self, worker: StepRolloutWorker) -> bool:
+        limit = self._settings.fleet.config.policy.hung_after_seconds
+        return worker.policy_seconds(time.monotonic()) > limit
 
     def _obstacle(self) -> str:
         active = self._weights.active

@@ -35,6 +35,8 @@ class WorkerState(Struct, frozen=True, kw_only=True):
     """Whether no fragment is being filled and none waits to be sent."""
     cannot_recover: bool = False
     """Whether it failed in a way that any worker of the same configuration would."""
+    is_policy_hung: bool = False
+    """Whether a call of its policy has not returned within the limit."""
     refusal: str = ""
     """Why the newest weights are not used, if their shapes are wrong; otherwise empty."""
     buffered_steps: int = 0

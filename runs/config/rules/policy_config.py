@@ -46,3 +46,13 @@ class PolicyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             max_length=8,
         ),
     ] = msgspec.field(default_factory=lambda: [16, 32, 32])
+    hung_after_seconds: Annotated[
+        float,
+        _field(
+            "Policy hung after",
+            "Replace a worker whose policy does not return from a call for this long.",
+            unit="s",
+            gt=0,
+            le=86_400,
+        ),
+    ] = 120.0

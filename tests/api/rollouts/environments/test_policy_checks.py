@@ -1,10 +1,15 @@
 """A registered policy is listed, accepted and checked; a faulty one is refused at its field."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from rest_framework.test import APIClient
+
+from rollouts.environments.services import probes
+from rollouts.fleet.probe.messages import Outcome
 
 pytestmark = pytest.mark.django_db
 NETWORKS = Path(__file__).parents[3] / "unit/rollouts/fleet"
@@ -67,6 +72,21 @@ def test_a_faulty_policy_is_an_error(operator: APIClient, name: str, problem: st
         "policy.kind",
     )
     assert problem in check_result["message"]
+
+
+def test_a_policy_that_hangs_is_refused_at_its_field_after_the_limit(
+    operator: APIClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A process that hangs where the probe calls the policy; importing torch may take longer.
+    outcome = msgspec.json.encode(Outcome(observation="float32 [4]", stage="policy")).decode()
+    hang = f"import time; print({outcome!r}, flush=True); time.sleep(3600)"
+    monkeypatch.setattr(probes, "PROBE_COMMAND", (sys.executable, "-S", "-c", hang))
+    monkeypatch.setattr(probes, "TRIAL_SECONDS", 1.5)
+
+    found = check(operator, kind=kind("Plain"))
+
+    assert (found["result"], found["level"], found["field"]) == ("refused", "error", "policy.kind")
+    assert "it did not finish within 1.5 s" in found["message"]
 
 
 def test_a_package_that_only_the_fleet_may_have_is_a_warning(operator: APIClient) -> None:

@@ -5,10 +5,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from rollouts.environments.services import probes
-from rollouts.fleet.probe.messages import ProbeRequest
+from rollouts.fleet.probe.messages import Outcome, ProbeRequest
 
 FOREIGN = """
 import os, sys, time
@@ -62,6 +63,20 @@ def test_what_takes_too_long_is_ended(odd: str) -> None:
     outcome = probes.attempt(environment(odd, does="sleep"), seconds=3)
 
     assert outcome.trouble == "it did not finish within 3 s"
+
+
+def test_a_probe_that_dies_in_the_policy_keeps_what_is_known_of_the_environment(
+    tmp_path: Path,
+) -> None:
+    answer = tmp_path / "answer"
+    first = Outcome(observation="float32 [4]", stage="policy")
+    answer.write_bytes(msgspec.json.encode(first) + b"\n" + b'{"half": ')
+
+    outcome = probes._read(answer, -6)
+
+    assert (outcome.trouble, outcome.observation) == ("", "float32 [4]")
+    assert outcome.policy_trouble == "its process was ended by SIGABRT"
+    assert outcome.stage == ""
 
 
 def test_no_secret_of_the_platform_reaches_foreign_code(
