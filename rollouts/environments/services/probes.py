@@ -101,7 +101,9 @@ def _interrupted(answered: Path, trouble: str) -> Outcome:
     outcome = _last_outcome(answered)
     if outcome is None or not outcome.stage:
         return outcome or Outcome(trouble=trouble)
-    return msgspec.structs.replace(outcome, policy_trouble=trouble, stage="")
+    if outcome.stage == "policy":
+        return msgspec.structs.replace(outcome, policy_trouble=trouble, stage="")
+    return msgspec.structs.replace(outcome, trouble=trouble, stage="")
 
 
 def _last_outcome(answered: Path) -> Outcome | None:

@@ -122,6 +122,7 @@ def _environments(config: RunConfig) -> list[tuple[str, ProbeRequest]]:
             kind="environment",
             spec=one.spec,
             kwargs=one.kwargs,
+            wrappers=one.wrappers,
             policy=msgspec.to_builtins(config.policy) if is_own else {},
         )
         return [("environment.spec", request)]
@@ -198,6 +199,14 @@ def _of_environment(field: str, spec: str, outcome: Outcome) -> Finding:
             field=field,
             message=f"{spec} was constructed and reset in {outcome.seconds:g} s"
             f"{spaces if outcome.observation else ''}.",
+        )
+    if outcome.field:
+        return Finding(
+            level="warning" if outcome.is_missing else "error",
+            subject="Wrappers",
+            field=outcome.field,
+            message=f"{spec} could not be wrapped: {outcome.trouble}.",
+            remedy=_REGISTER if outcome.is_missing else "Correct the wrapper or its arguments.",
         )
     return Finding(
         level="warning" if outcome.is_missing else "error",

@@ -8,13 +8,15 @@ further specs, such as ``module:my_lab.mazes:Maze``. Further kinds come from the
 
 import importlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from rollouts.fleet.environments.contract import Environment, UnknownEnvironment, VectorEnvironment
+from rollouts.fleet.environments.wrappers import wrap
 from rollouts.fleet.policies.spaces import Space, UnsupportedSpace, actions, observations
+from runs.config.rules.environment_config import WrapperConfig
 
 __all__ = [
     "Adapted",
@@ -116,21 +118,25 @@ def register(kind: str, factory: Factory) -> None:
     _factories[kind] = factory
 
 
-def make(spec: str, kwargs: Mapping[str, Any]) -> Environment:
+def make(
+    spec: str, kwargs: Mapping[str, Any], *, wrappers: Sequence[WrapperConfig] = ()
+) -> Environment:
     """Return a new environment.
 
     Args:
         spec: ``<kind>:<id>``, such as ``gymnasium:CartPole-v1``.
         kwargs: Keyword arguments for its constructor.
+        wrappers: Registered wrappers, innermost first.
 
     Raises:
         UnknownEnvironment: If the kind is not registered.
         UnsupportedSpace: If its observations or actions cannot be represented here.
+        WrapperFailed: If a wrapper cannot be applied.
     """
     kind, _, name = spec.partition(":")
     if kind not in _factories:
         raise UnknownEnvironment(f"{spec}: no environments of kind {kind!r} are registered")
-    environment = _factories[kind](name, kwargs)
+    environment = wrap(_factories[kind](name, kwargs), wrappers)
     adapted = Adapted(environment)
     return adapted if adapted.is_needed else environment
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from rollouts.fleet.probe.messages import Outcome, ProbeRequest, Room
+from runs.config.rules.environment_wrappers import FIELD
 
 Report = Callable[[Outcome], None]
 CPU_SECONDS: Final = 60
@@ -86,10 +87,43 @@ def _is_missing(error: BaseException) -> bool:
 
 def _environment(request: ProbeRequest, report: Report) -> Outcome:
     from rollouts.fleet.environments import loader as environments
-    from rollouts.fleet.probe import first_episode
 
     environments.import_registered_modules()
     made = environments.make(request.spec, request.kwargs)
+    if request.wrappers:
+        made.close()
+        report(Outcome(stage="wrappers", field=FIELD))
+        return _wrapped(request, report)
+    return _made(request, made, report)
+
+
+def _wrapped(request: ProbeRequest, report: Report) -> Outcome:
+    """Build the environment in its wrappers and take a random step, then probe it."""
+    import numpy as np
+
+    from rollouts.fleet.environments import loader as environments
+    from rollouts.fleet.environments.wrappers import WrapperFailed
+    from rollouts.fleet.probe import first_episode
+
+    try:
+        made = environments.make(request.spec, request.kwargs, wrappers=request.wrappers)
+        shown, taken = environments.describe(made)
+        made.reset(seed=0)
+        obs, _, _, _, _ = made.step(first_episode.drawn(taken, np.random.default_rng(0)))
+        outside = first_episode.space_mismatch(obs, shown)
+    except WrapperFailed as error:
+        return Outcome(trouble=_message(error), field=error.field, is_missing=error.is_missing)
+    except Exception as error:  # noqa: BLE001 foreign code may raise anything
+        return Outcome(trouble=_message(error), field=FIELD)
+    if outside:
+        return Outcome(trouble=outside, field=FIELD)
+    return _made(request, made, report)
+
+
+def _made(request: ProbeRequest, made: Any, report: Report) -> Outcome:
+    from rollouts.fleet.environments import loader as environments
+    from rollouts.fleet.probe import first_episode
+
     shown, taken = environments.describe(made)
     obs, _ = made.reset(seed=0)
     outcome = Outcome(

@@ -27,14 +27,14 @@ def play(environment: Environment, shown: Space, taken: Space, *, steps: int) ->
     """
     rng = np.random.default_rng(0)
     obs, _ = environment.reset(seed=0)
-    outside = _space_mismatch(obs, shown)
+    outside = space_mismatch(obs, shown)
     rewards: list[float] = []
     ended: Literal["terminated", "truncated", "cut"] = "cut"
     began = time.perf_counter()
     while len(rewards) < steps and ended == "cut":
         obs, reward, terminated, truncated, _ = environment.step(drawn(taken, rng))
         rewards.append(float(reward))
-        outside = outside or _space_mismatch(obs, shown)
+        outside = outside or space_mismatch(obs, shown)
         if terminated or truncated:
             ended = "terminated" if terminated else "truncated"
     total = math.fsum(rewards) if all(map(math.isfinite, rewards)) else None
@@ -67,7 +67,7 @@ def _in_box(space: Space, rng: np.random.Generator) -> NDArray[Any]:
     return row.reshape(space.shape).astype(space.array_dtype)
 
 
-def _space_mismatch(obs: Any, space: Space) -> str:
+def space_mismatch(obs: Any, space: Space) -> str:
     """Return how an observation differs from its space; empty if it fits."""
     if space.parts:
         return ""  # built by its encoder

@@ -4,6 +4,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from runs.config.rules.environment_config import WrapperConfig
+
 
 class ProbeRequest(Struct, frozen=True, kw_only=True):
     """Request of a probe."""
@@ -13,6 +15,8 @@ class ProbeRequest(Struct, frozen=True, kw_only=True):
     kwargs: dict[str, Any] = {}
     episode_steps: int = 0
     """For environments: maximum number of random steps to play; 0 plays none."""
+    wrappers: list[WrapperConfig] = []
+    """For environments: registered wrappers."""
     policy: dict[str, Any] = {}
     """For environments: settings of a registered policy that takes a step; empty for none."""
     address: str = ""
@@ -45,6 +49,8 @@ class Outcome(Struct, frozen=True, kw_only=True):
     """Result of a probe; `trouble` is empty on success."""
 
     trouble: str = ""
+    field: str = ""
+    """Field of the configuration that is at fault, if it is not the environment itself."""
     is_missing: bool = False
     """Whether this machine lacks something others may have, such as a package or registration."""
     seconds: float = 0.0
@@ -57,7 +63,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     """Why the policy cannot be built or take a step; empty on success or without a policy."""
     is_policy_missing: bool = False
     """Whether this machine lacks a package of the policy that others may have, such as torch."""
-    stage: Literal["", "policy"] = ""
+    stage: Literal["", "wrappers", "policy"] = ""
     """Part that is called next, of a result that precedes it; empty for a final result."""
     parameters: int = 0
     """Number of the policy's parameters."""

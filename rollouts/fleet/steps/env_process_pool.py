@@ -121,6 +121,7 @@ class EnvProcessPool:
                 kwargs=config.environment.kwargs,
                 slots=range(first, min(first + size, count)),
                 base_seed=base_seed,
+                wrappers=config.environment.wrappers,
                 output=output,
                 mark=mark,
             )

@@ -3,7 +3,7 @@
 import time
 import traceback
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -94,10 +94,17 @@ class EnvRows:
 
     def _make(self, row: int) -> Environment:
         spec, kwargs = self._setup.spec, self._setup.kwargs
+        if self._setup.wrappers:
+            return self._make_one(spec, kwargs)
         if self._vector is None and not self._has_no_vector:
             self._vector = make_vector(spec, kwargs, rows=len(self._rows))
             self._has_no_vector = self._vector is None
-        return make(spec, kwargs) if self._vector is None else RowOfVector(self._vector, row)
+        return (
+            self._make_one(spec, kwargs) if self._vector is None else RowOfVector(self._vector, row)
+        )
+
+    def _make_one(self, spec: str, kwargs: Mapping[str, Any]) -> Environment:
+        return make(spec, kwargs, wrappers=self._setup.wrappers)
 
     def _put(self, row: int, environment: Environment | None) -> None:
         self._rows[row] = environment
@@ -182,7 +189,9 @@ class EnvRows:
     def _begin_recording(self, row: int, own: Environment) -> Environment:
         order_id, video = self._to_record.pop(row)
         try:
-            recorded = RecordedEnvironment(make, self._setup.spec, self._setup.kwargs, Path(video))
+            recorded = RecordedEnvironment(
+                self._make_one, self._setup.spec, self._setup.kwargs, Path(video)
+            )
         except Exception as error:  # noqa: BLE001 environments may raise anything
             self._emit(Recorded(row, order_id, error=f"{type(error).__name__}: {error}"))
             return own

@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -36,6 +36,7 @@ from rollouts.fleet.steps.env_messages import (
 )
 from rollouts.fleet.steps.slot_queue import Slots
 from rollouts.fleet.worker import leftovers
+from runs.config.rules.environment_config import WrapperConfig
 
 # Not run as a module, which would import it a second time under another name.
 BOOT: Final = "from rollouts.fleet.steps.env_process import main; main()"
@@ -78,6 +79,7 @@ class EnvWorker:
         kwargs: dict[str, Any],
         slots: range,
         base_seed: int,
+        wrappers: Sequence[WrapperConfig] = (),
         output: OutputPump | None = None,
         mark: str = "",
     ) -> None:
@@ -88,12 +90,14 @@ class EnvWorker:
             kwargs: Arguments of the environment.
             slots: Numbers of the slots within the worker, consecutive.
             base_seed: Seed from which the seeds of the slots are derived.
+            wrappers: Registered wrappers of the environment, innermost first.
             output: Receives the output of the process; None inherits the caller's.
             mark: Mark that identifies all processes started by this one; empty for none.
         """
         self.slots = slots
         self._spec = spec
         self._kwargs = kwargs
+        self._wrappers = list(wrappers)
         self._output = output
         self._mark = mark
         self._seeds = SlotSeeds(base_seed)
@@ -135,7 +139,7 @@ class EnvWorker:
         self.write_line(f"env process {self._process.pid} starts")
         self._channel = Channel(ours, receives=FromProcess)
         seeds = [self._seeds.next(slot) for slot in self.slots]
-        self._channel.send(Setup(spec=self._spec, kwargs=self._kwargs, seeds=seeds))
+        self._channel.send(Setup(self._spec, self._kwargs, seeds, self._wrappers))
 
     def write_line(self, text: str) -> None:
         """Write a line to the log of the process."""

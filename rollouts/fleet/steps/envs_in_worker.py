@@ -8,7 +8,7 @@ that raises is rebuilt in both cases.
 import os
 import traceback
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -29,6 +29,7 @@ from rollouts.fleet.steps.env_messages import (
 from rollouts.fleet.steps.env_rows import EnvRows
 from rollouts.fleet.steps.env_worker import HEADLESS, EnvWorkerDied, SlotSeeds, read_steps
 from rollouts.fleet.steps.slot_queue import Slots
+from runs.config.rules.environment_config import WrapperConfig
 
 
 class EnvsInWorker:
@@ -44,12 +45,13 @@ class EnvsInWorker:
         kwargs: dict[str, Any],
         slots: range,
         base_seed: int,
+        wrappers: Sequence[WrapperConfig] = (),
         output: OutputPump | None = None,  # noqa: ARG002 output goes to the worker's log
         mark: str = "",  # noqa: ARG002 processes they start carry the worker's mark
     ) -> None:
         """Prepare the environments; the arguments are those of `EnvWorker`."""
         self.slots = slots
-        self._setup = Setup(spec, kwargs, [0] * len(slots))
+        self._setup = Setup(spec, kwargs, [0] * len(slots), list(wrappers))
         self._seeds = SlotSeeds(base_seed)
         self._rows: EnvRows | None = None
         self._requests: deque[Slots | Build | Record] = deque()

@@ -7,6 +7,16 @@ from msgspec import Meta, Struct
 from runs.config.rules.config_field import described as _field
 
 
+class WrapperConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A registered environment wrapper and its arguments."""
+
+    kind: Annotated[str, _field("Wrapper", "A registered wrapper.", min_length=1, max_length=200)]
+    kwargs: Annotated[
+        dict[str, Any],
+        _field("Wrapper arguments", "Keyword arguments of the wrapper.", max_length=50),
+    ] = {}
+
+
 class EnvironmentConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The environment that the fleet steps."""
 
@@ -21,6 +31,15 @@ class EnvironmentConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     kwargs: Annotated[
         dict[str, Any], _field("Arguments", "Keyword arguments for the environment.")
     ] = {}
+    wrappers: Annotated[
+        list[WrapperConfig],
+        _field(
+            "Wrappers",
+            "Registered wrappers of the environment, innermost first: a list of objects with kind "
+            "and kwargs.",
+            max_length=16,
+        ),
+    ] = []
     restart_interval_seconds: Annotated[
         Annotated[float, Meta(gt=0)] | None,
         _field(

@@ -6,10 +6,17 @@ from django.conf import settings
 from django.contrib.auth.models import User
 
 from runs.config import queries as presets
-from runs.config.rules import environment_specs, policy_kinds, run_config, simulated_fleet
+from runs.config.rules import (
+    environment_specs,
+    environment_wrappers,
+    policy_kinds,
+    run_config,
+    simulated_fleet,
+)
 from runs.config.rules.run_config import PRESETS, InvalidRunConfig, RunConfig
 from runs.config.services import config_checks
 from runs.config.services.registered_policies import registered_policies
+from runs.config.services.registered_wrappers import registered_wrappers
 from web.rules import json_values
 from web.rules.errors import Invalid
 
@@ -38,6 +45,7 @@ def configured(*, preset: str, config: dict[str, Any], asked_by: User | None = N
     if settings.ROLLDECK_SIMULATION:
         registered |= simulated_fleet.PROFILES.keys()
     environment_specs.check(spec, registered=registered)
+    environment_wrappers.check(parsed.environment.wrappers, registered=registered_wrappers())
     simulated_fleet.simulation_of(spec, parsed.environment.kwargs)
     policy_kinds.check(parsed.policy, registered=registered_policies())
     environment_specs.check_policy(spec, parsed.policy.kind)

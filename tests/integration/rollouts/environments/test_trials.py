@@ -79,6 +79,16 @@ def test_a_probe_that_dies_in_the_policy_keeps_what_is_known_of_the_environment(
     assert outcome.stage == ""
 
 
+def test_a_probe_that_hangs_in_a_wrapper_names_the_wrappers(tmp_path: Path) -> None:
+    answer = tmp_path / "answer"
+    first = Outcome(stage="wrappers", field="environment.wrappers")
+    answer.write_bytes(msgspec.json.encode(first) + b"\n")
+
+    outcome = probes._interrupted(answer, "it did not finish within 20 s")
+
+    assert outcome == Outcome(trouble="it did not finish within 20 s", field="environment.wrappers")
+
+
 def test_no_secret_of_the_platform_reaches_foreign_code(
     odd: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
