@@ -210,9 +210,13 @@ def test_the_services_of_the_images_run_a_fleet(services: ComposeServices) -> No
     services.start("web")
     services.start("beat")
     services.start("ray-head")
-    wait_until(lambda: services.is_healthy("web"), seconds=60, what="web is healthy", every=1)
+    wait_until(
+        lambda: services.is_healthy("web"), seconds=60, what="web is healthy", interval_seconds=1
+    )
     up = ["ray", "health-check", f"--address={address}"]
-    wait_until(lambda: services.run("ray-head", up) == 0, seconds=120, what="Ray is up", every=2)
+    wait_until(
+        lambda: services.run("ray-head", up) == 0, seconds=120, what="Ray is up", interval_seconds=2
+    )
     services.start("ray-worker")
     services.start("jobs")
 

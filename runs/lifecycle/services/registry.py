@@ -94,11 +94,18 @@ def register_trainer(
             reason="a trainer registered",
             now=now,
         )
+    _record_registration(run, trainer, resume=resume, now=now)
+    announce(run.pk, "run")
+    return trainer
+
+
+def _record_registration(run: Run, trainer: Trainer, *, resume: bool, now: datetime) -> None:
+    name = trainer.name or trainer.identity
     record_event(
         run_id=run.pk,
         kind="trainer_registered",
-        message=f"trainer {name or identity} registered in epoch {run.epoch}",
-        actor=identity,
+        message=f"trainer {name} registered in epoch {run.epoch}",
+        actor=trainer.identity,
         details={"uuid": trainer.uuid, "epoch": run.epoch, "resume": resume},
         now=now,
     )
@@ -107,14 +114,12 @@ def register_trainer(
             run_id=run.pk,
             kind="registration_differs",
             level="warning",
-            message=f"the registration of {name or identity} differs from the run: "
+            message=f"the registration of {name} differs from the run: "
             + describe_differences(trainer.differences),
-            actor=identity,
+            actor=trainer.identity,
             details=trainer.differences,
             now=now,
         )
-    announce(run.pk, "run")
-    return trainer
 
 
 def _differences(run: Run, registration: Registration | None) -> Differences | None:

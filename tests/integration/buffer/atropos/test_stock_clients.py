@@ -118,7 +118,8 @@ def test_an_answer_cut_on_the_way_comes_again_with_the_same_bytes(url: str) -> N
 
 
 def test_two_anonymous_trainers_behind_one_address_never_get_the_same_group(url: str) -> None:
-    requests.post(f"{url}/register", json=REGISTRATION | {"batch_size": 1}, timeout=60)
+    registration = REGISTRATION | {"batch_size": 1, "num_steps": 1000}
+    requests.post(f"{url}/register", json=registration, timeout=60)
     groups = [group(mark=mark, sequences=1) for mark in range(120)]
     requests.post(f"{url}/scored_data_list", json=groups, timeout=60)
     got: list[int] = []

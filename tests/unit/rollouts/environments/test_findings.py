@@ -21,7 +21,7 @@ def test_a_train_step_is_told_in_groups_of_each_size() -> None:
     raw = msgspec.to_builtins(PRESETS["curriculum"][1])
     raw["language"]["lessons"]["sort-2-digits"]["group_size"] = 16
 
-    (found,) = findings.batches(parse(raw))
+    (finding,) = findings.batches(parse(raw))
 
     assert (finding.level, finding.field) == ("ok", "buffer.batch_size")
     assert "128 sequences: 16 groups of 8 or 8 groups of 16." in finding.message

@@ -267,7 +267,7 @@ def test_metrics_of_the_environment_are_in_the_outcomes_and_others_are_told(
     )
 
     expected = {"format": 0.25, "tool calls": 3.0, "is_slow": 1.0}
-    assert [outcome.metrics for _, outcome in at.curriculum.kept] == [expected, expected]
+    assert [outcome.metrics for _, outcome in at.curriculum.outcomes] == [expected, expected]
     assert {name: metrics[f"env.{name}"] for name in expected} == expected
     told = at.events.pop()
     assert told[0].kind == "metric_invalid"

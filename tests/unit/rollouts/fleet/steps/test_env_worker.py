@@ -194,14 +194,14 @@ def test_numbers_of_info_are_reported_by_last_and_other_steps(kind: Any) -> None
     worker = kind(spec="odd:measuring", kwargs={"length": 2}, slots=range(2), base_seed=1)
     worker.start()
     try:
-        heard(worker, Began, 2)
+        receive(worker, Began, 2)
         worker.step(np.array([0, 1]), np.array([0, 0]))
-        [first] = heard(worker, InfoReport)
+        [first] = receive(worker, InfoReport)
         worker.step(np.array([0]), np.array([0]))
-        heard(worker, Stepped)
+        receive(worker, Stepped)
         time.sleep(INFO_SECONDS)
         worker.step(np.array([1]), np.array([0]))
-        [second] = heard(worker, InfoReport)
+        [second] = receive(worker, InfoReport)
     finally:
         worker.kill()
 
@@ -247,11 +247,11 @@ def test_columns_of_a_vector_environment_are_reported_where_they_have_values(
     worker = EnvsInWorker(spec="columns:both", kwargs={}, slots=range(2), base_seed=1)
     worker.start()
     try:
-        heard(worker, Began, 2)
+        receive(worker, Began, 2)
         worker.step(np.array([0]), np.array([0]))
-        heard(worker, InfoReport)
+        receive(worker, InfoReport)
         worker.step(np.array([0, 1]), np.array([0, 0]))
-        [report] = heard(worker, InfoReport)
+        [report] = receive(worker, InfoReport)
     finally:
         worker.kill()
 
