@@ -154,6 +154,7 @@ class Migration(migrations.Migration):
                 ('muted', models.BooleanField(db_default=False, default=False, help_text='Its pushes are counted as dropped and not trained on.')),
                 ('refused', models.JSONField(blank=True, help_text='Refused pushes, counted by reason.', null=True)),
                 ('registered_at', models.DateTimeField()),
+                ('held_at', models.DateTimeField(blank=True, help_text='Time at which a status first held it back; empty while it may produce.', null=True)),
                 ('last_seen_at', models.DateTimeField()),
                 ('run', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='environments', to='runs.run')),
             ],

@@ -17,7 +17,7 @@ from buffer.batches.rules.status_env import EnvironmentStatus, environment_statu
 from runs.lifecycle.models.runs import Environment, Run
 from runs.lifecycle.rules.lifecycle import TERMINAL, RunStatus
 from runs.lifecycle.rules.registration import SEEN_EVERY
-from runs.lifecycle.services.registry import renew_environments_seen
+from runs.lifecycle.services.registry import record_hold, renew_environments_seen
 from web.live.announcements import announce
 
 HELD: Final = frozenset({RunStatus.PAUSED, RunStatus.DRAINING}) | TERMINAL
@@ -44,6 +44,7 @@ def status_of_environment(run: Run, env_id: int, *, now: datetime) -> Environmen
     status = environment_status(
         env_id=env_id, environments=shares, queued=queued, batch_size=run.batch_size or 0
     )
+    record_hold(own, is_held=run.status in HELD, now=now)
     if run.status == RunStatus.COMPLETED:
         return ended(status)
     if run.status in HELD:

@@ -5020,6 +5020,7 @@ export interface components {
             refused: {
                 [key: string]: components["schemas"]["RefusedPushes"];
             };
+            held_at: string | null;
             registered_at: string;
             last_seen_at: string;
         };

@@ -267,6 +267,11 @@ class Environment(models.Model):
         null=True, blank=True, help_text="Refused pushes, counted by reason."
     )
     registered_at = models.DateTimeField()
+    held_at = models.DateTimeField(
+        null=True,
+        blank=True,
+        help_text="Time at which a status first held it back; empty while it may produce.",
+    )
     last_seen_at = models.DateTimeField()
 
     class Meta:

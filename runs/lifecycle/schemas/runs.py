@@ -228,6 +228,9 @@ class EnvironmentRow(Struct, frozen=True, kw_only=True):
     """Its pushes are counted as dropped, and batches do not wait for it."""
     refused: dict[str, RefusedPushes]
     """Refused pushes that named the environment, by reason; updated within seconds."""
+    held_at: datetime | None
+    """Time at which a status first held it back, because the run is paused, draining or over; null
+    while it may produce."""
     registered_at: datetime
     last_seen_at: datetime
 

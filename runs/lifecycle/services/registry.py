@@ -271,6 +271,15 @@ def renew_environments_seen(*, run_id: int, env_ids: Iterable[int], now: datetim
         announce(run_id, "run")
 
 
+def record_hold(environment: Environment, *, is_held: bool, now: datetime) -> None:
+    """Record whether the status of an environment holds it back; writes only changes."""
+    if is_held is (environment.held_at is not None):
+        return
+    changed = Environment.objects.filter(pk=environment.pk, held_at__isnull=is_held)
+    if changed.update(held_at=now if is_held else None):
+        announce(environment.run_id, "run")
+
+
 @transaction.atomic
 def disconnect_environment(*, run_id: int, env_id: int, now: datetime) -> bool:
     """Mark an environment as disconnected; return False if the run does not have it."""

@@ -84,6 +84,29 @@ def test_a_paused_run_has_no_room_and_a_resumed_one_has_it_again(
     assert outside.get("ledger")["groups"]["accepted"] == 1
 
 
+def test_the_time_of_a_hold_is_kept_until_the_run_goes_on(outside: OutsideRun) -> None:
+    def held_at() -> list[str | None]:
+        return [row["held_at"] for row in outside.get("environments")["results"]]
+
+    status(outside)
+    running = held_at()
+    change(outside, "pause")
+    unpolled = held_at()
+    status(outside)
+    [first, other] = held_at()
+    status(outside)
+    again = held_at()
+    change(outside, "resume")
+    resumed = held_at()
+    status(outside)
+
+    assert running == unpolled == [None, None]
+    assert first is not None
+    assert other is None
+    assert again == resumed == [first, None]
+    assert held_at() == [None, None]
+
+
 def test_a_stock_environment_ends_its_rollouts_within_one_poll(outside: OutsideRun) -> None:
     environment = stock_environment()
     running = poll(environment, outside)

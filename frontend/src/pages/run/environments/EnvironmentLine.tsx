@@ -3,7 +3,7 @@ import { Link } from "@tanstack/react-router";
 import type { EnvironmentRow, RunDetail } from "@/api/types";
 import { Age } from "@/components/Age";
 import { count, number, percent, visible } from "@/format";
-import type { EnvironmentView } from "@/pages/run/environments/rows";
+import { type EnvironmentView, type Hold, holdOf } from "@/pages/run/environments/rows";
 
 const SHOWN_REASONS = 3;
 const words = (reason: string) => reason.replaceAll("_", " ");
@@ -87,11 +87,19 @@ function Shares({ view }: { view: EnvironmentView }) {
   );
 }
 
-function State({ environment }: { environment: EnvironmentRow }) {
-  const [tone, sign, said] = environment.muted
+const HOLDS: Record<Hold, [tone: string, sign: string, label: string]> = {
+  stopped: ["quiet", "◌", "stopped"],
+  sending: ["held", "●", "still sends"],
+  unreached: ["held", "●", "not reached yet"],
+};
+
+function State({ environment, hold }: { environment: EnvironmentRow; hold: Hold | null }) {
+  const [tone, sign, label] = environment.muted
     ? ["held", "⊘", "muted"]
     : environment.connected
-      ? ["good", "●", "connected"]
+      ? hold
+        ? HOLDS[hold]
+        : ["good", "●", "connected"]
       : ["quiet", "○", "gone"];
   return (
     <span
@@ -103,7 +111,7 @@ function State({ environment }: { environment: EnvironmentRow }) {
       <span className="chip-sign" aria-hidden="true">
         {sign}
       </span>
-      {said}
+      {label}
       <span className="chip-age">
         · <Age at={environment.last_seen_at} suffix=" ago" />
       </span>
@@ -183,7 +191,7 @@ export function EnvironmentLine(props: Props) {
           </Link>
         )}
       </td>
-      <td>{environment ? <State environment={environment} /> : <span className="faint">from the fleet</span>}</td>
+      <td>{environment ? <State environment={environment} hold={holdOf(view, run)} /> : <span className="faint">from the fleet</span>}</td>
       <td className="num">
         {environment ? (
           <Button

@@ -13,7 +13,7 @@ import { usePartChangeFeed } from "@/live/changeFeed";
 import { ConnectDialog } from "@/pages/run/environments/ConnectDialog";
 import { type Ask, EnvironmentLine } from "@/pages/run/environments/EnvironmentLine";
 import { MuteDialog } from "@/pages/run/environments/MuteDialog";
-import { environmentViews } from "@/pages/run/environments/rows";
+import { environmentViews, holdOf, holdSummary } from "@/pages/run/environments/rows";
 import { WeightDialog } from "@/pages/run/environments/WeightDialog";
 import { useRun } from "@/pages/run/RunContext";
 import { environmentCommand, trainerCommand } from "@/pages/run/words";
@@ -37,9 +37,10 @@ export function EnvironmentsTab() {
   if (error) return <ErrorState title="Environments unavailable" error={error} />;
   if (!environments.data || !ledger.data) return <Skeletons heights={[240]} />;
   const views = environmentViews(environments.data, mixing.data ?? [], ledger.data.environments, arrivals.data ?? []);
+  const held = holdSummary(views.map((view) => holdOf(view, run)));
   const Dialog = asked && DIALOGS[asked.what];
   return (
-    <Panel title="Environments" note="in order of registration">
+    <Panel title="Environments" note={held ?? "in order of registration"}>
       {views.length === 0 ? (
         <EmptyState
           title="No data from environments yet"

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { EnvironmentMixing, EnvironmentRow, LedgerAnswer } from "@/api/types";
-import { environmentViews } from "./rows";
+import { environmentViews, holdOf, holdSummary } from "./rows";
 
 const ledger = (fields: Partial<LedgerAnswer["environments"][number]>): LedgerAnswer["environments"][number] => ({
   kind: "groups",
@@ -62,4 +62,35 @@ it("includes fleet environments and unregistered ones", () => {
     ["gymnasium:CartPole-v1", 2],
     ["without environment", null],
   ]);
+});
+const paused = { kind: "outside", status: "paused", status_changed_at: "2026-03-01T12:00:00Z" } as const;
+const held = (held_at: string | null, newest_at?: string, connected = true) => {
+  const environment = { env_id: 0, wandb_name: "math_0", refused: {}, connected, held_at } as unknown as EnvironmentRow;
+  const rates = newest_at ? [{ env_id: 0, environment: "", per_second: 1, newest_at }] : [];
+  const [view] = environmentViews([environment], [], [], rates);
+  if (!view) throw new Error("no view");
+  return view;
+};
+
+it.each([
+  ["stopped", held("2026-03-01T12:00:02Z", "2026-03-01T12:00:05Z")],
+  ["stopped", held("2026-03-01T12:00:02Z")],
+  ["sending", held("2026-03-01T12:00:02Z", "2026-03-01T12:00:30Z")],
+  ["sending", held(null, "2026-03-01T12:00:30Z")],
+  ["unreached", held(null, "2026-03-01T12:00:05Z")],
+  [null, held("2026-03-01T12:00:02Z", undefined, false)],
+])("classifies an environment of a paused run as %s", (expected, view) => {
+  expect(holdOf(view, paused)).toBe(expected);
+});
+it("holds back no environment of a running run or of a fleet", () => {
+  const view = held(null, "2026-03-01T12:00:30Z");
+  expect(holdOf(view, { ...paused, status: "running" })).toBeNull();
+  expect(holdOf(view, { ...paused, kind: "fleet" })).toBeNull();
+});
+it("counts the environments that have stopped", () => {
+  expect(holdSummary([null])).toBeNull();
+  expect(holdSummary(["stopped", null, "stopped"])).toBe("2 of 2 connected environments have stopped");
+  expect(holdSummary(["stopped", "sending", "unreached"])).toBe(
+    "1 of 3 connected environments have stopped, 1 still send, 1 have not requested their status since",
+  );
 });

@@ -1,6 +1,6 @@
 /** Combine the data of each environment of a run. Pure. */
 
-import type { EnvironmentMixing, EnvironmentPushRate, EnvironmentRow, LedgerAnswer } from "@/api/types";
+import type { EnvironmentMixing, EnvironmentPushRate, EnvironmentRow, LedgerAnswer, RunDetail } from "@/api/types";
 
 type Refusals = EnvironmentRow["refused"][string];
 
@@ -30,6 +30,35 @@ export type EnvironmentView = {
 };
 
 type Ledgers = LedgerAnswer["environments"];
+
+const HELD: ReadonlySet<RunDetail["status"]> = new Set(["paused", "draining", "stopped", "failed", "completed"]);
+/** Groups may arrive for this long after the environment was held back: they were under way. */
+const UNDER_WAY_MS = 15_000;
+
+export type Hold = "stopped" | "sending" | "unreached";
+
+/**
+ * Whether an environment of a run that holds its environments back has stopped, or still sends. One that has not requested its
+ * status since then is unreached. Null for other runs and for disconnected environments.
+ */
+export function holdOf(view: EnvironmentView, run: Pick<RunDetail, "kind" | "status" | "status_changed_at">): Hold | null {
+  const { environment } = view;
+  if (run.kind !== "outside" || !HELD.has(run.status) || !environment?.connected) return null;
+  const since = Date.parse(environment.held_at ?? run.status_changed_at);
+  if (view.pushedAt && Date.parse(view.pushedAt) > since + UNDER_WAY_MS) return "sending";
+  return environment.held_at ? "stopped" : "unreached";
+}
+
+/** The numbers of environments that have stopped and that have not; null if the run holds none back. */
+export function holdSummary(holds: (Hold | null)[]): string | null {
+  const known = holds.filter((hold) => hold !== null);
+  if (known.length === 0) return null;
+  const number = (hold: Hold) => known.filter((each) => each === hold).length;
+  const parts = [`${number("stopped")} of ${known.length} connected environments have stopped`];
+  if (number("sending") > 0) parts.push(`${number("sending")} still send`);
+  if (number("unreached") > 0) parts.push(`${number("unreached")} have not requested their status since`);
+  return parts.join(", ");
+}
 
 /** One view for each environment that registered or that fragments name. */
 export function environmentViews(
