@@ -26,6 +26,17 @@ class Rows(NamedTuple):
         values = np.concatenate(parts) if parts else np.zeros(0, dtype=dtype)
         return cls(values, lengths)
 
+    def head(self, count: int) -> "Rows":
+        """Return the first `count` values of each row."""
+        return Rows(self.values[self.is_within(count)], np.minimum(self.lengths, count))
+
+    def is_within(self, count: int) -> NDArray[np.bool_]:
+        """Return whether each value is among the first `count` of its row, ``[Σ lengths]``."""
+        starts = np.cumsum(self.lengths) - self.lengths
+        position = np.arange(int(self.lengths.sum())) - np.repeat(starts, self.lengths)
+        within: NDArray[np.bool_] = position < count
+        return within
+
     def position_of(self, index: int) -> tuple[int, int]:
         """Return row and column of a position in `values`."""
         ends = np.cumsum(self.lengths)

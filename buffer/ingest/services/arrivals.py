@@ -9,11 +9,12 @@ from msgspec import Struct
 from buffer.ingest.rules.group_versions import drop_reason, version_of
 from buffer.ingest.rules.mixed_sizes import WaitingGroups
 from buffer.ingest.schemas.groups import Group
+from buffer.ingest.services.truncation import truncated
 from buffer.items.models.items import TrajectoryGroup
 from buffer.items.rules.states import DropReason, ItemKind, ItemState
 from buffer.items.services.tallies import COUNTED, Counted, counted
 from buffer.payloads.services.contents import NOT_KEPT, PayloadLocation
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models.runs import OverlongSequences, Run
 from runs.lifecycle.rules.versions import PolicyVersion, version_in_force
 
 
@@ -52,6 +53,8 @@ class Plan:
         self._run_id = run.pk
         self._max_staleness = run.max_staleness
         self._drop_zero_variance = run.drop_zero_variance
+        self._overlong = run.overlong_sequences
+        self._longest = run.max_token_len
         self._current = version_in_force(
             epoch=run.epoch, policy_step=run.policy_step, served_steps=run.served_steps
         )
@@ -69,12 +72,25 @@ class Plan:
         reason = drop_reason(version, current=self._current, max_staleness=self._max_staleness)
         if reason is None and self._drop_zero_variance and group.zero_variance:
             reason = DropReason.ZERO_VARIANCE
+        if reason is None and self._is_overlong(group):
+            shorter = self._shortened(group)
+            group, reason = (group, DropReason.OVERLONG) if shorter is None else (shorter, None)
         return Arrival(
             group=group,
             version=version,
             receipt=Receipt(dropped=reason),
             state=ItemState.QUEUED if reason is None else ItemState.DROPPED,
         )
+
+    def _is_overlong(self, group: Group) -> bool:
+        is_longer = self._longest is not None and group.longest_tokens > self._longest
+        return is_longer and self._overlong != OverlongSequences.KEEP
+
+    def _shortened(self, group: Group) -> Group | None:
+        """Return an overlong group for the queue, or None if it is dropped."""
+        if self._overlong == OverlongSequences.DROP or self._longest is None:
+            return None
+        return truncated(group, longest=self._longest)
 
     def mute(self, arrivals: Iterable[Arrival], muted: Collection[int]) -> None:
         """Drop groups from muted environments, unless they were dropped for another reason."""

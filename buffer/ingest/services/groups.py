@@ -64,8 +64,8 @@ def accept_groups(
 ) -> list[Receipt]:
     """Store the groups of one push, all or none, and queue those that need not wait.
 
-    Groups that are stale, have zero variance in a run that drops those, or come from a muted
-    environment are stored as dropped, without bytes.
+    Groups that are stale or overlong, have zero variance in a run that drops those, or come from a
+    muted environment are stored as dropped, without bytes.
 
     Args:
         run: The run.
@@ -107,7 +107,7 @@ def accept_groups(
             if early is not None:
                 early.discard_written()
             raise
-    _note(run, groups, now=now)
+    _note(run, [*groups, *(arrival.group for arrival in arrivals)], now=now)
     unseen = entrance.unseen & {group.env_id for group in groups if group.env_id is not None}
     if unseen:
         renew_environments_seen(run_id=run.pk, env_ids=unseen, now=now)

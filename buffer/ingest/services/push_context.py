@@ -20,7 +20,8 @@ from web.rows import row_of
 NEWEST_ENVIRONMENTS: Final = 64
 _RUN_FIELDS: Final = (
     *("id", "name", "kind", "status", "archived_at", "lenient", "advantages", "max_staleness"),
-    *("drop_zero_variance", "epoch", "policy_step", "served_steps"),
+    *("drop_zero_variance", "overlong_sequences", "max_token_len"),
+    *("epoch", "policy_step", "served_steps"),
 )
 _OPEN: Final = ", ".join(f"'{state}'" for state in sorted(OPEN))
 _COUNTS: Final = f"""

@@ -55,6 +55,8 @@ class DropReason(StrEnum):
     """An operator discarded it, or its batch after the lease expired."""
     MUTED = "muted"
     """Its environment was muted when it arrived."""
+    OVERLONG = "overlong"
+    """A sequence is longer than the run's `max_token_len`."""
 
 
 class BatchState(StrEnum):

@@ -6193,6 +6193,8 @@ export interface components {
             /** @enum {unknown} */
             advantages: "" | "grpo" | "rloo";
             drop_zero_variance: boolean;
+            /** @enum {unknown} */
+            overlong_sequences: "drop" | "keep" | "truncate";
             served_steps: number;
             epoch: number;
             policy_step: number;
@@ -6765,6 +6767,8 @@ export interface components {
             /** @enum {unknown} */
             advantages?: "" | "grpo" | "rloo";
             drop_zero_variance?: boolean;
+            /** @enum {unknown} */
+            overlong_sequences?: "drop" | "keep" | "truncate";
             num_steps?: number;
             ends_at_num_steps?: boolean;
             num_workers?: number;
@@ -7578,6 +7582,8 @@ export interface components {
             /** @enum {unknown} */
             advantages: "" | "grpo" | "rloo";
             drop_zero_variance: boolean;
+            /** @enum {unknown} */
+            overlong_sequences: "drop" | "keep" | "truncate";
             served_steps: number;
             epoch: number;
             policy_step: number;
@@ -7637,6 +7643,8 @@ export interface components {
             /** @enum {unknown} */
             advantages: "" | "grpo" | "rloo";
             drop_zero_variance: boolean;
+            /** @enum {unknown} */
+            overlong_sequences: "drop" | "keep" | "truncate";
             served_steps: number;
             epoch: number;
             policy_step: number;

@@ -25,6 +25,14 @@ class AdvantageRule(models.TextChoices):
     GRPO = "grpo", "GRPO: less the mean, over the deviation"
 
 
+class OverlongSequences(models.TextChoices):
+    """Treatment of groups with a sequence longer than `max_token_len`."""
+
+    KEEP = "keep", "keep: accepted unchanged"
+    DROP = "drop", "drop: the group is dropped"
+    TRUNCATE = "truncate", "truncate: sequences are cut at the maximum"
+
+
 class RunQuerySet(models.QuerySet["Run"]):
     """Queries for runs."""
 
@@ -117,6 +125,13 @@ class Run(models.Model):
     )
     drop_zero_variance = models.BooleanField(
         default=False, help_text="Drop groups whose scores are all equal."
+    )
+    overlong_sequences = models.CharField(
+        max_length=8,
+        choices=OverlongSequences,
+        default=OverlongSequences.KEEP,
+        db_default=OverlongSequences.KEEP,
+        help_text="Treatment of groups with a sequence longer than `max_token_len`.",
     )
     dry_deadline_seconds = models.FloatField(
         null=True,

@@ -58,6 +58,7 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     dry_deadline_seconds: float | None
     advantages: Literal["", "rloo", "grpo"]
     drop_zero_variance: bool
+    overlong_sequences: Literal["keep", "drop", "truncate"]
     served_steps: int
     epoch: int
     policy_step: int
@@ -115,6 +116,8 @@ class ChangeRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Rule that computes missing advantages of groups; empty for none."""
     drop_zero_variance: bool | UnsetType = UNSET
     """Drop incoming groups whose scores are all equal."""
+    overlong_sequences: Literal["keep", "drop", "truncate"] | UnsetType = UNSET
+    """Treatment of groups with a sequence longer than `max_token_len`."""
     num_steps: Annotated[int, Meta(ge=1, le=1 << 31)] | UnsetType = UNSET
     """Planned train steps, including those before the run."""
     ends_at_num_steps: bool | UnsetType = UNSET

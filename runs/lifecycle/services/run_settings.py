@@ -29,6 +29,7 @@ CHANGEABLE: Final = frozenset(
         "num_steps",
         "num_workers",
         "off_policy_tolerance",
+        "overlong_sequences",
     }
 )
 

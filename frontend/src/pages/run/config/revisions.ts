@@ -31,6 +31,7 @@ const SETTINGS: Record<Exclude<keyof ChangeRun, "reason">, true> = {
   lenient: true,
   advantages: true,
   drop_zero_variance: true,
+  overlong_sequences: true,
   num_steps: true,
   ends_at_num_steps: true,
   num_workers: true,

@@ -1,0 +1,116 @@
+"""A run keeps, drops or truncates groups with sequences longer than its maximum."""
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from rolldeck.group_encoding import to_json
+from rolldeck.groups import read
+from runs.events.models import RunEvent
+from tests.api.buffer.ingest.test_advantages_at_ingest import Server
+from tests.buffer_factories import group
+
+pytestmark = pytest.mark.django_db(transaction=True)
+CODECS = ["json", "msgpack"]
+LONGEST = 4
+
+
+@pytest.fixture
+def server() -> Server:
+    """A run of sequences of at most four tokens, in batches of four sequences."""
+    found = Server()
+    type(found.run).objects.update(max_token_len=LONGEST)
+    return found
+
+
+def long_group(*, masked: int = 0, **fields: Any) -> dict[str, Any]:
+    """Return two sequences of six tokens, whose first `masked` tokens are not trained."""
+    tokens = [[1, 2, 3, 4, 5, 6], [7, 8, 9, 10, 11, 12]]
+    return {
+        "tokens": tokens,
+        "masks": [[-100] * masked + row[masked:] for row in tokens],
+        "scores": [0.0, 1.0],
+        "inference_logprobs": [[-0.5 * at for at in range(6)]] * 2,
+        "messages": [[{"role": "user", "content": "six"}]] * 2,
+        **fields,
+    }
+
+
+def rows(content: bytes, codec: str, name: str) -> list[list[float]]:
+    found = read(content, codec).rows[name]
+    return [row.tolist() for row in np.split(found.values, np.cumsum(found.lengths)[:-1])]
+
+
+def test_a_run_keeps_overlong_groups_by_default(server: Server) -> None:
+    answer = server.push_as("json", long_group(), long_group())
+
+    assert "dropped" not in answer
+    assert [rows(one, "json", "tokens")[0] for one in server.stored()] == [[1, 2, 3, 4, 5, 6]] * 2
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_dropped_group_is_counted(server: Server, codec: str) -> None:
+    server.change(overlong_sequences="drop")
+    answer = server.push_as(codec, long_group(), group(tokens=LONGEST))
+
+    assert answer["dropped"] == {"overlong": 1}
+    ledger = server.ledger()
+    assert (ledger.accepted, ledger.queued, ledger.dropped) == (2, 1, {"overlong": 1})
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_every_field_with_one_value_per_token_is_truncated(server: Server, codec: str) -> None:
+    server.change(overlong_sequences="truncate")
+    distilled = [[[at] for at in range(6)]] * 2
+    sent = long_group(
+        masked=2,
+        advantages=[[0.25] * 6] * 2,
+        distill_token_ids=distilled,
+        distill_logprobs=[[[-1.0]] * 6] * 2,
+        mine={"kept": [1, 2, 3, 4, 5, 6]},
+    )
+    server.push_as(codec, sent, sent)
+    [content, _] = server.stored()
+    found = read(content, codec)
+
+    assert rows(content, codec, "tokens") == [[1, 2, 3, 4], [7, 8, 9, 10]]
+    assert rows(content, codec, "masks") == [[-100, -100, 3, 4], [-100, -100, 9, 10]]
+    assert rows(content, codec, "inference_logprobs") == [[0.0, -0.5, -1.0, -1.5]] * 2
+    assert rows(content, codec, "advantages") == [[0.25] * 4] * 2
+    ids = msgspec.json.decode(to_json(found))["distill_token_ids"]
+    assert ids == [[[0], [1], [2], [3]]] * 2
+    assert found.scores.tolist() == [0.0, 1.0]
+    assert b"six" in found.json["messages"]
+    assert msgspec.json.decode(found.json["mine"]) == {"kept": [1, 2, 3, 4, 5, 6]}
+    assert server.ledger().queued == 0
+    [event] = RunEvent.objects.filter(kind="odd_groups")
+    assert event.message == "accepted groups with an anomaly: tokens: truncated to 4"
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_sequence_without_trained_tokens_drops_its_group(server: Server, codec: str) -> None:
+    server.change(overlong_sequences="truncate")
+    answer = server.push_as(codec, long_group(masked=LONGEST))
+
+    assert answer["dropped"] == {"overlong": 1}
+
+
+def test_irregular_distillation_is_truncated_too(server: Server) -> None:
+    server.change(overlong_sequences="truncate")
+    ragged = [[[1], [2, 3], [4], [5], [6], [7]], [[1]] * 6]
+    logprobs = [[[-1.0] * len(ids) for ids in row] for row in ragged]
+    sent = long_group(distill_token_ids=ragged, distill_logprobs=logprobs)
+    server.push_json(sent, sent)
+
+    assert read(server.stored()[0], "json").json["distill_token_ids"] == (
+        b"[[[1],[2,3],[4],[5]],[[1],[1],[1],[1]]]"
+    )
+
+
+def test_an_unknown_rule_is_refused_by_name(server: Server) -> None:
+    answer = server.change(overlong_sequences="shorten")
+
+    assert answer.status_code == 400
+    assert answer.json()["errors"][0]["field"] == "overlong_sequences"
