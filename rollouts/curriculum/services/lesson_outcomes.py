@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 from uuid import UUID
 
@@ -86,8 +87,9 @@ def count_outcome(
     for name in {lesson, *(change.lesson for change in made)}:
         rows[name].save(update_fields=_written(outcome.mode))
     announce(run_id, "curriculum")
-    # Last, because other writers of this run's metrics wait from here on.
-    store_outcome_metrics(run_id, lesson, outcome, now=now)
+    # After the commit: a transaction that holds lessons must not wait for series of metrics.
+    store = partial(store_outcome_metrics, run_id, lesson, outcome, now=now)
+    transaction.on_commit(store, robust=True)
     return OutcomeReceipt(
         is_new=True, changes=[f"{one.lesson}: {one.target}: {one.reason}" for one in made]
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from pytest_django.live_server_helper import LiveServer
 
 from examples import grpo
@@ -147,6 +148,7 @@ def test_it_publishes_dies_and_goes_on_with_its_weights_and_its_optimizer(
         advantages="grpo",
         tis=2.0,
         learning_rate=1e-3,
+        device=torch.device("cpu"),
     )
     fleet = Fleet(live_server.url, token)
     fleet.start()

@@ -18,7 +18,11 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 LESSONS: dict[str, Any] = {"reverse-2": {"spec": "task:reverse", "kwargs": {"length": 2}}}
 CONFIG: dict[str, Any] = {
-    "language": {"lessons": LESSONS, "model": {"max_position_embeddings": 64}},
+    "language": {
+        "lessons": LESSONS,
+        "model": {"max_position_embeddings": 64},
+        "group_size": 2,
+    },
     "buffer": {"batch_size": 4, "max_staleness": 2},
 }
 

@@ -9,7 +9,7 @@ from rollouts.metrics.models.metrics import MetricSample, MetricSeries
 from rollouts.metrics.services import metrics as metric_services
 from tests.lesson_factories import Class, lesson
 
-pytestmark = pytest.mark.django_db
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def series(lessons: Class) -> dict[str, list[tuple[int, float]]]:
