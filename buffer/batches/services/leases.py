@@ -251,6 +251,8 @@ def _next(
     After the planned number of train steps there is none, and the run drains.
     """
     if run.has_served_all_steps:
+        # The planned number may have been lowered after the last batch.
+        end_after_steps(run, now=now)
         return None
     if run.takes_groups:
         batch = group_batches.form_and_lease(run, trainer, sender=sender)

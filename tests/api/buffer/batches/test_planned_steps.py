@@ -94,6 +94,17 @@ def test_a_run_goes_on_with_the_end_switched_off_or_later(
     assert status(outside) == "running"
 
 
+def test_a_run_ends_when_its_number_is_lowered_below_its_steps(outside: OutsideRun) -> None:
+    assert change(outside, num_steps=5).status_code == 200
+    fill(outside, batches=4)
+    for _ in range(3):
+        outside.ack(outside.next())
+    assert change(outside, num_steps=2).status_code == 200
+
+    assert outside.next() is None
+    assert status(outside) == "completed"
+
+
 @pytest.mark.parametrize("number", [0, -1])
 def test_a_run_without_a_planned_number_goes_on(outside: OutsideRun, number: int) -> None:
     Run.objects.update(num_steps=number)
