@@ -90,7 +90,7 @@ function Shares({ view }: { view: EnvironmentView }) {
 const HOLDS: Record<Hold, [tone: string, sign: string, label: string]> = {
   stopped: ["quiet", "◌", "stopped"],
   sending: ["held", "●", "still sends"],
-  unreached: ["held", "●", "not reached yet"],
+  unreached: ["held", "●", "unreached"],
 };
 
 function State({ environment, hold }: { environment: EnvironmentRow; hold: Hold | null }) {

@@ -89,8 +89,8 @@ it("holds back no environment of a running run or of a fleet", () => {
 });
 it("counts the environments that have stopped", () => {
   expect(holdSummary([null])).toBeNull();
-  expect(holdSummary(["stopped", null, "stopped"])).toBe("2 of 2 connected environments have stopped");
+  expect(holdSummary(["stopped", null, "stopped"])).toBe("2 of 2 connected environments stopped");
   expect(holdSummary(["stopped", "sending", "unreached"])).toBe(
-    "1 of 3 connected environments have stopped, 1 still send, 1 have not requested their status since",
+    "1 of 3 connected environments stopped, still sending: 1, no status requested since: 1",
   );
 });

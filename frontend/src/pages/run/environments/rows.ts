@@ -54,9 +54,9 @@ export function holdSummary(holds: (Hold | null)[]): string | null {
   const known = holds.filter((hold) => hold !== null);
   if (known.length === 0) return null;
   const number = (hold: Hold) => known.filter((each) => each === hold).length;
-  const parts = [`${number("stopped")} of ${known.length} connected environments have stopped`];
-  if (number("sending") > 0) parts.push(`${number("sending")} still send`);
-  if (number("unreached") > 0) parts.push(`${number("unreached")} have not requested their status since`);
+  const parts = [`${number("stopped")} of ${known.length} connected environments stopped`];
+  if (number("sending") > 0) parts.push(`still sending: ${number("sending")}`);
+  if (number("unreached") > 0) parts.push(`no status requested since: ${number("unreached")}`);
   return parts.join(", ");
 }
 
