@@ -93,7 +93,9 @@ def test_all_go_on_through_ten_kills_of_the_database(server: Server) -> None:
     server.post("/api/v1/runs", {"name": fleet_run, "preset": "cartpole", "start": True})
     example = server.start_trainer(fleet_run)
     run = server.new_run("kills")
-    server.post(f"/atropos/{run}/register", REGISTRATION | {"batch_size": BATCH})
+    server.post(
+        f"/atropos/{run}/register", REGISTRATION | {"batch_size": BATCH, "num_steps": 1_000_000}
+    )
     producer = Producer(server, run)
     consumer = Consumer(server, run, producer)
     for thread in (producer, consumer):

@@ -29,7 +29,7 @@ from web.rules.errors import ApiError, Conflict, Invalid
 KEPT_FOR: Final = timedelta(hours=24)
 RETRIED_WITHIN: Final = timedelta(minutes=10)
 FORGOTTEN_AT_ONCE: Final = 1000
-# Time for which a repeated push waits for the delivery state of the first answer.
+# Time for which a repeated push waits until another process deletes the row of the first one.
 KNOWN_WITHIN_SECONDS: Final = 1.0
 _POLL_SECONDS: Final = 0.02
 _LOCK: Final = "SELECT pg_try_advisory_xact_lock(hashtext('rolldeck.key'), hashtext(%s))"
@@ -243,21 +243,21 @@ def _first_result(push: ImplicitKey, kind: type[R]) -> PushResult[R] | None:
         ).first()
         if row is None or deliveries.row_of(push.key) == row.pk:
             return None
-        if time.monotonic() >= until or _is_settled(push, row):
+        if _is_settled(push, row, until=until):
             receipt = msgspec.convert(row.receipt, kind)
             return PushResult(receipt=receipt, row_id=row.pk, replayed=True)
-        # Another process may have delivered the answer without deleting the row yet.
         time.sleep(_POLL_SECONDS)
 
 
-def _is_settled(push: ImplicitKey, row: UnansweredPush) -> bool:
+def _is_settled(push: ImplicitKey, row: UnansweredPush, *, until: float) -> bool:
     """Return whether the delivery state of a row's answer is final.
 
-    After this process has sent an answer, it takes a moment to learn whether the client read it.
+    After this process has sent an answer, it learns in any case whether the client read it.
+    Another process may have delivered the answer without deleting the row yet.
     """
     if row.sender == this_process():
         return not deliveries.is_sent(push.key, row.pk)
-    return is_alive(row.sender) is False
+    return time.monotonic() >= until or is_alive(row.sender) is False
 
 
 def delete_old_keys(*, now: datetime) -> int:

@@ -15,7 +15,16 @@ import httpx
 import pytest
 
 from buffer.ingest.models import UnansweredPush
-from buffer.ingest.services.idempotency import delete_old_pushes
+from buffer.ingest.services import idempotency
+from buffer.ingest.services.delivered_answers import deliveries
+from buffer.ingest.services.idempotency import (
+    Claim,
+    ImplicitKey,
+    Retried,
+    delete_old_pushes,
+    run_without_key,
+)
+from buffer.ingest.services.senders import this_process
 from buffer.items.models.items import TrajectoryGroup
 from runs.lifecycle.models.runs import Run
 from tests.buffer_factories import REGISTRATION, body, group
@@ -259,3 +268,32 @@ def test_the_same_data_on_another_connection_is_new_while_the_first_one_stays_op
             assert not is_replayed(answer)
 
     assert stored() == 4
+
+
+def test_outcome_of_an_own_answer_is_awaited_however_late_it_is(
+    web: WebProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del web  # registers the run
+    monkeypatch.setattr(idempotency, "KNOWN_WITHIN_SECONDS", 0.0)
+    now = datetime.now(UTC)
+    key = ImplicitKey.of(run_id=Run.objects.get().pk, identity="env", body=PUSH)
+    row = UnansweredPush.objects.create(
+        run_id=key.run_id,
+        fingerprint=key.fingerprint,
+        sender=this_process(),
+        receipt=["first"],
+        accepted_at=now,
+    )
+    outcomes = iter([Retried(), ["second"]])
+
+    def store() -> list[str]:
+        outcome = next(outcomes)
+        if isinstance(outcome, Retried):
+            raise outcome
+        return outcome
+
+    deliveries.note_sent(key.key, row.pk)
+    threading.Timer(0.5, deliveries.note, [key.key, row.pk, True]).start()
+    result = run_without_key(claim=Claim(key, now=now), push=store, kind=list[str])
+
+    assert (result.receipt, result.replayed) == (["second"], False)

@@ -28,6 +28,9 @@ class Labelled:
         self.prepare_seconds = prepare_seconds
         self.held = -1
         self.adopted: list[int] = []
+        self.may_load = threading.Event()
+        """While it is not set, `prepare` waits."""
+        self.may_load.set()
         self.flaws: list[Exception] = []
         """Errors raised by the next calls of `prepare`, one each."""
 
@@ -43,6 +46,7 @@ class Labelled:
 
     def prepare(self, tensors: Any) -> int:
         time.sleep(self.prepare_seconds)
+        self.may_load.wait()
         if self.flaws:
             raise self.flaws.pop(0)
         return int(tensors["label"][0])
@@ -65,6 +69,7 @@ def labelled(settings: WorkerSettings, policy: Labelled) -> Iterator[Bench]:
         b.order(credits=1_000_000)
         yield b
     finally:
+        policy.may_load.set()
         b.worker.stop()
 
 
@@ -140,13 +145,13 @@ def test_sampling_goes_on_at_its_pace_while_a_version_is_loaded(
     ratios = []
     with labelled(settings, policy) as b:
         eventually(lambda: b.steps() > 40)
-        policy.prepare_seconds = 1.5
         for step in (1, 2, 3):
             alone = pace(b)
+            policy.may_load.clear()
             b.worker.update_weights(version(step))
             eventually(lambda step=step: b.order().report.staged_step == step)
             ratios.append(pace(b) / alone)
-            assert policy.held == step - 1, "the load was over too soon to be measured"
+            policy.may_load.set()
             eventually(lambda step=step: b.order().report.active_step == step)
 
     assert max(ratios) >= 0.9, ratios
@@ -227,7 +232,7 @@ def test_a_load_that_hangs_makes_the_worker_say_so_while_it_samples_on(
     policy = Labelled()
     with labelled(settings, policy) as b:
         eventually(lambda: b.order().report.active_step == 0)
-        policy.prepare_seconds = 4.0
+        policy.may_load.clear()
         b.worker.update_weights(version(1))
         eventually(lambda: b.order(policy_step=1).report.state == "failed")
         steps = b.steps()
