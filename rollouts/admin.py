@@ -4,12 +4,13 @@ from rollouts.control import admin as control
 from rollouts.control.models.fleets import EpisodeWindow, Fleet, Recording
 from rollouts.curriculum import admin as curriculum
 from rollouts.curriculum.models import Curriculum, Evaluation, Lesson
+from rollouts.diagnosis import admin as diagnosis
 from rollouts.environments import admin as environments
 from rollouts.metrics import admin as metrics
 from rollouts.metrics.models.metrics import MetricSample
 from runs.lifecycle.admin.rows import RunAdmin
 
-__all__ = ["control", "curriculum", "environments", "metrics"]
+__all__ = ["control", "curriculum", "diagnosis", "environments", "metrics"]
 
 RunAdmin.belonging += [
     Fleet,

@@ -14,6 +14,7 @@ from rollouts.control.services.cluster_status import record_cluster_nodes
 from rollouts.control.services.ray_cluster import ClusterUnreachable, RayCluster
 from rollouts.control.services.reconciliation import reconcile
 from rollouts.curriculum.services import outcome_retention
+from rollouts.diagnosis import services as diagnosis
 from rollouts.metrics.services import measuring, metrics
 from runs.alerts.jobs import IN_A_HURRY
 
@@ -49,6 +50,12 @@ def pack_metrics() -> int:
 def measure_runs() -> int:
     """Measure active runs for their charts; return their number."""
     return measuring.measure_runs(now=timezone.now())
+
+
+@shared_task(name="rollouts.jobs.diagnose_runs", ignore_result=True)
+def diagnose_runs() -> int:
+    """Record the diagnosis of each active run; return their number."""
+    return diagnosis.record_diagnoses(now=timezone.now())
 
 
 @shared_task(name="rollouts.jobs.delete_old_outcomes", ignore_result=True)

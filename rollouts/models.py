@@ -16,6 +16,7 @@ from rollouts.control.models.fleets import (
 from rollouts.control.models.machines import MachineCordon
 from rollouts.control.models.weight_syncs import WeightsDelivery
 from rollouts.curriculum.models import Curriculum, Evaluation, Lesson, LessonChange, LessonOutcome
+from rollouts.diagnosis.models import RunDiagnosis
 from rollouts.environments.models import DeniedEnvironment
 from rollouts.metrics.models.annotations import Annotation
 from rollouts.metrics.models.metrics import (
@@ -49,6 +50,7 @@ __all__ = [
     "MetricSample",
     "MetricSeries",
     "Recording",
+    "RunDiagnosis",
     "TokenTally",
     "WeightsDelivery",
     "WorkerAttempt",

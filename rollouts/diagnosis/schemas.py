@@ -1,10 +1,12 @@
 """Schemas of the data flow through a run, and its diagnosis."""
 
+from datetime import datetime
 from typing import Literal
 
 from msgspec import Struct
 
 from rolldeck.wire import StageTiming
+from rollouts.diagnosis.rules.diagnosis import Kind
 
 StageName = Literal["step", "exchange", "infer", "push", "queue", "batch", "train"]
 
@@ -30,12 +32,16 @@ class PipelineStage(Struct, frozen=True, kw_only=True):
 class PipelineDiagnosis(Struct, frozen=True, kw_only=True):
     """The bottleneck of a run."""
 
+    kind: Kind
+    """Kind of the diagnosis; its thresholds have hysteresis."""
     summary: str
     stage: StageName | None
     """Stage of the bottleneck; null if there is none or it is unknown."""
     evidence: list[str]
     change: str
     """Action to take; empty if there is none."""
+    since: datetime | None
+    """Time from which the run has had a diagnosis of this kind; null if it is not recorded yet."""
     run_status: str
     """Status of the run at that time. A page that shows another status shows no diagnosis."""
 

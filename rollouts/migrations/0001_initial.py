@@ -288,6 +288,15 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
+            name='RunDiagnosis',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('kind', models.CharField(max_length=40)),
+                ('since', models.DateTimeField(help_text='Time from which the kind has been the same.')),
+                ('run', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='recorded_diagnosis', to='runs.run')),
+            ],
+        ),
+        migrations.CreateModel(
             name='MetricSeries',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),

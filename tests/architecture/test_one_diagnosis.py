@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SERVER = ("client", "runs", "buffer", "rollouts", "frontend", "platform", "examples")
-JUDGES = {"rollouts/diagnosis/rules/bottleneck.py", "rollouts/diagnosis/rules/idle_diagnosis.py"}
+JUDGES = {f"rollouts/diagnosis/rules/{name}.py" for name in ("idle_diagnosis", "pace", "stalls")}
 # Phrases of a diagnosis of throughput.
 JUDGING = re.compile(r"the bottleneck|-bound:|trainer is too slow", re.IGNORECASE)
 

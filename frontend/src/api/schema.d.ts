@@ -6824,10 +6824,13 @@ export interface components {
          * @description The bottleneck of a run.
          */
         PipelineDiagnosis: {
+            /** @enum {unknown} */
+            kind: "batch_filling" | "batches_unformed" | "delivery" | "draining" | "environments" | "exchange" | "fleet_starting" | "fleet_unknown" | "inference" | "no_activity" | "no_batch_size" | "no_trainer" | "no_weights" | "no_workers" | "not_running" | "outside_environments" | "paused" | "pushes_refused" | "queue_full" | "sending" | "slow_worker" | "staleness_limit" | "trainer" | "trainer_stuck" | "weights_behind" | "weights_unpublished" | "workers_crash";
             summary: string;
             stage: ("batch" | "exchange" | "infer" | "push" | "queue" | "step" | "train") | null;
             evidence: string[];
             change: string;
+            since: string | null;
             run_status: string;
         };
         /**

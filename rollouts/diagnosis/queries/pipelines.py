@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
+from statistics import median
 from typing import Any, Final
 
 from buffer.batches.queries.queue_depth import queue_depth
@@ -12,7 +13,9 @@ from rolldeck.wire import StageTiming
 from rollouts.control.models.fleets import Fleet, FleetWorker
 from rollouts.control.queries.fleets import last_reports
 from rollouts.control.rules.last_reports import UNKNOWN_AFTER
+from rollouts.diagnosis.models import RunDiagnosis
 from rollouts.diagnosis.rules import bottleneck, flow
+from rollouts.diagnosis.rules.stalls import CRASH_MINUTES
 from rollouts.diagnosis.schemas import BatchTimes, Pipeline, PipelineDiagnosis, PipelineStage
 from rollouts.fleet.process.spans import mean_shares, timing_of
 from runs.alerts.queries.refused_pushes import RECENT, refused_environments
@@ -27,7 +30,10 @@ ENVIRONMENTS_AT_MOST: Final = 5
 """Maximum number of environments named in a diagnosis."""
 VERSIONS_AT_MOST: Final = 1000
 """Maximum number of versions counted; larger differences look the same."""
+CRASHES_AT_MOST: Final = 100
+"""Maximum number of crashes counted."""
 _COMING: Final = frozenset({"starting", "respawning"})
+_CRASHES: Final = ("worker_respawned", "worker_failed")
 
 
 def pipeline_of(run: Run, *, now: datetime) -> Pipeline:
@@ -77,7 +83,14 @@ def facts_of(run: Run, *, now: datetime) -> flow.Facts:
 
 
 def _diagnosed(run: Run, facts: flow.Facts) -> PipelineDiagnosis:
-    return PipelineDiagnosis(**asdict(bottleneck.judge(facts)), run_status=run.status)
+    recorded = RunDiagnosis.objects.filter(run=run).first()
+    found = bottleneck.judge(facts, previous=recorded.kind if recorded else "")
+    is_same = recorded is not None and recorded.kind == found.kind
+    return PipelineDiagnosis(
+        **asdict(found),
+        since=recorded.since if recorded is not None and is_same else None,
+        run_status=run.status,
+    )
 
 
 def _facts(
@@ -140,7 +153,10 @@ def _of_fleet(run: Run, *, now: datetime) -> dict[str, Any]:
     """Return the reports of a fleet and its workers; empty for a silent fleet."""
     fleet = Fleet.objects.filter(run=run).first() or Fleet(run=run)
     reports = last_reports(fleet)
-    columns = ("state", "heartbeat_at", "shares", "env_steps_per_second", "to_send", "active_step")
+    columns = (
+        *("state", "heartbeat_at", "shares", "env_steps_per_second", "to_send", "active_step"),
+        "index",
+    )
     rows = list(FleetWorker.objects.filter(fleet__run=run).values_list(*columns))
     running = [row for row in rows if row[0] == "running" and now - row[1] <= UNKNOWN_AFTER]
     return {
@@ -151,11 +167,37 @@ def _of_fleet(run: Run, *, now: datetime) -> dict[str, Any]:
         "workers_wanted": run.num_workers or 0,
         "workers_coming": sum(row[0] in _COMING for row in rows),
         "workers_down": sum(row[0] == "failed" for row in rows),
+        "slowest_worker": _slowest_worker([(row[3], row[6]) for row in running]),
+        **_crashes(run, now=now),
         "shares": mean_shares(row[2] for row in running),
         "work_per_second": sum(row[3] for row in running) if running else None,
         "to_send": sum(row[4] for row in running),
         **_of_weights(run, oldest=min((row[5] for row in running), default=None), now=now),
     }
+
+
+def _slowest_worker(rates: Sequence[tuple[float, int]]) -> flow.SlowestWorker | None:
+    """Return the slowest of at least two workers.
+
+    Args:
+        rates: Rate and index of each running worker.
+    """
+    if len(rates) < 2:
+        return None
+    (rate, index), *others = sorted(rates)
+    return flow.SlowestWorker(
+        index=index, rate=rate, median_of_others=median(other for other, _ in others)
+    )
+
+
+def _crashes(run: Run, *, now: datetime) -> dict[str, Any]:
+    """Return the number of recent worker crashes, and the reason of the newest."""
+    since = now - timedelta(minutes=CRASH_MINUTES)
+    if run.started_at is not None:
+        since = max(since, run.started_at)
+    events = RunEvent.objects.filter(run=run, kind__in=_CRASHES, at__gte=since)
+    messages = list(events.order_by("-id").values_list("message", flat=True)[:CRASHES_AT_MOST])
+    return {"crashes": len(messages), "crash_reason": messages[0] if messages else ""}
 
 
 def _of_weights(run: Run, *, oldest: int | None, now: datetime) -> dict[str, Any]:

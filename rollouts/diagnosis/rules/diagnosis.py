@@ -5,14 +5,50 @@ the command line show its result, so they never disagree.
 """
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from rollouts.diagnosis.rules.flow import Stage
+
+Kind = Literal[
+    # Throughput is not meaningful.
+    "not_running",
+    "paused",
+    "fleet_unknown",
+    "fleet_starting",
+    "no_workers",
+    "no_weights",
+    "draining",
+    "pushes_refused",
+    "no_trainer",
+    "no_activity",
+    # Something prevents progress.
+    "workers_crash",
+    "weights_behind",
+    "weights_unpublished",
+    "no_batch_size",
+    "batch_filling",
+    "trainer_stuck",
+    # Every part works, and one is the slowest.
+    "staleness_limit",
+    "trainer",
+    "queue_full",
+    "delivery",
+    "batches_unformed",
+    "slow_worker",
+    "environments",
+    "exchange",
+    "inference",
+    "sending",
+    "outside_environments",
+]
+"""Kind of a diagnosis; one action belongs to each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
     """The bottleneck of a run."""
 
+    kind: Kind
     summary: str
     stage: Stage | None = None
     """Stage of the bottleneck; None if there is none or it is unknown."""

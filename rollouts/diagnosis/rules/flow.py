@@ -30,6 +30,15 @@ The page lists the same spans, so the time of a stage is exactly the sum of its 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SlowestWorker:
+    """Rate of the slowest worker beside that of the others, in env steps or episodes per second."""
+
+    index: int
+    rate: float
+    median_of_others: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """Measurements of a run's last minute. Shares are fractions of the time, 0 to 1.
 
@@ -54,6 +63,12 @@ class Facts:
     workers_coming: int = 0
     """Workers that are starting or restarting."""
     workers_down: int = 0
+    crashes: int = 0
+    """Worker crashes of the last five minutes."""
+    crash_reason: str = ""
+    """Reason of the newest crash."""
+    slowest_worker: SlowestWorker | None = None
+    """None if fewer than two workers run."""
     version: int | None = None
     """Newest published version; None if there is none."""
     version_age_seconds: float | None = None
@@ -108,6 +123,11 @@ class Facts:
     def batches_waiting(self) -> float:
         """Number of batches that the queued items can form."""
         return self.queued / self.batch_size if self.batch_size else 0.0
+
+    @property
+    def queue_share(self) -> float:
+        """Share of the queue's tolerance that is filled."""
+        return self.queued / self.pause_above if self.pause_above else 0.0
 
     @property
     def delivery_share(self) -> float | None:

@@ -31,7 +31,9 @@ def over(facts: Facts) -> Diagnosis | None:
     if facts.status not in _BEFORE_AND_AFTER:
         return None
     summary, change = _BEFORE_AND_AFTER[facts.status]
-    return Diagnosis(summary=summary, evidence=_given(facts.reason), change=change)
+    return Diagnosis(
+        kind="not_running", summary=summary, evidence=_given(facts.reason), change=change
+    )
 
 
 def paused(facts: Facts) -> Diagnosis | None:
@@ -39,6 +41,7 @@ def paused(facts: Facts) -> Diagnosis | None:
     if facts.status != "paused":
         return None
     return Diagnosis(
+        kind="paused",
         summary="The run is paused: no data is generated, and queued data is still served.",
         evidence=[*_given(facts.reason), f"{facts.queued:,} {facts.unit} are queued"],
         change="Resume the run to continue.",
@@ -51,6 +54,7 @@ def unheard(facts: Facts) -> Diagnosis | None:
         return None
     since = "" if facts.silent_seconds is None else f" for {duration(facts.silent_seconds)}"
     return Diagnosis(
+        kind="fleet_unknown",
         summary=f"No reports from the fleet{since}: its state is unknown.",
         evidence=_given(facts.fleet_reason),
         change="Wait: the platform checks the fleet's manager on the cluster and "
@@ -65,12 +69,14 @@ def starting(facts: Facts) -> Diagnosis | None:
         return None
     if facts.fleet_reason:
         return Diagnosis(
+            kind="fleet_starting",
             summary="The fleet cannot start yet.",
             evidence=[facts.fleet_reason],
             change="Fix the cause given below; the platform retries automatically.",
         )
     workers = facts.workers_wanted
     return Diagnosis(
+        kind="fleet_starting",
         summary=f"The fleet is starting: 0 of {workers:,} workers run."
         if workers > 1
         else "The fleet is starting.",
@@ -86,6 +92,7 @@ def without_workers(facts: Facts) -> Diagnosis | None:
     if facts.kind == "outside" or facts.workers or not is_wanted or facts.status == "draining":
         return None
     return Diagnosis(
+        kind="no_workers",
         summary="No worker of the fleet is running.",
         evidence=_coming(facts),
         change="Fleet shows why each worker is down. Workers that may recover are "
@@ -101,12 +108,14 @@ def without_weights(facts: Facts) -> Diagnosis | None:
     evidence = [f"workers wait for weights {percent(waiting)} of their time"]
     if facts.version is None:
         return Diagnosis(
+            kind="no_trainer",
             stage="train",
             summary="No trainer has published weights yet, so workers cannot act.",
             evidence=evidence,
             change="Start the trainer: it publishes its initial weights.",
         )
     return Diagnosis(
+        kind="no_weights",
         stage="infer",
         summary="Weights are published, but workers have not received them.",
         evidence=[*evidence, f"the newest version is {facts.version}"],
@@ -120,6 +129,7 @@ def draining(facts: Facts) -> Diagnosis | None:
     if facts.status != "draining" or is_untaken:
         return None
     return Diagnosis(
+        kind="draining",
         summary="The run is draining: open episodes finish, and queued data is served.",
         evidence=[f"{facts.queued:,} {facts.unit} are queued", *_unsent(facts)],
         change="Wait: the run ends automatically. Stop sets a deadline.",
@@ -134,6 +144,7 @@ def refused(facts: Facts) -> Diagnosis | None:
         "" if facts.arriving is None else f" {facts.arriving:.3g} {facts.unit}/s are accepted."
     )
     return Diagnosis(
+        kind="pushes_refused",
         stage="push",
         summary=f"Pushes are rejected, and their data is lost.{arrives}",
         evidence=list(facts.refused),
@@ -142,27 +153,12 @@ def refused(facts: Facts) -> Diagnosis | None:
     )
 
 
-def over_tolerance(facts: Facts) -> Diagnosis | None:
-    """Diagnose an outside run whose queue pauses its environments."""
-    if facts.kind != "outside" or not facts.is_full or facts.batches_waiting < 1:
-        return None
-    limit = (
-        "" if facts.pause_above is None else f", environments pause above {facts.pause_above:,g}"
-    )
-    return Diagnosis(
-        stage="train",
-        summary="Environments are paused: they push faster than the trainer consumes.",
-        evidence=[f"{facts.queued:,} {facts.unit} are queued{limit}"],
-        change="Make train steps faster, or run fewer environments. A trainer that acknowledges "
-        "a batch before it trains on it appears to wait while it trains.",
-    )
-
-
 def without_trainer(facts: Facts) -> Diagnosis | None:
     """Diagnose an outside run whose environments wait for a trainer."""
     if not facts.waiting_environments:
         return None
     return Diagnosis(
+        kind="no_trainer",
         stage="train",
         summary="Environments wait for a trainer: none has registered and requested a batch.",
         evidence=[f"{name} waits" for name in facts.waiting_environments],
@@ -177,6 +173,7 @@ def silent(facts: Facts) -> Diagnosis | None:
     if not is_silent or facts.queued:
         return None
     return Diagnosis(
+        kind="no_activity",
         summary="No activity in the last minute.",
         evidence=["no data arrived", "no trainer held a batch"],
         change="Start the trainer, then the environments; API & tokens lists the commands."

@@ -9,8 +9,11 @@ from django.test.utils import CaptureQueriesContext
 
 from buffer.items.models.items import Batch, FragmentChunk, Tally
 from rollouts.control.models.fleets import Fleet, FleetWorker
-from rollouts.diagnosis.queries.pipelines import diagnoses, diagnosis_of, pipeline_of
+from rollouts.diagnosis.models import RunDiagnosis
+from rollouts.diagnosis.queries.pipelines import diagnoses, diagnosis_of, facts_of, pipeline_of
 from rollouts.diagnosis.schemas import Pipeline, PipelineStage
+from rollouts.diagnosis.services import record_diagnoses
+from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import PolicyVersion, Run, Trainer
 from tests.factories import make_run
 
@@ -252,3 +255,92 @@ def test_it_costs_as_many_queries_with_many_rows_as_with_few() -> None:
         costs.append(len(queries))
 
     assert costs[0] == costs[1] < 22
+
+
+def test_recorded_kind_keeps_a_diagnosis_near_its_threshold_on_every_page() -> None:
+    run = make_run(batch_size=8)
+    work(run, workers=2)
+    lend(run, (-50, -45.5), (-30, -25.5), (-10, -5.5))
+    assert record_diagnoses(now=NOON) == 1
+    FleetWorker.objects.update(shares={"env_step": 0.4, "infer": 0.45})
+
+    page, _ = seen(run)
+    live = diagnosis_of(run.pk, now=NOON)
+    RunDiagnosis.objects.all().delete()
+    unrecorded = diagnosis_of(run.pk, now=NOON)
+
+    assert (page.diagnosis.kind, page.diagnosis.since) == ("environments", NOON)
+    assert live == page.diagnosis
+    assert (unrecorded.kind, unrecorded.since) == ("inference", None)
+
+
+def test_time_of_a_recorded_diagnosis_is_that_of_its_last_change() -> None:
+    run = make_run(batch_size=8)
+    work(run, workers=1)
+    record_diagnoses(now=NOON)
+    record_diagnoses(now=at(2))
+    first = RunDiagnosis.objects.get()
+    Run.objects.update(status="paused")
+    record_diagnoses(now=at(3))
+    second = RunDiagnosis.objects.get()
+    Run.objects.update(status="completed")
+
+    assert first.since == NOON
+    assert (second.kind, second.since) == ("paused", at(3))
+    assert record_diagnoses(now=at(4)) == 0
+
+
+def test_a_run_that_cannot_be_diagnosed_does_not_prevent_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broken, intact = make_run(name="broken"), make_run(name="intact")
+
+    def facts(run: Run, **kwargs: Any) -> Any:
+        if run.pk == broken.pk:
+            raise ValueError
+        return facts_of(run, **kwargs)
+
+    monkeypatch.setattr("rollouts.diagnosis.queries.pipelines.facts_of", facts)
+
+    assert record_diagnoses(now=NOON) == 1
+    assert list(RunDiagnosis.objects.values_list("run__name", flat=True)) == [intact.name]
+
+
+def crash(run: Run, *, at_seconds: float, message: str) -> None:
+    RunEvent.objects.create(
+        run=run,
+        at=at(at_seconds),
+        kind="worker_respawned",
+        level="warning",
+        actor="manager",
+        message=message,
+    )
+
+
+def test_crashes_of_the_last_five_minutes_are_counted_since_the_start() -> None:
+    run = make_run(batch_size=8)
+    work(run, workers=2)
+    lend(run, (-50, -45.5))
+    for seconds in (-400, -200, -100, -20):
+        crash(run, at_seconds=seconds, message=f"Worker 0 is lost: crash at {seconds}")
+
+    counted, _ = seen(run)
+    Run.objects.update(started_at=at(-150))
+    restarted, _ = seen(run)
+
+    assert counted.diagnosis.summary == "Workers crashed 3 times in 5 min."
+    assert counted.diagnosis.evidence[0] == "Worker 0 is lost: crash at -20"
+    assert restarted.diagnosis.kind != "workers_crash"
+
+
+def test_slowest_of_several_workers_is_compared_with_the_median_of_the_others() -> None:
+    run = make_run(batch_size=8)
+    work(run, workers=3)
+    lend(run, (-50, -45.5), (-30, -25.5), (-10, -5.5))
+    FleetWorker.objects.filter(index=1).update(env_steps_per_second=20.0)
+
+    pipeline, _ = seen(run)
+
+    assert pipeline.diagnosis.summary == (
+        "Worker 1 is slow: 20 env steps per second, the other workers make 100."
+    )

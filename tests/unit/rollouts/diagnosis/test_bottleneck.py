@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.diagnosis.rules.bottleneck import LONG_SECONDS, SELDOM, gain_of_a_worker, judge
+from rollouts.diagnosis.rules.bottleneck import judge
 from rollouts.diagnosis.rules.diagnosis import Diagnosis
-from rollouts.diagnosis.rules.flow import STAGES, Facts, stages, stay
+from rollouts.diagnosis.rules.flow import STAGES, Facts, SlowestWorker, stages, stay
+from rollouts.diagnosis.rules.pace import SELDOM, gain_of_a_worker
+from rollouts.diagnosis.rules.stalls import LONG_SECONDS
 
 BUSY = {"env_step": 0.58, "recv": 0.05, "act": 0.03, "infer": 0.24, "cut": 0.02, "send": 0.01}
 # A CartPole run with two workers: means over a minute.
@@ -287,3 +289,68 @@ def test_whatever_is_known_there_is_one_sentence_and_every_part_is_a_part(
         is_stuck = (of.holding_seconds or 0) >= LONG_SECONDS
         lacks_weights = of.shares.get("waiting_weights", 0) >= 0.5
         assert lacks_weights or is_stuck or "stale" in diagnosis.summary
+
+
+NEAR: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {
+    # Facts, their diagnosis, and slightly different facts that keep it.
+    "trainer": ({"trainer_waits": 0.18}, "trainer", {"trainer_waits": 0.27}),
+    "producers": ({"trainer_waits": 0.24}, "environments", {"trainer_waits": 0.13}),
+    "stages": (
+        {"shares": {"env_step": 0.4, "infer": 0.38}},
+        "environments",
+        {"shares": {"env_step": 0.38, "infer": 0.45}},
+    ),
+    "limit": (
+        {"shares": {"waiting_room": 0.22, "infer": 0.4}},
+        "staleness_limit",
+        {"shares": {"waiting_room": 0.14, "infer": 0.4}},
+    ),
+    "delivery": ({"delivery_seconds": 0.17}, "delivery", {"delivery_seconds": 0.14}),
+    "unformed": ({"queued": 17}, "batches_unformed", {"queued": 10}),
+    "slow worker": (
+        {"slowest_worker": SlowestWorker(index=1, rate=45.0, median_of_others=100.0)},
+        "slow_worker",
+        {"slowest_worker": SlowestWorker(index=1, rate=55.0, median_of_others=100.0)},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NEAR)
+def test_diagnosis_remains_while_its_numbers_stay_near_the_threshold(name: str) -> None:
+    at_first, kind, later = NEAR[name]
+
+    assert judge(facts(**at_first)).kind == kind
+    assert judge(facts(**later)).kind != kind
+    assert judge(facts(**later), previous=kind).kind == kind
+
+
+@pytest.mark.parametrize("previous", ["trainer", "staleness_limit", "slow_worker", "sending"])
+def test_diagnosis_changes_when_its_numbers_are_clearly_different(previous: str) -> None:
+    assert judge(facts(), previous=previous).kind == "environments"
+
+
+@pytest.mark.parametrize("previous", ["paused", "no_trainer", "", "a kind of an older release"])
+def test_blocking_diagnosis_ends_with_its_cause(previous: str) -> None:
+    assert judge(facts(), previous=previous) == judge(facts())
+
+
+def test_crashing_workers_are_the_diagnosis_although_others_work() -> None:
+    reason = "Worker 1 is lost, respawning in 4.0 s: MemoryError"
+    diagnosis = judge(facts(crashes=3, crash_reason=reason, workers=3))
+
+    assert (diagnosis.kind, diagnosis.summary) == (
+        "workers_crash",
+        "Workers crashed 3 times in 5 min.",
+    )
+    assert diagnosis.evidence == [reason, "1 of 4 workers are not running"]
+    assert judge(facts(crashes=2)).kind == "environments"
+
+
+def test_one_slow_worker_is_named_with_the_rate_of_the_others() -> None:
+    slowest = SlowestWorker(index=2, rate=12.5, median_of_others=60.0)
+    diagnosis = judge(facts(slowest_worker=slowest))
+
+    assert diagnosis.summary == (
+        "Worker 2 is slow: 12.5 env steps per second, the other workers make 60."
+    )
+    assert judge(facts(slowest_worker=slowest, trainer_waits=0.1)).kind == "trainer"

@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.diagnosis.rules.bottleneck import LATE_SECONDS, LONG_SECONDS, SELDOM, judge
+from rollouts.diagnosis.rules.bottleneck import judge
 from rollouts.diagnosis.rules.flow import STAGES, Facts
+from rollouts.diagnosis.rules.pace import SELDOM
+from rollouts.diagnosis.rules.stalls import LATE_SECONDS, LONG_SECONDS
 
 BUSY = {"env_step": 0.6, "infer": 0.3}
 HELD = {"waiting_room": 0.9, "env_step": 0.05}

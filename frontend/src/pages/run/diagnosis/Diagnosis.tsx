@@ -1,5 +1,6 @@
 import { Link } from "@tanstack/react-router";
 import type { Diagnosis as RunDiagnosis } from "@/api/pipeline";
+import { Age } from "@/components/Age";
 import { visible } from "@/format";
 import styles from "@/pages/run/diagnosis/diagnosis.module.css";
 
@@ -19,6 +20,11 @@ export function Diagnosis({ diagnosis }: { diagnosis: RunDiagnosis }) {
   return (
     <section className={`panel ${styles.diagnosis}`} aria-label="Diagnosis" data-stage={diagnosis.stage ?? "none"}>
       <h2 className={styles.summary}>{visible(diagnosis.summary)}</h2>
+      {diagnosis.since && (
+        <p className={`small soft ${styles.since}`}>
+          For <Age at={diagnosis.since} />
+        </p>
+      )}
       <Evidence evidence={diagnosis.evidence} />
       {diagnosis.change && (
         <p className={styles.change}>

@@ -1,7 +1,15 @@
 import { expect, it } from "vitest";
 import { currentDiagnosis } from "./current";
 
-const made = { summary: "The trainer is the bottleneck.", stage: "train" as const, evidence: [], change: "", run_status: "running" };
+const made = {
+  kind: "trainer" as const,
+  summary: "The trainer is the bottleneck.",
+  stage: "train" as const,
+  evidence: [],
+  change: "",
+  since: null,
+  run_status: "running",
+};
 
 it("drops a diagnosis from before a pause", () => {
   expect(currentDiagnosis(made, { status: "running" })).toBe(made);

@@ -1,0 +1,125 @@
+"""Diagnosis of runs in which one part prevents progress: crashes, weights, the trainer."""
+
+from typing import Final
+
+from rollouts.diagnosis.rules import phrases
+from rollouts.diagnosis.rules.diagnosis import Diagnosis
+from rollouts.diagnosis.rules.flow import Facts
+from web.rules.amounts import duration
+
+CRASHES: Final = 3
+"""Worker crashes in :data:`CRASH_MINUTES` minutes from which they are the diagnosis."""
+CRASH_MINUTES: Final = 5
+LONG_SECONDS: Final = 60.0
+"""A trainer that holds a batch longer may hang; newer weights are overdue after this time."""
+LATE_SECONDS: Final = 30.0
+"""Weights that take longer than this to reach a worker count as not delivered."""
+
+
+def crashing(facts: Facts) -> Diagnosis | None:
+    """Diagnose workers that crash again and again."""
+    if facts.kind == "outside" or facts.crashes < CRASHES:
+        return None
+    missing = max(0, facts.workers_wanted - facts.workers)
+    return Diagnosis(
+        kind="workers_crash",
+        summary=f"Workers crashed {facts.crashes:,} times in {CRASH_MINUTES} min.",
+        evidence=[
+            *([facts.crash_reason] if facts.crash_reason else []),
+            f"{missing:,} of {facts.workers_wanted:,} workers are not running",
+        ],
+        change="Fix the cause given below. Fleet shows the log of each crash.",
+    )
+
+
+def behind(facts: Facts) -> Diagnosis | None:
+    """Diagnose a worker without the newest weights."""
+    count = facts.versions_behind
+    if facts.kind == "outside" or not count or (facts.behind_seconds or 0.0) < LATE_SECONDS:
+        return None
+    return Diagnosis(
+        kind="weights_behind",
+        stage="infer",
+        summary=f"The slowest worker is {phrases.versions(count)} behind the newest published "
+        "weights.",
+        evidence=[
+            f"the newest version is {facts.version}",
+            f"a newer version has been available for {duration(facts.behind_seconds or 0.0)}",
+            f"workers should receive a version within {duration(LATE_SECONDS)}",
+        ],
+        change="Open Weights to see which worker lacks the version, and why. Its data "
+        "becomes too stale to train on.",
+    )
+
+
+def unpublished(facts: Facts) -> Diagnosis | None:
+    """Diagnose a deadlock: workers need newer weights to continue, and no trainer trains."""
+    is_idle = facts.holding_seconds is None and facts.batches_waiting < 1
+    is_late = (facts.version_age_seconds or 0.0) >= LONG_SECONDS
+    is_held = facts.held_back >= phrases.MOSTLY
+    if facts.kind == "outside" or not (is_idle and is_late and is_held):
+        return None
+    return Diagnosis(
+        kind="weights_unpublished",
+        stage="train",
+        summary=f"No weights were published for "
+        f"{duration(facts.version_age_seconds or 0.0)}, and {phrases.limit(facts)} pauses the "
+        "workers until the next version.",
+        evidence=[
+            phrases.held_back(facts),
+            f"the newest version is {facts.version}",
+            f"{facts.queued:,} {facts.unit} are queued, a batch takes {facts.batch_size or 0:,}",
+        ],
+        change=f"Publish weights after each train step, or raise {phrases.setting(facts)}.",
+    )
+
+
+def untaken(facts: Facts) -> Diagnosis | None:
+    """Diagnose a run without a trainer, or whose next batch is not complete."""
+    if facts.trainer_waits is not None:
+        return None
+    if facts.batch_size is None:
+        return Diagnosis(
+            kind="no_batch_size",
+            stage="train",
+            summary="The run has no batch size, so no batch can be formed.",
+            evidence=[f"{facts.queued:,} {facts.unit} are queued"],
+            change="Register a trainer with a batch size, or set `batch_size` on the run.",
+        )
+    if facts.queued >= facts.batch_size:
+        is_held = facts.is_limited or facts.held_back >= phrases.MOSTLY
+        pause = phrases.pause(facts, is_held=is_held)
+        return Diagnosis(
+            kind="no_trainer",
+            stage="train",
+            summary=f"No trainer leases the queued batches.{pause}",
+            evidence=[
+                f"{facts.queued:,} {facts.unit} are queued, a batch takes {facts.batch_size:,}",
+                "no batch was leased in the last minute",
+            ],
+            change="Start the trainer, or check its output: it holds no batch."
+            + (f" The {phrases.producers(facts)} then resume automatically." if pause else ""),
+        )
+    return Diagnosis(
+        kind="batch_filling",
+        stage="queue",
+        summary=f"The next batch is filling: {facts.queued:,} of {facts.batch_size:,} "
+        f"{facts.unit}.",
+        evidence=[phrases.arriving(facts), "no batch was leased in the last minute"],
+    )
+
+
+def stuck(facts: Facts) -> Diagnosis | None:
+    """Diagnose a trainer that holds one batch for long."""
+    held = facts.holding_seconds or 0.0
+    if facts.handed_out is not None or held < LONG_SECONDS or facts.trainer_waits is None:
+        return None
+    return Diagnosis(
+        kind="trainer_stuck",
+        stage="train",
+        summary=f"The trainer has held one batch for {duration(held)} "
+        f"(limit {duration(LONG_SECONDS)}).",
+        evidence=["no batch was leased in the last minute", *phrases.waiting_batches(facts)],
+        change="If train steps should be shorter, check the trainer's output: it may hang. When "
+        "the lease expires, the next trainer that asks gets the batch.",
+    )
