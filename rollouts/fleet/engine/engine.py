@@ -21,6 +21,7 @@ from rollouts.fleet.engine.sampling import Rules, SamplingParams, draw, uniforms
 from rollouts.fleet.engine.text_stream import TextStream
 from rollouts.fleet.engine.tokenizers import Tokenizer
 from rollouts.fleet.engine.transformer import CacheView, KvCache, Transformer
+from rollouts.fleet.policies.transfer import arrays_of
 
 REACH_STEP: Final = 16
 """Step in positions by which the attended part of the cache grows."""
@@ -209,15 +210,20 @@ class Engine:
 
     def _admit(self) -> None:
         """Prefill waiting prompts while rows are free; each answer gets its first token."""
+        first_row, logits = len(self._rows), list[Tensor]()
         while self._waiting and len(self._rows) < self._free:
             request, answers, prompt = self._waiting.popleft()
             count = min(answers, self._free - len(self._rows))
             if count < answers:
                 self._waiting.appendleft((request, answers - count, prompt))
             first = prompt.answers - answers
-            self._begin(request, prompt, range(first, first + count))
+            logits.append(self._begin(request, prompt, range(first, first + count)))
+        if logits:
+            rows = self._rows[first_row:]
+            self._record_tokens(rows, torch.cat(logits), self._rules_of(rows))
 
-    def _begin(self, request: int, prompt: Prompt, indices: range) -> None:
+    def _begin(self, request: int, prompt: Prompt, indices: range) -> Tensor:
+        """Prefill a prompt, and add rows for its answers; return their logits ``[rows, vocab]``."""
         at, length = len(self._rows), len(prompt.tokens)
         tokens = torch.tensor([prompt.tokens], device=self._device)
         positions = torch.arange(length, device=self._device)[None]
@@ -230,7 +236,7 @@ class Engine:
             others = torch.arange(at + 1, at + len(indices), device=self._device)
             self._cache.copy(at, others, length)
         room = self._model.config.max_position_embeddings - length
-        rows = [
+        self._rows += [
             _Row(
                 answer=Answer(request=request, index=index),
                 sampling=prompt.sampling,
@@ -240,14 +246,8 @@ class Engine:
             )
             for index in indices
         ]
-        self._rows += rows
         self._rules = None
-        rules = Rules.of(
-            [prompt.sampling] * len(rows),
-            vocab_size=self._model.config.vocab_size,
-            device=self._device,
-        )
-        self._record_tokens(rows, logits, rules)
+        return logits
 
     def _text_of(self, sampling: SamplingParams) -> TextStream | None:
         if self._tokenizer is None or not sampling.stop:
@@ -274,12 +274,15 @@ class Engine:
         for row in rows:
             row.length += 1
         if self._rules is None:
-            self._rules = Rules.of(
-                [row.sampling for row in rows],
-                vocab_size=self._model.config.vocab_size,
-                device=self._device,
-            )
+            self._rules = self._rules_of(rows)
         self._record_tokens(rows, logits, self._rules)
+
+    def _rules_of(self, rows: Sequence[_Row]) -> Rules:
+        return Rules.of(
+            [row.sampling for row in rows],
+            vocab_size=self._model.config.vocab_size,
+            device=self._device,
+        )
 
     def _reach(self, length: int) -> int:
         """Return the attended cache length, rounded up so that few different shapes occur."""
@@ -287,13 +290,16 @@ class Engine:
         return min(rounded, self._model.config.max_position_embeddings)
 
     def _record_tokens(self, rows: Sequence[_Row], logits: Tensor, rules: Rules) -> None:
-        """Sample a token for each of `rows` from ``logits [rows, vocab]``."""
+        """Sample a token for each of `rows` from ``logits [rows, vocab]``.
+
+        Tokens and log probabilities leave the device in one copy.
+        """
         seeds = np.array(
             [(row.sampling.seed << 20) + row.answer.index for row in rows], dtype=np.uint64
         )
         places = np.array([len(row.answer.tokens) for row in rows], dtype=np.uint64)
         points = torch.from_numpy(uniforms(seeds, places)).to(self._device)
-        tokens, logprobs = draw(logits, rules, points)
+        tokens, logprobs = arrays_of(draw(logits, rules, points))
         for row, token, logprob in zip(rows, tokens.tolist(), logprobs.tolist(), strict=True):
             answer = row.answer
             if answer.finish:

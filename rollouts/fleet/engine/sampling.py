@@ -65,6 +65,8 @@ class Rules:
     """Whether any sequence uses top-p or top-k."""
     is_greedy: Tensor
     """``[S]`` bool."""
+    any_greedy: bool
+    """Whether any sequence takes the most likely token."""
 
     @classmethod
     def of(cls, params: list[SamplingParams], *, vocab_size: int, device: torch.device) -> "Rules":
@@ -79,6 +81,7 @@ class Rules:
             top_k=column([one.top_k or vocab_size for one in params], torch.int64),
             is_limited=any(one.top_p < 1 or one.top_k for one in params),
             is_greedy=torch.tensor([one.is_greedy for one in params], device=device),
+            any_greedy=any(one.is_greedy for one in params),
         )
 
 
@@ -103,7 +106,7 @@ def draw(logits: Tensor, rules: Rules, points: Tensor) -> tuple[Tensor, Tensor]:
     tokens = torch.searchsorted(reached, target, right=True).clamp_(max=logits.shape[-1] - 1)
     chosen = logprobs.gather(-1, tokens).squeeze(-1)
     tokens = tokens.squeeze(-1)
-    if bool(rules.is_greedy.any()):
+    if rules.any_greedy:
         likeliest = logits.argmax(dim=-1)
         plain = torch.log_softmax(logits.float(), dim=-1)
         tokens = torch.where(rules.is_greedy, likeliest, tokens)

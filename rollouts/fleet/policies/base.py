@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rollouts.fleet.policies.heads import head_for
+from rollouts.fleet.policies.heads import LOG_STD, head_for
 from rollouts.fleet.policies.policy_protocol import (
     Decision,
     NoWeights,
@@ -18,6 +18,7 @@ from rollouts.fleet.policies.policy_protocol import (
     State,
     WeightsDoNotFit,
 )
+from rollouts.fleet.policies.precision import computing_in, dtype_of, widened
 from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.policies.transfer import arrays_of
 
@@ -43,6 +44,7 @@ class TorchPolicy(ABC):
         action: Space,
         seed: int,
         device: str = "auto",
+        precision: str = "float32",
     ) -> None:
         """Set up the policy without weights.
 
@@ -52,13 +54,15 @@ class TorchPolicy(ABC):
             action: Action space.
             seed: Random seed of the actions.
             device: ``auto`` uses a GPU if there is one.
+            precision: Type in which the network computes: ``float32``, ``bfloat16``, ``float16``.
 
         Raises:
-            PolicyDoesNotFit: If the device is missing.
+            PolicyDoesNotFit: If the device is missing or does not support the precision.
         """
         # Workers are sized for one core each; more threads would compete with other workers.
         torch.set_num_threads(1)
         self._device = device_of(device)
+        self._dtype = dtype_of(precision, self._device)
         self._observation = observation
         self._head = head_for(action)
         self._template = module.to("meta")
@@ -79,9 +83,12 @@ class TorchPolicy(ABC):
         if module is None:
             raise NoWeights("act() requires adopted weights")
         with torch.inference_mode():
-            outputs, values, after = self._run(module, obs, state, first)
-            actions, logprobs = self._draw(module, outputs)
-            arrays = arrays_of([actions, logprobs, values, *after.values()])
+            with computing_in(self._dtype, self._device):
+                outputs, values, after = self._run(module, obs, state, first)
+            actions, logprobs = self._draw(module, widened(outputs))
+            arrays = arrays_of(
+                [widened(one) for one in (actions, logprobs, values, *after.values())]
+            )
         return Decision(
             actions=arrays[0],
             logprobs=arrays[1],
@@ -93,7 +100,8 @@ class TorchPolicy(ABC):
         """Return a module with these weights on the policy's device; thread-safe.
 
         On a CPU, the module uses the memory of read-only arrays directly. All workers of a node
-        then share one copy of the weights, in the cluster's object store.
+        then share one copy of the weights, in the cluster's object store. Half precision needs
+        a converted copy.
 
         Raises:
             WeightsDoNotFit: If names or shapes do not match the policy.
@@ -101,7 +109,11 @@ class TorchPolicy(ABC):
         expected = self._template.state_dict()
         check_weights(expected, tensors)
         tensors_of = {
-            name: placed(tensor_of(value), self._device, expected[name].dtype)
+            name: placed(
+                tensor_of(value),
+                self._device,
+                expected[name].dtype if name == LOG_STD else self._dtype,
+            )
             for name, value in tensors.items()
         }
         return _with_weights(self._template, tensors_of)

@@ -33,11 +33,17 @@ def make_policy(
         device: ``auto`` uses a GPU if there is one.
 
     Raises:
-        PolicyDoesNotFit: If the policy does not support such observations.
+        PolicyDoesNotFit: If the policy does not support such observations, or the device is missing
+            or does not support the precision.
     """
     if config.kind == "mlp":
         return TorchMlp(
-            observation, action, hidden_sizes=config.hidden_sizes, seed=seed, device=device
+            observation,
+            action,
+            hidden_sizes=config.hidden_sizes,
+            seed=seed,
+            device=device,
+            precision=config.precision,
         )
     if config.kind not in BUILT_IN:
         return RegisteredPolicy(
@@ -47,12 +53,20 @@ def make_policy(
             action=action,
             seed=seed,
             device=device,
+            precision=config.precision,
         )
     # Only the names and shapes of the module are used.
     with torch.device("meta"):
         module = make_module(config, observation, action)
     kind = TorchRecurrent if config.kind == "gru" else TorchConvolutional
-    return kind(module, observation=observation, action=action, seed=seed, device=device)
+    return kind(
+        module,
+        observation=observation,
+        action=action,
+        seed=seed,
+        device=device,
+        precision=config.precision,
+    )
 
 
 def make_module(config: PolicyConfig, observation: Space, action: Space) -> nn.Module:

@@ -10,6 +10,8 @@ from torch import Generator, Tensor
 from rollouts.fleet.policies.spaces import Space
 
 LOG_2_PI: Final = math.log(2 * math.pi)
+LOG_STD: Final = "log_std"
+"""Name of the log standard deviations among the weights."""
 
 
 class Head(Protocol):

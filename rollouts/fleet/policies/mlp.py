@@ -61,6 +61,7 @@ class TorchMlp(TorchPolicy):
         hidden_sizes: Sequence[int],
         seed: int,
         device: str = "auto",
+        precision: str = "float32",
     ) -> None:
         """Set up the policy without weights.
 
@@ -70,13 +71,21 @@ class TorchMlp(TorchPolicy):
             hidden_sizes: Units of each hidden layer.
             seed: Random seed of the actions.
             device: ``auto`` uses a GPU if there is one.
+            precision: Type in which the network computes.
         """
         head = head_for(action)
         with torch.device("meta"):
             module = MlpPolicy(
                 observation.size, head.outputs, hidden_sizes, is_continuous=head.is_continuous
             )
-        super().__init__(module, observation=observation, action=action, seed=seed, device=device)
+        super().__init__(
+            module,
+            observation=observation,
+            action=action,
+            seed=seed,
+            device=device,
+            precision=precision,
+        )
 
     def _run(
         self,

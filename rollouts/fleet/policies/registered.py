@@ -102,14 +102,23 @@ class RegisteredPolicy(TorchPolicy):
         action: Space,
         seed: int,
         device: str = "auto",
+        precision: str = "float32",
     ) -> None:
         """Set up the policy without weights; the arguments are those of the base class.
 
         Raises:
-            PolicyDoesNotFit: If the device or a needed parameter is missing.
+            PolicyDoesNotFit: If the device or a needed parameter is missing, or the device does
+                not support the precision.
         """
         initial = deepcopy(module)
-        super().__init__(module, observation=observation, action=action, seed=seed, device=device)
+        super().__init__(
+            module,
+            observation=observation,
+            action=action,
+            seed=seed,
+            device=device,
+            precision=precision,
+        )
         # Buffers outside the state_dict have values, so this template is not empty.
         self._template = initial.to(self._device).eval().requires_grad_(False)
         self._kind = kind
@@ -137,6 +146,8 @@ class RegisteredPolicy(TorchPolicy):
 
     def prepare(self, tensors: Mapping[str, NDArray[Any]]) -> nn.Module:
         """Return a copy of the module with these weights; thread-safe.
+
+        They keep their type in every precision: parts of the module may compute outside autocast.
 
         Raises:
             WeightsDoNotFit: If names or shapes do not match the module.

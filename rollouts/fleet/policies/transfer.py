@@ -31,7 +31,7 @@ def unpacked(packed_bytes: NDArray[np.uint8], like: Sequence[Tensor]) -> list[ND
     """Return the arrays of `packed` bytes, with the shapes and types of `like`."""
     arrays, begin = [], 0
     for tensor in like:
-        dtype = torch.empty(0, dtype=tensor.dtype).numpy().dtype
+        dtype = np.dtype(str(tensor.dtype).removeprefix("torch."))
         end = begin + dtype.itemsize * (tensor.numel() // max(len(tensor), 1))
         column = np.ascontiguousarray(packed_bytes[:, begin:end])
         arrays.append(column.view(dtype).reshape(tuple(tensor.shape)))

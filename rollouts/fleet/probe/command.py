@@ -153,9 +153,10 @@ def _step_policy(
     from runs.config.rules.policy_config import PolicyConfig
 
     try:
-        policy: Any = make_policy(
-            msgspec.convert(settings, PolicyConfig), shown, taken, seed=0, device="cpu"
-        )
+        config = msgspec.convert(settings, PolicyConfig)
+        if config.precision == "float16":  # only on a GPU, which the probe does not use
+            config = msgspec.structs.replace(config, precision="bfloat16")
+        policy: Any = make_policy(config, shown, taken, seed=0, device="cpu")
         policy.adopt_initial_weights()
         rows = np.array([obs, obs], dtype=shown.array_dtype)
         decision = policy.act(rows, policy.initial_state(2), np.ones(2, dtype=np.bool_))

@@ -1,6 +1,6 @@
 """Policy settings of a run, shared by fleet and trainer."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
@@ -46,6 +46,14 @@ class PolicyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             max_length=8,
         ),
     ] = msgspec.field(default_factory=lambda: [16, 32, 32])
+    precision: Annotated[
+        Literal["float32", "bfloat16", "float16"],
+        _field(
+            "Precision",
+            "Number type in which the network computes an inference. Actions, log probabilities, "
+            "values and states are float32. float16 needs a GPU.",
+        ),
+    ] = "float32"
     hung_after_seconds: Annotated[
         float,
         _field(

@@ -156,6 +156,11 @@ def parse(raw: object) -> RunConfig:
     wrong = fleet_config.contradiction(config.fleet)
     if wrong is not None:
         raise InvalidRunConfig(f"fleet.{wrong[0]}", wrong[1])
+    if config.policy.precision == "float16" and config.fleet.policy_device == "cpu":
+        raise InvalidRunConfig(
+            "policy.precision",
+            "float16 needs a GPU: set fleet.num_gpus_per_worker above 0, or use bfloat16",
+        )
     wrong = contradiction(config.buffer.replay, batch_size=config.buffer.batch_size)
     if wrong is not None:
         raise InvalidRunConfig(f"buffer.replay.{wrong[0]}", wrong[1])

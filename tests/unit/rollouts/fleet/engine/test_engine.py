@@ -1,6 +1,7 @@
 """Answers follow the distribution of a full pass, independent of concurrent requests."""
 
 from collections import Counter
+from copy import deepcopy
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import torch
 from rollouts.fleet.engine.engine import Answer, Engine, Prompt, PromptTooLong, generate
 from rollouts.fleet.engine.sampling import Rules, SamplingParams, draw, uniforms
 from rollouts.fleet.engine.transformer import Transformer
+from tests.unit.rollouts.fleet.device_copies import DeviceCopies
 from tests.unit.rollouts.fleet.engine.small_models import logprobs, small_model
 
 
@@ -196,3 +198,28 @@ def test_points_are_even_and_the_same_for_the_same_seed_and_place() -> None:
     # Chi-squared with 19 degrees of freedom exceeds 43.8 once in a thousand.
     assert ((counts - 500) ** 2 / 500).sum() < 43.8
     assert len(set(points.tolist())) == len(points)
+
+
+def test_a_step_copies_from_the_device_once(model: Transformer) -> None:
+    engine = Engine(model, rows=8)
+    for seed, temperature in enumerate([0.0, 1.0, 1.0]):
+        engine.submit(prompt(answers=2, max_tokens=6, temperature=temperature, seed=seed, top_k=5))
+
+    with DeviceCopies() as admitting:
+        engine.step()
+    with DeviceCopies() as extending:
+        engine.step()
+
+    # The first tokens of three prompts, and the second ones.
+    assert admitting.names == ["cpu", "cpu"]
+    assert extending.names == ["cpu"]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_is_close_to_float32(model: Transformer, dtype: torch.dtype) -> None:
+    request = prompt(4, 5, answers=4, max_tokens=12, seed=3)
+
+    answers = generate(Engine(deepcopy(model).to(dtype), rows=4), [request])[0]
+
+    assert max(worst_difference(model, request, answer) for answer in answers) < 0.3
+    assert all(type(one) is float for answer in answers for one in answer.logprobs)
