@@ -17,6 +17,7 @@ from buffer.followers.models import Follower
 from buffer.followers.rules import Cursor
 from buffer.followers.services import Filter, confirm_read, follow, unfollow
 from buffer.items.api.callers import AnyAccept
+from buffer.items.queries.withheld import check_served
 from buffer.items.rules.states import ItemKind
 from buffer.replay import schemas
 from rolldeck.wire import FOLLOW_TYPE, FollowHead
@@ -122,7 +123,7 @@ class FetchFollowedView(WaitingView):
     @extend_schema(
         operation_id="followers_fetch",
         request=schemas.FetchFollowed,
-        responses={**FOLLOW_ANSWERS, 204: None, **problems(410)},
+        responses={**FOLLOW_ANSWERS, 204: None, **problems(409, 410)},
         tags=["followers"],
     )
     def post(self, request: Request, run: str, follower: str) -> HttpResponseBase:
@@ -132,6 +133,7 @@ class FetchFollowedView(WaitingView):
         """
         body = read(request, schemas.FetchFollowed)
         found = run_named(run)
+        check_served(found)
 
         def read_once() -> HttpResponseBase | None:
             reader = followers.named(found, follower)

@@ -217,8 +217,15 @@ def _findings(check: Row) -> str:
 def _runs_table(runs: list[Row]) -> str:
     if not runs:
         return "no runs"
-    columns = ["name", "kind", "status", "served_steps", "policy_step", "created_at"]
-    shown = [run | {"policy_step": _version(run.get("policy_step", ""))} for run in runs]
+    columns = ["name", "kind", "status", "simulated", "served_steps", "policy_step", "created_at"]
+    shown = [
+        run
+        | {
+            "policy_step": _version(run.get("policy_step", "")),
+            "simulated": "yes" if run.get("is_simulated") else "no",
+        }
+        for run in runs
+    ]
     return _table(columns, [[str(run.get(name, "")) for name in columns] for run in shown])
 
 

@@ -37,6 +37,7 @@ _GAUGES: Final = {
     "running_items": "Fragments started and not yet delivered by the fleet.",
     "served_steps": "Batches leased.",
     "policy_step": "Step of the current policy version; -2 for none.",
+    "is_simulated": "1 if the run's data is simulated.",
     "ledger_balanced": "0 if an item was lost or counted twice.",
     "batch_wait_seconds": "Time that the oldest item of the newest batch waited in the queue.",
     "batch_staleness_versions": "Mean staleness of the newest batch's items, in policy versions.",
@@ -125,6 +126,7 @@ def _fill(sheet: _Sheet, run: Run) -> None:
         "running_items": depth.running,
         "served_steps": depth.served_steps,
         "policy_step": run.policy_step,
+        "is_simulated": float(run.is_simulated),
         "ledger_balanced": float(ledger.balanced and not run.ledger_problem),
         **_newest_batch(run.pk, kind),
     }

@@ -125,6 +125,7 @@ class Migration(migrations.Migration):
                 ('lease_seconds', models.FloatField(default=600.0)),
                 ('lenient', models.BooleanField(default=False)),
                 ('is_simulated', models.BooleanField(db_default=False, default=False, help_text='`manage.py seed` or `manage.py simulate` makes its data.')),
+                ('serves_simulated', models.BooleanField(db_default=False, default=False, help_text='Serve simulated data to trainers.')),
                 ('advantages', models.CharField(blank=True, choices=[('rloo', 'RLOO: less the mean of the others'), ('grpo', 'GRPO: less the mean, over the deviation')], help_text='Rule that computes missing advantages of groups; empty for none.', max_length=8)),
                 ('drop_zero_variance', models.BooleanField(default=False, help_text='Drop groups whose scores are all equal.')),
                 ('overlong_sequences', models.CharField(choices=[('keep', 'keep: accepted unchanged'), ('drop', 'drop: the group is dropped'), ('truncate', 'truncate: sequences are cut at the maximum')], db_default='keep', default='keep', help_text='Treatment of groups with a sequence longer than `max_token_len`.', max_length=8)),

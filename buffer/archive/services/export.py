@@ -27,6 +27,7 @@ _PAGE: Final = 512
 _OF_RUN: Final = (
     *("name", "kind", "config", "preset", "created_at", "batch_size", "max_token_len"),
     *("wandb_group", "wandb_project", "epoch", "policy_step", "served_steps", "lenient"),
+    "is_simulated",
 )
 _OF_ENVIRONMENT: Final = (
     *("env_id", "desired_name", "wandb_name", "spec", "weight", "max_token_length"),

@@ -41,6 +41,7 @@ from buffer.ingest.schemas.bodies import (
 from buffer.ingest.services.senders import this_process
 from buffer.items.api.callers import EITHER, ENVIRONMENTS, TRAINERS, TRAINERS_AND_READERS
 from buffer.items.queries.counts import limits, queued_groups
+from buffer.items.queries.withheld import check_served
 from buffer.payloads.services.contents import StoredContent, latest_group
 from runs.access.api.identity import identity_of
 from runs.access.rules.rights import ADMINISTER
@@ -323,13 +324,15 @@ class LatestExampleView(AtroposView):
 
     rule = TRAINERS_AND_READERS
 
-    @atropos_schema(responses={200: messages.LatestExample})
+    @atropos_schema(responses={200: messages.LatestExample, **RUN_OVER})
     def get(self, request: Request, run: str | None = None) -> HttpResponse:
         """Get the newest group.
 
         Empty lists before the first one.
         """
-        latest = latest_group(self.find_run().pk)
+        found = self.find_run()
+        check_served(found)
+        latest = latest_group(found.pk)
         return HttpResponse(
             LATEST_WHEN_EMPTY if latest is None else example_answer(latest),
             content_type="application/json",

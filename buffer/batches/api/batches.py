@@ -35,6 +35,7 @@ from buffer.batches.services.leases import (
 )
 from buffer.items.api.callers import AnyAccept
 from buffer.items.models.items import Batch
+from buffer.items.queries.withheld import check_served
 from buffer.items.rules.batches import BatchNotFound
 from buffer.items.rules.states import BatchState, ItemKind
 from rolldeck.wire import BATCH_TYPE, BatchHead
@@ -171,6 +172,7 @@ class LeasingView(WaitingView):
         share: Share = Share(),  # noqa: B008 frozen
     ) -> HttpResponseBase:
         """Return a leased batch as soon as one is ready, or 204 after `seconds`."""
+        check_served(run)
         identity = identity_of(request)
 
         def read_once() -> HttpResponseBase | None:
@@ -218,6 +220,7 @@ class NextBatchView(LeasingView):
         self, request: Request, run: Run, body: messages.NextBatch, share: Share
     ) -> HttpResponseBase:
         """Return a rank's shard of rank 0's batch, once rank 0 holds one newer than `after`."""
+        check_served(run)
         identity = identity_of(request)
 
         def read_once() -> HttpResponseBase | None:

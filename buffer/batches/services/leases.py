@@ -16,6 +16,7 @@ from django.db.models.functions import Now
 from buffer.batches.services import forming, group_batches
 from buffer.ingest.services import senders
 from buffer.items.models.items import Batch
+from buffer.items.queries.withheld import check_served
 from buffer.items.rules.batches import BatchNotFound
 from buffer.items.rules.delivery import Delivery, Next
 from buffer.items.rules.states import (
@@ -95,10 +96,11 @@ def lease_batch(*, run_id: int, identity: str, count: int | None = None) -> Leas
 
     Raises:
         TrainerNotRegistered: If no trainer of the run has this identity.
+        SimulatedNotServed: If the run's data is simulated and not served.
     """
     with transaction.atomic():
         asked_at = lock_run(run_id)
-        run = _run(run_id)
+        run = _served_run(run_id)
         trainer = _trainer(run, identity, is_stock=False, asked_at=asked_at)
         drop_unservable(run)
         open_batches = _open_batches(run)
@@ -117,6 +119,9 @@ def lease_for_atropos(*, run_id: int, identity: str, sender: str, now: datetime)
         identity: Identity of the requester; it is registered if it is not yet.
         sender: The process that will send the answer.
         now: Time of the request.
+
+    Raises:
+        SimulatedNotServed: If the run's data is simulated and not served.
     """
     try:
         return _lease_for_stock(run_id, identity, sender)
@@ -128,7 +133,7 @@ def lease_for_atropos(*, run_id: int, identity: str, sender: str, now: datetime)
 def _lease_for_stock(run_id: int, identity: str, sender: str) -> Lease | None:
     with transaction.atomic():
         asked_at = lock_run(run_id)
-        run = _run(run_id)
+        run = _served_run(run_id)
         trainer = _trainer(run, identity, is_stock=True, asked_at=asked_at)
         open_batches = _open_batches(run)
         held = [batch for batch in open_batches if batch.trainer_id == trainer.pk]
@@ -140,10 +145,11 @@ def _lease_for_stock(run_id: int, identity: str, sender: str) -> Lease | None:
         return _next(run, trainer, count=None, sender=sender, now=asked_at)
 
 
-def _run(run_id: int) -> Run:
+def _served_run(run_id: int) -> Run:
     run = first_row(Run, "id = %s", [run_id])
     if run is None:
         raise Run.DoesNotExist(f"run {run_id} does not exist")
+    check_served(run)
     return run
 
 
@@ -325,8 +331,9 @@ def held_by(*, run_id: int, batch_id: UUID, identity: str) -> Lease:
     Raises:
         BatchNotFound: If the run has no such batch.
         LeaseLost: If it is not leased to this trainer.
+        SimulatedNotServed: If the run's data is simulated and not served.
     """
-    run = Run.objects.get(pk=run_id)
+    run = _served_run(run_id)
     batch = Batch.objects.select_related("trainer").filter(run_id=run_id, pk=batch_id).first()
     if batch is None:
         raise BatchNotFound(f"batch {batch_id} does not exist")
@@ -341,8 +348,9 @@ def held_after(*, run_id: int, identity: str, after: int) -> Lease | None:
 
     Raises:
         TrainerNotRegistered: If the run has no trainer with this identity.
+        SimulatedNotServed: If the run's data is simulated and not served.
     """
-    run = _run(run_id)
+    run = _served_run(run_id)
     trainer = first_row(Trainer, "run_id = %s AND identity = %s", [run_id, identity])
     if trainer is None:
         raise TrainerNotRegistered(f"{identity} is not a trainer of {run.name}: register first")

@@ -21,6 +21,8 @@ from buffer.inspect.rules.sequence_views import (
     summaries,
     window,
 )
+from buffer.items.queries.withheld import check_served
+from runs.access.api.identity import person_of
 from runs.access.api.permissions import Readers
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.queries.runs import readable_run
@@ -167,19 +169,22 @@ class GroupContentView(APIView):
         responses={
             (200, "application/json"): ScoredData,
             (200, "text/plain"): OpenApiTypes.STR,
-            **problems(410, 422),
+            **problems(409, 410, 422),
         },
         tags=["groups"],
     )
     def get(self, request: Request, run: str, group: int) -> HttpResponse:
         """Download a trajectory group.
 
-        Atropos JSON; with `characters` only its beginning, as text.
+        Atropos JSON; with `characters` only its beginning, as text. Simulated data is refused
+        to tokens unless the run serves it.
         """
         most = whole_number(
             request, "characters", default=None, at_least=1, at_most=MOST_CHARACTERS
         )
         found, row = _row(run, group)
+        if person_of(request) is None:
+            check_served(found)
         content = group_contents.as_json(row)
         if most is not None:
             text = content[: most * 4].decode(errors="replace")[:most]

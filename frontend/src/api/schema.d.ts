@@ -1937,7 +1937,8 @@ export interface paths {
         };
         /**
          * Download a trajectory group
-         * @description Atropos JSON; with `characters` only its beginning, as text.
+         * @description Atropos JSON; with `characters` only its beginning, as text. Simulated data is refused
+         *     to tokens unless the run serves it.
          */
         get: operations["groups_content"];
         put?: never;
@@ -6188,6 +6189,7 @@ export interface components {
             exact_queue_size: boolean;
             lenient: boolean;
             is_simulated: boolean;
+            serves_simulated: boolean;
             lease_seconds: number;
             dry_deadline_seconds: number | null;
             /** @enum {unknown} */
@@ -6769,6 +6771,7 @@ export interface components {
             drop_zero_variance?: boolean;
             /** @enum {unknown} */
             overlong_sequences?: "drop" | "keep" | "truncate";
+            serves_simulated?: boolean;
             num_steps?: number;
             ends_at_num_steps?: boolean;
             num_workers?: number;
@@ -7580,6 +7583,7 @@ export interface components {
             exact_queue_size: boolean;
             lenient: boolean;
             is_simulated: boolean;
+            serves_simulated: boolean;
             lease_seconds: number;
             dry_deadline_seconds: number | null;
             /** @enum {unknown} */
@@ -7641,6 +7645,7 @@ export interface components {
             exact_queue_size: boolean;
             lenient: boolean;
             is_simulated: boolean;
+            serves_simulated: boolean;
             lease_seconds: number;
             dry_deadline_seconds: number | null;
             /** @enum {unknown} */
@@ -16796,6 +16801,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The state of the object does not allow this. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description The payload has expired or is lost. */
             410: {
                 headers: {
@@ -17856,6 +17870,15 @@ export interface operations {
             };
             /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -24502,6 +24525,15 @@ export interface operations {
                     "application/json": components["schemas"]["Detail"];
                 };
             };
+            /** @description The state of the object does not allow this. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Detail"];
+                };
+            };
             /** @description Temporarily unavailable; retry after the time in Retry-After. */
             503: {
                 headers: {
@@ -25561,6 +25593,15 @@ export interface operations {
             };
             /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Detail"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };

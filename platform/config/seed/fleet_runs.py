@@ -66,6 +66,7 @@ def create(
         created_by=owner(),
         tags=tags,
         is_simulated=True,
+        serves_simulated=True,  # until it is written
         now=story.began_at,
         **fields,
     )

@@ -46,6 +46,7 @@ def write(story: Story) -> Run:
         created_by=owner(),
         tags=("grpo", "lessons"),
         is_simulated=True,
+        serves_simulated=True,  # until it is written
         now=story.began_at,
     )
     fleet = FakeFleet.launched(run, story=story, workers=2, environment="task:reverse")

@@ -54,6 +54,7 @@ def opened(story: Story, *, batch_size: int = BATCH) -> Run:
         created_by=owner(),
         tags=("grpo", "atropos"),
         is_simulated=True,
+        serves_simulated=True,  # until it is written
         now=story.began_at,
     )
     change_status(run_id=run.pk, verb=RunVerb.START, actor=ACTOR, now=story.began_at)

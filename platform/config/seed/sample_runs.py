@@ -56,11 +56,13 @@ def write(*, scale: Scale, clock: Clock, note: Callable[[str], object]) -> Seede
     fleets = _live(scale, clock)
     for fleet in fleets:
         note(fleet.run.name)
+    names = [*runs, *(fleet.run.name for fleet in fleets)]
+    Run.objects.current().filter(name__in=names).update(serves_simulated=False)
     _tokens(now)
     writings.write(now=clock())
     alerts.write(now=clock())
     events.put_in_order(after=before)
-    return Seeded(runs=[*runs, *(fleet.run.name for fleet in fleets)], fleets=fleets)
+    return Seeded(runs=names, fleets=fleets)
 
 
 def _runs_without_fleet(scale: Scale, now: datetime) -> Iterator[Run]:

@@ -47,6 +47,10 @@ class Command(BaseCommand):
             help="maximum number of real fragments sent by the whole fleet",
         )
 
+        parser.add_argument(
+            "--serve", action="store_true", help="serve the simulated fragments to trainers"
+        )
+
     def handle(self, *_args: Any, **options: Any) -> None:
         """Create the run, keep its manager running, and kill the run at the end."""
         if not settings.ROLLDECK_SIMULATION:
@@ -79,6 +83,7 @@ class Command(BaseCommand):
         names = ("step_seconds", "episode_length", "failures_per_hour", "fragments_per_second")
         kwargs = {name: options[name] for name in names}
         config = {"environment": {"spec": SPEC, "kwargs": kwargs}, "fleet": fleet}
+        config["buffer"] = {"serves_simulated": options["serve"]}
         order = launch_simulation(
             name=options["run"], config=config, platform_url=url, actor=ACTOR, now=now
         )

@@ -41,4 +41,11 @@ class BufferConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         float,
         _field("Lease", "Time that a trainer may hold a batch.", unit="s", ge=1, le=86_400),
     ] = 60.0
+    serves_simulated: Annotated[
+        bool,
+        _field(
+            "Serve simulated data",
+            "Serve the data of simulated environments to trainers.",
+        ),
+    ] = False
     replay: ReplayConfig = ReplayConfig()

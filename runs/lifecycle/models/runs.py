@@ -117,6 +117,9 @@ class Run(models.Model):
         db_default=False,
         help_text="`manage.py seed` or `manage.py simulate` makes its data.",
     )
+    serves_simulated = models.BooleanField(
+        default=False, db_default=False, help_text="Serve simulated data to trainers."
+    )
     advantages = models.CharField(
         max_length=8,
         blank=True,
@@ -220,6 +223,11 @@ class Run(models.Model):
     def has_served_all_steps(self) -> bool:
         """Whether no further batch is served, because the planned number is reached."""
         return self.ends_at_num_steps and self.steps_left == 0
+
+    @property
+    def withholds_data(self) -> bool:
+        """Whether its data is not served, because it is simulated."""
+        return self.is_simulated and not self.serves_simulated
 
     @property
     def takes_groups(self) -> bool:

@@ -54,6 +54,8 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     lenient: bool
     is_simulated: bool
     """Whether `manage.py seed` or `manage.py simulate` makes its data."""
+    serves_simulated: bool
+    """Whether simulated data is served to trainers."""
     lease_seconds: float
     dry_deadline_seconds: float | None
     advantages: Literal["", "rloo", "grpo"]
@@ -118,6 +120,8 @@ class ChangeRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Drop incoming groups whose scores are all equal."""
     overlong_sequences: Literal["keep", "drop", "truncate"] | UnsetType = UNSET
     """Treatment of groups with a sequence longer than `max_token_len`."""
+    serves_simulated: bool | UnsetType = UNSET
+    """Serve simulated data to trainers."""
     num_steps: Annotated[int, Meta(ge=1, le=1 << 31)] | UnsetType = UNSET
     """Planned train steps, including those before the run."""
     ends_at_num_steps: bool | UnsetType = UNSET

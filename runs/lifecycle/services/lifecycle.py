@@ -69,6 +69,7 @@ def create(
     tags: Iterable[str] = (),
     lenient: bool = False,
     is_simulated: bool = False,
+    serves_simulated: bool = False,
     created_by: User | None = None,
     actor: str = "",
     now: datetime,
@@ -85,6 +86,7 @@ def create(
         tags: Labels for filters.
         lenient: Accept groups with inconsistent lengths or unknown environments.
         is_simulated: Mark its data as simulated on every page, as for `simulated:…` environments.
+        serves_simulated: Serve simulated data to trainers, as `buffer.serves_simulated` does.
         created_by: The requesting person, if any.
         actor: Actor of the event, by default `created_by`.
         now: Time of creation.
@@ -98,25 +100,24 @@ def create(
         RunExists: If a current run has this name.
     """
     check_name(name)
+    fields: dict[str, Any] = {"kind": kind}
     if kind != RunKind.OUTSIDE:
         parsed = configured(preset=preset, config=config or {}, asked_by=created_by)
-        kind = RunKind.LANGUAGE if parsed.language else RunKind.FLEET
         fields = _fields_of(parsed)
         is_simulated = is_simulated or parsed.environment.spec.startswith(SIMULATED_PREFIX)
+        serves_simulated = serves_simulated or parsed.buffer.serves_simulated
     elif config or preset:
         raise UnexpectedConfig("an outside run is configured by its trainer's registration")
-    else:
-        fields = {}
     return _insert(
         now=now,
         actor=actor or (f"user:{created_by.get_username()}" if created_by else "platform"),
         name=name,
-        kind=kind,
         preset=preset,
         created_by=created_by,
         tags=checked(tags),
         lenient=lenient,
         is_simulated=is_simulated,
+        serves_simulated=serves_simulated,
         **fields,
     )
 
@@ -148,6 +149,7 @@ def _fields_of(config: RunConfig) -> dict[str, Any]:
     """Return the columns derived from a configuration."""
     written = run_config.to_builtins(config)
     return {
+        "kind": RunKind.LANGUAGE if config.language else RunKind.FLEET,
         "config": written,
         "environment_words": search_terms(names_in(written)),
         "batch_size": config.buffer.batch_size,

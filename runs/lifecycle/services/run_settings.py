@@ -30,6 +30,7 @@ CHANGEABLE: Final = frozenset(
         "num_workers",
         "off_policy_tolerance",
         "overlong_sequences",
+        "serves_simulated",
     }
 )
 

@@ -74,9 +74,9 @@ export function configRows(configs: Config[]): ConfigRow[] {
 /** The current values of settings that can be changed during a run. */
 export function settingsOf(run: RunDetail): Config {
   const { kind, preset, batch_size, max_token_len, num_steps, ends_at_num_steps, num_workers, max_staleness, max_age_seconds } = run;
-  const { off_policy_tolerance, lease_seconds, advantages, drop_zero_variance, overlong_sequences } = run;
+  const { off_policy_tolerance, lease_seconds, advantages, drop_zero_variance, overlong_sequences, serves_simulated } = run;
   return {
     ...{ kind, preset, batch_size, max_token_len, num_steps, ends_at_num_steps, num_workers, max_staleness, max_age_seconds },
-    ...{ off_policy_tolerance, lease_seconds, advantages, drop_zero_variance, overlong_sequences },
+    ...{ off_policy_tolerance, lease_seconds, advantages, drop_zero_variance, overlong_sequences, serves_simulated },
   };
 }

@@ -84,7 +84,9 @@ def test_two_thousand_simulated_workers_stay_live_and_send_fragments(
     settings.ROLLDECK_SIMULATION = True
     with (
         closing(Viewer(live_server.url)) as viewer,
-        simulation(viewer, live_server.url, workers=WORKERS, slots=1, step_seconds=0.01),
+        simulation(
+            viewer, live_server.url, workers=WORKERS, slots=1, step_seconds=0.01, serve=True
+        ),
     ):
         assert within(60, lambda: viewer.get("") is not None)
         with Trainer(live_server.url, "pole", make_token("trainer")[1]) as trainer:
@@ -100,6 +102,7 @@ def test_two_thousand_simulated_workers_stay_live_and_send_fragments(
 
         assert within(180, is_seen_thrice)
         assert within(60, lambda: viewer.accepted() > sent)
+        assert viewer.get("")["serves_simulated"]
 
     # A separate web process is ten times as fast; here it shares one interpreter.
     assert np.median(answers) < 5.0
@@ -112,7 +115,9 @@ def test_a_server_offers_simulations_only_where_its_administrator_wants_them(set
     settings.ROLLDECK_SIMULATION = True
     assert configured(preset="", config=SIMULATED).fleet.num_workers == 1
     run = create(name="pole", config=SIMULATED, actor="user:ada", now=NOON)
-    assert run.is_simulated
+    assert run.withholds_data
+    serving = SIMULATED | {"buffer": {"serves_simulated": True}}
+    assert not create(name="other", config=serving, actor="user:ada", now=NOON).withholds_data
 
 
 @pytest.mark.django_db
