@@ -17,7 +17,7 @@ from rollouts.environments.schemas.checks import CheckRun, FindingRow, RunCheck
 from rollouts.environments.services import probes
 from rollouts.fleet.manager.placement import NodeRoom
 from rollouts.fleet.probe.messages import Outcome, ProbeRequest
-from runs.config.rules import run_config, simulated_fleet
+from runs.config.rules import extensions, run_config, simulated_fleet
 from runs.config.rules.policy_kinds import BUILT_IN
 from runs.config.rules.run_config import InvalidRunConfig, RunConfig
 from runs.config.services.run_configs import UnknownPreset, configured
@@ -28,6 +28,10 @@ _REGISTER: Final = (
     "The check ran on the web server's machine. If the fleet's machines have it, launch; otherwise "
     "install or register it there."
 )
+_SUBJECTS: Final = {
+    extensions.WRAPPERS.field: "Wrappers",
+    extensions.STEP_CALLBACKS.field: "Step callbacks",
+}
 
 
 def check_run(body: CheckRun, *, asked_by: User | None = None) -> RunCheck:
@@ -124,6 +128,7 @@ def _environments(config: RunConfig) -> list[tuple[str, ProbeRequest]]:
             kwargs=one.kwargs,
             wrappers=one.wrappers,
             policy=msgspec.to_builtins(config.policy) if is_own else {},
+            run_config=run_config.to_builtins(config) if one.step_callbacks else {},
         )
         return [("environment.spec", request)]
     # The built-in tasks were constructed when the configuration was checked.
@@ -201,12 +206,13 @@ def _of_environment(field: str, spec: str, outcome: Outcome) -> Finding:
             f"{spaces if outcome.observation else ''}.",
         )
     if outcome.field:
+        subject = _SUBJECTS.get(outcome.field.partition("[")[0], "Environment")
         return Finding(
             level="warning" if outcome.is_missing else "error",
-            subject="Wrappers",
+            subject=subject,
             field=outcome.field,
-            message=f"{spec} could not be wrapped: {outcome.trouble}.",
-            remedy=_REGISTER if outcome.is_missing else "Correct the wrapper or its arguments.",
+            message=f"{spec} could not be stepped: {outcome.trouble}.",
+            remedy=_REGISTER if outcome.is_missing else "Correct its class or its arguments.",
         )
     return Finding(
         level="warning" if outcome.is_missing else "error",

@@ -16,7 +16,7 @@ import numpy as np
 from rollouts.fleet.environments.contract import Environment, UnknownEnvironment, VectorEnvironment
 from rollouts.fleet.environments.wrappers import wrap
 from rollouts.fleet.policies.spaces import Space, UnsupportedSpace, actions, observations
-from runs.config.rules.environment_config import WrapperConfig
+from runs.config.rules.environment_config import ExtensionConfig
 
 __all__ = [
     "Adapted",
@@ -119,7 +119,7 @@ def register(kind: str, factory: Factory) -> None:
 
 
 def make(
-    spec: str, kwargs: Mapping[str, Any], *, wrappers: Sequence[WrapperConfig] = ()
+    spec: str, kwargs: Mapping[str, Any], *, wrappers: Sequence[ExtensionConfig] = ()
 ) -> Environment:
     """Return a new environment.
 
@@ -131,7 +131,7 @@ def make(
     Raises:
         UnknownEnvironment: If the kind is not registered.
         UnsupportedSpace: If its observations or actions cannot be represented here.
-        WrapperFailed: If a wrapper cannot be applied.
+        ExtensionFailed: If a wrapper cannot be applied.
     """
     kind, _, name = spec.partition(":")
     if kind not in _factories:

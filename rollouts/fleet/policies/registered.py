@@ -1,20 +1,11 @@
 """Policies that an administrator has registered: your own network in a fleet.
 
-A kind names a factory:
-
-- ``module:<import.path>:<Name>``, listed in ``ROLLDECK_POLICIES`` of the machine that imports it;
-- ``package:<name>``, an entry point of the group ``rolldeck.policies`` in an installed package.
-
-The factory gets the observation space, the action space and `policy.kwargs`, and returns a
-:class:`torch.nn.Module`. :class:`RegisteredPolicy` describes the module's methods.
+The class or function gets the observation space, the action space and `policy.kwargs`, and returns
+a :class:`torch.nn.Module`. :class:`RegisteredPolicy` describes the module's methods.
 """
 
-import importlib
-import os
-import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from copy import deepcopy
-from importlib.metadata import entry_points
 from typing import Any, Final
 
 import numpy as np
@@ -25,49 +16,26 @@ from torch import Tensor, nn
 from rollouts.fleet.policies.base import TorchPolicy, check_weights, placed, tensor_of
 from rollouts.fleet.policies.policy_protocol import PolicyDoesNotFit, State
 from rollouts.fleet.policies.spaces import Space
-from runs.config.rules.policy_kinds import ENTRY_POINTS, SETTING
+from rollouts.fleet.process import extensions
+from rollouts.fleet.process.extensions import ExtensionFailed
+from runs.config.rules.extensions import POLICIES
 
-Factory = Callable[..., nn.Module]
-KIND: Final = "policy.kind"
-
-
-def load(kind: str) -> Factory:
-    """Return the factory of a registered kind.
-
-    Raises:
-        PolicyDoesNotFit: If it is not registered on this machine, or cannot be imported.
-    """
-    source, _, name = kind.partition(":")
-    if source == "package":
-        found = [point for point in entry_points(group=ENTRY_POINTS) if point.name == name]
-        if not found:
-            raise PolicyDoesNotFit(
-                KIND, f"no package on {socket.gethostname()} has an entry point {name!r}"
-            )
-        return _imported(kind, found[0].load)
-    if kind not in {one.strip() for one in os.environ.get(SETTING, "").split(",")}:
-        raise PolicyDoesNotFit(
-            KIND,
-            f"{kind} is not registered on {socket.gethostname()}: "
-            f"an administrator must add it to {SETTING}",
-        )
-    path, _, attribute = name.partition(":")
-    return _imported(kind, lambda: getattr(importlib.import_module(path), attribute))
+KIND: Final = POLICIES.field
 
 
 def build(kind: str, kwargs: Mapping[str, Any], observation: Space, action: Space) -> nn.Module:
     """Return the module of a registered kind, with its own initial weights.
 
     Raises:
-        PolicyDoesNotFit: If its factory raises, or returns something else than a module.
+        PolicyDoesNotFit: If it is not registered on this machine, cannot be imported, raises, or
+            returns something else than a module.
     """
-    factory = load(kind)
     try:
-        module = factory(observation, action, **kwargs)
-    except PolicyDoesNotFit:
-        raise
-    except Exception as error:
-        raise PolicyDoesNotFit(KIND, f"{kind} raised {_text(error)}") from error
+        module = extensions.build(POLICIES, KIND, kind, kwargs, observation, action)
+    except ExtensionFailed as failure:
+        if isinstance(failure.__cause__, PolicyDoesNotFit):
+            raise failure.__cause__ from None
+        raise PolicyDoesNotFit(KIND, failure.message) from failure
     if not isinstance(module, nn.Module):
         raise PolicyDoesNotFit(
             KIND, f"{kind} returned {type(module).__name__}, expected a torch.nn.Module"
@@ -224,18 +192,3 @@ class RegisteredPolicy(TorchPolicy):
 
     def _misfit(self, problem: str) -> PolicyDoesNotFit:
         return PolicyDoesNotFit(KIND, f"{self._kind}: {problem}")
-
-
-def _imported(kind: str, read: Callable[[], Any]) -> Factory:
-    try:
-        found = read()
-    except Exception as error:
-        raise PolicyDoesNotFit(KIND, f"{kind} cannot be imported: {_text(error)}") from error
-    if not callable(found):
-        raise PolicyDoesNotFit(KIND, f"{kind} is not callable")
-    factory: Factory = found
-    return factory
-
-
-def _text(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"

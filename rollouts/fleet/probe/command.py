@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from rollouts.fleet.probe.messages import Outcome, ProbeRequest, Room
-from runs.config.rules.environment_wrappers import FIELD
+from runs.config.rules.extensions import STEP_CALLBACKS, WRAPPERS
 
 Report = Callable[[Outcome], None]
 CPU_SECONDS: Final = 60
@@ -80,6 +80,7 @@ def _is_missing(error: BaseException) -> bool:
 
     return (
         isinstance(error, UnknownEnvironment)
+        or getattr(error, "is_missing", False)
         or getattr(error, "kind", "") == "dependency_missing"
         or type(error).__name__ == "DependencyNotInstalled"
     )
@@ -92,7 +93,7 @@ def _environment(request: ProbeRequest, report: Report) -> Outcome:
     made = environments.make(request.spec, request.kwargs)
     if request.wrappers:
         made.close()
-        report(Outcome(stage="wrappers", field=FIELD))
+        report(Outcome(stage="wrappers", field=WRAPPERS.field))
         return _wrapped(request, report)
     return _made(request, made, report)
 
@@ -102,8 +103,8 @@ def _wrapped(request: ProbeRequest, report: Report) -> Outcome:
     import numpy as np
 
     from rollouts.fleet.environments import loader as environments
-    from rollouts.fleet.environments.wrappers import WrapperFailed
     from rollouts.fleet.probe import first_episode
+    from rollouts.fleet.process.extensions import ExtensionFailed
 
     try:
         made = environments.make(request.spec, request.kwargs, wrappers=request.wrappers)
@@ -111,12 +112,12 @@ def _wrapped(request: ProbeRequest, report: Report) -> Outcome:
         made.reset(seed=0)
         obs, _, _, _, _ = made.step(first_episode.drawn(taken, np.random.default_rng(0)))
         outside = first_episode.space_mismatch(obs, shown)
-    except WrapperFailed as error:
+    except ExtensionFailed as error:
         return Outcome(trouble=_message(error), field=error.field, is_missing=error.is_missing)
     except Exception as error:  # noqa: BLE001 foreign code may raise anything
-        return Outcome(trouble=_message(error), field=FIELD)
+        return Outcome(trouble=_message(error), field=WRAPPERS.field)
     if outside:
-        return Outcome(trouble=outside, field=FIELD)
+        return Outcome(trouble=outside, field=WRAPPERS.field)
     return _made(request, made, report)
 
 
@@ -139,7 +140,36 @@ def _made(request: ProbeRequest, made: Any, report: Report) -> Outcome:
     steps = request.episode_steps
     episode = first_episode.play(made, shown, taken, steps=steps) if steps else None
     made.close()
-    return msgspec.structs.replace(outcome, episode=episode)
+    outcome = msgspec.structs.replace(outcome, episode=episode)
+    if request.run_config and not outcome.policy_trouble:
+        report(msgspec.structs.replace(outcome, stage="step_callbacks", field=STEP_CALLBACKS.field))
+        outcome = _with_step_callbacks(request, outcome, shown, taken)
+    return outcome
+
+
+def _with_step_callbacks(
+    request: ProbeRequest, outcome: Outcome, shown: Any, taken: Any
+) -> Outcome:
+    """Return the outcome after some steps of a worker with the run's step callbacks."""
+    try:
+        from rollouts.fleet.probe.worker_steps import run_worker
+
+        event = run_worker(request.run_config, shown, taken)
+    except Exception as error:  # noqa: BLE001 foreign code may raise anything
+        return msgspec.structs.replace(
+            outcome,
+            trouble=_message(error),
+            field=STEP_CALLBACKS.field,
+            is_missing=isinstance(error, ImportError),
+        )
+    if event is None:
+        return outcome
+    return msgspec.structs.replace(
+        outcome,
+        trouble=event.message[:LONGEST_MESSAGE],
+        field=str(event.details.get("field", "")),
+        is_missing=event.details.get("is_missing") is True,
+    )
 
 
 def _step_policy(
@@ -162,7 +192,7 @@ def _step_policy(
         decision = policy.act(rows, policy.initial_state(2), np.ones(2, dtype=np.bool_))
         made.step(for_environment(decision.actions, taken)[0])
     except Exception as error:  # noqa: BLE001 foreign code may raise anything
-        is_missing = isinstance(error, ImportError) or isinstance(error.__cause__, ImportError)
+        is_missing = isinstance(error, ImportError) or _is_missing(error.__cause__ or error)
         return {"policy_trouble": _message(error), "is_policy_missing": is_missing}
     return {"parameters": policy.parameters}
 

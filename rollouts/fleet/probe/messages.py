@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from runs.config.rules.environment_config import WrapperConfig
+from runs.config.rules.environment_config import ExtensionConfig
 
 
 class ProbeRequest(Struct, frozen=True, kw_only=True):
@@ -15,10 +15,12 @@ class ProbeRequest(Struct, frozen=True, kw_only=True):
     kwargs: dict[str, Any] = {}
     episode_steps: int = 0
     """For environments: maximum number of random steps to play; 0 plays none."""
-    wrappers: list[WrapperConfig] = []
+    wrappers: list[ExtensionConfig] = []
     """For environments: registered wrappers."""
     policy: dict[str, Any] = {}
     """For environments: settings of a registered policy that takes a step; empty for none."""
+    run_config: dict[str, Any] = {}
+    """For environments: a run whose step callbacks take some steps of a worker; empty for none."""
     address: str = ""
     """Address of the cluster."""
 
@@ -63,7 +65,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     """Why the policy cannot be built or take a step; empty on success or without a policy."""
     is_policy_missing: bool = False
     """Whether this machine lacks a package of the policy that others may have, such as torch."""
-    stage: Literal["", "wrappers", "policy"] = ""
+    stage: Literal["", "wrappers", "policy", "step_callbacks"] = ""
     """Part that is called next, of a result that precedes it; empty for a final result."""
     parameters: int = 0
     """Number of the policy's parameters."""

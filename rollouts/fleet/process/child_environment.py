@@ -23,7 +23,7 @@ _PREFIXES: Final = (
 )
 _OURS: Final = {
     *("ROLLDECK_ENVIRONMENTS", "ROLLDECK_ENVIRONMENT_MODULES", "ROLLDECK_POLICIES"),
-    "ROLLDECK_ENVIRONMENT_WRAPPERS",
+    *("ROLLDECK_ENVIRONMENT_WRAPPERS", "ROLLDECK_STEP_CALLBACKS"),
     MORE,
 }
 # Variables that managers and workers read in addition to those of environments.

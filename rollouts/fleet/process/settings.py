@@ -64,6 +64,10 @@ class WorkerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """Name of the worker in fragments and logs."""
         return f"w{self.index}"
 
+    def slot_name(self, slot: int) -> str:
+        """Return the name of an env slot in fragments and step callbacks."""
+        return f"{self.name}-{slot}@{self.incarnation}"
+
 
 def sequences_of(language: LanguageConfig) -> int:
     """Return the maximum number of sequences in one batch of a language run."""

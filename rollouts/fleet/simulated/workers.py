@@ -118,7 +118,7 @@ class SimulatedWorker:
         self._unspent -= 1
         self._sent += 1
         self._output.offer(
-            slot=f"{self._settings.name}-{slot}@{self._settings.incarnation}",
+            slot=self._settings.slot_name(slot),
             number=number,
             worker=f"{self._settings.name}@{self._settings.incarnation}",
             version=self._version,

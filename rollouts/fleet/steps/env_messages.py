@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from rolldeck.wire import InfoWindow
 from rollouts.fleet.policies.spaces import Space
-from runs.config.rules.environment_config import WrapperConfig
+from runs.config.rules.environment_config import ExtensionConfig
 
 _LENGTH_BYTES: Final = 4
 _MOST_AT_ONCE: Final = 1 << 16
@@ -28,7 +28,7 @@ class Setup(Struct, frozen=True, array_like=True, tag=True):
     kwargs: dict[str, Any]
     seeds: list[int]
     """First seed of each environment, ``[rows]``."""
-    wrappers: list[WrapperConfig] = []
+    wrappers: list[ExtensionConfig] = []
 
 
 class Step(Struct, frozen=True, array_like=True, tag=True):

@@ -4,6 +4,7 @@ import time
 import traceback
 import zlib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -66,12 +67,12 @@ class EnvRows:
         try:
             self._close(row)
             environment = self._make(row)
+            self._put(row, environment)
             block = self.block or self._introduce(environment)
             block.obs[row], _ = environment.reset(seed=seed)
         except Exception:  # noqa: BLE001 environments may raise anything
-            self._emit(_broken(row))
+            self._drop(row)
             return
-        self._put(row, environment)
         self._emit(Began(row))
 
     def step(self, rows: Rows) -> None:
@@ -90,7 +91,11 @@ class EnvRows:
     def close(self) -> None:
         """Close every environment."""
         for row in range(len(self._rows)):
-            self._close(row)
+            with suppress(Exception):  # the others are closed as well
+                self._close(row)
+        vector, self._vector = self._vector, None
+        if vector is not None:
+            vector.close()
 
     def _make(self, row: int) -> Environment:
         spec, kwargs = self._setup.spec, self._setup.kwargs
@@ -116,8 +121,7 @@ class EnvRows:
             step(rows)
         except Exception:  # noqa: BLE001 environments may raise anything
             for row in rows.tolist():
-                self._put(row, None)
-                self._emit(_broken(row))
+                self._drop(row)
             return []
         return rows.tolist()
 
@@ -218,6 +222,12 @@ class EnvRows:
         )
         self._emit(Ready(observation, action))
         return self.block
+
+    def _drop(self, row: int) -> None:
+        """Report and close an environment that has raised."""
+        self._emit(_broken(row))
+        with suppress(Exception):  # its first error was reported
+            self._close(row)
 
     def _close(self, row: int) -> None:
         environment = self._rows[row]

@@ -29,7 +29,7 @@ from rollouts.fleet.steps.env_messages import (
 from rollouts.fleet.steps.env_rows import EnvRows
 from rollouts.fleet.steps.env_worker import HEADLESS, EnvWorkerDied, SlotSeeds, read_steps
 from rollouts.fleet.steps.slot_queue import Slots
-from runs.config.rules.environment_config import WrapperConfig
+from runs.config.rules.environment_config import ExtensionConfig
 
 
 class EnvsInWorker:
@@ -45,7 +45,7 @@ class EnvsInWorker:
         kwargs: dict[str, Any],
         slots: range,
         base_seed: int,
-        wrappers: Sequence[WrapperConfig] = (),
+        wrappers: Sequence[ExtensionConfig] = (),
         output: OutputPump | None = None,  # noqa: ARG002 output goes to the worker's log
         mark: str = "",  # noqa: ARG002 processes they start carry the worker's mark
     ) -> None:

@@ -50,7 +50,7 @@ class FragmentBuilder:
         self._max_staleness = config.buffer.max_staleness
         count = config.fleet.envs_per_worker
         self._cutter = FragmentCutter(
-            slots=[f"{settings.name}-{slot}@{settings.incarnation}" for slot in range(count)],
+            slots=[settings.slot_name(slot) for slot in range(count)],
             environment=config.environment.spec,
             worker=f"{settings.name}@{settings.incarnation}",
             fragment_length=config.fleet.fragment_length,

@@ -1,9 +1,10 @@
-"""Call a function for every env step, for users who need steps instead of fragments.
+"""Call functions for every env step: those that a run names, and those of library users.
 
 The worker reports steps in batches of slots; this module splits them.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -11,9 +12,13 @@ from numpy.typing import NDArray
 
 from rolldeck.wire import InfoWindow
 from rollouts.fleet.policies.policy_protocol import Decision, State
+from rollouts.fleet.process.extensions import ExtensionFailed, build, raised
 from rollouts.fleet.steps.env_messages import Stepped
+from rollouts.fleet.steps.progress import ProgressHandler
 from rollouts.fleet.steps.slot_queue import Slots
 from rollouts.fleet.weights.records import Version
+from runs.config.rules.environment_config import ExtensionConfig
+from runs.config.rules.extensions import STEP_CALLBACKS
 
 
 class StepCallback(Protocol):
@@ -34,7 +39,7 @@ class StepCallback(Protocol):
         value: float,
         version: Version,
     ) -> None:
-        """Handle a step.
+        """Handle a step; the arrays are read-only.
 
         Args:
             worker_uuid: The env slot.
@@ -79,16 +84,17 @@ class EachStep:
 
     def began(self, slot: int, obs: NDArray[Any]) -> None:
         """Store the first observation of a new environment."""
-        self._obs[slot] = obs
+        self._obs[slot] = _read_only(obs)
         self._episodes[slot] += 1
 
     def stepped(self, slots: Slots, came: Stepped) -> None:
         """Store the results of the actions of ``slots [N]``, which belong to their next steps."""
+        obs = _read_only(came.obs)
         for row, slot in enumerate(slots.tolist()):
             outcome = _Outcome(
                 float(came.reward[row]), bool(came.terminated[row]), bool(came.truncated[row])
             )
-            self._obs[slot], self._last[slot] = came.obs[row], outcome
+            self._obs[slot], self._last[slot] = obs[row], outcome
             if outcome.terminated or outcome.truncated:
                 self._episodes[slot] += 1
                 self._has_acted[slot] = False
@@ -97,14 +103,16 @@ class EachStep:
         self, slots: Slots, decision: Decision, version: tuple[int, int], state: State
     ) -> None:
         """Pass on the steps of ``slots [N]``."""
+        actions = _read_only(decision.actions)
+        states = {name: _read_only(rows) for name, rows in state.items()}
         for row, slot in enumerate(slots.tolist()):
             last = self._last[slot]
             self._has_acted[slot] = True
             self._call(
                 worker_uuid=self._slots[slot],
                 obs=self._obs[slot],
-                state={name: rows[row] for name, rows in state.items()},
-                action=decision.actions[row],
+                state={name: rows[row] for name, rows in states.items()},
+                action=actions[row],
                 last_reward=last.reward,
                 last_terminated=last.terminated,
                 last_truncated=last.truncated,
@@ -129,3 +137,98 @@ class EachStep:
     def admitted(self, slots: Slots) -> Slots:
         """Admit every slot: steps are not stored, so there is no limit."""
         return slots
+
+
+class ConfiguredCallbacks(EachStep):
+    """Progress handler of a run with step callbacks: extends the worker's own handler.
+
+    An exception in a callback is an error of the run, because a new worker would repeat it.
+    """
+
+    def __init__(
+        self,
+        handler: ProgressHandler,
+        callbacks: Sequence[ExtensionConfig],
+        *,
+        slots: Sequence[str],
+    ) -> None:
+        """Build the callbacks.
+
+        Args:
+            handler: Handler that decides which slots may continue.
+            callbacks: Registered callbacks of the run.
+            slots: Names of the worker's slots.
+
+        Raises:
+            ExtensionFailed: If a callback cannot be built, or returns something not callable.
+        """
+        super().__init__(self._call_all, slots=slots)
+        self._handler = handler
+        self._callbacks: dict[str, tuple[str, StepCallback]] = {}
+        for position, one in enumerate(callbacks):
+            field = f"{STEP_CALLBACKS.field}[{position}]"
+            callback = build(STEP_CALLBACKS, field, one.kind, one.kwargs)
+            if not callable(callback):
+                message = f"{one.kind} returned {type(callback).__name__}, which is not callable"
+                raise ExtensionFailed(field, message)
+            self._callbacks[field] = (one.kind, callback)
+
+    def began(self, slot: int, obs: NDArray[Any]) -> None:
+        """Pass on the start of an episode."""
+        self._handler.began(slot, obs)
+        super().began(slot, obs)
+
+    def stepped(self, slots: Slots, came: Stepped) -> None:
+        """Pass on results."""
+        self._handler.stepped(slots, came)
+        super().stepped(slots, came)
+
+    def acted(
+        self, slots: Slots, decision: Decision, version: tuple[int, int], state: State
+    ) -> None:
+        """Pass on actions, then call the callbacks.
+
+        Raises:
+            ExtensionFailed: If a callback raises.
+        """
+        self._handler.acted(slots, decision, version, state)
+        super().acted(slots, decision, version, state)
+
+    def aborted(self, slot: int) -> None:
+        """Pass on the loss of an environment."""
+        self._handler.aborted(slot)
+        super().aborted(slot)
+
+    def given_up(self, slot: int) -> None:
+        """Pass on that a slot has no further episodes."""
+        self._handler.given_up(slot)
+
+    def reported_info(self, window: InfoWindow) -> None:
+        """Pass on numeric values of `info`."""
+        self._handler.reported_info(window)
+
+    def admitted(self, slots: Slots) -> Slots:
+        """Return the slots that the worker's own handler admits."""
+        return self._handler.admitted(slots)
+
+    def close(self) -> None:
+        """Call `close` of every callback that has it."""
+        for _, callback in self._callbacks.values():
+            with suppress(Exception):  # the worker has ended
+                getattr(callback, "close", _do_nothing)()
+
+    def _call_all(self, **step: Any) -> None:
+        for field, (kind, callback) in self._callbacks.items():
+            try:
+                callback(**step)
+            except Exception as error:
+                raise raised(field, kind, error) from error
+
+
+def _do_nothing() -> None: ...
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    view = array.view()
+    view.flags.writeable = False
+    return view

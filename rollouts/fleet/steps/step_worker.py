@@ -6,61 +6,31 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rolldeck.wire import InfoWindow, SlotReport
-from rollouts.fleet.policies.policy_protocol import (
-    Decision,
-    Policy,
-    PolicyDoesNotFit,
-    State,
-    for_environment,
-)
+from rollouts.fleet.policies.policy_protocol import Policy, PolicyDoesNotFit, for_environment
 from rollouts.fleet.policies.spaces import Space
+from rollouts.fleet.process.extensions import ExtensionFailed
 from rollouts.fleet.process.log_capture import OutputPump
 from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.process.settings import WorkerSettings, derive_seed
 from rollouts.fleet.process.spans import PipelineMonitor
 from rollouts.fleet.steps.env_messages import Ready, Recorded, Stepped
 from rollouts.fleet.steps.env_process_pool import EnvProcessPool
+from rollouts.fleet.steps.progress import ProgressHandler
 from rollouts.fleet.steps.recordings import Recordings
 from rollouts.fleet.steps.slot_queue import SlotQueue, Slots
+from rollouts.fleet.steps.step_callbacks import ConfiguredCallbacks
 from rollouts.fleet.weights.loader import WeightsLoader
 from rollouts.fleet.weights.records import NO_STEP
 from rollouts.fleet.worker.node_cleanup import mark_of
 from runs.config.rules.policy_config import PolicyConfig
 
 PolicyFactory = Callable[[Space, Space], Policy]
-
-
-class ProgressHandler(Protocol):
-    """Receiver of steps that also decides which slots may continue."""
-
-    def began(self, slot: int, obs: NDArray[Any]) -> None:
-        """Handle the start of an episode in a new environment."""
-
-    def stepped(self, slots: Slots, came: Stepped) -> None:
-        """Handle the N results in `came` of the last actions of ``slots [N]``."""
-
-    def acted(
-        self, slots: Slots, decision: Decision, version: tuple[int, int], state: State
-    ) -> None:
-        """Handle actions chosen for `slots` by `version`; `state` is the previous state, by row."""
-
-    def aborted(self, slot: int) -> None:
-        """Handle the loss of a slot's environment, which ends its episode."""
-
-    def given_up(self, slot: int) -> None:
-        """Handle that an aborted slot gets no further episode."""
-
-    def reported_info(self, window: InfoWindow) -> None:
-        """Handle numeric values of the environments' `info`."""
-
-    def admitted(self, slots: Slots) -> Slots:
-        """Return the subset of `slots` that may act on their observation now."""
 
 
 class StepRolloutWorker:
@@ -98,10 +68,10 @@ class StepRolloutWorker:
             output=self._output,
             mark=str(mark_of(settings)),
         )
-        self._weights = weights
-        self._handler = progress_handler
-        self._monitor = monitor
-        self._events = events
+        self._weights, self._handler = weights, progress_handler
+        self._callbacks: ConfiguredCallbacks | None = None
+        self._settings = settings
+        self._monitor, self._events = monitor, events
         self._policy: Policy | None = None
         self._action_space: Space | None = None
         slots = config.fleet.envs_per_worker
@@ -125,7 +95,7 @@ class StepRolloutWorker:
         self._seconds_in_envs = 0.0
         self.is_paused = False
         self.refusal = ""
-        """Why the policy does not fit these environments; empty if it does."""
+        """Why the policy or a step callback cannot be used; empty if all can."""
         self.cannot_recover = False
         """Whether any worker would refuse the same configuration."""
         self.epoch = 0
@@ -196,14 +166,17 @@ class StepRolloutWorker:
             self._infer()
 
     def close(self) -> None:
-        """End every environment."""
+        """End every environment and step callback; further calls do nothing."""
+        with self._closing:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            os.close(self._bell)
+            os.close(self._button)
         self._process_pool.close()
         self._output.close()
-        with self._closing:
-            if not self._is_closed:
-                os.close(self._bell)
-                os.close(self._button)
-            self._is_closed = True
+        if self._callbacks is not None:
+            self._callbacks.close()
 
     def introduced(self, ready: Ready) -> None:
         """Create the policy once the spaces of the environments are known."""
@@ -214,7 +187,8 @@ class StepRolloutWorker:
             with self._calling_policy():
                 policy = self._make_policy(ready.observation, ready.action)
                 state, first = policy.initial_state(self._slots), policy.initial_state(1)
-        except PolicyDoesNotFit as misfit:
+                self._add_callbacks()
+        except (PolicyDoesNotFit, ExtensionFailed) as misfit:
             self._refuse(misfit)
             return
         self._policy, self._action_space = policy, ready.action
@@ -271,9 +245,19 @@ class StepRolloutWorker:
         finally:
             self._policy_since = None
 
-    def _refuse(self, misfit: PolicyDoesNotFit) -> None:
+    def _add_callbacks(self) -> None:
+        callbacks = self._settings.fleet.config.environment.step_callbacks
+        if callbacks:
+            names = [self._settings.slot_name(slot) for slot in range(self._slots)]
+            self._callbacks = ConfiguredCallbacks(self._handler, callbacks, slots=names)
+            self._handler = self._callbacks
+
+    def _refuse(self, misfit: PolicyDoesNotFit | ExtensionFailed) -> None:
+        kind, details = "policy_refused", dict[str, Any](field=misfit.field)
+        if isinstance(misfit, ExtensionFailed):
+            kind, details["is_missing"] = "step_callback_refused", misfit.is_missing
         # Emitted before `refusal` is set, so that the event is reported with it.
-        self._events.add("policy_refused", str(misfit), level="error", field=misfit.field)
+        self._events.add(kind, str(misfit), level="error", **details)
         # Another node may have the missing device.
         self.cannot_recover = not misfit.field.startswith("fleet.")
         self.refusal = str(misfit)
@@ -352,15 +336,15 @@ class StepRolloutWorker:
         try:
             with self._calling_policy():
                 decision = self._policy.act(self._obs[slots], before, first)
-        except PolicyDoesNotFit as misfit:
+                inferred = time.monotonic()
+                for name, rows in decision.state.items():
+                    self._state[name][slots] = rows
+                self._is_stepping[slots] = True
+                # Reported first: if a process has died meanwhile, the abort comes after the steps.
+                self._handler.acted(slots, decision, version, before)
+        except (PolicyDoesNotFit, ExtensionFailed) as misfit:
             self._refuse(misfit)
             return
-        inferred = time.monotonic()
-        for name, rows in decision.state.items():
-            self._state[name][slots] = rows
-        self._is_stepping[slots] = True
-        # Reported first: if a process has died in the meantime, the abort comes after the steps.
-        self._handler.acted(slots, decision, version, before)
         written = time.monotonic()
         self._process_pool.step(
             slots, for_environment(decision.actions, self._action_space), written

@@ -233,8 +233,11 @@ class RolloutWorkerWrapper:
     def _failure(self, worker: StepRolloutWorker) -> str:
         """Return why the worker can make no progress; empty if it can."""
         if self._is_policy_hung(worker):
-            limit = self._settings.fleet.config.policy.hung_after_seconds
-            return f"the policy did not return for {limit:g} s (policy.hung_after_seconds)"
+            config = self._settings.fleet.config
+            has_callbacks = bool(config.environment.step_callbacks)
+            called = "the policy or a step callback" if has_callbacks else "the policy"
+            limit = config.policy.hung_after_seconds
+            return f"{called} did not return for {limit:g} s (policy.hung_after_seconds)"
         hung_after = self._settings.fleet.config.environment.hung_after_seconds
         if worker.hanging_seconds(time.monotonic()) > hung_after:
             return f"an environment in the worker's process did not return for {hung_after:.0f} s"

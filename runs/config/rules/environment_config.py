@@ -7,14 +7,11 @@ from msgspec import Meta, Struct
 from runs.config.rules.config_field import described as _field
 
 
-class WrapperConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A registered environment wrapper and its arguments."""
+class ExtensionConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A registered wrapper or callback and its arguments."""
 
-    kind: Annotated[str, _field("Wrapper", "A registered wrapper.", min_length=1, max_length=200)]
-    kwargs: Annotated[
-        dict[str, Any],
-        _field("Wrapper arguments", "Keyword arguments of the wrapper.", max_length=50),
-    ] = {}
+    kind: Annotated[str, _field("Kind", "A registered name.", min_length=1, max_length=200)]
+    kwargs: Annotated[dict[str, Any], _field("Arguments", "Keyword arguments.", max_length=50)] = {}
 
 
 class EnvironmentConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -32,11 +29,20 @@ class EnvironmentConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields
         dict[str, Any], _field("Arguments", "Keyword arguments for the environment.")
     ] = {}
     wrappers: Annotated[
-        list[WrapperConfig],
+        list[ExtensionConfig],
         _field(
             "Wrappers",
             "Registered wrappers of the environment, innermost first: a list of objects with kind "
             "and kwargs.",
+            max_length=16,
+        ),
+    ] = []
+    step_callbacks: Annotated[
+        list[ExtensionConfig],
+        _field(
+            "Step callbacks",
+            "Registered callbacks that take every env step in the workers: a list of objects with "
+            "kind and kwargs.",
             max_length=16,
         ),
     ] = []

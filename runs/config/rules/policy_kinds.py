@@ -1,19 +1,16 @@
 """Policies that a run may name.
 
-The web process imports no policies. Registered policies come from a setting or from installed
-packages. The fleet creates the policy and performs the final check.
+Besides the built-in ones they are :mod:`runs.config.rules.extensions`.
 """
 
 from collections.abc import Collection
 from typing import Any, Final
 
+from runs.config.rules.extensions import POLICIES, not_registered
 from runs.config.rules.policy_config import PolicyConfig
 from runs.config.rules.run_config import InvalidRunConfig
 
 BUILT_IN: Final = ("mlp", "cnn", "gru")
-SETTING: Final = "ROLLDECK_POLICIES"
-ENTRY_POINTS: Final = "rolldeck.policies"
-"""Group of entry points by which an installed package registers policies."""
 
 
 def check(policy: PolicyConfig, *, registered: Collection[str]) -> None:
@@ -33,12 +30,8 @@ def check(policy: PolicyConfig, *, registered: Collection[str]) -> None:
             )
         return
     if policy.kind not in registered:
-        raise InvalidRunConfig(
-            "policy.kind",
-            f"{policy.kind!r} is not registered: an administrator must add it to {SETTING} on the "
-            f"platform and on every machine with workers; known: "
-            f"{', '.join([*BUILT_IN, *sorted(registered)])}",
-        )
+        known = [*BUILT_IN, *sorted(registered)]
+        raise not_registered(POLICIES, POLICIES.field, policy.kind, known)
 
 
 def with_registered(schema: dict[str, Any], registered: Collection[str]) -> dict[str, Any]:

@@ -8,15 +8,14 @@ from django.contrib.auth.models import User
 from runs.config import queries as presets
 from runs.config.rules import (
     environment_specs,
-    environment_wrappers,
+    extensions,
     policy_kinds,
     run_config,
     simulated_fleet,
 )
 from runs.config.rules.run_config import PRESETS, InvalidRunConfig, RunConfig
 from runs.config.services import config_checks
-from runs.config.services.registered_policies import registered_policies
-from runs.config.services.registered_wrappers import registered_wrappers
+from runs.config.services.registered_extensions import registered_extensions
 from web.rules import json_values
 from web.rules.errors import Invalid
 
@@ -45,9 +44,13 @@ def configured(*, preset: str, config: dict[str, Any], asked_by: User | None = N
     if settings.ROLLDECK_SIMULATION:
         registered |= simulated_fleet.PROFILES.keys()
     environment_specs.check(spec, registered=registered)
-    environment_wrappers.check(parsed.environment.wrappers, registered=registered_wrappers())
+    for point, extension_list in (
+        (extensions.WRAPPERS, parsed.environment.wrappers),
+        (extensions.STEP_CALLBACKS, parsed.environment.step_callbacks),
+    ):
+        extensions.check(point, extension_list, registered=registered_extensions(point))
     simulated_fleet.simulation_of(spec, parsed.environment.kwargs)
-    policy_kinds.check(parsed.policy, registered=registered_policies())
+    policy_kinds.check(parsed.policy, registered=registered_extensions(extensions.POLICIES))
     environment_specs.check_policy(spec, parsed.policy.kind)
     if parsed.fleet.weights_transport == "directory" and not settings.ROLLDECK_WEIGHTS_DIRECTORY:
         raise InvalidRunConfig(

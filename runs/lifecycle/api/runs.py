@@ -13,7 +13,8 @@ from rest_framework.views import APIView
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Known, Operators, Readers, RunMachines
 from runs.config.rules import policy_kinds, run_config
-from runs.config.services.registered_policies import registered_policies
+from runs.config.rules.extensions import POLICIES
+from runs.config.services.registered_extensions import registered_extensions
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.queries.runs import (
     EVENTS_PER_PAGE,
@@ -204,5 +205,6 @@ class RunConfigSchemaView(APIView):
             Preset(name=name, title=title, config=run_config.to_builtins(config))
             for name, (title, config) in run_config.PRESETS.items()
         ]
-        schema = policy_kinds.with_registered(run_config.json_schema(), registered_policies())
+        registered = registered_extensions(POLICIES)
+        schema = policy_kinds.with_registered(run_config.json_schema(), registered)
         return answer(RunConfigSchema(schema=schema, presets=presets))

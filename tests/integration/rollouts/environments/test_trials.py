@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -79,14 +80,16 @@ def test_a_probe_that_dies_in_the_policy_keeps_what_is_known_of_the_environment(
     assert outcome.stage == ""
 
 
-def test_a_probe_that_hangs_in_a_wrapper_names_the_wrappers(tmp_path: Path) -> None:
+@pytest.mark.parametrize("stage", ["wrappers", "step_callbacks"])
+def test_a_probe_that_hangs_in_an_extension_names_its_field(tmp_path: Path, stage: Any) -> None:
     answer = tmp_path / "answer"
-    first = Outcome(stage="wrappers", field="environment.wrappers")
+    field = f"environment.{stage}"
+    first = Outcome(stage=stage, field=field)
     answer.write_bytes(msgspec.json.encode(first) + b"\n")
 
     outcome = probes._interrupted(answer, "it did not finish within 20 s")
 
-    assert outcome == Outcome(trouble="it did not finish within 20 s", field="environment.wrappers")
+    assert outcome == Outcome(trouble="it did not finish within 20 s", field=field)
 
 
 def test_no_secret_of_the_platform_reaches_foreign_code(

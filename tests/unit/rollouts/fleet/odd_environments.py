@@ -78,6 +78,24 @@ class Drawing(Counting):
         return picture
 
 
+class Closing(Counting):
+    """Environment that writes a line when it is closed."""
+
+    def __init__(self, *, folder: str, fails_in_reset: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._file = Path(folder) / "closed"
+        self._fails_in_reset = fails_in_reset
+
+    def reset(self, *, seed: int | None = None, **_: Any) -> tuple[Any, dict[str, Any]]:
+        if self._fails_in_reset:
+            raise RuntimeError("no episode")
+        return super().reset(seed=seed)
+
+    def close(self) -> None:
+        with self._file.open("a") as writing:
+            writing.write(f"{os.getpid()}/{id(self)}\n")
+
+
 class Stray(Counting):
     """Environment that starts a child process, like a simulator, and never ends it."""
 
@@ -87,7 +105,13 @@ class Stray(Counting):
 
 
 def _make(name: str, kwargs: Mapping[str, Any]) -> Any:
-    kinds = {"talking": Talking, "measuring": Measuring, "drawing": Drawing, "stray": Stray}
+    kinds = {
+        "talking": Talking,
+        "measuring": Measuring,
+        "drawing": Drawing,
+        "stray": Stray,
+        "closing": Closing,
+    }
     return kinds.get(name, Counting)(**kwargs)
 
 

@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 
 from rollouts.fleet.environments.loader import make
-from rollouts.fleet.environments.wrappers import WrapperFailed
+from rollouts.fleet.environments.wrappers import ExtensionFailed
 from rollouts.fleet.steps.env_messages import Began, EnvCrashed, Stepped
 from rollouts.fleet.steps.envs_in_worker import EnvsInWorker
-from runs.config.rules.environment_config import WrapperConfig
+from runs.config.rules.environment_config import ExtensionConfig
 
 NAMES = ("Scaled", "FourValues", "nothing", "fails", "absent")
 POLE = "gymnasium:CartPole-v1"
 
 
-def wrapper(name: str, **kwargs: Any) -> WrapperConfig:
-    return WrapperConfig(kind=f"module:own_wrappers:{name}", kwargs=kwargs)
+def wrapper(name: str, **kwargs: Any) -> ExtensionConfig:
+    return ExtensionConfig(kind=f"module:own_wrappers:{name}", kwargs=kwargs)
 
 
 @pytest.fixture(autouse=True)
@@ -46,14 +46,14 @@ def test_the_first_wrapper_is_the_innermost() -> None:
         (wrapper("Scaled", other=1), "unexpected keyword argument 'other'", False),
         (wrapper("absent"), "cannot be imported: AttributeError", False),
         (wrapper("Other"), "must add it to ROLLDECK_ENVIRONMENT_WRAPPERS", True),
-        (WrapperConfig(kind="package:absent"), "has an entry point 'absent'", True),
-        (WrapperConfig(kind="module:no_such_package:Wrapper"), "ModuleNotFoundError", True),
+        (ExtensionConfig(kind="package:absent"), "has an entry point 'absent'", True),
+        (ExtensionConfig(kind="module:no_such_package:Wrapper"), "ModuleNotFoundError", True),
     ],
 )
 def test_a_faulty_wrapper_is_named_by_its_position(
-    faulty: WrapperConfig, message: str, is_missing: bool
+    faulty: ExtensionConfig, message: str, is_missing: bool
 ) -> None:
-    with pytest.raises(WrapperFailed) as caught:
+    with pytest.raises(ExtensionFailed) as caught:
         make(POLE, {}, wrappers=[wrapper("Scaled"), faulty])
 
     assert caught.value.field == "environment.wrappers[1]"
