@@ -65,28 +65,30 @@ _LOOKED: Final = """
 _PAGE: Final = f"""
     WITH {_LOOKED},
     used AS (
-        SELECT n.kind, n.name, r.id, r.name AS run, r.status,
+        SELECT n.kind, n.name, r.id, r.name AS run, r.status, r.is_simulated,
             max(n.seen_at) AS seen_at, array_agg(n.env_id) AS env_ids,
             array_agg(n.lesson) AS lessons,
             row_number() OVER (PARTITION BY n.kind, n.name ORDER BY r.created_at DESC, r.id DESC)
                 AS place
         FROM named n JOIN looked r ON r.id = n.id
-        WHERE n.name <> '' GROUP BY n.kind, n.name, r.id, r.name, r.status, r.created_at
+        WHERE n.name <> ''
+        GROUP BY n.kind, n.name, r.id, r.name, r.status, r.is_simulated, r.created_at
     ),
     counted AS (
         SELECT kind, name, count(*) AS runs,
             count(*) FILTER (WHERE status = ANY(%(active)s)) AS active_runs,
+            count(*) FILTER (WHERE is_simulated) AS simulated_runs,
             max(seen_at) AS last_seen_at, max(run) FILTER (WHERE place = 1) AS newest_run,
             jsonb_agg(jsonb_build_array(id, env_ids, lessons)) FILTER (WHERE place <= %(each)s)
                 AS members
         FROM used GROUP BY kind, name
         UNION ALL
-        SELECT k.kind, k.name, 0, 0, NULL, NULL, '[]'
+        SELECT k.kind, k.name, 0, 0, 0, NULL, NULL, '[]'
         FROM unnest(%(known_kinds)s::text[], %(known_names)s::text[]) AS k(kind, name)
         WHERE NOT EXISTS (
             SELECT FROM used u WHERE u.name = k.name AND u.kind <> 'outside')
     )
-    SELECT kind, name, runs, active_runs, last_seen_at, newest_run, members
+    SELECT kind, name, runs, active_runs, simulated_runs, last_seen_at, newest_run, members
     FROM counted
     WHERE (%(part)s = '' OR strpos(lower(name), lower(%(part)s)) > 0)
         AND (%(kind)s = '' OR kind = %(kind)s) AND (%(only)s = '' OR name = %(only)s)
@@ -153,6 +155,7 @@ class _Row(NamedTuple):
     name: str
     runs: int
     active_runs: int
+    simulated_runs: int
     last_seen_at: datetime | None
     newest_run: str | None
     members: list[tuple[int, list[int | None], list[str | None]]]
@@ -251,7 +254,7 @@ def _page(
     }
     with connection.cursor() as cursor:
         cursor.execute(_PAGE, asks)
-        rows = [_Row._make((*row[:6], _members(row[6]))) for row in cursor.fetchall()]
+        rows = [_Row._make((*row[:7], _members(row[7]))) for row in cursor.fetchall()]
         cursor.execute(_COUNT, [RUNS_AT_MOST + 1])
         (runs,) = cursor.fetchone()
     return rows, runs
@@ -333,6 +336,7 @@ def _known(row: _Row, found: Figures, denials: Mapping[str, EnvironmentDenial]) 
         kind=row.kind,
         runs=row.runs,
         active_runs=row.active_runs,
+        simulated_runs=row.simulated_runs,
         last_seen_at=row.last_seen_at,
         newest_run=row.newest_run,
         registered=row.kind != "outside" and row.name in offered,

@@ -70,7 +70,13 @@ export function useAsk(name: string) {
 }
 
 /** Limits on staleness and lease duration; null means no limit. */
-export type NewLimits = { off_policy_tolerance?: number; max_staleness?: number | null; lease_seconds?: number; reason: string };
+export type NewLimits = {
+  off_policy_tolerance?: number;
+  max_staleness?: number | null;
+  lease_seconds?: number;
+  serves_simulated?: boolean;
+  reason: string;
+};
 
 /** Change limits of an active run; they apply from the next push and the next batch. */
 export function useChangeLimits(name: string) {

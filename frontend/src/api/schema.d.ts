@@ -3888,6 +3888,7 @@ export interface components {
             /** @enum {unknown} */
             state: "acknowledged" | "open" | "resolved";
             run: string | null;
+            is_simulated: boolean;
             subject: string;
             metric: string;
             message: string;
@@ -3949,6 +3950,7 @@ export interface components {
             /** @enum {unknown} */
             state: "acknowledged" | "open" | "resolved";
             run: string | null;
+            is_simulated: boolean;
             subject: string;
             metric: string;
             message: string;
@@ -5832,6 +5834,7 @@ export interface components {
             kind: "outside" | "steps" | "tokens";
             runs: number;
             active_runs: number;
+            simulated_runs: number;
             last_seen_at: string | null;
             newest_run: string | null;
             registered: boolean;
@@ -6828,7 +6831,7 @@ export interface components {
          */
         PipelineDiagnosis: {
             /** @enum {unknown} */
-            kind: "batch_filling" | "batches_unformed" | "delivery" | "draining" | "environments" | "exchange" | "fleet_starting" | "fleet_unknown" | "inference" | "no_activity" | "no_batch_size" | "no_trainer" | "no_weights" | "no_workers" | "not_running" | "outside_environments" | "paused" | "pushes_refused" | "queue_full" | "sending" | "slow_worker" | "staleness_limit" | "trainer" | "trainer_stuck" | "weights_behind" | "weights_unpublished" | "workers_crash";
+            kind: "batch_filling" | "batches_unformed" | "delivery" | "draining" | "environments" | "exchange" | "fleet_starting" | "fleet_unknown" | "inference" | "no_activity" | "no_batch_size" | "no_trainer" | "no_weights" | "no_workers" | "not_running" | "not_served" | "outside_environments" | "paused" | "pushes_refused" | "queue_full" | "sending" | "slow_worker" | "staleness_limit" | "trainer" | "trainer_stuck" | "weights_behind" | "weights_unpublished" | "workers_crash";
             summary: string;
             stage: ("batch" | "exchange" | "infer" | "push" | "queue" | "step" | "train") | null;
             evidence: string[];

@@ -1,6 +1,7 @@
 import { Tooltip } from "@mantine/core";
 import { Chip } from "@/components/Chip";
 import { useNow } from "@/components/now";
+import { SIMULATED_MEANING } from "@/components/simulated";
 import { ageSeconds, duration, utc, visible } from "@/format";
 import { honest, lookOf } from "@/theme/chips";
 
@@ -30,7 +31,7 @@ export function StateChip({ state, provenAt, allowedSeconds, since, reason, isSi
   const lasting = since && !isLate ? duration(ageSeconds(since, now)) : "";
   const lines = [
     shown === state ? meaning : `Last known state: ${state}. ${meaning}`,
-    isSimulated ? "Simulated: its data is made by manage.py seed or manage.py simulate." : "",
+    isSimulated ? SIMULATED_MEANING : "",
     reason ? `Reason: ${visible(reason)}` : "",
     since && !isLate ? `Since ${utc(since)}` : "",
     provenAt ? `Last heartbeat ${utc(provenAt)}` : "",

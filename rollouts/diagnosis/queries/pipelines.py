@@ -115,6 +115,7 @@ def _facts(
         pause_above=depth.threshold or None,
         is_full=depth.paused and not run.has_fleet,
         is_limited=depth.admission_remaining <= 0 and run.has_fleet,
+        withholds_data=run.withholds_data,
         max_staleness=run.max_staleness,
         batch_size=depth.batch_size,
         trainer_waits=None if pace is None else pace.waiting_share,

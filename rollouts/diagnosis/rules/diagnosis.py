@@ -26,6 +26,7 @@ Kind = Literal[
     "weights_behind",
     "weights_unpublished",
     "no_batch_size",
+    "not_served",
     "batch_filling",
     "trainer_stuck",
     # Every part works, and one is the slowest.

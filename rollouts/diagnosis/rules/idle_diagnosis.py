@@ -125,12 +125,14 @@ def without_weights(facts: Facts) -> Diagnosis | None:
 
 def draining(facts: Facts) -> Diagnosis | None:
     """Diagnose a draining run: queued data is served, and nothing needs to be faster."""
-    is_untaken = facts.trainer_waits is None and facts.batches_waiting >= 1
+    is_served = not facts.withholds_data
+    is_untaken = is_served and facts.trainer_waits is None and facts.batches_waiting >= 1
     if facts.status != "draining" or is_untaken:
         return None
     return Diagnosis(
         kind="draining",
-        summary="The run is draining: open episodes finish, and queued data is served.",
+        summary="The run is draining: open episodes finish, and queued data is "
+        f"{'served' if is_served else 'dropped, because it is simulated'}.",
         evidence=[f"{facts.queued:,} {facts.unit} are queued", *_unsent(facts)],
         change="Wait: the run ends automatically. Stop sets a deadline.",
     )

@@ -79,6 +79,7 @@ class KnownEnvironment(Struct, frozen=True, kw_only=True):
     """Stepped by a fleet, a lesson of a language run, or registered from outside."""
     runs: int
     active_runs: int
+    simulated_runs: int
     last_seen_at: datetime | None
     """Time of the last report of the environment, or of a fleet that uses it."""
     newest_run: str | None

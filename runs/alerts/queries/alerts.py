@@ -32,7 +32,7 @@ ALERTS_AT_MOST: Final = 200
 NEWEST: Final = 8
 DELIVERIES_AT_MOST: Final = 100
 UNRESOLVED: Final = ~Q(state=AlertState.RESOLVED)
-_WORKED_OUT: Final = frozenset({"title", "advice", "metric", "silenced_until"})
+_WORKED_OUT: Final = frozenset({"title", "advice", "metric", "is_simulated", "silenced_until"})
 
 
 class AlertNotFound(NotFound):
@@ -205,6 +205,7 @@ def alert_row(alert: Alert, *, names: Mapping[str, str], known: Sequence[Silence
         title=details.get("title") or note.title,
         advice=details.get("runbook") or note.advice,
         metric=details.get("metric", ""),
+        is_simulated=alert.run is not None and alert.run.is_simulated,
         silenced_until=_silenced_until(alert, known),
     )
 

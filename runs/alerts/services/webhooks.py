@@ -126,6 +126,7 @@ def _sample_row(*, now: datetime) -> AlertRow:
         severity="warning",
         state="resolved",
         run=None,
+        is_simulated=False,
         subject="",
         metric="",
         message="test notification, no action required",

@@ -138,7 +138,7 @@ function Comparison({ chosen, view, search, hidden, shown, change }: Props) {
       </div>
       <Summary chosen={chosen} metrics={metrics.shown} view={view} />
       <Costs runs={view.runs} places={view.places} />
-      <Prompts runs={view.runs} places={view.places} chosen={search.prompt} onChoose={(prompt) => change({ prompt })} />
+      <Prompts chosenRuns={chosen} runs={view.runs} places={view.places} chosen={search.prompt} onChoose={(prompt) => change({ prompt })} />
       <ConfigDiff
         chosen={chosen}
         places={view.places}

@@ -6,8 +6,10 @@ import { lineStyleAt } from "@/charts/lineStyles";
 import { Swatch } from "@/charts/Swatch";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
+import { SimulatedTag } from "@/components/SimulatedTag";
 import { counted, number, policyStep, visible } from "@/format";
 import css from "./prompts.module.css";
+import type { ComparedRun } from "./useComparedRuns";
 
 const CHARACTERS_SHOWN = 4000;
 
@@ -44,11 +46,13 @@ function BestAnswer({ run, group }: { run: string; group: number }) {
   );
 }
 
-function Sample({ run, place, found, prompt }: { run: string; place: number; found: InRun | undefined; prompt: string }) {
+type SampleProps = { run: string; known: ComparedRun["run"]; place: number; found: InRun | undefined; prompt: string };
+
+function Sample({ run, known, place, found, prompt }: SampleProps) {
   return (
     <section className={css.sample} aria-label={`Sample of ${run}`}>
       <h3>
-        <Swatch look={lineStyleAt(place)} /> {run}
+        <Swatch look={lineStyleAt(place)} /> {run} <SimulatedTag of={known} />
       </h3>
       {found ? (
         <>
@@ -72,10 +76,16 @@ function Sample({ run, place, found, prompt }: { run: string; place: number; fou
   );
 }
 
-type Props = { runs: string[]; places: Map<string, number>; chosen: string | undefined; onChoose: (prompt: string) => void };
+type Props = {
+  chosenRuns: ComparedRun[];
+  runs: string[];
+  places: Map<string, number>;
+  chosen: string | undefined;
+  onChoose: (prompt: string) => void;
+};
 
 /** Prompts that several runs share, with the answer of each. */
-export function Prompts({ runs, places, chosen, onChoose }: Props) {
+export function Prompts({ chosenRuns, runs, places, chosen, onChoose }: Props) {
   const { data, error } = useQuery({ ...promptsQuery(runs), enabled: runs.length > 0 });
   if (error) return <ErrorState title="Prompts unavailable" error={error} />;
   if (!data) return null;
@@ -110,6 +120,7 @@ export function Prompts({ runs, places, chosen, onChoose }: Props) {
               <Sample
                 key={run}
                 run={run}
+                known={chosenRuns.find(({ name }) => name === run)?.run}
                 place={places.get(run) ?? 0}
                 prompt={shown.prompt}
                 found={shown.runs.find((each) => each.run === run)}

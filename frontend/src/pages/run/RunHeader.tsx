@@ -8,6 +8,7 @@ import { AppLink } from "@/components/AppLink";
 import { useCopying } from "@/components/Copying";
 import { useNow } from "@/components/now";
 import { RunChip, useIsProven } from "@/components/RunChip";
+import { servedText } from "@/components/simulated";
 import { policyStep, utc, visible } from "@/format";
 import { UndoPause } from "@/pages/run/UndoPause";
 import { uptimeText } from "@/pages/run/uptime";
@@ -73,6 +74,7 @@ export function RunHeader({ title, run, fleet, queue, ask }: Props) {
           {`${run.kind} run`}, created <Age at={run.created_at} suffix=" ago" />
         </span>
         <Uptime run={run} />
+        {servedText(run) && <span data-served>{servedText(run)}</span>}
         <span>
           epoch {run.epoch} · policy {policyStep(run.policy_step)}
         </span>

@@ -3,6 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useLocation, useNavigate } from "@tanstack/react-router";
 import { foundRunsQuery } from "@/api/runLists";
 import { useSignOut } from "@/api/session";
+import { stateText } from "@/components/simulated";
 import { MAIN_PAGES } from "@/shell/mainPages";
 import { type Command, offered } from "@/shell/palette/commands";
 import { recentRuns } from "@/shell/palette/recent";
@@ -58,7 +59,7 @@ export function useCommands(typed: string, { onHelp, onCopied }: Callbacks): { c
       act: () => void navigate({ to }),
     }),
   );
-  const known = new Map((runs.data ?? []).map(({ name, status }) => [name, status as string]));
+  const known = new Map((runs.data ?? []).map((run) => [run.name, stateText(run)]));
   for (const name of recentRuns()) if (!known.has(name)) known.set(name, "");
   const named = [...known].map(
     ([name, status]): Command => ({

@@ -122,6 +122,15 @@ def test_a_draining_run_drops_withheld_data(outside: OutsideRun, has_expired_bat
     assert outside.get("ledger")["groups"]["dropped"] == {"drained": 2}
 
 
+def test_the_diagnosis_names_withheld_data(outside: OutsideRun) -> None:
+    diagnosis = outside.get("pipeline")["diagnosis"]
+    assert diagnosis["kind"] == "not_served"
+    assert "`serves_simulated` is false" in diagnosis["evidence"][1]
+
+    serve(outside)
+    assert outside.get("pipeline")["diagnosis"]["kind"] == "no_trainer"
+
+
 def test_metrics_mark_simulated_runs(outside: OutsideRun) -> None:
     make_run(name="real")
 

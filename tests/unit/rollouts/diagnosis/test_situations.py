@@ -127,6 +127,24 @@ SITUATIONS: dict[str, tuple[dict[str, Any], str, str]] = {
         "No trainer leases the queued batches.",
         "Start the trainer",
     ),
+    "simulated data is not served": (
+        FLEET | UNTAKEN | {"queued": 16, "withholds_data": True},
+        "Simulated data is not served: requests of trainers are refused.",
+        "Serve simulated data",
+    ),
+    "simulated data is not served, and the queue is full": (
+        OUTSIDE | UNTAKEN | {"queued": 30, "is_full": True, "withholds_data": True},
+        "Simulated data is not served: requests of trainers are refused.",
+        "Serve simulated data",
+    ),
+    "a simulated run drains": (
+        FLEET | UNTAKEN | {"status": "draining", "queued": 16, "withholds_data": True},
+        (
+            "The run is draining: open episodes finish, and queued data is dropped, because it is "
+            "simulated."
+        ),
+        "the run ends automatically",
+    ),
     "nothing runs yet": (
         FLEET | GONE | {"status": "draft"},
         "The run is a draft and processes no data.",

@@ -1,4 +1,4 @@
-import { NumberInput } from "@mantine/core";
+import { NumberInput, Switch } from "@mantine/core";
 import { useState } from "react";
 import { useChangeLimits } from "@/api/runs";
 import type { RunDetail } from "@/api/types";
@@ -53,6 +53,15 @@ export function LimitsDialog({ run, onClose }: Props) {
         max={86_400}
         onChange={(value) => setTyped({ ...typed, lease_seconds: value })}
       />
+      {run.is_simulated && (
+        <Switch
+          mt="md"
+          label="Serve simulated data"
+          description="Trainers and followers receive the data of this simulated run. Otherwise they are refused."
+          checked={typed.serves_simulated}
+          onChange={(event) => setTyped({ ...typed, serves_simulated: event.currentTarget.checked })}
+        />
+      )}
     </ReasonDialog>
   );
 }

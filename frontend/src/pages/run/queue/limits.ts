@@ -3,12 +3,12 @@
 import type { NewLimits } from "@/api/runs";
 import type { RunDetail } from "@/api/types";
 
-export type Limits = Pick<RunDetail, "off_policy_tolerance" | "max_staleness" | "lease_seconds">;
+export type Limits = Pick<RunDetail, "off_policy_tolerance" | "max_staleness" | "lease_seconds" | "serves_simulated">;
 /** Form values; empty staleness means no limit. */
-type TypedLimits = { [name in keyof Limits]: number | string };
+type TypedLimits = { [name in Exclude<keyof Limits, "serves_simulated">]: number | string } & Pick<Limits, "serves_simulated">;
 
-export function typedOf({ off_policy_tolerance, max_staleness, lease_seconds }: Limits): TypedLimits {
-  return { off_policy_tolerance, max_staleness: max_staleness ?? "", lease_seconds };
+export function typedOf({ off_policy_tolerance, max_staleness, lease_seconds, serves_simulated }: Limits): TypedLimits {
+  return { off_policy_tolerance, max_staleness: max_staleness ?? "", lease_seconds, serves_simulated };
 }
 
 /** The changed limits; null if nothing changed or a value is invalid. */
@@ -20,5 +20,6 @@ export function changesOf(now: Limits, typed: TypedLimits): Omit<NewLimits, "rea
   if (off_policy_tolerance !== now.off_policy_tolerance) changes.off_policy_tolerance = off_policy_tolerance;
   if (staleness !== now.max_staleness) changes.max_staleness = staleness;
   if (lease_seconds !== now.lease_seconds) changes.lease_seconds = lease_seconds;
+  if (typed.serves_simulated !== now.serves_simulated) changes.serves_simulated = typed.serves_simulated;
   return Object.keys(changes).length > 0 ? changes : null;
 }
