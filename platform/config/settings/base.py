@@ -110,6 +110,7 @@ TEMPLATES: list[dict[str, Any]] = [
 # --- Environments: additions to the built-in ones ---
 ROLLDECK_ENVIRONMENTS = env.word_list("ROLLDECK_ENVIRONMENTS")
 ROLLDECK_ENVIRONMENT_WRAPPERS = env.word_list("ROLLDECK_ENVIRONMENT_WRAPPERS")
+ROLLDECK_ENVIRONMENT_CALLBACKS = env.word_list("ROLLDECK_ENVIRONMENT_CALLBACKS")
 ROLLDECK_STEP_CALLBACKS = env.word_list("ROLLDECK_STEP_CALLBACKS")
 # Variables that environment processes inherit in addition to the allow-list.
 ROLLDECK_ENVIRONMENT_VARIABLES = env.word_list("ROLLDECK_ENVIRONMENT_VARIABLES")

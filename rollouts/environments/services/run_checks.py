@@ -30,6 +30,7 @@ _REGISTER: Final = (
 )
 _SUBJECTS: Final = {
     extensions.WRAPPERS.field: "Wrappers",
+    extensions.ENVIRONMENT_CALLBACKS.field: "Callbacks",
     extensions.STEP_CALLBACKS.field: "Step callbacks",
 }
 
@@ -127,6 +128,7 @@ def _environments(config: RunConfig) -> list[tuple[str, ProbeRequest]]:
             spec=one.spec,
             kwargs=one.kwargs,
             wrappers=one.wrappers,
+            callbacks=one.callbacks,
             policy=msgspec.to_builtins(config.policy) if is_own else {},
             run_config=run_config.to_builtins(config) if one.step_callbacks else {},
         )

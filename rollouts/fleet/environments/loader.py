@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from rollouts.fleet.environments.callbacks import EnvironmentWithCallbacks
 from rollouts.fleet.environments.contract import Environment, UnknownEnvironment, VectorEnvironment
 from rollouts.fleet.environments.wrappers import wrap
 from rollouts.fleet.policies.spaces import Space, UnsupportedSpace, actions, observations
@@ -119,7 +120,11 @@ def register(kind: str, factory: Factory) -> None:
 
 
 def make(
-    spec: str, kwargs: Mapping[str, Any], *, wrappers: Sequence[ExtensionConfig] = ()
+    spec: str,
+    kwargs: Mapping[str, Any],
+    *,
+    wrappers: Sequence[ExtensionConfig] = (),
+    callbacks: Sequence[ExtensionConfig] = (),
 ) -> Environment:
     """Return a new environment.
 
@@ -127,16 +132,19 @@ def make(
         spec: ``<kind>:<id>``, such as ``gymnasium:CartPole-v1``.
         kwargs: Keyword arguments for its constructor.
         wrappers: Registered wrappers, innermost first.
+        callbacks: Registered callbacks; they see the wrapped environment.
 
     Raises:
         UnknownEnvironment: If the kind is not registered.
         UnsupportedSpace: If its observations or actions cannot be represented here.
-        ExtensionFailed: If a wrapper cannot be applied.
+        ExtensionFailed: If a wrapper or callback cannot be applied.
     """
     kind, _, name = spec.partition(":")
     if kind not in _factories:
         raise UnknownEnvironment(f"{spec}: no environments of kind {kind!r} are registered")
     environment = wrap(_factories[kind](name, kwargs), wrappers)
+    if callbacks:
+        environment = EnvironmentWithCallbacks(environment, callbacks)
     adapted = Adapted(environment)
     return adapted if adapted.is_needed else environment
 

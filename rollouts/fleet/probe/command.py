@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from rollouts.fleet.probe.messages import Outcome, ProbeRequest, Room
-from runs.config.rules.extensions import STEP_CALLBACKS, WRAPPERS
+from runs.config.rules.extensions import ENVIRONMENT_CALLBACKS, STEP_CALLBACKS, WRAPPERS
 
 Report = Callable[[Outcome], None]
 CPU_SECONDS: Final = 60
@@ -91,34 +91,43 @@ def _environment(request: ProbeRequest, report: Report) -> Outcome:
 
     environments.import_registered_modules()
     made = environments.make(request.spec, request.kwargs)
-    if request.wrappers:
+    used: dict[str, Any] = {}
+    for point in (WRAPPERS, ENVIRONMENT_CALLBACKS):
+        stage: Any = point.field.rpartition(".")[2]
+        if not getattr(request, stage):
+            continue
         made.close()
-        report(Outcome(stage="wrappers", field=WRAPPERS.field))
-        return _wrapped(request, report)
+        used[stage] = getattr(request, stage)
+        report(Outcome(stage=stage, field=point.field))
+        try:
+            made = environments.make(request.spec, request.kwargs, **used)
+            outside = _random_step(made)
+        except Exception as error:  # noqa: BLE001 foreign code may raise anything
+            return _extension_trouble(error, point.field)
+        if outside:
+            return Outcome(trouble=outside, field=point.field)
     return _made(request, made, report)
 
 
-def _wrapped(request: ProbeRequest, report: Report) -> Outcome:
-    """Build the environment in its wrappers and take a random step, then probe it."""
+def _random_step(made: Any) -> str:
+    """Take a step; return how an observation differs from its space, empty if none does."""
     import numpy as np
 
     from rollouts.fleet.environments import loader as environments
     from rollouts.fleet.probe import first_episode
+
+    shown, taken = environments.describe(made)
+    first, _ = made.reset(seed=0)
+    obs, _, _, _, _ = made.step(first_episode.drawn(taken, np.random.default_rng(0)))
+    return first_episode.space_mismatch(first, shown) or first_episode.space_mismatch(obs, shown)
+
+
+def _extension_trouble(error: Exception, field: str) -> Outcome:
     from rollouts.fleet.process.extensions import ExtensionFailed
 
-    try:
-        made = environments.make(request.spec, request.kwargs, wrappers=request.wrappers)
-        shown, taken = environments.describe(made)
-        made.reset(seed=0)
-        obs, _, _, _, _ = made.step(first_episode.drawn(taken, np.random.default_rng(0)))
-        outside = first_episode.space_mismatch(obs, shown)
-    except ExtensionFailed as error:
+    if isinstance(error, ExtensionFailed):
         return Outcome(trouble=_message(error), field=error.field, is_missing=error.is_missing)
-    except Exception as error:  # noqa: BLE001 foreign code may raise anything
-        return Outcome(trouble=_message(error), field=WRAPPERS.field)
-    if outside:
-        return Outcome(trouble=outside, field=WRAPPERS.field)
-    return _made(request, made, report)
+    return Outcome(trouble=_message(error), field=field)
 
 
 def _made(request: ProbeRequest, made: Any, report: Report) -> Outcome:

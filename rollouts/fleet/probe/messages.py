@@ -17,6 +17,8 @@ class ProbeRequest(Struct, frozen=True, kw_only=True):
     """For environments: maximum number of random steps to play; 0 plays none."""
     wrappers: list[ExtensionConfig] = []
     """For environments: registered wrappers."""
+    callbacks: list[ExtensionConfig] = []
+    """For environments: registered callbacks."""
     policy: dict[str, Any] = {}
     """For environments: settings of a registered policy that takes a step; empty for none."""
     run_config: dict[str, Any] = {}
@@ -65,7 +67,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     """Why the policy cannot be built or take a step; empty on success or without a policy."""
     is_policy_missing: bool = False
     """Whether this machine lacks a package of the policy that others may have, such as torch."""
-    stage: Literal["", "wrappers", "policy", "step_callbacks"] = ""
+    stage: Literal["", "wrappers", "callbacks", "policy", "step_callbacks"] = ""
     """Part that is called next, of a result that precedes it; empty for a final result."""
     parameters: int = 0
     """Number of the policy's parameters."""

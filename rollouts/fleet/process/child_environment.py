@@ -24,6 +24,7 @@ _PREFIXES: Final = (
 _OURS: Final = {
     *("ROLLDECK_ENVIRONMENTS", "ROLLDECK_ENVIRONMENT_MODULES", "ROLLDECK_POLICIES"),
     *("ROLLDECK_ENVIRONMENT_WRAPPERS", "ROLLDECK_STEP_CALLBACKS"),
+    "ROLLDECK_ENVIRONMENT_CALLBACKS",
     MORE,
 }
 # Variables that managers and workers read in addition to those of environments.

@@ -29,6 +29,7 @@ class Setup(Struct, frozen=True, array_like=True, tag=True):
     seeds: list[int]
     """First seed of each environment, ``[rows]``."""
     wrappers: list[ExtensionConfig] = []
+    callbacks: list[ExtensionConfig] = []
 
 
 class Step(Struct, frozen=True, array_like=True, tag=True):

@@ -122,6 +122,7 @@ class EnvProcessPool:
                 slots=range(first, min(first + size, count)),
                 base_seed=base_seed,
                 wrappers=config.environment.wrappers,
+                callbacks=config.environment.callbacks,
                 output=output,
                 mark=mark,
             )

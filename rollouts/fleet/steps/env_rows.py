@@ -99,7 +99,7 @@ class EnvRows:
 
     def _make(self, row: int) -> Environment:
         spec, kwargs = self._setup.spec, self._setup.kwargs
-        if self._setup.wrappers:
+        if self._setup.wrappers or self._setup.callbacks:
             return self._make_one(spec, kwargs)
         if self._vector is None and not self._has_no_vector:
             self._vector = make_vector(spec, kwargs, rows=len(self._rows))
@@ -109,7 +109,8 @@ class EnvRows:
         )
 
     def _make_one(self, spec: str, kwargs: Mapping[str, Any]) -> Environment:
-        return make(spec, kwargs, wrappers=self._setup.wrappers)
+        setup = self._setup
+        return make(spec, kwargs, wrappers=setup.wrappers, callbacks=setup.callbacks)
 
     def _put(self, row: int, environment: Environment | None) -> None:
         self._rows[row] = environment

@@ -80,6 +80,7 @@ class EnvWorker:
         slots: range,
         base_seed: int,
         wrappers: Sequence[ExtensionConfig] = (),
+        callbacks: Sequence[ExtensionConfig] = (),
         output: OutputPump | None = None,
         mark: str = "",
     ) -> None:
@@ -91,13 +92,14 @@ class EnvWorker:
             slots: Numbers of the slots within the worker, consecutive.
             base_seed: Seed from which the seeds of the slots are derived.
             wrappers: Registered wrappers of the environment, innermost first.
+            callbacks: Registered callbacks of the environment.
             output: Receives the output of the process; None inherits the caller's.
             mark: Mark that identifies all processes started by this one; empty for none.
         """
         self.slots = slots
         self._spec = spec
         self._kwargs = kwargs
-        self._wrappers = list(wrappers)
+        self._wrappers, self._callbacks = list(wrappers), list(callbacks)
         self._output = output
         self._mark = mark
         self._seeds = SlotSeeds(base_seed)
@@ -139,7 +141,7 @@ class EnvWorker:
         self.write_line(f"env process {self._process.pid} starts")
         self._channel = Channel(ours, receives=FromProcess)
         seeds = [self._seeds.next(slot) for slot in self.slots]
-        self._channel.send(Setup(self._spec, self._kwargs, seeds, self._wrappers))
+        self._channel.send(Setup(self._spec, self._kwargs, seeds, self._wrappers, self._callbacks))
 
     def write_line(self, text: str) -> None:
         """Write a line to the log of the process."""

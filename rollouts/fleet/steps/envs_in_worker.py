@@ -46,12 +46,13 @@ class EnvsInWorker:
         slots: range,
         base_seed: int,
         wrappers: Sequence[ExtensionConfig] = (),
+        callbacks: Sequence[ExtensionConfig] = (),
         output: OutputPump | None = None,  # noqa: ARG002 output goes to the worker's log
         mark: str = "",  # noqa: ARG002 processes they start carry the worker's mark
     ) -> None:
         """Prepare the environments; the arguments are those of `EnvWorker`."""
         self.slots = slots
-        self._setup = Setup(spec, kwargs, [0] * len(slots), list(wrappers))
+        self._setup = Setup(spec, kwargs, [0] * len(slots), list(wrappers), list(callbacks))
         self._seeds = SlotSeeds(base_seed)
         self._rows: EnvRows | None = None
         self._requests: deque[Slots | Build | Record] = deque()

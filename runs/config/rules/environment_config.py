@@ -37,6 +37,15 @@ class EnvironmentConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields
             max_length=16,
         ),
     ] = []
+    callbacks: Annotated[
+        list[ExtensionConfig],
+        _field(
+            "Callbacks",
+            "Registered callbacks that may change observations, actions, rewards and info: a list "
+            "of objects with kind and kwargs.",
+            max_length=16,
+        ),
+    ] = []
     step_callbacks: Annotated[
         list[ExtensionConfig],
         _field(

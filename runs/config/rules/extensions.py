@@ -27,6 +27,9 @@ POLICIES: Final = ExtensionPoint("policy.kind", "ROLLDECK_POLICIES", "rolldeck.p
 WRAPPERS: Final = ExtensionPoint(
     "environment.wrappers", "ROLLDECK_ENVIRONMENT_WRAPPERS", "rolldeck.environment_wrappers"
 )
+ENVIRONMENT_CALLBACKS: Final = ExtensionPoint(
+    "environment.callbacks", "ROLLDECK_ENVIRONMENT_CALLBACKS", "rolldeck.environment_callbacks"
+)
 STEP_CALLBACKS: Final = ExtensionPoint(
     "environment.step_callbacks", "ROLLDECK_STEP_CALLBACKS", "rolldeck.step_callbacks"
 )

@@ -46,6 +46,7 @@ def configured(*, preset: str, config: dict[str, Any], asked_by: User | None = N
     environment_specs.check(spec, registered=registered)
     for point, extension_list in (
         (extensions.WRAPPERS, parsed.environment.wrappers),
+        (extensions.ENVIRONMENT_CALLBACKS, parsed.environment.callbacks),
         (extensions.STEP_CALLBACKS, parsed.environment.step_callbacks),
     ):
         extensions.check(point, extension_list, registered=registered_extensions(point))

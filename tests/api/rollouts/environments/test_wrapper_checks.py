@@ -79,3 +79,36 @@ def test_an_invalid_wrapper_is_refused(operator: APIClient, wrappers: Any, field
 
     assert refused.status_code == 400
     assert [error["field"] for error in refused.json()["errors"]] == [f"config.{field}"]
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "message"),
+    [
+        ("Changed", "environment.spec", "was constructed and reset"),
+        ("Short", "environment.callbacks[0]", "after_step must return a tuple of 5 values"),
+        ("RaisesInStep", "environment.callbacks[0]", "raised ZeroDivisionError: no action"),
+        ("Wide", "environment.callbacks", "an observation has shape [5], its space [4]"),
+        ("Other", "environment.callbacks[0].kind", "is not registered"),
+    ],
+)
+def test_a_check_takes_a_step_with_environment_callbacks(
+    operator: APIClient,
+    settings: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    field: str,
+    message: str,
+) -> None:
+    names = ("Changed", "Short", "RaisesInStep", "Wide")
+    settings.ROLLDECK_ENVIRONMENT_CALLBACKS = [f"module:own_callbacks:{one}" for one in names]
+    monkeypatch.setenv(
+        "ROLLDECK_ENVIRONMENT_CALLBACKS", ",".join(settings.ROLLDECK_ENVIRONMENT_CALLBACKS)
+    )
+    callbacks = [{"kind": f"module:own_callbacks:{name}"}]
+    body = {"config": {"environment": {"wrappers": [wrapper("Scaled")], "callbacks": callbacks}}}
+
+    findings = operator.post("/api/v1/run-checks", body, format="json").json()["findings"]
+
+    [row] = [row for row in findings if row["field"].startswith("environment")]
+    assert row["field"] == field
+    assert message in row["message"]

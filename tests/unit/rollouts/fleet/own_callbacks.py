@@ -56,3 +56,48 @@ def nothing() -> None:
 
 def fails() -> None:
     raise ZeroDivisionError("no callback")
+
+
+class Changed:
+    """Environment callback that changes everything, and counts its own close."""
+
+    def __init__(self, *, plus: float = 0.0, file: str = "") -> None:
+        self._plus, self._file = plus, file
+
+    def after_reset(self, environment: Any, obs: Any, info: dict[str, Any]) -> Any:
+        assert environment.action_space.n == 2
+        return obs + self._plus, info
+
+    def before_step(self, _: Any, action: Any) -> Any:
+        return 1 - action
+
+    def after_step(
+        self, _: Any, obs: Any, reward: float, terminated: bool, truncated: bool, info: Any
+    ) -> Any:
+        return obs + self._plus, reward * 10, terminated, truncated, {**info, "bonus": 7.0}
+
+    def before_close(self, _: Any) -> None:
+        if self._file:
+            with Path(self._file).open("a") as writing:
+                writing.write("before_close\n")
+
+
+class Short:
+    """Environment callback that returns too few values."""
+
+    def after_step(self, _: Any, *values: Any) -> Any:
+        return values[:4]
+
+
+class RaisesInStep:
+    """Environment callback that raises in its step."""
+
+    def before_step(self, *_: Any) -> Any:
+        raise ZeroDivisionError("no action")
+
+
+class Wide:
+    """Environment callback whose observations are outside of the space."""
+
+    def after_step(self, _: Any, obs: Any, *rest: Any) -> Any:
+        return [*obs, 0.0], *rest

@@ -47,7 +47,7 @@ def test_every_step_of_a_fragment_reaches_every_callback_once(
     assert files[1].read_text().splitlines() == [*lines, "closed"]
     steps = Counter(line.partition(" ")[0] for line in lines)
     assert steps == Counter({slot: 8 * n for slot, n in Counter(f.slot for f in fragments).items()})
-    of_one = [line.split()[1:] for line in lines if line.startswith("w0-0@")]
+    of_one = [line.split()[1:] for line in lines if line.split()[0] == fragments[0].slot]
     assert of_one[:7] == [["0", "0"], *([str(at % 5), "1"] for at in range(1, 7))]
 
 

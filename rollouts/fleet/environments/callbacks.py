@@ -1,0 +1,98 @@
+"""Environment callbacks that an administrator has registered, in the form of MineStudio's."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rollouts.fleet.environments.contract import Environment
+from rollouts.fleet.process.extensions import build, raised
+from runs.config.rules.environment_config import ExtensionConfig
+from runs.config.rules.extensions import ENVIRONMENT_CALLBACKS
+
+
+class _Callback(NamedTuple):
+    field: str
+    kind: str
+    hooks: Any
+
+
+class EnvironmentWithCallbacks:
+    """An environment whose resets and steps pass through callbacks, in their order.
+
+    A callback has any of these methods:
+
+    ``after_reset(environment, obs, info)``
+        Returns the observation and the info of the first step.
+    ``before_step(environment, action)``
+        Returns the action.
+    ``after_step(environment, obs, reward, terminated, truncated, info)``
+        Returns these five values.
+    ``before_close(environment)``
+        Called once.
+    """
+
+    def __init__(self, environment: Environment, callbacks: Sequence[ExtensionConfig]) -> None:
+        """Build the callbacks.
+
+        Raises:
+            ExtensionFailed: If one is not registered on this machine, cannot be imported, or
+                raises.
+        """
+        self._environment = environment
+        self.observation_space = environment.observation_space
+        self.action_space = environment.action_space
+        self._callbacks = []
+        for position, one in enumerate(callbacks):
+            field = f"{ENVIRONMENT_CALLBACKS.field}[{position}]"
+            hooks = build(ENVIRONMENT_CALLBACKS, field, one.kind, one.kwargs)
+            self._callbacks.append(_Callback(field, one.kind, hooks))
+
+    def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode; return its first observation and extras."""
+        obs, extras = self._through("after_reset", self._environment.reset(seed=seed))
+        return obs, extras
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Return observation, reward, terminated, truncated and extras."""
+        (action,) = self._through("before_step", (action,))
+        obs, reward, terminated, truncated, extras = self._through(
+            "after_step", self._environment.step(action)
+        )
+        return obs, reward, terminated, truncated, extras
+
+    def render(self) -> Any:
+        """Return the environment's rendered frame, if it renders."""
+        return self._environment.render()  # type: ignore[attr-defined]
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """Metadata of the environment."""
+        return getattr(self._environment, "metadata", None) or {}
+
+    def close(self) -> None:
+        """Call `before_close`, then close the environment."""
+        try:
+            self._through("before_close", ())
+        finally:
+            self._environment.close()
+
+    def _through(self, hook: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return `values` after the callbacks that have `hook`; each returns as many values."""
+        for field, kind, hooks in self._callbacks:
+            call = getattr(hooks, hook, None)
+            if call is None:
+                continue
+            try:
+                found = call(self._environment, *values)
+                if len(values) == 1:
+                    values = (found,)
+                elif values:
+                    values = _checked(hook, found, len(values))
+            except Exception as error:
+                raise raised(field, kind, error) from error
+        return values
+
+
+def _checked(hook: str, found: Any, count: int) -> tuple[Any, ...]:
+    if not isinstance(found, tuple) or len(found) != count:
+        raise TypeError(f"{hook} must return a tuple of {count} values, not {type(found).__name__}")
+    return found
