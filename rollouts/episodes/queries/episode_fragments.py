@@ -21,7 +21,7 @@ class ReportNotFound(NotFound):
 def fragments_of_episode(
     run_id: int, report: int, *, of: Literal["return", "length"], value: float
 ) -> EpisodeFragments:
-    """Return the fragments of a report's episode with this return or length.
+    """Return the fragments of a report's episode with this return or length; none of evaluations.
 
     Raises:
         ReportNotFound: If the run has no such report.
@@ -30,6 +30,8 @@ def fragments_of_episode(
     window = EpisodeWindow.objects.filter(run_id=run_id, pk=report).first()
     if window is None:
         raise ReportNotFound(f"the run has no episode report {report}")
+    if window.mode == "eval":
+        return EpisodeFragments(results=[], next=None, candidates=0)
     conditions = _condition(window, of, value)
     found = [
         episode

@@ -68,13 +68,15 @@ class TorchPolicy(ABC):
         self._template = module.to("meta")
         self._acting: nn.Module | None = None
         self._random = torch.Generator(device=self._device).manual_seed(seed)
+        self.is_deterministic = False
+        """Whether `act` returns the most likely action instead of a sampled one."""
 
     def initial_state(self, batch: int) -> State:  # noqa: ARG002 protocol
         """Return an empty state: the policy is stateless."""
         return {}
 
     def act(self, obs: NDArray[Any], state: State, first: NDArray[np.bool_]) -> Decision:
-        """Sample an action for each of ``obs [B, …]``.
+        """Choose an action for each of ``obs [B, …]``.
 
         Raises:
             NoWeights: If no weights have been adopted.
@@ -133,6 +135,9 @@ class TorchPolicy(ABC):
     def _draw(self, module: nn.Module, outputs: Tensor) -> tuple[Tensor, Tensor]:
         """Return actions ``[B, …]`` and their logprobs ``[B]`` for ``outputs [B, outputs]``."""
         log_std = module.log_std if self._head.is_continuous else None
+        if self.is_deterministic:
+            actions = self._head.most_likely(outputs)
+            return actions, self._head.logprob(outputs, log_std, actions)
         return self._head.draw(outputs, log_std, self._random)
 
     @abstractmethod

@@ -27,6 +27,9 @@ class Head(Protocol):
     ) -> tuple[Tensor, Tensor]:
         """Return actions ``[B, …]`` and their logprobs ``[B]`` for ``outputs [B, outputs]``."""
 
+    def most_likely(self, outputs: Tensor) -> Tensor:
+        """Return the most likely actions ``[B, …]`` for ``outputs [B, outputs]``."""
+
     def logprob(self, outputs: Tensor, log_std: Tensor | None, actions: Tensor) -> Tensor:
         """Return the logprobs ``[…]`` of given actions, for ``outputs […, outputs]``."""
 
@@ -51,6 +54,10 @@ class ChoiceHead:
         noise = torch.empty_like(logprobs).exponential_(generator=random).log_()
         chosen = (logprobs - noise).argmax(dim=-1)
         return chosen, logprobs.gather(-1, chosen[..., None]).squeeze(-1)
+
+    def most_likely(self, outputs: Tensor) -> Tensor:
+        """Return ``[B]`` int64 choices."""
+        return outputs.argmax(dim=-1)
 
     def logprob(
         self,
@@ -85,6 +92,10 @@ class GaussianHead:
         flat = outputs + noise * spread.exp()
         return flat.reshape(-1, *self._shape), _gaussian(noise, spread)
 
+    def most_likely(self, outputs: Tensor) -> Tensor:
+        """Return the means, ``[B, *shape]``."""
+        return outputs.reshape(-1, *self._shape)
+
     def logprob(self, outputs: Tensor, log_std: Tensor | None, actions: Tensor) -> Tensor:
         """Return the logprobs of ``actions […, *shape]``."""
         spread = _given(log_std)
@@ -112,6 +123,12 @@ class ChoicesHead:
         ]
         actions, logprobs = zip(*drawn, strict=True)
         return torch.stack(actions, dim=-1), torch.stack(logprobs).sum(0)
+
+    def most_likely(self, outputs: Tensor) -> Tensor:
+        """Return ``[B, n]`` int64 choices."""
+        return torch.stack(
+            [one.argmax(dim=-1) for one in outputs.split(self._each, dim=-1)], dim=-1
+        )
 
     def logprob(self, outputs: Tensor, log_std: Tensor | None, actions: Tensor) -> Tensor:
         """Return the logprobs of ``actions […, n]``."""

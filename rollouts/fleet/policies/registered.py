@@ -56,7 +56,8 @@ class RegisteredPolicy(TorchPolicy):
     ``initial_state(batch)``
         The state of `batch` slots before their first step. Without it, the policy is stateless.
     ``distribution(outputs)``
-        A :class:`torch.distributions.Distribution` of actions. Without it, the outputs are logits
+        A :class:`torch.distributions.Distribution` of actions; deterministic evaluations take its
+        `mode`. Without it, the outputs are logits
         of discrete actions, or the means of continuous ones, whose log standard deviation is the
         module's parameter ``log_std``.
     """
@@ -168,13 +169,21 @@ class RegisteredPolicy(TorchPolicy):
         if not self._has_distribution:
             return super()._draw(module, outputs)
         distribution = module.distribution(outputs)
-        actions = distribution.sample()
+        actions = self._mode(distribution) if self.is_deterministic else distribution.sample()
         logprobs = distribution.log_prob(actions)
         self._check("an action", actions, (len(outputs), *self._action.shape))
         if logprobs.dim() > 1:
             logprobs = logprobs.flatten(1).sum(1)
         self._check("a logprob", logprobs, (len(outputs),))
         return actions.float() if self._action.kind == "box" else actions.long(), logprobs
+
+    def _mode(self, distribution: Any) -> Any:
+        try:
+            return distribution.mode
+        except NotImplementedError:
+            raise self._misfit(
+                f"{type(distribution).__name__} has no mode; set evaluation.deterministic to false"
+            ) from None
 
     def _inputs(self, obs: NDArray[Any]) -> Tensor | dict[str, Tensor]:
         if not self._observation.parts:

@@ -5,7 +5,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from rollouts.fleet.worker.episodes import Episode
+from rollouts.fleet.worker.episodes import Episode, Mode
 
 NO_STEP = -2
 
@@ -13,15 +13,19 @@ NO_STEP = -2
 class EpisodeTallies:
     """Return, length and last version of the running episode of S slots."""
 
-    def __init__(self, *, slots: int, environment: str, discount: float) -> None:
+    def __init__(
+        self, *, slots: int, environment: str, discount: float, mode: Mode = "train"
+    ) -> None:
         """Start before the first episode of every slot.
 
         Args:
             slots: S.
             environment: Spec of the slots' environment.
             discount: Factor of the discounted return, per env step.
+            mode: Purpose of the episodes.
         """
         self._environment = environment
+        self._mode: Mode = mode
         self._gamma = discount
         self.numbers = [0] * slots
         """Number of episodes started by each slot, ``[S]``."""
@@ -61,6 +65,7 @@ class EpisodeTallies:
             discounted_return=float(self._discounted[slot]),
             length=int(self._length[slot]),
             outcome=outcome,
+            mode=self._mode,
             policy_step=int(self._policy_step[slot]),
         )
         self._clear(slot)

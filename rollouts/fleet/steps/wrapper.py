@@ -8,10 +8,11 @@ from typing import Final
 from msgspec.structs import replace
 
 from rolldeck.operator_requests import LogLines, RecordingOrder
-from rolldeck.wire import Fragment, InfoWindow, WorkerReport, encode
+from rolldeck.wire import EpisodeWindow, Fragment, InfoWindow, WorkerReport, encode
 from rollouts.fleet.process.settings import WorkerSettings
 from rollouts.fleet.process.stacks import read_stacks
 from rollouts.fleet.spool.sender import Push
+from rollouts.fleet.steps.evaluator import Evaluator
 from rollouts.fleet.steps.fragment_builder import FragmentBuilder
 from rollouts.fleet.steps.recordings import Recordings
 from rollouts.fleet.steps.step_worker import PolicyFactory, StepRolloutWorker
@@ -28,7 +29,8 @@ CLOSE_SECONDS: Final = 3.0
 class RolloutWorkerWrapper:
     """Wrapper of a :class:`StepRolloutWorker`; thread-safe.
 
-    It runs four loops: rollout, sending, recordings and weights. A loop that crashes is restarted
+    It runs four loops: rollout, sending, recordings and weights; a fifth one, if the worker
+    evaluates. A loop that crashes is restarted
     with an event. When it crashes too often, the worker reports `failed` and its manager replaces
     it.
     """
@@ -69,6 +71,14 @@ class RolloutWorkerWrapper:
         self._recordings = Recordings(
             worker=settings.index, slots=fleet.envs_per_worker, api=coordination.api
         )
+        self._evaluator: Evaluator | None = None
+        if Evaluator.is_needed(settings):
+            self._evaluator = Evaluator(
+                settings,
+                weights=self._weights,
+                events=coordination.events,
+                policy_factory=policy_factory,
+            )
         self._last_command = IDLE
         self._worker: StepRolloutWorker | None = None
         self._measured = (time.monotonic(), 0)
@@ -78,6 +88,7 @@ class RolloutWorkerWrapper:
                 "rollout": self._turn,
                 "sending": self._sender.turn,
                 "recordings": self._recordings.turn,
+                **({"evaluation": self._evaluator.turn} if self._evaluator else {}),
             }
         )
 
@@ -85,6 +96,8 @@ class RolloutWorkerWrapper:
         """Apply a command and return the worker's state."""
         with self._lock:
             self._runtime.orders = orders
+            if self._evaluator is not None:
+                self._evaluator.orders = orders
             self._fragment_builder.grant(orders.credits)
             self._wake()
             return self._state(is_reporting=orders.is_reporting)
@@ -114,6 +127,8 @@ class RolloutWorkerWrapper:
         """
         self._runtime.begin_shutdown()
         self._recordings.close()
+        if self._evaluator is not None:
+            self._evaluator.close()
         self._wake()
         self._runtime.wait_for_loops(CLOSE_SECONDS)
         if self._worker is not None:
@@ -192,10 +207,14 @@ class RolloutWorkerWrapper:
             is_policy_hung=self._worker is not None and self._is_policy_hung(self._worker),
             refusal=self._weights.refusal,
             buffered_steps=self._fragment_builder.buffered_steps,
-            episodes=self._fragment_builder.pop_episodes() if is_reporting else [],
+            episodes=self._pop_episodes() if is_reporting else [],
             info=self._fragment_builder.pop_info() if is_reporting else InfoWindow(),
             events=self._runtime.events.pop(),
         )
+
+    def _pop_episodes(self) -> list[EpisodeWindow]:
+        evaluated = self._evaluator.pop_episodes() if self._evaluator else []
+        return self._fragment_builder.pop_episodes() + evaluated
 
     def _report(self, *, is_reporting: bool) -> WorkerReport:
         worker, now = self._worker, time.monotonic()

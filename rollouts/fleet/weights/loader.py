@@ -90,6 +90,11 @@ class WeightsLoader:
         return record.version if record else None
 
     @property
+    def record(self) -> WeightsRecord | None:
+        """Version that was received last, with its tensors."""
+        return self._record
+
+    @property
     def active(self) -> Version | None:
         """Version that the policy uses."""
         return self._active

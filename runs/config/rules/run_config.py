@@ -2,7 +2,7 @@
 
 The JSON Schema of :class:`RunConfig` is the single source of the launch form, the API reference and
 the validation of stored configurations. Its parts are in separate modules: `environment_config`,
-`fleet_config`, `policy_config`, `buffer_config`, `language_config`.
+`fleet_config`, `policy_config`, `buffer_config`, `step_evaluation_config`, `language_config`.
 """
 
 import re
@@ -27,6 +27,7 @@ from runs.config.rules.language_config import (
 )
 from runs.config.rules.policy_config import PolicyConfig
 from runs.config.rules.replay_config import contradiction
+from runs.config.rules.step_evaluation_config import StepEvaluationConfig
 from web.rules.errors import InvalidField
 
 
@@ -44,6 +45,7 @@ class RunConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     fleet: FleetConfig = FleetConfig()
     policy: PolicyConfig = PolicyConfig()
     buffer: BufferConfig = BufferConfig()
+    evaluation: StepEvaluationConfig = StepEvaluationConfig()
     language: Annotated[
         LanguageConfig | None,
         _field("Language", "Turns the run into a language run: lessons replace the environment."),
@@ -165,10 +167,19 @@ def parse(raw: object) -> RunConfig:
     if wrong is not None:
         raise InvalidRunConfig(f"buffer.replay.{wrong[0]}", wrong[1])
     if config.language is not None:
-        wrong = language_config.contradiction(config.language, batch_size=config.buffer.batch_size)
-        if wrong is not None:
-            raise InvalidRunConfig(*wrong)
+        _check_language(config, config.language)
     return config
+
+
+def _check_language(config: RunConfig, language: LanguageConfig) -> None:
+    if config.evaluation.every_train_steps:
+        raise InvalidRunConfig(
+            "evaluation.every_train_steps",
+            "a language run is evaluated by language.evaluation; set this to 0",
+        )
+    wrong = language_config.contradiction(language, batch_size=config.buffer.batch_size)
+    if wrong is not None:
+        raise InvalidRunConfig(*wrong)
 
 
 def _named(place: str, raw: Any) -> str:

@@ -17,7 +17,7 @@ export const NAME = /^[a-zA-Z0-9_-]{1,80}$/;
 export const NAME_HELP = "Letters, digits, - and _; part of the run's URL.";
 const NO_ERRORS: Errors = { fields: {}, loose: [] };
 /** Parts that a language run replaces by lessons. */
-const OF_FLEETS = ["environment", "policy"];
+const OF_FLEETS = ["environment", "policy", "evaluation"];
 
 /** The form sections for a kind of run. */
 export function sectionsFor(all: Section[], kind: Kind): Section[] {

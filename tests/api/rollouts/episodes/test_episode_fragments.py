@@ -122,6 +122,12 @@ def test_an_episode_whose_beginning_is_not_stored_is_not_taken_for_another(
     assert request_fragments(run, reported(run, 5.0), value=5)["results"] == []
 
 
+def test_an_evaluation_has_no_fragments(run: Run, ids: list[int]) -> None:
+    pk = reported(run, 2.0, 9.0, 1.0, mode="eval")
+
+    assert request_fragments(run, pk, value=9) == {"results": [], "next": None, "candidates": 0}
+
+
 def test_a_report_of_another_run_and_a_value_that_is_none_are_refused(run: Run) -> None:
     other = reported(make_run(name="beta"), 9.0)
 

@@ -33,6 +33,7 @@ def make_settings(tmp_path: Path) -> Callable[..., FleetSettings]:
         environment: dict[str, Any] | None = None,
         max_staleness: int = 1,
         policy: dict[str, Any] | None = None,
+        evaluation: dict[str, Any] | None = None,
         **fleet: Any,
     ) -> FleetSettings:
         small = {"envs_per_worker": 4, "envs_per_process": 2, "inference_batch_size": 4}
@@ -45,6 +46,7 @@ def make_settings(tmp_path: Path) -> Callable[..., FleetSettings]:
             "fleet": {**small, "fragment_length": 8, **fleet},
             "policy": policy or {"hidden_sizes": [8]},
             "buffer": {"max_staleness": max_staleness},
+            "evaluation": evaluation or {},
         }
         return FleetSettings(
             platform_url=url,

@@ -111,6 +111,7 @@ def _make(name: str, kwargs: Mapping[str, Any]) -> Any:
         "drawing": Drawing,
         "stray": Stray,
         "closing": Closing,
+        "deadly": Deadly,
     }
     return kinds.get(name, Counting)(**kwargs)
 
@@ -161,6 +162,16 @@ class Deadly(Counting):
         return super().step(action)
 
 
+_uneven_made = 0
+
+
+def _uneven(name: str, kwargs: Mapping[str, Any]) -> Any:
+    """Build environments whose episodes have 3 steps, except the first one: 30 steps."""
+    global _uneven_made
+    _uneven_made += 1
+    return Counting(length=30 if _uneven_made == 1 else 3)
+
+
 _is_spared: bool | None = None
 
 
@@ -180,4 +191,5 @@ register("odd", _make)
 register("one_slow", _one_is_slow)
 register("one_hangs", _hang)
 register("one_odd", _raise_in_row_0)
+register("uneven", _uneven)
 register("one_lives", _one_process_lives)

@@ -47,6 +47,18 @@ def test_a_preset_asks_for_an_environment_that_fleets_can_make(name: str) -> Non
         ({"fleet": {"resources": {"GPU": 1}}}, "fleet.resources"),
         ({"fleet": {"resources": {"a b": 1}}}, "fleet.resources"),
         ({"fleet": {"resources": {str(n): 1 for n in range(17)}}}, "fleet.resources"),
+        ({"evaluation": {"every_train_steps": -1}}, "evaluation.every_train_steps"),
+        ({"evaluation": {"episodes": 0}}, "evaluation.episodes"),
+        ({"evaluation": {"envs": 257}}, "evaluation.envs"),
+        ({"evaluation": {"deterministic": 1}}, "evaluation.deterministic"),
+        ({"evaluation": {"timeout_seconds": 0}}, "evaluation.timeout_seconds"),
+        (
+            {
+                "evaluation": {"every_train_steps": 5},
+                "language": {"lessons": {"add": {"spec": "task:addition"}}},
+            },
+            "evaluation.every_train_steps",
+        ),
         ({"num_steps": None}, "num_steps"),
         ([], ""),
     ],
