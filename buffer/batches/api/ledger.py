@@ -56,6 +56,7 @@ class LedgerView(APIView):
             ledger_answers.LedgerAnswer(
                 **sides,
                 environments=environments,
+                truncated=found.truncated_groups,
                 audited_at=audit.audited_at if audit else None,
                 problem=found.ledger_problem,
             )

@@ -36,6 +36,8 @@ class Arrival:
     item_id: int = 0
     state: ItemState = ItemState.QUEUED
     location: PayloadLocation = NOT_KEPT
+    is_truncated: bool = False
+    """Whether its sequences were longer than the run's maximum."""
     origin: str = ""
     """Run and id of a restored group there; empty for a pushed one."""
 
@@ -72,13 +74,16 @@ class Plan:
         reason = drop_reason(version, current=self._current, max_staleness=self._max_staleness)
         if reason is None and self._drop_zero_variance and group.zero_variance:
             reason = DropReason.ZERO_VARIANCE
+        is_truncated = False
         if reason is None and self._is_overlong(group):
             shorter = self._shortened(group)
+            is_truncated = shorter is not None
             group, reason = (group, DropReason.OVERLONG) if shorter is None else (shorter, None)
         return Arrival(
             group=group,
             version=version,
             receipt=Receipt(dropped=reason),
+            is_truncated=is_truncated,
             state=ItemState.QUEUED if reason is None else ItemState.DROPPED,
         )
 

@@ -15,6 +15,7 @@ from buffer.ingest.schemas.groups import Group
 from buffer.ingest.services.arrivals import Arrival, Plan, Receipt
 from buffer.ingest.services.idempotency import CLAIM, Claim, Retried
 from buffer.ingest.services.push_context import PushContext, push_context_for
+from buffer.ingest.services.truncation import count_truncated
 from buffer.items.rules.states import ItemKind, ItemState
 from buffer.items.services.tallies import ADD, ADD_IF_CLAIMED, Changes
 from buffer.payloads.services.contents import JSON_CODEC, Writing, insert_contents, write_contents
@@ -107,7 +108,7 @@ def accept_groups(
             if early is not None:
                 early.discard_written()
             raise
-    _note(run, [*groups, *(arrival.group for arrival in arrivals)], now=now)
+    _note(run, groups, arrivals, now=now)
     unseen = entrance.unseen & {group.env_id for group in groups if group.env_id is not None}
     if unseen:
         renew_environments_seen(run_id=run.pk, env_ids=unseen, now=now)
@@ -283,9 +284,12 @@ _noted: dict[tuple[int, str], datetime] = {}
 _noted_lock = threading.Lock()
 
 
-def _note(run: Run, groups: list[Group], *, now: datetime) -> None:
-    """Record notes as events, each at most once per minute and process."""
-    for note in sorted({note for group in groups for note in group.notes}):
+def _note(run: Run, groups: list[Group], arrivals: list[Arrival], *, now: datetime) -> None:
+    """Count truncated groups; record notes as events, each at most once per minute and process."""
+    kept = [arrival for arrival in arrivals if arrival.state is not ItemState.DROPPED]
+    count_truncated(run, groups=sum(arrival.is_truncated for arrival in kept))
+    noted = [*groups, *(arrival.group for arrival in arrivals)]
+    for note in sorted({note for group in noted for note in group.notes}):
         with _noted_lock:
             last = _noted.get((run.pk, note))
             if last is not None and now - last < NOTE_EVERY:

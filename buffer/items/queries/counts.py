@@ -97,11 +97,13 @@ def _kind_ledger(run_id: int, kind: ItemKind) -> KindLedger:
 
 def ledger_part(run_id: int) -> LedgerPart:
     """Return the ledger for the live page, with the mismatch found by the last audit."""
-    problem = Run.objects.filter(pk=run_id).values_list("ledger_problem", flat=True).first()
+    fields = ("truncated_groups", "ledger_problem")
+    truncated, problem = Run.objects.filter(pk=run_id).values_list(*fields).first() or (0, "")
     return LedgerPart(
         groups=_kind_ledger(run_id, ItemKind.GROUPS),
         fragments=_kind_ledger(run_id, ItemKind.FRAGMENTS),
-        problem=problem or "",
+        truncated=truncated,
+        problem=problem,
     )
 
 

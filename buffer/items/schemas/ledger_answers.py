@@ -62,6 +62,8 @@ class LedgerAnswer(Struct, frozen=True, kw_only=True):
     fragments: KindLedger
     environments: list[EnvironmentLedger]
     """Ledgers by environment; they add up to `groups` and `fragments`."""
+    truncated: int
+    """Groups accepted with sequences truncated to `max_token_len`; dropped ones are `overlong`."""
     audited_at: datetime | None
     """Time of the last comparison of the counts with the rows."""
     problem: str

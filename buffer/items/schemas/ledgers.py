@@ -22,5 +22,7 @@ class LedgerPart(Struct, frozen=True, kw_only=True):
 
     groups: KindLedger
     fragments: KindLedger
+    truncated: int
+    """Groups accepted with truncated sequences."""
     problem: str
     """Mismatch found by the last audit; empty if none."""

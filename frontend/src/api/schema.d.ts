@@ -5934,6 +5934,7 @@ export interface components {
             groups: components["schemas"]["KindLedger"];
             fragments: components["schemas"]["KindLedger"];
             environments: components["schemas"]["EnvironmentLedger"][];
+            truncated: number;
             audited_at: string | null;
             problem: string;
         };
@@ -5944,6 +5945,7 @@ export interface components {
         LedgerPart: {
             groups: components["schemas"]["KindLedger"];
             fragments: components["schemas"]["KindLedger"];
+            truncated: number;
             problem: string;
         };
         /**

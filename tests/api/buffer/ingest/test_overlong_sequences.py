@@ -6,6 +6,8 @@ import msgspec
 import numpy as np
 import pytest
 
+from buffer.items.queries.counts import ledger_part
+from config.metrics import metrics_text
 from rolldeck.group_encoding import to_json
 from rolldeck.groups import read
 from runs.events.models import RunEvent
@@ -36,6 +38,15 @@ def long_group(*, masked: int = 0, **fields: Any) -> dict[str, Any]:
         "messages": [[{"role": "user", "content": "six"}]] * 2,
         **fields,
     }
+
+
+def truncated(server: Server) -> int:
+    """Return the count of truncated groups, as shown by the API, the page and the metrics."""
+    found = int(server.operator.get("/api/v1/runs/demo/ledger").json()["truncated"])
+    assert ledger_part(server.run.pk).truncated == found
+    scraped = metrics_text().decode()
+    assert f'rolldeck_truncated_groups{{run="demo"}} {found}.0' in scraped
+    return found
 
 
 def rows(content: bytes, codec: str, name: str) -> list[list[float]]:
@@ -85,6 +96,7 @@ def test_every_field_with_one_value_per_token_is_truncated(server: Server, codec
     assert b"six" in found.json["messages"]
     assert msgspec.json.decode(found.json["mine"]) == {"kept": [1, 2, 3, 4, 5, 6]}
     assert server.ledger().queued == 0
+    assert truncated(server) == 2
     [event] = RunEvent.objects.filter(kind="odd_groups")
     assert event.message == "accepted groups with an anomaly: tokens: truncated to 4"
 
@@ -95,6 +107,7 @@ def test_a_sequence_without_trained_tokens_drops_its_group(server: Server, codec
     answer = server.push_as(codec, long_group(masked=LONGEST))
 
     assert answer["dropped"] == {"overlong": 1}
+    assert truncated(server) == 0
 
 
 def test_irregular_distillation_is_truncated_too(server: Server) -> None:

@@ -2,7 +2,7 @@ import { Tooltip } from "@mantine/core";
 import type { LedgerPart, RunDetail } from "@/api/types";
 import { Panel } from "@/components/Panel";
 import { number, visible } from "@/format";
-import { type ItemState, itemStatesOf, missing } from "@/pages/run/queue/itemStates";
+import { type ItemState, itemStatesOf, missing, truncatedText } from "@/pages/run/queue/itemStates";
 
 function Terms({ states, dropped }: { states: ItemState[]; dropped: Record<string, number> }) {
   const reasons = Object.entries(dropped).filter(([, n]) => n > 0);
@@ -51,6 +51,11 @@ export function Ledger({ run, ledger }: { run: RunDetail; ledger: LedgerPart | u
           <span className="faint">=</span>
         </span>
         <Terms states={states} dropped={counts.dropped} />
+        {truncatedText(ledger.truncated) && (
+          <span className="ledger-term soft" data-ledger="truncated">
+            {truncatedText(ledger.truncated)}
+          </span>
+        )}
       </div>
     </Panel>
   );

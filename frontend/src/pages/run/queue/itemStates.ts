@@ -1,6 +1,7 @@
 /** Ledger states of accepted items. Pure. */
 
 import type { LedgerCounts } from "@/api/types";
+import { counted } from "@/format";
 
 export type ItemState = { name: "served" | "leased" | "queued" | "waiting" | "quarantined" | "dropped"; count: number; meaning: string };
 
@@ -30,4 +31,9 @@ function quarantine(count: number): ItemState[] {
 /** Number of accepted items without a state; any value but zero is a bug in the ledger. */
 export function missing(counts: LedgerCounts): number {
   return counts.accepted - itemStatesOf(counts).reduce((sum, state) => sum + state.count, 0);
+}
+
+/** The number of accepted groups whose sequences were cut at the run's maximum; empty if none. */
+export function truncatedText(groups: number): string {
+  return groups > 0 ? `${counted(groups, "group")} truncated to the maximum length` : "";
 }
