@@ -21,6 +21,7 @@ from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunStatus
 from runs.lifecycle.rules.versions import NO_POLICY_STEP
+from runs.lifecycle.services.lifecycle import end_run
 from web.live.announcements import announce
 
 ACTOR: Final = "curriculum"
@@ -30,18 +31,30 @@ LIMIT: Final = "max_rollouts"
 _WORKING: Final = (RunStatus.STARTING, RunStatus.RUNNING)
 
 
-@transaction.atomic
 def next_lesson_task(*, run_id: int, request: TaskRequest, now: datetime) -> RolloutTask:
     """Return a due evaluation, otherwise rollouts of a lesson drawn by the strategy's shares.
 
     Tasks of a run are assigned one after the other, so no two workers get the same problems.
-    Training tasks of lost workers are not assigned again; evaluations are.
+    Training tasks of lost workers are not assigned again; evaluations are. The run drains once its
+    maximum of rollouts is assigned and no evaluation is due.
 
     Raises:
         NoCurriculum: If the run has no lessons.
         InvalidCurriculum: If its strategy is no longer registered.
     """
     curriculum = curriculum_of(run_id)
+    task = _assign(run_id, curriculum, request, now=now)
+    if task.reason == LIMIT:
+        # After the commit, so that no request locks the curriculum and then the run.
+        most = curriculum.language.max_rollouts
+        end_run(run_id, reason=f"all {most:,} rollouts of `max_rollouts` are assigned", now=now)
+    return task
+
+
+@transaction.atomic
+def _assign(
+    run_id: int, curriculum: RunCurriculum, request: TaskRequest, *, now: datetime
+) -> RolloutTask:
     run = Run.objects.only("status", "epoch", "policy_step").get(pk=run_id)
     reason = _why_wait(run, request)
     if reason:
@@ -106,8 +119,7 @@ def _hold(row: Curriculum, most: int, *, now: datetime) -> RolloutTask:
         record_event(
             run_id=row.run_id,
             kind="max_rollouts_reached",
-            message=f"the maximum of {most:,} rollouts is assigned: workers generate no more, "
-            "and evaluations continue",
+            message=f"the maximum of {most:,} rollouts is assigned: the run drains and completes",
             actor=ACTOR,
             now=now,
         )

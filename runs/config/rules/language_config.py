@@ -247,7 +247,7 @@ class LanguageConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         _field(
             "Maximum rollouts",
             "Training answers after which workers generate no more, in whole groups; the run then "
-            "holds and evaluations continue. 0 for no limit.",
+            "drains and completes. 0 for no limit.",
             ge=0,
             le=1 << 40,
         ),

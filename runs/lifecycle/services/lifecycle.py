@@ -234,17 +234,15 @@ def _target(verb: RunVerb, kind: str) -> RunStatus:
 
 def end_after_steps(run: Run, *, now: datetime) -> None:
     """Drain a run whose planned train steps are all served; it completes when it is drained."""
-    if run.status not in sources_of_verb(RunVerb.DRAIN):
-        return
+    if run.status in sources_of_verb(RunVerb.DRAIN):
+        end_run(run.pk, reason=f"all {run.num_steps:,} planned train steps are served", now=now)
+
+
+def end_run(run_id: int, *, reason: str, now: datetime) -> None:
+    """Drain a run that has reached a limit; it completes when it is drained."""
     # A concurrent request may have changed the status meanwhile.
     with suppress(MoveNotAllowed):
-        change_status(
-            run_id=run.pk,
-            verb=RunVerb.DRAIN,
-            actor="platform",
-            reason=f"all {run.num_steps:,} planned train steps are served",
-            now=now,
-        )
+        change_status(run_id=run_id, verb=RunVerb.DRAIN, actor="platform", reason=reason, now=now)
 
 
 @transaction.atomic

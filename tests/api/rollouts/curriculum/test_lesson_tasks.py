@@ -58,19 +58,21 @@ def test_a_task_has_the_sizes_of_its_lesson() -> None:
     assert numbers == list(range(0, 3 * len(numbers), 3))
 
 
-def test_a_run_assigns_no_more_than_its_maximum_of_rollouts_and_still_evaluates() -> None:
+def test_a_run_drains_once_its_maximum_of_rollouts_is_assigned() -> None:
     lessons = Class({"a": lesson()}, max_rollouts=27)
 
     tasks = training_tasks(lessons, 3)
 
     # Groups of 4: 27 rollouts are 6 groups, in tasks of 2 problems.
     assert [task["examples"] for task in tasks] == [2, 2, 2]
-    assert (lessons.task()["kind"], lessons.task()["reason"]) == ("wait", "max_rollouts")
+    task = lessons.task()
+    assert (task["kind"], task["reason"]) == ("wait", "max_rollouts")
     events = RunEvent.objects.filter(run=lessons.run, kind="max_rollouts_reached")
     assert "the maximum of 27 rollouts is assigned" in events.get().message
-    lessons.publish(5)
-    assert lessons.evaluate_all(successes=0) == ["a"]
-    assert lessons.task()["reason"] == "max_rollouts"
+    run = Run.objects.get(pk=lessons.run.pk)
+    assert (run.status, run.drain_target) == ("draining", "completed")
+    assert run.status_reason == "all 27 rollouts of `max_rollouts` are assigned"
+    assert lessons.task()["reason"] == "draining"
     assert Lesson.objects.get(run=lessons.run).examples == 6
 
 
