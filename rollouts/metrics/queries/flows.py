@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
-from django.db.models import F, Q
+from django.db.models import F, Min, Q, Sum
 
 from buffer.batches.queries.flows import RunCounts, run_counts
-from rollouts.control.models.fleets import FleetWorker
+from rollouts.control.models.fleets import EpisodeWindow, FleetWorker
 from rollouts.fleet.process import spans
 from rollouts.metrics.models.metrics import MeasureCursor
 from runs.lifecycle.models.runs import Run
@@ -18,24 +18,35 @@ WINDOWS_AT_MOST: Final = 2_000
 # Reports of one fleet are stored one after the other, so ids are ordered.
 _EPISODES: Final = """
     WITH new AS MATERIALIZED (
-        SELECT id, count, return_sum, length_mean, length_max, truncated, returns
+        SELECT id, mode, count, return_sum, length_mean, length_max, truncated, returns
         FROM rollouts_episodewindow
-        WHERE run_id = %s AND id > %s AND mode = 'train' ORDER BY id DESC LIMIT %s
-    )
-    SELECT max(id), sum(count)::bigint, sum(return_sum) / sum(count),
+        WHERE run_id = %s AND id > %s ORDER BY id DESC LIMIT %s
+    ), train AS (SELECT * FROM new WHERE mode = 'train')
+    SELECT (SELECT max(id) FROM new), COALESCE(sum(count), 0)::bigint, sum(return_sum) / sum(count),
         (SELECT percentile_cont(ARRAY[0.1, 0.5, 0.9]) WITHIN GROUP (ORDER BY one)
-            FROM new, unnest(returns) AS one WHERE abs(one) < 'Infinity'),
+            FROM train, unnest(returns) AS one WHERE abs(one) < 'Infinity'),
         sum(length_mean * count) / sum(count), max(length_max)::float8,
         sum(truncated)::float8 / sum(count)
-    FROM new"""
+    FROM train"""
+
+
+class EvaluationMeans(NamedTuple):
+    """Means over the episodes of one evaluation."""
+
+    policy_step: int
+    episode_return: float
+    episode_length: float
+    """Env steps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeFlow:
-    """Statistics of the training episodes that ended after a window."""
+    """Statistics of the episodes that ended after a window; of training, unless named otherwise."""
 
     last: int
-    """Id of the newest window."""
+    """Id of the newest window, of training or of an evaluation."""
+    evaluations: Sequence[EvaluationMeans] = ()
+    """Evaluations in the order of their reports."""
     episodes: int = 0
     return_mean: float | None = None
     return_percentiles: Sequence[float] | None = None
@@ -55,6 +66,7 @@ def episode_flow(run_id: int, *, after: int) -> EpisodeFlow:
     last, episodes, return_mean, percentiles, mean_length, longest, truncated_share = row
     return EpisodeFlow(
         last=last,
+        evaluations=_evaluations(run_id, after=after, last=last),
         episodes=episodes,
         return_mean=return_mean,
         return_percentiles=percentiles,
@@ -62,6 +74,18 @@ def episode_flow(run_id: int, *, after: int) -> EpisodeFlow:
         longest=longest,
         truncated_share=truncated_share,
     )
+
+
+def _evaluations(run_id: int, *, after: int, last: int) -> list[EvaluationMeans]:
+    """Return the means of each evaluated version; one evaluation may have several windows."""
+    found = EpisodeWindow.objects.filter(run_id=run_id, mode="eval", id__gt=after, id__lte=last)
+    means = found.values("policy_step").annotate(
+        first=Min("id"),
+        episode_return=Sum("return_sum") / Sum("count"),
+        episode_length=Sum(F("length_mean") * F("count")) / Sum("count"),
+    )
+    rows = means.order_by("first").values_list("policy_step", "episode_return", "episode_length")
+    return [EvaluationMeans(*row) for row in rows[:WINDOWS_AT_MOST]]
 
 
 def fleet_wait_share(run_id: int) -> float | None:

@@ -8,7 +8,7 @@ the second does nothing. Pushes and batch requests never wait for a measurement.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -16,7 +16,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from rollouts.metrics.models.metrics import MeasureCursor
-from rollouts.metrics.queries.flows import counts_of, has_moved, runs_to_measure
+from rollouts.metrics.queries.flows import EvaluationMeans, counts_of, has_moved, runs_to_measure
 from rollouts.metrics.rules.measures import began_at
 from rollouts.metrics.services.amounts import advance_amount
 from rollouts.metrics.services.builtin_metrics import Found, RunChanges, levels, rates, waits
@@ -67,6 +67,8 @@ def measure_run(*, run_id: int, now: datetime) -> bool:
     if cursor.measured_at is not None:
         found += _since_before(run_changes, cursor.measured_at, amount=amount, now=now)
     _store(run, found, now=now)
+    if not run.takes_groups:
+        _store_evaluations(run, run_changes.episodes.evaluations, now=now)
     _move_on(run_changes, found, amount=amount, was_quiet=is_quiet, now=now)
     return True
 
@@ -104,6 +106,24 @@ def _store(run: Run, found: Iterable[Found], *, now: datetime) -> None:
         for name, value in one.items()
         if value is not None
     ]
+    _store_figures(run, figures, now=now)
+
+
+def _store_evaluations(run: Run, evaluations: Iterable[EvaluationMeans], *, now: datetime) -> None:
+    """Store the series of evaluations, at their versions."""
+    figures = [
+        Figure(f"eval/{name}", max(0, means.policy_step), value)
+        for means in evaluations
+        for name, value in (
+            ("episode_return", means.episode_return),
+            ("episode_length", means.episode_length),
+        )
+    ]
+    if figures:
+        _store_figures(run, figures, now=now)
+
+
+def _store_figures(run: Run, figures: Sequence[Figure], *, now: datetime) -> None:
     try:
         store_figures(run_id=run.pk, figures=figures, now=now)
     except InvalidMetrics as full:

@@ -312,6 +312,37 @@ def test_a_fleet_is_measured_by_its_episodes_and_env_steps() -> None:
     assert set(MetricSample.objects.filter(run=run, at=at(10)).values_list("amount")) == {(510,)}
 
 
+def test_evaluations_are_series_at_their_versions() -> None:
+    run = cast.rolling(FakeCluster())
+    cast.accept(run, cast.report(run, cast.worker(env_steps=10), sequence=1))
+    measure(run, 0)
+    first = [cast.window(8.0, mode="eval", policy_step=5), cast.window(2.0, 4.0)]
+    second = [cast.window(9.0, 9.0, 12.0, mode="eval", policy_step=10)]
+    for sequence, windows in ((2, first), (3, second)):
+        worker = cast.worker(env_steps=10 * sequence)
+        cast.accept(run, cast.report(run, worker, sequence=sequence, episodes=windows))
+    measure(run, 10)
+    third = [
+        cast.window(20.0, mode="eval", policy_step=15, lengths=[4], length_mean=4.0),
+        cast.window(8.0, 8.0, mode="eval", policy_step=15, length_mean=10.0),
+    ]
+    worker = cast.worker(env_steps=40)
+    cast.accept(run, cast.report(run, worker, sequence=4, episodes=third))
+    measure(run, 20)
+    cast.accept(run, cast.report(run, cast.worker(env_steps=50), sequence=5))
+    measure(run, 30)
+
+    samples = MetricSample.objects.filter(run=run).order_by("id")
+    assert list(
+        samples.filter(series__name="eval/episode_return").values_list("step", "value")
+    ) == [(5, 8.0), (10, 10.0), (15, 12.0)]
+    assert list(
+        samples.filter(series__name="eval/episode_length").values_list("step", "value")
+    ) == [(5, 8.0), (10, 10.0), (15, 8.0)]
+    rewards = samples.filter(series__name="rolldeck/reward/mean")
+    assert list(rewards.values_list("value", flat=True)) == [3.0]
+
+
 @pytest.fixture
 def trainer(run: Run) -> Trainer:
     Run.objects.filter(pk=run.pk).update(trainer_started_at=NOON)
