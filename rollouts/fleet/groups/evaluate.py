@@ -1,6 +1,7 @@
 """Command ``rolldeck evaluate``: evaluate a checkpoint on lessons without a platform or cluster.
 
 The checkpoint is loaded by this process, or served by an inference server of any kind.
+``rolldeck evaluate policy`` evaluates a step policy instead.
 """
 
 import argparse
@@ -16,6 +17,7 @@ from rollouts.fleet.groups.batches import Draw, RolloutBatch
 from rollouts.fleet.groups.curriculum import NoCurriculum
 from rollouts.fleet.groups.evaluation_table import table
 from rollouts.fleet.process.loops import EventLog
+from rollouts.fleet.steps import evaluate_policy
 from rollouts.lessons.rules.evaluation import EvaluationFigures
 from rollouts.lessons.rules.lesson_draws import evaluation_seed
 from runs.config.rules.language_config import (
@@ -42,6 +44,8 @@ class InvalidLessons(ValueError):
 
 def main(argv: Sequence[str]) -> int:
     """Evaluate and print; return 0, 1 if an evaluation failed, or 2 for invalid arguments."""
+    if argv[:1] == ["policy"]:
+        return evaluate_policy.main(argv[1:])
     args = _parser().parse_args(argv)
     try:
         lessons = read_lessons(args.lessons)
@@ -180,7 +184,9 @@ def _plain(
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="rolldeck evaluate", description="Evaluate a checkpoint on lessons."
+        prog="rolldeck evaluate",
+        description="Evaluate a checkpoint on lessons; `rolldeck evaluate policy` evaluates a step "
+        "policy.",
     )
     parser.add_argument("--checkpoint", type=Path, required=True, help="checkpoint folder")
     parser.add_argument(

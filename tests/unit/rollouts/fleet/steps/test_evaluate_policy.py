@@ -1,0 +1,51 @@
+"""`rolldeck evaluate policy` needs only weights and a configuration."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rolldeck import safetensors
+from rollouts.fleet.groups.evaluate import main
+from rollouts.fleet.policies.mlp import MlpPolicy
+
+CONFIG = '{"policy": {"hidden_sizes": [8]}}'
+
+
+@pytest.fixture
+def weights(tmp_path: Path) -> str:
+    state = MlpPolicy(4, 2, [8]).state_dict()
+    path = tmp_path / "weights.safetensors"
+    path.write_bytes(safetensors.encode({n: value.numpy() for n, value in state.items()}))
+    return str(path)
+
+
+def test_weights_are_evaluated(weights: str, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["policy", "--weights", weights, "--config", CONFIG, "--episodes", "3"]
+
+    assert main([*given, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["environment"], found["count"]) == ("gymnasium:CartPole-v1", 3)
+    assert found["return_mean"] == found["length_mean"] > 5
+    assert main(given) == 0
+    assert "return_mean" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "reason"),
+    [
+        (["--config", CONFIG, "--episodes", "0"], 2, "evaluation.episodes"),
+        (["--config", "missing.json"], 2, "missing.json"),
+        (["--config", '{"policy": {"hidden_sizes": [9]}}'], 1, "names or shapes differ"),
+        (["--config", CONFIG, "--environment", "gymnasium:Missing-v0"], 1, "Missing"),
+    ],
+)
+def test_a_failure_has_a_reason(
+    weights: str,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    code: int,
+    reason: str,
+) -> None:
+    assert main(["policy", "--weights", weights, *arguments]) == code
+    assert reason in capsys.readouterr().err
