@@ -73,6 +73,7 @@ def server(
         "ROLLDECK_ALERT_WEBHOOKS": webhook.url,
         "ROLLDECK_ALERT_WEBHOOK_SECRET": WEBHOOK_SECRET,
         "ROLLDECK_ALERT_PRIVATE_WEBHOOKS": "1",
+        "ROLLDECK_ENVIRONMENT_WRAPPERS": "module:gymnasium.wrappers:TimeLimit",
     }
     server = shared.enter_context(running_server(tmp_path_factory.mktemp("browser"), **variables))
     create_superuser(server)

@@ -1,6 +1,7 @@
 /** Convert the JSON Schema of a run configuration to form fields, and answers back to JSON. */
 
 import { number } from "@/format";
+import { readExtensions } from "@/forms/extensions";
 
 export type JsonSchema = {
   $ref?: string;
@@ -23,9 +24,10 @@ export type JsonSchema = {
   maxItems?: number;
   pattern?: string;
   "x-unit"?: string;
+  "x-choices"?: string[];
 };
 
-type FieldKind = "integer" | "number" | "text" | "choice" | "switch" | "numbers" | "json";
+type FieldKind = "integer" | "number" | "text" | "choice" | "switch" | "numbers" | "extensions" | "json";
 
 export type Field = {
   /** Dotted path in the configuration: `fleet.num_workers`. */
@@ -68,6 +70,7 @@ function words(name: string): string {
 
 function kindOf(schema: JsonSchema): FieldKind {
   if (schema.enum) return "choice";
+  if (schema["x-choices"]) return "extensions";
   if (schema.type === "integer" || schema.type === "number") return schema.type;
   if (schema.type === "boolean") return "switch";
   const item = schema.items?.type;
@@ -97,7 +100,7 @@ function fieldOf(path: string, name: string, raw: JsonSchema, root: JsonSchema, 
     help: schema.description ?? "",
     unit: schema["x-unit"] ?? "",
     kind,
-    choices: (inner.enum ?? []).map(String),
+    choices: (inner.enum ?? inner["x-choices"] ?? []).map(String),
     optional: schema.anyOf?.some((each) => each.type === "null") ?? false,
     default: given === undefined ? schema.default : given,
     schema: inner,
@@ -151,6 +154,7 @@ export function written(field: Field, value: unknown): string | boolean {
   if (field.kind === "switch") return value === true;
   if (value === null || value === undefined) return "";
   if (field.kind === "numbers" && Array.isArray(value)) return value.join(", ");
+  if (field.kind === "extensions") return JSON.stringify(value);
   if (field.kind === "json") {
     const line = JSON.stringify(value);
     return line.length > LONGEST_LINE ? JSON.stringify(value, null, 2) : line;
@@ -164,6 +168,7 @@ type Answer = string | boolean;
 function answerText(field: Field, answer: Answer): string {
   if (typeof answer === "boolean") return answer ? "on" : "off";
   if (answer === "") return field.optional ? "empty" : "";
+  if (field.kind === "extensions") return answer === "[]" ? "none" : "";
   const text = field.kind === "integer" ? number(Number(answer)) : answer;
   return text.length <= 24 ? text : "";
 }
@@ -249,6 +254,8 @@ export function read(field: Field, answer: string | boolean): Read {
       return readNumber(answer, field.schema, field.kind === "integer");
     case "numbers":
       return readNumbers(answer, field.schema);
+    case "extensions":
+      return readExtensions(answer);
     case "json":
       return field.schema.type === "array" ? readList(answer) : readJson(answer);
     case "text":

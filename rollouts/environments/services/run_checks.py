@@ -28,6 +28,8 @@ _REGISTER: Final = (
     "The check ran on the web server's machine. If the fleet's machines have it, launch; otherwise "
     "install or register it there."
 )
+WORKER_SECONDS: Final = 45.0
+"""Time limit of a probe that runs a worker."""
 _SUBJECTS: Final = {
     extensions.WRAPPERS.field: "Wrappers",
     extensions.ENVIRONMENT_CALLBACKS.field: "Callbacks",
@@ -95,7 +97,7 @@ def _static_findings(config: RunConfig) -> list[Finding]:
     requests = [*_environments(config), *_cluster(config)]
     # Each waits for a separate process: concurrently they take as long as the slowest.
     with ThreadPoolExecutor(max_workers=max(1, len(requests))) as threads:
-        outcomes = list(threads.map(lambda pair: probes.attempt(pair[1]), requests))
+        outcomes = list(threads.map(lambda pair: _attempt(pair[1]), requests))
     tried = [
         (field, one, outcome) for (field, one), outcome in zip(requests, outcomes, strict=True)
     ]
@@ -114,6 +116,11 @@ def _static_findings(config: RunConfig) -> list[Finding]:
         *rules.room(config, _answered(nodes)),
         *rules.disk(config, room, bytes_per_step=measured[0] if measured else None),
     ]
+
+
+def _attempt(request: ProbeRequest) -> Outcome:
+    # A worker imports torch, which takes long on a busy machine.
+    return probes.attempt(request, seconds=WORKER_SECONDS if request.run_config else None)
 
 
 def _environments(config: RunConfig) -> list[tuple[str, ProbeRequest]]:

@@ -126,7 +126,8 @@ def _extension_trouble(error: Exception, field: str) -> Outcome:
     from rollouts.fleet.process.extensions import ExtensionFailed
 
     if isinstance(error, ExtensionFailed):
-        return Outcome(trouble=_message(error), field=error.field, is_missing=error.is_missing)
+        trouble = error.message[:LONGEST_MESSAGE]
+        return Outcome(trouble=trouble, field=error.field, is_missing=error.is_missing)
     return Outcome(trouble=_message(error), field=field)
 
 

@@ -32,8 +32,7 @@ class EnvironmentConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields
         list[ExtensionConfig],
         _field(
             "Wrappers",
-            "Registered wrappers of the environment, innermost first: a list of objects with kind "
-            "and kwargs.",
+            "Registered wrappers of the environment, innermost first.",
             max_length=16,
         ),
     ] = []
@@ -41,8 +40,7 @@ class EnvironmentConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields
         list[ExtensionConfig],
         _field(
             "Callbacks",
-            "Registered callbacks that may change observations, actions, rewards and info: a list "
-            "of objects with kind and kwargs.",
+            "Registered callbacks that may change observations, actions, rewards and info.",
             max_length=16,
         ),
     ] = []
@@ -50,8 +48,7 @@ class EnvironmentConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields
         list[ExtensionConfig],
         _field(
             "Step callbacks",
-            "Registered callbacks that take every env step in the workers: a list of objects with "
-            "kind and kwargs.",
+            "Registered callbacks that take every env step in the workers.",
             max_length=16,
         ),
     ] = []

@@ -4,9 +4,9 @@ The web process imports none of it. Registered names come from a setting or from
 Workers and env processes import the code and perform the final check.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from runs.config.rules.environment_config import ExtensionConfig
 from runs.config.rules.run_config import InvalidRunConfig
@@ -34,6 +34,8 @@ STEP_CALLBACKS: Final = ExtensionPoint(
     "environment.step_callbacks", "ROLLDECK_STEP_CALLBACKS", "rolldeck.step_callbacks"
 )
 
+LISTS: Final = (WRAPPERS, ENVIRONMENT_CALLBACKS, STEP_CALLBACKS)
+
 
 def check(
     point: ExtensionPoint, extensions: Sequence[ExtensionConfig], *, registered: Collection[str]
@@ -59,3 +61,14 @@ def not_registered(
         f"{kind!r} is not registered: an administrator must add it to {point.setting} on the "
         f"platform and on every machine of its fleets; known: {', '.join(known) or 'none'}",
     )
+
+
+def with_choices(schema: dict[str, Any], registered: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Return the JSON schema of a run configuration with `x-choices`, the names by field."""
+    environment = schema["$defs"]["EnvironmentConfig"]
+    fields = dict(environment["properties"])
+    for path, names in registered.items():
+        field = path.rpartition(".")[2]
+        fields[field] = {**fields[field], "x-choices": list(names)}
+    described = {**environment, "properties": fields}
+    return {**schema, "$defs": {**schema["$defs"], "EnvironmentConfig": described}}

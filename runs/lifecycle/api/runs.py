@@ -12,8 +12,7 @@ from rest_framework.views import APIView
 
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Known, Operators, Readers, RunMachines
-from runs.config.rules import policy_kinds, run_config
-from runs.config.rules.extensions import POLICIES
+from runs.config.rules import extensions, policy_kinds, run_config
 from runs.config.services.registered_extensions import registered_extensions
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.queries.runs import (
@@ -205,6 +204,8 @@ class RunConfigSchemaView(APIView):
             Preset(name=name, title=title, config=run_config.to_builtins(config))
             for name, (title, config) in run_config.PRESETS.items()
         ]
-        registered = registered_extensions(POLICIES)
+        registered = registered_extensions(extensions.POLICIES)
         schema = policy_kinds.with_registered(run_config.json_schema(), registered)
+        choices = {point.field: registered_extensions(point) for point in extensions.LISTS}
+        schema = extensions.with_choices(schema, choices)
         return answer(RunConfigSchema(schema=schema, presets=presets))

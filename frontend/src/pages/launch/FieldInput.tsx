@@ -2,6 +2,7 @@ import { Button, Select, Switch, Textarea, TextInput } from "@mantine/core";
 import { visible } from "@/format";
 import type { Answers, Field, Section } from "@/forms/fields";
 import { answersOf, defaultText } from "@/forms/fields";
+import { ExtensionsInput } from "@/pages/launch/ExtensionsInput";
 
 function label(field: Field) {
   return (
@@ -41,6 +42,18 @@ function FieldInput({ field, answer, standard, given, error, onChange }: InputPr
     );
   }
   const text = String(answer);
+  if (field.kind === "extensions") {
+    return (
+      <ExtensionsInput
+        field={field}
+        answer={text}
+        label={common.label}
+        description={common.description}
+        error={error}
+        onChange={onChange}
+      />
+    );
+  }
   if (field.kind === "json" && (text.includes("\n") || String(standard).includes("\n"))) {
     return (
       <Textarea

@@ -47,6 +47,15 @@ def test_a_check_calls_it_for_every_step_of_a_worker(
     assert steps[0].startswith("w0-0@check ")
 
 
+def test_the_schema_of_the_launch_form_lists_registered_names(operator: APIClient) -> None:
+    schema = operator.get("/api/v1/run-config-schema").json()["schema"]
+
+    fields = schema["$defs"]["EnvironmentConfig"]["properties"]
+    choices = fields["step_callbacks"]["x-choices"]
+    assert callback("Lines")["kind"] in choices
+    assert not {one for one in fields["wrappers"]["x-choices"] if "own_callbacks" in one}
+
+
 def test_a_run_may_use_it(operator: APIClient, tmp_path: Path) -> None:
     one = callback("Lines", file=str(tmp_path / "lines"))
     body = {"name": "alpha", "config": {"environment": {"step_callbacks": [one]}}}
