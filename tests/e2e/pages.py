@@ -103,3 +103,8 @@ def barriers(page: Page, *, rules: Any = WCAG, within: str = "html") -> list[str
         [rules, within],
     )
     return [re.sub(r"\s+", " ", str(value)) for value in violations]
+
+
+def points(page: Page, chart: str) -> int:
+    locator = page.locator(f'[data-points][aria-label^="{chart}"]')
+    return int(locator.get_attribute("data-points") or 0)

@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.e2e.conftest import VIEWER, complaints_of, in_the_shell, sign_in, sign_in_anew
+from tests.e2e.pages import points
 from tests.server import Server, wait_until
 
 # Generous limit for a busy machine; test_paint_budgets.py measures on an idle one.
@@ -21,11 +22,6 @@ pytestmark = [pytest.mark.browser, pytest.mark.system]
 def figure(page: Page, name: str) -> float:
     text = page.locator(f"[data-figure={name}]").get_attribute("data-value")
     return float(text) if text else 0.0
-
-
-def points(page: Page, chart: str) -> int:
-    locator = page.locator(f'[data-points][aria-label^="{chart}"]')
-    return int(locator.get_attribute("data-points") or 0)
 
 
 def test_a_run_is_visible_after_signing_in_only(page: Page) -> None:

@@ -114,15 +114,12 @@ def test_a_command_is_given_a_token_where_it_stands(signed_in: Page, server: Ser
     page.goto(f"/runs/{run}/environments")
     command = page.locator(".command code")
     expect(command).to_contain_text("env:$ROLLDECK_TOKEN@")
-    page.get_by_role("button", name="Create one and insert it").click()
-    dialog = page.get_by_role("dialog", name="Create token")
-    expect(dialog.get_by_label("Name")).to_have_value(f"env of {run}")
-    dialog.get_by_role("button", name="Create token").click()
-    token = page.get_by_role("dialog").locator("[data-token]").inner_text()
-    page.get_by_role("button", name="Done").click()
+    page.get_by_role("button", name="Create one for 30 days and insert it").click()
 
-    expect(command).to_contain_text(f"env:{token}@")
-    expect(page.get_by_role("button", name="Create one and insert it")).to_have_count(0)
+    expect(command).to_contain_text(re.compile(r"env:rd_[\w-]+@"))
+    expect(page.get_by_role("button", name="Create one")).to_have_count(0)
+    created = server.get("/api/v1/tokens")["results"][0]
+    assert (created["name"], created["scopes"], created["run"]) == (f"env of {run}", ["env"], run)
     # The token does not permit a trainer: the trainer's command keeps its placeholder.
     page.get_by_role("link", name="Weights").click()
     expect(command).to_contain_text('token="$ROLLDECK_TOKEN"')

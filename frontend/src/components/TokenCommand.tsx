@@ -1,30 +1,39 @@
-import { lazy, Suspense, useState } from "react";
 import { useSession } from "@/api/session";
+import { useCreateToken } from "@/api/tokens";
 import { Command } from "@/components/Copying";
-import { filled, type Needs, PLACE, useMadeToken } from "@/components/commandToken";
+import { filled, type Needs, PLACE, rememberToken, useMadeToken } from "@/components/commandToken";
+import { ErrorState } from "@/components/ErrorState";
 
-const CreateTokenForm = lazy(async () => ({ default: (await import("@/pages/tokens/CreateTokenForm")).CreateTokenForm }));
+const TOKEN_SECONDS = 30 * 86_400;
 
-/** How to get the token that the command needs; administrators create it here. */
+/** A button that creates the token that the command needs, and inserts it. */
 function TokenLine({ needs }: { needs: Needs }) {
   const isAdmin = useSession()?.role === "admin";
-  const [isCreating, setCreating] = useState(false);
+  const create = useCreateToken();
+  const request = {
+    name: needs.run ? `${needs.scope} of ${needs.run}` : needs.scope,
+    scopes: [needs.scope],
+    run: needs.run ?? null,
+    expires_in_seconds: TOKEN_SECONDS,
+    networks: [],
+  };
   return (
-    <p className="command-token tiny faint">
+    <div className="command-token tiny faint">
       Requires a token with the scope {needs.scope}.{" "}
       {isAdmin ? (
-        <button type="button" className="link-button" onClick={() => setCreating(true)}>
-          Create one and insert it
+        <button
+          type="button"
+          className="link-button"
+          disabled={create.isPending}
+          onClick={() => create.mutate(request, { onSuccess: rememberToken })}
+        >
+          Create one for 30 days and insert it
         </button>
       ) : (
         "An administrator can create one."
       )}
-      {isCreating && (
-        <Suspense fallback={null}>
-          <CreateTokenForm scope={needs.scope} run={needs.run} onClose={() => setCreating(false)} />
-        </Suspense>
-      )}
-    </p>
+      {create.isError && <ErrorState title="Token not created" error={create.error} />}
+    </div>
   );
 }
 

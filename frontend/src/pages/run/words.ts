@@ -14,8 +14,6 @@ export type Words = {
   slots: string;
   /** Noun for unsent data. */
   parcels: string;
-  /** The example trainer for this kind of run. */
-  trainer: string;
 };
 
 const STEPS: Words = {
@@ -24,7 +22,6 @@ const STEPS: Words = {
   length: "env steps",
   slots: "env slots",
   parcels: "Fragments",
-  trainer: "examples/ppo_cartpole.py",
 };
 
 /** In a language run an episode is one answer: workers count episodes, and length is in tokens. */
@@ -34,7 +31,6 @@ const LANGUAGE: Words = {
   length: "tokens",
   slots: "concurrent batches",
   parcels: "Group envelopes",
-  trainer: "examples/grpo.py",
 };
 
 export const wordsOf = (kind: RunDetail["kind"]): Words => (kind === "language" ? LANGUAGE : STEPS);
@@ -42,11 +38,30 @@ export const wordsOf = (kind: RunDetail["kind"]): Words => (kind === "language" 
 /**
  * The command that starts a trainer for the run; it needs a token with the scope trainer.
  *
- * For an outside run, the first lines of a generic trainer, as the actual one is unknown.
+ * For an outside run, or a policy without an example, the first lines of a generic trainer.
  */
-export function trainerCommand(run: Pick<RunDetail, "kind" | "name">, origin: string): string {
-  if (run.kind === "outside") return startOf("python", run.name, origin);
-  return `python ${wordsOf(run.kind).trainer} --url ${origin} --run ${run.name} --token ${PLACE}`;
+export function trainerCommand(run: Pick<RunDetail, "kind" | "name" | "config" | "batch_size">, origin: string): string {
+  const trainer = trainerOf(run);
+  if (!trainer) {
+    const lines = startOf("python", run.name, origin);
+    return run.batch_size ? lines : lines.replace("register()", `register(batch_size=${EXAMPLE_BATCH_SIZE})`);
+  }
+  return `python ${trainer} --url ${origin} --run ${run.name} --token ${PLACE}`;
+}
+
+const EXAMPLE_BATCH_SIZE = 32;
+const TRAINERS: Record<string, string> = {
+  mlp: "examples/ppo_cartpole.py",
+  cnn: "",
+  gru: "examples/ppo_recurrent.py",
+};
+
+/** The example that trains the run's policy; empty if there is none. */
+function trainerOf(run: Pick<RunDetail, "kind" | "config">): string {
+  if (run.kind === "outside") return "";
+  if (run.kind === "language") return "examples/grpo.py";
+  const kind = (run.config as { policy?: { kind?: string } }).policy?.kind ?? "mlp";
+  return TRAINERS[kind] ?? "";
 }
 
 /** The command that connects an Atropos environment to a run; it needs a token with the scope env. */

@@ -5,6 +5,7 @@ import { Events } from "@/pages/run/logs/Events";
 import { Figures } from "@/pages/run/overview/Figures";
 import { OverviewCharts } from "@/pages/run/overview/OverviewCharts";
 import { RunAlerts } from "@/pages/run/overview/RunAlerts";
+import { StartCard } from "@/pages/run/overview/StartCard";
 import { Ledger } from "@/pages/run/queue/Ledger";
 import { useRun } from "@/pages/run/RunContext";
 import classes from "./overview.module.css";
@@ -19,6 +20,7 @@ export function OverviewTab() {
   const { run, fleet, diagnosis, queue, ledger, episodes, events, speed } = useRun();
   return (
     <>
+      <StartCard />
       <Figures run={run} fleet={fleet} queue={queue} ledger={ledger} last={episodes.at(-1)} speed={speed} />
       <div className={`charts ${classes.first}`}>
         {/* Runs that have not started or have ended have no bottleneck. */}
