@@ -68,7 +68,7 @@ bench: $(INSTALLED) ## Run the benchmarks against the peers: ROWS=P1,P2 PAIRS=5 
 		$(if $(PAIRS),--pairs $(PAIRS)) $(if $(WORKERS),--workers $(WORKERS)) \
 		$(if $(FULL),--full) $(if $(ALONE),--alone) $(if $(PROFILE),--profile)
 
-gpu-check: ## Check policies, workers and weights on this machine's GPU; PYTHON=… chooses the interpreter
+gpu-check: ## Check policies, engine, weights and fleets on this machine's GPU; PYTHON=… ARGS="--device cpu"
 	@PYTHONPATH=.:platform:client $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON)) \
 		-m benchmarks.gpu_check $(ARGS)
 

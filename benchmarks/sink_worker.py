@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from rolldeck.wire import Fragment, encode
+from rollouts.fleet.environments.loader import describe, make
 from rollouts.fleet.policies.factory import make_module
-from rollouts.fleet.policies.mlp import MlpPolicy
 from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
@@ -25,21 +26,21 @@ from runs.config.rules import run_config
 from runs.config.rules.policy_config import PolicyConfig
 
 ROOM = 1 << 40
+"""More fragments than a worker can produce."""
+CARTPOLE = "gymnasium:CartPole-v1"
 GPU_SHARE = 0.25
 """Share of the GPU that a worker on it reserves."""
-"""More fragments than a worker can produce."""
 OBSERVATION = Space(kind="box", shape=(4,), dtype="float32")
 ACTION = Space(kind="discrete", shape=(), dtype="int64", choices=2)
 """Action space of CartPole-v1."""
 
 
-def fresh_weights(config: PolicyConfig) -> dict[str, NDArray[Any]]:
-    """Return initial weights of a policy for CartPole-v1."""
-    module = (
-        MlpPolicy(OBSERVATION.size, ACTION.size, config.hidden_sizes)
-        if config.kind == "mlp"
-        else make_module(config, OBSERVATION, ACTION)
-    )
+def fresh_weights(
+    config: PolicyConfig, observation: Space = OBSERVATION, action: Space = ACTION
+) -> dict[str, NDArray[Any]]:
+    """Return initial weights of a policy, by default for CartPole-v1."""
+    torch.manual_seed(0)
+    module = make_module(config, observation, action)
     return {name: np.array(value) for name, value in module.state_dict().items()}
 
 
@@ -100,12 +101,22 @@ class SinkWorker:
 
 
 @contextlib.contextmanager
-def running(*, device: str, kind: str, envs: int) -> Iterator[SinkWorker]:
-    """Run a worker of `envs` CartPoles in one process until the block ends."""
+def running(
+    *,
+    device: str,
+    policy: Mapping[str, Any],
+    envs: int,
+    environment: Mapping[str, Any] | None = None,
+) -> Iterator[SinkWorker]:
+    """Run a worker of `envs` environments in one process until the block ends."""
     with tempfile.TemporaryDirectory() as folder:
-        fleet = settings_of(folder, device=device, kind=kind, envs=envs)
+        fleet = settings_of(
+            folder, device=device, policy=policy, envs=envs, environment=environment
+        )
         settings = WorkerSettings(fleet=fleet, index=0, incarnation="1-sink-0")
-        worker = SinkWorker(settings, fresh_weights(settings.fleet.config.policy))
+        config = settings.fleet.config
+        spaces = describe(make(config.environment.spec, config.environment.kwargs))
+        worker = SinkWorker(settings, fresh_weights(config.policy, *spaces))
         try:
             yield worker
         finally:
@@ -116,20 +127,24 @@ def settings_of(
     folder: str,
     *,
     device: str,
-    kind: str,
+    policy: Mapping[str, Any],
     envs: int,
+    environment: Mapping[str, Any] | None = None,
     workers: int = 1,
     url: str = "http://127.0.0.1:9",
+    **fleet: Any,
 ) -> FleetSettings:
-    """Return the settings of a fleet of CartPoles.
+    """Return the settings of a fleet, by default of CartPoles.
 
     Args:
         folder: Folder for unsent data and logs.
         device: Device of the policies.
-        kind: Kind of the policy.
+        policy: Policy section of the run.
         envs: Environments per worker, all in one process.
+        environment: Environment section of the run.
         workers: Number of workers.
         url: URL of the platform; by default none is reachable.
+        fleet: Further settings of the fleet.
     """
     config = run_config.parse(
         {
@@ -140,8 +155,10 @@ def settings_of(
                 "inference_batch_size": envs,
                 "device": device,
                 "num_gpus_per_worker": GPU_SHARE if device == "cuda" else 0,
+                **fleet,
             },
-            "policy": {"kind": kind},
+            "environment": environment or {"spec": CARTPOLE},
+            "policy": policy,
         }
     )
     return FleetSettings(
