@@ -30,9 +30,11 @@ ENVIRONMENTS_AT_MOST: Final = 5
 """Maximum number of environments named in a diagnosis."""
 VERSIONS_AT_MOST: Final = 1000
 """Maximum number of versions counted; larger differences look the same."""
-CRASHES_AT_MOST: Final = 100
-"""Maximum number of crashes counted."""
+FAILURES_AT_MOST: Final = 100
+"""Maximum number of crashes, and of failed generations, that are counted."""
 _COMING: Final = frozenset({"starting", "respawning"})
+_WAITS: Final = "waiting"
+"""Beginning of the reason of a worker that waits as intended."""
 _CRASHES: Final = ("worker_respawned", "worker_failed")
 
 
@@ -156,10 +158,11 @@ def _of_fleet(run: Run, *, now: datetime) -> dict[str, Any]:
     reports = last_reports(fleet)
     columns = (
         *("state", "heartbeat_at", "shares", "env_steps_per_second", "to_send", "active_step"),
-        "index",
+        *("index", "reason"),
     )
     rows = list(FleetWorker.objects.filter(fleet__run=run).values_list(*columns))
     running = [row for row in rows if row[0] == "running" and now - row[1] <= UNKNOWN_AFTER]
+    blocked = [row[7] for row in running if row[7] and not row[7].startswith(_WAITS)]
     return {
         "fleet": reports.state(now=now),
         "fleet_reason": reports.doubt(now=now) or fleet.reason,
@@ -168,8 +171,10 @@ def _of_fleet(run: Run, *, now: datetime) -> dict[str, Any]:
         "workers_wanted": run.num_workers or 0,
         "workers_coming": sum(row[0] in _COMING for row in rows),
         "workers_down": sum(row[0] == "failed" for row in rows),
+        "workers_blocked": len(blocked),
+        "block_reason": blocked[0] if blocked else "",
         "slowest_worker": _slowest_worker([(row[3], row[6]) for row in running]),
-        **_crashes(run, now=now),
+        **_failures(run, now=now),
         "shares": mean_shares(row[2] for row in running),
         "work_per_second": sum(row[3] for row in running) if running else None,
         "to_send": sum(row[4] for row in running),
@@ -191,14 +196,25 @@ def _slowest_worker(rates: Sequence[tuple[float, int]]) -> flow.SlowestWorker | 
     )
 
 
-def _crashes(run: Run, *, now: datetime) -> dict[str, Any]:
-    """Return the number of recent worker crashes, and the reason of the newest."""
-    since = now - timedelta(minutes=CRASH_MINUTES)
-    if run.started_at is not None:
-        since = max(since, run.started_at)
-    events = RunEvent.objects.filter(run=run, kind__in=_CRASHES, at__gte=since)
-    messages = list(events.order_by("-id").values_list("message", flat=True)[:CRASHES_AT_MOST])
-    return {"crashes": len(messages), "crash_reason": messages[0] if messages else ""}
+def _failures(run: Run, *, now: datetime) -> dict[str, Any]:
+    """Return the numbers of recent worker crashes and failed generations, with the newest."""
+    crashes = _messages(run, _CRASHES, since=now - timedelta(minutes=CRASH_MINUTES))
+    failures = (
+        _messages(run, ["inference_failed"], since=now - MINUTE) if run.kind == "language" else []
+    )
+    return {
+        "crashes": len(crashes),
+        "crash_reason": crashes[0] if crashes else "",
+        "inference_failures": len(failures),
+        "inference_error": failures[0] if failures else "",
+    }
+
+
+def _messages(run: Run, kinds: Sequence[str], *, since: datetime) -> list[str]:
+    """Return the messages of recent events since the last start, newest first."""
+    since = since if run.started_at is None else max(since, run.started_at)
+    events = RunEvent.objects.filter(run=run, kind__in=kinds, at__gte=since)
+    return list(events.order_by("-id").values_list("message", flat=True)[:FAILURES_AT_MOST])
 
 
 def _of_weights(run: Run, *, oldest: int | None, now: datetime) -> dict[str, Any]:

@@ -22,7 +22,9 @@ Kind = Literal[
     "no_trainer",
     "no_activity",
     # Something prevents progress.
+    "inference_failed",
     "workers_crash",
+    "workers_blocked",
     "weights_behind",
     "weights_unpublished",
     "no_batch_size",

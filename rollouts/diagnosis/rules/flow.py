@@ -67,6 +67,14 @@ class Facts:
     """Worker crashes of the last five minutes."""
     crash_reason: str = ""
     """Reason of the newest crash."""
+    workers_blocked: int = 0
+    """Running workers that cannot sample, for example because their weights were refused."""
+    block_reason: str = ""
+    """Reason of one of them."""
+    inference_failures: int = 0
+    """Failed generation requests of the last minute, in a language run."""
+    inference_error: str = ""
+    """Error of the newest failed request."""
     slowest_worker: SlowestWorker | None = None
     """None if fewer than two workers run."""
     version: int | None = None

@@ -32,6 +32,36 @@ def crashing(facts: Facts) -> Diagnosis | None:
     )
 
 
+def inference_failed(facts: Facts) -> Diagnosis | None:
+    """Diagnose a language run whose inference server does not answer."""
+    if facts.kind != "language" or not facts.inference_failures:
+        return None
+    count = facts.inference_failures
+    return Diagnosis(
+        kind="inference_failed",
+        stage="infer",
+        summary=f"Generation failed {count:,} time{'' if count == 1 else 's'} in the last minute.",
+        evidence=[facts.inference_error],
+        change="Check the inference server: its address, its log and its memory. Workers retry "
+        "automatically.",
+    )
+
+
+def blocked(facts: Facts) -> Diagnosis | None:
+    """Diagnose running workers that cannot sample."""
+    if facts.kind == "outside" or not facts.workers_blocked:
+        return None
+    server = " If an inference server is named, check its address, its log and its memory."
+    return Diagnosis(
+        kind="workers_blocked",
+        stage="infer",
+        summary=f"{facts.workers_blocked:,} of {facts.workers:,} workers cannot sample.",
+        evidence=[facts.block_reason],
+        change="Fix the cause given below; workers retry automatically."
+        + (server if facts.kind == "language" else ""),
+    )
+
+
 def behind(facts: Facts) -> Diagnosis | None:
     """Diagnose a worker without the newest weights."""
     count = facts.versions_behind

@@ -106,6 +106,10 @@ class TorchInferenceServer:
         """
         self.adopt(self.prepare(tensors), version)
 
+    def outage(self) -> str:
+        """Return an empty text: calls of a failed engine raise at once."""
+        return ""
+
     def wait_until_ready(self, *, timeout_seconds: float, stop: threading.Event) -> bool:
         """Return whether the server can generate, without waiting: the model is in memory."""
         del timeout_seconds

@@ -165,8 +165,9 @@ class GroupWorkerWrapper:
                 return
             try:
                 task.turn(worker)
-            except InferenceFailed:
+            except InferenceFailed as failure:
                 # The engine is unusable: the next turn builds a new one.
+                self._runtime.events.add("inference_failed", str(failure), level="warning")
                 self._end(worker)
                 raise
 
@@ -318,6 +319,8 @@ class GroupWorkerWrapper:
         active = self._weights.active
         if self._weights.refusal:
             return self._weights.refusal
+        if self._policy is not None and (outage := self._policy.server.outage()):
+            return outage
         if active is None or active[0] != self._runtime.orders.epoch:
             return "waiting for the trainer's weights"
         if self._is_busy():

@@ -43,6 +43,9 @@ class InferenceServer(Protocol):
             WeightsDoNotFit: If names or shapes do not match the model.
         """
 
+    def outage(self) -> str:
+        """Return for how long and why requests have failed; empty if the newest succeeded."""
+
     def wait_until_ready(self, *, timeout_seconds: float, stop: threading.Event) -> bool:
         """Wait until the server can generate; return False on timeout or stop."""
 

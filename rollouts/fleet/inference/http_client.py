@@ -36,6 +36,8 @@ CLOSE_SECONDS: Final = 0.5
 """Time limit for closing connections, and again for ending the event loop."""
 RETRIED: Final = frozenset({429, 502, 503, 504})
 FIRST_WAIT_SECONDS, MOST_WAIT_SECONDS = 0.1, 5.0
+OUTAGE_SECONDS: Final = 5.0
+"""Time from which failing requests count as an outage."""
 
 
 class HttpInferenceServer:
@@ -64,6 +66,8 @@ class HttpInferenceServer:
         self._loop = asyncio.new_event_loop()
         self._runner = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._runner.start()
+        self._failing: tuple[float, str] | None = None
+        """Time of the first failure since the last success, and the newest failure."""
         self._http = httpx.AsyncClient(
             base_url=settings.url,
             headers=headers,
@@ -108,6 +112,20 @@ class HttpInferenceServer:
             WeightsDoNotFit: If they do not match its model.
         """
         self._weights.update(tensors, version)
+
+    def outage(self) -> str:
+        """Return for how long and why requests have failed; empty if the newest succeeded.
+
+        A failed request is repeated until its time limit; shorter outages are not reported.
+        """
+        failing = self._failing
+        seconds = 0.0 if failing is None else time.monotonic() - failing[0]
+        if failing is None or seconds < OUTAGE_SECONDS:
+            return ""
+        return (
+            f"the inference server {self._settings.url} has not answered for {seconds:.0f} s: "
+            f"{failing[1]}"
+        )
 
     def wait_until_ready(self, *, timeout_seconds: float, stop: threading.Event) -> bool:
         """Wait until the server is healthy; return False on timeout or stop."""
@@ -197,7 +215,10 @@ class HttpInferenceServer:
             except httpx.TransportError as error:
                 response, failure = None, str(error) or type(error).__name__
             if response is not None and response.status_code not in RETRIED:
+                self._failing = None
                 return self._read(response, prompt, version)
+            since = time.monotonic() if self._failing is None else self._failing[0]
+            self._failing = since, failure
             wished = _retry_after_seconds(response)
             if time.monotonic() + (wished or wait) > deadline:
                 raise InferenceFailed(f"{self._dialect.path}: {failure}")

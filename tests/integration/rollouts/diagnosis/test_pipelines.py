@@ -344,3 +344,21 @@ def test_slowest_of_several_workers_is_compared_with_the_median_of_the_others() 
     assert pipeline.diagnosis.summary == (
         "Worker 1 is slow: 20 env steps per second, the other workers make 100."
     )
+
+
+@pytest.mark.parametrize(
+    ("reason", "kind"),
+    [
+        ("weights: PUT /v1/weights/1/0: Connection refused", "workers_blocked"),
+        ("waiting for room in the buffer", "environments"),
+    ],
+)
+def test_reason_of_a_running_worker_blocks_it_unless_it_waits(reason: str, kind: str) -> None:
+    run = make_run(batch_size=8)
+    work(run, workers=2)
+    lend(run, (-50, -45.5), (-30, -25.5), (-10, -5.5))
+    FleetWorker.objects.filter(index=1).update(reason=reason)
+
+    pipeline, _ = seen(run)
+
+    assert pipeline.diagnosis.kind == kind

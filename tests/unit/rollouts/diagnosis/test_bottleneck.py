@@ -354,3 +354,19 @@ def test_one_slow_worker_is_named_with_the_rate_of_the_others() -> None:
         "Worker 2 is slow: 12.5 env steps per second, the other workers make 60."
     )
     assert judge(facts(slowest_worker=slowest, trainer_waits=0.1)).kind == "trainer"
+
+
+def test_inference_server_that_does_not_answer_precedes_the_crashes_it_causes() -> None:
+    known = {"crashes": 5, "inference_failures": 7, "inference_error": "POST /v1: refused"}
+    diagnosis = judge(facts(kind="language", unit="sequences", workers=0, **known))
+
+    assert (diagnosis.kind, diagnosis.stage) == ("inference_failed", "infer")
+    assert diagnosis.summary == "Generation failed 7 times in the last minute."
+    assert diagnosis.evidence == ["POST /v1: refused"]
+
+
+def test_running_workers_that_cannot_sample_are_named_with_their_reason() -> None:
+    diagnosis = judge(facts(workers_blocked=1, block_reason="weights do not fit"))
+
+    assert (diagnosis.kind, diagnosis.evidence) == ("workers_blocked", ["weights do not fit"])
+    assert diagnosis.summary == "1 of 4 workers cannot sample."

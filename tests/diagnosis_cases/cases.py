@@ -1,0 +1,362 @@
+"""Runs that are driven into a known state, on a real server with real fleets."""
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import numpy as np
+import safetensors.numpy
+
+from examples import tiny_checkpoint
+from rolldeck.errors import RolldeckError
+from rolldeck.trainer import Trainer
+from tests import processes
+from tests.buffer_factories import ENVIRONMENT as STOCK_ENVIRONMENT
+from tests.buffer_factories import REGISTRATION, group
+from tests.server import ADMIN_TOKEN, ROOT, Server, environment, free_port, wait_until
+
+ENVIRONMENT: Final = "module:limited_parts:Paced"
+POLICY: Final = "module:limited_parts:SlowPolicy"
+INFERENCE_PORT: Final = free_port()
+Case = Callable[[Server, str, Path], Any]
+
+
+def launch(server: Server, name: str, **config: Any) -> None:
+    """Start a fleet of small workers."""
+    fleet = {
+        "num_workers": 2,
+        "envs_per_worker": 2,
+        "envs_in_worker": True,
+        "inference_batch_size": 2,
+        "fragment_length": 16,
+        "num_cpus_per_worker": 0.5,
+    }
+    full = {
+        **config,
+        "environment": {"spec": ENVIRONMENT, **config.get("environment", {})},
+        "fleet": fleet | config.get("fleet", {}),
+        "policy": {"kind": POLICY, **config.get("policy", {})},
+        "buffer": {"batch_size": 8, **config.get("buffer", {})},
+    }
+    server.post("/api/v1/runs", {"name": name, "kind": "fleet", "config": full, "start": True})
+
+
+def weights(step: int) -> dict[str, Any]:
+    """Return weights of the policy; those of step 0 are zeros."""
+    value = 0.0 if step == 0 else 0.01
+    shapes = {
+        "policy_head.weight": (2, 4),
+        "policy_head.bias": (2,),
+        "value_head.weight": (1, 4),
+        "value_head.bias": (1,),
+    }
+    return {name: np.full(shape, value, np.float32) for name, shape in shapes.items()}
+
+
+class Training(threading.Thread):
+    """Trainer with a fixed duration of a train step."""
+
+    def __init__(
+        self,
+        server: Server,
+        run: str,
+        *,
+        seconds: float,
+        publishes: bool = True,
+        acks_first: bool = False,
+        steps: int = -1,
+    ) -> None:
+        super().__init__(daemon=True)
+        self.trainer = Trainer(server.url, run, ADMIN_TOKEN)
+        self.seconds, self.publishes, self.steps = seconds, publishes, steps
+        self.acks_first = acks_first
+        self.stopping = threading.Event()
+
+    def run(self) -> None:
+        trained = 0
+        with self.trainer:
+            self.trainer.register()
+            if not self.acks_first:
+                self.trainer.publish_weights(weights(0), step=0)
+            while not self.stopping.is_set() and trained != self.steps:
+                batch = self.trainer.next_batch(wait_seconds=1)
+                if batch is None:
+                    continue
+                if self.acks_first:
+                    self.trainer.ack(batch)
+                self.stopping.wait(self.seconds)
+                trained += 1
+                try:
+                    if self.publishes:
+                        self.trainer.publish_weights(weights(trained), step=trained)
+                    if not self.acks_first:
+                        self.trainer.ack(batch)
+                except RolldeckError:
+                    return
+
+
+@contextmanager
+def training(server: Server, run: str, **options: Any) -> Iterator[None]:
+    """Train on a run until the end of the block."""
+    thread = Training(server, run, **options)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.stopping.set()
+        thread.join(30)
+
+
+@contextmanager
+def repeated(action: Callable[[], object], *, seconds: float) -> Iterator[None]:
+    """Repeat an action in a thread until the end of the block."""
+    stopping = threading.Event()
+
+    def work() -> None:
+        while not stopping.wait(seconds):
+            action()
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        thread.join(30)
+
+
+@contextmanager
+def slow_environments(server: Server, run: str, _: Path) -> Iterator[None]:
+    launch(server, run, environment={"kwargs": {"seconds": 0.03}}, buffer={"max_staleness": 50})
+    with training(server, run, seconds=0.05):
+        yield
+
+
+@contextmanager
+def slow_policy(server: Server, run: str, _: Path) -> Iterator[None]:
+    launch(server, run, policy={"kwargs": {"forward": 0.05}}, buffer={"max_staleness": 50})
+    with training(server, run, seconds=0.05):
+        yield
+
+
+@contextmanager
+def slow_trainer(server: Server, run: str, _: Path) -> Iterator[None]:
+    launch(server, run, environment={"kwargs": {"seconds": 0.01}}, buffer={"max_staleness": 4})
+    with training(server, run, seconds=2.0):
+        yield
+
+
+@contextmanager
+def no_trainer_yet(server: Server, run: str, _: Path) -> Iterator[None]:
+    launch(server, run)
+    yield
+
+
+@contextmanager
+def trainer_left(server: Server, run: str, _: Path) -> Iterator[None]:
+    launch(server, run, environment={"kwargs": {"seconds": 0.01}})
+    with training(server, run, seconds=0.05, steps=5):
+        yield
+
+
+@contextmanager
+def trainer_holds_a_batch(server: Server, run: str, _: Path) -> Iterator[None]:
+    launch(server, run, environment={"kwargs": {"seconds": 0.01}}, buffer={"lease_seconds": 3600})
+    with training(server, run, seconds=3600.0):
+        yield
+
+
+@contextmanager
+def staleness_limit(server: Server, run: str, _: Path) -> Iterator[None]:
+    launch(server, run, environment={"kwargs": {"seconds": 0.02}}, buffer={"max_staleness": 0})
+    with training(server, run, seconds=1.0):
+        yield
+
+
+@contextmanager
+def weights_not_published(server: Server, run: str, _: Path) -> Iterator[None]:
+    launch(server, run, environment={"kwargs": {"seconds": 0.01}}, buffer={"max_staleness": 0})
+    with training(server, run, seconds=0.05, publishes=False):
+        yield
+
+
+@contextmanager
+def weights_stuck(server: Server, run: str, _: Path) -> Iterator[None]:
+    launch(
+        server,
+        run,
+        environment={"kwargs": {"seconds": 0.02}},
+        policy={"kwargs": {"load": 900.0}},
+        fleet={"weights_timeout_seconds": 900},
+        buffer={"max_staleness": 1000},
+    )
+    with training(server, run, seconds=0.5):
+        yield
+
+
+@contextmanager
+def crash_loop(server: Server, run: str, _: Path) -> Iterator[None]:
+    launch(
+        server,
+        run,
+        environment={"kwargs": {"seconds": 0.01, "exits_at": 60}},
+        buffer={"max_staleness": 50},
+    )
+    with training(server, run, seconds=0.05):
+        yield
+
+
+@contextmanager
+def one_slow_worker(server: Server, run: str, folder: Path) -> Iterator[None]:
+    kwargs = {"seconds": 0.01, "slow_lock": str(folder / run)}
+    launch(
+        server,
+        run,
+        environment={"kwargs": kwargs},
+        fleet={"num_workers": 3},
+        buffer={"max_staleness": 50},
+    )
+    with training(server, run, seconds=0.01):
+        yield
+
+
+@contextmanager
+def paused(server: Server, run: str, _: Path) -> Iterator[None]:
+    launch(server, run, environment={"kwargs": {"seconds": 0.02}})
+    with training(server, run, seconds=0.05):
+        time.sleep(30)
+        server.post(f"/api/v1/runs/{run}/pause", {"reason": "for a recording"})
+        yield
+
+
+@contextmanager
+def inference_down(server: Server, run: str, folder: Path) -> Iterator[None]:
+    """Stop the inference server of a language run after its first groups."""
+    checkpoint = folder / "checkpoints" / "tiny"
+    tiny_checkpoint.write(checkpoint)
+    with _inference_server(server, checkpoint) as process:
+        lessons = {"sums": {"spec": "task:reverse", "sampling": {"max_tokens": 4}}}
+        config = {
+            "language": {
+                "lessons": lessons,
+                "model": {"checkpoint": "tiny"},
+                "inference": "local",
+                "group_size": 4,
+                "prompts_per_batch": 2,
+            },
+            "fleet": {"num_workers": 1, "num_cpus_per_worker": 0.5},
+            "buffer": {"batch_size": 16},
+        }
+        body = {"name": run, "kind": "fleet", "config": config, "start": True}
+        server.post("/api/v1/runs", body)
+        with Trainer(server.url, run, ADMIN_TOKEN) as trainer:
+            trainer.register()
+            tensors = safetensors.numpy.load_file(checkpoint / "model.safetensors")
+            trainer.publish_weights(tensors, step=0)
+        ledger = f"/api/v1/runs/{run}/ledger"
+        wait_until(
+            lambda: server.get(ledger)["groups"]["accepted"] > 0, seconds=180, what="a group"
+        )
+        process.kill()
+        yield
+
+
+@contextmanager
+def _inference_server(server: Server, checkpoint: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    command = [
+        *(sys.executable, "-m", "rolldeck.cli", "serve", "--accept-weights", "--threads", "1"),
+        *("--port", str(INFERENCE_PORT), "--checkpoint", str(checkpoint)),
+    ]
+    with (server.var / "serve.log").open("wb") as log:
+        process = processes.start(
+            command,
+            cwd=ROOT,
+            env=environment(server.var, server.port) | {"PYTHONPATH": ".:platform:client"},
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait(30)
+
+
+def _outside(server: Server, run: str) -> str:
+    body = {"name": run, "kind": "outside", "start": True}
+    server.post("/api/v1/runs", body)
+    root = f"/atropos/{run}"
+    server.post(f"{root}/register", REGISTRATION | {"num_steps": 1_000_000})
+    return root
+
+
+@contextmanager
+def pushes_refused(server: Server, run: str, _: Path) -> Iterator[None]:
+    root = _outside(server, run)
+    server.get(f"{root}/batch")  # environments register once a trainer has requested a batch
+    registered = server.post(f"{root}/register-env", STOCK_ENVIRONMENT)
+    broken = {**group(sequences=4), "scores": [1.0], "env_id": registered["env_id"]}
+    with (
+        _client(server) as http,
+        repeated(lambda: http.post(f"{root}/scored_data", json=broken), seconds=1.0),
+    ):
+        yield
+
+
+@contextmanager
+def queue_full(server: Server, run: str, _: Path) -> Iterator[None]:
+    """Drive a trainer that acknowledges each batch before it trains, below the push rate."""
+    root = _outside(server, run)
+    with ExitStack() as stack:
+        http = stack.enter_context(_client(server))
+        stack.enter_context(
+            repeated(lambda: http.post(f"{root}/scored_data", json=group(sequences=4)), seconds=0.5)
+        )
+        stack.enter_context(training(server, run, seconds=5.0, publishes=False, acks_first=True))
+        yield
+
+
+@contextmanager
+def slow_outside_environments(server: Server, run: str, _: Path) -> Iterator[None]:
+    root = _outside(server, run)
+    with ExitStack() as stack:
+        http, consumer = stack.enter_context(_client(server)), stack.enter_context(_client(server))
+        consumer.get(f"{root}/batch")
+        stack.enter_context(
+            repeated(lambda: http.post(f"{root}/scored_data", json=group(sequences=4)), seconds=2.0)
+        )
+        stack.enter_context(repeated(lambda: consumer.get(f"{root}/batch"), seconds=0.3))
+        yield
+
+
+def _client(server: Server) -> httpx.Client:
+    return httpx.Client(
+        base_url=server.url, headers={"Authorization": f"Bearer {ADMIN_TOKEN}"}, timeout=30
+    )
+
+
+CASES: Final[dict[str, tuple[Case, str]]] = {
+    "slow-environments": (slow_environments, "environments"),
+    "slow-policy": (slow_policy, "inference"),
+    "slow-trainer": (slow_trainer, "trainer"),
+    "no-trainer-yet": (no_trainer_yet, "no_trainer"),
+    "trainer-left": (trainer_left, "no_trainer"),
+    "trainer-holds-a-batch": (trainer_holds_a_batch, "trainer_stuck"),
+    "staleness-limit": (staleness_limit, "staleness_limit"),
+    "weights-not-published": (weights_not_published, "weights_unpublished"),
+    "weights-stuck": (weights_stuck, "weights_behind"),
+    "crash-loop": (crash_loop, "workers_crash"),
+    "inference-down": (inference_down, "workers_blocked"),
+    "one-slow-worker": (one_slow_worker, "slow_worker"),
+    "paused": (paused, "paused"),
+    "pushes-refused": (pushes_refused, "pushes_refused"),
+    "queue-full": (queue_full, "queue_full"),
+    "slow-outside-environments": (slow_outside_environments, "outside_environments"),
+}
+"""Driver and expected kind of diagnosis of each case."""

@@ -1,0 +1,70 @@
+"""An inference server that does not answer is reported while its requests are repeated."""
+
+import http.server
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from rollouts.fleet.engine.engine import Prompt
+from rollouts.fleet.engine.sampling import SamplingParams
+from rollouts.fleet.inference import http_client
+from rollouts.fleet.inference.http_client import HttpInferenceServer
+from runs.config.rules.inference_servers import InferenceServerSettings
+from tests.waiting import eventually
+
+
+class Answering(http.server.BaseHTTPRequestHandler):
+    """Server that is busy until `is_up`, and then refuses the prompt."""
+
+    is_up = threading.Event()
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(400 if self.is_up.is_set() else 503)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[HttpInferenceServer]:
+    Answering.is_up.clear()
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answering) as listener:
+        threading.Thread(target=listener.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{listener.server_port}"
+        client = HttpInferenceServer(InferenceServerSettings(kind="rolldeck", url=url))
+        yield client
+        client.close()
+        listener.shutdown()
+
+
+def test_outage_is_reported_until_the_server_answers(
+    server: HttpInferenceServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_client, "OUTAGE_SECONDS", 0.3)
+    prompt = Prompt(tokens=(1,), sampling=SamplingParams(max_tokens=1), answers=1)
+    stop = threading.Event()
+    failures: list[Exception] = []
+
+    def generate() -> None:
+        try:
+            server.generate([prompt], stop=stop, timeout_seconds=120)
+        except Exception as failure:  # noqa: BLE001 compared below
+            failures.append(failure)
+
+    thread = threading.Thread(target=generate)
+    assert server.outage() == ""
+    thread.start()
+    try:
+        eventually(lambda: "has not answered for" in server.outage(), 60)
+        assert server.outage().endswith(": 503 ")
+        Answering.is_up.set()
+        thread.join(60)
+    finally:
+        stop.set()
+
+    assert server.outage() == ""
+    assert "400" in str(failures[0])
