@@ -99,7 +99,7 @@ def language_weights(device: str, precision: str) -> Figures:
 
 def _model() -> Transformer:
     torch.manual_seed(0)
-    model = Transformer(CONFIG).eval()
+    model: Transformer = Transformer(CONFIG).eval()
     for weight in model.parameters():
         # Wider than at the start of a training, for predictions that are far from uniform.
         torch.nn.init.normal_(weight, mean=float(weight.dim() == 1), std=0.08)
