@@ -154,7 +154,7 @@ class PageMemory:
 
 def busy_run(server: Server, run: str) -> None:
     server.post("/api/v1/runs", {"name": run, "kind": "outside", "start": True})
-    server.post(f"/atropos/{run}/register", REGISTRATION)
+    server.post(f"/atropos/{run}/register", REGISTRATION | {"num_steps": 1_000_000})
     server.get(f"/atropos/{run}/batch")
     server.post(f"/atropos/{run}/register-env", ENVIRONMENT)
 

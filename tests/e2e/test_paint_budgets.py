@@ -65,7 +65,7 @@ def test_a_change_is_painted_within_half_a_second_while_200_pages_watch(
 ) -> None:
     page, run = signed_in, "much-watched"
     server.post("/api/v1/runs", {"name": run, "kind": "outside", "start": True})
-    server.post(f"/atropos/{run}/register", REGISTRATION)
+    server.post(f"/atropos/{run}/register", REGISTRATION | {"num_steps": 1_000_000})
     server.get(f"/atropos/{run}/batch")
     page.goto(f"/runs/{run}")
     page.locator("[data-live=live]").wait_for()
