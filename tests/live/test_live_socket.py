@@ -12,7 +12,7 @@ from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunStatus, RunVerb
 from runs.lifecycle.services import lifecycle
-from runs.lifecycle.services.registry import default_run, reset_default_run
+from runs.lifecycle.services.registry import default_run, reset_run
 from tests.factories import NOON, make_run
 from tests.live_sockets import (
     cookie_of,
@@ -230,10 +230,10 @@ async def test_the_list_of_runs_is_live_too() -> None:
 
 
 async def test_the_page_of_the_default_run_follows_its_reset() -> None:
-    await in_database(default_run)(now=NOON)
+    old = await in_database(default_run)(now=NOON)
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         before = await page.watch("run:default")
-        fresh = await in_database(reset_default_run)(actor="tests", now=NOON)
+        fresh = await in_database(reset_run)(run_id=old.pk, actor="tests", now=NOON)
 
         async with asyncio.timeout(20):
             while True:

@@ -80,16 +80,6 @@ def true_ledger(run_id: int, kind: ItemKind) -> Ledger:
     return balance([(ACCEPTED, "", total), *found])
 
 
-def miscounts(run_id: int) -> list[str]:
-    """Return the differences between a run's counts and rows; empty if there are none."""
-    return [
-        f"{kind}: counted {counted}, found {found}"
-        for kind in ItemKind
-        if (counted := ledger(run_id, kind)) != (found := true_ledger(run_id, kind))
-        or not counted.balanced
-    ]
-
-
 def _kind_ledger(run_id: int, kind: ItemKind) -> KindLedger:
     found = ledger(run_id, kind)
     return KindLedger(**asdict(found), balanced=found.balanced)

@@ -143,11 +143,6 @@ def may_administer(caller: Caller, *, run: str | None = None) -> bool:
     return ADMINISTER.allows(caller, run=run)
 
 
-def may_act_as(caller: Caller, scope: str, *, run: str | None = None) -> bool:
-    """Return whether the caller may act as a machine of `run` with this scope."""
-    return act_as(scope).allows(caller, run=run)
-
-
 def _held(caller: Caller) -> str:
     """Describe a token's scopes, for a refusal."""
     held = " and ".join(sorted(caller.scopes)) or "no scope in effect"

@@ -333,11 +333,6 @@ def _fresh(*, name: str, is_default: bool, actor: str, now: datetime) -> Run:
     return run
 
 
-def reset_default_run(*, actor: str, now: datetime) -> Run:
-    """Archive the run at the server root and return its replacement."""
-    return reset_run(run_id=default_run(now=now).pk, actor=actor, now=now)
-
-
 @transaction.atomic
 def reset_run(*, run_id: int, actor: str, reason: str = "reset", now: datetime) -> Run:
     """Archive an outside run and return a new one of the same name; no row is deleted.

@@ -8,7 +8,6 @@ import pytest
 from django.core.management import call_command
 
 from buffer.items.models.items import Batch, TrajectoryGroup
-from buffer.items.queries.counts import miscounts
 from config.seed import sample_runs
 from rollouts.control.models.fleets import LogRequest, Recording
 from rollouts.curriculum.models import Evaluation, Lesson
@@ -18,6 +17,7 @@ from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.registration import SILENT_AFTER
 from runs.lifecycle.services.registry import register_environment
 from tests.factories import NOON, make_run
+from tests.ledgers import miscounts
 
 pytestmark = pytest.mark.django_db
 

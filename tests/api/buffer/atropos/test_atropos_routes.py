@@ -7,10 +7,11 @@ import pytest
 
 from buffer.ingest.models import IdempotencyRecord
 from buffer.items.models.items import Batch, TrajectoryGroup
-from buffer.items.queries.counts import ledger_part, miscounts
+from buffer.items.queries.counts import ledger_part
 from runs.lifecycle.models.runs import Run
 from tests.api.buffer.stock_server import Server
 from tests.buffer_factories import body, group
+from tests.ledgers import miscounts
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

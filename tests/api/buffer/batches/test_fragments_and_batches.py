@@ -11,13 +11,13 @@ from buffer import jobs
 from buffer.batches.services.leases import record_delivered
 from buffer.items.models.items import Batch, FragmentChunk
 from buffer.items.queries.admission import admission_remaining
-from buffer.items.queries.counts import miscounts
 from rolldeck import wire
 from rolldeck.batches import Batch as Received
 from runs.lifecycle.models.runs import Run
 from tests.api.buffer.fragment_api import Api
 from tests.buffer_factories import arrays, body, fragment, group, padded, push
 from tests.factories import bearer, make_run
+from tests.ledgers import miscounts
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

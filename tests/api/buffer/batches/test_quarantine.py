@@ -12,12 +12,13 @@ from django.test import Client
 
 from buffer import jobs
 from buffer.items.models.items import Batch, TrajectoryGroup
-from buffer.items.queries.counts import ledger_part, miscounts
+from buffer.items.queries.counts import ledger_part
 from rolldeck import wire
 from runs.events.models import RunEvent
 from tests.api.buffer.outside_run import OutsideRun, make_words_run
 from tests.buffer_factories import body, fragment, push
 from tests.factories import bearer, make_run, make_user
+from tests.ledgers import miscounts
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 
 from buffer.items.models.items import TrajectoryGroup
-from buffer.items.queries.counts import ledger_part, miscounts
+from buffer.items.queries.counts import ledger_part
 from buffer.items.schemas.ledgers import KindLedger
 from buffer.payloads.models import Payload
 from rolldeck import wire
@@ -19,6 +19,7 @@ from rolldeck.wire import BATCH_TYPE, GROUPS_TYPE, BatchAnswer
 from runs.lifecycle.models.runs import Run
 from tests.buffer_factories import ENVIRONMENT, REGISTRATION, body, group
 from tests.factories import make_run, make_token, make_user
+from tests.ledgers import miscounts
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -15,7 +15,6 @@ from django.test import Client
 from buffer.batches.queries import previews
 from buffer.ingest.schemas.groups_msgpack import decode_push
 from buffer.items.models.items import TrajectoryGroup
-from buffer.items.queries.counts import miscounts
 from rolldeck import wire
 from rolldeck.group_encoding import pack_group
 from rolldeck.groups import ATROPOS_FIELDS
@@ -24,6 +23,7 @@ from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
 from tests.buffer_factories import REGISTRATION, body, group
 from tests.factories import make_run, make_token
+from tests.ledgers import miscounts
 from tests.live_server import serving
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from buffer.items.models.items import TrajectoryGroup
-from buffer.items.queries.counts import miscounts
 from runs.events.models import RunEvent
 from tests.api.buffer.outside_run import OutsideRun, make_mixed_run
 from tests.buffer_factories import ENVIRONMENT, body
 from tests.factories import make_run
+from tests.ledgers import miscounts
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

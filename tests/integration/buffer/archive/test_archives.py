@@ -19,7 +19,6 @@ from buffer.ingest.schemas.groups_msgpack import decode_push as decode_group_pus
 from buffer.ingest.services.fragments import accept_fragments, decode_push
 from buffer.ingest.services.groups import accept_groups
 from buffer.items.models.items import FragmentChunk, TrajectoryGroup
-from buffer.items.queries.counts import miscounts
 from buffer.items.queries.withheld import SimulatedNotServed
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.rules import GRACE, RetentionLimits
@@ -43,6 +42,7 @@ from tests.integration.buffer.archiving import (
     restore,
     train,
 )
+from tests.ledgers import miscounts
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

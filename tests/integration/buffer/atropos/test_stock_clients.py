@@ -17,10 +17,10 @@ import requests
 from django.db import connection
 
 from buffer.items.models.items import Batch
-from buffer.items.queries.counts import miscounts
 from runs.lifecycle.models.runs import Run
 from tests.buffer_factories import ENVIRONMENT, REGISTRATION, fragment, group, push
 from tests.factories import bearer, make_run
+from tests.ledgers import miscounts
 from tests.live_server import serving
 from tests.waiting import eventually
 

@@ -13,12 +13,13 @@ from buffer.batches.services.leases import Lease, LeaseLost, held_by
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.groups import accept_groups
 from buffer.items.models.items import Batch
-from buffer.items.queries.counts import ledger_part, miscounts
+from buffer.items.queries.counts import ledger_part
 from buffer.payloads.services.cleanup import drop_open
 from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
 from tests.buffer_factories import body, group
 from tests.factories import NOON, make_outside_run
+from tests.ledgers import miscounts
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -14,11 +14,11 @@ from buffer.batches.services.leases import acknowledge_batch
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.groups import accept_groups
 from buffer.items.models.items import Batch, MixingShare, TrajectoryGroup
-from buffer.items.queries.counts import miscounts
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.services.registry import disconnect_environment, register_environment
 from tests.buffer_factories import body, group
 from tests.factories import NOON, make_outside_run
+from tests.ledgers import miscounts
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -16,12 +16,13 @@ from buffer.ingest.services.arrivals import Receipt
 from buffer.ingest.services.groups import accept_groups
 from buffer.items.models.items import Batch, TrajectoryGroup
 from buffer.items.queries.admission import admission_remaining
-from buffer.items.queries.counts import counts, ledger_part, miscounts
+from buffer.items.queries.counts import counts, ledger_part
 from buffer.payloads.services.cleanup import drop_open
 from runs.lifecycle.models.runs import PolicyVersion, Run
 from runs.lifecycle.services.registry import register_environment
 from tests.buffer_factories import ENVIRONMENT, REGISTRATION, body, group
 from tests.factories import NOON, make_outside_run
+from tests.ledgers import miscounts
 
 pytestmark = pytest.mark.django_db
 

@@ -24,12 +24,13 @@ from buffer.ingest.services.idempotency import KeyInFlight, PushKey, run_idempot
 from buffer.ingest.services.push_context import UnknownEnvironment
 from buffer.ingest.services.senders import is_alive, this_process
 from buffer.items.models.items import Batch, FragmentChunk, Tally, TrajectoryGroup
-from buffer.items.queries.counts import ledger_part, miscounts
+from buffer.items.queries.counts import ledger_part
 from buffer.payloads.services.cleanup import drop_open
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.services.registry import register_environment
 from tests.buffer_factories import body, group
 from tests.factories import NOON, make_outside_run
+from tests.ledgers import miscounts
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -15,7 +15,7 @@ from buffer.ingest.services.groups import accept_groups
 from buffer.items.models.audits import LedgerAudit
 from buffer.items.models.items import Tally, TrajectoryGroup
 from buffer.items.queries import ledgers
-from buffer.items.queries.counts import ledger_part, miscounts
+from buffer.items.queries.counts import ledger_part
 from buffer.items.rules.ledger import Ledger, discrepancies
 from buffer.items.services.audits import audit_ledgers
 from runs.events.models import RunEvent
@@ -24,6 +24,7 @@ from tests.buffer_factories import body, fragment, group
 from tests.buffer_factories import push as push_body
 from tests.factories import NOON, bearer, make_outside_run, make_run
 from tests.integration.buffer.ingest.test_queue_under_load import in_threads
+from tests.ledgers import miscounts
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

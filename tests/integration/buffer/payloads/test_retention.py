@@ -18,7 +18,6 @@ from buffer.batches.services.leases import acknowledge_batch, lease_batch
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.groups import accept_groups
 from buffer.items.models.items import TrajectoryGroup
-from buffer.items.queries.counts import miscounts
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.models import Payload, Segment
 from buffer.payloads.rules import GRACE, RetentionLimits
@@ -41,6 +40,7 @@ from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
 from tests.buffer_factories import body, group
 from tests.factories import NOON, bearer, make_outside_run
+from tests.ledgers import miscounts
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

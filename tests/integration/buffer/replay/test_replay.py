@@ -20,7 +20,7 @@ from buffer.batches.services.leases import Lease, LeaseLost
 from buffer.ingest.services.fragments import accept_fragments
 from buffer.items.models.items import Batch, FragmentChunk
 from buffer.items.models.uses import BatchUse
-from buffer.items.queries.counts import miscounts, queued_fragments
+from buffer.items.queries.counts import queued_fragments
 from buffer.items.rules.batches import BatchNotFound
 from buffer.items.rules.states import ItemKind, ItemState
 from buffer.payloads.services.cleanup import drop_open, drop_other_epochs
@@ -31,6 +31,7 @@ from runs.lifecycle.models.runs import Run
 from runs.lifecycle.services.registry import register_trainer
 from tests.buffer_factories import arrays, fragment
 from tests.factories import NOON, make_run
+from tests.ledgers import miscounts
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -14,12 +14,13 @@ from buffer.batches.services.lease_expiry import discard, release
 from buffer.batches.services.leases import Lease
 from buffer.ingest.services.fragments import accept_fragments
 from buffer.items.models.items import Batch, FragmentChunk
-from buffer.items.queries.counts import ledger_part, miscounts
+from buffer.items.queries.counts import ledger_part
 from rolldeck import wire
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.services.registry import register_trainer
 from tests.buffer_factories import fragment
 from tests.factories import NOON, make_run
+from tests.ledgers import miscounts
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

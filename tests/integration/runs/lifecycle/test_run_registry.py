@@ -17,7 +17,6 @@ from runs.lifecycle.services.registry import (
     disconnect_environment,
     register_environment,
     register_trainer,
-    reset_default_run,
     reset_run,
 )
 from tests.factories import NOON, make_run, make_token
@@ -188,7 +187,7 @@ def test_a_reset_archives_the_default_run_and_a_fresh_one_follows() -> None:
     join(old)
     later = NOON + timedelta(hours=1)
 
-    fresh = reset_default_run(actor="address:a", now=later)
+    fresh = reset_run(run_id=old.pk, actor="address:a", now=later)
 
     old.refresh_from_db()
     assert (old.archived_at, old.status) == (later, RunStatus.STOPPED)

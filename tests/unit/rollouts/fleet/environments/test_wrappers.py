@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from rollouts.fleet.environments.loader import make
-from rollouts.fleet.environments.wrappers import ExtensionFailed
+from rollouts.fleet.process.extensions import ExtensionFailed
 from rollouts.fleet.steps.env_messages import Began, EnvCrashed, Stepped
 from rollouts.fleet.steps.envs_in_worker import EnvsInWorker
 from runs.config.rules.environment_config import ExtensionConfig
