@@ -47,6 +47,7 @@ def test_curves_begin_by_themselves_and_what_was_never_measured_says_so(
     outside_run(server, "measured")
     page = signed_in
     page.goto("/runs/measured")
+    curve(page, "reward").scroll_into_view_if_needed()
     expect(curve(page, "reward")).to_contain_text("No groups received yet.")
 
     push(server, "measured", conversation("2+2?", "4", "5", scores=[1.0, 0.0]))
