@@ -157,9 +157,11 @@ class Server:
     def start_trainer(
         self, run: str, *more: str, example: str = "ppo_cartpole"
     ) -> "subprocess.Popen[bytes]":
+        """Start an example trainer: as a file, or as a module if `example` has a dot."""
+        program = ["-m", example] if "." in example else [f"examples/{example}.py"]
         with (self.var / "trainer.log").open("ab") as log:
             return processes.start(
-                [sys.executable, f"examples/{example}.py"]  # noqa: RUF005 reads as a command
+                [sys.executable, *program]  # noqa: RUF005 reads as a command
                 + ["--url", self.url, "--run", run, "--token", ADMIN_TOKEN, *more],
                 cwd=ROOT,
                 env=environment(self.var, self.port),

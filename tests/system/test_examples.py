@@ -73,3 +73,40 @@ def test_an_example_learns_on_what_a_fleet_samples_for_it(
     assert all(worker["active_step"] >= 1 for worker in fleet["workers"])
     assert ledger["balanced"]
     assert ledger["served"] > 0
+
+
+# 16 slots: a batch has a chunk of 8 fragments of each.
+CHUNKS = {
+    "fleet": {"fragment_length": 4},
+    "buffer": {"batch_size": 128, "replay": {"fragments_per_chunk": 8}},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "preset", "config", "example"),
+    [
+        ("chunks", "recall", CHUNKS, "examples.impala_chunks"),
+        ("popart", "cartpole", {}, "examples.ppo_popart"),
+    ],
+)
+def test_an_example_trains_on_fragments_of_a_fleet(
+    server: Server, name: str, preset: str, config: dict[str, Any], example: str
+) -> None:
+    run = server.free_name(name)
+    server.post("/api/v1/runs", {"name": run, "preset": preset, "config": config, "start": True})
+    trainer = server.start_trainer(run, example=example)
+
+    def version() -> int:
+        assert trainer.poll() is None, server.trainer_log()
+        return int(server.get(f"/api/v1/runs/{run}")["policy_step"])
+
+    try:
+        wait_until(lambda: version() >= 5, seconds=LEARNS_WITHIN_SECONDS, what="five train steps")
+        ledger = server.get(f"/api/v1/runs/{run}/ledger")["fragments"]
+        server.post(f"/api/v1/runs/{run}/kill", {"reason": "it has trained"})
+    finally:
+        trainer.terminate()
+        trainer.wait(20)
+
+    assert ledger["balanced"]
+    assert ledger["served"] > 0
