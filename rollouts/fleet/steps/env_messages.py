@@ -30,6 +30,8 @@ class Setup(Struct, frozen=True, array_like=True, tag=True):
     """First seed of each environment, ``[rows]``."""
     wrappers: list[ExtensionConfig] = []
     callbacks: list[ExtensionConfig] = []
+    is_info_immediate: bool = False
+    """Whether values of `info` are reported before the results of their step, not once a second."""
 
 
 class Step(Struct, frozen=True, array_like=True, tag=True):

@@ -24,7 +24,7 @@ from rollouts.fleet.steps.env_messages import (
     Setup,
     StepResult,
 )
-from rollouts.fleet.steps.info_values import episode_info, numbers_of, split_rows
+from rollouts.fleet.steps.info_values import episode_info, numbers_of, split_rows, task_of
 from rollouts.fleet.steps.recorder import RecordedEnvironment
 from rollouts.fleet.worker.info_totals import InfoTotals
 
@@ -53,6 +53,9 @@ class EnvRows:
         self._is_together = np.zeros(len(setup.seeds), dtype=np.bool_)
         """Which rows the vector environment steps, ``[R]``."""
         self._rows: list[Environment | None] = [None] * len(setup.seeds)
+        self._returns = np.zeros(len(setup.seeds))
+        self._lengths = np.zeros(len(setup.seeds), dtype=np.int64)
+        """Return and length of the running episode of each row, ``[R]``."""
         self._info = InfoTotals()
         self._info_at = -INFO_SECONDS
         self.block: EnvBlock | None = None
@@ -70,6 +73,7 @@ class EnvRows:
             self._put(row, environment)
             block = self.block or self._introduce(environment)
             block.obs[row], _ = environment.reset(seed=seed)
+            self._returns[row], self._lengths[row] = 0.0, 0
         except Exception:  # noqa: BLE001 environments may raise anything
             self._drop(row)
             return
@@ -136,10 +140,12 @@ class EnvRows:
         )
         block.terminated[rows], block.truncated[rows] = terminated, truncated
         block.obs[rows] = obs
+        self._returns[rows] += block.reward[rows]
+        self._lengths[rows] += 1
         if more and more[0]:
             ends = terminated | truncated
             for at, info in enumerate(split_rows(more[0], len(rows))):
-                self._add_info(info, is_last=bool(ends[at]))
+                self._add_info(int(rows[at]), info, is_last=bool(ends[at]))
         for ended in np.flatnonzero(terminated | truncated).tolist():
             row = int(rows[ended])
             block.final_obs[row] = obs[ended]
@@ -153,8 +159,10 @@ class EnvRows:
         # Environments expect a plain int for a discrete action, and may keep an array.
         action = block.actions[row].item() if block.actions.ndim == 1 else block.actions[row].copy()
         obs, reward, terminated, truncated, info = environment.step(action)
+        self._returns[row] += reward
+        self._lengths[row] += 1
         if info:
-            self._add_info(info, is_last=bool(terminated or truncated))
+            self._add_info(row, info, is_last=bool(terminated or truncated))
         if terminated or truncated:
             block.final_obs[row] = obs
             obs = self._begin_episode(row, environment)
@@ -163,14 +171,21 @@ class EnvRows:
         block.terminated[row] = terminated
         block.truncated[row] = truncated
 
-    def _add_info(self, info: Any, *, is_last: bool) -> None:
-        """Add the numbers in the `info` of one step; `is_last` if the step ended its episode."""
+    def _add_info(self, row: int, info: Any, *, is_last: bool) -> None:
+        """Add the numbers in the `info` of one step; `is_last` if the step ended its episode.
+
+        An episode that names its task adds its return and its length to those of the task.
+        """
         found = episode_info(info) if is_last else info
         for name, value in numbers_of(found):
             self._info.add(name, value, scope="episode" if is_last else "step")
+        if is_last and (task := task_of(found)):
+            self._info.add(f"task/{task}/return", float(self._returns[row]), scope="episode")
+            self._info.add(f"task/{task}/length", float(self._lengths[row]), scope="episode")
 
     def _report_info(self, now: float) -> None:
-        if now - self._info_at < INFO_SECONDS or not self._info:
+        interval = 0.0 if self._setup.is_info_immediate else INFO_SECONDS
+        if now - self._info_at < interval or not self._info:
             return
         self._info_at = now
         self._emit(InfoReport(self._info.pop()))
@@ -189,6 +204,7 @@ class EnvRows:
         if row in self._to_record:
             environment = self._begin_recording(row, environment)
         obs, _ = environment.reset()
+        self._returns[row], self._lengths[row] = 0.0, 0
         return obs
 
     def _begin_recording(self, row: int, own: Environment) -> Environment:

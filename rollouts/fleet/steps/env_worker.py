@@ -83,6 +83,7 @@ class EnvWorker:
         callbacks: Sequence[ExtensionConfig] = (),
         output: OutputPump | None = None,
         mark: str = "",
+        is_info_immediate: bool = False,
     ) -> None:
         """Prepare the process without starting it.
 
@@ -95,8 +96,10 @@ class EnvWorker:
             callbacks: Registered callbacks of the environment.
             output: Receives the output of the process; None inherits the caller's.
             mark: Mark that identifies all processes started by this one; empty for none.
+            is_info_immediate: Report values of `info` before the results of their step.
         """
         self.slots = slots
+        self._is_info_immediate = is_info_immediate
         self._spec = spec
         self._kwargs = kwargs
         self._wrappers, self._callbacks = list(wrappers), list(callbacks)
@@ -141,7 +144,16 @@ class EnvWorker:
         self.write_line(f"env process {self._process.pid} starts")
         self._channel = Channel(ours, receives=FromProcess)
         seeds = [self._seeds.next(slot) for slot in self.slots]
-        self._channel.send(Setup(self._spec, self._kwargs, seeds, self._wrappers, self._callbacks))
+        self._channel.send(
+            Setup(
+                spec=self._spec,
+                kwargs=self._kwargs,
+                seeds=seeds,
+                wrappers=self._wrappers,
+                callbacks=self._callbacks,
+                is_info_immediate=self._is_info_immediate,
+            )
+        )
 
     def write_line(self, text: str) -> None:
         """Write a line to the log of the process."""

@@ -7,15 +7,24 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from rollouts.fleet.policies.policy_protocol import Policy, PolicyDoesNotFit, for_environment
 from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.process.settings import derive_seed
-from rollouts.fleet.steps.env_messages import AnyMessage, Began, EnvCrashed, Ready, Stepped
+from rollouts.fleet.steps.env_messages import (
+    AnyMessage,
+    Began,
+    EnvCrashed,
+    InfoReport,
+    Ready,
+    Stepped,
+)
 from rollouts.fleet.steps.env_worker import EnvWorker, EnvWorkerDied
 from rollouts.fleet.steps.episode_tallies import EpisodeTallies
 from rollouts.fleet.worker.episodes import Episode
+from rollouts.fleet.worker.info_totals import InfoTotals
 from runs.config.rules.run_config import RunConfig
 
 POLL_SECONDS: Final = 0.2
@@ -73,7 +82,9 @@ class EvaluationRound:
             slots=range(rows),
             base_seed=derive_seed(config.seed, "evaluation"),
             wrappers=config.environment.wrappers,
+            callbacks=config.environment.callbacks,
             mark=mark,
+            is_info_immediate=True,
         )
         self._tallies = EpisodeTallies(
             slots=rows,
@@ -93,6 +104,8 @@ class EvaluationRound:
         self._state: dict[str, NDArray[Any]] = {}
         self._beginning: dict[str, NDArray[Any]] = {}
         self._episodes: list[Episode] = []
+        self.info = InfoTotals()
+        """Values of `info`; their names begin with ``eval/``."""
 
     def run(self) -> list[Episode]:
         """Return the finished episodes.
@@ -140,6 +153,9 @@ class EvaluationRound:
             self._is_waiting[message.row] = True
         elif isinstance(message, Stepped):
             self._store(message)
+        elif isinstance(message, InfoReport):
+            sums = [replace(one, name=f"eval/{one.name}") for one in message.window.sums]
+            self.info.merge(replace(message.window, sums=sums))
 
     def _prepare(self, ready: Ready) -> None:
         rows = len(self._left)

@@ -4,7 +4,7 @@ import threading
 import time
 from typing import Final
 
-from rolldeck.wire import EpisodeWindow
+from rolldeck.wire import EpisodeWindow, InfoWindow
 from rollouts.fleet.policies.policy_protocol import Policy
 from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.process.loops import EventLog
@@ -14,6 +14,7 @@ from rollouts.fleet.steps.step_worker import PolicyFactory
 from rollouts.fleet.weights.loader import WeightsLoader
 from rollouts.fleet.weights.records import Version
 from rollouts.fleet.worker.episodes import EpisodeStatistics
+from rollouts.fleet.worker.info_totals import InfoTotals
 from rollouts.fleet.worker.messages import IDLE
 from rollouts.fleet.worker.node_cleanup import mark_of
 from rollouts.lessons.rules.evaluation import is_due
@@ -57,6 +58,7 @@ class Evaluator:
         """Version of the last round."""
         self._lock = threading.Lock()
         self._windows: list[EpisodeWindow] = []
+        self._info = InfoTotals()
         self._closed = threading.Event()
         self.orders = IDLE
         """Newest command of the worker; rounds start only while it is to run."""
@@ -92,12 +94,18 @@ class Evaluator:
             statistics.add(episode)
         with self._lock:
             self._windows += statistics.pop(time.monotonic())
+            self._info.merge(evaluation.info.pop())
 
     def pop_episodes(self) -> list[EpisodeWindow]:
         """Return the results of the evaluations that ended since the last call."""
         with self._lock:
             windows, self._windows = self._windows, []
         return windows
+
+    def pop_info(self) -> InfoWindow:
+        """Return the values of `info` in these evaluations."""
+        with self._lock:
+            return self._info.pop()
 
     def close(self) -> None:
         """End the current turn; an unfinished evaluation has no result."""

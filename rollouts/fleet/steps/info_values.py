@@ -30,6 +30,12 @@ def numbers_of(info: Any) -> Iterator[tuple[str, float]]:
             yield name, number
 
 
+def task_of(info: Any) -> str:
+    """Return the name of the episode's task, the text `task`; empty if there is none."""
+    task = info.get("task") if isinstance(info, Mapping) else None
+    return str(task) if isinstance(task, str) else ""
+
+
 def episode_info(info: Any) -> Any:
     """Return the `info` of the episode that the step ended.
 

@@ -208,9 +208,14 @@ class RolloutWorkerWrapper:
             refusal=self._weights.refusal,
             buffered_steps=self._fragment_builder.buffered_steps,
             episodes=self._pop_episodes() if is_reporting else [],
-            info=self._fragment_builder.pop_info() if is_reporting else InfoWindow(),
+            info=self._pop_info() if is_reporting else InfoWindow(),
             events=self._runtime.events.pop(),
         )
+
+    def _pop_info(self) -> InfoWindow:
+        if self._evaluator is not None:
+            self._fragment_builder.reported_info(self._evaluator.pop_info())
+        return self._fragment_builder.pop_info()
 
     def _pop_episodes(self) -> list[EpisodeWindow]:
         evaluated = self._evaluator.pop_episodes() if self._evaluator else []

@@ -51,6 +51,23 @@ class Measuring(Counting):
         return obs, reward, terminated, truncated, info
 
 
+class Tasks(Counting):
+    """Environment with two tasks in turn: `push` takes two steps, `lift` takes three."""
+
+    def __init__(self) -> None:
+        super().__init__(length=3)
+        self._task = "lift"
+
+    def reset(self, *, seed: int | None = None, **_: Any) -> tuple[Any, dict[str, Any]]:
+        self._task = "push" if self._task == "lift" else "lift"
+        self._length = 2 if self._task == "push" else 3
+        return super().reset(seed=seed)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        obs, reward, terminated, truncated, _ = super().step(action)
+        return obs, reward, terminated, truncated, {"task": self._task}
+
+
 class Talking(Counting):
     """Environment that prints each call."""
 
@@ -108,6 +125,7 @@ def _make(name: str, kwargs: Mapping[str, Any]) -> Any:
     kinds = {
         "talking": Talking,
         "measuring": Measuring,
+        "tasks": Tasks,
         "drawing": Drawing,
         "stray": Stray,
         "closing": Closing,
