@@ -7,5 +7,4 @@ register_read_only(
     RunDiagnosis,
     columns="run_link kind since",
     filters=("kind", RUN_FILTER),
-    dashboard="/runs/{run}/pipeline",
 )
