@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks import gpu_rows
+from benchmarks import gpu_rows, page_section
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "explanation" / "gpu.md"
 RESULTS: Final = Path(__file__).with_name("results")
@@ -20,11 +20,7 @@ def renewed(page: str, reports: Sequence[Mapping[str, Any]]) -> str:
     Raises:
         ValueError: If the page has no markers.
     """
-    if BEGIN not in page or END not in page:
-        raise ValueError(f"the page lacks {BEGIN!r} or {END!r}")
-    before, _, rest = page.partition(BEGIN)
-    after = rest.partition(END)[2]
-    return f"{before}{BEGIN}\n{written(reports)}\n{END}{after}"
+    return page_section.renewed(page, written(reports), begin=BEGIN, end=END)
 
 
 def written(reports: Sequence[Mapping[str, Any]]) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks import page_section
 from benchmarks.results import met, number, ratio
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "explanation" / "performance.md"
@@ -19,11 +20,7 @@ def renewed(page: str, results: Mapping[str, Any]) -> str:
     Raises:
         ValueError: If the page has no markers.
     """
-    if BEGIN not in page or END not in page:
-        raise ValueError(f"the page lacks {BEGIN!r} or {END!r}")
-    before, _, rest = page.partition(BEGIN)
-    after = rest.partition(END)[2]
-    return f"{before}{BEGIN}\n{written(results)}\n{END}{after}"
+    return page_section.renewed(page, written(results), begin=BEGIN, end=END)
 
 
 def written(results: Mapping[str, Any]) -> str:

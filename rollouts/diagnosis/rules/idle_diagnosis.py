@@ -21,7 +21,7 @@ _BEFORE_AND_AFTER: Final = {
     ),
     "failed": (
         "The run has failed and processes no data.",
-        "Fix the cause given below, then start it again; its history is kept.",
+        "Fix the cause that Pipeline lists, then start it again; its history is kept.",
     ),
 }
 
@@ -72,7 +72,7 @@ def starting(facts: Facts) -> Diagnosis | None:
             kind="fleet_starting",
             summary="The fleet cannot start yet.",
             evidence=[facts.fleet_reason],
-            change="Fix the cause given below; the platform retries automatically.",
+            change="Fix the cause that Pipeline lists; the platform retries automatically.",
         )
     workers = facts.workers_wanted
     return Diagnosis(

@@ -28,7 +28,7 @@ def crashing(facts: Facts) -> Diagnosis | None:
             *([facts.crash_reason] if facts.crash_reason else []),
             f"{missing:,} of {facts.workers_wanted:,} workers are not running",
         ],
-        change="Fix the cause given below. Fleet shows the log of each crash.",
+        change="Fix the cause that Pipeline lists. Fleet shows the log of each crash.",
     )
 
 
@@ -57,7 +57,7 @@ def blocked(facts: Facts) -> Diagnosis | None:
         stage="infer",
         summary=f"{facts.workers_blocked:,} of {facts.workers:,} workers cannot sample.",
         evidence=[facts.block_reason],
-        change="Fix the cause given below; workers retry automatically."
+        change="Fix the cause that Pipeline lists; workers retry automatically."
         + (server if facts.kind == "language" else ""),
     )
 

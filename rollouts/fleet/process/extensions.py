@@ -17,10 +17,16 @@ from runs.config.rules.extensions import ExtensionPoint
 
 
 class ExtensionFailed(ValueError):
-    """Registered code cannot be used; `field` is its dotted path in the configuration."""
+    """Registered code cannot be used."""
 
     def __init__(self, field: str, message: str, *, is_missing: bool = False) -> None:
-        """Name the field; `is_missing` if this machine lacks what others may have."""
+        """Describe the failure.
+
+        Args:
+            field: Dotted path in the configuration.
+            message: Reason, without the field.
+            is_missing: Whether the code is absent on this machine; other machines may have it.
+        """
         self.field = field
         self.message = message
         self.is_missing = is_missing
