@@ -129,7 +129,7 @@ def backed_up(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     room = tmp_path_factory.mktemp("backup")
     known: dict[str, Any] = {"room": room, "folder": room / "backup", "var": room / "var"}
     with running_server(room / "var", **SERVER) as server:
-        server.post("/register", {**REGISTRATION, "batch_size": 1})
+        server.post("/register", {**REGISTRATION, "batch_size": 1, "num_steps": 1_000_000})
         publish(server)
         for mark in range(1, 9):
             push(server, mark, tokens=LARGE_TOKENS if mark % 2 else 3)
