@@ -165,7 +165,8 @@ def test_an_answer_ends_with_the_token_that_completes_its_stop_text(
     server: InferenceServer,
 ) -> None:
     [free] = ask(server, prompt(1, answers=1, max_tokens=40))
-    texts = tuple(TOKENIZER.decode(free[0].tokens[at : at + 2]) for at in (9, 5))
+    # SGLang gets no seed: with only 2 stop texts, 25 of 210 requests had no stopped answer.
+    texts = tuple(TOKENIZER.decode(free[0].tokens[at : at + 2]) for at in range(16))
     sampling = SamplingParams(max_tokens=200, stop=texts, seed=7)
     asked = Prompt(tokens=(1,), sampling=sampling, answers=8)
 
