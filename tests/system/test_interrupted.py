@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -17,10 +18,15 @@ pytestmark = pytest.mark.system
 INNER = "tests/e2e/test_home_page.py"
 
 
-def test_ctrl_c_leaves_no_server_no_ray_head_and_no_seeding_process() -> None:
-    command = [sys.executable, "-m", "pytest", "-n", "1", "-p", "no:cacheprovider", INNER]
+def test_ctrl_c_leaves_no_server_no_ray_head_and_no_seeding_process(
+    tmp_path: Path,
+) -> None:
+    # In the shared base folder pytest would delete the folders of older sessions before it ends,
+    # which takes minutes after whole runs of the suite.
+    own_folder = f"--basetemp={tmp_path / 'inner'}"
+    command = [sys.executable, "-m", "pytest", "-n", "1", "-p", "no:cacheprovider", own_folder]
     with processes.start(
-        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        [*command, INNER], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as session:
 
         def is_seeding() -> bool:
