@@ -46,6 +46,8 @@ class QueueDepth:
     queued_sequences: int
     waiting: int
     leased: int
+    """Items of leased batches, and of returned ones until they are served again."""
+    leased_sequences: int
     size_bytes: int
     """Bytes of all waiting, queued, leased and quarantined items."""
     threshold: float
@@ -53,7 +55,6 @@ class QueueDepth:
     resume_at: float
     """Queued sequences or fragments at which producers resume."""
     batch_size: int | None
-    over_threshold: bool
     paused: bool
     """True after the queue passed the threshold, until it falls to `resume_at`."""
     served_steps: int
@@ -78,22 +79,24 @@ def queue_depth(run_id: int) -> QueueDepth:
     run = Run.objects.get(pk=run_id)
     rows = counts(run_id, kind_of(run))
     items: Counter[str] = Counter()
+    sequences: Counter[str] = Counter()
     for row in rows:
         items[row.state] += row.items
-    sequences = sum(row.sequences for row in rows if row.state == ItemState.QUEUED)
+        sequences[row.state] += row.sequences
+    queued = sequences[ItemState.QUEUED]
     rule = pause_rule(run)
     remaining, running = admission_remaining(run_id), running_items(run_id)
     return QueueDepth(
         queued=items[ItemState.QUEUED],
-        queued_sequences=sequences,
+        queued_sequences=queued,
         waiting=items[ItemState.WAITING],
         leased=items[ItemState.LEASED],
+        leased_sequences=sequences[ItemState.LEASED],
         size_bytes=sum(row.size_bytes for row in rows if row.state in OPEN),
         threshold=rule.pause_above if rule else 0.0,
         resume_at=rule.resume_at if rule else 0.0,
         batch_size=run.batch_size,
-        over_threshold=rule is not None and sequences > rule.pause_above,
-        paused=rule is not None and is_over(rule, over=run.over_tolerance, queued=sequences),
+        paused=rule is not None and is_over(rule, over=run.over_tolerance, queued=queued),
         served_steps=run.served_steps,
         admission_remaining=remaining,
         running=running,

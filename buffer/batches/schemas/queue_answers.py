@@ -41,6 +41,7 @@ class QueueAnswer(Struct, frozen=True, kw_only=True):
     queued_sequences: int
     waiting: int
     leased: int
+    leased_sequences: int
     size_bytes: int
     batch_size: int | None
     threshold: float

@@ -7130,6 +7130,7 @@ export interface components {
             queued_sequences: number;
             waiting: number;
             leased: number;
+            leased_sequences: number;
             size_bytes: number;
             batch_size: number | null;
             threshold: number;
@@ -7151,11 +7152,11 @@ export interface components {
             queued_sequences: number;
             waiting: number;
             leased: number;
+            leased_sequences: number;
             size_bytes: number;
             threshold: number;
             resume_at: number;
             batch_size: number | null;
-            over_threshold: boolean;
             paused: boolean;
             served_steps: number;
             admission_remaining: number;

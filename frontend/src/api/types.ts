@@ -48,6 +48,6 @@ export type MetricAxis = "step" | "time" | "elapsed" | "amount";
 export type RunRow = Schemas["LiveRunRow"];
 
 type QueueDepth = Schemas["QueueDepth"];
-type Polled = "queued" | "waiting" | "leased" | "threshold" | "batch_size" | "over_threshold" | "served_steps";
+type Polled = "queued" | "waiting" | "leased" | "threshold" | "batch_size" | "served_steps";
 /** The queue; the polled subset while the socket is down. */
 export type QueuePart = Pick<QueueDepth, Polled> & Partial<QueueDepth>;

@@ -9,14 +9,12 @@ import type { TopicState } from "@/live/reducer";
 /** The queue fields that the run and its ledger provide. */
 function queueOf(run: RunDetail, ledger: LedgerPart): QueuePart {
   const counts = run.kind === "fleet" ? ledger.fragments : ledger.groups;
-  const threshold = run.off_policy_tolerance * (run.batch_size ?? 0);
   return {
     queued: counts.queued,
     waiting: counts.waiting,
     leased: counts.leased,
-    threshold,
+    threshold: run.off_policy_tolerance * (run.batch_size ?? 0),
     batch_size: run.batch_size,
-    over_threshold: threshold > 0 && counts.queued > threshold,
     served_steps: run.served_steps,
   };
 }

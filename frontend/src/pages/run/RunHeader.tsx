@@ -2,7 +2,7 @@ import { Link } from "@tanstack/react-router";
 import { lazy, Suspense, useState } from "react";
 import type { useAsk } from "@/api/runs";
 import { useMayOperate } from "@/api/session";
-import type { FleetPart, QueuePart, RunDetail } from "@/api/types";
+import type { FleetPart, RunDetail } from "@/api/types";
 import { Age } from "@/components/Age";
 import { AppLink } from "@/components/AppLink";
 import { useCopying } from "@/components/Copying";
@@ -44,10 +44,10 @@ function Uptime({ run }: { run: RunDetail }) {
   );
 }
 
-type Props = { title: string; run: RunDetail; fleet: FleetPart | undefined; queue: QueuePart | undefined; ask: ReturnType<typeof useAsk> };
+type Props = { title: string; run: RunDetail; fleet: FleetPart | undefined; ask: ReturnType<typeof useAsk> };
 
 /** The run's name, state, reason and actions. */
-export function RunHeader({ title, run, fleet, queue, ask }: Props) {
+export function RunHeader({ title, run, fleet, ask }: Props) {
   const mayOperate = useMayOperate();
   const [isTagging, setTagging] = useState(false);
   const isProven = useIsProven(run, fleet?.confirmed_at);
@@ -69,7 +69,7 @@ export function RunHeader({ title, run, fleet, queue, ask }: Props) {
             <span aria-hidden="true">{arrived.state === "applied" ? "✓" : "◷"}</span> {arrived.text}
           </span>
         )}
-        <UndoPause run={run} queue={queue} ask={ask} />
+        <UndoPause run={run} ask={ask} />
         <span>
           {`${run.kind} run`}, created <Age at={run.created_at} suffix=" ago" />
         </span>

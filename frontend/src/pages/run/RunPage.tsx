@@ -71,7 +71,7 @@ function LiveRun({ name }: { name: string }) {
   return (
     <ReadOnlyContext value={run.archived_at !== null}>
       <RunContext value={{ run: addressed, fleet, diagnosis, queue, ledger, curriculum, episodes, events, at, speed, ask }}>
-        <RunHeader title={run.name} run={addressed} fleet={fleet} queue={queue} ask={ask} />
+        <RunHeader title={run.name} run={addressed} fleet={fleet} ask={ask} />
         <ReadOnlyContext value={false}>
           {run.archived_at && <ArchivedBanner run={run} address={name} archivedAt={run.archived_at} />}
         </ReadOnlyContext>

@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { QUEUE_MS, queueQuery } from "@/api/queue";
 import type { useAsk } from "@/api/runs";
-import type { QueuePart, RunDetail } from "@/api/types";
+import type { RunDetail } from "@/api/types";
 import { usePartChangeFeed } from "@/live/changeFeed";
 import { drainText } from "@/pages/run/verbs";
 
@@ -24,14 +24,14 @@ function Undo({ ask }: { ask: Ask }) {
 }
 
 /** The estimated time of a drain. */
-function Drain({ run, queue }: { run: RunDetail; queue: QueuePart | undefined }) {
+function Drain({ run }: { run: RunDetail }) {
   const refetchInterval = usePartChangeFeed(`run:${run.name}`, "queue", QUEUE_MS, ["queue", run.name]);
   const { data } = useQuery({ ...queueQuery(run.name), refetchInterval });
-  return <span data-drain>{drainText(run, queue, data?.trained_per_second ?? null)}</span>;
+  return <span data-drain>{drainText(run, data)}</span>;
 }
 
 /** Follow-up of a verb: undo of a pause, progress of a drain. */
-export function UndoPause({ run, queue, ask }: { run: RunDetail; queue: QueuePart | undefined; ask: Ask }) {
+export function UndoPause({ run, ask }: { run: RunDetail; ask: Ask }) {
   const pausedHere = ask.isSuccess && ask.variables.verb === "pause" && run.status === "paused";
   const [isFresh, setFresh] = useState(false);
   useEffect(() => {
@@ -43,7 +43,7 @@ export function UndoPause({ run, queue, ask }: { run: RunDetail; queue: QueuePar
   return (
     <>
       {pausedHere && isFresh && <Undo ask={ask} />}
-      {run.status === "draining" && <Drain run={run} queue={queue} />}
+      {run.status === "draining" && <Drain run={run} />}
     </>
   );
 }

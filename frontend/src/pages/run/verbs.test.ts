@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import type { FleetPart, RunSummary } from "@/api/types";
+import type { FleetPart, QueueAnswer, RunSummary } from "@/api/types";
 import { arrival, drainText, following, newer, VERBS } from "./verbs";
 
 const run = (status: RunSummary["status"], at = "2026-01-01T00:00:00Z"): RunSummary =>
@@ -53,10 +53,19 @@ it("counts workers that applied the status", () => {
 });
 
 it("describes the remaining drain", () => {
-  const queue = { queued: 30, waiting: 0, leased: 2, threshold: 48, batch_size: 16, over_threshold: false, served_steps: 1 };
-  expect(drainText({ ...run("draining"), batch_size: 16 }, queue, 4)).toBe("32 to serve, 2 batches; about 8 s at the current rate");
-  expect(drainText({ ...run("draining"), batch_size: null }, queue, null)).toBe("32 to serve; no recent batches");
-  expect(drainText(run("running"), queue, 4)).toBe("");
+  // 6 queued groups of 4 sequences and 2 leased ones
+  const queue = {
+    unit: "sequences",
+    queued: 6,
+    queued_sequences: 24,
+    leased: 2,
+    leased_sequences: 8,
+    trained_per_second: 4,
+  } as QueueAnswer;
+  expect(drainText({ ...run("draining"), batch_size: 16 }, queue)).toBe("32 sequences to serve, 2 batches; about 8 s at the current rate");
+  const idle = { ...queue, trained_per_second: null };
+  expect(drainText({ ...run("draining"), batch_size: null }, idle)).toBe("32 sequences to serve; no recent batches");
+  expect(drainText(run("running"), queue)).toBe("");
 });
 
 it("requires the name for destructive verbs", () => {

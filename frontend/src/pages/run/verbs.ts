@@ -1,6 +1,6 @@
 /** Describe the verbs of a run, and whether the fleet has applied a request. Pure. */
 
-import type { FleetPart, QueuePart, RunStatus, RunSummary, RunVerb, WorkerRow } from "@/api/types";
+import type { FleetPart, QueueAnswer, RunStatus, RunSummary, RunVerb, WorkerRow } from "@/api/types";
 import { counted, duration, number } from "@/format";
 
 /** Requests on a run; reset is not a state transition but starts a new run. */
@@ -94,11 +94,12 @@ export function following(status: RunStatus, workers: Pick<WorkerRow, "state">[]
 }
 
 /** The remaining work and time of a drain; empty if the run is not draining. */
-export function drainText(run: RunSummary, queue: QueuePart | undefined, perSecond: number | null): string {
+export function drainText(run: RunSummary, queue: QueueAnswer | undefined): string {
   if (run.status !== "draining" || !queue) return "";
-  const left = (queue.queued_sequences ?? queue.queued) + queue.leased;
+  const left = queue.queued_sequences + queue.leased_sequences;
   const batches = run.batch_size ? Math.ceil(left / run.batch_size) : null;
-  const what = `${number(left)} to serve${batches === null ? "" : `, ${counted(batches, "batch", "batches")}`}`;
+  const what = `${number(left)} ${queue.unit} to serve${batches === null ? "" : `, ${counted(batches, "batch", "batches")}`}`;
+  const perSecond = queue.trained_per_second;
   return perSecond ? `${what}; about ${duration(left / perSecond)} at the current rate` : `${what}; no recent batches`;
 }
 

@@ -63,6 +63,7 @@ def test_a_pause_says_why_who_since_when_and_for_how_long(outside: OutsideRun) -
     assert queue["gates"][0]["condition"] == "queued 8 ≥ tolerance × batch = 2 × 4 = 8"
     assert queue["since"] is not None
     assert (queue["set_by"]["actor"], queue["set_by"]["reason"]) == ("user:olga", "fresher data")
+    assert (queue["leased"], queue["leased_sequences"]) == (2, 4)
     assert queue["trained_per_second"] == pytest.approx(4 / 120)
     assert queue["resumes_in_seconds"] == pytest.approx(4 / (4 / 120))
     (row,) = queue["environments"]

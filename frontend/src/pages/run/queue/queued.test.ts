@@ -9,7 +9,7 @@ const queue = {
   leased: 2,
   threshold: 96,
   batch_size: 32,
-  over_threshold: true,
+  leased_sequences: 32,
   served_steps: 1,
 };
 
