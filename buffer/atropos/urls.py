@@ -6,6 +6,7 @@ from django.urls import path
 
 from buffer.atropos.api import pushes
 from buffer.atropos.api import routes as atropos
+from buffer.atropos.rules import NAMES
 
 _VIEWS: Final = {
     "": atropos.RootView,
@@ -22,6 +23,5 @@ _VIEWS: Final = {
     "latest_example": atropos.LatestExampleView,
     "reset_data": atropos.ResetDataView,
 }
-NAMES: Final = tuple(name for name in _VIEWS if name)
 
-urlpatterns = [path(name, view.as_view()) for name, view in _VIEWS.items()]
+urlpatterns = [path(name, _VIEWS[name].as_view()) for name in ("", *NAMES)]

@@ -11,7 +11,7 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
-from buffer.atropos.urls import NAMES as ATROPOS_NAMES
+from buffer.atropos.rules import NAMES as ATROPOS_NAMES
 from buffer.batches.api.sending import StoredAnswer
 from runs.access.models.tokens import ApiToken
 from web.http.request_ids import CURRENT

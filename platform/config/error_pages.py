@@ -14,7 +14,7 @@ from django.template import loader
 from django.views import defaults
 
 from buffer.atropos.api import view
-from buffer.atropos.urls import NAMES as ATROPOS_NAMES
+from buffer.atropos.rules import NAMES as ATROPOS_NAMES
 from frontend.pages import index
 from web import outages
 from web.http.problems import respond

@@ -24,7 +24,7 @@ from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.module_loading import import_string
 
-from buffer.atropos.urls import NAMES as ATROPOS_NAMES
+from buffer.atropos.rules import NAMES as ATROPOS_NAMES
 from buffer.batches.api.sending import NotedAnswer, StoredAnswer
 from config.body_limits import App, Receive, Scope, Send
 from config.packed_requests import PackedRequest

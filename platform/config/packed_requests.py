@@ -11,11 +11,15 @@ from django.conf import settings
 from django.core.exceptions import BadRequest
 from django.core.handlers.asgi import ASGIHandler, ASGIRequest
 
+from buffer.atropos.rules import NAMES as ATROPOS_NAMES
 from buffer.items.api.delivery import HUNG_UP
 from config.decompression import Bounds, UnknownEncoding, check_encoding, decompress
 
-# Sign-in and the admin's forms read their bodies before authentication.
-_OPEN_FORMS: Final = re.compile(r"/(?:api/v1/session|admin)(?:/.*)?", re.DOTALL)
+# All other routes may read a body before authentication: sign-in, login links, the admin, and the
+# CSRF check of each page.
+_ROUTES_WITH_PACKED_BODIES: Final = re.compile(
+    rf"/api/v1/(?!session(?:/|$)).*|/atropos/.*|/(?:{'|'.join(ATROPOS_NAMES)})", re.DOTALL
+)
 
 
 class PackedRequest(ASGIRequest):
@@ -81,7 +85,7 @@ def check_packed(path: str, encoding: str) -> None:
         UnknownEncoding: If the encoding is unsupported, or the path accepts no compressed bodies.
     """
     check_encoding(encoding)
-    if _OPEN_FORMS.fullmatch(path):
+    if not _ROUTES_WITH_PACKED_BODIES.fullmatch(path):
         raise UnknownEncoding(f"{path} accepts no compressed bodies; send identity")
 
 
