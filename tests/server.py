@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 import httpx
@@ -81,6 +81,13 @@ def wait_until(
     raise AssertionError(f"not within {seconds} s: {what}; last seen: {last!r}")
 
 
+# With limits, a pool may close an idle connection that it has already assigned to a request of
+# another thread: https://github.com/encode/httpcore/issues/1110.
+FOR_THREADS: Final = httpx.Limits(
+    max_connections=None, max_keepalive_connections=None, keepalive_expiry=None
+)
+
+
 class Server:
     """A running server with an administrator's client."""
 
@@ -90,7 +97,10 @@ class Server:
         self.process = process
         self.url = f"http://127.0.0.1:{port}"
         self.http = httpx.Client(
-            base_url=self.url, headers={"Authorization": f"Bearer {ADMIN_TOKEN}"}, timeout=30
+            base_url=self.url,
+            headers={"Authorization": f"Bearer {ADMIN_TOKEN}"},
+            timeout=30,
+            limits=FOR_THREADS,
         )
 
     def get(self, path: str) -> Any:

@@ -30,7 +30,15 @@ from config.root import root
 from config.settings.connections import POOL_CONNECTIONS  # noqa: TID251 under test
 from frontend.pages import index
 from tests.buffer_factories import REGISTRATION, group
-from tests.server import ADMIN_TOKEN, NO_RAY, Server, environment, running_server, wait_until
+from tests.server import (
+    ADMIN_TOKEN,
+    FOR_THREADS,
+    NO_RAY,
+    Server,
+    environment,
+    running_server,
+    wait_until,
+)
 
 pytestmark = pytest.mark.system
 
@@ -115,7 +123,7 @@ def browser(server: Server) -> Iterator[httpx.Client]:
         check=True,
         capture_output=True,
     )
-    with httpx.Client(base_url=server.url, timeout=60) as browser:
+    with httpx.Client(base_url=server.url, timeout=60, limits=FOR_THREADS) as browser:
         browser.get("/api/v1/session")
         answer = browser.post(
             "/api/v1/session",
