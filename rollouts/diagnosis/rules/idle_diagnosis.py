@@ -150,8 +150,9 @@ def refused(facts: Facts) -> Diagnosis | None:
         stage="push",
         summary=f"Pushes are rejected, and their data is lost.{arrives}",
         evidence=list(facts.refused),
-        change="Correct the field that the message names in the environment, or set `lenient` "
-        "on the run to accept groups with inconsistent lengths.",
+        change="Correct the field that the message names in the environment; one without an id "
+        "of this run must register first. Or set `lenient` on the run to accept groups with "
+        "inconsistent lengths or unknown environments.",
     )
 
 
