@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -62,7 +62,10 @@ def refused_environments(
         "run_id", "run__name", "wandb_name", "refused"
     )[:SEEN_AT_MOST]
     unnamed = runs.order_by("-id").values_list("id", "name", "refused")[:SEEN_AT_MOST]
-    rows = [*named, *((pk, name, UNREGISTERED, refused) for pk, name, refused in unnamed)]
+    rows: list[tuple[int, str, str, Any]] = [
+        *named,
+        *((pk, name, UNREGISTERED, refused) for pk, name, refused in unnamed),
+    ]
     return list(_recent(rows, since=now - within))
 
 
