@@ -158,6 +158,7 @@ def _bytes(
         count=len(chunk.ids),
         cursor=chunk.cursor.token(),
         item_ids=chunk.ids,
+        is_simulated=run.is_simulated,
     )
     accept = request.headers.get("Accept", "")
     if kind is ItemKind.FRAGMENTS:

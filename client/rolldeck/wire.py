@@ -188,7 +188,6 @@ class BatchHead(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Rises with every new lease of the batch; an ack with an older fence is rejected."""
     kind: Literal["groups", "fragments"]
     count: int
-    """Number of items in the batch."""
     lease_seconds: float
     epoch: int
     policy_step: int
@@ -219,10 +218,11 @@ class FollowHead(Struct, frozen=True, kw_only=True):
     name: str
     kind: Literal["groups", "fragments"]
     count: int
-    """Number of items."""
     cursor: str
     """Position of the last item in the stream; acknowledge it to get the following items."""
     item_ids: list[int]
+    is_simulated: bool = False
+    """Whether the run's data is simulated; it is then delivered only with `serves_simulated`."""
 
 
 class FollowAnswer(Struct, frozen=True, kw_only=True):

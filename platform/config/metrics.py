@@ -127,7 +127,7 @@ def _fill(sheet: _Sheet, run: Run) -> None:
         "running_items": depth.running,
         "served_steps": depth.served_steps,
         "policy_step": run.policy_step,
-        "truncated_groups": run.truncated_groups,
+        "truncated_groups": queries_counts.truncated_groups(run.pk),
         "is_simulated": float(run.is_simulated),
         "ledger_balanced": float(ledger.balanced and not run.ledger_problem),
         **_newest_batch(run.pk, kind),

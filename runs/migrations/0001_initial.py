@@ -129,7 +129,7 @@ class Migration(migrations.Migration):
                 ('advantages', models.CharField(blank=True, choices=[('rloo', 'RLOO: less the mean of the others'), ('grpo', 'GRPO: less the mean, over the deviation')], help_text='Rule that computes missing advantages of groups; empty for none.', max_length=8)),
                 ('drop_zero_variance', models.BooleanField(default=False, help_text='Drop groups whose scores are all equal.')),
                 ('overlong_sequences', models.CharField(choices=[('keep', 'keep: accepted unchanged'), ('drop', 'drop: the group is dropped'), ('truncate', 'truncate: sequences are cut at the maximum')], db_default='keep', default='keep', help_text='Treatment of groups with a sequence longer than `max_token_len`.', max_length=8)),
-                ('truncated_groups', models.PositiveBigIntegerField(db_default=0, default=0, help_text='Groups accepted with truncated sequences.')),
+                ('refused', models.JSONField(blank=True, help_text='Refused pushes that named none of its environments, counted by reason.', null=True)),
                 ('dry_deadline_seconds', models.FloatField(blank=True, default=30.0, help_text="Time that a batch waits for an environment's minimum; empty for no limit.", null=True)),
                 ('trainer_started_at', models.DateTimeField(blank=True, help_text='Time of the first batch request.', null=True)),
                 ('served_steps', models.PositiveIntegerField(default=0, help_text='Batches served so far.')),

@@ -13,6 +13,7 @@ from buffer.inspect.queries.group_lists import GroupRow, group_page
 from buffer.inspect.queries.marks import UNMARKED, MarkRow, marks_of
 from buffer.inspect.rules.group_filter import GroupFilter
 from buffer.payloads.services.contents import PayloadMissing
+from runs.lifecycle.models.runs import Run
 
 PAGE: Final = 50
 ROW_GROUP_BYTES: Final = 16 << 20
@@ -42,6 +43,7 @@ COLUMNS: Final = {
     "is_pinned": "bool",
     "note": "string",
     "sets": "string",
+    "is_simulated": "bool",
     "missing": "string",
     "group": "large_string",
 }
@@ -67,34 +69,38 @@ def rows(run_id: int, group_filter: GroupFilter, *, limit: int) -> Iterator[Mark
         after = page.next
 
 
-def json_lines(run_id: int, group_filter: GroupFilter, *, limit: int) -> Iterator[bytes]:
+def json_lines(run: Run, group_filter: GroupFilter, *, limit: int) -> Iterator[bytes]:
     """Yield a line of JSON per group: its metadata, and its content as ``group``."""
-    for row, mark in rows(run_id, group_filter, limit=limit):
+    for row, mark in rows(run.pk, group_filter, limit=limit):
         group, missing = _content(row)
         known = {name: _plain(_known(row, mark, name)) for name in COLUMNS}
-        known |= {"sets": mark.sets, "missing": missing}
+        known |= {"sets": mark.sets, "is_simulated": run.is_simulated, "missing": missing}
         line = known | {"group": msgspec.Raw(group or b"null")}
         yield msgspec.json.encode(line) + b"\n"
 
 
-def parquet(run_id: int, group_filter: GroupFilter, *, limit: int) -> Iterator[bytes]:
+def parquet(run: Run, group_filter: GroupFilter, *, limit: int) -> Iterator[bytes]:
     """Yield the parts of a Parquet file with one row per group.
 
     Raises:
         ArchiveUnavailable: If pyarrow is not installed.
     """
     stream = ParquetStream(COLUMNS)
-    return _parquet_parts(stream, rows(run_id, group_filter, limit=limit))
+    found = rows(run.pk, group_filter, limit=limit)
+    return _parquet_parts(stream, found, is_simulated=run.is_simulated)
 
 
-def _parquet_parts(stream: ParquetStream, found: Iterator[Marked]) -> Iterator[bytes]:
+def _parquet_parts(
+    stream: ParquetStream, found: Iterator[Marked], *, is_simulated: bool
+) -> Iterator[bytes]:
     while some := list(islice(found, ROW_GROUP_ROWS)):
         records: list[tuple[Any, ...]] = []
         size_bytes = 0
         for row, mark in some:
             group, missing = _content(row)
-            known = [_known(row, mark, name) for name in list(COLUMNS)[:-2]]
-            records.append((*known, missing, None if group is None else group.decode()))
+            known = [_known(row, mark, name) for name in list(COLUMNS)[:-3]]
+            text = None if group is None else group.decode()
+            records.append((*known, is_simulated, missing, text))
             size_bytes += len(group or b"")
             if size_bytes >= ROW_GROUP_BYTES:
                 yield stream.write(records)

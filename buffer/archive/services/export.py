@@ -114,6 +114,7 @@ def export_run(
     about = {
         "source": source_of(run),
         "run": _described(run),
+        "is_simulated": run.is_simulated,
         "environments": _environments(run),
         "window": asdict(window),
         "marks": marks_of_run(run) if kind is ItemKind.GROUPS else {},

@@ -56,7 +56,7 @@ class LedgerView(APIView):
             ledger_answers.LedgerAnswer(
                 **sides,
                 environments=environments,
-                truncated=found.truncated_groups,
+                truncated=counts.truncated_groups(found.pk),
                 audited_at=audit.audited_at if audit else None,
                 problem=found.ledger_problem,
             )

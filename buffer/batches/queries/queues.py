@@ -17,6 +17,7 @@ from buffer.items.rules.environments import NO_ENVIRONMENT
 from buffer.items.rules.states import ItemKind, ItemState
 from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Environment, Run
+from runs.lifecycle.rules.versions import batches_ahead
 
 DRAIN_WINDOW: Final = timedelta(minutes=2)
 BATCHES_AT_MOST: Final = 500
@@ -80,7 +81,9 @@ def _gates(run: Run, depth: QueueDepth) -> list[Gate]:
         gates.append(tolerance_gate(rule, queued=depth.queued_sequences, over=depth.paused))
     if run.has_fleet or run.max_staleness is not None:
         held = holdings(run)
-        ahead = run.off_policy_tolerance if run.max_staleness is None else run.max_staleness + 1
+        ahead = batches_ahead(
+            max_staleness=run.max_staleness, off_policy_tolerance=run.off_policy_tolerance
+        )
         gates.append(
             staleness_gate(
                 admitted=held.admitted,

@@ -1,4 +1,4 @@
-"""Count refused pushes by reason and environment."""
+"""Count refused pushes by reason, for their environments or their run."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -43,18 +43,17 @@ class CountsRefusals(APIView):
     def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]
         """Return the error, and count the refusal for the environments that the push names."""
         response = super().handle_exception(exc)
-        # The body of a bad request cannot be read, so it names no environments.
+        # A bad request ended before its body was complete.
         if self._found is not None and not isinstance(exc, BadRequest):
             named = _named_by(self.request.body) if self._groups is None else self._groups
-            if env_ids := _some(named):
-                push = RefusedPush(
-                    run_id=self._found.pk,
-                    env_ids=env_ids,
-                    reason=_reason_of(exc),
-                    message=str(exc),
-                    at=timezone.now(),
-                )
-                record_refused_push(push)
+            push = RefusedPush(
+                run_id=self._found.pk,
+                env_ids=_some(named),
+                reason=_reason_of(exc),
+                message=str(exc),
+                at=timezone.now(),
+            )
+            record_refused_push(push)
         return response
 
 

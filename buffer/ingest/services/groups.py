@@ -15,7 +15,6 @@ from buffer.ingest.schemas.groups import Group
 from buffer.ingest.services.arrivals import Arrival, Plan, Receipt
 from buffer.ingest.services.idempotency import CLAIM, Claim, Retried
 from buffer.ingest.services.push_context import PushContext, push_context_for
-from buffer.ingest.services.truncation import count_truncated
 from buffer.items.rules.states import ItemKind, ItemState
 from buffer.items.services.tallies import ADD, ADD_IF_CLAIMED, Changes
 from buffer.payloads.services.contents import JSON_CODEC, Writing, insert_contents, write_contents
@@ -255,6 +254,8 @@ def _changes(run: Run, arrivals: list[Arrival], plan: Plan) -> Changes:
     for arrival in arrivals:
         reason = arrival.receipt.dropped or ""
         changes.accept([arrival.counted], arrival.state, reason=reason)
+        if arrival.is_truncated and arrival.state is not ItemState.DROPPED:
+            changes.truncate([arrival.counted])
     changes.move(plan.released_items(), ItemState.WAITING, ItemState.QUEUED)
     return changes
 
@@ -285,9 +286,7 @@ _noted_lock = threading.Lock()
 
 
 def _note(run: Run, groups: list[Group], arrivals: list[Arrival], *, now: datetime) -> None:
-    """Count truncated groups; record notes as events, each at most once per minute and process."""
-    kept = [arrival for arrival in arrivals if arrival.state is not ItemState.DROPPED]
-    count_truncated(run, groups=sum(arrival.is_truncated for arrival in kept))
+    """Record notes as events, each at most once per minute and process."""
     noted = [*groups, *(arrival.group for arrival in arrivals)]
     for note in sorted({note for group in noted for note in group.notes}):
         with _noted_lock:

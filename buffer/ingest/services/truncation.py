@@ -10,13 +10,11 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from django.db.models import F
 
 from buffer.ingest.schemas.groups import Group
 from rolldeck.group_encoding import to_json, to_msgpack
 from rolldeck.groups import DISTILLATION, IGNORED, JSON, GroupArrays, read
 from rolldeck.ragged import Rows
-from runs.lifecycle.models.runs import Run
 
 
 def truncated(group: Group, *, longest: int) -> Group | None:
@@ -38,12 +36,6 @@ def truncated(group: Group, *, longest: int) -> Group | None:
         longest_tokens=int(tokens.max(initial=0)),
         notes=[*group.notes, f"tokens: truncated to {longest:,}"],
     )
-
-
-def count_truncated(run: Run, *, groups: int) -> None:
-    """Add to the run's count of truncated groups."""
-    if groups:
-        Run.objects.filter(pk=run.pk).update(truncated_groups=F("truncated_groups") + groups)
 
 
 def _cut(arrays: GroupArrays, longest: int) -> GroupArrays:

@@ -341,7 +341,7 @@ class Tally(models.Model):
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, db_index=False, related_name="+")
     kind = models.CharField(max_length=9, choices=choices(ItemKind))
-    # A state, or `accepted`: all items ever accepted.
+    # A state, or `accepted`: all items ever accepted, or `truncated`: those accepted truncated.
     state = models.CharField(max_length=11)
     reason = models.CharField(max_length=20, blank=True)
     epoch = models.PositiveIntegerField()

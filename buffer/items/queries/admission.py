@@ -6,7 +6,12 @@ from typing import Any, Final
 from buffer.items.rules.ledger import ACCEPTED
 from buffer.items.rules.states import OPEN, ItemKind, ItemState
 from runs.lifecycle.models.runs import Run, RunKind
-from runs.lifecycle.rules.versions import NO_POLICY_STEP, admission_capacity, trained_steps
+from runs.lifecycle.rules.versions import (
+    NO_POLICY_STEP,
+    admission_capacity,
+    batches_ahead,
+    trained_steps,
+)
 from web import database
 from web.rows import first_row
 
@@ -83,9 +88,9 @@ def admission(run: Run, *, admitted: int, trained: int) -> int:
     if run.batch_size is None:
         return 0
     return admission_capacity(
-        batches_ahead=run.off_policy_tolerance
-        if run.max_staleness is None
-        else run.max_staleness + 1,
+        batches_ahead=batches_ahead(
+            max_staleness=run.max_staleness, off_policy_tolerance=run.off_policy_tolerance
+        ),
         trained=trained,
         per_batch=run.batch_size,
         accepted=admitted,

@@ -7,7 +7,7 @@ from django.conf import settings
 from django.db.models import Count, Sum
 
 from buffer.items.models.items import FragmentChunk, Tally, TrajectoryGroup
-from buffer.items.rules.ledger import ACCEPTED, Ledger, balance
+from buffer.items.rules.ledger import ACCEPTED, TRUNCATED, Ledger, balance
 from buffer.items.rules.limits import Limits
 from buffer.items.rules.states import OPEN, ItemKind, ItemState
 from buffer.items.schemas.ledgers import KindLedger, LedgerPart
@@ -63,6 +63,11 @@ def queued_fragments(run_id: int, epoch: int) -> int:
     return 0 if row is None else int(row[0])
 
 
+def truncated_groups(run_id: int) -> int:
+    """Return the number of groups accepted with truncated sequences."""
+    return sum(count.items for count in counts(run_id, ItemKind.GROUPS, state=TRUNCATED))
+
+
 def ledger(run_id: int, kind: ItemKind) -> Ledger:
     """Return the ledger of a run's items of one kind, from the counts."""
     return balance((row.state, row.reason, row.items) for row in counts(run_id, kind))
@@ -87,13 +92,12 @@ def _kind_ledger(run_id: int, kind: ItemKind) -> KindLedger:
 
 def ledger_part(run_id: int) -> LedgerPart:
     """Return the ledger for the live page, with the mismatch found by the last audit."""
-    fields = ("truncated_groups", "ledger_problem")
-    truncated, problem = Run.objects.filter(pk=run_id).values_list(*fields).first() or (0, "")
+    problem = Run.objects.filter(pk=run_id).values_list("ledger_problem", flat=True).first()
     return LedgerPart(
         groups=_kind_ledger(run_id, ItemKind.GROUPS),
         fragments=_kind_ledger(run_id, ItemKind.FRAGMENTS),
-        truncated=truncated,
-        problem=problem,
+        truncated=truncated_groups(run_id),
+        problem=problem or "",
     )
 
 

@@ -5,6 +5,7 @@ accepted = queued + waiting + leased + served + quarantined + Σ dropped(reason)
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
 from buffer.items.rules.states import ItemState
 
@@ -28,17 +29,19 @@ class Ledger:
         return self.accepted == placed + sum(self.dropped.values())
 
 
-ACCEPTED = "accepted"
+ACCEPTED: Final = "accepted"
+TRUNCATED: Final = "truncated"
+"""Count of groups accepted with truncated sequences; no state, so no part of the balance."""
 
 
 def balance(counts: Iterable[tuple[str, str, int]]) -> Ledger:
-    """Return the ledger of (state or `accepted`, drop reason, items) counts."""
+    """Return the ledger of (state, `accepted` or `truncated`; drop reason; items) counts."""
     by_state = dict.fromkeys([ACCEPTED, *ItemState], 0)
     dropped: dict[str, int] = {}
     for state, reason, items in counts:
         if state == ItemState.DROPPED:
             dropped[reason] = dropped.get(reason, 0) + items
-        else:
+        elif state != TRUNCATED:
             by_state[state] += items
     return Ledger(
         accepted=by_state[ACCEPTED],

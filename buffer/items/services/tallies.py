@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from buffer.items.rules.environments import NO_ENVIRONMENT
-from buffer.items.rules.ledger import ACCEPTED
+from buffer.items.rules.ledger import ACCEPTED, TRUNCATED
 from buffer.items.rules.states import ItemKind, ItemState
 from web import database
 
@@ -107,6 +107,11 @@ class Changes:
         for item in items:
             self._add(item, ACCEPTED, "", 1)
             self._add(item, state, reason, 1)
+
+    def truncate(self, items: Iterable[Counted]) -> None:
+        """Count accepted items whose sequences were truncated."""
+        for item in items:
+            self._add(item, TRUNCATED, "", 1)
 
     def move(
         self, items: Iterable[Counted], source: ItemState, to: ItemState, *, reason: str = ""

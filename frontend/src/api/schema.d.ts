@@ -908,7 +908,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Download an archive */
+        /**
+         * Download an archive
+         * @description Simulated data is refused to tokens unless the run serves it.
+         */
         get: operations["archives_download"];
         put?: never;
         post?: never;
@@ -2041,7 +2044,8 @@ export interface paths {
         };
         /**
          * Export trajectory groups
-         * @description Groups that match the filter, as JSON lines or Parquet.
+         * @description Groups that match the filter, as JSON lines or Parquet. Simulated data is refused to tokens
+         *     unless the run serves it.
          */
         get: operations["groups_export"];
         put?: never;
@@ -5537,6 +5541,8 @@ export interface components {
             count: number;
             cursor: string;
             item_ids: number[];
+            /** @default false */
+            is_simulated: boolean;
         };
         /**
          * FollowerList
@@ -18355,6 +18361,15 @@ export interface operations {
             };
             /** @description The object does not exist. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };

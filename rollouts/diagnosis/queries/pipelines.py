@@ -147,7 +147,7 @@ def _refused(run: Run, *, arriving: float | None, now: datetime) -> list[str]:
     found = refused_environments(now=now, run_id=run.pk, within=within)
     return [
         f"{one.environment}: {one.pushes:,} push{'es' if one.pushes > 1 else ''} rejected, "
-        f"most recently because of {one.message}"
+        f"most recently because of {one.message} ({one.reason})"
         for one in found[:ENVIRONMENTS_AT_MOST]
     ]
 

@@ -6,6 +6,7 @@ weights. Each of these explains numbers that would otherwise look like a bottlen
 
 from typing import Final
 
+from rollouts.diagnosis.rules import phrases
 from rollouts.diagnosis.rules.diagnosis import Diagnosis
 from rollouts.diagnosis.rules.flow import Facts
 from web.rules.amounts import duration, percent
@@ -40,11 +41,15 @@ def paused(facts: Facts) -> Diagnosis | None:
     """Diagnose a paused run."""
     if facts.status != "paused":
         return None
+    is_served = not facts.withholds_data
     return Diagnosis(
         kind="paused",
-        summary="The run is paused: no data is generated, and queued data is still served.",
+        summary="The run is paused: no data is generated, and queued data is "
+        f"{'still served' if is_served else 'not served, because it is simulated'}.",
         evidence=[*_given(facts.reason), f"{facts.queued:,} {facts.unit} are queued"],
-        change="Resume the run to continue.",
+        change="Resume the run to continue."
+        if is_served
+        else f"Resume the run to continue. {phrases.SERVE_SIMULATED}",
     )
 
 
@@ -150,8 +155,9 @@ def refused(facts: Facts) -> Diagnosis | None:
         stage="push",
         summary=f"Pushes are rejected, and their data is lost.{arrives}",
         evidence=list(facts.refused),
-        change="Correct the field that the message names in the environment, or set `lenient` "
-        "on the run to accept groups with inconsistent lengths.",
+        change="Correct the field that the message names in the environment; one without an id "
+        "of this run must register first. Or set `lenient` on the run to accept groups with "
+        "inconsistent lengths or unknown environments.",
     )
 
 

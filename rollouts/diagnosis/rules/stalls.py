@@ -125,8 +125,7 @@ def untaken(facts: Facts) -> Diagnosis | None:
                 f"{facts.queued:,} {facts.unit} are queued, a batch takes {facts.batch_size:,}",
                 "the run is simulated, and `serves_simulated` is false",
             ],
-            change="To train on simulated data, switch on “Serve simulated data” under Queue ▸ "
-            "Change limits.",
+            change=phrases.SERVE_SIMULATED,
         )
     if facts.queued >= facts.batch_size:
         is_held = facts.is_limited or facts.held_back >= phrases.MOSTLY

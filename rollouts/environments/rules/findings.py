@@ -62,7 +62,7 @@ def batches(config: RunConfig) -> list[Finding]:
     if config.language is not None:
         return [_whole_groups(config, config.language)]
     fleet = config.fleet
-    slots = fleet.num_workers * fleet.envs_per_worker
+    slots = fleet.slots
     steps = size * fleet.fragment_length
     share = f"{size / slots:.3g} fragments of each of {slots:,} slots"
     return [

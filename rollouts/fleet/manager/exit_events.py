@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from rolldeck.wire import WorkerEnding
 from rollouts.fleet.process.loops import EventLog
+from rollouts.fleet.worker.messages import WorkerState
 
 
 def emit_leaving(events: EventLog, ending: WorkerEnding, *, waiting: int) -> None:
@@ -29,6 +30,22 @@ def emit_cordon(events: EventLog, ending: WorkerEnding, *, is_out: bool) -> None
     what = "is not replaced" if is_out else "is replaced"
     text = f"Worker {ending.index} has ended and {what}: {ending.reason}"
     events.add("worker_out", text, ending=ending, worker=ending.index)
+
+
+def emit_lost_evaluation(
+    events: EventLog, index: int, state: WorkerState | None, reason: str
+) -> None:
+    """Emit the event of an evaluation that ended with its worker; `state` is its last state."""
+    if state is None or state.evaluation is None:
+        return
+    events.add(
+        "evaluation_failed",
+        f"The evaluation of version {state.evaluation[1]} failed: worker {index} ended: {reason}",
+        level="warning",
+        worker=index,
+        version=list(state.evaluation),
+        reason=f"worker {index} ended: {reason}"[:2000],
+    )
 
 
 def emit_crash(

@@ -255,9 +255,7 @@ class WorkerSupervisor:
     def stop(self, now: float) -> Future[Any] | None:
         """Ask the worker to end; it is not restarted."""
         self._restart_policy.cancel()
-        if self._handle is None:
-            return None
-        return self._shutdown.request(self._handle, now)
+        return None if self._handle is None else self._shutdown.request(self._handle, now)
 
     def kill(self) -> None:
         """End the worker at once; it is not restarted."""
@@ -266,6 +264,7 @@ class WorkerSupervisor:
         self._has_ended = True
         handle, self._handle = self._handle, None
         if handle is not None:
+            exit_events.emit_lost_evaluation(self._events, self.index, self._state, "stopped")
             handle.kill()
 
     def report(self, announced_step: int) -> WorkerReport:
@@ -315,8 +314,7 @@ class WorkerSupervisor:
         settings = WorkerSettings(
             fleet=self._settings, index=self.index, incarnation=self._incarnation
         )
-        self._spawned_at = now
-        self._exchange = None
+        self._spawned_at, self._exchange = now, None
         self._delivery.reset_offers()
         try:
             self._handle = self._source.spawn(settings)
@@ -375,6 +373,7 @@ class WorkerSupervisor:
         if handle is not None:
             handle.kill()
         last = last or self._state
+        exit_events.emit_lost_evaluation(self._events, self.index, last, reason)
         self._accepted_before += last.accepted if last else 0
         ending = ending_of(self.index, self._incarnation, last, reason[:2000])
         self._lost_steps += ending.lost_steps

@@ -2,7 +2,8 @@
 
 import select
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -100,6 +101,8 @@ class EvaluationRound:
         self._first = np.ones(rows, dtype=np.bool_)
         self._obs: NDArray[Any] = np.empty(0)
         self._policy: Policy | None = None
+        self._policy_since: float | None = None
+        """Time of the unfinished call of the policy."""
         self._action_space: Space | None = None
         self._state: dict[str, NDArray[Any]] = {}
         self._beginning: dict[str, NDArray[Any]] = {}
@@ -125,6 +128,23 @@ class EvaluationRound:
         finally:
             self._process.close()
         return self._episodes
+
+    def policy_seconds(self, now: float) -> float:
+        """Return for how long a call of the policy has blocked the round."""
+        since = self._policy_since
+        return 0.0 if since is None else now - since
+
+    def abandon(self) -> None:
+        """End the env process of a round that does not return; another thread calls this."""
+        self._process.kill()
+
+    @contextmanager
+    def _calling_policy(self) -> Iterator[None]:
+        self._policy_since = time.monotonic()
+        try:
+            yield
+        finally:
+            self._policy_since = None
 
     def _receive(self, deadline: float) -> None:
         if self._is_stopped():
@@ -160,11 +180,13 @@ class EvaluationRound:
     def _prepare(self, ready: Ready) -> None:
         rows = len(self._left)
         self._obs = np.zeros((rows, *ready.observation.shape), ready.observation.array_dtype)
-        policy = self._make_policy(ready.observation, ready.action)
-        policy.adopt(policy.prepare(self._weights.tensors))
+        with self._calling_policy():
+            policy = self._make_policy(ready.observation, ready.action)
+            policy.adopt(policy.prepare(self._weights.tensors))
+            state, beginning = policy.initial_state(rows), policy.initial_state(1)
         self._policy, self._action_space = policy, ready.action
-        self._state = {name: np.array(one) for name, one in policy.initial_state(rows).items()}
-        self._beginning = {name: one[0] for name, one in policy.initial_state(1).items()}
+        self._state = {name: np.array(one) for name, one in state.items()}
+        self._beginning = {name: one[0] for name, one in beginning.items()}
 
     def _store(self, came: Stepped) -> None:
         rows = came.rows
@@ -189,7 +211,8 @@ class EvaluationRound:
         before = {name: values[rows] for name, values in self._state.items()}
         for name, values in before.items():
             values[first] = self._beginning[name]
-        decision = policy.act(self._obs[rows], before, first)
+        with self._calling_policy():
+            decision = policy.act(self._obs[rows], before, first)
         for name, values in decision.state.items():
             self._state[name][rows] = values
         self._tallies.acted(rows, self._weights.step)

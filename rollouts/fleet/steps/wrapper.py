@@ -210,6 +210,7 @@ class RolloutWorkerWrapper:
             episodes=self._pop_episodes() if is_reporting else [],
             info=self._pop_info() if is_reporting else InfoWindow(),
             events=self._runtime.events.pop(),
+            evaluation=self._evaluator.pending if self._evaluator else None,
         )
 
     def _pop_info(self) -> InfoWindow:

@@ -5,7 +5,7 @@ from typing import Final
 from msgspec import Struct
 
 from rolldeck.wire import Desired, EpisodeWindow, FleetEvent, InfoWindow, WorkerEnding, WorkerReport
-from rollouts.fleet.weights.records import NO_STEP
+from rollouts.fleet.weights.records import NO_STEP, Version
 
 
 class WorkerCommand(Struct, frozen=True, kw_only=True):
@@ -44,6 +44,8 @@ class WorkerState(Struct, frozen=True, kw_only=True):
     episodes: list[EpisodeWindow] = []
     info: InfoWindow = InfoWindow()
     events: list[FleetEvent] = []
+    evaluation: Version | None = None
+    """Version of an evaluation whose result or failure is not reported yet."""
 
 
 def ending_of(index: int, incarnation: str, state: WorkerState | None, reason: str) -> WorkerEnding:

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from runs.alerts.rules.alerts import SEEN_AT_MOST, AlertKind, Condition
-from runs.lifecycle.models.runs import Environment
+from runs.lifecycle.models.runs import Environment, Run
 from runs.lifecycle.rules.lifecycle import ACTIVE
 from runs.lifecycle.schemas.runs import RefusedPushes
 
@@ -20,6 +20,10 @@ _TRANSIENT: Final = frozenset(
 )
 
 
+UNREGISTERED: Final = "unregistered environments"
+"""Name for the senders of pushes that name no environment of their run."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedEnvironment:
     """An environment with recently refused pushes, and the newest reason."""
@@ -27,8 +31,11 @@ class RefusedEnvironment:
     run_id: int
     run: str
     environment: str
+    """Its name, or :data:`UNREGISTERED`."""
     pushes: int
     newest_at: datetime
+    reason: str
+    """Code of the newest refusal."""
     message: str
 
 
@@ -37,16 +44,29 @@ def refused_environments(
 ) -> list[RefusedEnvironment]:
     """Return the environments of active runs, or of one run, whose pushes were refused recently.
 
+    Pushes that name no environment of their run count as those of one more environment.
+
     Args:
         now: Present time.
         run_id: The run; None for all.
         within: Time since the newest refusal.
     """
-    rows = Environment.objects.filter(refused__isnull=False, run__archived_at=None)
-    rows = rows.filter(run__status__in=ACTIVE) if run_id is None else rows.filter(run_id=run_id)
-    columns = ("run_id", "run__name", "wandb_name", "refused")
-    named = rows.order_by("-run_id", "env_id").values_list(*columns)[:SEEN_AT_MOST]
-    return list(_recent(named, since=now - within))
+    environments = Environment.objects.filter(refused__isnull=False, run__archived_at=None)
+    runs = Run.objects.current().filter(refused__isnull=False)
+    if run_id is None:
+        environments = environments.filter(run__status__in=ACTIVE)
+        runs = runs.active()
+    else:
+        environments, runs = environments.filter(run_id=run_id), runs.filter(pk=run_id)
+    named = environments.order_by("-run_id", "env_id").values_list(
+        "run_id", "run__name", "wandb_name", "refused"
+    )[:SEEN_AT_MOST]
+    unnamed = runs.order_by("-id").values_list("id", "name", "refused")[:SEEN_AT_MOST]
+    rows: list[tuple[int, str, str, Any]] = [
+        *named,
+        *((pk, name, UNREGISTERED, refused) for pk, name, refused in unnamed),
+    ]
+    return list(_recent(rows, since=now - within))
 
 
 def _recent(
@@ -54,16 +74,17 @@ def _recent(
 ) -> Iterator[RefusedEnvironment]:
     for run_id, run, environment, refused in rows:
         counts = msgspec.convert(refused, dict[str, RefusedPushes])
-        lost = [one for reason, one in counts.items() if reason not in _TRANSIENT]
-        newest = max(lost, key=lambda one: one.newest_at, default=None)
-        if newest is not None and newest.newest_at >= since:
+        lost = {reason: one for reason, one in counts.items() if reason not in _TRANSIENT}
+        reason = max(lost, key=lambda one: lost[one].newest_at, default=None)
+        if reason is not None and lost[reason].newest_at >= since:
             yield RefusedEnvironment(
                 run_id=run_id,
                 run=run,
                 environment=environment,
-                pushes=sum(one.pushes for one in lost),
-                newest_at=newest.newest_at,
-                message=newest.message,
+                pushes=sum(one.pushes for one in lost.values()),
+                newest_at=lost[reason].newest_at,
+                reason=reason,
+                message=lost[reason].message,
             )
 
 
@@ -75,7 +96,7 @@ def refusing_runs(now: datetime) -> list[Condition]:
             run_id=one.run_id,
             subject=one.environment,
             message=f"{one.run} refuses pushes of {one.environment}: {one.message}",
-            details={"pushes": one.pushes},
+            details={"pushes": one.pushes, "reason": one.reason},
         )
         for one in refused_environments(now=now)
     ]

@@ -125,6 +125,11 @@ class FleetConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     ] = 0.99
 
     @property
+    def slots(self) -> int:
+        """Number of env slots of all workers."""
+        return self.num_workers * self.envs_per_worker
+
+    @property
     def env_processes(self) -> int:
         """Number of processes that step one worker's environments; 1 for in-worker steps."""
         return 1 if self.envs_in_worker else -(-self.envs_per_worker // self.envs_per_process)

@@ -1,5 +1,6 @@
 """Replay settings of a fleet run: the sampler, its weights and its capacity."""
 
+from math import ceil
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -99,3 +100,43 @@ def contradiction(replay: ReplayConfig, *, batch_size: int) -> tuple[str, str] |
     if replay.max_chunks is not None and replay.max_chunks * length < batch_size:
         return "max_chunks", f"must be at least {batch_size // length}, the chunks of one batch"
     return None
+
+
+def admission_shortage(
+    *,
+    slots: int,
+    length: int,
+    batch_size: int,
+    max_staleness: int | None,
+    off_policy_tolerance: float,
+) -> str | None:
+    """Return why the admission limit of a step fleet can prevent every batch, or None.
+
+    At worst each env slot holds an incomplete chunk of `length` − 1 fragments, while the queue
+    lacks one chunk of a batch. A further fragment completes that batch, so it must be admitted.
+
+    Args:
+        slots: Env slots of the fleet.
+        length: Fragments per chunk.
+        batch_size: Fragments per batch, a multiple of `length`.
+        max_staleness: Maximum number of versions behind; None for no limit.
+        off_policy_tolerance: Batches ahead of training where staleness has no limit.
+    """
+    held = slots * (length - 1) + batch_size - length
+    needed = held + 1
+    if max_staleness is not None:
+        limit, ahead = "(max_staleness + 1)", float(max_staleness + 1)
+        remedy = f"max_staleness to {ceil(needed / batch_size) - 1} or more"
+    else:
+        limit, ahead = "off_policy_tolerance", off_policy_tolerance
+        remedy = f"off_policy_tolerance to {ceil(100 * needed / batch_size) / 100:g} or more"
+    admitted = int(ahead * batch_size)
+    if admitted >= needed:
+        return None
+    if length == 1:
+        return f"{limit} · batch_size admits {admitted:,} of {batch_size:,} fragments: set {remedy}"
+    return (
+        f"incomplete chunks of {slots:,} env slots and an incomplete batch can hold {held:,} "
+        f"fragments, but {limit} · batch_size admits {admitted:,}, so that no batch is ever "
+        f"complete: set {remedy}, or lower num_workers or envs_per_worker"
+    )

@@ -26,7 +26,7 @@ from runs.config.rules.language_config import (
     SamplingConfig,
 )
 from runs.config.rules.policy_config import PolicyConfig
-from runs.config.rules.replay_config import contradiction
+from runs.config.rules.replay_config import admission_shortage, contradiction
 from runs.config.rules.step_evaluation_config import StepEvaluationConfig
 from web.rules.errors import InvalidField
 
@@ -168,7 +168,21 @@ def parse(raw: object) -> RunConfig:
         raise InvalidRunConfig(f"buffer.replay.{wrong[0]}", wrong[1])
     if config.language is not None:
         _check_language(config, config.language)
+    else:
+        _check_admission(config)
     return config
+
+
+def _check_admission(config: RunConfig) -> None:
+    shortage = admission_shortage(
+        slots=config.fleet.slots,
+        length=config.buffer.replay.fragments_per_chunk,
+        batch_size=config.buffer.batch_size,
+        max_staleness=config.buffer.max_staleness,
+        off_policy_tolerance=config.buffer.off_policy_tolerance,
+    )
+    if shortage is not None:
+        raise InvalidRunConfig("buffer.replay.fragments_per_chunk", shortage)
 
 
 def _check_language(config: RunConfig, language: LanguageConfig) -> None:

@@ -136,8 +136,10 @@ class Run(models.Model):
         db_default=OverlongSequences.KEEP,
         help_text="Treatment of groups with a sequence longer than `max_token_len`.",
     )
-    truncated_groups = models.PositiveBigIntegerField(
-        default=0, db_default=0, help_text="Groups accepted with truncated sequences."
+    refused = models.JSONField(
+        null=True,
+        blank=True,
+        help_text="Refused pushes that named none of its environments, counted by reason.",
     )
     dry_deadline_seconds = models.FloatField(
         null=True,

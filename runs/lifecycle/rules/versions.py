@@ -68,14 +68,18 @@ def trained_steps(*, policy_step: int, first_step: int) -> int:
     return max(0, max(policy_step, 0) - max(first_step, 0))
 
 
+def batches_ahead(*, max_staleness: int | None, off_policy_tolerance: float) -> float:
+    """Return the number of batches that may exist beyond those trained."""
+    return off_policy_tolerance if max_staleness is None else max_staleness + 1
+
+
 def admission_capacity(
     *, batches_ahead: float, trained: int, per_batch: int, accepted: int, running: int
 ) -> int:
     """Return how many more items may start without exceeding the staleness limit.
 
     Args:
-        batches_ahead: Batches that may exist beyond those trained: ``max_staleness + 1``, or
-            the queue limit where staleness has none.
+        batches_ahead: As :func:`batches_ahead` returns it.
         trained: Train steps of this epoch, as :func:`trained_steps` counts them.
         per_batch: Items one train step consumes.
         accepted: Items accepted in this epoch, without those dropped.

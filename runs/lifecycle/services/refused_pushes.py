@@ -1,7 +1,8 @@
 """Count the refused pushes of each environment, by reason.
 
-A refused push costs one append to a bounded list. A thread of the process adds the pushes of the
-last seconds to their environments; a process that dies loses them.
+Pushes that name no environment of their run are counted for the run. A refused push costs one
+append to a bounded list. A thread of the process adds the pushes of the last seconds to their
+environments and runs; a process that dies loses them.
 """
 
 import logging
@@ -9,23 +10,23 @@ import os
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from django.conf import settings
 from django.db import connection, transaction
 
-from runs.lifecycle.models.runs import Environment
+from runs.lifecycle.models.runs import Environment, Run
 from runs.lifecycle.schemas.runs import RefusedPushes
 from web.rules.storable_text import storable
 
 logger = logging.getLogger(__name__)
 
-# Per environment; further reasons are counted together.
+# Per environment or run; further reasons are counted together.
 REASONS_KEPT: Final = 20
 FURTHER: Final = "other"
 LONGEST_MESSAGE: Final = 300
@@ -36,10 +37,11 @@ FLUSH_SECONDS: Final = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedPush:
-    """A refused push that named its environments."""
+    """A refused push."""
 
     run_id: int
     env_ids: tuple[int, ...]
+    """Environments that it named, of which the run may have none."""
     reason: str
     """A short reason code."""
     message: str
@@ -97,24 +99,49 @@ def flush_refused_pushes() -> None:
     _buffer(os.getpid()).flush()
 
 
+def _count(pushes: Sequence[RefusedPush]) -> None:
+    """Add pushes to the counts of the environments that they name, or else to those of the run."""
+    unmatched = _count_for_environments(pushes)
+    if unmatched:
+        _count_for_runs(unmatched)
+
+
 @transaction.atomic
-def _count(pushes: Iterable[RefusedPush]) -> None:
-    """Add pushes to the counts of their environments; unknown environments are ignored."""
+def _count_for_environments(pushes: Sequence[RefusedPush]) -> list[RefusedPush]:
+    """Count pushes for their environments; return those that name none of their run."""
     of_each: dict[tuple[int, int], list[RefusedPush]] = defaultdict(list)
     for push in pushes:
         for env_id in push.env_ids:
             of_each[push.run_id, env_id].append(push)
     runs, named = ({key[place] for key in of_each} for place in (0, 1))
+    matched: set[tuple[int, int]] = set()
     # In a fixed order, to avoid deadlocks.
     rows = Environment.objects.filter(run_id__in=runs, env_id__in=named).order_by("pk")
     for row in rows.select_for_update():
         mine = of_each.get((row.run_id, row.env_id), [])
         if mine:
-            counts = msgspec.convert(row.refused or {}, dict[str, RefusedPushes])
-            for push in mine:
-                _add(counts, push)
-            row.refused = msgspec.to_builtins(counts)
+            matched.add((row.run_id, row.env_id))
+            row.refused = _with(row.refused, mine)
             row.save(update_fields=["refused"])
+    return [push for push in pushes if not matched & {(push.run_id, env) for env in push.env_ids}]
+
+
+@transaction.atomic
+def _count_for_runs(pushes: Iterable[RefusedPush]) -> None:
+    of_each: dict[int, list[RefusedPush]] = defaultdict(list)
+    for push in pushes:
+        of_each[push.run_id].append(push)
+    for run in Run.objects.filter(pk__in=of_each).order_by("pk").select_for_update(no_key=True):
+        run.refused = _with(run.refused, of_each[run.pk])
+        run.save(update_fields=["refused"])
+
+
+def _with(counted: dict[str, Any] | None, pushes: Iterable[RefusedPush]) -> dict[str, Any]:
+    """Return counts by reason with further pushes."""
+    counts = msgspec.convert(counted or {}, dict[str, RefusedPushes])
+    for push in pushes:
+        _add(counts, push)
+    return msgspec.to_builtins(counts)  # type: ignore[no-any-return]
 
 
 def _add(counts: dict[str, RefusedPushes], push: RefusedPush) -> None:

@@ -1,18 +1,20 @@
 """Change the settings of an active run."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Final
 
 from django.db import transaction
 
+from runs.config.rules import replay_config
 from runs.events.services import record_event
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models.runs import Run, RunKind
 from runs.lifecycle.queries.runs import RunNotFound
 from runs.lifecycle.rules.lifecycle import TERMINAL
 from runs.lifecycle.services.changed_fields import describe_changes, set_fields
 from runs.lifecycle.services.registry import RunIsOver
 from web.live.announcements import announce
-from web.rules.errors import Conflict
+from web.rules.errors import Conflict, InvalidField
 
 CHANGEABLE: Final = frozenset(
     {
@@ -33,6 +35,12 @@ CHANGEABLE: Final = frozenset(
         "serves_simulated",
     }
 )
+# Settings that decide whether a batch of chunks can become complete.
+_ADMISSION: Final = ("max_staleness", "off_policy_tolerance", "num_workers")
+
+
+class NoBatchPossible(InvalidField):
+    """The admission limit would prevent every batch."""
 
 
 class NoFleet(Conflict):
@@ -61,6 +69,7 @@ def change_settings(
         RunIsOver: If the run is completed, stopped or failed.
         NoFleet: If `num_workers` is to change and the run has no fleet.
         BatchSizeConfigured: If `batch_size` is to change and the run has a fleet.
+        NoBatchPossible: If the changed settings admit too few fragments for a batch.
     """
     unknown = sorted(set(changes) - CHANGEABLE)
     if unknown:
@@ -77,6 +86,7 @@ def change_settings(
     changed = set_fields(run, changes)
     if not changed:
         return run
+    _check_admission(run, changed)
     run.save(update_fields=list(changed))
     record_event(
         run_id=run.pk,
@@ -89,3 +99,20 @@ def change_settings(
     )
     announce(run.pk, "run", "queue")
     return run
+
+
+def _check_admission(run: Run, changed: Iterable[str]) -> None:
+    """Check that changed settings of a step fleet leave room for a complete batch."""
+    field = next((name for name in _ADMISSION if name in changed), None)
+    if field is None or run.kind != RunKind.FLEET or run.batch_size is None:
+        return
+    workers = run.num_workers or run.config["fleet"]["num_workers"]
+    shortage = replay_config.admission_shortage(
+        slots=workers * run.config["fleet"]["envs_per_worker"],
+        length=replay_config.replay_of(run.config).fragments_per_chunk,
+        batch_size=run.batch_size,
+        max_staleness=run.max_staleness,
+        off_policy_tolerance=run.off_policy_tolerance,
+    )
+    if shortage is not None:
+        raise NoBatchPossible(field, shortage)

@@ -1,18 +1,22 @@
 """Data of simulated runs is served only where the run's settings say so."""
 
+import json
 from collections.abc import Callable
+from io import BytesIO
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from buffer import jobs
 from config.metrics import metrics_text
+from rolldeck.followers import Followed
 from rollouts.control.services.reconciliation import reconcile
 from runs.lifecycle.models.runs import Run
 from tests.api.buffer.fragment_api import Api
 from tests.api.buffer.outside_run import OutsideRun, make_mixed_run
 from tests.buffer_factories import fragment
-from tests.factories import make_run
+from tests.factories import bearer, make_run
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.cast import NOON
 
@@ -51,11 +55,30 @@ def group_content(outside: OutsideRun) -> Any:
     return outside.client.get(path, headers=outside.trainer)
 
 
+def exported(outside: OutsideRun, form: str = "jsonl") -> Any:
+    path = f"/api/v1/runs/words/groups/export?form={form}"
+    return outside.client.get(path, headers=outside.trainer)
+
+
+def archive_path(outside: OutsideRun) -> str:
+    made = outside.operator.post(
+        "/api/v1/runs/words/archives", {}, content_type="application/json"
+    ).json()
+    jobs.run_archive_jobs()
+    return f"/api/v1/runs/words/archives/{made['id']}/file"
+
+
+def archived(outside: OutsideRun) -> Any:
+    return outside.client.get(archive_path(outside), headers=bearer("admin"))
+
+
 ROUTES: dict[str, Callable[[OutsideRun], Any]] = {
     "batch": lambda run: run.post(f"{BATCHES}/next", {}, **run.trainer),
     "shard": lambda run: run.post(f"{BATCHES}/next", {"rank": 1, "world_size": 2}, **run.trainer),
     "follower": followed,
     "content": group_content,
+    "export": exported,
+    "archive": archived,
 }
 
 
@@ -78,11 +101,59 @@ def test_atropos_routes_refuse_in_their_own_format(outside: OutsideRun, path: st
     assert "the data of words is simulated" in refused.json()["detail"]
 
 
-@pytest.mark.parametrize("route", ["batch", "follower", "content"])
+@pytest.mark.parametrize("route", ["batch", "follower", "content", "export", "archive"])
 def test_the_setting_serves_simulated_data(outside: OutsideRun, route: str) -> None:
     serve(outside)
 
-    assert ROUTES[route](outside).status_code == 200
+    answer = ROUTES[route](outside)
+    answer.close()
+    assert answer.status_code == 200
+
+
+def downloaded(answer: Any) -> bytes:
+    assert answer.status_code == 200
+    return b"".join(answer.streaming_content) if answer.streaming else bytes(answer.content)
+
+
+@pytest.mark.parametrize("is_simulated", [True, False])
+def test_exports_to_people_mark_simulated_groups(outside: OutsideRun, is_simulated: bool) -> None:
+    Run.objects.update(is_simulated=is_simulated)
+    path = "/api/v1/runs/words/groups/export"
+
+    lines = downloaded(outside.operator.get(path)).splitlines()
+    table = pq.read_table(BytesIO(downloaded(outside.operator.get(f"{path}?form=parquet"))))
+
+    assert [json.loads(line)["is_simulated"] for line in lines] == [is_simulated] * 2
+    assert table["is_simulated"].to_pylist() == [is_simulated] * 2
+    assert all(json.loads(group)["tokens"] for group in table["group"].to_pylist())
+
+
+@pytest.mark.parametrize("is_simulated", [True, False])
+def test_archives_mark_simulated_data_in_their_metadata(
+    outside: OutsideRun, is_simulated: bool
+) -> None:
+    Run.objects.update(is_simulated=is_simulated)
+
+    content = downloaded(outside.operator.get(archive_path(outside)))
+
+    metadata = pq.read_schema(BytesIO(content)).metadata
+    assert json.loads(metadata[b"rolldeck.is_simulated"]) is is_simulated
+
+
+def test_followers_mark_simulated_data_that_the_run_serves(outside: OutsideRun) -> None:
+    serve(outside)
+    assert Followed.decode(downloaded(followed(outside))).head.is_simulated
+
+    Run.objects.update(is_simulated=False)
+    assert not Followed.decode(downloaded(followed(outside))).head.is_simulated
+
+
+def test_a_report_of_a_simulated_run_is_marked_and_served_to_tokens(outside: OutsideRun) -> None:
+    answer = outside.client.get("/api/v1/runs/words/bundle", headers=outside.trainer)
+
+    page = downloaded(answer).decode()
+    assert "<title>words · simulated · Rolldeck</title>" in page
+    assert '"is_simulated":true' in page
 
 
 def test_a_leased_batch_cannot_be_fetched_again_after_the_setting_changed(

@@ -1,10 +1,13 @@
 """A run keeps, drops or truncates groups with sequences longer than its maximum."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
+from django.db import connection
 
 from buffer.items.queries.counts import ledger_part
 from config.metrics import metrics_text
@@ -120,6 +123,49 @@ def test_irregular_distillation_is_truncated_too(server: Server) -> None:
     assert read(server.stored()[0], "json").json["distill_token_ids"] == (
         b"[[[1],[2,3],[4],[5]],[[1],[1],[1],[1]]]"
     )
+
+
+@contextmanager
+def failing(event: str, table: str, condition: str = "true") -> Iterator[None]:
+    """Make the database fail writes of a table, as if the server crashed there."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"""
+            CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS
+            $$ BEGIN RAISE EXCEPTION 'injected'; END $$;
+            CREATE TRIGGER failing BEFORE {event} ON {table}
+            FOR EACH ROW WHEN ({condition}) EXECUTE FUNCTION fail()"""
+        )
+    try:
+        yield
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("DROP FUNCTION fail() CASCADE")
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize(
+    "failure",
+    [
+        pytest.param(("UPDATE", "runs_run"), id="after the groups"),
+        pytest.param(("INSERT", "buffer_tally", "NEW.state = 'truncated'"), id="with the count"),
+        pytest.param(("INSERT", "buffer_payload"), id="after the count"),
+        pytest.param(("INSERT", "runs_runevent"), id="before the answer"),
+    ],
+)
+def test_a_failure_never_separates_truncated_groups_from_their_count(
+    server: Server, codec: str, failure: tuple[str, ...]
+) -> None:
+    server.change(overlong_sequences="truncate")
+    server.http.raise_request_exception = False
+    with failing(*failure):
+        server.push_as(codec, long_group(), long_group())
+    stored = server.ledger().accepted
+
+    assert stored in {0, 2}
+    assert truncated(server) == stored
+    server.push_as(codec, long_group(mark=1), long_group(mark=2))
+    assert truncated(server) == server.ledger().accepted == stored + 2
 
 
 def test_an_unknown_rule_is_refused_by_name(server: Server) -> None:

@@ -11,7 +11,7 @@ from rolldeck import wire
 from rolldeck.group_encoding import pack_group
 from rolldeck.wire import GROUPS_TYPE
 from runs.alerts.models.alerts import Alert
-from runs.alerts.queries.refused_pushes import RECENT
+from runs.alerts.queries.refused_pushes import RECENT, UNREGISTERED
 from runs.alerts.services import conditions
 from runs.lifecycle.models.runs import Environment, Run
 from runs.lifecycle.services.refused_pushes import (
@@ -154,10 +154,69 @@ def test_a_run_that_refuses_pushes_reports_it_in_its_diagnosis_and_by_an_alert(
     name = Environment.objects.get(env_id=0).wandb_name
     problem = "body.scores: has 1 entries for 2 sequences"
     assert alert.message == f"words refuses pushes of {name}: {problem}"
-    assert (alert.severity, alert.subject, alert.details) == ("error", name, {"pushes": 3})
+    assert (alert.severity, alert.subject, alert.details) == (
+        "error",
+        name,
+        {"pushes": 3, "reason": "length_mismatch"},
+    )
     state = diagnosis(outside)
     assert state["summary"] == "Pushes are rejected, and their data is lost."
-    assert state["evidence"] == [f"{name}: 3 pushes rejected, most recently because of {problem}"]
+    assert state["evidence"] == [
+        f"{name}: 3 pushes rejected, most recently because of {problem} (length_mismatch)"
+    ]
+
+    conditions.watch(now=now + RECENT + timedelta(seconds=1))
+    assert not Alert.objects.filter(cleared_at=None, kind="pushes_refused").exists()
+
+
+def test_refused_pushes_of_unregistered_environments_are_counted_for_the_run(
+    outside: OutsideRun,
+) -> None:
+    for content in (group(env_id=7), b"{", b"", {"env_id": "0"}, [group(env_id=7), group()]):
+        push(content, 422)
+    # A push that names one environment of the run counts for that one alone.
+    push([group(env_id=0), group(env_id=7)], 422)
+    push(group(), 401, Authorization="Bearer unknown")
+    flush_refused_pushes()
+
+    counts = Run.objects.get().refused
+    assert counts is not None
+    assert {reason: one["pushes"] for reason, one in counts.items()} == {
+        "unknown_environment": 2,
+        "json_invalid": 2,
+        "missing": 1,
+    }
+    push(group(env_id=8), 422)
+    flush_refused_pushes()
+    newest = (Run.objects.get().refused or {})["unknown_environment"]
+    assert (newest["pushes"], newest["message"]) == (
+        3,
+        "body.env_id: this run has no environment 8",
+    )
+
+
+def test_a_run_without_environments_reports_refused_pushes_instead_of_no_activity(
+    outside: OutsideRun,
+) -> None:
+    Environment.objects.all().delete()
+    Run.objects.update(status="running")
+    assert diagnosis(outside)["kind"] == "no_activity"
+    for _ in range(3):
+        push(group(env_id=0), 422)
+    flush_refused_pushes()
+    now = datetime.now(UTC)
+    conditions.watch(now=now)
+
+    alert = Alert.objects.get(kind="pushes_refused")
+    problem = "body.env_id: this run has no environment 0"
+    assert alert.message == f"words refuses pushes of {UNREGISTERED}: {problem}"
+    assert alert.details == {"pushes": 3, "reason": "unknown_environment"}
+    state = diagnosis(outside)
+    assert state["kind"] == "pushes_refused"
+    counted = f"{UNREGISTERED}: 3 pushes rejected"
+    assert state["evidence"] == [
+        f"{counted}, most recently because of {problem} (unknown_environment)"
+    ]
 
     conditions.watch(now=now + RECENT + timedelta(seconds=1))
     assert not Alert.objects.filter(cleared_at=None, kind="pushes_refused").exists()

@@ -73,6 +73,51 @@ def test_a_value_that_cannot_be_is_refused_by_name_and_nothing_changes(
     assert Run.objects.values().get() == before
 
 
+@pytest.mark.parametrize(
+    ("body", "field", "remedy"),
+    [
+        ({"max_staleness": 1}, "max_staleness", "set max_staleness to 2 or more"),
+        ({"num_workers": 2}, "num_workers", "set max_staleness to 4 or more"),
+        (
+            {"max_staleness": None, "off_policy_tolerance": 2.5},
+            "max_staleness",
+            "set off_policy_tolerance to 2.54 or more",
+        ),
+    ],
+)
+def test_limits_under_which_no_batch_becomes_complete_are_refused(
+    operator: APIClient, body: dict[str, Any], field: str, remedy: str
+) -> None:
+    # 8 slots need 56 + 32 - 8 + 1 = 81 fragments; 3 · 32 are admitted.
+    replay = {"fragments_per_chunk": 8}
+    make_run(config={"buffer": {"batch_size": 32, "max_staleness": 2, "replay": replay}})
+    before = Run.objects.values().get()
+
+    answer = change(operator, **body)
+
+    assert answer.status_code == 400
+    assert answer.json()["errors"][0]["field"] == field
+    assert remedy in answer.json()["errors"][0]["message"]
+    assert Run.objects.values().get() == before
+    assert change(operator, max_staleness=4, num_workers=2).status_code == 200
+    assert change(operator, max_staleness=3, num_workers=1).status_code == 200
+
+
+def test_a_tolerance_below_one_batch_is_refused_for_a_fleet_without_staleness_limit(
+    operator: APIClient,
+) -> None:
+    make_run(max_staleness=None)
+
+    answer = change(operator, off_policy_tolerance=0.5)
+
+    assert answer.status_code == 400
+    assert answer.json()["errors"][0] == {
+        "field": "off_policy_tolerance",
+        "message": "off_policy_tolerance · batch_size admits 8 of 16 fragments: set "
+        "off_policy_tolerance to 1 or more",
+    }
+
+
 def test_a_run_that_is_over_keeps_its_settings(operator: APIClient) -> None:
     make_run(status=RunStatus.COMPLETED)
 

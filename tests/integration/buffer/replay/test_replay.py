@@ -39,7 +39,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def make_replay_run(*, batch_size: int = 2, max_staleness: int = 2, **replay: Any) -> Run:
     """Make a fleet run at version 0 of epoch 1 that trainers a and b have joined."""
     buffer = {"batch_size": batch_size, "max_staleness": max_staleness, "replay": replay}
-    run = make_run(config={"buffer": buffer})
+    fleet = {"envs_per_worker": 2, "inference_batch_size": 2}
+    run = make_run(config={"fleet": fleet, "buffer": buffer})
     for identity in ("a", "b"):
         register_trainer(run_id=run.pk, identity=identity, resume=True, now=NOON)
     Run.objects.filter(pk=run.pk).update(epoch=1, policy_step=0)
@@ -269,6 +270,19 @@ def test_chunks_are_consecutive_fragments_of_one_slot_and_stay_together() -> Non
     }
     confirm(run, lease)
     assert_exact(run)
+
+
+def test_the_least_admission_that_a_configuration_may_have_completes_a_batch() -> None:
+    # 2 slots with 1 fragment each that waits, 2 of 4 fragments queued, and 1 more: 5 of 8.
+    run = make_replay_run(batch_size=4, max_staleness=1, fragments_per_chunk=2)
+    incomplete = [("x", 0), ("x", 1), ("x", 2), ("y", 0)]
+
+    receipt = add(run, *[fragment(slot=slot, number=number) for slot, number in incomplete])
+
+    assert receipt.admission_remaining == 4
+    assert leases.lease_batch(run_id=run.pk, identity="a") is None
+    assert add(run, fragment(slot="y", number=1)).admission_remaining == 3
+    assert len(decoded(take(run))) == 4
 
 
 def test_what_can_never_be_part_of_a_chunk_is_dropped_as_incomplete() -> None:

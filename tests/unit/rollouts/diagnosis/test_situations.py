@@ -72,6 +72,14 @@ SITUATIONS: dict[str, tuple[dict[str, Any], str, str]] = {
         ),
         "Add workers",
     ),
+    "a simulated run is paused": (
+        FLEET | {"status": "paused", "queued": 16, "withholds_data": True},
+        (
+            "The run is paused: no data is generated, and queued data is not served, because it "
+            "is simulated."
+        ),
+        "Resume the run to continue. To train on simulated data, switch on",
+    ),
     "paused by a person": (
         FLEET | {"status": "paused", "reason": "lunch"},
         "The run is paused: no data is generated, and queued data is still served.",

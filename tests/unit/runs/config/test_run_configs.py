@@ -230,6 +230,71 @@ def test_replay_settings_that_no_batch_can_come_from_are_refused(
     assert refused.value.field == field
 
 
+def chunks(*, max_staleness: int, batch_size: int = 32, **fleet: Any) -> dict[str, Any]:
+    """Return a configuration of 16 env slots with chunks of 8 fragments."""
+    return {
+        "fleet": {"num_workers": 2, "envs_per_worker": 8} | fleet,
+        "buffer": {
+            "batch_size": batch_size,
+            "max_staleness": max_staleness,
+            "replay": {"fragments_per_chunk": 8},
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        chunks(max_staleness=1),
+        chunks(max_staleness=3),
+        chunks(max_staleness=1, batch_size=104),
+        chunks(max_staleness=4, num_workers=3),
+    ],
+)
+def test_an_admission_limit_that_incomplete_chunks_can_use_up_is_refused(
+    config: dict[str, Any],
+) -> None:
+    with pytest.raises(InvalidRunConfig) as refused:
+        run_config.parse(config)
+
+    assert refused.value.field == "buffer.replay.fragments_per_chunk"
+
+
+def test_the_refusal_of_an_admission_limit_names_its_numbers_and_the_remedy() -> None:
+    with pytest.raises(InvalidRunConfig) as refused:
+        run_config.parse(chunks(max_staleness=1))
+
+    assert refused.value.message == (
+        "incomplete chunks of 16 env slots and an incomplete batch can hold 136 fragments, but "
+        "(max_staleness + 1) · batch_size admits 64, so that no batch is ever complete: set "
+        "max_staleness to 4 or more, or lower num_workers or envs_per_worker"
+    )
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        chunks(max_staleness=4),
+        chunks(max_staleness=1, batch_size=112),
+        chunks(max_staleness=2, num_workers=1),
+        chunks(max_staleness=0) | {"buffer": {"batch_size": 1, "max_staleness": 0}},
+    ],
+)
+def test_an_admission_limit_with_room_for_a_complete_batch_is_accepted(
+    config: dict[str, Any],
+) -> None:
+    run_config.parse(config)
+
+
+def test_a_language_run_needs_no_admission_for_chunks() -> None:
+    run_config.parse(
+        {
+            **chunks(max_staleness=1, batch_size=128, num_workers=64),
+            "language": {"lessons": {"one": {"spec": "task:reverse"}}},
+        }
+    )
+
+
 def test_replay_settings_are_read_back_from_a_stored_configuration() -> None:
     replay = ReplayConfig(sampler="prioritized", alpha=0.7, max_reuse=4, max_chunks=4800)
     config = RunConfig(buffer=BufferConfig(replay=replay))

@@ -1,6 +1,9 @@
 """Worker 0 of a fleet evaluates versions of the weights next to its rollouts."""
 
+import re
+import threading
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import pytest
@@ -9,6 +12,8 @@ from worker_bench import bench
 
 from rolldeck.wire import EpisodeWindow
 from rollouts.fleet.manager.local_fleet import LocalFleet
+from rollouts.fleet.policies.mlp import TorchMlp
+from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
 from rollouts.fleet.steps.evaluator import Evaluator
 
@@ -69,6 +74,92 @@ def test_a_failed_evaluation_is_an_event_and_rollouts_continue(
     assert event.message.startswith("The evaluation of version 0 failed: 0 of 5 episodes ended")
     assert event.details["version"] == [1, 0]
     assert report.state == "running"
+
+
+class HangingPolicies:
+    """Factory of policies that do not return in evaluations until they are released."""
+
+    def __init__(self) -> None:
+        self.made: list[TorchMlp] = []
+        self.is_hanging = threading.Event()
+        self.is_released = threading.Event()
+
+    def __call__(self, observation: Space, action: Space) -> TorchMlp:
+        factory = self
+
+        class Hanging(TorchMlp):
+            def act(self, *arguments: Any) -> Any:
+                if "evaluation" in threading.current_thread().name:
+                    factory.is_hanging.set()
+                    factory.is_released.wait()
+                return super().act(*arguments)
+
+        made = Hanging(observation, action, hidden_sizes=[8], seed=1, device="cpu")
+        self.made.append(made)
+        return made
+
+
+def test_a_policy_that_hangs_in_an_evaluation_is_an_event_and_rollouts_continue(
+    make_worker_settings: MakeSettings, eventually: Eventually
+) -> None:
+    settings = make_worker_settings(
+        spec="odd:counting",
+        kwargs={"length": 10, "seconds": 0.01},
+        evaluation={**EVERY_2, "timeout_seconds": 10.0},
+    )
+    policies = HangingPolicies()
+    windows: list[EpisodeWindow] = []
+    with bench(settings, policy_factory=policies) as b:
+        eventually(lambda: b.order() and policies.is_hanging.is_set(), 60.0)
+        eventually(lambda: b.order() and "evaluation_failed" in b.events, 60.0)
+        before = b.steps()
+        eventually(lambda: b.steps() > before + 20)
+        b.publish(2)
+        eventually(lambda: b.steps() and b.events.count("evaluation_failed") == 2)
+        report = b.order(policy_step=2).report
+        assert (report.state, report.active_step) == ("running", 2)
+        assert len(policies.made) == 2
+        policies.is_released.set()
+        b.publish(4)
+        eventually(lambda: windows.extend(b.order().episodes) or _evaluated(windows), 60.0)
+
+    first, second = [event for event in b.reported if event.kind == "evaluation_failed"]
+    assert re.fullmatch(
+        r"The evaluation of version 0 failed: the policy did not return for \d+ s; "
+        r"the limit is 10 s \(evaluation\.timeout_seconds\)",
+        first.message,
+    )
+    assert (first.level, first.details["version"]) == ("error", [1, 0])
+    assert second.message == (
+        "The evaluation of version 2 failed: the policy has not returned from an earlier evaluation"
+    )
+    # Another policy replaces the one that hung.
+    assert _evaluated(windows) == [4]
+    assert len(policies.made) == 3
+
+
+@pytest.mark.parametrize("is_hanging", [False, True])
+def test_an_evaluation_that_its_worker_interrupts_is_an_event_of_the_final_state(
+    make_worker_settings: MakeSettings, eventually: Eventually, is_hanging: bool
+) -> None:
+    settings = make_worker_settings(
+        spec="odd:counting", kwargs={"length": 10**9}, evaluation=EVERY_2
+    )
+    policies = HangingPolicies()
+    if not is_hanging:
+        policies.is_released.set()
+    with bench(settings, policy_factory=policies) as b:
+        eventually(lambda: b.order() and policies.is_hanging.is_set(), 60.0)
+        assert b.order().evaluation == (1, 0)
+        final = b.worker.stop()
+        policies.is_released.set()
+
+    [event] = [event for event in final.events if event.kind == "evaluation_failed"]
+    assert event.message == (
+        "The evaluation of version 0 failed: worker 0 ended during the evaluation"
+    )
+    assert event.level == "warning"
+    assert final.evaluation is None
 
 
 def test_a_paused_worker_begins_no_evaluation(
