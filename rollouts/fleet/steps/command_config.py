@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from numpy.typing import NDArray
+
+from rolldeck import safetensors
+from rolldeck.wire import InvalidMessage
 from runs.config.rules import run_config
 from runs.config.rules.run_config import PRESETS, InvalidRunConfig, RunConfig
 
@@ -44,6 +48,19 @@ def read(args: argparse.Namespace) -> dict[str, Any]:
         raise ValueError("--config is not a JSON object")  # noqa: TRY004 invalid value, not type
     base = run_config.to_builtins(PRESETS[args.preset][1]) if args.preset else {}
     return run_config.merged(base, given)
+
+
+def read_weights(path: Path) -> dict[str, NDArray[Any]]:
+    """Return the tensors of a safetensors file.
+
+    Raises:
+        OSError: If the file cannot be read.
+        ValueError: If it is not a safetensors file.
+    """
+    try:
+        return safetensors.decode(path.read_bytes())
+    except InvalidMessage as error:
+        raise ValueError(f"--weights {path} is not a safetensors file: {error}") from error
 
 
 def parse(raw: Mapping[str, Any], changes: Mapping[str, Any]) -> RunConfig:

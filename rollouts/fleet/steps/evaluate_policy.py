@@ -93,7 +93,7 @@ def _of_file(args: argparse.Namespace) -> tuple[dict[str, Any], Weights, dict[st
         ValueError: If a file is invalid.
     """
     raw = command_config.read(args)
-    return raw, Weights(0, safetensors.decode(args.weights.read_bytes())), {}
+    return raw, Weights(0, command_config.read_weights(args.weights)), {}
 
 
 def _of_run(args: argparse.Namespace) -> tuple[dict[str, Any], Weights, dict[str, Any]]:

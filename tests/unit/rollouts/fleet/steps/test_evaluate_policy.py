@@ -62,6 +62,11 @@ def test_a_preset_and_a_configuration_are_merged(
     assert json.loads(capsys.readouterr().out)["count"] == 2
 
 
+def test_a_file_of_another_format_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["policy", "--weights", __file__]) == 2
+    assert "test_evaluate_policy.py is not a safetensors file" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
