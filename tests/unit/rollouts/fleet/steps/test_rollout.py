@@ -308,3 +308,20 @@ def test_an_environment_that_hangs_delays_the_end_by_seconds_and_loses_no_step(
     assert 1 <= unanswered <= 2
     steps = real_steps(list(read_fragments(out)))
     assert steps == json.loads(shown)["env_steps"] + unanswered
+
+
+def test_a_second_signal_ends_the_command_at_once(tmp_path: Path) -> None:
+    environment = {"spec": "one_hangs:x", "kwargs": {"marker": str(tmp_path / "hangs")}}
+    given = json.dumps(SMALL | {"environment": environment})
+    with start("--config", given, "--workers", "1", "--seconds", "3600") as command:
+        eventually((tmp_path / "hangs").exists)
+        pids = env_processes(command)
+        command.send_signal(signal.SIGINT)
+        with pytest.raises(subprocess.TimeoutExpired):
+            command.wait(timeout=1)
+        command.send_signal(signal.SIGINT)
+        shown, _ = command.communicate(timeout=60)
+
+    assert (command.returncode, shown) == (-signal.SIGINT, "")
+    for pid in pids:
+        processes.wait_until_gone(pid)
