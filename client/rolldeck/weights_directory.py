@@ -9,7 +9,7 @@ content, and a version rejected by the platform damages no announced one.
 import os
 import re
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -20,9 +20,25 @@ KEPT_VERSIONS: Final = 4
 _NAME: Final = re.compile(r"^(\d+)-(-?\d+)-[0-9a-f]{12}\.(json|safetensors)$")
 
 
-def file_path(folder: Path, manifest: WeightsManifest) -> Path:
+class NamedVersion(Protocol):
+    """The fields of a version that name its file."""
+
+    @property
+    def epoch(self) -> int:
+        """Training session of the version."""
+
+    @property
+    def step(self) -> int:
+        """Step of the version in its epoch."""
+
+    @property
+    def sha256(self) -> str:
+        """Checksum of the file in hex."""
+
+
+def file_path(folder: Path, version: NamedVersion) -> Path:
     """Return the path of a version's tensors."""
-    name = f"{manifest.epoch}-{manifest.step}-{manifest.sha256[:12]}"
+    name = f"{version.epoch}-{version.step}-{version.sha256[:12]}"
     return folder / f"{name}.safetensors"
 
 

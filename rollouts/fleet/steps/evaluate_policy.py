@@ -1,59 +1,32 @@
-"""Command ``rolldeck evaluate policy``: evaluate weights of a step policy without a platform."""
+"""Command ``rolldeck evaluate policy``: evaluate a step policy on this machine.
+
+The weights are a file, or a version that a run has published on a platform.
+"""
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-import msgspec
+from typing import Any, Final
+from urllib.parse import quote
 
 from rolldeck import safetensors
+from rolldeck.cli import DEFAULT_URL
+from rolldeck.errors import RolldeckError
+from rolldeck.http import Call, Connection
+from rolldeck.published_weights import find_version, read_version
 from rolldeck.wire import InvalidMessage
 from rollouts.fleet.policies.policy_protocol import Policy, WeightsDoNotFit
 from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.process.settings import derive_seed
+from rollouts.fleet.steps import command_config
 from rollouts.fleet.steps.evaluation_round import EvaluationFailed, EvaluationRound, Weights
 from rollouts.fleet.worker.episodes import EpisodeStatistics
-from runs.config.rules import run_config
 from runs.config.rules.run_config import InvalidRunConfig, RunConfig
 
-
-def main(argv: Sequence[str]) -> int:
-    """Evaluate and print; return 0, 1 if the evaluation failed, or 2 for invalid arguments."""
-    args = _parser().parse_args(argv)
-    try:
-        config = _config(args)
-        weights = Weights(0, safetensors.decode(args.weights.read_bytes()))
-    except (OSError, ValueError, InvalidRunConfig, InvalidMessage) as error:
-        _complain(str(error))
-        return 2
-
-    def make(observation: Space, action: Space) -> Policy:
-        # Imported here, because --help needs no torch.
-        from rollouts.fleet.policies.factory import make_policy
-
-        seed = derive_seed(config.seed, "evaluation", "policy")
-        policy = make_policy(config.policy, observation, action, seed=seed, device=args.device)
-        policy.is_deterministic = config.evaluation.deterministic
-        return policy
-
-    statistics = EpisodeStatistics(worker=0, now=0.0)
-    try:
-        for episode in EvaluationRound(config, weights, make_policy=make).run():
-            statistics.add(episode)
-    except (EvaluationFailed, WeightsDoNotFit) as failure:
-        _complain(str(failure))
-        return 1
-    [window] = statistics.pop(0.0)
-    found = {name: getattr(window, name) for name in _SHOWN}
-    lines = [f"{name:<12} {value}" for name, value in found.items()]
-    sys.stdout.write((json.dumps(found, indent=2) if args.json else "\n".join(lines)) + "\n")
-    return 0
-
-
-_SHOWN = (
+SHOWN: Final = (
     "environment",
     "count",
     "return_mean",
@@ -69,51 +42,139 @@ _SHOWN = (
 )
 
 
-def _config(args: argparse.Namespace) -> RunConfig:
-    """Return the run's configuration with the evaluation of the arguments.
+class RunHasNoPolicy(Exception):
+    """The run has no step policy."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Evaluate and print; return 0, 1 if the evaluation failed, or 2 for invalid arguments."""
+    args = _arguments(argv)
+    try:
+        raw, weights, origin = _of_file(args) if args.run is None else _of_run(args)
+    except (RolldeckError, RunHasNoPolicy) as failure:
+        return _failed(failure, 1)
+    except (OSError, ValueError) as error:
+        return _failed(error, 2 if args.run is None else 1)
+    try:
+        config = command_config.parse(raw, _changes(args))
+    except InvalidRunConfig as error:
+        return _failed(error, 2)
+    statistics = EpisodeStatistics(worker=0, now=0.0)
+    try:
+        for episode in _round(config, weights, device=args.device).run():
+            statistics.add(episode)
+    except (EvaluationFailed, WeightsDoNotFit) as failure:
+        return _failed(failure, 1)
+    [window] = statistics.pop(0.0)
+    found = origin | {name: getattr(window, name) for name in SHOWN}
+    lines = [f"{name:<12} {value}" for name, value in found.items()]
+    sys.stdout.write((json.dumps(found, indent=2) if args.json else "\n".join(lines)) + "\n")
+    return 0
+
+
+def _round(config: RunConfig, weights: Weights, *, device: str) -> EvaluationRound:
+    def make(observation: Space, action: Space) -> Policy:
+        # Imported here, because --help needs no torch.
+        from rollouts.fleet.policies.factory import make_policy
+
+        seed = derive_seed(config.seed, "evaluation", "policy")
+        policy = make_policy(config.policy, observation, action, seed=seed, device=device)
+        policy.is_deterministic = config.evaluation.deterministic
+        return policy
+
+    return EvaluationRound(config, weights, make_policy=make)
+
+
+def _of_file(args: argparse.Namespace) -> tuple[dict[str, Any], Weights, dict[str, Any]]:
+    """Return the configuration and the weights of the arguments, without an origin.
 
     Raises:
-        OSError: If the file cannot be read.
-        ValueError: If it is not a JSON object.
-        InvalidRunConfig: If a field is invalid.
+        OSError: If a file cannot be read.
+        ValueError: If a file is invalid.
     """
-    text = args.config
-    raw: Any = json.loads(text if text.lstrip().startswith("{") else Path(text).read_text())
-    config = run_config.parse(raw)
-    changes = {"episodes": args.episodes, "envs": args.envs}
-    given = {name: value for name, value in changes.items() if value is not None}
-    evaluation = msgspec.to_builtins(config.evaluation) | given
-    environment = msgspec.to_builtins(config.environment)
-    if args.sampled:
-        evaluation["deterministic"] = False
-    if args.environment:
-        environment["spec"] = args.environment
-    return run_config.parse(
-        run_config.to_builtins(config) | {"evaluation": evaluation, "environment": environment}
-    )
+    raw = command_config.read(args)
+    return raw, Weights(0, command_config.read_weights(args.weights)), {}
 
 
-def _complain(text: str) -> None:
-    sys.stderr.write(f"rolldeck evaluate policy: {text}\n")
+def _of_run(args: argparse.Namespace) -> tuple[dict[str, Any], Weights, dict[str, Any]]:
+    """Return the configuration and the weights of a run, and the version to print.
+
+    Raises:
+        RolldeckError: If the platform refuses or is unreachable, or the version does not exist.
+        RunHasNoPolicy: If it is a language run or an outside run.
+        InvalidMessage: If the weights are damaged.
+        InvalidRunConfig: If this version of the command does not support the configuration.
+        OSError: If the shared weights folder cannot be read.
+    """
+    token = args.token or os.environ.get("ROLLDECK_TOKEN")
+    url = args.url or os.environ.get("ROLLDECK_URL", DEFAULT_URL)
+    with Connection(url, token, retry_for_seconds=args.retry_for) as connection:
+        path = f"/api/v1/runs/{quote(args.run, safe='')}"
+        run = connection.json(Call(method="GET", path=path))
+        if not isinstance(run, dict) or "kind" not in run:
+            raise InvalidMessage(f"{url}{path} is not a run; is it a Rolldeck platform?")
+        config = run.get("config") or {}
+        if run["kind"] != "fleet" or config.get("language"):
+            kind = "a language" if config.get("language") else f"an {run['kind']}"
+            raise RunHasNoPolicy(f"run {args.run!r} is {kind} run; it has no step policy")
+        command_config.parse(config, {})
+        version = find_version(connection, args.run, args.version)
+        content = read_version(connection, args.run, version, folder=args.weights_directory)
+    origin = {"run": args.run, "epoch": version.epoch, "version": version.step}
+    return config, Weights(version.step, safetensors.decode(content)), origin
+
+
+def _changes(args: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "environment": {"spec": args.environment or None},
+        "evaluation": {
+            "episodes": args.episodes,
+            "envs": args.envs,
+            "deterministic": False if args.sampled else None,
+        },
+    }
+
+
+def _failed(error: Exception, code: int) -> int:
+    sys.stderr.write(f"rolldeck evaluate policy: {error}\n")
+    return code
+
+
+def _arguments(argv: Sequence[str]) -> argparse.Namespace:
+    parser = _parser()
+    args = parser.parse_args(argv)
+    if args.run is not None and (args.config or args.preset):
+        parser.error("--config and --preset need --weights: the run has a configuration")
+    if args.run is None and (args.version is not None or args.weights_directory):
+        parser.error("--version and --weights-directory need --run")
+    return args
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="rolldeck evaluate policy", description="Evaluate weights of a step policy."
     )
-    parser.add_argument(
-        "--weights", type=Path, required=True, metavar="FILE", help="safetensors file"
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--weights", type=Path, metavar="FILE", help="safetensors file")
+    source.add_argument(
+        "--run", help="run on a platform: its configuration and its newest published version"
     )
-    parser.add_argument(
-        "--config",
-        default="{}",
-        metavar="FILE|JSON",
-        help="configuration of the run: environment, policy, evaluation (default: the defaults)",
-    )
-    parser.add_argument("--environment", metavar="SPEC", help="another environment")
+    command_config.add_arguments(parser, parts="environment, policy, evaluation")
     parser.add_argument("--episodes", type=int, help="number of episodes")
     parser.add_argument("--envs", type=int, help="environments that step concurrently")
     parser.add_argument("--sampled", action="store_true", help="sample the actions")
-    parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="cpu")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    of_run = parser.add_argument_group("with --run")
+    of_run.add_argument("--version", type=int, metavar="STEP", help="another published version")
+    of_run.add_argument(
+        "--weights-directory",
+        type=Path,
+        metavar="DIR",
+        help="shared weights folder of the run, if it uses one",
+    )
+    of_run.add_argument("--url", help=f"URL of the platform (ROLLDECK_URL; default {DEFAULT_URL})")
+    of_run.add_argument("--token", help="an API token that may read the run (ROLLDECK_TOKEN)")
+    of_run.add_argument(
+        "--retry-for", type=float, default=5.0, metavar="SECONDS", help="time to retry (default 5)"
+    )
     return parser

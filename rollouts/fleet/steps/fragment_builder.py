@@ -71,6 +71,8 @@ class FragmentBuilder:
         self._begins_fragments = True
         self._is_draining = False
         self.env_steps = 0
+        self.episodes_ended = 0
+        """Number of episodes that ended, without aborted ones."""
         self.fragments_cut = 0
         self.dropped_steps: Counter[str] = Counter()
 
@@ -249,5 +251,6 @@ class FragmentBuilder:
         self, slot: int, outcome: Literal["terminated", "truncated", "aborted"]
     ) -> None:
         episode = self._tallies.end(slot, outcome)
+        self.episodes_ended += outcome != "aborted"
         with self._lock:
             self._statistics.add(episode)

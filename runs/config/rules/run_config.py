@@ -6,6 +6,7 @@ the validation of stored configurations. Its parts are in separate modules: `env
 """
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -207,6 +208,18 @@ def _named(place: str, raw: Any) -> str:
         except msgspec.ValidationError:
             return f"language.lessons.{name}{place.removeprefix(prefix)}"
     return place
+
+
+def merged(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `base` with the values of `top`; objects in both are merged field by field."""
+    result = dict(base)
+    for key, value in top.items():
+        below = result.get(key)
+        if isinstance(below, dict) and isinstance(value, dict):
+            result[key] = merged(below, value)
+        else:
+            result[key] = value
+    return result
 
 
 def to_builtins(config: RunConfig) -> dict[str, Any]:

@@ -1,0 +1,249 @@
+"""Rollouts on this machine: workers in threads, environments in processes, and an end."""
+
+import math
+import secrets
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from rolldeck.wire import EpisodeWindow, FleetEvent
+from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
+from rollouts.fleet.steps.local_worker import (
+    DRAIN_SECONDS,
+    InitialWeights,
+    LocalWorker,
+    RolloutFailed,
+    Tensors,
+)
+from runs.config.rules import run_config
+from runs.config.rules.run_config import RunConfig
+
+POLL_SECONDS: Final = 0.1
+LOG_FOLDER: Final = "logs"
+REFUSALS: Final = frozenset({"weights_refused", "policy_refused", "step_callback_refused"})
+"""Events of refusals that end the rollout with the same text."""
+SLOT_EVENTS: Final = frozenset({"slot_restarted", "slot_failed"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """Amount after which a rollout ends, over all workers; None for no limit."""
+
+    episodes: int | None = None
+    """Finished episodes."""
+    env_steps: int | None = None
+    seconds: float | None = None
+    """Time since the first env step."""
+
+    def is_reached(self, *, episodes: int, env_steps: int, seconds: float) -> bool:
+        """Return whether any of the amounts has been reached."""
+        return (
+            (self.episodes is not None and episodes >= self.episodes)
+            or (self.env_steps is not None and env_steps >= self.env_steps)
+            or (self.seconds is not None and seconds >= self.seconds)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutResult:
+    """Counts and means of a rollout."""
+
+    environment: str
+    workers: int
+    episodes: int
+    """Finished episodes; the means describe these."""
+    unfinished_episodes: int
+    """Episodes that the end of the rollout or the loss of an environment cut off."""
+    return_mean: float | None
+    return_min: float | None
+    return_max: float | None
+    length_mean: float | None
+    env_steps: int
+    fragments: int
+    seconds: float
+    """Time from the first env step to the end."""
+    env_steps_per_second: float
+
+
+class LocalRollout:
+    """One rollout of a step environment; `run` once."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        *,
+        bound: Bound,
+        deliver: Callable[[bytes], None],
+        warn: Callable[[str], None],
+        log_root: Path,
+        tensors: Tensors | None = None,
+        device: str = "cpu",
+    ) -> None:
+        """Prepare the workers without starting their environments.
+
+        Args:
+            config: Configuration of a step run.
+            bound: When to end.
+            deliver: Takes each encoded fragment; called by several threads.
+            warn: Takes warnings, such as restarts of environments.
+            log_root: Folder in which `LOG_FOLDER` gets the output of the env processes.
+            tensors: Weights of the policy; None for initial ones from the run's seed.
+            device: Device of the policy.
+        """
+        self._config, self._bound, self._warn = config, bound, warn
+        # Unique, so that fragments of several rollouts can be used together.
+        incarnation = f"local-{secrets.token_hex(4)}"
+        settings = FleetSettings(
+            platform_url=incarnation,  # marks the processes of this rollout; no request is sent
+            token="",
+            run=LOG_FOLDER,
+            run_config=run_config.to_builtins(config),
+            incarnation=incarnation,
+            log_root=str(log_root),
+        )
+        weights = InitialWeights(config, tensors)
+        self._workers = [
+            LocalWorker(
+                WorkerSettings(fleet=settings, index=index, incarnation=incarnation),
+                weights=weights,
+                device=device,
+                deliver=deliver,
+                is_over=self._is_over,
+            )
+            for index in range(config.fleet.num_workers)
+        ]
+        self._is_stopped = False
+        self._failure: Exception | None = None
+        self._began_at: float | None = None
+        self._ended_at: float | None = None
+        self._totals = _Totals()
+
+    def run(self) -> RolloutResult:
+        """Roll out until the bound is reached or `stop` is called.
+
+        Raises:
+            RolloutFailed: If a worker can make no progress.
+            OSError: If a fragment cannot be written.
+        """
+        threads = [
+            threading.Thread(target=self._run, args=[worker], name=f"w{index}", daemon=True)
+            for index, worker in enumerate(self._workers)
+        ]
+        for thread in threads:
+            thread.start()
+        while alive := [thread for thread in threads if thread.is_alive()]:
+            alive[0].join(POLL_SECONDS)
+            self._watch()
+        self._watch()
+        if self._failure is not None:
+            raise self._failure
+        return self._result()
+
+    def stop(self) -> None:
+        """End the rollout after the actions in progress; for any thread or signal handler."""
+        self._is_stopped = True
+
+    def _run(self, worker: LocalWorker) -> None:
+        try:
+            worker.run()
+        except (RolloutFailed, OSError) as failure:
+            self._failure = self._failure or failure
+        except Exception as error:  # noqa: BLE001 policies may raise anything
+            self._warn(traceback.format_exc(limit=-3).strip())
+            self._failure = self._failure or RolloutFailed(f"{type(error).__name__}: {error}")
+
+    def _is_over(self) -> bool:
+        now = time.monotonic()
+        env_steps = self._count("env_steps")
+        if self._began_at is None and env_steps:
+            self._began_at = now
+        is_over = (
+            self._is_stopped
+            or self._failure is not None
+            or self._bound.is_reached(
+                episodes=self._count("episodes_ended"),
+                env_steps=env_steps,
+                seconds=now - (self._began_at or now),
+            )
+        )
+        if is_over and self._ended_at is None:
+            self._ended_at = now
+        return is_over
+
+    def _watch(self) -> None:
+        """Collect episodes and events, end the waits of a stopped rollout, detect blocked calls.
+
+        Raises:
+            RolloutFailed: If a call of the policy or an environment does not return.
+        """
+        for index, worker in enumerate(self._workers):
+            for window in worker.builder.pop_episodes():
+                self._totals.add(window)
+            for event in worker.events.pop():
+                self._handle(event)
+            if self._is_stopped:
+                worker.wake()
+            if hung := worker.hung(time.monotonic()):
+                raise RolloutFailed(f"worker {index}: {hung}")
+
+    def _handle(self, event: FleetEvent) -> None:
+        if event.kind in SLOT_EVENTS and not self._count("env_steps"):
+            error = str(event.details.get("error") or event.message).strip()
+            reason = error.rpartition("\n")[2]
+            self._failure = self._failure or RolloutFailed(f"no environment started: {reason}")
+        elif event.level != "info" and event.kind not in REFUSALS:
+            self._warn(event.message)
+
+    def _count(self, name: str) -> int:
+        return sum(getattr(worker.builder, name) for worker in self._workers)
+
+    def _result(self) -> RolloutResult:
+        unanswered = sum(worker.unanswered for worker in self._workers)
+        if unanswered:
+            self._warn(
+                f"{unanswered} environments did not answer within {DRAIN_SECONDS:g} s; the last "
+                "step of each has reward 0"
+            )
+        env_steps = self._count("env_steps")
+        seconds = (self._ended_at or 0.0) - (self._began_at or self._ended_at or 0.0)
+        totals = self._totals
+        return RolloutResult(
+            environment=self._config.environment.spec,
+            workers=len(self._workers),
+            episodes=totals.episodes,
+            unfinished_episodes=totals.unfinished,
+            return_mean=totals.return_sum / totals.episodes if totals.episodes else None,
+            return_min=totals.return_min if totals.episodes else None,
+            return_max=totals.return_max if totals.episodes else None,
+            length_mean=totals.length_sum / totals.episodes if totals.episodes else None,
+            env_steps=env_steps,
+            fragments=self._count("fragments_cut"),
+            seconds=round(seconds, 3),
+            env_steps_per_second=round(env_steps / seconds, 1) if seconds > 0 else 0.0,
+        )
+
+
+class _Totals:
+    """Sums over the episode windows of all workers."""
+
+    def __init__(self) -> None:
+        self.episodes = 0
+        self.unfinished = 0
+        self.return_sum = self.length_sum = 0.0
+        self.return_min, self.return_max = math.inf, -math.inf
+
+    def add(self, window: EpisodeWindow) -> None:
+        """Add a window; its figures describe the finished episodes, if there are any."""
+        finished = window.count - window.aborted
+        self.unfinished += window.aborted
+        if not finished:
+            return
+        self.episodes += finished
+        self.return_sum += window.return_mean * finished
+        self.length_sum += window.length_mean * finished
+        self.return_min = min(self.return_min, window.return_min)
+        self.return_max = max(self.return_max, window.return_max)
