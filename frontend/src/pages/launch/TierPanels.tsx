@@ -59,6 +59,7 @@ function SectionPanel({ section, state, origin }: Props & { section: TierSection
       <h2>
         <button
           type="button"
+          id={`${id}-head`}
           className={css.tierHead}
           aria-expanded={isOpen}
           aria-controls={isOpen ? id : undefined}
@@ -73,7 +74,7 @@ function SectionPanel({ section, state, origin }: Props & { section: TierSection
         </button>
       </h2>
       {isOpen && (
-        <div id={id} role="group" aria-label={title} className={css.tierBody}>
+        <div id={id} role="group" aria-labelledby={`${id}-head`} className={css.tierBody}>
           {help && <p className="soft small section-help">{help}</p>}
           <div className="fields">
             <FieldInputs fields={fields} state={state} origin={origin} />
