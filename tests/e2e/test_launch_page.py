@@ -49,7 +49,7 @@ def test_a_clone_shows_only_what_differs_and_survives_a_reload(
     page.get_by_role("link", name="Clone").click()
 
     expect(page.get_by_label("Seed", exact=True)).to_have_value("7")
-    # "Default" means the schema's default on every page; the parent's value is shown next to it.
+    # A clone has no preset: "Default" is the schema's, with the parent's value next to it.
     expect(page.get_by_text(re.compile(r"Default (empty|\d+); the-parent: 7\."))).to_be_visible()
     expect(page.get_by_text("No changes from the-parent.")).to_be_visible()
     page.get_by_label("Name", exact=True).fill("the-child")

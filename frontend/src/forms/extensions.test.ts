@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
+import { answersOf, collect } from "./answers";
 import { answerOfRows, readExtensions, rowsOf } from "./extensions";
-import { answersOf, collect, type JsonSchema, sectionsOf } from "./fields";
+import { type JsonSchema, sectionsOf } from "./fields";
 
 const schema: JsonSchema = {
   type: "object",

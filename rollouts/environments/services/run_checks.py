@@ -49,7 +49,7 @@ def check_run(body: CheckRun, *, asked_by: User | None = None) -> RunCheck:
     try:
         config = configured(preset=body.preset, config=body.config, asked_by=asked_by)
     except (InvalidRunConfig, UnknownPreset) as error:
-        found.append(_refusal(error))
+        found += [_refusal(each) for each in (error, *error.others)]
     if config is not None:
         found += _static_findings(config)
     return RunCheck(

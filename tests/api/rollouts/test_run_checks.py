@@ -52,6 +52,20 @@ def test_a_batch_that_is_no_whole_number_of_groups_is_an_error(operator: APIClie
     assert "Use 96 or 104" in finding(answer, "buffer.batch_size")["message"]
 
 
+def test_every_field_that_the_server_would_refuse_has_a_finding(operator: APIClient) -> None:
+    config = {"environment": {"spec": "x:y"}, "fleet": {"num_workers": 0}, "seed": -1}
+
+    answer = check(operator, name="a b", config=config)
+
+    assert [row["field"] for row in answer["findings"]] == [
+        "name",
+        "fleet.num_workers",
+        "seed",
+        "environment.spec",
+    ]
+    assert {row["level"] for row in answer["findings"]} == {"error"}
+
+
 @pytest.mark.parametrize(
     ("body", "field"),
     [

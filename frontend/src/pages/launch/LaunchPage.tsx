@@ -6,9 +6,9 @@ import { ErrorState } from "@/components/ErrorState";
 import { Skeletons } from "@/components/Skeletons";
 import { visible } from "@/format";
 import { presetsQuery } from "@/pages/launch/api";
+import type { Config } from "@/pages/launch/kinds";
 import { LaunchForm } from "@/pages/launch/LaunchForm";
 import { startsOf } from "@/pages/launch/startPresets";
-import type { Config } from "@/pages/launch/useLaunch";
 
 /** The form for a preset, or for a clone of another run. */
 function Ready({ schema, presets: builtIn }: RunConfigSchema) {

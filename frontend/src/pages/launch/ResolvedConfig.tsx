@@ -1,9 +1,10 @@
 import { SegmentedControl, Textarea } from "@mantine/core";
 import { queryOptions, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useRef, useState } from "react";
-import { unknownPaths } from "@/forms/fields";
+import { unknownPaths } from "@/forms/answers";
 import { type Config, type Format, formatOf, jsonOf, readJson, savedFormat, saveFormat } from "@/pages/launch/configText";
-import { kindOf, type LaunchState } from "@/pages/launch/useLaunch";
+import { kindOf } from "@/pages/launch/kinds";
+import type { LaunchState } from "@/pages/launch/useLaunch";
 
 const FORMATS: { value: Format; label: string }[] = [
   { value: "json", label: "JSON" },
