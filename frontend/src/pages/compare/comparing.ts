@@ -2,6 +2,7 @@
 
 import type { NamesOfRun } from "@/api/compare";
 import type { MetricLine, RunDetail } from "@/api/types";
+import { BUILTIN_RETURN, leadsOf, type RunKind } from "@/pages/run/metricOrder";
 
 export type Shared = { name: string; runs: string[] };
 
@@ -15,6 +16,17 @@ export function unionOf(found: NamesOfRun[]): Shared[] {
   return [...union]
     .map(([name, runs]) => ({ name, runs }))
     .sort((a, b) => isBuiltin(a.name) - isBuiltin(b.name) || b.runs.length - a.runs.length || a.name.localeCompare(b.name));
+}
+
+/**
+ * The metrics that a comparison shows by default: returns and evaluations, then those of most runs.
+ *
+ * If not all names were loaded, the built-in return is assumed to exist.
+ */
+export function defaultMetrics(kinds: readonly RunKind[], union: readonly Shared[], areMore: boolean, atMost: number): string[] {
+  const names = union.map(({ name }) => name);
+  const leads = leadsOf(kinds, areMore ? [...new Set([...names, BUILTIN_RETURN])] : names);
+  return [...new Set([...leads, ...names])].slice(0, atMost);
 }
 
 export type Figures = { last: number | null; least: number | null; greatest: number | null };
