@@ -17,7 +17,7 @@ import { ConfigDiff } from "./ConfigDiff";
 import { Costs } from "./Costs";
 import { choiceOf, isChosen, isDefault, kindOf, recalled } from "./choice";
 import css from "./compare.module.css";
-import { defaultMetrics, unionOf } from "./comparing";
+import { defaultMetrics, unionOf, withReturn } from "./comparing";
 import { type ComparisonView, viewOf } from "./comparisonView";
 import { MetricPicker } from "./MetricPicker";
 import { Overlay } from "./Overlay";
@@ -26,6 +26,7 @@ import { ReportHead, ReportList } from "./Reports";
 import { RunChips } from "./RunChips";
 import { RunPicker } from "./RunPicker";
 import { searchOfComparison, viewOfSearch } from "./reports";
+import { returnMetricOf } from "./returns";
 import { SaveReport } from "./SaveReport";
 import { Summary } from "./Summary";
 import { type CompareSearch, RUNS_AT_MOST, runsOf } from "./search";
@@ -62,13 +63,13 @@ function useMetrics({ runs, kinds }: ComparisonView, search: CompareSearch) {
   const union = returnsFirst(kinds, unionOf(found.flatMap(({ data }) => data ?? [])), ({ name }) => name);
   const isPending = all.some((one) => one.isPending);
   // Existing charts stay while the names of an added run load.
-  const usual = useRef<string[]>([]);
+  const usual = useRef<{ names: string[]; returnName?: string }>({ names: [] });
   if (!isPending) {
-    const every = unionOf(all.flatMap(({ data }) => data ?? []));
-    usual.current = defaultMetrics(kinds, every, areMore, METRICS_AT_FIRST);
+    const every = withReturn(unionOf(all.flatMap(({ data }) => data ?? [])), areMore);
+    usual.current = { names: defaultMetrics(kinds, every, METRICS_AT_FIRST), returnName: returnMetricOf(kinds, every) };
   }
-  const shown = search.m === undefined ? usual.current : namesOf(search.m);
-  return { union, shown, areMore, typed, setTyped, isPending };
+  const shown = search.m === undefined ? usual.current.names : namesOf(search.m);
+  return { union, shown, returnName: usual.current.returnName, areMore, typed, setTyped, isPending };
 }
 
 type Props = {
@@ -167,7 +168,7 @@ function Comparison({ chosen, view, search, hidden, shown, change }: Props) {
             </div>
           )}
           {first !== undefined && overlay(first)}
-          <Summary chosen={chosen} metrics={metrics.shown} union={metrics.union} view={view} />
+          <Summary chosen={chosen} metrics={metrics.shown} returnName={metrics.returnName} view={view} />
           <div className={css.overlays}>{others.map(overlay)}</div>
           <Costs runs={view.runs} places={view.places} />
           <Prompts

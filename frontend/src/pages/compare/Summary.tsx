@@ -11,12 +11,12 @@ import { Table } from "@/components/Table";
 import { count, number, policyStep, visible } from "@/format";
 import { titleOf } from "@/pages/run/metricOrder";
 import css from "./compare.module.css";
-import { figuresOf, type Shared, stalenessOf } from "./comparing";
+import { figuresOf, stalenessOf } from "./comparing";
 import type { ComparisonView } from "./comparisonView";
-import { equalStep, type Returns, returnMetricOf, returnsOf } from "./returns";
+import { equalStep, type Returns, returnsOf } from "./returns";
 import type { ComparedRun } from "./useComparedRuns";
 
-type Props = { chosen: ComparedRun[]; metrics: string[]; union: Shared[]; view: ComparisonView };
+type Props = { chosen: ComparedRun[]; metrics: string[]; returnName: string | undefined; view: ComparisonView };
 
 /** A request returns at most 100 lines: five metrics for twenty runs. */
 const NAMES_FOR_AMOUNTS = 5;
@@ -45,18 +45,17 @@ function useAmounts(view: ComparisonView, metrics: string[]): Map<string, number
   return amounts;
 }
 
-type Compared = { metric: string | undefined; step: number | null; of: (run: string) => Returns | null };
+type Compared = { step: number | null; of: (run: string) => Returns | null };
 
 /** The returns of the runs over all their train steps, regardless of the visible range. */
-function useReturns(view: ComparisonView, union: Shared[]): Compared {
-  const metric = returnMetricOf(view.kinds, union);
+function useReturns(view: ComparisonView, metric: string | undefined): Compared {
   const asked = { runs: view.runs, name: metric ?? "", axis: "step" as const, points: 1, isLive: view.isLive };
   const enabled = metric !== undefined && view.runs.length > 0;
   const { data: lines = [] } = useQuery({ ...metricLinesQuery(asked), enabled });
   const step = equalStep(lines);
   const until = { ...asked, span: { from: 0, to: step ?? 0 } };
   const { data: equal = [] } = useQuery({ ...metricLinesQuery(until), enabled: enabled && step !== null });
-  return { metric, step, of: (run) => returnsOf(run, lines, step === null ? [] : equal) };
+  return { step, of: (run) => returnsOf(run, lines, step === null ? [] : equal) };
 }
 
 function ReturnCells({ returns }: { returns: Returns | null }) {
@@ -76,7 +75,7 @@ function ReturnCells({ returns }: { returns: Returns | null }) {
 }
 
 /** One row per run: its return, its state, its progress, and its metrics in the visible range. */
-export function Summary({ chosen, metrics, union, view }: Props) {
+export function Summary({ chosen, metrics, returnName, view }: Props) {
   const there = chosen.filter(({ run }) => run);
   const columns = metrics.slice(0, COLUMNS_AT_MOST);
   const lines = useQueries({
@@ -84,8 +83,8 @@ export function Summary({ chosen, metrics, union, view }: Props) {
   });
   const batches = useQueries({ queries: there.map(({ name }) => newestBatchQuery(name)) });
   const amounts = useAmounts(view, metrics);
-  const returns = useReturns(view, union);
-  const returnName = returns.metric ? (titleOf(view.kinds, returns.metric) ?? visible(returns.metric)) : "Return";
+  const returns = useReturns(view, returnName);
+  const returnTitle = returnName ? (titleOf(view.kinds, returnName) ?? visible(returnName)) : "Return";
   const note = view.span ? "metrics in the visible range" : "metrics: last, min … max";
   return (
     <Panel title="Summary" note={note}>
@@ -95,8 +94,8 @@ export function Summary({ chosen, metrics, union, view }: Props) {
         tableClass={css.table}
         columns={[
           { label: "Run", className: css.fixed },
-          { label: `${returnName}, last`, className: "num", title: `${returns.metric ?? "No return"}, over the entire run` },
-          { label: "best", className: "num", title: `Greatest ${returns.metric ?? "return"} of the entire run` },
+          { label: `${returnTitle}, last`, className: "num", title: `${returnName ?? "No return"}, over the entire run` },
+          { label: "best", className: "num", title: `Greatest ${returnName ?? "return"} of the entire run` },
           {
             label: returns.step === null ? "at equal steps" : `at step ${number(returns.step)}`,
             className: "num",

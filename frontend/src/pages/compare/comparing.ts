@@ -18,14 +18,16 @@ export function unionOf(found: NamesOfRun[]): Shared[] {
     .sort((a, b) => isBuiltin(a.name) - isBuiltin(b.name) || b.runs.length - a.runs.length || a.name.localeCompare(b.name));
 }
 
-/**
- * The metrics that a comparison shows by default: returns and evaluations, then those of most runs.
- *
- * If not all names were loaded, the built-in return is assumed to exist.
- */
-export function defaultMetrics(kinds: readonly RunKind[], union: readonly Shared[], areMore: boolean, atMost: number): string[] {
+/** Metrics with the built-in return, which is assumed to exist if not all names were loaded. */
+export function withReturn(union: readonly Shared[], areMore: boolean): readonly Shared[] {
+  const isKnown = union.some(({ name }) => name === BUILTIN_RETURN);
+  return !areMore || isKnown ? union : [...union, { name: BUILTIN_RETURN, runs: [] }];
+}
+
+/** The metrics that a comparison shows by default: returns and evaluations, then those of most runs. */
+export function defaultMetrics(kinds: readonly RunKind[], union: readonly Shared[], atMost: number): string[] {
   const names = union.map(({ name }) => name);
-  const leads = leadsOf(kinds, areMore ? [...new Set([...names, BUILTIN_RETURN])] : names);
+  const leads = leadsOf(kinds, names);
   return [...new Set([...leads, ...names])].slice(0, atMost);
 }
 
