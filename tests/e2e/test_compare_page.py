@@ -192,6 +192,24 @@ def test_legends_name_hide_and_isolate_runs_without_a_mouse(
     expect(second).to_have_attribute("aria-pressed", "true")
 
 
+def test_a_cut_off_table_shades_its_edge_and_a_tall_dialog_keeps_its_buttons(
+    signed_in: Page, rewarded: Server
+) -> None:
+    page = signed_in
+    page.set_viewport_size({"width": 390, "height": 420})
+    page.goto("/compare?runs=paid-a,paid-b")
+    table = page.get_by_role("region", name="Summary of the runs")
+    expect(table).to_be_visible()
+    assert table.evaluate("one => one.scrollWidth > one.clientWidth")
+    style = table.evaluate("one => getComputedStyle(one).backgroundAttachment")
+    assert style == "local, local, scroll, scroll"
+
+    page.get_by_role("button", name="Save report…").click()
+    dialog = page.get_by_role("dialog", name="Save report")
+    assert dialog.evaluate("one => one.scrollHeight > one.clientHeight")
+    expect(dialog.get_by_role("button", name="Save report")).to_be_in_viewport(ratio=1)
+
+
 def test_chosen_metrics_are_remembered_and_a_link_takes_precedence(
     signed_in: Page, rewarded: Server
 ) -> None:
