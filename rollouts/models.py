@@ -19,6 +19,7 @@ from rollouts.curriculum.models import Curriculum, Evaluation, Lesson, LessonCha
 from rollouts.diagnosis.models import RunDiagnosis
 from rollouts.environments.models import DeniedEnvironment
 from rollouts.metrics.models.annotations import Annotation
+from rollouts.metrics.models.choices import MetricChoice
 from rollouts.metrics.models.metrics import (
     MeasureCursor,
     MetricChunk,
@@ -46,6 +47,7 @@ __all__ = [
     "LogRequest",
     "MachineCordon",
     "MeasureCursor",
+    "MetricChoice",
     "MetricChunk",
     "MetricSample",
     "MetricSeries",

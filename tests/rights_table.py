@@ -94,6 +94,8 @@ ROWS: Final[dict[tuple[str, str], frozenset[str]]] = {
     ("GET", "/api/v1/runs.csv"): READ,
     ("GET", "/api/v1/run-filter"): READ,
     ("GET", "/api/v1/run-filter/values"): READ,
+    ("GET", "/api/v1/metric-choices"): VIEW,
+    ("PUT", "/api/v1/metric-choices"): VIEW,
     ("GET", "/api/v1/comparisons"): READ,
     ("POST", "/api/v1/comparisons"): OPERATE,
     ("GET", "/api/v1/comparisons/<large:comparison>"): READ,

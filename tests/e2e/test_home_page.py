@@ -34,6 +34,40 @@ def test_home_says_what_needs_attention_and_leads_there(
     expect(page.get_by_role("heading", name="Home")).to_be_visible()
 
 
+ALERTS = """
+from django.utils import timezone
+from runs.alerts.models.alerts import Alert
+from runs.models import Run
+run = Run.objects.get(name={run!r})
+times = dict.fromkeys(["first_seen_at", "last_seen_at"], timezone.now())
+for number in range(3):
+    Alert.objects.create(
+        run=run, kind="items_corrupt", severity="warning", key=f"{{run.pk}} {{number}}",
+        subject=str(number), message=f"part {{number}} of {{run.name}} is corrupt", **times)
+Alert.objects.create(
+    run=run, kind="items_corrupt", severity="error", key=f"{{run.pk}} corrupt",
+    message=f"bytes of {{run.name}} are corrupt", **times)
+"""
+
+
+def test_alerts_are_grouped_by_run_with_the_most_severe_one(
+    signed_in: Page, server: Server
+) -> None:
+    page, run = signed_in, server.new_run("alerted")
+    in_the_shell(server, ALERTS.format(run=run))
+    page.goto("/")
+    attention = page.get_by_role("region", name="Needs attention")
+    corrupt = attention.get_by_text(f"bytes of {run} are corrupt")
+    expect(corrupt).to_be_visible()
+    others = attention.get_by_text(re.compile(rf"part \d of {run} is corrupt"))
+    expect(others).to_have_count(0)
+
+    attention.get_by_role("button", name=f"3 more alerts of {run}").click()
+    expect(others).to_have_count(3)
+    page.keyboard.press("Enter")
+    expect(others).to_have_count(0)
+
+
 def test_runs_under_way_are_shown_as_they_go(signed_in: Page, seeded_server: Server) -> None:
     page, unlike = signed_in, uuid4().hex[:6]
     watched, begun_now = f"home-watched-{unlike}", f"begun-now-{unlike}"

@@ -189,6 +189,68 @@ def test_lines_are_switched_and_read_without_a_mouse(signed_in: Page, measured: 
     expect(find).to_have_value(re.compile(r"train step.*curves-a", re.DOTALL))
 
 
+@pytest.fixture(scope="module")
+def rewarded(server: Server) -> Server:
+    """Two outside runs with a mean reward, which is not the first name of the alphabet."""
+    for run in ("rewarded-a", "rewarded-b"):
+        server.post("/api/v1/runs", {"name": server.free_name(run), "kind": "outside"})
+        samples = [
+            {"name": name, "step": step, "value": float(step)}
+            for name in ("alpha", "reward_mean", "zeta")
+            for step in range(5)
+        ]
+        server.post(f"/api/v1/runs/{run}/metrics", {"samples": samples})
+    return server
+
+
+def chosen(page: Page) -> list[list[str]]:
+    rows = page.context.request.get("/api/v1/metric-choices").json()["results"]
+    return [row["view"]["metrics"] for row in rows]
+
+
+def test_the_reward_is_the_first_chart(signed_in: Page, rewarded: Server) -> None:
+    signed_in.goto("/runs/rewarded-a/metrics")
+
+    cards = signed_in.locator("[data-metric]")
+    expect(cards).to_have_count(3)
+    names = [card.get_attribute("data-metric") for card in cards.all()]
+    assert names == ["reward_mean", "alpha", "zeta"]
+
+
+def test_pinned_metrics_are_remembered_for_all_runs_of_a_kind(
+    signed_in: Page, rewarded: Server
+) -> None:
+    page = signed_in
+    page.goto("/runs/rewarded-a/metrics")
+    first = page.locator("[data-metric]").first
+    with page.expect_response(lambda answer: answer.request.method == "PUT") as stored:
+        page.get_by_role("button", name="Pin zeta").click()
+    assert stored.value.ok
+    expect(first).to_have_attribute("data-metric", "zeta")
+
+    # Another page load, as in another browser: the choice is on the server.
+    page.evaluate("localStorage.clear()")
+    page.goto("/runs/rewarded-b/metrics")
+    expect(first).to_have_attribute("data-metric", "zeta")
+    expect(page).to_have_url(re.compile(r"/runs/rewarded-b/metrics\?pin=zeta$"))
+    # A link with metrics of its own takes precedence and changes nothing.
+    page.goto("/runs/rewarded-b/metrics?pin=alpha")
+    expect(first).to_have_attribute("data-metric", "alpha")
+    expect(card(page, "alpha").locator("canvas")).to_be_visible()
+    assert chosen(page) == [["zeta"]]
+    with page.expect_response(lambda answer: answer.request.method == "PUT"):
+        page.get_by_text("Since start").click()
+    assert chosen(page) == [["alpha"]]
+
+    with page.expect_response(lambda answer: answer.request.method == "PUT"):
+        page.get_by_role("button", name="Reset to defaults").click()
+    expect(page).to_have_url(re.compile("/metrics$"))
+    expect(first).to_have_attribute("data-metric", "reward_mean")
+    assert chosen(page) == []
+    page.reload()
+    expect(first).to_have_attribute("data-metric", "reward_mean")
+
+
 def test_a_metric_is_pinned_and_stays_first_whatever_is_looked_for(
     signed_in: Page, seeded_server: Server
 ) -> None:

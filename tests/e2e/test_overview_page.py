@@ -179,6 +179,24 @@ def test_the_overview_says_what_holds_the_run_up_and_what_came_last(
     expect(page.get_by_role("region", name="Diagnosis")).to_have_count(0)
 
 
+def test_the_overview_begins_with_figures_status_and_return(
+    signed_in: Page, seeded_server: Server
+) -> None:
+    page = signed_in
+    page.goto("/runs/seed-cartpole-live")
+    expect(curve(page, "reward").locator("canvas")).to_be_visible()
+    parts = [
+        page.locator("[data-figure=return]"),
+        page.get_by_role("region", name="Diagnosis"),
+        page.get_by_role("region", name="Return", exact=True),
+        page.get_by_role("region", name="Ledger, in fragments"),
+    ]
+    boxes = [part.bounding_box() for part in parts]
+    tops = [box["y"] for box in boxes if box]
+    assert len(tops) == len(parts)
+    assert tops == sorted(tops)
+
+
 def test_a_key_selects_a_longer_time_range(signed_in: Page, seeded_server: Server) -> None:
     page = signed_in
     page.goto("/runs/seed-cartpole-live")

@@ -1,5 +1,6 @@
 """Lists of a run's fragments, and access to single fragments."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -31,6 +32,9 @@ _OF_BATCH: Final = """SELECT * FROM buffer_fragmentchunk
         SELECT id FROM buffer_fragmentchunk WHERE batch_id = %(batch)s
         UNION SELECT item_id FROM buffer_batchuse WHERE batch_id = %(batch)s)
     ORDER BY id DESC LIMIT %(rows)s"""
+_OF_IDS: Final = """SELECT * FROM buffer_fragmentchunk
+    WHERE run_id = %(run)s AND id < %(before)s AND id = ANY(%(ids)s::bigint[])
+    ORDER BY id DESC LIMIT %(rows)s"""
 _ONE: Final = f"""SELECT {ROW} FROM buffer_fragmentchunk f
     LEFT JOIN buffer_batch b ON b.id = f.batch_id
     WHERE f.id = %(fragment)s AND f.run_id = %(run)s"""  # noqa: S608 made here
@@ -56,7 +60,12 @@ class FragmentPage:
 
 
 def fragment_page(
-    run_id: int, group_filter: GroupFilter, *, limit: int, after: int | None = None
+    run_id: int,
+    group_filter: GroupFilter,
+    *,
+    limit: int,
+    after: int | None = None,
+    ids: Sequence[int] | None = None,
 ) -> FragmentPage:
     """Return the next page of a run's fragments with stored bytes, newest first.
 
@@ -66,6 +75,7 @@ def fragment_page(
             the slot's name) apply to fragments.
         limit: Maximum number of rows.
         after: Only fragments with a smaller id.
+        ids: Only these fragments; None for all.
 
     Raises:
         SearchTooSlow: If the database takes too long.
@@ -77,8 +87,12 @@ def fragment_page(
         "rows": LOOKED_AT,
         "limit": limit + 1,
         "batch": group_filter.batch,
+        "ids": [] if ids is None else list(ids),
     }
     source = _OF_RUN if group_filter.batch is None else _OF_BATCH
+    if ids is not None:
+        source = _OF_IDS
+        tests += [] if group_filter.batch is None else ["f.batch_id = %(batch)s"]
     query = f"""
         SELECT {ROW} FROM ({source}) f LEFT JOIN buffer_batch b ON b.id = f.batch_id
         {f"WHERE {' AND '.join(tests)}" if tests else ""}

@@ -10,9 +10,35 @@ from collections.abc import Callable, Iterable, Iterator
 from msgspec import Struct
 
 from buffer.inspect.rules.fragment_views import EpisodePart
+from web.rules.errors import InvalidField
 
 RETURN_TOLERANCE = 1e-4
 """Relative tolerance, because rewards are stored as float32."""
+_DIGITS_AT_MOST = 18
+
+
+class InvalidEpisodeId(InvalidField):
+    """The text is not the id of an episode."""
+
+
+def slot_and_number(episode: str) -> tuple[str, int]:
+    """Return slot and number of an episode id, such as ``w0-3@5f2c/12``.
+
+    Raises:
+        InvalidEpisodeId: If the text has another form.
+    """
+    slot, slash, _ = episode.rpartition("/")
+    number = number_in(episode)
+    if not slash or not slot or number < 0:
+        raise InvalidEpisodeId("episode", "must be a slot, a slash and a number: w0-3@5f2c/12")
+    return slot, number
+
+
+def number_in(episode: str) -> int:
+    """Return the number in an episode id; -1 if it has none."""
+    digits = episode.rpartition("/")[2]
+    is_number = digits.isascii() and digits.isdecimal() and len(digits) <= _DIGITS_AT_MOST
+    return int(digits) if is_number else -1
 
 
 class HeldPart(Struct, frozen=True, kw_only=True):

@@ -127,7 +127,7 @@ class Opened:
 
 def content_of(opened: Opened) -> FragmentContent:
     """Return the content of a fragment, without its steps."""
-    episodes = _episodes(opened)
+    episodes = episode_parts(opened)
     real = opened.real_steps
     return FragmentContent(
         steps=opened.fragment.steps,
@@ -213,7 +213,7 @@ def _numbers(values: NDArray[Any]) -> list[Any]:
     return [[_short(value) for value in row] for row in values.tolist()]
 
 
-def _episodes(opened: Opened) -> list[EpisodePart]:
+def episode_parts(opened: Opened) -> list[EpisodePart]:
     """Return the episodes of a fragment in the order of their steps."""
     arrays, real = opened.arrays, opened.real_steps
     index = arrays["episode_index"][:real]

@@ -489,6 +489,30 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/metric-choices": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List metric choices
+         * @description Your own, by page and kind of run.
+         */
+        get: operations["metric_choices_list"];
+        /**
+         * Set a metric choice
+         * @description Replaces your choice on one page for one kind of run; null deletes it.
+         */
+        put: operations["metric_choices_set"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/metrics/lines": {
         parameters: {
             query?: never;
@@ -3911,6 +3935,14 @@ export interface components {
             deliveries: components["schemas"]["AlertDeliveryRow"][];
         };
         /**
+         * AlertGroup
+         * @description The open alerts of a run, or one alert of the deployment.
+         */
+        AlertGroup: {
+            alert: components["schemas"]["AlertRow"];
+            count: number;
+        };
+        /**
          * AlertKindList
          * @description Every kind of alert.
          */
@@ -4014,6 +4046,7 @@ export interface components {
             acknowledged: number;
             silenced: number;
             newest: components["schemas"]["AlertRow"][];
+            groups: components["schemas"]["AlertGroup"][];
         };
         /**
          * AlertsTopic
@@ -5080,6 +5113,7 @@ export interface components {
             /** @enum {unknown} */
             mode: "eval" | "train";
             policy_step: number;
+            episode: string;
         };
         /**
          * EpisodeFragments
@@ -5235,6 +5269,12 @@ export interface components {
             returns: number[];
             /** @default [] */
             lengths: number[];
+            /** @default  */
+            incarnation: string;
+            /** @default [] */
+            slots: number[];
+            /** @default [] */
+            numbers: number[];
             /** @default -2 */
             policy_step: number;
         };
@@ -6387,6 +6427,45 @@ export interface components {
         MetricChanges: {
             keys: number;
             newest: number;
+        };
+        /**
+         * MetricChoiceRow
+         * @description The choice of a person on one page, for one kind of run.
+         */
+        MetricChoiceRow: {
+            /** @enum {unknown} */
+            page: "compare" | "metrics";
+            /** @enum {unknown} */
+            kind: "fleet" | "language" | "mixed" | "outside";
+            view: components["schemas"]["MetricChoiceView"];
+            changed_at: string;
+        };
+        /**
+         * MetricChoiceView
+         * @description Charts and axes of a page.
+         */
+        MetricChoiceView: {
+            /** @default [] */
+            metrics: string[];
+            /**
+             * @default step
+             * @enum {unknown}
+             */
+            x: "amount" | "elapsed" | "step" | "time";
+            /** @default 0 */
+            smooth: number;
+            /** @default [] */
+            logarithmic: string[];
+            /** @default [] */
+            panels: string[];
+        };
+        /**
+         * MetricChoices
+         * @description The caller's choices, by page and kind.
+         */
+        MetricChoices: {
+            results: components["schemas"]["MetricChoiceRow"][];
+            next: string | null;
         };
         /**
          * MetricContext
@@ -8040,6 +8119,17 @@ export interface components {
             is_enabled: boolean;
             /** @default  */
             reason: string;
+        };
+        /**
+         * SetMetricChoice
+         * @description A choice to remember.
+         */
+        SetMetricChoiceRequest: {
+            /** @enum {unknown} */
+            page: "compare" | "metrics";
+            /** @enum {unknown} */
+            kind: "fleet" | "language" | "mixed" | "outside";
+            view: components["schemas"]["MetricChoiceView"] | null;
         };
         /**
          * SetMetricLayout
@@ -10941,6 +11031,140 @@ export interface operations {
             };
             /** @description Credentials are missing, invalid or expired. */
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    metric_choices_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MetricChoices"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    metric_choices_set: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SetMetricChoiceRequest"];
+            };
+        };
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MetricChoices"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -16866,6 +17090,8 @@ export interface operations {
                 batch?: string;
                 /** @description `next` of the previous page, with the same filters. Default: first page. */
                 cursor?: string;
+                /** @description Only the fragments that hold this episode: its slot, a slash and its number. */
+                episode?: string;
                 /** @description Maximum number of results: 1 to 200, default 50. */
                 limit?: number;
                 /** @description Prefix of the slot's name. */

@@ -95,7 +95,9 @@ export function Chart(chart: ChartProps) {
       </div>
       {x.length > 0 && <ChartTools chart={chart} plot={plot} isLog={isLog} hidden={hidden.value} lastIndex={lastIndex} onCopy={copy} />}
       {left > 0 && <p className="chart-left-out tiny held">▲ {counted(left, "value")} at or below 0 omitted on the log axis</p>}
-      {hasLegend && x.length > 0 && <Legend lines={chart.lines} hidden={hidden} band={plotted.band?.label} />}
+      {hasLegend && (x.length > 0 || chart.isLegendKept) && (
+        <Legend lines={chart.lines} hidden={hidden} names={chart.names} band={plotted.band?.label} />
+      )}
       <span className="unseen" aria-live="polite">
         {said}
       </span>

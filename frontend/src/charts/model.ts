@@ -76,10 +76,14 @@ export type ChartProps = Omit<Plotted, "isLog"> & {
   /** State owned by the page; without it the chart holds its own. */
   isLog?: Controlled<boolean>;
   hidden?: Controlled<readonly string[]>;
+  /** All names that `hidden` may hold, if charts share it; defaults to this chart's entries. */
+  names?: readonly string[];
   /** Contents of files and the table, if they differ from the plotted data. */
   sheet?: (range: Range) => Sheet;
   /** Whether a legend is shown; defaults to true for several lines. */
   hasLegend?: boolean;
+  /** Whether the legend is shown before there are points, so that the layout does not shift. */
+  isLegendKept?: boolean;
 };
 
 export const HEIGHT = 220;

@@ -66,6 +66,25 @@ def test_what_is_unresolved_is_listed_newest_first_a_page_at_a_time(olga: Client
     assert kinds({"results": first["summary"]["newest"]}) == ["disk_low", "run_stalled"]
 
 
+def test_the_summary_groups_alerts_by_run_with_the_most_severe_first(olga: Client) -> None:
+    pole, reach = make_run(name="pole"), make_run(name="reach")
+    raise_one(AlertKind.RUN_STALLED, run_id=reach.pk)
+    raise_one(AlertKind.LEASE_LAPSED, run_id=pole.pk)
+    raise_one(AlertKind.ITEMS_CORRUPT, run_id=pole.pk)
+    raise_one(AlertKind.STALE_DROPS, run_id=pole.pk)
+    raise_one(AlertKind.DISK_LOW)
+    over = raise_one(AlertKind.RUN_STALLED, run_id=pole.pk)
+    alerts.clear([over], now=NOON)
+
+    groups = list_alerts(olga)["summary"]["groups"]
+    found = [(one["alert"]["run"], one["alert"]["kind"], one["count"]) for one in groups]
+    assert found == [
+        (None, "disk_low", 1),
+        ("pole", "items_corrupt", 3),
+        ("reach", "run_stalled", 1),
+    ]
+
+
 def test_alerts_are_found_by_what_is_known_of_them(olga: Client) -> None:
     run = make_run(name="pole")
     raise_one(AlertKind.DISK_LOW)

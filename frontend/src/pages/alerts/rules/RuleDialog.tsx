@@ -76,7 +76,7 @@ export default function RuleDialog({ rule, start = {}, onClose, onDone }: Props)
           onChange={(event) => setReason(event.currentTarget.value)}
         />
         {rest && <ErrorState title="Rule not saved" error={rest} />}
-        <Group justify="flex-end" mt="lg">
+        <Group className="dialog-foot" justify="flex-end" mt="lg">
           <Button variant="default" onClick={onClose}>
             Cancel
           </Button>

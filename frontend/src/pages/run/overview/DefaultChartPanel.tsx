@@ -26,6 +26,8 @@ type Props = {
 
 const HEIGHT = 156;
 const LARGE_HEIGHT = 268;
+/** Takes the line of the newest value, so that the chart does not move. */
+const NO_VALUE = <span className={classes.newest}>&nbsp;</span>;
 
 /** The lines of all visible charts, in one shared request. */
 function useLines(look: Look, isSeen: boolean) {
@@ -60,7 +62,7 @@ export function DefaultChartPanel({ chart, look, onZoom, onPick, className = cha
     </span>
   );
   return (
-    <Panel title={chart.title} note={chart.note} aside={isEmpty ? undefined : value} className={className}>
+    <Panel title={chart.title} note={chart.note} aside={isEmpty ? NO_VALUE : value} className={className}>
       <div ref={ref} className={chart.isTall ? classes.tall : classes.plot} data-curve={chart.key}>
         {error && !data ? (
           <ErrorState title="Chart unavailable" error={error.message} />
@@ -82,6 +84,7 @@ export function DefaultChartPanel({ chart, look, onZoom, onPick, className = cha
               onZoom={onZoom}
               onPick={onPick && pick}
               hasLegend
+              isLegendKept={!data}
               empty={data ? chart.empty : "Loading…"}
             />
           )

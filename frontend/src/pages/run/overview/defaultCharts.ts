@@ -5,6 +5,7 @@ import type { Column } from "@/charts/columns";
 import { type Buckets, drawn } from "@/charts/lines";
 import type { ChartProps, Line } from "@/charts/model";
 import type { Watchable } from "@/pages/alerts/rules/useAlertWhen";
+import { BUILTIN_RETURN, returnsFirst, titleOf } from "@/pages/run/metricOrder";
 import { wordsOf } from "@/pages/run/words";
 
 /** Prefix of the built-in metrics. */
@@ -39,7 +40,7 @@ const SLOWEST = 0.05;
 
 const reward = (kind: RunDetail["kind"]): DefaultChart => ({
   key: "reward",
-  title: kind === "fleet" ? "Return" : "Reward",
+  title: titleOf([kind], BUILTIN_RETURN) ?? BUILTIN_RETURN,
   note: kind === "fleet" ? "of training episodes, by end time" : "mean score per group, by time received",
   curves: [
     { name: "reward/mean", label: "mean", role: 1 },
@@ -157,16 +158,12 @@ const throughput = (kind: RunDetail["kind"]): DefaultChart => ({
   empty: kind === "fleet" ? "No env steps yet." : "No batches leased yet.",
 });
 
-const all = (kind: RunDetail["kind"]): readonly DefaultChart[] => [
-  reward(kind),
-  queue(kind),
-  staleness,
-  flow(kind),
-  waits(kind),
-  lost(kind),
-  length(kind),
-  throughput(kind),
-];
+const all = (kind: RunDetail["kind"]): readonly DefaultChart[] =>
+  returnsFirst(
+    [kind],
+    [queue(kind), reward(kind), staleness, flow(kind), waits(kind), lost(kind), length(kind), throughput(kind)],
+    ({ curves }) => OWN + (curves[0]?.name ?? ""),
+  );
 const DEFAULT_CHARTS = { fleet: all("fleet"), language: all("language"), outside: all("outside") };
 
 /** The charts of a kind of run; a stable reference. */

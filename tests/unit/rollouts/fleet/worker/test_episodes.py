@@ -79,3 +79,30 @@ def test_at_most_the_last_hundred_returns_are_kept(count: int) -> None:
 
     assert window.returns == [float(n) for n in range(count - 100, count)]
     assert len(window.lengths) == 100
+
+
+def test_a_window_identifies_its_last_and_its_extreme_episodes() -> None:
+    statistics = EpisodeStatistics(worker=0, now=0.0, incarnation="5f2c")
+    for number, total_return in enumerate([50.0, 1.0, 99.0, *([50.0] * 200)]):
+        length = 500 if number == 4 else 10
+        statistics.add(make_episode(total_return, length=length, slot=number % 8, number=number))
+    (window,) = statistics.pop(now=1.0)
+
+    assert window.incarnation == "5f2c"
+    assert window.numbers == [*range(103, 203), 1, 2, 4]
+    assert window.slots == [number % 8 for number in window.numbers]
+
+
+def test_a_window_identifies_no_episodes_unless_all_have_slots() -> None:
+    statistics = EpisodeStatistics(worker=0, now=0.0)
+    statistics.add(make_episode(1.0, outcome="aborted", slot=2, number=4))
+    statistics.add(make_episode(1.0, slot=3, number=7))
+    (window,) = statistics.pop(now=1.0)
+    statistics.add(make_episode(1.0, slot=0, number=10))
+    statistics.add(make_episode(1.0))
+    (unnamed,) = statistics.pop(now=2.0)
+    statistics.add(make_episode(1.0, outcome="aborted", slot=2, number=5))
+    (aborted,) = statistics.pop(now=3.0)
+
+    assert (window.slots, window.numbers) == ([3] * 4, [7] * 4)
+    assert [(each.slots, each.numbers) for each in (unnamed, aborted)] == [([], [])] * 2

@@ -13,7 +13,8 @@ import pytest
 from worker_bench import Bench, bench
 
 from buffer.ingest.rules.fragments import check, real_steps
-from rolldeck.wire import unpack_array
+from rolldeck.wire import EpisodeWindow, unpack_array
+from rollouts.episodes.rules.episode_ids import episodes_with
 from rollouts.fleet.process.settings import WorkerSettings
 from rollouts.fleet.steps import step_worker
 
@@ -53,6 +54,32 @@ def test_fragments_of_a_real_environment_fit_together(
         assert after.contiguous
         boundary = unpack_array(before.arrays["next_obs"])
         assert np.array_equal(boundary, unpack_array(after.arrays["obs"])[0])
+
+
+def test_reports_name_episodes_as_fragments_do(
+    make_worker_settings: MakeSettings, eventually: Eventually
+) -> None:
+    windows: list[EpisodeWindow] = []
+    with bench(make_worker_settings()) as b:
+        eventually(lambda: windows.extend(b.order().episodes) or len(b.fragments) > 40)
+    stored: dict[str, float] = {}
+    ended: set[str] = set()
+    for fragment in b.fragments:
+        index, reward = (unpack_array(fragment.arrays[n]) for n in ("episode_index", "reward"))
+        ends = unpack_array(fragment.arrays["terminated"])
+        for place, episode in enumerate(fragment.episode_ids):
+            stored[episode] = stored.get(episode, 0.0) + float(reward[index == place].sum())
+            ended |= {episode} if ends[index == place].any() else set()
+
+    named = {
+        episode: value
+        for window in windows
+        for value in window.returns
+        for episode in episodes_with(window, of="return", value=value)
+    }
+    both = ended & set(named)
+    assert len(both) > 10
+    assert {episode: named[episode] for episode in both} == {e: stored[e] for e in both}
 
 
 def test_nothing_is_generated_before_the_first_weights(
