@@ -15,7 +15,7 @@ from rollouts.control.services.ray_cluster import ClusterUnreachable, RayCluster
 from rollouts.control.services.reconciliation import reconcile
 from rollouts.curriculum.services import outcome_retention
 from rollouts.diagnosis import services as diagnosis
-from rollouts.metrics.services import measuring, metrics
+from rollouts.metrics.services import measuring, metrics, resources
 from runs.alerts.jobs import IN_A_HURRY
 
 logger = logging.getLogger(__name__)
@@ -50,6 +50,12 @@ def pack_metrics() -> int:
 def measure_runs() -> int:
     """Measure active runs for their charts; return their number."""
     return measuring.measure_runs(now=timezone.now())
+
+
+@shared_task(name="rollouts.jobs.measure_resources", ignore_result=True)
+def measure_resources() -> int:
+    """Store the resource usage of reporting fleets; return the number of runs stored."""
+    return resources.measure_resources(now=timezone.now())
 
 
 @shared_task(name="rollouts.jobs.diagnose_runs", ignore_result=True)

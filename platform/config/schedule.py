@@ -24,6 +24,11 @@ SCHEDULE: Final[dict[str, dict[str, Any]]] = {
         "schedule": 10.0,
         "options": {"expires": 10.0},
     },
+    "measure resources": {
+        "task": "rollouts.jobs.measure_resources",
+        "schedule": 10.0,
+        "options": {"expires": 10.0},
+    },
     "diagnose runs": {
         "task": "rollouts.jobs.diagnose_runs",
         "schedule": 10.0,
