@@ -9,7 +9,7 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from rollouts.control.queries.fleets import has_launched, runs_to_reconcile
-from rollouts.control.services import orphans, recordings
+from rollouts.control.services import machine_samples, orphans, recordings
 from rollouts.control.services.cluster_status import record_cluster_nodes
 from rollouts.control.services.ray_cluster import ClusterUnreachable, RayCluster
 from rollouts.control.services.reconciliation import reconcile
@@ -68,6 +68,12 @@ def diagnose_runs() -> int:
 def delete_old_outcomes() -> int:
     """Delete old outcomes of lesson tasks; return their number."""
     return outcome_retention.delete_old_outcomes(now=timezone.now())
+
+
+@shared_task(name="rollouts.jobs.delete_old_machine_samples", ignore_result=True)
+def delete_old_machine_samples() -> int:
+    """Delete old samples of machines; return their number."""
+    return machine_samples.delete_old_machine_samples(now=timezone.now())
 
 
 @shared_task(name="rollouts.jobs.reconcile_fleet", ignore_result=True)

@@ -99,3 +99,48 @@ class StageTiming(Struct, frozen=True, kw_only=True):
     p50_ms: float
     p95_ms: float
     count: LargeCount
+
+
+class EpisodeWindow(Struct, frozen=True, kw_only=True):
+    """Episodes that ended in one report window, for one environment."""
+
+    environment: Annotated[str, Meta(min_length=1, max_length=200)]
+    worker: Count
+    mode: Literal["train", "eval"] = "train"
+    seconds: Annotated[float, Meta(ge=0)]
+    count: Annotated[int, Meta(ge=1, le=2**31 - 1)]
+    return_sum: float
+    return_mean: float
+    return_min: float
+    return_max: float
+    return_p10: float
+    return_p50: float
+    return_p90: float
+    discounted_return_mean: float
+    length_mean: float
+    length_max: Count
+    terminated: Count
+    truncated: Count
+    aborted: Count
+    returns: Annotated[list[float], Meta(max_length=100)] = []
+    """The last returns of the window, oldest first, at most 100."""
+    lengths: Annotated[list[Count], Meta(max_length=100)] = []
+    """Lengths of the same episodes in env steps."""
+    policy_step: Step = -2
+
+
+class MachineUsage(Struct, frozen=True, kw_only=True):
+    """Usage of a machine by all of its processes, as its operating system and driver report it."""
+
+    cpu_cores: float
+    """Mean number of busy cores since the previous measurement."""
+    cpus: Count
+    memory_bytes: LargeCount
+    """Memory that is not available to new processes."""
+    memory_total_bytes: LargeCount
+    gpus: Count = 0
+    gpu_percent: float | None = None
+    """Mean utilization of its GPUs; null without one or without an answer of the driver."""
+    gpu_memory_bytes: LargeCount | None = None
+    """Used memory of all GPUs."""
+    gpu_memory_total_bytes: LargeCount | None = None

@@ -39,6 +39,11 @@ SCHEDULE: Final[dict[str, dict[str, Any]]] = {
         "schedule": 600.0,
         "options": {"expires": 600.0},
     },
+    "forget machine samples": {
+        "task": "rollouts.jobs.delete_old_machine_samples",
+        "schedule": 600.0,
+        "options": {"expires": 600.0},
+    },
     "forget silent parts": {
         "task": "runs.jobs.delete_silent_processes",
         "schedule": 600.0,

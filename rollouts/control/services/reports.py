@@ -79,7 +79,7 @@ def _store_workers(fleet: Fleet, workers: Iterable[wire.WorkerReport], *, now: d
     slots: list[dict[str, Any]] = []
     for worker in workers:
         values = msgspec.structs.asdict(worker)
-        reported_slots = values.pop("slots")
+        reported_slots, _ = values.pop("slots"), values.pop("machine")
         # Text printed by an environment; the fleet sanitizes it.
         values["last_log"] = log_text.clean(worker.last_log)
         values |= valid_usage(worker)
