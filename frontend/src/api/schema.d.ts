@@ -4502,7 +4502,7 @@ export interface components {
         };
         /**
          * ChartEvent
-         * @description A change of a run shown in charts: of its state, settings or epoch.
+         * @description A change of a run shown in charts: of its state, settings, epoch or fleet.
          */
         ChartEvent: {
             id: number;
@@ -12511,7 +12511,10 @@ export interface operations {
     };
     annotations_list: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Changes to return: `run` (default) for state, settings and epoch; `fleet` also for launches, ended workers and published versions, the newest 100 of each. */
+                events?: "fleet" | "run";
+            };
             header?: never;
             path: {
                 run: string;
@@ -12527,6 +12530,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Annotations"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */

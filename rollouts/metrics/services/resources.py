@@ -26,13 +26,18 @@ logger = logging.getLogger(__name__)
 _NOTHING: Final = FleetUsage()
 
 
-def measure_resources(*, now: datetime) -> int:
+def measure_resources(*, now: datetime, only_run: int | None = None) -> int:
     """Store the present usage of every fleet that reports; return the number of runs stored.
 
     A fleet that has stopped reporting gets one sample of 0 workers, after which its charts have a
     gap.
+
+    Args:
+        now: Present time.
+        only_run: Id of a single run to measure; None for all.
     """
-    runs = {run.pk: run for run in runs_with_fleets(now=now)}
+    found = runs_with_fleets(now=now)
+    runs = {run.pk: run for run in found if only_run in (None, run.pk)}
     newest = newest_of(runs, name=OWN_PREFIX + WORKERS)
     usages = fleet_usages(runs, now=now)
     due = [run for run in runs.values() if _is_due(usages.get(run.pk), newest.get(run.pk), now)]
