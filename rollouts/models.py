@@ -13,7 +13,7 @@ from rollouts.control.models.fleets import (
     LogRequest,
     Recording,
 )
-from rollouts.control.models.machines import MachineCordon
+from rollouts.control.models.machines import MachineCordon, MachineSample
 from rollouts.control.models.weight_syncs import WeightsDelivery
 from rollouts.curriculum.models import Curriculum, Evaluation, Lesson, LessonChange, LessonOutcome
 from rollouts.diagnosis.models import RunDiagnosis
@@ -46,6 +46,7 @@ __all__ = [
     "LessonOutcome",
     "LogRequest",
     "MachineCordon",
+    "MachineSample",
     "MeasureCursor",
     "MetricChoice",
     "MetricChunk",

@@ -19,6 +19,7 @@ urlpatterns = [
     path("environments/approvals", environments.EnvironmentApprovalView.as_view()),
     path("environments/detail", environments.KnownEnvironmentView.as_view()),
     path("cluster/nodes/<slug:node>/cordon", machines.MachineCordonView.as_view()),
+    path("cluster/nodes/<slug:node>/usage", machines.MachineHistoryView.as_view()),
     path("run-diagnoses", diagnosis.DiagnosesView.as_view()),
     path("comparisons", comparisons.ComparisonsView.as_view()),
     path("comparisons/<large:comparison>", comparisons.ComparisonView.as_view()),

@@ -71,6 +71,7 @@ ROWS: Final[dict[tuple[str, str], frozenset[str]]] = {
     ("GET", "/api/v1/cluster"): READ,
     ("PUT", "/api/v1/cluster/nodes/<slug:node>/cordon"): ADMINISTER,
     ("DELETE", "/api/v1/cluster/nodes/<slug:node>/cordon"): ADMINISTER,
+    ("GET", "/api/v1/cluster/nodes/<slug:node>/usage"): READ,
     ("GET", "/api/v1/server"): KNOWN,
     ("GET", "/api/v1/server/retention"): READ,
     ("GET", "/api/v1/server/licenses"): KNOWN,

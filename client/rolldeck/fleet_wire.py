@@ -153,3 +153,20 @@ class EpisodeWindow(Struct, frozen=True, kw_only=True):
     numbers: Annotated[list[LargeCount], Meta(max_length=103)] = []
     """Numbers of the same episodes in their slots, from 1."""
     policy_step: Step = -2
+
+
+class MachineUsage(Struct, frozen=True, kw_only=True):
+    """Usage of a machine by all of its processes, as its operating system and driver report it."""
+
+    cpu_cores: float
+    """Mean number of busy cores since the previous measurement."""
+    cpus: Count
+    memory_bytes: LargeCount
+    """Memory that is not available to new processes."""
+    memory_total_bytes: LargeCount
+    gpus: Count = 0
+    gpu_percent: float | None = None
+    """Mean utilization of its GPUs; null without one or without an answer of the driver."""
+    gpu_memory_bytes: LargeCount | None = None
+    """Used memory of all GPUs."""
+    gpu_memory_total_bytes: LargeCount | None = None

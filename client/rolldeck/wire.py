@@ -18,6 +18,7 @@ from rolldeck.fleet_wire import Count as Count
 from rolldeck.fleet_wire import EpisodeWindow as EpisodeWindow
 from rolldeck.fleet_wire import FleetEvent as FleetEvent
 from rolldeck.fleet_wire import InfoWindow as InfoWindow
+from rolldeck.fleet_wire import MachineUsage as MachineUsage
 from rolldeck.fleet_wire import Name as Name
 from rolldeck.fleet_wire import Note as Note
 from rolldeck.fleet_wire import ReportedFleetState as ReportedFleetState
@@ -309,6 +310,8 @@ class WorkerReport(Struct, frozen=True, kw_only=True):
     """Utilization of the worker's device by all processes."""
     gpu_memory_bytes: LargeCount | None = None
     """Used memory of the worker's device by all processes."""
+    machine: MachineUsage | None = None
+    """Usage of its machine; null if another worker of the machine reports it."""
     transfers: WeightsTransfers = WeightsTransfers()
 
 

@@ -24,6 +24,11 @@ SCHEDULE: Final[dict[str, dict[str, Any]]] = {
         "schedule": 10.0,
         "options": {"expires": 10.0},
     },
+    "measure resources": {
+        "task": "rollouts.jobs.measure_resources",
+        "schedule": 10.0,
+        "options": {"expires": 10.0},
+    },
     "diagnose runs": {
         "task": "rollouts.jobs.diagnose_runs",
         "schedule": 10.0,
@@ -31,6 +36,11 @@ SCHEDULE: Final[dict[str, dict[str, Any]]] = {
     },
     "forget outcomes": {
         "task": "rollouts.jobs.delete_old_outcomes",
+        "schedule": 600.0,
+        "options": {"expires": 600.0},
+    },
+    "forget machine samples": {
+        "task": "rollouts.jobs.delete_old_machine_samples",
         "schedule": 600.0,
         "options": {"expires": 600.0},
     },

@@ -50,6 +50,26 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
+            name='MachineSample',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('node', models.CharField(help_text='As Ray calls it.', max_length=64)),
+                ('at', models.DateTimeField(help_text='Beginning of the minute.')),
+                ('cpu_cores', models.FloatField(help_text='Mean number of busy cores.')),
+                ('cpus', models.PositiveIntegerField()),
+                ('memory_bytes', models.PositiveBigIntegerField(help_text='Not available to new processes.')),
+                ('memory_total_bytes', models.PositiveBigIntegerField()),
+                ('gpus', models.PositiveIntegerField(default=0)),
+                ('gpu_percent', models.FloatField(blank=True, help_text='Mean over its GPUs.', null=True)),
+                ('gpu_memory_bytes', models.PositiveBigIntegerField(blank=True, help_text='Used memory of all GPUs.', null=True)),
+                ('gpu_memory_total_bytes', models.PositiveBigIntegerField(blank=True, null=True)),
+            ],
+            options={
+                'indexes': [django.contrib.postgres.indexes.BrinIndex(fields=['at'], name='machine_sample_at')],
+                'constraints': [models.UniqueConstraint(fields=('node', 'at'), name='machine_sample_is_one')],
+            },
+        ),
+        migrations.CreateModel(
             name='Curriculum',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),

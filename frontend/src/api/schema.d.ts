@@ -322,6 +322,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/cluster/nodes/{node}/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the usage of a machine over time
+         * @description CPU, memory and GPUs over all processes of the machine. One of its workers measures it;
+         *     while it has none, there are no samples. At most 360 points.
+         */
+        get: operations["machine_usage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/comparisons": {
         parameters: {
             query?: never;
@@ -4518,7 +4539,7 @@ export interface components {
         };
         /**
          * ChartEvent
-         * @description A change of a run shown in charts: of its state, settings or epoch.
+         * @description A change of a run shown in charts: of its state, settings, epoch or fleet.
          */
         ChartEvent: {
             id: number;
@@ -6327,6 +6348,19 @@ export interface components {
             managers: string[];
         };
         /**
+         * MachineHistory
+         * @description Usage of a machine over time.
+         */
+        MachineHistory: {
+            node: string;
+            step_seconds: number;
+            cpus: number | null;
+            memory_total_bytes: number | null;
+            gpus: number | null;
+            gpu_memory_total_bytes: number | null;
+            points: components["schemas"]["MachinePoint"][];
+        };
+        /**
          * MachineOrder
          * @description A request to empty a machine: its workers drain, and no new ones are placed there.
          */
@@ -6336,6 +6370,35 @@ export interface components {
             host: string;
             /** @default  */
             reason: string;
+        };
+        /**
+         * MachinePoint
+         * @description Usage of a machine in one interval: means; all null if nothing was measured.
+         */
+        MachinePoint: {
+            at: string;
+            cpu_cores: number | null;
+            memory_bytes: number | null;
+            gpu_percent: number | null;
+            gpu_memory_bytes: number | null;
+        };
+        /**
+         * MachineUsage
+         * @description Usage of a machine by all of its processes, as its operating system and driver report it.
+         */
+        MachineUsage: {
+            cpu_cores: number;
+            cpus: number;
+            memory_bytes: number;
+            memory_total_bytes: number;
+            /** @default 0 */
+            gpus: number;
+            /** @default null */
+            gpu_percent: number | null;
+            /** @default null */
+            gpu_memory_bytes: number | null;
+            /** @default null */
+            gpu_memory_total_bytes: number | null;
         };
         /**
          * MarkGroups
@@ -8783,6 +8846,8 @@ export interface components {
             gpu_percent: number | null;
             /** @default null */
             gpu_memory_bytes: number | null;
+            /** @default null */
+            machine: components["schemas"]["MachineUsage"] | null;
             /**
              * @default {
              *       "received": 0,
@@ -10303,6 +10368,76 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["MachineCordonAnswer"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The object does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    machine_usage: {
+        parameters: {
+            query?: {
+                /** @description Length of the range up to now: 1 to 168; 24 by default. */
+                hours?: number;
+            };
+            header?: never;
+            path: {
+                node: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MachineHistory"];
                 };
             };
             /** @description A parameter or the body is invalid. */
@@ -12607,7 +12742,10 @@ export interface operations {
     };
     annotations_list: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Changes to return: `run` (default) for state, settings and epoch; `fleet` also for launches, ended workers and published versions, the newest 100 of each. */
+                events?: "fleet" | "run";
+            };
             header?: never;
             path: {
                 run: string;
@@ -12623,6 +12761,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Annotations"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */

@@ -18,8 +18,8 @@ export type Line = {
   entry?: string;
 };
 
-/** A labelled x position: a user's note or an event. */
-export type Mark = { x: number; text: string; role: "note" | "event" };
+/** A labelled x position: a user's note, an event, or a published version. */
+export type Mark = { x: number; text: string; role: "note" | "event" | "version" };
 export type Range = { from: number; to: number };
 
 export type Marked = {

@@ -25,6 +25,7 @@ from rollouts.fleet.spool.sender import Push, Sender
 from rollouts.fleet.spool.spool_directory import KEPT_SECONDS, Spool, SpoolDirectory
 from rollouts.fleet.weights.loader import WeightsLoader
 from rollouts.fleet.weights.records import NO_STEP, Version
+from rollouts.fleet.worker.machine_usage import MachineMeter
 from rollouts.fleet.worker.messages import IDLE, WorkerCommand
 from rollouts.fleet.worker.node_cleanup import clean_node
 from rollouts.fleet.worker.resources import ResourceMeter
@@ -72,6 +73,7 @@ class WorkerRuntime:
         self._measured_in: tuple[Condition, bool] = ("starting", False)
         """State, and whether weights were loaded, when the monitor was last read."""
         self._meter = ResourceMeter()
+        self._machine_meter = MachineMeter(settings.node_id)
         self.weights = WeightsLoader(self.events, announce_ready=announce_ready)
         self._sender: Sender | None = None
         self._loops: dict[str, Loop] = {}
@@ -124,6 +126,7 @@ class WorkerRuntime:
         """Save unsent items to the spool and release all resources."""
         if self._sender is not None:
             self._sender.save()
+        self._machine_meter.close()
         self.api.close()
         self._log.close()
 
@@ -175,6 +178,7 @@ class WorkerRuntime:
             shares=shares,
             time_use=time_use(shares),
             transfers=self.weights.transfers,
+            machine=self._machine_meter.measure(now) if is_reporting else None,
             **usage,
         )
 

@@ -39,6 +39,7 @@ WITHOUT_ROWS = {
         "rollouts.deniedenvironment",
     ),
     "rollouts.machinecordon",
+    "rollouts.machinesample",
 }
 """Tables shown by the dashboard that the seed leaves empty."""
 

@@ -10,7 +10,7 @@ from rollouts.metrics.models.annotations import Annotation
 from rollouts.metrics.services.metrics import Figure, pack_metrics, store_figures
 from runs.events.models import RunEvent
 from runs.events.services import record_event
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models.runs import PolicyVersion, Run
 from tests.factories import NOON, bearer, make_run, make_user
 
 pytestmark = pytest.mark.django_db
@@ -120,3 +120,40 @@ def test_what_cannot_be_written_is_refused_by_field(
     assert answer.status_code == 400
     assert [each["field"] for each in answer.json()["errors"]] == [field]
     assert not Annotation.objects.exists()
+
+
+def test_charts_of_the_fleet_show_launches_ended_workers_and_versions_too(
+    run: Run, olga: Client
+) -> None:
+    measured(run, 1, 2, 3)
+    for second, kind in enumerate(["status", "fleet_launched", "worker_failed", "tagged"]):
+        at = NOON + timedelta(seconds=second)
+        record_event(run_id=run.pk, kind=kind, message=kind, actor="fleet", now=at)
+    PolicyVersion.objects.create(
+        run=run,
+        step=2,
+        epoch=0,
+        manifest={},
+        size_bytes=1,
+        published_at=NOON + timedelta(seconds=25),
+    )
+
+    plain = olga.get(PATH).json()["events"]
+    full = olga.get(f"{PATH}?events=fleet").json()["events"]
+
+    assert [event["kind"] for event in plain] == ["status"]
+    shown = [(event["kind"], event["message"], event["step"]) for event in full]
+    assert shown == [
+        ("status", "status", None),
+        ("fleet_launched", "fleet_launched", None),
+        ("worker_failed", "worker_failed", None),
+        ("weights_version", "version 2 of epoch 0", 2),
+    ]
+
+
+def test_an_unknown_choice_of_events_is_refused_by_name(run: Run, olga: Client) -> None:
+    answer = olga.get(f"{PATH}?events=all")
+
+    assert answer.status_code == 400
+    [error] = answer.json()["errors"]
+    assert (error["field"], error["message"]) == ("events", "must be one of run, fleet")

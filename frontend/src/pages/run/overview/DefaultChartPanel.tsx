@@ -7,6 +7,7 @@ import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { number } from "@/format";
 import { useAlertWhen } from "@/pages/alerts/rules/useAlertWhen";
+import type { MarkedEvents } from "@/pages/run/annotations";
 import { type Picked, stretchAt } from "@/pages/run/metrics/search";
 import { curvesQuery, type Look } from "@/pages/run/overview/curves";
 import { askAgainMs, type DefaultChart, drawing, OWN, watchablesOf } from "@/pages/run/overview/defaultCharts";
@@ -22,6 +23,8 @@ type Props = {
   onPick?: (point: Picked) => void;
   /** CSS class for the panel width; the chart has a default. */
   className?: string;
+  /** Which changes are marked; defaults to those of the run. */
+  events?: MarkedEvents;
 };
 
 const HEIGHT = 156;
@@ -39,10 +42,10 @@ function useLines(look: Look, isSeen: boolean) {
 }
 
 /** One of the default charts; loaded and drawn only while on screen. */
-export function DefaultChartPanel({ chart, look, onZoom, onPick, className = chart.isWide ? "span-8" : "span-4" }: Props) {
+export function DefaultChartPanel({ chart, look, onZoom, onPick, className = chart.isWide ? "span-8" : "span-4", events }: Props) {
   const { ref, inViewport } = useInViewport<HTMLDivElement>();
   const { run } = useRun();
-  const marks = useMarks(run, look.axis);
+  const marks = useMarks(run, look.axis, "all", events);
   const { data, error } = useLines(look, inViewport);
   const { x, lines, band, newest } = useMemo(() => drawing(chart, data ?? []), [chart, data]);
   const { actions, dialog } = useAlertWhen(watchablesOf(chart, run.name, { lines }));
@@ -62,7 +65,7 @@ export function DefaultChartPanel({ chart, look, onZoom, onPick, className = cha
     </span>
   );
   return (
-    <Panel title={chart.title} note={chart.note} aside={isEmpty ? NO_VALUE : value} className={className}>
+    <Panel title={chart.title} note={chart.note} aside={isEmpty || chart.hasEqualCurves ? NO_VALUE : value} className={className}>
       <div ref={ref} className={chart.isTall ? classes.tall : classes.plot} data-curve={chart.key}>
         {error && !data ? (
           <ErrorState title="Chart unavailable" error={error.message} />
