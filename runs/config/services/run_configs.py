@@ -38,7 +38,7 @@ def configured(*, preset: str, config: dict[str, Any], asked_by: User | None = N
         json_values.check(config)
     except json_values.NotStorable as error:
         raise InvalidRunConfig(error.field, error.message) from error
-    parsed = run_config.parse(_merged(base, config))
+    parsed = run_config.parse(merged(base, config))
     spec = parsed.environment.spec
     registered = {*settings.ROLLDECK_ENVIRONMENTS}
     if settings.ROLLDECK_SIMULATION:
@@ -78,12 +78,13 @@ def _base(preset: str, asked_by: User | None) -> dict[str, Any]:
     return dict(saved)
 
 
-def _merged(base: dict[str, Any], top: dict[str, Any]) -> dict[str, Any]:
-    merged = dict(base)
+def merged(base: dict[str, Any], top: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of `top` merged over those of `base`, at every depth."""
+    whole = dict(base)
     for key, value in top.items():
-        below = merged.get(key)
+        below = whole.get(key)
         if isinstance(below, dict) and isinstance(value, dict):
-            merged[key] = _merged(below, value)
+            whole[key] = merged(below, value)
         else:
-            merged[key] = value
-    return merged
+            whole[key] = value
+    return whole
