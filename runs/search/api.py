@@ -11,7 +11,7 @@ from rest_framework.views import APIView
 
 from runs.access.api.identity import identity_of, person_of
 from runs.access.api.permissions import Operators, Readers
-from runs.lifecycle.models.runs import Run, RunKind
+from runs.lifecycle.models.runs import Run
 from runs.lifecycle.queries.runs import (
     run_detail,
     run_named,
@@ -304,7 +304,7 @@ class RunsView(APIView):
             preset=None if body.preset is UNSET else body.preset,
             config=body.config,
             tags=None if body.tags is UNSET else body.tags,
-            is_configured=body.kind != RunKind.OUTSIDE,
+            is_configured=body.kind == "fleet",
         )
         run = create_and_start(
             name=body.name,

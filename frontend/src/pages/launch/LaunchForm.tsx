@@ -1,7 +1,9 @@
 import { Button, Select, TextInput } from "@mantine/core";
-import { Link, useNavigate } from "@tanstack/react-router";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { type FormEvent, useEffect, useState } from "react";
+import type { Project } from "@/api/projects";
 import { useCheckRun, useCreateRun } from "@/api/runs";
+import { ProjectTag } from "@/components/ProjectTag";
 import { visible } from "@/format";
 import type { JsonSchema } from "@/forms/fields";
 import { changesOf, overlayOf } from "@/pages/launch/changes";
@@ -9,6 +11,7 @@ import type { Launch } from "@/pages/launch/commands";
 import { saveDraft } from "@/pages/launch/draft";
 import { SectionPanel } from "@/pages/launch/FieldInput";
 import { LaunchAside } from "@/pages/launch/LaunchAside";
+import { defaultsText, launchIn } from "@/pages/launch/projectDefaults";
 import { SavedPresets } from "@/pages/launch/SavedPresets";
 import { choicesOf, type StartPreset } from "@/pages/launch/startPresets";
 import { type Config, NAME_HELP, type Start, useLaunch } from "@/pages/launch/useLaunch";
@@ -26,20 +29,36 @@ function launchOf(name: string, config: Config, preset: StartPreset | undefined)
   return overlay ? { name, preset: preset.name, config: overlay } : { name, preset: "", config };
 }
 
+/** The project of the launch and the values that it sets. */
+function ProjectLine({ project, isClone }: { project: Project; isClone: boolean }) {
+  const { project: _project, ...without } = useSearch({ from: "/shell/runs/new" });
+  return (
+    <p className="small soft" data-project={project.name}>
+      In project <ProjectTag name={project.name} />
+      {isClone ? "; a clone does not take its defaults. " : `, which ${visible(defaultsText(project))}. `}
+      <Link to="/runs/new" search={without}>
+        Launch without a project
+      </Link>
+    </p>
+  );
+}
+
 type LaunchFormProps = {
   schema: JsonSchema;
   presets: StartPreset[];
   start: Start;
   preset: StartPreset | undefined;
   parent: string | undefined;
+  /** The project of the run; its defaults are part of the presets. */
+  project: Project | undefined;
 };
 
-export function LaunchForm({ schema, presets, start, preset, parent }: LaunchFormProps) {
+export function LaunchForm({ schema, presets, start, preset, parent, project }: LaunchFormProps) {
   const navigate = useNavigate({ from: "/runs/new" });
   const create = useCreateRun();
   const check = useCheckRun();
   const state = useLaunch(schema, start);
-  const launch = launchOf(state.name, state.config, preset);
+  const launch = launchIn(project, launchOf(state.name, state.config, preset));
   const { errors } = state;
   const [isListing, setListing] = useState(false);
   const saved = presets.flatMap((each) => (each.saved ? [each.saved] : []));
@@ -64,7 +83,7 @@ export function LaunchForm({ schema, presets, start, preset, parent }: LaunchFor
       onError: state.refuse,
     });
   };
-  const from = parent ?? preset?.name ?? "the defaults";
+  const from = parent ?? [preset?.name ?? "the defaults", ...(project ? [`project ${project.name}`] : [])].join(" in ");
   return (
     <form onSubmit={submit} noValidate className="launch" aria-label="Launch a run">
       <div className="launch-sections">
@@ -107,6 +126,7 @@ export function LaunchForm({ schema, presets, start, preset, parent }: LaunchFor
               />
             )}
           </div>
+          {project && <ProjectLine project={project} isClone={parent !== undefined} />}
           {state.isTouched && (
             <p className="small soft draft">
               Unsaved draft; stored in this browser until launch.{" "}

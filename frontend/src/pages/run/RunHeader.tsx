@@ -7,6 +7,7 @@ import { Age } from "@/components/Age";
 import { AppLink } from "@/components/AppLink";
 import { useCopying } from "@/components/Copying";
 import { useNow } from "@/components/now";
+import { ProjectTag } from "@/components/ProjectTag";
 import { RunChip, useIsProven } from "@/components/RunChip";
 import { servedText } from "@/components/simulated";
 import { policyStep, utc, visible } from "@/format";
@@ -15,6 +16,7 @@ import { uptimeText } from "@/pages/run/uptime";
 import { VerbButtons, VerbProblem } from "@/pages/run/VerbButtons";
 import { arrival } from "@/pages/run/verbs";
 
+const ProjectOfRun = lazy(() => import("@/pages/run/ProjectOfRun"));
 const TagsDialog = lazy(() => import("@/pages/run/TagsDialog"));
 
 /** Copies the page URL, including filters and zoom. */
@@ -50,6 +52,7 @@ type Props = { title: string; run: RunDetail; fleet: FleetPart | undefined; queu
 export function RunHeader({ title, run, fleet, queue, ask }: Props) {
   const mayOperate = useMayOperate();
   const [isTagging, setTagging] = useState(false);
+  const [isMoving, setMoving] = useState(false);
   const isProven = useIsProven(run, fleet?.confirmed_at);
   const arrived = arrival(run, fleet, isProven);
   return (
@@ -91,6 +94,14 @@ export function RunHeader({ title, run, fleet, queue, ask }: Props) {
             </button>
           )}
         </span>
+        <span>
+          {run.project && <ProjectTag name={run.project} />}
+          {mayOperate && (
+            <button type="button" className="link-button" onClick={() => setMoving(true)}>
+              {run.project ? "Change project" : "Add to project"}
+            </button>
+          )}
+        </span>
         <Link to="/compare" search={{ runs: run.name }}>
           Compare
         </Link>
@@ -99,6 +110,11 @@ export function RunHeader({ title, run, fleet, queue, ask }: Props) {
         {run.status_reason && <span className="anywhere">“{visible(run.status_reason)}”</span>}
       </div>
       <VerbProblem ask={ask} />
+      {isMoving && (
+        <Suspense>
+          <ProjectOfRun run={run} onClose={() => setMoving(false)} />
+        </Suspense>
+      )}
       {isTagging && (
         <Suspense>
           <TagsDialog run={run} onClose={() => setTagging(false)} />

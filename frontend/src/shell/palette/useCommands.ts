@@ -1,6 +1,7 @@
 import { useMantineColorScheme } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useLocation, useNavigate } from "@tanstack/react-router";
+import { projectChoicesQuery } from "@/api/projects";
 import { foundRunsQuery } from "@/api/runLists";
 import { useSignOut } from "@/api/session";
 import { stateText } from "@/components/simulated";
@@ -49,6 +50,7 @@ export function useCommands(typed: string, { onHelp, onCopied }: Callbacks): { c
   const signOut = useSignOut();
   const { setColorScheme } = useMantineColorScheme();
   const runs = useQuery(foundRunsQuery(typed));
+  const projects = useQuery(projectChoicesQuery);
 
   const places = MAIN_PAGES.map(
     ({ to, label, key }): Command => ({
@@ -57,6 +59,15 @@ export function useCommands(typed: string, { onHelp, onCopied }: Callbacks): { c
       title: label,
       keys: ["g", key],
       act: () => void navigate({ to }),
+    }),
+  );
+  const grouped = (projects.data ?? []).map(
+    ({ name, title }): Command => ({
+      id: `project:${name}`,
+      group: "Projects",
+      title: name,
+      note: title,
+      act: () => void navigate({ to: "/projects/$project", params: { project: name } }),
     }),
   );
   const known = new Map((runs.data ?? []).map((run) => [run.name, stateText(run)]));
@@ -87,5 +98,5 @@ export function useCommands(typed: string, { onHelp, onCopied }: Callbacks): { c
     { id: "general:admin", group: "General", title: "Admin", words: "django tables", act: () => location.assign("/admin/") },
     { id: "general:out", group: "General", title: "Sign out", words: "log out leave", act: () => signOut.mutate() },
   ];
-  return { commands: [...offered(), ...places, ...named, ...general], isLooking: runs.isFetching };
+  return { commands: [...offered(), ...places, ...grouped, ...named, ...general], isLooking: runs.isFetching };
 }
