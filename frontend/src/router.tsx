@@ -10,7 +10,7 @@ import { compareSearch } from "@/pages/compare/search";
 import { ENVIRONMENT_KINDS, type EnvironmentKind } from "@/pages/environments/api";
 import { LoginPage } from "@/pages/LoginPage";
 import { episodesSearch } from "@/pages/run/episodes/search";
-import { type FleetSearch, viewOf } from "@/pages/run/fleet/views";
+import { type FleetSearch, logOf, viewOf } from "@/pages/run/fleet/views";
 import { logsSearch } from "@/pages/run/logs/search";
 import { metricsSearch } from "@/pages/run/metrics/search";
 import { overviewSearch } from "@/pages/run/overview/search";
@@ -18,6 +18,7 @@ import { queueSearch } from "@/pages/run/queue/search";
 import { listSearch } from "@/pages/run/trajectories/search";
 import { runsSearch } from "@/pages/runs/search";
 import { viewerSearch } from "@/pages/viewer/search";
+import { shareSearch } from "@/share/share";
 import { askForCompared, askForCurves, askForMetrics, askForRun } from "@/shell/early";
 import { Shell } from "@/shell/Shell";
 
@@ -126,6 +127,7 @@ const run = createRoute({
   getParentRoute: () => shell,
   path: "/runs/$name",
   component: lazyRouteComponent(pageCode.run, "RunPage"),
+  validateSearch: shareSearch,
   beforeLoad: askForRun,
 });
 const runTabs = [
@@ -153,7 +155,7 @@ const runTabs = [
     getParentRoute: () => run,
     path: "fleet",
     component: lazyRouteComponent(tabCode.fleet, "FleetTab"),
-    validateSearch: (search): FleetSearch => ({ worker: whole(search.worker), view: viewOf(search.view) }),
+    validateSearch: (search): FleetSearch => ({ worker: whole(search.worker), view: viewOf(search.view), log: logOf(search.log) }),
   }),
   createRoute({
     getParentRoute: () => run,

@@ -1,4 +1,4 @@
-import { Link } from "@tanstack/react-router";
+import { Link, useRouter } from "@tanstack/react-router";
 import { lazy, Suspense, useState } from "react";
 import type { useAsk } from "@/api/runs";
 import { useMayOperate } from "@/api/session";
@@ -15,19 +15,21 @@ import { UndoPause } from "@/pages/run/UndoPause";
 import { uptimeText } from "@/pages/run/uptime";
 import { VerbButtons, VerbProblem } from "@/pages/run/VerbButtons";
 import { arrival } from "@/pages/run/verbs";
+import { viewLink } from "@/share/link";
 
 const ProjectOfRun = lazy(() => import("@/pages/run/ProjectOfRun"));
 const TagsDialog = lazy(() => import("@/pages/run/TagsDialog"));
 
-/** Copies the page URL, including filters and zoom. */
+/** Copies a link to this view, including filters, zoom and the opened object. */
 function CopyLink() {
   const { isSaid, copy } = useCopying();
+  const router = useRouter();
   return (
     <button
       type="button"
       className="link-button"
-      title="Copies the URL of this view, including filters and zoom."
-      onClick={() => copy(location.href)}
+      title="Copies a link to this view, including filters, range and the opened object."
+      onClick={() => copy(viewLink(router))}
     >
       {isSaid ? "Link copied" : "Copy link"}
     </button>

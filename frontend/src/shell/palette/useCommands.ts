@@ -1,10 +1,11 @@
 import { useMantineColorScheme } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useLocation, useNavigate } from "@tanstack/react-router";
+import { useLocation, useNavigate, useRouter } from "@tanstack/react-router";
 import { projectChoicesQuery } from "@/api/projects";
 import { foundRunsQuery } from "@/api/runLists";
 import { useSignOut } from "@/api/session";
 import { stateText } from "@/components/simulated";
+import { viewLink } from "@/share/link";
 import { MAIN_PAGES } from "@/shell/mainPages";
 import { type Command, offered } from "@/shell/palette/commands";
 import { recentRuns } from "@/shell/palette/recent";
@@ -46,6 +47,7 @@ function requestCommands(pathname: string, search: Record<string, unknown>, onCo
 /** All available commands; runs are searched on the server. */
 export function useCommands(typed: string, { onHelp, onCopied }: Callbacks): { commands: Command[]; isLooking: boolean } {
   const navigate = useNavigate();
+  const router = useRouter();
   const { pathname, search } = useLocation();
   const signOut = useSignOut();
   const { setColorScheme } = useMantineColorScheme();
@@ -90,7 +92,7 @@ export function useCommands(typed: string, { onHelp, onCopied }: Callbacks): { c
       group: "General",
       title: "Copy link to this page",
       words: "share address url",
-      act: () => onCopied(location.href, "Link"),
+      act: () => onCopied(viewLink(router), "Link"),
     },
     ...requestCommands(pathname, search, onCopied),
     { id: "general:keys", group: "General", title: "Keyboard shortcuts", words: "help shortcuts keys", keys: ["?"], act: onHelp },

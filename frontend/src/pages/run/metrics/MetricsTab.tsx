@@ -13,6 +13,7 @@ import type { RuleStart } from "@/pages/alerts/rules/drafts";
 import { annotationsQuery } from "@/pages/run/annotations";
 import { useRun } from "@/pages/run/RunContext";
 import { useMarks } from "@/pages/run/useMarks";
+import { chartOf, shareSearch } from "@/share/share";
 import { Bar } from "./Bar";
 import { type Look, MetricCard } from "./MetricCard";
 import { MetricTree } from "./MetricTree";
@@ -57,8 +58,11 @@ export function MetricsTab() {
   const marks = useMarks(run, axis, shownMarks);
   const written = useQuery(annotationsQuery(run.name)).data?.results.length ?? 0;
   const pins = namesOf(search.pin);
-  const pinned = useQueries({ queries: pins.map((name) => metricKeyQuery(run.name, name)) }).flatMap(({ data }) => data ?? []);
-  const found = pinnedFirst(pins, [...pinned, ...(keys.data?.pages.flatMap((page) => page.results) ?? [])]);
+  // A linked chart may be on a later page of the list.
+  const linked = chartOf(shareSearch(search).focus);
+  const named = linked === null ? pins : [...new Set([...pins, linked])];
+  const kept = useQueries({ queries: named.map((name) => metricKeyQuery(run.name, name)) }).flatMap(({ data }) => data ?? []);
+  const found = pinnedFirst(pins, [...kept, ...(keys.data?.pages.flatMap((page) => page.results) ?? [])]);
   const total = keys.data?.pages[0]?.total ?? 0;
 
   if (keys.error) return <ErrorState title="Metrics unavailable" error={keys.error.message} />;
