@@ -17,6 +17,7 @@ from runs.lifecycle.models.runs import (
     RunQuerySet,
     Trainer,
 )
+from runs.projects.models import Project
 from runs.saved.models import SavedObject
 from runs.weights.models import WEIGHTS_ORDERS, WeightsCommand
 
@@ -33,6 +34,7 @@ __all__ = [
     "LoginCount",
     "PolicyVersion",
     "ProcessHeartbeat",
+    "Project",
     "Run",
     "RunEvent",
     "RunKind",

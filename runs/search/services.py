@@ -8,8 +8,8 @@ from typing import Final
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.queries.runs import RunNotFound
 from runs.lifecycle.rules.lifecycle import MoveNotAllowed, RunVerb
-from runs.lifecycle.rules.tags import InvalidTag
 from runs.lifecycle.services import archiving, lifecycle
+from web.rules.tags import InvalidTag
 
 AT_ONCE: Final = 100
 REFUSALS: Final = (MoveNotAllowed, RunNotFound, lifecycle.RunExists, InvalidTag)

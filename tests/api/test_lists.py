@@ -25,7 +25,7 @@ from runs.events.services import record_event
 from runs.lifecycle.models.runs import PolicyVersion, Run
 from runs.lifecycle.services.registry import register_environment
 from runs.weights.models import WeightsCommand
-from tests.factories import NOON, make_run, make_user
+from tests.factories import NOON, make_project, make_run, make_user
 from tests.run_objects import _made as made
 
 pytestmark = pytest.mark.django_db
@@ -38,7 +38,7 @@ READS: Final[dict[str, dict[str, Any]]] = {
     if path.startswith("/api/") and "get" in methods
 }
 # "results" by id, not in an order.
-MAPS: Final = {"/api/v1/run-activity", "/api/v1/run-diagnoses"}
+MAPS: Final = {"/api/v1/project-activity", "/api/v1/run-activity", "/api/v1/run-diagnoses"}
 # Columns of equal length, and objects of several lists.
 NOT_LISTS: Final = {
     "/api/v1/limits",
@@ -159,6 +159,7 @@ ADD: Final[dict[str, Adder]] = {
         run_id=run.pk, kind="note", message=str(n), actor="user:ada", now=NOON
     ),
     "/api/v1/environments": add_environment,
+    "/api/v1/projects": lambda _, n: make_project(name=f"project-{n}"),
     "/api/v1/runs": lambda _, n: make_run(name=f"run-{n}", now=pair(n)),
     "/api/v1/segments": lambda _, n: Segment.objects.create(
         number=1000 + n, opened_at=NOON, sealed_at=NOON

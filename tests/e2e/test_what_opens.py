@@ -38,7 +38,7 @@ WAYS: dict[str, list[list[str]]] = {
         [button("All matching"), entry("Pause")],
     ],
     "/runs/new": [[button("Saved presets")]],
-    LIVE: [[button("Kill")], [button("(Edit|Add) tags")]],
+    LIVE: [[button("Kill")], [button("(Edit|Add) tags")], [button("(Change|Add to) project")]],
     f"{LIVE}/metrics": [
         [button("Layouts"), entry("Save as new layout")],
         [button("Annotations")],
@@ -56,6 +56,8 @@ WAYS: dict[str, list[list[str]]] = {
     f"{MIX}/environments": [[button("(Disc|Rec)onnect")]],
     f"{LANGUAGE}/curriculum": [["[data-lesson] [data-open] >> nth=0"]],
     f"{LANGUAGE}/trajectories": [[button("Mark group")]],
+    "/projects": [[button("New project")]],
+    "/projects/seed-poles": [[button("Edit")], [button("Archive")], [button("Columns")]],
     "/alerts": [[ROW, button("Silence")]],
     "/alerts?view=rules": [[ROW], [button("Actions for"), entry("Delete")]],
     "/alerts?view=silences": [[button("Add silence")]],

@@ -14,6 +14,7 @@ from runs.alerts.models.alert_rules import AlertRule, AlertSilence
 from runs.alerts.models.alerts import Alert
 from runs.lifecycle.models.notes import RunNote
 from runs.lifecycle.models.runs import PolicyVersion, Run
+from runs.projects.models import Project
 from runs.saved.models import SavedObject
 
 LIVE: Final = "seed-cartpole-live"
@@ -90,6 +91,8 @@ class KnownObjects:
         for row in saved:
             value = row.name if row.kind == "preset" else row.pk
             known[row.kind] = {"run": row.run.name if row.run else LIVE, row.kind: value}
+        if project := Project.objects.order_by("pk").first():
+            known["project"] = {"project": project.name}
         token = ApiToken.objects.exclude(scopes__contains=["admin"]).first()
         return known | ({"token": {"token": token.pk}} if token else {})
 

@@ -604,6 +604,75 @@ export interface paths {
         patch: operations["presets_update"];
         trace?: never;
     };
+    "/api/v1/project-activity": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the activity of projects
+         * @description Active runs, returns and the last activity; projects without runs are omitted.
+         */
+        get: operations["project_activity"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List projects
+         * @description By name.
+         */
+        get: operations["projects_list"];
+        put?: never;
+        /**
+         * Create a project
+         * @description Invalid defaults are refused.
+         */
+        post: operations["projects_create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{project}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get a project */
+        get: operations["projects_get"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a project
+         * @description Refused while it has runs that are not archived. Its archived runs stay, without a project.
+         */
+        delete: operations["projects_delete"];
+        options?: never;
+        head?: never;
+        /**
+         * Update a project
+         * @description Runs stay in it when it is renamed or archived, and keep their configuration.
+         */
+        patch: operations["projects_update"];
+        trace?: never;
+    };
     "/api/v1/prompts": {
         parameters: {
             query?: never;
@@ -801,7 +870,7 @@ export interface paths {
         put?: never;
         /**
          * Create a run
-         * @description Starts it if `start` is true.
+         * @description Starts it if `start` is true. In a project, its defaults apply to omitted values.
          */
         post: operations["runs_create"];
         delete?: never;
@@ -4553,13 +4622,16 @@ export interface components {
          * CheckRun
          * @description Body of ``POST /api/v1/run-checks``: the run to check; `config` is merged over the preset.
          *
-         *         The name is checked only if given.
+         *         The name is checked only if given. In a project, its defaults apply as for a launch.
          */
         CheckRunRequest: {
             /** @default  */
             name: string;
             /** @default  */
-            preset: string;
+            project: string;
+            /** @default true */
+            uses_project_defaults: boolean;
+            preset?: string;
             /** @default {} */
             config: Record<string, unknown>;
         };
@@ -4769,8 +4841,25 @@ export interface components {
             env_ids: number[] | null;
         };
         /**
+         * CreateProject
+         * @description A project to create.
+         */
+        CreateProjectRequest: {
+            name: string;
+            /** @default  */
+            title: string;
+            /** @default  */
+            description: string;
+            /** @default {} */
+            defaults: components["schemas"]["GivenDefaults"];
+            /** @default  */
+            reason: string;
+        };
+        /**
          * CreateRun
          * @description A run to create; `config` overrides the preset, and `language` makes a language run.
+         *
+         *         In a project, its default configuration is merged over the preset and under `config`.
          */
         CreateRunRequest: {
             name: string;
@@ -4780,11 +4869,13 @@ export interface components {
              */
             kind: "fleet" | "outside";
             /** @default  */
-            preset: string;
+            project: string;
+            /** @default true */
+            uses_project_defaults: boolean;
+            preset?: string;
             /** @default {} */
             config: Record<string, unknown>;
-            /** @default [] */
-            tags: string[];
+            tags?: string[];
             /** @default false */
             lenient: boolean;
             /** @default false */
@@ -5699,6 +5790,15 @@ export interface components {
             reward_sum: number | null;
         };
         /**
+         * GivenDefaults
+         * @description Defaults to set; omitted ones stay.
+         */
+        GivenDefaults: {
+            preset?: string;
+            config?: Record<string, unknown>;
+            tags?: string[];
+        };
+        /**
          * GroupDetail
          * @description A group with its origin and its batch.
          */
@@ -6278,6 +6378,7 @@ export interface components {
             allowed_verbs: ("drain" | "kill" | "pause" | "resume" | "start" | "stop")[];
             wandb_group: string | null;
             wandb_project: string | null;
+            project: string | null;
             tags: string[];
             environment: string | null;
             queued?: number | null;
@@ -6907,6 +7008,20 @@ export interface components {
             reason: string;
         };
         /**
+         * ChangeProject
+         * @description Changes of a project; omitted fields stay.
+         */
+        PatchedChangeProjectRequest: {
+            name?: string;
+            title?: string;
+            description?: string;
+            /** @default {} */
+            defaults: components["schemas"]["GivenDefaults"];
+            archived?: boolean;
+            /** @default  */
+            reason: string;
+        };
+        /**
          * ChangeRun
          * @description Settings of a run to change; those left out stay.
          */
@@ -6928,6 +7043,7 @@ export interface components {
             num_steps?: number;
             ends_at_num_steps?: boolean;
             num_workers?: number;
+            project?: string | null;
             /** @default  */
             reason: string;
         };
@@ -7158,6 +7274,66 @@ export interface components {
             confirmed_at: string;
             version: string;
             memory_bytes: number | null;
+        };
+        /**
+         * ProjectActivity
+         * @description Activity of a project; returns and times are of its newest 50 runs.
+         */
+        ProjectActivity: {
+            active_runs: number;
+            last_activity_at: string;
+            newest_return: components["schemas"]["ProjectRun"] | null;
+            best_runs: components["schemas"]["ProjectRun"][];
+        };
+        /**
+         * ProjectActivityList
+         * @description Activity by the name of the project; projects without runs are omitted.
+         */
+        ProjectActivityList: {
+            results: {
+                [key: string]: components["schemas"]["ProjectActivity"];
+            };
+        };
+        /**
+         * ProjectDefaults
+         * @description Defaults of the runs that are launched in a project.
+         */
+        ProjectDefaults: {
+            preset: string;
+            config: Record<string, unknown>;
+            tags: string[];
+        };
+        /**
+         * ProjectList
+         * @description Projects by name.
+         */
+        ProjectList: {
+            results: components["schemas"]["ProjectRow"][];
+            next: string | null;
+        };
+        /**
+         * ProjectRow
+         * @description A project.
+         */
+        ProjectRow: {
+            name: string;
+            title: string;
+            description: string;
+            defaults: components["schemas"]["ProjectDefaults"];
+            runs: number;
+            created_at: string;
+            created_by: string;
+            changed_at: string;
+            archived_at: string | null;
+        };
+        /**
+         * ProjectRun
+         * @description A run of a project, with its return.
+         */
+        ProjectRun: {
+            name: string;
+            status: string;
+            return_mean: number;
         };
         /**
          * PromptInRun
@@ -7754,6 +7930,7 @@ export interface components {
             allowed_verbs: ("drain" | "kill" | "pause" | "resume" | "start" | "stop")[];
             wandb_group: string | null;
             wandb_project: string | null;
+            project: string | null;
             tags: string[];
             config: Record<string, unknown>;
         };
@@ -7816,6 +7993,7 @@ export interface components {
             allowed_verbs: ("drain" | "kill" | "pause" | "resume" | "start" | "stop")[];
             wandb_group: string | null;
             wandb_project: string | null;
+            project: string | null;
             tags: string[];
             environment: string | null;
         };
@@ -11772,6 +11950,466 @@ export interface operations {
             };
         };
     };
+    project_activity: {
+        parameters: {
+            query: {
+                /** @description Names of projects, comma-separated. */
+                names: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProjectActivityList"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    projects_list: {
+        parameters: {
+            query?: {
+                /** @description List the archived projects instead of the current. */
+                archived?: boolean;
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 200, default 50. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProjectList"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    projects_create: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CreateProjectRequest"];
+            };
+        };
+        responses: {
+            /** @description Created. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProjectRow"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    projects_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                project: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProjectRow"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The object does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    projects_delete: {
+        parameters: {
+            query?: {
+                /** @description Reason for the audit log; at most 2,000 characters. */
+                reason?: string;
+            };
+            header?: never;
+            path: {
+                project: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success without content. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The object does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    projects_update: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                project: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["PatchedChangeProjectRequest"];
+            };
+        };
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProjectRow"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The object does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     prompts_list: {
         parameters: {
             query: {
@@ -12297,7 +12935,7 @@ export interface operations {
     run_filter_values: {
         parameters: {
             query: {
-                of: "env" | "name" | "owner" | "preset" | "tag";
+                of: "env" | "name" | "owner" | "preset" | "project" | "tag";
                 /** @description Text that the values contain. */
                 part?: string;
             };

@@ -70,6 +70,8 @@ export type ChartProps = Omit<Plotted, "isLog"> & {
   onPick?: (index: number) => void;
   /** A y value was chosen with a click, in the unit of the y axis. */
   onValue?: (value: number) => void;
+  /** Its place in links, if an element around it has that place; the name by default. */
+  target?: string;
   /** Further actions of the chart's menu. */
   actions?: readonly ChartAction[];
   empty: string;

@@ -1,4 +1,4 @@
-"""Sample notes, saved presets and a saved comparison."""
+"""Sample notes, saved presets, a saved comparison and a project."""
 
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -13,6 +13,9 @@ from runs.config.rules.preset_rules import PRESET
 from runs.config.services.presets import save_preset
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.services.notes import write_notes
+from runs.lifecycle.services.run_settings import change_settings
+from runs.projects.models import Project
+from runs.projects.services import create_project
 from runs.saved.models import SavedObject
 
 _FIRST: Final = "Baseline for the reversal lessons. Looks healthy until step 80."
@@ -32,6 +35,7 @@ Next: see [the sweep](/runs?q=tag:sweep).
 _HOSTILE: Final = (
     f"# {texts.MARKUP}\n\n{texts.DECEIT} [a link](javascript:alert(1)) ![](https://x/)"
 )
+_PROJECT: Final = f"{PREFIX}poles"
 _PRESETS: Final[tuple[tuple[str, str, str, dict[str, Any]], ...]] = (
     (
         f"{PREFIX}four-workers",
@@ -49,11 +53,12 @@ _PRESETS: Final[tuple[tuple[str, str, str, dict[str, Any]], ...]] = (
 
 
 def write(*, now: datetime) -> None:
-    """Write notes, one with an edit, two presets with different access, and a comparison."""
+    """Write notes, one with an edit, two presets, a comparison, and a project with two runs."""
     _note("reverse-lessons", _FIRST, revision=0, at=now - timedelta(hours=4))
     _note("reverse-lessons", _LESSONS, revision=1, at=now - timedelta(hours=2))
     _note("hostile-text", _HOSTILE, revision=0, at=now - timedelta(minutes=20))
     _comparison(now=now - timedelta(hours=1))
+    _project(now=now - timedelta(days=2))
     for name, description, access, config in _PRESETS:
         if SavedObject.objects.of(PRESET).filter(name=name).exists():
             continue
@@ -66,6 +71,21 @@ def write(*, now: datetime) -> None:
             actor=ACTOR,
             now=now - timedelta(days=3),
         )
+
+
+def _project(*, now: datetime) -> None:
+    if not Project.objects.filter(name=_PROJECT).exists():
+        create_project(
+            name=_PROJECT,
+            title="Balance a pole",
+            description="Step runs on CartPole, compared by return.",
+            defaults={"preset": "cartpole", "config": {"seed": 7}, "tags": ["sweep"]},
+            actor=ACTOR,
+            now=now,
+        )
+    for name in ("cartpole-live", "cartpole-paused"):
+        run = Run.objects.current().get(name=f"{PREFIX}{name}")
+        change_settings(run_id=run.pk, changes={"project": _PROJECT}, actor=ACTOR, now=now)
 
 
 def _comparison(*, now: datetime) -> None:

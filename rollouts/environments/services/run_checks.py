@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 import msgspec
 from django.conf import settings
 from django.contrib.auth.models import User
+from msgspec import UNSET
 
 from buffer.ingest.services.backpressure import free_disk_bytes
 from rollouts.environments.rules import findings as rules
@@ -23,6 +24,8 @@ from runs.config.rules.run_config import InvalidRunConfig, RunConfig
 from runs.config.services.run_configs import UnknownPreset, configured
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.services.lifecycle import InvalidRunName, check_name
+from runs.projects.rules import ProjectArchived, UnknownProject
+from runs.projects.services import launch_values
 
 _REGISTER: Final = (
     "The check ran on the web server's machine. If the fleet's machines have it, launch; otherwise "
@@ -47,8 +50,14 @@ def check_run(body: CheckRun, *, asked_by: User | None = None) -> RunCheck:
     found = _name(body.name)
     config: RunConfig | None = None
     try:
-        config = configured(preset=body.preset, config=body.config, asked_by=asked_by)
-    except (InvalidRunConfig, UnknownPreset) as error:
+        values = launch_values(
+            project=body.project,
+            uses_defaults=body.uses_project_defaults,
+            preset=None if body.preset is UNSET else body.preset,
+            config=body.config,
+        )
+        config = configured(preset=values.preset, config=values.config, asked_by=asked_by)
+    except (InvalidRunConfig, UnknownPreset, UnknownProject, ProjectArchived) as error:
         found += [_refusal(each) for each in (error, *error.others)]
     if config is not None:
         found += _static_findings(config)

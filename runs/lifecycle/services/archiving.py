@@ -10,9 +10,9 @@ from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.queries.runs import RunNotFound
 from runs.lifecycle.rules.lifecycle import TERMINAL, MoveNotAllowed, RunStatus
-from runs.lifecycle.rules.tags import checked
 from runs.lifecycle.services.lifecycle import RunExists
 from web.live.announcements import announce
+from web.rules.tags import checked
 
 SHELVABLE: Final = frozenset({*TERMINAL, RunStatus.DRAFT})
 

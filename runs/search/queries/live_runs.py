@@ -29,7 +29,9 @@ def inactive_run_rows() -> list[LiveRunRow]:
 
 
 def _newest_runs() -> list[Run]:
-    found = Run.objects.current().select_related("created_by").order_by("-created_at", "-id")
+    found = (
+        Run.objects.current().select_related("created_by", "project").order_by("-created_at", "-id")
+    )
     return list(found[:DECK_RUNS])
 
 

@@ -11,6 +11,7 @@ import tomllib
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -113,6 +114,26 @@ def test_a_launch_sends_preset_name_and_what_is_merged_over_it() -> None:
         "config": {"seed": 3},
     }
     assert server.seen[0].headers["Authorization"] == "Bearer rd_x"
+
+
+def test_a_launch_in_a_project_leaves_the_preset_to_it() -> None:
+    with serving(platform) as server:
+        to = ["--url", server.url]
+        assert main([*to, "launch", "--name", "demo", "--project", "poles"]) == 0
+        plain = ["--project", "poles", "--no-project-defaults"]
+        assert main([*to, "launch", "--name", "demo", *plain]) == 0
+
+    first, second = (json.loads(request.body) for request in server.seen)
+    assert first == {"name": "demo", "project": "poles", "start": True}
+    assert second == first | {"uses_project_defaults": False}
+
+
+def test_runs_are_listed_by_project() -> None:
+    with serving(platform) as server:
+        assert main(["--url", server.url, "runs", "--project", "poles", "--status", "paused"]) == 0
+
+    query = parse_qs(urlsplit(server.seen[0].path).query)
+    assert query == {"status": ["paused"], "q": ['project:"poles"']}
 
 
 @pytest.mark.parametrize("verb", ["pause", "resume", "drain", "stop", "kill"])

@@ -1,6 +1,8 @@
-import { Link, useNavigate } from "@tanstack/react-router";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { type FormEvent, useEffect, useState } from "react";
+import type { Project } from "@/api/projects";
 import { useCheckRun, useCreateRun } from "@/api/runs";
+import { ProjectTag } from "@/components/ProjectTag";
 import { visible } from "@/format";
 import type { Origin } from "@/forms/answers";
 import type { JsonSchema } from "@/forms/fields";
@@ -14,6 +16,7 @@ import type { Config } from "@/pages/launch/kinds";
 import { LaunchActions } from "@/pages/launch/LaunchActions";
 import { LaunchAside } from "@/pages/launch/LaunchAside";
 import { PresetCards } from "@/pages/launch/PresetCards";
+import { defaultsText, launchIn } from "@/pages/launch/projectDefaults";
 import { SavedPresets } from "@/pages/launch/SavedPresets";
 import { SavePreset } from "@/pages/launch/SavePreset";
 import type { StartPreset } from "@/pages/launch/startPresets";
@@ -59,21 +62,37 @@ function ParentNote({ parent }: { parent: string }) {
   );
 }
 
+/** The project of the launch and the values that it sets. */
+function ProjectLine({ project, isClone }: { project: Project; isClone: boolean }) {
+  const { project: _project, ...without } = useSearch({ from: "/shell/runs/new" });
+  return (
+    <p className="small soft" data-project={project.name}>
+      In project <ProjectTag name={project.name} />
+      {isClone ? "; a clone does not take its defaults. " : `, which ${visible(defaultsText(project))}. `}
+      <Link to="/runs/new" search={without}>
+        Launch without a project
+      </Link>
+    </p>
+  );
+}
+
 type LaunchFormProps = {
   schema: JsonSchema;
   presets: StartPreset[];
   start: Start;
   preset: StartPreset | undefined;
   parent: string | undefined;
+  /** The project of the run; its defaults are part of the presets. */
+  project: Project | undefined;
 };
 
-export function LaunchForm({ schema, presets, start, preset, parent }: LaunchFormProps) {
+export function LaunchForm({ schema, presets, start, preset, parent, project }: LaunchFormProps) {
   const navigate = useNavigate({ from: "/runs/new" });
   const create = useCreateRun();
   const check = useCheckRun();
   const state = useLaunch(schema, start);
   const go = useGoing(state);
-  const launch = launchOf(state.name, state.whole, preset);
+  const launch = launchIn(project, launchOf(state.name, state.whole, preset));
   const { errors } = state;
   const [dialog, setDialog] = useState<"list" | "save" | null>(null);
   const saved = presets.flatMap((each) => (each.saved ? [each.saved] : []));
@@ -98,7 +117,8 @@ export function LaunchForm({ schema, presets, start, preset, parent }: LaunchFor
       onError: state.refuse,
     });
   };
-  const origin: Origin = { name: parent ?? preset?.name ?? "the defaults", isPreset: parent === undefined };
+  const chosen = [preset?.name ?? "the defaults", ...(project ? [`project ${project.name}`] : [])].join(" in ");
+  const origin: Origin = { name: parent ?? chosen, isPreset: parent === undefined };
   const checking = {
     data: check.data,
     isPending: check.isPending,
@@ -113,6 +133,7 @@ export function LaunchForm({ schema, presets, start, preset, parent }: LaunchFor
         ) : (
           <PresetCards presets={presets} chosen={preset?.name} onManage={() => setDialog("list")} />
         )}
+        {project && <ProjectLine project={project} isClone={parent !== undefined} />}
         <FieldSearch state={state} within={TIERS} />
         <div id={TIERS} className="launch-sections">
           <EssentialsPanel state={state} origin={origin} />

@@ -28,6 +28,16 @@ export function startsOf(builtIn: Preset[], saved: SavedPreset[]): StartPreset[]
   return [...builtIn, ...kept];
 }
 
+/** The options of a preset input; saved presets follow the built-in ones. */
+export function choicesOf(starts: StartPreset[]): { group: string; items: { value: string; label: string }[] }[] {
+  const items = (isSaved: boolean) =>
+    starts.filter(({ saved }) => (saved !== undefined) === isSaved).map(({ name, title }) => ({ value: name, label: title }));
+  return [
+    { group: "Built in", items: items(false) },
+    { group: "Saved", items: items(true) },
+  ].filter((group) => group.items.length > 0);
+}
+
 /** What a preset card shows. */
 export type PresetCard = { name: string; sentence: string; kind: Kind; needs: string; isSaved: boolean };
 

@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
 import { episodesSearch } from "./episodes/search";
+import { logOf } from "./fleet/views";
 import { logsSearch } from "./logs/search";
 import { queueSearch } from "./queue/search";
 
@@ -17,7 +18,18 @@ it("keeps axis and period of episodes in the URL", () => {
   expect(told(episodesSearch({ span: "-1", x: ["env_steps"] }))).toEqual({});
 });
 
+it("keeps the range of the throughput chart in the URL", () => {
+  expect(told(episodesSearch({ from: 5, to: 9 }))).toEqual({ from: 5, to: 9 });
+  expect(told(episodesSearch({ from: 9, to: 5 }))).toEqual({});
+});
+
+it("keeps the open log of a fleet in the URL", () => {
+  expect([logOf("manager"), logOf(2), logOf("2.1")]).toEqual(["manager", "2", "2.1"]);
+  expect([logOf("../x"), logOf({}), logOf("")]).toEqual([undefined, undefined, undefined]);
+});
+
 it("keeps log, time and level in the URL", () => {
   expect(logsSearch({ log: 2, at: 1_772_366_400, level: "error" })).toEqual({ log: "2", at: 1_772_366_400, level: "error" });
+  expect(told(logsSearch({ words: "/fail/" }))).toEqual({ words: "/fail/" });
   expect(told(logsSearch({ log: { a: 1 }, at: "noon", level: "loud" }))).toEqual({});
 });

@@ -19,7 +19,7 @@ from runs.lifecycle.models.runs import PolicyVersion, Run
 from runs.lifecycle.services.notes import write_notes
 from runs.lifecycle.services.registry import register_environment, register_trainer
 from runs.weights.models import WeightsCommand
-from tests.factories import NOON, make_run, make_token, make_user
+from tests.factories import NOON, make_project, make_run, make_token, make_user
 
 pytestmark = pytest.mark.django_db
 
@@ -86,6 +86,7 @@ def run() -> Run:
     WeightsCommand.objects.create(
         run=run, number=1, kind="sync", epoch=1, newest_step=0, actor="user:ada", at=NOON
     )
+    make_project(name="a")
     LoginCount.objects.create(key="a", attempts=1, window_ends_at=NOON)
     return run
 
@@ -101,6 +102,7 @@ def test_every_model_is_there() -> None:
         "logincount",
         "policyversion",
         "processheartbeat",
+        "project",
         "run",
         "runevent",
         "runnote",

@@ -18,6 +18,8 @@ type Props = {
   words: Words;
   chosen: number | undefined;
   onLog: (worker: number, slot: number | null) => void;
+  /** A row was expanded or collapsed. */
+  onOpen: (worker: number, isOpen: boolean) => void;
 };
 
 function Heads({ words, hasGpu }: { words: Words; hasGpu: boolean }) {
@@ -53,7 +55,7 @@ function Heads({ words, hasGpu }: { words: Words; hasGpu: boolean }) {
 }
 
 /** Workers as rows: the worst first, then by index. */
-export function WorkersTable({ run, workers, worst, words, chosen, onLog }: Props) {
+export function WorkersTable({ run, workers, worst, words, chosen, onLog, onOpen }: Props) {
   const [most, setMost] = useState(PAGE);
   const hasGpu = workers.some((worker) => worker.gpu_percent !== null);
   const others = workers.filter(({ index }) => index !== worst?.worker.index);
@@ -67,6 +69,7 @@ export function WorkersTable({ run, workers, worst, words, chosen, onLog }: Prop
       hasGpu={hasGpu}
       isChosen={worker.index === chosen}
       onLog={(slot) => onLog(worker.index, slot)}
+      onOpen={(isOpen) => onOpen(worker.index, isOpen)}
     />
   );
   return (

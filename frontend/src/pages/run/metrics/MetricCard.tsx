@@ -13,6 +13,7 @@ import { runLines } from "@/charts/runLines";
 import { number, visible } from "@/format";
 import { levelText, type RuleStart } from "@/pages/alerts/rules/drafts";
 import { type Picked, stretchAt } from "@/pages/run/metrics/search";
+import { chartTarget } from "@/share/share";
 import classes from "./metrics.module.css";
 
 export type Look = { runs: string[]; axis: MetricAxis; xLabel: string; span?: Span; smooth: number; isLive: boolean };
@@ -51,6 +52,7 @@ function Body({ metric, look, isLog, onZoom, onPick, onAlert, marks }: Omit<Prop
     <>
       <Chart
         name={visible(metric.name)}
+        target={chartTarget(metric.name)}
         x={shown.x}
         isTime={axis === "time"}
         isDuration={axis === "elapsed"}
@@ -88,7 +90,13 @@ export function MetricCard(props: Props) {
   const { metric, title, isPinned } = props;
   const value = typeof metric.value === "number" ? number(metric.value) : metric.value;
   return (
-    <section ref={ref} className={`panel ${classes.card}`} aria-label={visible(metric.name)} data-metric={metric.name}>
+    <section
+      ref={ref}
+      className={`panel ${classes.card}`}
+      aria-label={visible(metric.name)}
+      data-metric={metric.name}
+      data-target={chartTarget(metric.name)}
+    >
       <div className={classes.head}>
         <h3>
           {title} {title ? <span className="faint small">{visible(metric.name)}</span> : visible(metric.name)}

@@ -16,6 +16,7 @@ import { leadsOf, returnsFirst, titleOf } from "@/pages/run/metricOrder";
 import { useRun } from "@/pages/run/RunContext";
 import { useMarks } from "@/pages/run/useMarks";
 import { useRememberedChoice } from "@/pages/run/useRememberedChoice";
+import { chartOf, shareSearch } from "@/share/share";
 import { Bar } from "./Bar";
 import { choiceOf, isChosen, isDefault, recalled } from "./choice";
 import { searchOf } from "./layoutSearch";
@@ -60,7 +61,10 @@ function useOrdered(run: RunDetail, search: MetricsSearch, found: readonly Metri
   const isFiltered = Boolean(search.q || search.under);
   const leads = isFiltered ? [] : leadsOf([run.kind], names.data ?? []);
   const first = [...new Set([...pins, ...leads])];
-  const keys = useQueries({ queries: first.map((name) => metricKeyQuery(run.name, name)) });
+  // A linked chart may be on a later page of the list.
+  const linked = chartOf(shareSearch(search).focus);
+  const named = linked === null ? first : [...new Set([...first, linked])];
+  const keys = useQueries({ queries: named.map((name) => metricKeyQuery(run.name, name)) });
   // Later, for example for a new pin, the charts stay.
   const isReady = useRef(false);
   isReady.current ||= !names.isPending && keys.every((key) => !key.isPending);

@@ -13,6 +13,7 @@ import { curvesQuery, type Look } from "@/pages/run/overview/curves";
 import { askAgainMs, type DefaultChart, drawing, OWN, watchablesOf } from "@/pages/run/overview/defaultCharts";
 import { useRun } from "@/pages/run/RunContext";
 import { useMarks } from "@/pages/run/useMarks";
+import { chartTarget } from "@/share/share";
 import classes from "./overview.module.css";
 
 type Props = {
@@ -49,6 +50,7 @@ export function DefaultChartPanel({ chart, look, onZoom, onPick, className = cha
   const { data, error } = useLines(look, inViewport);
   const { x, lines, band, newest } = useMemo(() => drawing(chart, data ?? []), [chart, data]);
   const { actions, dialog } = useAlertWhen(watchablesOf(chart, run.name, { lines }));
+  const target = chartTarget(chart.key);
   // An empty chart needs no explanatory text.
   const isEmpty = x.length === 0;
   const pick = (index: number) => {
@@ -65,7 +67,13 @@ export function DefaultChartPanel({ chart, look, onZoom, onPick, className = cha
     </span>
   );
   return (
-    <Panel title={chart.title} note={chart.note} aside={isEmpty || chart.hasEqualCurves ? NO_VALUE : value} className={className}>
+    <Panel
+      target={target}
+      title={chart.title}
+      note={chart.note}
+      aside={isEmpty || chart.hasEqualCurves ? NO_VALUE : value}
+      className={className}
+    >
       <div ref={ref} className={chart.isTall ? classes.tall : classes.plot} data-curve={chart.key}>
         {error && !data ? (
           <ErrorState title="Chart unavailable" error={error.message} />
@@ -73,6 +81,7 @@ export function DefaultChartPanel({ chart, look, onZoom, onPick, className = cha
           inViewport && (
             <Chart
               name={`${chart.title}, ${chart.note}`}
+              target={target}
               x={x}
               isTime={look.axis === "time"}
               xLabel={look.xLabel}
