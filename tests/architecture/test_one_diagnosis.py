@@ -23,7 +23,7 @@ def sources(*folders: str, suffixes: tuple[str, ...]) -> Iterator[tuple[str, str
                     yield str(path.relative_to(ROOT)), path.read_text()
 
 
-def test_only_the_judge_says_that_something_is_the_bottleneck() -> None:
+def test_only_the_diagnosis_names_a_bottleneck() -> None:
     pages = sources("frontend/src", suffixes=(".tsx", ".ts"))
     texts = [*sources(*SERVER, suffixes=(".py",)), *pages]
     said_by = {
@@ -44,7 +44,7 @@ def _said(text: str) -> bool:
     return JUDGING.search(code) is not None
 
 
-def test_there_is_one_field_of_the_api_for_what_holds_a_run_up() -> None:
+def test_one_field_of_the_api_has_the_diagnosis_of_a_run() -> None:
     from rollouts.control.schemas.fleets import FleetState, WorkerState
     from rollouts.diagnosis.schemas import DiagnosisList, Pipeline
     from runs.search.schemas import RunActivity

@@ -33,7 +33,7 @@ def test_once_deadly():
 """
 
 
-def test_all_others_are_run_when_a_process_dies(tmp_path: Path) -> None:
+def test_all_other_tests_run_when_a_process_crashes(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(CONFTEST)
     for number in range(12):
         (tmp_path / f"test_{number:02}.py").write_text(DEADLY if number == 6 else HARMLESS)

@@ -82,7 +82,7 @@ def comparable(status: int, answer: Any) -> Any:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("story", RECORDED)
-def test_stock_clients_get_the_answers_they_know(story: str) -> None:
+def test_stock_clients_receive_the_recorded_answers(story: str) -> None:
     for number, step in enumerate(RECORDED[story]):
         status, answer = ask(step)
 

@@ -133,7 +133,7 @@ def agrees(weights: Transformer, prompt: Prompt, answer: Answer) -> bool:
     return answer.logprobs == pytest.approx(actual, abs=1e-4)
 
 
-def test_answers_come_by_prompt_with_their_logprobs(server: InferenceServer) -> None:
+def test_answers_are_returned_by_prompt_with_their_logprobs(server: InferenceServer) -> None:
     prompts = [prompt(1, 2, 3, answers=3), prompt(4), prompt(5, 6, answers=1)]
 
     completions = ask(server, *prompts)
@@ -205,7 +205,7 @@ def test_weights_change_and_every_token_is_labelled(server: InferenceServer) -> 
     assert all(agrees(model(2), request, answer) for answer in second)
 
 
-def test_what_is_under_way_when_weights_change_is_never_labelled_newer(
+def test_tokens_drawn_before_a_weights_change_are_never_labelled_newer(
     server: InferenceServer,
 ) -> None:
     server.update_weights(dict(named_tensors(model(1))), FIRST)
@@ -230,7 +230,7 @@ def test_what_is_under_way_when_weights_change_is_never_labelled_newer(
         assert newer == 200 or agrees(model(1), request, head)
 
 
-def test_weights_of_another_model_are_refused_and_the_old_ones_go_on(
+def test_weights_of_another_model_are_refused_and_the_old_ones_stay(
     server: InferenceServer,
 ) -> None:
     tensors = dict(named_tensors(model(1)))
@@ -246,7 +246,7 @@ def test_weights_of_another_model_are_refused_and_the_old_ones_go_on(
     assert all(agrees(model(0), request, answer) for answer in ask(server, request)[0])
 
 
-def test_a_stop_is_heeded_within_a_second_or_so(server: InferenceServer) -> None:
+def test_a_stop_takes_effect_within_seconds(server: InferenceServer) -> None:
     stop = threading.Event()
     prompts = [prompt(token, answers=64, max_tokens=250) for token in range(8)]
     threading.Timer(0.3, stop.set).start()
@@ -277,7 +277,7 @@ def test_a_token_outside_of_the_vocabulary_is_refused(server: InferenceServer) -
         ask(server, prompt(TOKENIZER.vocab_size))
 
 
-def test_it_says_when_it_is_ready(server: InferenceServer) -> None:
+def test_the_server_reports_when_it_is_ready(server: InferenceServer) -> None:
     assert server.wait_until_ready(timeout_seconds=30, stop=NEVER)
 
 

@@ -118,7 +118,7 @@ def lesson(page: Page, name: str) -> Locator:
     return page.locator(f"[data-lesson='{name}']")
 
 
-def test_lessons_are_shown_with_their_state_and_why_and_move_live(
+def test_lessons_are_shown_with_state_and_reason_and_change_live(
     signed_in: Page, server: Server, token: str
 ) -> None:
     signed_in.goto(f"/runs/{NAME}/curriculum")
@@ -159,7 +159,9 @@ def left_of(locator: Locator) -> float:
     return box["x"]
 
 
-def test_the_graph_is_walked_by_keys_and_is_a_list_on_a_phone(signed_in: Page, token: str) -> None:
+def test_the_graph_has_keyboard_navigation_and_is_a_list_on_a_phone(
+    signed_in: Page, token: str
+) -> None:
     signed_in.goto(f"/runs/{NAME}/curriculum")
     first, second, third = (node(signed_in, f"reverse-{letters}") for letters in (2, 4, 8))
     expect(first).to_contain_text("graduated")
@@ -184,9 +186,7 @@ def test_the_graph_is_walked_by_keys_and_is_a_list_on_a_phone(signed_in: Page, t
     assert signed_in.evaluate("document.documentElement.scrollWidth") <= 360
 
 
-def test_what_was_sampled_and_what_moved_is_shown_over_versions(
-    signed_in: Page, token: str
-) -> None:
+def test_samples_and_transitions_are_shown_by_version(signed_in: Page, token: str) -> None:
     signed_in.goto(f"/runs/{NAME}/curriculum")
     success = "Success of each lesson in training, in percent: 2 points; newest "
     expect(signed_in.get_by_role("img", name=success)).to_be_visible()
@@ -200,7 +200,7 @@ def test_what_was_sampled_and_what_moved_is_shown_over_versions(
     expect(moves.nth(1)).to_contain_text("evaluation succeeded 63 times of 64")
 
 
-def test_answers_are_counted_in_episodes_and_tokens_and_nothing_offers_to_film_them(
+def test_answers_are_counted_in_episodes_and_tokens_without_recordings(
     signed_in: Page, token: str
 ) -> None:
     signed_in.goto(f"/runs/{NAME}")
@@ -215,7 +215,7 @@ def test_answers_are_counted_in_episodes_and_tokens_and_nothing_offers_to_film_t
     expect(signed_in.get_by_role("region", name="Recordings")).to_have_count(0)
 
 
-def test_evaluations_are_a_matrix_and_more_can_be_asked_for(signed_in: Page, token: str) -> None:
+def test_evaluations_are_a_matrix_and_can_be_requested(signed_in: Page, token: str) -> None:
     signed_in.goto(f"/runs/{NAME}/evaluations")
     row = signed_in.locator("[data-evaluated='sums']")
     marked = "success 0.344, between 0.254 and 0.446 of 64 problems; better than the previous"
@@ -276,7 +276,7 @@ def test_lessons_of_a_running_run_are_evaluated_on_request(signed_in: Page, serv
         expect(signed_in.get_by_text("a closer look").first).to_be_visible()
 
 
-def test_a_lesson_is_steered_by_hand_and_given_back(signed_in: Page, server: Server) -> None:
+def test_a_lesson_is_held_and_released(signed_in: Page, server: Server) -> None:
     name = "words-steered"
     lessons = {name: LESSONS[name] for name in ("reverse-2", "sums")}
     config = {"language": {"lessons": lessons, "evaluation": {"examples": 64}}}

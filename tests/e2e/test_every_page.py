@@ -87,9 +87,7 @@ def test_the_login_is_accessible(page: Page) -> None:
     assert pages.barriers(page) == []
 
 
-def test_a_run_is_found_and_looked_into_without_a_mouse(
-    signed_in: Page, seeded_server: Server
-) -> None:
+def test_a_run_is_found_and_opened_without_a_mouse(signed_in: Page, seeded_server: Server) -> None:
     page = signed_in
     page.goto("/runs")
     page.get_by_role("link", name="seed-cartpole-live").wait_for()

@@ -90,9 +90,7 @@ def nothing_acts(page: Page) -> None:
         "/audit?run={run}",
     ],
 )
-def test_what_was_written_is_read_and_does_nothing(
-    signed_in: Page, written: Written, place: str
-) -> None:
+def test_markup_in_texts_is_shown_as_text(signed_in: Page, written: Written, place: str) -> None:
     page = signed_in
     page.goto(place.format(**written._asdict()))
 
@@ -100,7 +98,9 @@ def test_what_was_written_is_read_and_does_nothing(
     nothing_acts(page)
 
 
-def test_a_preset_s_description_is_read_and_does_nothing(signed_in: Page, written: Written) -> None:
+def test_markup_in_the_description_of_a_preset_is_shown_as_text(
+    signed_in: Page, written: Written
+) -> None:
     page = signed_in
     page.goto("/runs/new")
     page.get_by_role("button", name="Saved presets").click()
@@ -119,9 +119,7 @@ def test_a_shared_layout_cannot_delay_a_page(signed_in: Page, written: Written) 
     nothing_acts(page)
 
 
-def test_ten_megabytes_in_one_message_are_opened_a_part_at_a_time(
-    signed_in: Page, written: Written
-) -> None:
+def test_a_message_of_ten_megabytes_is_opened_in_parts(signed_in: Page, written: Written) -> None:
     page, began = signed_in, time.monotonic()
     taken: list[int] = []
     page.on(

@@ -43,7 +43,7 @@ def shown(page: Page) -> list[dict[str, Any]]:
     return recorded
 
 
-def test_a_worker_that_is_killed_turns_grey_says_why_and_comes_back(
+def test_a_killed_worker_is_grey_with_a_reason_until_it_is_replaced(
     signed_in: Page, server: Server
 ) -> None:
     page, run = signed_in, server.free_name("loses-a-worker")
@@ -81,7 +81,7 @@ def test_a_worker_that_is_killed_turns_grey_says_why_and_comes_back(
         server.post(f"/api/v1/runs/{run}/kill", {"reason": "the test is over"})
 
 
-def test_a_fleet_that_falls_silent_is_unknown_until_another_manager_speaks(
+def test_a_fleet_without_heartbeats_is_unknown_until_another_manager_reports(
     signed_in: Page, server: Server
 ) -> None:
     page, run = signed_in, "falls-silent"
@@ -127,7 +127,7 @@ def stopped_jobs(server: Server) -> Iterator[None]:
             os.kill(pid, signal.SIGCONT)
 
 
-def test_a_silent_run_is_unknown_wherever_its_chip_stands_and_no_launch_hides_it(
+def test_every_status_chip_of_a_run_without_heartbeats_is_unknown(
     signed_in: Page, server: Server
 ) -> None:
     page, run = signed_in, "not-heard-of"

@@ -12,7 +12,7 @@ from tests.server import Server
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
 
-def test_a_token_is_made_used_and_revoked(signed_in: Page, server: Server) -> None:
+def test_a_token_is_created_used_and_revoked(signed_in: Page, server: Server) -> None:
     page, run, name = signed_in, server.new_run("used"), f"trainer-{uuid4().hex[:6]}"
     page.goto("/tokens")
     page.get_by_role("button", name="Create token").click()

@@ -13,9 +13,7 @@ from tests.server import ADMIN_TOKEN, Server
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
 
-def test_a_version_is_kept_and_let_go_of_and_workers_are_seen_to_follow(
-    signed_in: Page, server: Server
-) -> None:
+def test_pins_and_unpins_of_a_version_reach_the_workers(signed_in: Page, server: Server) -> None:
     name, page = f"weights-by-hand-{uuid4().hex[:6]}", signed_in
     with hand_played(server, name) as fleet, Trainer(server.url, name, ADMIN_TOKEN) as trainer:
         trainer.register()

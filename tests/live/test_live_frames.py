@@ -52,7 +52,7 @@ def show_notice() -> None:
     set_notice(body=wanted, actor="user:ada", now=NOON)
 
 
-def test_every_topic_of_a_server_with_everything_in_it_is_as_the_protocol_says() -> None:
+def test_every_topic_conforms_to_the_protocol() -> None:
     call_command("seed", "--small", "--exit", stdout=StringIO())
     runs = list(Run.objects.values_list("name", flat=True))
     show_notice()
@@ -93,11 +93,11 @@ def test_every_topic_of_a_server_with_everything_in_it_is_as_the_protocol_says()
             told_whole(frame.encode(), ControlFrame)
 
 
-def test_a_run_that_is_not_there_sends_no_control_frame() -> None:
+def test_an_unknown_run_sends_no_control_frame() -> None:
     assert topic_named(f"{CONTROL_PREFIX}nobody").poll(None) is None
 
 
-def test_every_reader_says_what_it_reads() -> None:
+def test_every_part_has_a_declared_schema() -> None:
     shapes = [
         shape
         for topic in topic_shapes().values()
@@ -130,7 +130,7 @@ def test_a_frame_is_as_new_as_the_newest_of_its_parts_and_no_newer_than_itself()
     assert frame.committed_at == NOON
 
 
-def test_a_hidden_page_receives_a_part_of_it() -> None:
+def test_a_hidden_page_receives_some_parts() -> None:
     change = Change(sequence=3, parts={"run": b"null", "queue": b"null"})
     hidden = change.for_hidden()
     assert hidden is not None

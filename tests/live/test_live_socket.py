@@ -71,7 +71,7 @@ async def test_a_page_gets_a_snapshot_and_then_only_what_changed() -> None:
         assert following["series"]["events"][-1]["message"] == "hello"
 
 
-async def test_a_frame_says_when_its_newest_change_was_committed() -> None:
+async def test_a_frame_has_the_commit_time_of_its_newest_change() -> None:
     run = await in_database(make_run)()
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         snapshot = await page.watch("run:alpha")
@@ -107,7 +107,7 @@ async def test_unannounced_changes_have_no_time_of_commit() -> None:
     forget_part("test_silent")
 
 
-async def test_lists_of_the_server_say_when_they_changed_too() -> None:
+async def test_lists_of_the_server_have_commit_times_too() -> None:
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         await page.watch("runs")
         before = datetime.now(UTC)
@@ -126,7 +126,7 @@ async def test_a_page_receives_the_time_of_the_server() -> None:
         assert before < datetime.fromisoformat(frame["at"]) < datetime.now(UTC)
 
 
-async def test_a_page_that_lost_a_frame_asks_again_and_gets_everything() -> None:
+async def test_a_page_that_lost_a_frame_requests_a_snapshot() -> None:
     run = await in_database(make_run)()
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         await page.watch("run:alpha")
@@ -140,7 +140,7 @@ async def test_a_page_that_lost_a_frame_asks_again_and_gets_everything() -> None
         assert snapshot["series"]["events"][-1]["message"] == "one"
 
 
-async def test_many_changes_at_once_come_as_few_frames() -> None:
+async def test_simultaneous_changes_are_sent_in_few_frames() -> None:
     run = await in_database(make_run)()
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         await page.watch("run:alpha")
@@ -198,7 +198,7 @@ def forget_part(name: str) -> None:
     parts._parts.pop(name)
 
 
-async def test_a_part_that_cannot_be_read_does_not_take_the_page_down() -> None:
+async def test_a_part_that_cannot_be_read_does_not_close_the_page() -> None:
     def broken(run_id: int) -> None:
         raise ZeroDivisionError
 
@@ -297,7 +297,7 @@ async def test_rollout_handlers_receive_commands_of_the_run_at_once() -> None:
         assert (await handler.receive("control"))["desired"] == "paused"
 
 
-async def test_pages_go_on_by_polling_without_redis(settings: Any) -> None:
+async def test_pages_are_updated_by_polling_without_redis(settings: Any) -> None:
     settings.REDIS_URL = "unix:///nowhere/valkey.sock"
     run = await in_database(make_run)()
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
@@ -310,7 +310,7 @@ async def test_pages_go_on_by_polling_without_redis(settings: Any) -> None:
         assert delta["parts"]["run"]["status"] == RunStatus.PAUSED
 
 
-async def test_a_change_of_status_brings_its_diagnosis_at_once() -> None:
+async def test_a_change_of_status_sends_its_diagnosis_at_once() -> None:
     run = await in_database(make_run)()
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         snapshot = await page.watch("run:alpha")

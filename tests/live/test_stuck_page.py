@@ -33,7 +33,7 @@ def large_part() -> Any:
     parts._parts.pop("test_large")
 
 
-async def test_a_page_that_stops_reading_is_parted_from_and_nothing_is_kept_for_it(
+async def test_a_page_that_stops_reading_is_disconnected_and_its_frames_discarded(
     large_part: str,
 ) -> None:
     run = await in_database(make_run)()
@@ -54,7 +54,7 @@ async def test_a_page_that_stops_reading_is_parted_from_and_nothing_is_kept_for_
         assert (await rest_of(page))[1] == NOT_READING
 
 
-async def test_frames_wait_for_a_page_within_bounds_and_the_rest_is_lost() -> None:
+async def test_queued_frames_of_a_page_are_limited_and_others_dropped() -> None:
     page, large = Socket(), "x" * (QUEUE_BYTES // 4)
     offered = [page.offer(large) for _ in range(5)]
 
@@ -75,7 +75,7 @@ async def test_frames_wait_for_a_page_within_bounds_and_the_rest_is_lost() -> No
     assert page.has_room
 
 
-async def test_a_frame_that_is_too_large_goes_when_nothing_else_waits() -> None:
+async def test_a_frame_above_the_limit_is_sent_to_an_empty_queue() -> None:
     page, huge = Socket(), "x" * (2 * QUEUE_BYTES)
 
     assert page.offer(huge)

@@ -171,7 +171,7 @@ def shortest_pause(*, listeners: int) -> float:
     return min(later - earlier for (earlier, _), (later, _) in pairwise(broker.published))
 
 
-def test_notices_that_wait_together_say_when_the_newest_was_committed() -> None:
+def test_merged_notices_have_the_newest_commit_time() -> None:
     broker = Broker(own_subscriptions.count)
     outbox = Outbox(broker, origin="here")
     for _ in range(2):
@@ -187,7 +187,7 @@ def test_notices_that_wait_together_say_when_the_newest_was_committed() -> None:
     assert [notice.committed_at for notice in together[:1]] == [32.5]
 
 
-def test_notices_are_rarer_while_no_other_process_listens() -> None:
+def test_notices_are_less_frequent_without_other_listeners() -> None:
     own = own_subscriptions.count
 
     assert shortest_pause(listeners=own) >= UNHEARD_SECONDS

@@ -57,7 +57,7 @@ def test_workers_of_a_dead_node_step_on_another_one(
     assert seconds < 30, seconds
 
 
-def test_a_manager_whose_node_died_conducts_its_fleet_on_another_one(
+def test_a_manager_of_a_dead_node_supervises_its_fleet_on_another_one(
     nodes: RayNodes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     wishes = {"num_workers": 2, "num_cpus_per_worker": 1, "placement": "spread"}

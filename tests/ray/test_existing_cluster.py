@@ -55,14 +55,16 @@ def environment_of(pid: int | None) -> dict[str, str]:
     return dict(line.split("=", 1) for line in content.split("\0") if "=" in line)
 
 
-def test_nodes_without_our_code_refuse_the_manager_and_say_what_they_lack(nodes: RayNodes) -> None:
+def test_nodes_without_our_code_refuse_the_manager_and_name_the_missing_packages(
+    nodes: RayNodes,
+) -> None:
     cluster = RayCluster(nodes.address, namespace="bare")
 
     with pytest.raises(LaunchRefused, match="No module named 'rollouts'"):
         cluster.launch(order("http://127.0.0.1:9", "bare"))
 
 
-def test_the_pinned_runtime_env_brings_the_code_and_outlives_its_launcher(
+def test_the_pinned_runtime_env_contains_the_code_and_outlives_its_launcher(
     nodes: RayNodes, tmp_path: Path
 ) -> None:
     pinned = {"py_modules": OUR_PACKAGES, "env_vars": {"PINNED": "by the administrator"}}

@@ -59,10 +59,12 @@ def visit(head: RayHead, leave: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stdout
 
 
-def test_what_another_thread_frees_when_ray_is_left_ends_nothing(ray_head: RayHead) -> None:
+def test_references_freed_by_another_thread_after_shutdown_do_not_end_the_process(
+    ray_head: RayHead,
+) -> None:
     assert "left" in visit(ray_head, "disconnect_from_ray()")
 
 
-def test_ray_alone_would_end_the_process(ray_head: RayHead) -> None:
+def test_without_the_guard_ray_ends_the_process(ray_head: RayHead) -> None:
     """Ray alone ends the process; if this test fails, the workaround can be removed."""
     assert "left" not in visit(ray_head, "ray.shutdown()")

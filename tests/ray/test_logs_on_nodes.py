@@ -47,7 +47,7 @@ def read(fleet: SmallFleet, worker: int) -> LogLines:
     return fleet.platform.log_answers[request.id]
 
 
-def test_a_worker_that_left_is_read_of_on_its_node(
+def test_the_log_of_an_ended_worker_is_read_on_its_node(
     nodes: RayNodes, fleet: SmallFleet, tmp_path: Path
 ) -> None:
     while_there = read(fleet, 1)

@@ -49,7 +49,7 @@ def nodes(package: Path) -> Iterator[RayNodes]:
 
 
 @pytest.mark.parametrize("kind", [NAMED, "package:lstm"])
-def test_fragments_hold_what_the_network_computed(
+def test_fragments_contain_the_outputs_of_the_network(
     nodes: RayNodes, package: Path, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(package)

@@ -45,7 +45,7 @@ def end(run: Run, cluster: RayCluster) -> bool:
     return within(60, lambda: cluster.actor_state(name) is ActorState.MISSING)
 
 
-def test_a_started_run_has_a_fleet_that_reports_and_a_killed_one_has_none(
+def test_a_started_run_has_a_reporting_fleet_and_a_killed_one_has_none(
     cluster: RayCluster,
 ) -> None:
     run = started()
@@ -61,7 +61,7 @@ def test_a_started_run_has_a_fleet_that_reports_and_a_killed_one_has_none(
     assert fleet_state(run.pk, now=seen.observed_at).observed == "stopped"
 
 
-def test_a_fleet_that_cannot_be_placed_says_what_is_missing(cluster: RayCluster) -> None:
+def test_a_fleet_that_cannot_be_placed_names_the_missing_resource(cluster: RayCluster) -> None:
     run = started(num_gpus_per_worker=1)
 
     names_gpu = within(60, lambda: "GPU" in fleet(run).reason)

@@ -36,7 +36,7 @@ def test_groups_are_generated_from_a_checkpoint() -> None:
     assert p12_generation.ROW.result(bench)["ours"] > 0
 
 
-def test_live_pages_receive_changes_while_groups_come_in() -> None:
+def test_live_pages_receive_changes_during_pushes() -> None:
     bench = tiny_bench([])
 
     result = p10_live.ROW.result(bench)

@@ -140,7 +140,7 @@ def flaw(answer: httpx.Response, form: str) -> str:
     return ""
 
 
-def test_every_route_answers_503_in_its_own_form_while_the_database_is_away(
+def test_every_route_answers_503_in_its_own_format_without_the_database(
     server: Server, browser: httpx.Client
 ) -> None:
     requests = [(route, form) for route, form in get_routes() if not route.startswith(NO_DATABASE)]
@@ -164,7 +164,7 @@ def test_every_route_answers_503_in_its_own_form_while_the_database_is_away(
     assert wrong == [], "\n".join(wrong)
 
 
-def test_sockets_are_closed_to_be_opened_again_while_the_database_is_away(
+def test_sockets_are_closed_for_a_reconnect_without_the_database(
     server: Server, browser: httpx.Client
 ) -> None:
     run = server.new_run("sockets")
@@ -183,7 +183,7 @@ def test_sockets_are_closed_to_be_opened_again_while_the_database_is_away(
             assert closed.value.rcvd == Close(1013, "")
 
 
-def test_no_route_answers_500_while_redis_is_away(server: Server, browser: httpx.Client) -> None:
+def test_no_route_answers_500_without_redis(server: Server, browser: httpx.Client) -> None:
     server.new_run("no-redis")
     with without(server, "valkey"), ThreadPoolExecutor(8) as threads:
         answers = list(

@@ -59,9 +59,7 @@ def test_a_stock_registration_after_a_native_one_configures_the_run(
     assert batch.head.count == 2
 
 
-def test_a_native_registration_gives_a_batch_size_and_the_first_one_stays(
-    url: str, trainer: Trainer
-) -> None:
+def test_the_first_native_registration_sets_the_batch_size(url: str, trainer: Trainer) -> None:
     assert trainer.register(batch_size=4).batch_size == 4
     assert trainer.register(batch_size=8).batch_size == 4
     requests.post(
@@ -74,7 +72,7 @@ def test_a_native_registration_gives_a_batch_size_and_the_first_one_stays(
     assert trainer.next_batch(wait_seconds=10) is not None
 
 
-def test_a_change_of_settings_gives_a_batch_size(url: str, trainer: Trainer) -> None:
+def test_the_settings_of_a_run_set_the_batch_size(url: str, trainer: Trainer) -> None:
     trainer.register()
     headers = bearer("admin")
     address = f"{url}/api/v1/runs/words"
@@ -109,7 +107,7 @@ def test_a_restored_run_is_served_after_a_native_registration(url: str, tmp_path
     assert batch.head.count == 2
 
 
-def test_a_run_is_created_lenient_and_shows_it(url: str) -> None:
+def test_a_run_can_be_created_lenient(url: str) -> None:
     def created(**fields: Any) -> Any:
         body = {"kind": "outside", "start": True} | fields
         answer = requests.post(f"{url}/api/v1/runs", json=body, headers=bearer("admin"), timeout=60)

@@ -83,7 +83,7 @@ def test_a_silent_environment_has_no_weight_in_the_shares_of_others(outside: Out
     assert ask(outside, 0)["env_weight"] == 1.0 > before
 
 
-def test_last_seen_at_is_renewed_at_most_once_in_15_seconds(outside: OutsideRun) -> None:
+def test_last_seen_at_is_updated_at_most_every_15_seconds(outside: OutsideRun) -> None:
     recent = silence(0, SEEN_EVERY.total_seconds() - 5)
     with CaptureQueriesContext(connection) as queries:
         outside.push(env_id=0)
@@ -93,7 +93,7 @@ def test_last_seen_at_is_renewed_at_most_once_in_15_seconds(outside: OutsideRun)
     assert not [query for query in queries if 'UPDATE "runs_environment"' in query["sql"]]
 
 
-def test_an_environment_that_waits_for_a_trainer_is_in_the_diagnosis_and_the_events() -> None:
+def test_an_environment_without_a_trainer_appears_in_diagnosis_and_events() -> None:
     server = Server()
     server.register()
     run = Run.objects.get()

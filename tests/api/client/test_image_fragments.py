@@ -111,7 +111,7 @@ def received(trainer: Trainer, within_seconds: float) -> Batch:
     ],
     ids=["a picture", "a picture and other parts"],
 )
-def test_pictures_of_a_worker_come_back_byte_for_byte(
+def test_images_of_a_worker_are_served_byte_for_byte(
     live_server: LiveServer, spec: str, kwargs: dict[str, Any], kind: str, pictures: str
 ) -> None:
     config = config_of(spec, kwargs, kind)

@@ -48,7 +48,7 @@ def answered(path: str, view: Callable[[HttpRequest], HttpResponse]) -> HttpResp
 
 @pytest.mark.parametrize("error", OUTAGES, ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize("path", FORMS)
-def test_an_outage_outside_of_a_view_is_answered_in_the_form_of_its_route(
+def test_an_outage_outside_of_a_view_has_the_error_format_of_its_route(
     path: str, error: Exception
 ) -> None:
     answer = answered(path, raising(error))
@@ -60,7 +60,7 @@ def test_an_outage_outside_of_a_view_is_answered_in_the_form_of_its_route(
 
 @pytest.mark.parametrize("error", MISTAKES, ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize("path", FORMS)
-def test_a_mistake_in_a_program_stays_500(path: str, error: Exception) -> None:
+def test_a_programming_error_remains_status_500(path: str, error: Exception) -> None:
     answer = answered(path, raising(error))
 
     assert answer.status_code == 500
@@ -68,7 +68,7 @@ def test_a_mistake_in_a_program_stays_500(path: str, error: Exception) -> None:
     assert "Retry-After" not in answer
 
 
-def test_a_session_that_an_outage_kept_from_being_stored_is_an_outage() -> None:
+def test_a_session_that_cannot_be_stored_is_an_outage() -> None:
     def view(_request: HttpRequest) -> HttpResponse:
         interrupted = SessionInterrupted("the session was deleted")
         interrupted.__context__ = OperationalError("the connection is lost")
@@ -87,7 +87,7 @@ def test_views_of_the_api_answer_outages_with_problem_details(error: Exception) 
     assert handle(ProgrammingError("no such column"), {}) is None
 
 
-def test_an_error_that_was_raised_apart_from_an_outage_is_none() -> None:
+def test_an_error_with_a_suppressed_outage_is_not_an_outage() -> None:
     error = KeyError("x")
     error.__context__, error.__suppress_context__ = OperationalError("lost"), True
 

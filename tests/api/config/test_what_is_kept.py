@@ -53,7 +53,7 @@ def test_payloads_are_shown_with_their_limits_without_dropped_ones(
     } in payloads["limits"]
 
 
-def test_only_weights_that_have_a_file_take_room(client: Client) -> None:
+def test_only_weights_with_a_file_count(client: Client) -> None:
     run = make_run()
     plain = {"run": run, "epoch": 1, "manifest": {}, "sha256": "0" * 64, "published_at": NOON}
     PolicyVersion.objects.create(step=0, size_bytes=40, file="", **plain)
@@ -65,7 +65,7 @@ def test_only_weights_that_have_a_file_take_room(client: Client) -> None:
     assert weights["limits"] == [{"setting": "", "value": 4, "unit": "per_run"}]
 
 
-def test_archives_are_the_files_that_are_there(
+def test_archives_are_the_existing_files(
     client: Client, settings: Settings, tmp_path: Path
 ) -> None:
     settings.ROLLDECK_VAR = tmp_path

@@ -109,7 +109,7 @@ def test_five_hundred_trainers_wait_without_threads_or_connections(url: str) -> 
     assert statistics.median(beats) < 500  # about 5 ms on an idle machine
 
 
-def test_each_batch_goes_to_one_of_those_who_wait(url: str) -> None:
+def test_each_batch_is_leased_to_one_waiting_trainer(url: str) -> None:
     base, trainers = outside_run(url, 6)
 
     async def wait_and_push() -> list[int]:
@@ -128,7 +128,7 @@ def test_each_batch_goes_to_one_of_those_who_wait(url: str) -> None:
     assert sorted(asyncio.run(wait_and_push())) == [200] * 4 + [204] * 2
 
 
-def test_who_hangs_up_gives_its_turn_to_the_next(url: str) -> None:
+def test_a_closed_connection_yields_to_the_next_request(url: str) -> None:
     base, trainers = outside_run(url, 2)
 
     async def leave_and_push() -> int:

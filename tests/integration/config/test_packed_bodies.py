@@ -72,7 +72,7 @@ def send(server: Server, path: str, encoding: str, size: int, **headers: str) ->
 @pytest.mark.django_db
 @pytest.mark.parametrize("encoding", EMPTY)
 @pytest.mark.parametrize("size", [2 * MIB, 4 * MIB, 32 * MIB - 20])
-def test_empty_members_cost_little(server: Server, encoding: str, size: int) -> None:
+def test_empty_gzip_members_use_little_time(server: Server, encoding: str, size: int) -> None:
     before = cpu_seconds(server)
     refused = send(server, PUSH, encoding, size)
 
@@ -104,7 +104,7 @@ def test_a_body_without_credentials_is_not_unpacked(server: Server, path: str) -
 
 
 @pytest.mark.django_db
-def test_pushes_go_on_under_an_attack(server: Server) -> None:
+def test_pushes_continue_under_an_attack(server: Server) -> None:
     before = TrajectoryGroup.objects.count()
     over = threading.Event()
 

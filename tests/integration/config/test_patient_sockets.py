@@ -80,7 +80,7 @@ async def read_to_the_end(page: ClientConnection, app: Speaker) -> None:
     assert code == NOT_READING
 
 
-async def test_what_is_not_taken_soon_after_is_thrown_away() -> None:
+async def test_the_connection_of_a_stuck_client_is_aborted() -> None:
     app = Speaker(pieces=1000)
     async with asyncio.timeout(30), served(app, ws=Hasty) as server, lazy(server) as page:
         await app.ended.wait()
@@ -111,7 +111,7 @@ async def test_a_reading_client_stays_connected_however_much_it_receives() -> No
         assert not app.ended.is_set()
 
 
-async def test_pings_of_one_that_reads_nothing_are_not_answered_for_ever() -> None:
+async def test_pings_of_a_client_that_does_not_read_are_limited() -> None:
     app = Speaker(pieces=1000)
     async with asyncio.timeout(30), served(app, ws=PatientSockets) as server, lazy(server) as page:
         (connection,) = server.server_state.connections
@@ -136,6 +136,6 @@ async def stuck(connection: PatientSockets) -> int:
     return sizes[-1]
 
 
-def test_a_server_waits_half_a_minute_and_its_kernel_keeps_little() -> None:
+def test_ping_timeout_and_kernel_buffer_are_limited() -> None:
     assert PING_SECONDS + PING_TIMEOUT_SECONDS == 30
     assert KERNEL_BYTES < MEGABYTE / 4

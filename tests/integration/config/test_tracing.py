@@ -78,7 +78,7 @@ def attributes(span: Any) -> dict[str, Any]:
     }
 
 
-def test_without_a_collector_the_application_is_what_it_was(
+def test_without_a_collector_the_application_is_unchanged(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("OTEL_EXPORTER_OTLP_ENDPOINT", raising=False)
@@ -105,7 +105,7 @@ def test_a_request_is_a_span_of_its_callers_trace_and_names_the_run(spans: Spans
     }
 
 
-def test_an_answer_that_is_the_servers_fault_is_marked(spans: Spans) -> None:
+def test_a_server_error_is_marked_in_its_span(spans: Spans) -> None:
     app = traced(answering(503))
 
     ask(app, "/healthz/ready")
@@ -115,7 +115,7 @@ def test_an_answer_that_is_the_servers_fault_is_marked(spans: Spans) -> None:
     assert "rolldeck.run" not in attributes(span)
 
 
-def test_a_job_is_a_span_that_names_its_run_and_what_went_wrong(spans: Spans) -> None:
+def test_a_job_is_a_span_with_its_run_and_its_error(spans: Spans) -> None:
     @celery.task(name="tests.counted")
     def counted(*, run_id: int) -> None:
         raise ValueError(f"run {run_id} is odd")

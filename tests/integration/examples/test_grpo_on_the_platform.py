@@ -135,7 +135,7 @@ class Mortal(Trainer):
         super().log_metrics(metrics, step=step)
 
 
-def test_it_publishes_dies_and_goes_on_with_its_weights_and_its_optimizer(
+def test_a_killed_trainer_resumes_with_its_weights_and_its_optimizer(
     live_server: LiveServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = make_run(name="words", config=CONFIG)

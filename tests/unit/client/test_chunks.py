@@ -381,7 +381,7 @@ def test_padding_of_a_stack_changes_no_return() -> None:
         assert not learned.advantages[row, real:].any()
 
 
-def test_what_only_some_fragments_have_is_left_out() -> None:
+def test_arrays_of_only_some_fragments_are_left_out() -> None:
     one, other = consecutive()
     both = [with_arrays(fragment, extra=np.ones((5, 2))) for fragment in (one, other)]
 
@@ -415,7 +415,7 @@ def test_composed_observations_are_joined_part_by_part() -> None:
         join(views([fragments[0], moved]))
 
 
-def test_no_fragments_are_no_chunks() -> None:
+def test_an_empty_batch_has_no_chunks() -> None:
     assert join([]) == []
     with pytest.raises(InvalidMessage, match="no chunks to stack, at least 1 required"):
         stack([])

@@ -41,7 +41,7 @@ async def ask(
     return headers, b"".join(message.get("body", b"") for message in sent[1:])
 
 
-async def test_an_answer_over_a_kilobyte_is_packed() -> None:
+async def test_an_answer_over_a_kilobyte_is_compressed() -> None:
     headers, body = await ask(MIDDLE)
 
     assert headers[b"content-encoding"] == b"gzip"
@@ -49,7 +49,7 @@ async def test_an_answer_over_a_kilobyte_is_packed() -> None:
     assert gzip.decompress(body) == MIDDLE
 
 
-async def test_a_large_answer_is_packed_piece_by_piece_for_the_network() -> None:
+async def test_a_large_answer_is_compressed_in_chunks() -> None:
     headers, body = await ask(LARGE, client=NETWORK)
 
     assert headers[b"content-encoding"] == b"gzip"
@@ -70,7 +70,7 @@ async def test_a_large_answer_is_packed_piece_by_piece_for_the_network() -> None
         (MIDDLE, {"extra": ((b"Content-Encoding", b"br"),)}),
     ],
 )
-async def test_other_answers_stay_as_they_are(content: bytes, changes: dict[str, Any]) -> None:
+async def test_other_answers_are_unchanged(content: bytes, changes: dict[str, Any]) -> None:
     headers, body = await ask(content, **changes)
 
     assert headers.get(b"content-encoding") != b"gzip"

@@ -12,7 +12,7 @@ def soon() -> float:
     return time.monotonic() + 30
 
 
-def test_what_answers_is_up_with_the_time_of_its_proof() -> None:
+def test_a_part_that_answers_is_up_with_the_time_of_its_answer() -> None:
     lookout = StatusProbe(lambda: 7, clock=lambda: NOON)
     lookout.begin()
 
@@ -43,7 +43,7 @@ def test_a_failed_part_is_down_and_keeps_its_last_result() -> None:
     assert sight.confirmed_at == first.confirmed_at == NOON
 
 
-def test_what_hangs_is_unknown_at_once_when_the_time_is_over() -> None:
+def test_a_hanging_part_is_unknown_after_the_timeout() -> None:
     hangs = threading.Event()
     lookout = StatusProbe(lambda: hangs.wait(60), clock=lambda: NOON)
     lookout.begin()

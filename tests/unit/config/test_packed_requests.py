@@ -76,7 +76,7 @@ def test_a_packed_body_is_read_unpacked(encoding: str, pack: Pack) -> None:
 
 
 @pytest.mark.parametrize(("encoding", "pack"), PACKERS)
-def test_a_packed_body_can_be_read_in_pieces(encoding: str, pack: Pack) -> None:
+def test_a_packed_body_can_be_read_in_chunks(encoding: str, pack: Pack) -> None:
     given = request(pack(b"one\ntwo\n"), encoding)
 
     assert (given.readline(), given.read(2), given.read()) == (b"one\n", b"tw", b"o\n")
@@ -96,7 +96,7 @@ def test_every_member_counts(encoding: str, pack: Pack, size: int) -> None:
 
 
 @pytest.mark.parametrize(("encoding", "pack"), PACKERS)
-def test_a_bomb_is_refused(encoding: str, pack: Pack) -> None:
+def test_a_compression_bomb_is_refused(encoding: str, pack: Pack) -> None:
     bomb = pack(bytes(7 * MIB))
     assert len(bomb) * 100 < MIB
 
@@ -139,7 +139,7 @@ def test_an_unknown_encoding_is_named(encoding: str) -> None:
 
 @pytest.mark.parametrize("kind", EMPTY)
 @pytest.mark.parametrize("size", [2 * MIB, 4 * MIB, 32 * MIB])
-def test_what_holds_nothing_costs_little(kind: str, size: int) -> None:
+def test_empty_members_use_little_time(kind: str, size: int) -> None:
     encoding, make = EMPTY[kind]
     body = make(size)
     began = time.thread_time()
@@ -163,7 +163,7 @@ def test_processor_time_is_bounded(encoding: str, pack: Pack) -> None:
 
 
 @pytest.mark.parametrize(("encoding", "pack"), PACKERS)
-def test_work_ends_when_the_client_has_left(encoding: str, pack: Pack) -> None:
+def test_decompression_ends_when_the_client_disconnects(encoding: str, pack: Pack) -> None:
     checks = []
 
     def has_disconnected() -> bool:
@@ -176,5 +176,5 @@ def test_work_ends_when_the_client_has_left(encoding: str, pack: Pack) -> None:
     assert len(checks) == 3
 
 
-def test_every_encoding_is_tried_here() -> None:
+def test_every_encoding_is_covered() -> None:
     assert {encoding for encoding, _ in PACKERS} | {"x-gzip"} == ENCODINGS

@@ -36,7 +36,7 @@ def test_a_large_answer_yields_to_other_connections_after_each_megabyte() -> Non
     assert turns >= sum(map(len, PARTS)) // PIECE_BYTES
 
 
-def test_a_small_answer_leaves_at_once() -> None:
+def test_a_small_answer_is_sent_at_once() -> None:
     sent, turns = asyncio.run(sent_beside_others([b"{", b"}"]))
 
     assert (sent, turns) == ([b"{}"], 0)

@@ -24,7 +24,7 @@ def watch(folder: Path, lines: list[str]) -> Watch:
     return Watch(log_folder=folder, print_line=lines.append)
 
 
-def test_waiting_grows_and_then_stays() -> None:
+def test_restart_delays_grow_up_to_a_limit() -> None:
     assert [delay_seconds(failures) for failures in (1, 2, 3, 4, 7, 50)] == [0, 0.5, 1, 2, 10, 10]
 
 
@@ -52,25 +52,25 @@ class SupervisedPart:
         return again[: starts - 1]
 
 
-def test_a_part_that_has_worked_is_started_again_at_once_however_often(tmp_path: Path) -> None:
+def test_a_part_that_ran_is_restarted_at_once_every_time(tmp_path: Path) -> None:
     part = SupervisedPart(tmp_path, ready=True, lives=STABLE_SECONDS + 0.5)
 
     assert part.waits(starts=3) == ["now", "now"]
 
 
-def test_waits_grow_for_a_part_that_ends_before_it_is_ready(tmp_path: Path) -> None:
+def test_delays_grow_for_a_part_that_ends_before_it_is_ready(tmp_path: Path) -> None:
     part = SupervisedPart(tmp_path, ready=False, lives=0)
 
     assert part.waits(starts=4) == ["now", "in 0.5 s", "in 1 s"]
 
 
-def test_waits_grow_for_a_part_that_is_ready_and_ends_soon(tmp_path: Path) -> None:
+def test_delays_grow_for_a_part_that_is_ready_and_ends_soon(tmp_path: Path) -> None:
     part = SupervisedPart(tmp_path, ready=True, lives=0.1)
 
     assert part.waits(starts=3) == ["now", "in 0.5 s"]
 
 
-def test_a_part_that_ends_at_once_is_named_with_its_last_words(tmp_path: Path) -> None:
+def test_a_part_that_ends_at_once_is_named_with_its_last_output(tmp_path: Path) -> None:
     watching = watch(tmp_path, [])
     watching.start(
         Part(
@@ -84,7 +84,7 @@ def test_a_part_that_ends_at_once_is_named_with_its_last_words(tmp_path: Path) -
         watching.wait_until_ready(["web"])
 
 
-def test_a_part_that_is_never_ready_is_given_up(tmp_path: Path) -> None:
+def test_a_part_that_is_never_ready_is_abandoned(tmp_path: Path) -> None:
     command = Command(name="web", argv=("sleep", "60"), stop_seconds=0.1)
     watching = watch(tmp_path, [])
     watching.start(

@@ -20,7 +20,7 @@ class Register:
         return f"{name} {len(self.reads)}"
 
 
-async def test_all_who_ask_at_about_the_same_time_share_one_look() -> None:
+async def test_simultaneous_callers_share_one_read() -> None:
     register = Register()
     shared = SharedReads(register.read, seconds=60)
 
@@ -31,7 +31,7 @@ async def test_all_who_ask_at_about_the_same_time_share_one_look() -> None:
     assert await shared.of("bob") == "bob 2"
 
 
-async def test_an_answer_is_not_given_twice_once_it_is_old() -> None:
+async def test_an_expired_answer_is_not_reused() -> None:
     register = Register()
     shared = SharedReads(register.read, seconds=0.05)
 

@@ -32,7 +32,7 @@ def push(run: Run, count: int, *, tokens: int, at: datetime = LATELY, **fields: 
     accept_groups(run=run, groups=[content] * count, producer="tests", now=at)
 
 
-def test_long_groups_that_came_too_late_show(run: Run) -> None:
+def test_dropped_long_groups_appear_as_a_bias(run: Run) -> None:
     push(run, 24, tokens=10, env_id=0)
     push(run, 24, tokens=40, policy_step=99)
     push(run, 5, tokens=1000, policy_step=99, at=NOON)
@@ -49,7 +49,7 @@ def test_long_groups_that_came_too_late_show(run: Run) -> None:
     assert "dropped groups are 4.0× longer than served ones" in answer["summary"]
 
 
-def test_fragments_are_compared_too_and_nothing_says_too_few() -> None:
+def test_fragments_are_compared_too_and_small_samples_are_inconclusive() -> None:
     make_run(name="poles")
 
     answer = Client(headers=bearer("read")).get("/api/v1/runs/poles/bias").json()
@@ -58,7 +58,7 @@ def test_fragments_are_compared_too_and_nothing_says_too_few() -> None:
     assert answer["dropped"]["length"]["mean"] is None
 
 
-def test_a_window_that_is_no_number_is_refused(run: Run) -> None:
+def test_a_non_numeric_window_is_refused(run: Run) -> None:
     answer = Client(headers=bearer("read")).get("/api/v1/runs/words/bias?window=week")
 
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, "window")

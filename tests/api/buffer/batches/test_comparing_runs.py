@@ -41,7 +41,7 @@ def server() -> TwoRuns:
     return TwoRuns()
 
 
-def test_prompts_that_both_were_asked_come_first_with_each_runs_scores(server: TwoRuns) -> None:
+def test_shared_prompts_are_listed_first_with_the_scores_of_each_run(server: TwoRuns) -> None:
     both, alone = user_messages("What is 2 + 2?", "x"), user_messages("Only here", "x")
     server.push_to("demo", scored(0.0, 1.0, messages=both), scored(0.0, 0.5, messages=alone))
     server.push_to("demo", scored(1.0, 1.0, messages=both))
@@ -59,7 +59,7 @@ def test_prompts_that_both_were_asked_come_first_with_each_runs_scores(server: T
     assert [row["id"] for row in response] == [there]
 
 
-def test_costs_say_what_is_known_and_null_of_the_rest(server: TwoRuns) -> None:
+def test_costs_are_null_where_they_are_unknown(server: TwoRuns) -> None:
     server.push_to("demo", *(scored(0.0, 1.0, mark=mark) for mark in range(2)))
     server.batch()
     server.batch()

@@ -33,7 +33,7 @@ def api(run: Run) -> Api:
     return Api(run)
 
 
-def test_a_batch_of_fragments_is_leased_served_and_confirmed(api: Api, run: Run) -> None:
+def test_a_batch_of_fragments_is_leased_served_and_acknowledged(api: Api, run: Run) -> None:
     api.register()
     sent = [fragment(number=number) for number in range(3)]
     receipt = api.push(*sent).json()
@@ -54,7 +54,7 @@ def test_a_batch_of_fragments_is_leased_served_and_confirmed(api: Api, run: Run)
     assert (row.composition, row.staleness) == ({"gymnasium:CartPole-v1": 2}, {"0": 2})
 
 
-def test_asking_without_a_confirmation_brings_the_same_batch_under_a_higher_fence(
+def test_a_request_without_an_acknowledgement_leases_the_same_batch_with_a_higher_fence(
     api: Api,
 ) -> None:
     api.register()
@@ -73,7 +73,7 @@ def test_asking_without_a_confirmation_brings_the_same_batch_under_a_higher_fenc
     assert api.ledger()["served"] == 2
 
 
-def test_it_is_noted_when_a_batch_is_in_its_trainer_s_hands(api: Api) -> None:
+def test_the_delivery_time_of_a_batch_is_stored(api: Api) -> None:
     api.register()
     api.push(fragment(number=0), fragment(number=1))
     answer = api.next()
@@ -91,7 +91,7 @@ def test_it_is_noted_when_a_batch_is_in_its_trainer_s_hands(api: Api) -> None:
     assert held.delivered_at <= done.settled_at
 
 
-def test_a_note_that_comes_after_the_confirmation_says_no_later_time(api: Api) -> None:
+def test_a_late_delivery_report_has_the_time_of_the_acknowledgement(api: Api) -> None:
     api.register()
     api.push(fragment(number=0), fragment(number=1))
     answer = api.next()
@@ -104,7 +104,7 @@ def test_a_note_that_comes_after_the_confirmation_says_no_later_time(api: Api) -
     assert late.delivered_at == late.settled_at
 
 
-def test_the_holder_of_a_batch_may_read_it_again(api: Api, run: Run) -> None:
+def test_the_holder_of_a_lease_may_fetch_its_batch_again(api: Api, run: Run) -> None:
     api.register()
     api.push(fragment(number=0), fragment(number=1))
     answer = api.next()
@@ -137,7 +137,7 @@ def test_only_registered_trainers_get_batches(api: Api) -> None:
     assert (response.status_code, response.json()["code"]) == (409, "trainer_not_registered")
 
 
-def test_a_fragment_that_comes_twice_is_stored_once(api: Api) -> None:
+def test_a_fragment_that_is_sent_twice_is_stored_once(api: Api) -> None:
     api.push(fragment(number=0))
 
     receipt = api.push(fragment(number=0), fragment(number=1), fragment(number=1)).json()
@@ -156,7 +156,7 @@ def test_a_push_with_a_key_is_answered_as_the_first_time(api: Api) -> None:
     assert (other.status_code, other.json()["code"]) == (422, "idempotency_conflict")
 
 
-def test_what_cannot_train_the_policy_any_more_is_counted_by_reason(api: Api, run: Run) -> None:
+def test_fragments_too_old_for_training_are_counted_by_reason(api: Api, run: Run) -> None:
     Run.objects.filter(pk=run.pk).update(policy_step=5)
     steps = {step: np.full(4, step, np.int32) for step in (3, 4, 6)}
 
@@ -189,7 +189,7 @@ def test_fragments_that_grew_stale_in_the_queue_are_not_served(api: Api, run: Ru
     assert admission_remaining(run.pk) == 8
 
 
-def test_a_new_epoch_drops_what_the_old_one_left(api: Api, run: Run) -> None:
+def test_a_new_epoch_drops_the_fragments_of_the_previous_one(api: Api, run: Run) -> None:
     api.register()
     api.push(*[fragment(number=number) for number in range(3)])
     assert api.next() is not None
@@ -332,7 +332,7 @@ def test_a_padded_fragment_counts_its_real_steps(api: Api, run: Run) -> None:
 
 
 @pytest.mark.parametrize(("content", "field"), BROKEN.values(), ids=BROKEN.keys())
-def test_malformed_fragments_are_refused_by_name(
+def test_malformed_fragments_are_refused_with_their_field(
     api: Api, content: Callable[[], bytes], field: str
 ) -> None:
     response = api.send(content())
@@ -342,7 +342,7 @@ def test_malformed_fragments_are_refused_by_name(
     assert FragmentChunk.objects.count() == 0
 
 
-def test_a_run_that_has_ended_takes_nothing(api: Api, run: Run) -> None:
+def test_a_run_that_has_ended_refuses_pushes(api: Api, run: Run) -> None:
     Run.objects.filter(pk=run.pk).update(status="stopped")
 
     response = api.push(fragment())
@@ -350,7 +350,7 @@ def test_a_run_that_has_ended_takes_nothing(api: Api, run: Run) -> None:
     assert (response.status_code, response.json()["code"]) == (409, "run_not_accepting")
 
 
-def test_fragments_can_be_fetched_in_any_number(api: Api) -> None:
+def test_any_number_of_fragments_can_be_fetched(api: Api) -> None:
     api.register()
     api.push(*[fragment(number=number) for number in range(3)])
 
@@ -363,7 +363,7 @@ def test_fragments_can_be_fetched_in_any_number(api: Api) -> None:
     assert api.ledger()["served"] == 3
 
 
-def test_scopes_are_asked_for(api: Api, run: Run) -> None:
+def test_each_route_requires_its_scope(api: Api, run: Run) -> None:
     assert api.client.post(f"{api.base}/fragments").status_code == 401
     assert api.post("/batches/next", trainer=api.worker).status_code == 403
     other = make_run(name="beta")
@@ -375,7 +375,7 @@ def test_an_impossible_wait_is_refused(api: Api, wrong: dict[str, Any]) -> None:
     assert api.post("/batches/next", wrong).status_code == 400
 
 
-def test_groups_come_as_json_or_as_msgpack() -> None:
+def test_groups_are_accepted_as_json_and_as_msgpack() -> None:
     outside = make_run(name="words", kind="outside", batch_size=2, registered_at="2026-01-01T00Z")
     api = Api(outside)
     api.register()

@@ -31,7 +31,7 @@ def training_tasks(lessons: Class, count: int) -> list[dict[str, Any]]:
     return tasks
 
 
-def test_no_two_tasks_are_of_the_same_problems() -> None:
+def test_no_two_tasks_have_the_same_problems() -> None:
     tasks = training_tasks(Class({"a": lesson(), "b": lesson()}), 40)
 
     problems = [
@@ -130,7 +130,7 @@ def test_lessons_are_drawn_by_their_shares() -> None:
     assert 0 < drawn["hopeless"] < 15
 
 
-def test_what_has_graduated_keeps_the_share_that_the_run_says() -> None:
+def test_graduated_lessons_have_the_configured_share() -> None:
     lessons = Class({"new": lesson(), "learnt": lesson()}, strategy_options={"rehearsal": 0.3})
     training_tasks(lessons, 1)
     Lesson.objects.filter(name="learnt").update(status="graduated", weight=0)
@@ -153,7 +153,7 @@ def test_a_worker_waits_until_there_are_weights_of_this_epoch() -> None:
 
 
 @pytest.mark.parametrize("status", ["paused", "draining", "completed", "failed", "stopped"])
-def test_a_worker_waits_while_the_run_does_not_roll_out(status: str) -> None:
+def test_a_worker_waits_while_the_run_is_not_running(status: str) -> None:
     lessons = Class({"a": lesson()})
     Run.objects.filter(pk=lessons.run.pk).update(
         status=status, drain_target=RunStatus.COMPLETED if status == "draining" else ""
@@ -176,7 +176,7 @@ def test_every_unlocked_lesson_is_evaluated_at_the_first_version_and_every_few_s
     assert (first, early, later) == (["a", "b"], [], ["a", "b"])
 
 
-def test_an_evaluation_is_of_the_same_problems_and_draws_for_ever() -> None:
+def test_evaluations_always_have_the_same_problems_and_draws() -> None:
     lessons = Class({"a": lesson()}, evaluation={"generations": 3})
     first = lessons.task()
     lessons.finish(first, successes=0)
@@ -217,7 +217,7 @@ def expire(task: dict[str, Any]) -> None:
     Evaluation.objects.filter(pk=task["evaluation"]).update(expires_at=Now() - timedelta(seconds=1))
 
 
-def test_a_lost_evaluation_goes_to_another_worker_and_its_late_result_is_refused() -> None:
+def test_a_lost_evaluation_is_leased_to_another_worker_and_its_late_result_refused() -> None:
     lessons = Class({"a": lesson()})
     lost = lessons.task(worker="w0@1")
     assert lessons.task(worker="w1@1")["kind"] == "train"
@@ -233,7 +233,7 @@ def test_a_lost_evaluation_goes_to_another_worker_and_its_late_result_is_refused
     assert lessons.finish(taken, successes=32).status_code == 409
 
 
-def test_a_late_result_counts_if_no_worker_took_the_evaluation_over() -> None:
+def test_a_late_result_counts_if_no_other_worker_leased_the_evaluation() -> None:
     lessons = Class({"a": lesson()})
     task = lessons.task()
     expire(task)
@@ -241,7 +241,7 @@ def test_a_late_result_counts_if_no_worker_took_the_evaluation_over() -> None:
     assert lessons.finish(task, successes=20).status_code == 200
 
 
-def test_each_attempt_has_twice_the_time_and_the_last_one_gives_up() -> None:
+def test_each_attempt_has_twice_the_time_and_the_last_one_fails() -> None:
     lessons = Class({"a": lesson()}, evaluation={"lease_seconds": 100})
     seconds = []
     for _ in range(5):
@@ -260,7 +260,7 @@ def test_each_attempt_has_twice_the_time_and_the_last_one_gives_up() -> None:
     assert lessons.task()["kind"] == "evaluate"
 
 
-def test_an_evaluation_without_results_goes_to_the_next_worker() -> None:
+def test_an_evaluation_without_results_is_leased_to_the_next_worker() -> None:
     lessons = Class({"a": lesson()})
     first = lessons.task()
     response = lessons.finish(first | {"examples": 0}, successes=0, error="the simulator is away")
@@ -309,7 +309,7 @@ def test_locked_lessons_are_evaluated_in_each_round_on_request() -> None:
 
 
 @pytest.mark.parametrize(("every", "rounds"), [(1, 8), (4, 2), (8, 1)])
-def test_graduated_lessons_are_evaluated_in_one_of_so_many_rounds(every: int, rounds: int) -> None:
+def test_graduated_lessons_are_evaluated_every_nth_round(every: int, rounds: int) -> None:
     lessons = Class(
         {"a": lesson(), "b": lesson()},
         evaluation={"graduated_every_rounds": every},
@@ -327,7 +327,7 @@ def test_graduated_lessons_are_evaluated_in_one_of_so_many_rounds(every: int, ro
     assert names.count("b") == rounds
 
 
-def test_a_slow_evaluation_does_not_pile_up() -> None:
+def test_slow_evaluations_do_not_accumulate() -> None:
     lessons = Class({"a": lesson()})
     slow = lessons.task()
     lessons.publish(50)

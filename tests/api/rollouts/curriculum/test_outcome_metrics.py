@@ -66,7 +66,7 @@ def test_a_repeated_outcome_and_one_without_results_add_no_samples() -> None:
     assert series(lessons)["env/a/turns_mean"] == [(0, 1.0)]
 
 
-def test_an_outcome_counts_when_the_run_has_too_many_series(
+def test_an_outcome_counts_although_the_run_has_too_many_series(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(metric_services, "SERIES_AT_MOST", 2)
@@ -99,7 +99,7 @@ def test_metrics_beyond_the_limits_are_refused(metrics: dict[str, float], field:
     assert not LessonOutcome.objects.exists()
 
 
-def test_the_newest_micro_evaluations_come_with_their_answers() -> None:
+def test_the_newest_micro_evaluations_have_their_answers() -> None:
     lessons = Class({"a": lesson(), "b": lesson()})
     for step in range(3):
         lessons.publish(step)

@@ -53,7 +53,7 @@ def row(client: Client, spec: str = SPEC) -> Any:
     return environment
 
 
-def test_what_is_denied_is_refused_to_new_runs_with_its_reason_and_allowed_again(
+def test_a_denied_environment_is_refused_to_new_runs_until_it_is_allowed(
     ada: Client, olga: Client
 ) -> None:
     config = {"environment": {"spec": SPEC}}
@@ -85,7 +85,7 @@ def test_what_is_denied_is_refused_to_new_runs_with_its_reason_and_allowed_again
     ]
 
 
-def test_a_lesson_that_is_denied_is_named_by_its_field(ada: Client, olga: Client) -> None:
+def test_a_denied_lesson_is_named_by_its_field(ada: Client, olga: Client) -> None:
     config = language(lessons={"sums": lesson()})
     spec = config["language"]["lessons"]["sums"]["spec"]
     assert judge(ada, is_allowed=False, reason="too easy", spec=spec).status_code == 204
@@ -98,7 +98,7 @@ def test_a_lesson_that_is_denied_is_named_by_its_field(ada: Client, olga: Client
     ]
 
 
-def test_only_administrators_decide_and_only_about_what_the_server_offers(
+def test_only_administrators_may_deny_and_only_available_environments(
     ada: Client, olga: Client, settings: Settings
 ) -> None:
     assert judge(olga, is_allowed=False, reason="no").status_code == 403
@@ -110,7 +110,7 @@ def test_only_administrators_decide_and_only_about_what_the_server_offers(
     assert [each.spec for each in DeniedEnvironment.objects.all()] == ["module:my_lab:Maze"]
 
 
-def test_an_episode_is_played_and_described(olga: Client) -> None:
+def test_a_probe_describes_an_episode(olga: Client) -> None:
     answer = attempt(olga, steps=50)
 
     assert answer.status_code == 200, answer.content
@@ -125,7 +125,7 @@ def test_an_episode_is_played_and_described(olga: Client) -> None:
     assert not RunEvent.objects.exists()
 
 
-def test_an_episode_that_goes_on_is_cut(olga: Client) -> None:
+def test_a_long_episode_is_cut(olga: Client) -> None:
     episode = attempt(olga, steps=2).json()["episode"]
 
     assert (episode["steps"], episode["ended"]) == (2, "cut")
@@ -141,7 +141,7 @@ def test_an_episode_that_goes_on_is_cut(olga: Client) -> None:
         ({"surprise": 1}, 400),
     ],
 )
-def test_what_no_fleet_steps_is_not_tried(
+def test_environments_that_no_fleet_steps_are_not_probed(
     olga: Client, fields: dict[str, Any], status: int
 ) -> None:
     assert attempt(olga, **fields).status_code == status
@@ -153,7 +153,7 @@ def test_a_viewer_cannot_test_a_webhook() -> None:
     assert attempt(person("vic", "viewer")).status_code == 403
 
 
-def test_exceptions_that_it_raises_are_reported(olga: Client) -> None:
+def test_exceptions_of_an_environment_are_reported(olga: Client) -> None:
     tried = attempt(olga, kwargs={"no_such_argument": 1}).json()
 
     assert "no_such_argument" in tried["trouble"]

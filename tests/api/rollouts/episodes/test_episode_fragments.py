@@ -88,7 +88,7 @@ def request_fragments(run: Run, report: int, *, status: int = 200, **query: Any)
     return answer.json()
 
 
-def test_the_fragments_of_the_very_episode_are_found(run: Run, ids: list[int]) -> None:
+def test_the_fragments_of_an_episode_are_found(run: Run, ids: list[int]) -> None:
     pk = reported(run, 2.0, 9.0, 1.0)
 
     assert request_fragments(run, pk, value=9) == {
@@ -114,9 +114,7 @@ def test_return_and_length_together_identify_the_episode(run: Run, ids: list[int
     assert request_fragments(run, pk, value=2) == {"results": [], "next": None, "candidates": 0}
 
 
-def test_an_episode_whose_beginning_is_not_stored_is_not_taken_for_another(
-    run: Run, ids: list[int]
-) -> None:
+def test_an_episode_without_a_stored_beginning_has_no_fragments(run: Run, ids: list[int]) -> None:
     FragmentChunk.objects.filter(pk=ids[0]).delete()
 
     assert request_fragments(run, reported(run, 5.0), value=5)["results"] == []
@@ -128,7 +126,7 @@ def test_an_evaluation_has_no_fragments(run: Run, ids: list[int]) -> None:
     assert request_fragments(run, pk, value=9) == {"results": [], "next": None, "candidates": 0}
 
 
-def test_a_report_of_another_run_and_a_value_that_is_none_are_refused(run: Run) -> None:
+def test_a_report_of_another_run_and_an_invalid_value_are_refused(run: Run) -> None:
     other = reported(make_run(name="beta"), 9.0)
 
     assert request_fragments(run, other, value=9, status=404)["code"] == "not_found"

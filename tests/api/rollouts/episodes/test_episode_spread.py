@@ -75,7 +75,7 @@ def later(minutes: float) -> datetime:
     return NOON + timedelta(minutes=minutes)
 
 
-def test_returns_are_spread_over_the_life_of_the_run(run: Run) -> None:
+def test_returns_are_distributed_over_the_duration_of_the_run(run: Run) -> None:
     write(report(run, 10.0, 20.0), report(run, 200.0, at=later(60)))
 
     spread = episode_statistics(run, "distribution")
@@ -88,7 +88,7 @@ def test_returns_are_spread_over_the_life_of_the_run(run: Run) -> None:
     assert sum(sum(column["counts"]) for column in spread["columns"]) == 3
 
 
-def test_lengths_are_distributed_too_and_tasks_are_separated(run: Run) -> None:
+def test_lengths_have_a_distribution_and_tasks_are_separate(run: Run) -> None:
     write(report(run, 5.0, lengths=[500]), report(run, 1.0, mode="eval", lengths=[20]))
 
     spread = episode_statistics(run, "distribution", of="length", mode="train")
@@ -100,7 +100,7 @@ def test_lengths_are_distributed_too_and_tasks_are_separated(run: Run) -> None:
     ]
 
 
-def test_a_run_without_episodes_has_no_spread(run: Run) -> None:
+def test_a_run_without_episodes_has_no_distribution(run: Run) -> None:
     spread = episode_statistics(run, "distribution")
 
     assert (spread["columns"], spread["least"], spread["counted"]) == ([], None, 0)
@@ -122,7 +122,7 @@ def very_many_reports(run: Run) -> None:
         )
 
 
-def test_of_very_many_reports_some_stand_for_the_others(run: Run, very_many_reports: None) -> None:
+def test_of_many_reports_a_sample_is_read(run: Run, very_many_reports: None) -> None:
     spread = episode_statistics(run, "distribution")
 
     assert spread["is_sampled"]
@@ -131,9 +131,7 @@ def test_of_very_many_reports_some_stand_for_the_others(run: Run, very_many_repo
 
 
 @pytest.mark.slow  # its seconds are those of a quiet machine
-def test_very_many_reports_are_summarized_in_half_a_second(
-    run: Run, very_many_reports: None
-) -> None:
+def test_many_reports_are_summarized_in_half_a_second(run: Run, very_many_reports: None) -> None:
     began = time.perf_counter()
     episode_statistics(run, "distribution")
     took = time.perf_counter() - began
@@ -142,7 +140,7 @@ def test_very_many_reports_are_summarized_in_half_a_second(
     assert took < 0.5
 
 
-def test_groups_are_spread_by_what_lists_filter_them_by() -> None:
+def test_the_distribution_of_groups_uses_the_filters_of_lists() -> None:
     outside = make_words_run()
     # Environments may register once a trainer has requested a batch.
     outside.next()
@@ -157,7 +155,7 @@ def test_groups_are_spread_by_what_lists_filter_them_by() -> None:
     assert len(outside.get("groups?score_min=0.75")["results"]) == 1
 
 
-def test_a_worker_whose_episodes_are_unlike_the_others_is_named(run: Run) -> None:
+def test_a_worker_with_different_episodes_is_named(run: Run) -> None:
     now = datetime.now(UTC)
     for worker in range(6):
         returns = [20.0 if worker == 4 else 190.0 + worker] * 5
@@ -176,7 +174,7 @@ def test_a_worker_whose_episodes_are_unlike_the_others_is_named(run: Run) -> Non
     assert deviation["score"] < -3.5
 
 
-def test_the_extremes_are_named_with_the_worker_that_had_them(run: Run) -> None:
+def test_extremes_are_listed_with_their_worker(run: Run) -> None:
     now = datetime.now(UTC)
     write(
         report(run, 5.0, worker=1, at=now),
@@ -223,7 +221,7 @@ def test_reports_with_an_episode_in_a_range_are_found_newest_first(run: Run) -> 
         ("matches", {"least": 2, "most": 1}, "least"),
     ],
 )
-def test_what_makes_no_sense_is_pointed_at(
+def test_invalid_parameters_are_refused_with_their_field(
     run: Run, path: str, query: dict[str, Any], field: str
 ) -> None:
     answer = request_episodes(run, path, **query)

@@ -89,7 +89,7 @@ def publish(run: Run, *steps: int) -> None:
         )
 
 
-def test_a_step_leads_to_the_newest_weights_and_batch_of_its_time(run: Run) -> None:
+def test_a_step_has_the_newest_weights_and_batch_of_its_time(run: Run) -> None:
     measure(run, steps=40)
     hand_out(run, count=6, interval_seconds=10)
     publish(run, 0, 1, 2, 3)
@@ -107,7 +107,7 @@ def test_a_step_leads_to_the_newest_weights_and_batch_of_its_time(run: Run) -> N
     assert moment_shown["batches"][0]["with_trainer"] is False
 
 
-def test_a_batch_that_a_trainer_held_at_that_time_is_shown_as_in_hand(run: Run) -> None:
+def test_a_batch_held_by_a_trainer_at_that_time_is_marked(run: Run) -> None:
     measure(run, steps=40)
     hand_out(run, count=6, interval_seconds=10, holds=9)
 
@@ -129,7 +129,7 @@ def test_a_batch_that_a_trainer_held_at_that_time_is_shown_as_in_hand(run: Run) 
     ],
     ids=["time", "step"],
 )
-def test_packed_samples_lead_there_as_well(run: Run, query: dict[str, Any]) -> None:
+def test_packed_samples_have_their_moments_too(run: Run, query: dict[str, Any]) -> None:
     measure(run, steps=CHUNK_SAMPLES + SAMPLES_KEPT)
     hand_out(run, count=6, interval_seconds=10)
     before = moment(run, **query)
@@ -139,7 +139,7 @@ def test_packed_samples_lead_there_as_well(run: Run, query: dict[str, Any]) -> N
     assert [batch["ordinal"] for batch in before["batches"]] == [3]
 
 
-def test_a_place_without_a_sample_is_not_found(run: Run) -> None:
+def test_a_step_without_a_sample_is_not_found(run: Run) -> None:
     measure(run, steps=3)
 
     assert moment(run, status=404, **{"from": 7, "to": 9})["code"] == "not_found"
@@ -147,11 +147,11 @@ def test_a_place_without_a_sample_is_not_found(run: Run) -> None:
 
 
 @pytest.mark.parametrize("query", [{"x": "moon"}, {"from": "x"}, {"from": 3, "to": 2}])
-def test_a_stretch_that_makes_no_sense_is_refused(run: Run, query: dict[str, Any]) -> None:
+def test_an_invalid_range_is_refused(run: Run, query: dict[str, Any]) -> None:
     assert moment(run, status=400, **query)["code"] == "invalid"
 
 
-def test_a_long_run_costs_a_few_probes_and_shows_a_few_batches(run: Run) -> None:
+def test_a_long_run_needs_few_queries_and_shows_few_batches(run: Run) -> None:
     measure(run, steps=30, seconds_each=100)
     hand_out(run, count=2000, interval_seconds=1)
 

@@ -83,7 +83,7 @@ def test_fleets_receive_a_pinned_version_although_newer_ones_are_published(
     assert (event.actor, event.message) == ("user:alice", "workers keep version 1")
 
 
-def test_the_file_of_a_pinned_version_is_kept_however_many_come(run: Run, alice: APIClient) -> None:
+def test_the_file_of_a_pinned_version_is_not_deleted(run: Run, alice: APIClient) -> None:
     order(alice, "pin", step=1)
 
     published(run, *range(2, 9))
@@ -92,7 +92,7 @@ def test_the_file_of_a_pinned_version_is_kept_however_many_come(run: Run, alice:
     assert list(stored) == [1, 5, 6, 7, 8]
 
 
-def test_workers_follow_again_once_it_is_let_go(run: Run, alice: APIClient) -> None:
+def test_workers_load_new_versions_after_an_unpin(run: Run, alice: APIClient) -> None:
     order(alice, "pin", step=0)
     published(run, 2)
 
@@ -103,7 +103,7 @@ def test_workers_follow_again_once_it_is_let_go(run: Run, alice: APIClient) -> N
     assert order(alice, "unpin").json()["code"] == "not_pinned"
 
 
-def test_a_sync_is_an_order_that_keeps_what_is_pinned(run: Run, alice: APIClient) -> None:
+def test_a_sync_request_keeps_the_pinned_version(run: Run, alice: APIClient) -> None:
     first = order(alice, "sync", reason="w3 lags").json()
     order(alice, "pin", step=0)
     second = order(alice, "sync").json()
@@ -113,7 +113,7 @@ def test_a_sync_is_an_order_that_keeps_what_is_pinned(run: Run, alice: APIClient
     assert control_of(run.pk).weights_command == 3
 
 
-def test_the_same_pin_again_is_no_second_order(run: Run, alice: APIClient) -> None:
+def test_a_repeated_pin_is_one_request(run: Run, alice: APIClient) -> None:
     for _ in range(2):
         assert order(alice, "pin", step=0).status_code == 200
 
@@ -130,7 +130,7 @@ def test_a_pin_ends_with_its_epoch(run: Run, alice: APIClient) -> None:
     assert alice.get(f"{URL}/commands").json()["pinned_step"] is None
 
 
-def test_what_no_worker_could_fetch_is_not_pinned(run: Run, alice: APIClient) -> None:
+def test_unpublished_and_evicted_versions_are_not_pinned(run: Run, alice: APIClient) -> None:
     published(run, *range(2, 7))
 
     never, evicted = order(alice, "pin", step=99), order(alice, "pin", step=0)
@@ -140,7 +140,7 @@ def test_what_no_worker_could_fetch_is_not_pinned(run: Run, alice: APIClient) ->
     assert not WeightsCommand.objects.exists()
 
 
-def test_a_language_run_keeps_a_version_but_never_goes_back(alice: APIClient) -> None:
+def test_a_language_run_pins_only_its_newest_version(alice: APIClient) -> None:
     words = make_run(kind="language", config=language({"a": lesson()}))
     published(words, 0, 1, 2)
 
@@ -151,14 +151,16 @@ def test_a_language_run_keeps_a_version_but_never_goes_back(alice: APIClient) ->
 
 
 @pytest.mark.parametrize("verb", ["pin", "unpin", "sync"])
-def test_only_a_run_with_workers_takes_orders(run: Run, alice: APIClient, verb: str) -> None:
+def test_only_a_run_with_workers_accepts_pins_and_syncs(
+    run: Run, alice: APIClient, verb: str
+) -> None:
     Run.objects.filter(pk=run.pk).update(status=RunStatus.COMPLETED)
     assert order(alice, verb, **({"step": 0} if verb == "pin" else {})).json()["code"] == "run_over"
     Run.objects.filter(pk=run.pk).update(status=RunStatus.RUNNING, kind="outside")
     assert order(alice, verb, **({"step": 0} if verb == "pin" else {})).json()["code"] == "no_fleet"
 
 
-def test_an_order_names_what_is_wrong_with_it(run: Run, alice: APIClient) -> None:
+def test_an_invalid_pin_is_refused_with_its_field(run: Run, alice: APIClient) -> None:
     refusal = order(alice, "pin", step=-5)
 
     assert refusal.status_code == 400

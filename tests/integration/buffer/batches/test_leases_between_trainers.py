@@ -57,7 +57,7 @@ def lapse(lease: Lease) -> None:
     jobs.reclaim_expired_leases()
 
 
-def test_trainers_hold_different_batches_and_each_gets_its_own_again(run: Run) -> None:
+def test_trainers_lease_different_batches_and_receive_their_own_again(run: Run) -> None:
     push(run, groups=8)
     first = {identity: take(run, identity) for identity in TRAINERS}
 
@@ -70,7 +70,7 @@ def test_trainers_hold_different_batches_and_each_gets_its_own_again(run: Run) -
     assert len({part for lease in first.values() for part in content(lease)}) == 8
 
 
-def test_a_batch_that_passes_through_hands_keeps_its_bytes_and_obeys_the_last(run: Run) -> None:
+def test_a_released_batch_keeps_its_bytes_and_follows_the_last_lease(run: Run) -> None:
     push(run, groups=2)
     alice = take(run, "alice")
     before = content(alice)
@@ -93,7 +93,7 @@ def test_a_batch_that_passes_through_hands_keeps_its_bytes_and_obeys_the_last(ru
     assert miscounts(run.pk) == []
 
 
-def test_three_dead_trainers_end_in_quarantine_and_the_fourth_goes_on(run: Run) -> None:
+def test_three_dead_trainers_quarantine_a_batch_and_the_fourth_receives_another(run: Run) -> None:
     push(run, groups=4)
     fences = []
     for identity in TRAINERS[:3]:
@@ -117,7 +117,7 @@ def test_three_dead_trainers_end_in_quarantine_and_the_fourth_goes_on(run: Run) 
     assert miscounts(run.pk) == []
 
 
-def test_a_confirmed_batch_cannot_lapse(run: Run) -> None:
+def test_an_acknowledged_batch_does_not_expire(run: Run) -> None:
     push(run, groups=2)
     lease = take(run, "alice")
     confirm(run, lease)
@@ -128,7 +128,7 @@ def test_a_confirmed_batch_cannot_lapse(run: Run) -> None:
     assert leases.lease_batch(run_id=run.pk, identity="bob") is None
 
 
-def test_what_ends_with_its_run_leaves_the_quarantine_too(run: Run) -> None:
+def test_quarantined_batches_of_an_ended_run_are_dropped(run: Run) -> None:
     push(run, groups=2)
     for _ in range(3):
         lapse(take(run, "alice"))

@@ -56,7 +56,7 @@ def take(run: Run) -> Batch | None:
     return acknowledge_batch(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
 
 
-def test_batches_share_by_weight_and_carry_over_what_they_owe(run: Run) -> None:
+def test_batches_are_shared_by_weight_and_debts_carry_over(run: Run) -> None:
     heavy, light = environment(run, weight=3.0), environment(run, weight=1.0)
     push(run, light, count=8)
     push(run, heavy, count=8, sequences=2)
@@ -75,7 +75,7 @@ def test_batches_share_by_weight_and_carry_over_what_they_owe(run: Run) -> None:
     assert miscounts(run.pk) == []
 
 
-def test_a_batch_is_oldest_first_and_says_how_much_of_it_is_padding(run: Run) -> None:
+def test_a_batch_is_oldest_first_and_has_its_padding(run: Run) -> None:
     push(run, None, count=2)
     accept_groups(
         run=run,
@@ -145,7 +145,7 @@ def test_a_draining_run_waits_for_no_minimum(run: Run) -> None:
     assert take(run) is not None
 
 
-def test_an_odd_group_behind_what_is_weighed_completes_a_batch(run: Run) -> None:
+def test_an_odd_group_behind_the_window_completes_a_batch(run: Run) -> None:
     """All windows hold threes; only the single sequences far behind them make fours."""
     push(run, None, count=2 * planning.SPARE_GROUPS, sequences=3)
     push(run, None, count=3, sequences=1)

@@ -35,7 +35,7 @@ def pushed(entrance: PushContext | None, arrived: Group) -> list[Receipt]:
     )
 
 
-def test_it_knows_the_run_its_room_and_its_environments() -> None:
+def test_a_push_context_has_the_run_its_room_and_its_environments() -> None:
     run = make_run(name="math", kind="outside", lenient=True)
     join(run, env_id=0, group_size=4)
     arrived = decode_group(body(group(sequences=4, env_id=0)))
@@ -54,13 +54,13 @@ def test_it_knows_the_run_its_room_and_its_environments() -> None:
 
 
 @pytest.mark.parametrize("fields", [{"kind": "fleet"}, {"archived_at": NOON}, {"name": "other"}])
-def test_there_is_none_into_a_run_that_takes_no_groups(fields: dict[str, object]) -> None:
+def test_a_run_that_refuses_groups_has_no_push_context(fields: dict[str, object]) -> None:
     make_run(**({"name": "math", "kind": "outside"} | fields))
 
     assert push_context_for_one("math") is None
 
 
-def test_an_environment_among_very_many_is_asked_for_by_its_id() -> None:
+def test_one_of_many_environments_is_read_by_its_id() -> None:
     run = make_run(name="math", kind="outside")
     for env_id in range(NEWEST_ENVIRONMENTS + 1):
         join(run, env_id=env_id, group_size=4)
@@ -74,7 +74,7 @@ def test_an_environment_among_very_many_is_asked_for_by_its_id() -> None:
     assert receipts == [Receipt(waiting_sequences=2)]
 
 
-def test_an_id_that_a_refused_push_was_given_is_never_given_again() -> None:
+def test_the_id_of_a_refused_push_is_never_reused() -> None:
     run = make_run(name="math", kind="outside")
     unused = push_context_for_one("math")
     assert unused is not None

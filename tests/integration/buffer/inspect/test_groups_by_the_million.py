@@ -159,7 +159,7 @@ def _summary(name: str, facets: float, page: float) -> str:
     return f"{name:20} facets {1000 * facets:7.1f} ms  page {1000 * page:7.1f} ms"
 
 
-def test_facets_and_lists_answer_at_once_however_large_the_run_is(
+def test_facets_and_lists_of_a_large_run_are_fast(
     run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
     filters: dict[str, GroupFilter] = {

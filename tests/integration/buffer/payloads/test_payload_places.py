@@ -71,7 +71,7 @@ def object_of(item: TrajectoryGroup) -> Path:
     return settings.ROLLDECK_VAR / "payloads" / item.object
 
 
-def test_a_small_push_lies_in_the_database(run: Run) -> None:
+def test_a_small_push_is_stored_in_the_database(run: Run) -> None:
     sent = push_groups(run, 3, 5)
 
     assert set(TrajectoryGroup.objects.values_list("object", flat=True)) == {""}
@@ -79,7 +79,7 @@ def test_a_small_push_lies_in_the_database(run: Run) -> None:
     assert served(run) == sent
 
 
-def test_a_large_push_lies_in_one_object(run: Run) -> None:
+def test_a_large_push_is_stored_in_one_object(run: Run) -> None:
     sent = push_groups(run, 3, 20_000)
 
     (name,) = set(TrajectoryGroup.objects.values_list("object", flat=True))
@@ -88,13 +88,13 @@ def test_a_large_push_lies_in_one_object(run: Run) -> None:
     assert served(run) == sent
 
 
-def test_a_batch_of_both_comes_back_in_its_order(run: Run) -> None:
+def test_a_batch_of_both_is_served_in_order(run: Run) -> None:
     sent = push_groups(run, 20_000) + push_groups(run, 3)
 
     assert served(run) == sent
 
 
-def test_fragments_lie_where_groups_do(settings: Any) -> None:
+def test_fragments_are_stored_like_groups(settings: Any) -> None:
     run = make_run(name="carts", epoch=1, policy_step=0)
     settings.ROLLDECK_INLINE_PAYLOAD_BYTES = 0
     sent = decode_push(push(fragment(), fragment(number=1), fragment(number=1), fragment(epoch=0)))
@@ -115,7 +115,7 @@ def place_of(row: FragmentChunk) -> PayloadLocation:
     )
 
 
-def test_a_dropped_fragment_says_that_nothing_was_kept() -> None:
+def test_a_dropped_fragment_has_no_bytes() -> None:
     run = make_run(name="carts", epoch=2, policy_step=0)
 
     accept_fragments(run=run, fragments=decode_push(push(fragment(epoch=1))), now=NOON)
@@ -126,7 +126,7 @@ def test_a_dropped_fragment_says_that_nothing_was_kept() -> None:
 
 
 @pytest.mark.parametrize("tokens", [3, 20_000], ids=["inline", "object"])
-def test_bytes_that_are_gone_are_named(run: Run, tokens: int) -> None:
+def test_missing_bytes_are_reported_with_their_item(run: Run, tokens: int) -> None:
     push_groups(run, tokens, 3)
     item = TrajectoryGroup.objects.order_by("id")[0]
     if item.object:
@@ -140,7 +140,7 @@ def test_bytes_that_are_gone_are_named(run: Run, tokens: int) -> None:
     assert caught.value.item_id == item.pk
 
 
-def test_an_object_that_was_cut_is_noticed(run: Run) -> None:
+def test_a_truncated_object_is_detected(run: Run) -> None:
     push_groups(run, 20_000, 3)
     first, second = TrajectoryGroup.objects.order_by("id")
     os.truncate(object_of(second), second.offset + 1)
@@ -150,7 +150,7 @@ def test_an_object_that_was_cut_is_noticed(run: Run) -> None:
     assert len(content_head(ItemKind.GROUPS, first.pk, 10)) == 10
 
 
-def test_a_checksum_tells_whether_bytes_are_those_that_came(run: Run) -> None:
+def test_a_checksum_detects_changed_bytes(run: Run) -> None:
     push_groups(run, 20_000, 3)
     first = TrajectoryGroup.objects.order_by("id")[0]
     with object_of(first).open("r+b") as file:
@@ -197,7 +197,7 @@ def objects() -> set[Path]:
     return {path for path in (settings.ROLLDECK_VAR / "payloads").rglob("*") if path.is_file()}
 
 
-def test_a_push_that_is_refused_leaves_no_object(run: Run) -> None:
+def test_a_refused_push_leaves_no_object(run: Run) -> None:
     before = objects()
     stranger = decode_group(body(group(tokens=20_000) | {"env_id": 7}))
 
@@ -236,7 +236,7 @@ def test_a_push_that_the_disk_refuses_leaves_no_row(
     assert queued_groups(run.pk) == 0
 
 
-def test_files_are_written_whole_however_many_parts_they_have(tmp_path: Path) -> None:
+def test_files_of_many_parts_are_complete(tmp_path: Path) -> None:
     files = DurableFiles(location=tmp_path)
     parts = [os.urandom(size % 977) for size in range(3_000)]
 
@@ -265,7 +265,7 @@ def test_a_server_without_an_open_segment_opens_one_once() -> None:
     assert set(numbers) == set(Segment.objects.values_list("number", flat=True)) == {1}
 
 
-def test_a_segment_that_was_rolled_back_is_not_remembered() -> None:
+def test_a_segment_that_was_rolled_back_is_not_cached() -> None:
     Segment.objects.all().delete()
     with transaction.atomic():
         current_segment()
@@ -275,7 +275,7 @@ def test_a_segment_that_was_rolled_back_is_not_remembered() -> None:
     assert Segment.objects.count() == 1
 
 
-def test_partitions_are_made_ahead_and_keep_bytes_uncompressed() -> None:
+def test_partitions_are_created_ahead_and_store_bytes_uncompressed() -> None:
     make_partition(77)
     make_partition(77)
 

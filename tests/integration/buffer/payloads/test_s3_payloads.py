@@ -88,7 +88,7 @@ def keys(bucket: Any) -> list[str]:
     return sorted(stored_object.key for stored_object in bucket.objects.all())
 
 
-def test_a_push_is_one_object_and_comes_back_as_often_as_asked(run: Run, bucket: Any) -> None:
+def test_a_push_is_one_object_that_can_be_read_repeatedly(run: Run, bucket: Any) -> None:
     sent = push(run, 500, 900)
     lease = take(run)
 
@@ -105,7 +105,7 @@ def test_small_pushes_stay_in_the_database(run: Run, bucket: Any) -> None:
     assert read(take(run)) == sent
 
 
-def test_a_part_of_an_object_is_read_for_itself(run: Run, bucket: Any) -> None:
+def test_a_part_of_an_object_is_read_alone(run: Run, bucket: Any) -> None:
     push(run, 900, 5_000, 900, 700, 700, 700)
     first, _, third, *_ = TrajectoryGroup.objects.order_by("id")
 
@@ -121,7 +121,7 @@ def test_many_objects_are_read_for_one_batch(run: Run) -> None:
     assert read(take(Run.objects.get(pk=run.pk))) == sent
 
 
-def test_an_object_that_is_gone_or_cut_names_its_item(run: Run, bucket: Any) -> None:
+def test_a_missing_or_truncated_object_is_reported_with_its_item(run: Run, bucket: Any) -> None:
     push(run, 500, 900)
     first, second = TrajectoryGroup.objects.order_by("id")
     lease = take(run)
@@ -136,7 +136,7 @@ def test_an_object_that_is_gone_or_cut_names_its_item(run: Run, bucket: Any) -> 
         read(lease)
 
 
-def test_retention_empties_the_prefix_of_a_segment_and_moves_what_is_open(
+def test_retention_empties_the_prefix_of_a_segment_and_moves_open_items(
     run: Run, bucket: Any
 ) -> None:
     for _ in range(3):
@@ -160,7 +160,7 @@ def test_retention_empties_the_prefix_of_a_segment_and_moves_what_is_open(
     make_partition(1)
 
 
-def test_a_bucket_that_does_not_answer_asks_for_patience_and_stores_nothing(
+def test_an_unreachable_bucket_answers_with_retry_after_and_stores_nothing(
     run: Run, bucket: Any
 ) -> None:
     bucket.delete()

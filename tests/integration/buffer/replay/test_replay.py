@@ -100,7 +100,7 @@ def assert_exact(run: Run) -> None:
         assert (row.uses, row.confirmed) == (used[row.pk], confirmed[row.pk]), row.number
 
 
-def test_a_chunk_is_sampled_until_it_was_used_as_often_as_it_may_be() -> None:
+def test_a_chunk_is_sampled_up_to_its_maximum_of_uses() -> None:
     run = make_replay_run(sampler="uniform", max_reuse=2)
     add(run, fragment(number=0), fragment(number=1))
 
@@ -117,7 +117,7 @@ def test_a_chunk_is_sampled_until_it_was_used_as_often_as_it_may_be() -> None:
     assert_exact(run)
 
 
-def test_two_trainers_hold_the_same_chunks_without_disturbing_one_another() -> None:
+def test_two_trainers_lease_the_same_chunks_independently() -> None:
     run = make_replay_run(sampler="uniform", max_reuse=2)
     add(run, fragment(number=0), fragment(number=1))
     lease_a, lease_b = take(run, "a"), take(run, "b")
@@ -134,7 +134,7 @@ def test_two_trainers_hold_the_same_chunks_without_disturbing_one_another() -> N
     assert_exact(run)
 
 
-def test_a_batch_whose_lease_lapsed_comes_again_with_the_same_bytes() -> None:
+def test_a_batch_with_an_expired_lease_is_served_again_with_the_same_bytes() -> None:
     run = make_replay_run(sampler="uniform", max_reuse=3)
     add(run, *[fragment(number=number) for number in range(6)])
     first = take(run)
@@ -160,7 +160,7 @@ def test_the_same_state_of_a_run_gives_the_same_sample() -> None:
     assert samples[0] != sorted(samples[0])
 
 
-def test_versions_that_trail_too_far_go_wherever_they_stand() -> None:
+def test_stale_versions_are_dropped_in_every_state() -> None:
     run = make_replay_run(sampler="uniform", max_reuse=9, batch_size=1)
     Run.objects.filter(pk=run.pk).update(policy_step=5)
     add(run, of_version(0, 5), of_version(1, 3))
@@ -173,7 +173,7 @@ def test_versions_that_trail_too_far_go_wherever_they_stand() -> None:
     assert_exact(run)
 
 
-def test_what_grows_stale_under_a_lease_stays_until_the_lease_is_settled() -> None:
+def test_stale_items_are_kept_until_their_lease_ends() -> None:
     run = make_replay_run(sampler="uniform", max_reuse=9)
     add(run, fragment(number=0), fragment(number=1))
     lease = take(run, "a")
@@ -188,7 +188,7 @@ def test_what_grows_stale_under_a_lease_stays_until_the_lease_is_settled() -> No
     assert_exact(run)
 
 
-def test_a_stale_batch_that_comes_back_gives_its_uses_back() -> None:
+def test_a_released_stale_batch_returns_its_uses() -> None:
     run = make_replay_run(sampler="uniform", max_reuse=2)
     add(run, fragment(number=0), fragment(number=1))
     confirm(run, take(run, "a"))
@@ -208,7 +208,7 @@ def test_a_stale_batch_that_comes_back_gives_its_uses_back() -> None:
     assert_exact(run)
 
 
-def test_over_capacity_the_oldest_go_and_are_counted() -> None:
+def test_over_capacity_the_oldest_items_are_evicted_and_counted() -> None:
     run = make_replay_run(sampler="uniform", max_chunks=3, max_reuse=2)
     add(run, *[fragment(number=number) for number in range(2)])
 
@@ -233,7 +233,7 @@ def test_a_queue_may_have_a_capacity_too() -> None:
     assert_exact(run)
 
 
-def test_an_environment_that_pushes_much_evicts_its_own() -> None:
+def test_an_environment_evicts_its_own_items() -> None:
     run = make_replay_run(sampler="balanced", max_chunks_per_environment=2)
     add(run, fragment(slot="rare", number=0, environment="rare"))
     add(run, *[fragment(slot="busy", number=number) for number in range(1, 6)])
@@ -242,7 +242,7 @@ def test_an_environment_that_pushes_much_evicts_its_own() -> None:
     assert_exact(run)
 
 
-def test_a_balanced_batch_holds_as_many_of_each_environment() -> None:
+def test_a_balanced_batch_has_equal_numbers_of_each_environment() -> None:
     run = make_replay_run(sampler="balanced", batch_size=4)
     add(run, *[fragment(slot="busy", number=number) for number in range(20)])
     add(run, *[fragment(slot="rare", number=n, environment="rare") for n in range(2)])
@@ -271,7 +271,7 @@ def test_chunks_are_consecutive_fragments_of_one_slot_and_stay_together() -> Non
     assert_exact(run)
 
 
-def test_what_can_never_be_part_of_a_chunk_is_dropped_as_incomplete() -> None:
+def test_fragments_that_cannot_complete_a_chunk_are_dropped_as_incomplete() -> None:
     run = make_replay_run(sampler="uniform", fragments_per_chunk=2)
     add(run, fragment(number=0))
 
@@ -281,7 +281,7 @@ def test_what_can_never_be_part_of_a_chunk_is_dropped_as_incomplete() -> None:
     assert_exact(run)
 
 
-def test_a_chunk_goes_as_a_whole_when_one_of_its_fragments_is_too_old() -> None:
+def test_a_chunk_is_dropped_when_one_of_its_fragments_is_stale() -> None:
     run = make_replay_run(sampler="uniform", fragments_per_chunk=2)
     Run.objects.filter(pk=run.pk).update(policy_step=1)
     add(run, of_version(0, 0), of_version(1, 1))
@@ -293,7 +293,7 @@ def test_a_chunk_goes_as_a_whole_when_one_of_its_fragments_is_too_old() -> None:
     assert_exact(run)
 
 
-def test_a_fragment_that_waits_for_the_rest_of_its_chunk_grows_stale_too() -> None:
+def test_a_waiting_fragment_of_a_chunk_becomes_stale_too() -> None:
     run = make_replay_run(sampler="uniform", fragments_per_chunk=2)
     add(run, fragment(number=0))
     Run.objects.filter(pk=run.pk).update(policy_step=3)
@@ -304,7 +304,7 @@ def test_a_fragment_that_waits_for_the_rest_of_its_chunk_grows_stale_too() -> No
     assert_exact(run)
 
 
-def test_priorities_decide_what_is_sampled_and_weights_undo_it() -> None:
+def test_priorities_bias_the_sample_and_weights_correct_it() -> None:
     run = make_replay_run(sampler="prioritized", alpha=1, beta=1, max_reuse=1 << 20, batch_size=1)
     add(run, *[fragment(number=number) for number in range(3)])
     ids = list(FragmentChunk.objects.order_by("number").values_list("id", flat=True))
@@ -323,7 +323,7 @@ def test_priorities_decide_what_is_sampled_and_weights_undo_it() -> None:
     assert weights == pytest.approx({0: 1, 1: 1e-9})
 
 
-def test_a_new_chunk_comes_before_one_that_was_found_dull() -> None:
+def test_a_new_chunk_precedes_one_with_a_low_priority() -> None:
     run = make_replay_run(sampler="prioritized", alpha=4, max_reuse=9, batch_size=1)
     add(run, fragment(number=0), fragment(number=1))
     dull, urgent = FragmentChunk.objects.order_by("number").values_list("id", flat=True)
@@ -333,7 +333,7 @@ def test_a_new_chunk_comes_before_one_that_was_found_dull() -> None:
     assert {*numbers(take(run, "a")), *numbers(take(run, "b"))} <= {1, 2}
 
 
-def test_priorities_of_a_batch_touch_nothing_else() -> None:
+def test_priorities_of_a_batch_affect_no_other() -> None:
     run = make_replay_run(sampler="prioritized", max_reuse=2, batch_size=1)
     add(run, fragment(number=0), fragment(number=1))
     lease = take(run)
@@ -368,7 +368,7 @@ def test_priorities_of_another_run_are_not_touched() -> None:
     ],
     ids=["killed", "another epoch"],
 )
-def test_at_the_end_what_was_trained_on_is_served_and_the_rest_dropped(
+def test_at_the_end_used_items_are_served_and_others_dropped(
     end: Callable[[Run], Any],
 ) -> None:
     run = make_replay_run(sampler="fifo", max_reuse=2)

@@ -41,7 +41,7 @@ def holding() -> set[tuple[str | None, str]]:
     return {(run, message) for run, message in alerts}
 
 
-def test_an_alert_is_raised_when_it_has_lasted_and_goes_with_the_first_sample_within() -> None:
+def test_an_alert_fires_after_its_duration_and_resolves_with_the_first_good_sample() -> None:
     run = make_run(name="pole")
     made = rule(for_seconds=60, severity="error", runbook="Lower the learning rate.")
     measure(run, 6.0, at=after(0))
@@ -65,7 +65,7 @@ def test_an_alert_is_raised_when_it_has_lasted_and_goes_with_the_first_sample_wi
     assert (alert.state, alert.resolved_by) == ("resolved", "platform")
 
 
-def test_one_sample_within_begins_the_time_anew() -> None:
+def test_one_good_sample_restarts_the_duration() -> None:
     run = make_run(name="pole")
     rule(for_seconds=60)
     for at, value in [(0, 6.0), (30, 5.0), (31, 6.0)]:
@@ -75,7 +75,7 @@ def test_one_sample_within_begins_the_time_anew() -> None:
     assert conditions.watch(now=after(91)) == 1
 
 
-def test_what_is_packed_counts_as_well() -> None:
+def test_packed_samples_count_too() -> None:
     run = make_run(name="pole")
     made = rule(for_seconds=600)
     figures = [Figure("loss", step, 9.0) for step in range(1400)]
@@ -94,7 +94,7 @@ def test_what_is_packed_counts_as_well() -> None:
     assert (alert.details["since"], alert.subject) == (NOON.isoformat(), str(made.pk))
 
 
-def test_a_rule_is_watched_in_the_runs_that_its_filter_asks_for_while_they_run() -> None:
+def test_a_rule_applies_to_active_runs_of_its_filter() -> None:
     for name, fields in {
         "one": {"tags": ["ablation"]},
         "two": {"tags": ["ablation"], "status": RunStatus.PAUSED},
@@ -138,7 +138,7 @@ def test_a_silent_metric_raises_an_alert_until_it_returns() -> None:
     assert holding() == set()
 
 
-def test_nothing_is_expected_of_a_run_that_was_paused_until_it_has_gone_on_for_long() -> None:
+def test_a_resumed_run_has_a_grace_period() -> None:
     run = make_run(name="pole", status=RunStatus.PAUSED)
     rule(comparator="no_data", threshold=None, for_seconds=60)
     measure(run, 1.0, at=after(0))
@@ -150,7 +150,7 @@ def test_nothing_is_expected_of_a_run_that_was_paused_until_it_has_gone_on_for_l
     assert conditions.watch(now=after(560)) == 1
 
 
-def test_a_rule_that_is_switched_off_changed_or_deleted_lets_its_alerts_go() -> None:
+def test_a_disabled_changed_or_deleted_rule_resolves_its_alerts() -> None:
     measure(make_run(name="pole"), 9.0, at=NOON)
     made = rule()
     conditions.watch(now=NOON)
@@ -177,7 +177,7 @@ def test_a_rule_that_is_switched_off_changed_or_deleted_lets_its_alerts_go() -> 
     ]
 
 
-def test_rules_that_are_kept_cost_two_questions_each_whatever_there_is_to_watch() -> None:
+def test_each_rule_needs_two_queries() -> None:
     for number in range(12):
         measure(make_run(name=f"run-{number}"), 1.0, at=NOON)
     with CaptureQueriesContext(connection) as before:

@@ -84,7 +84,7 @@ def test_an_answer_to_another_run_is_refused(run: Run) -> None:
         answer(other, request, "hello")
 
 
-def test_until_the_fleet_answers_the_last_reading_is_shown_and_says_so(run: Run) -> None:
+def test_until_the_fleet_answers_the_last_reading_is_shown_with_its_time(run: Run) -> None:
     answer(run, ask(run), "yesterday")
     request = ask(run, seconds=60)
 
@@ -106,13 +106,13 @@ def test_a_log_request_without_a_manager_does_not_wait(run: Run) -> None:
 
 
 @pytest.mark.parametrize("what", [{"worker": 3}, {"worker": 0, "slot": 9}])
-def test_a_log_that_cannot_be_is_not_asked_for(run: Run, what: dict[str, Any]) -> None:
+def test_an_invalid_log_is_not_requested(run: Run, what: dict[str, Any]) -> None:
     with pytest.raises(NoSuchLog):
         ask(run, **what)
     assert not LogRequest.objects.exists()
 
 
-def test_what_a_fleet_sends_is_cleaned_again(run: Run) -> None:
+def test_control_characters_of_fleet_logs_are_removed(run: Run) -> None:
     answer(run, ask(run), "\x1b[31mred\x00", "x" * 2100)
 
     red, long = LogRequest.objects.get().content
@@ -136,7 +136,7 @@ def start_fleet(platform: Platform, tmp_path: Path) -> Callable[[], LocalFleet]:
     return start
 
 
-def test_logs_of_a_real_fleet_come_within_a_moment_also_those_of_the_dead(
+def test_logs_of_live_and_dead_workers_are_read_within_seconds(
     platform: Platform, start_fleet: Callable[[], LocalFleet]
 ) -> None:
     with start_fleet():
@@ -160,7 +160,7 @@ def test_logs_of_a_real_fleet_come_within_a_moment_also_those_of_the_dead(
     assert any("ended with signal 9" in line for line in after["lines"])
 
 
-def test_a_reader_whose_fleet_does_not_answer_sees_what_it_waits_for(platform: Platform) -> None:
+def test_a_log_request_without_an_answer_has_a_reason(platform: Platform) -> None:
     run = launched(FakeCluster())
     accept(run, report(run, worker()))
     began = time.monotonic()
@@ -177,7 +177,7 @@ def test_a_reader_whose_fleet_does_not_answer_sees_what_it_waits_for(platform: P
     assert time.monotonic() - began < 15
 
 
-def test_nonsense_is_refused(platform: Platform) -> None:
+def test_invalid_log_requests_and_answers_are_refused(platform: Platform) -> None:
     run = launched(FakeCluster())
     accept(run, report(run, worker()))
     _, token = make_token("worker", run=run)

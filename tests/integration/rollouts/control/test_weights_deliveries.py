@@ -34,7 +34,7 @@ def seconds(row: dict[str, Any]) -> list[int | None]:
     return [None if at is None else int(at[17:19]) for at in times]
 
 
-def test_a_version_is_followed_through_its_stages() -> None:
+def test_a_version_has_the_times_of_its_stages() -> None:
     run = launched(FakeCluster())
     say(run, 0, worker(0), worker(1))
     say(run, 1, worker(0, announced_step=0), worker(1, announced_step=0))
@@ -49,7 +49,7 @@ def test_a_version_is_followed_through_its_stages() -> None:
     ]
 
 
-def test_a_version_that_was_passed_over_was_never_active() -> None:
+def test_a_skipped_version_was_never_active() -> None:
     run = launched(FakeCluster())
     say(run, 0, worker(announced_step=0, staged_step=0, active_step=0))
     say(run, 1, worker(announced_step=1, staged_step=0, active_step=0))
@@ -62,7 +62,7 @@ def test_a_version_that_was_passed_over_was_never_active() -> None:
     ]
 
 
-def test_a_new_process_gets_its_versions_anew_but_the_first_time_stays() -> None:
+def test_a_restarted_worker_keeps_the_first_times() -> None:
     run = launched(FakeCluster())
     done = {"announced_step": 0, "staged_step": 0, "active_step": 0}
     say(run, 0, worker(**done))
@@ -88,7 +88,7 @@ def published(run: Run, *steps: int) -> None:
     Run.objects.filter(pk=run.pk).update(policy_step=max(steps))
 
 
-def test_the_live_part_says_how_far_the_newest_version_has_come() -> None:
+def test_the_live_part_has_the_progress_of_the_newest_version() -> None:
     run = launched(FakeCluster())
     assert on_the_way(run) == (None, -2, 0, 0, 0)
     published(run, 0, 1)
@@ -111,7 +111,7 @@ def on_the_way(run: Run) -> tuple[int | None, int, int, int, int]:
     return newest, part.acting_step, part.announced, part.staged, part.active
 
 
-def test_a_late_word_about_an_older_version_is_news_too() -> None:
+def test_a_late_report_of_an_older_version_counts() -> None:
     run = launched(FakeCluster())
     published(run, 0, 1)
     say(run, 0, worker(0), worker(1))
@@ -122,5 +122,5 @@ def test_a_late_word_about_an_older_version_is_news_too() -> None:
     assert weights_part(run.pk) != before
 
 
-def test_a_run_that_is_gone_has_no_weights() -> None:
+def test_a_deleted_run_has_no_weights() -> None:
     assert weights_part(0) is None

@@ -42,7 +42,7 @@ def test_the_last_measurement_is_shown_with_its_time() -> None:
     }
 
 
-def test_a_rate_that_is_no_longer_measured_is_unknown_and_rest_is_no_rate() -> None:
+def test_an_old_rate_is_unknown_and_an_idle_run_has_none() -> None:
     stalled, resting = make_run(name="alpha"), make_run(name="beta")
     measured(stalled, rate=2.5, staleness=1.0)
     measured(resting, rate=0.0)

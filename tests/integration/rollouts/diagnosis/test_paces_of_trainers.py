@@ -84,7 +84,7 @@ def test_a_run_without_a_trainer_has_no_pace(run: Run) -> None:
     assert trainer_pace(run.pk, now=NOON) is None
 
 
-def test_a_trainer_waits_from_one_confirmation_to_the_next_delivery(trainer: Trainer) -> None:
+def test_a_trainer_waits_from_an_acknowledgement_to_the_next_delivery(trainer: Trainer) -> None:
     batch(trainer, 0, 0, 2)
     batch(trainer, 7, 8, 10)
 
@@ -96,7 +96,7 @@ def test_a_trainer_waits_from_one_confirmation_to_the_next_delivery(trainer: Tra
     assert pace.age_versions == pytest.approx(0.5)
 
 
-def test_a_batch_on_its_way_is_waited_for_and_one_that_is_trained_on_is_not(
+def test_the_wait_of_a_trainer_includes_the_transfer_and_not_the_training(
     trainer: Trainer,
 ) -> None:
     batch(trainer, 0, 0, 5)
@@ -125,7 +125,7 @@ def test_only_the_last_minute_counts(trainer: Trainer) -> None:
 
 
 @pytest.mark.parametrize("sampler", ["", "uniform"])
-def test_items_are_as_old_as_they_waited_for_their_batch(trainer: Trainer, sampler: str) -> None:
+def test_the_age_of_items_is_their_wait_for_a_batch(trainer: Trainer, sampler: str) -> None:
     made = batch(trainer, 10, 10, 11, sampler=sampler)
     for position, received in enumerate((2, 6)):
         chunk = item(made, received, is_in=not sampler)
@@ -140,7 +140,7 @@ def test_items_are_as_old_as_they_waited_for_their_batch(trainer: Trainer, sampl
     assert pace.age_seconds == pytest.approx(6.0)
 
 
-def test_the_pipeline_says_who_waits_for_whom(trainer: Trainer) -> None:
+def test_the_pipeline_has_the_waits_of_trainers_and_producers(trainer: Trainer) -> None:
     batch(trainer, 0, 0, 1)
     waiting = pipeline_of(trainer.run, now=at(10))
     Batch.objects.update(settled_at=at(10))

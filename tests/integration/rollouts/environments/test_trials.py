@@ -42,7 +42,7 @@ def environment(spec: str, **kwargs: object) -> ProbeRequest:
     return ProbeRequest(kind="environment", spec=spec, kwargs=kwargs)
 
 
-def test_an_environment_says_what_it_shows_and_takes() -> None:
+def test_a_probe_reports_observation_and_action_space() -> None:
     outcome = probes.attempt(environment("gymnasium:CartPole-v1"), seconds=120)
 
     assert outcome.trouble == ""
@@ -50,7 +50,7 @@ def test_an_environment_says_what_it_shows_and_takes() -> None:
     assert outcome.bytes_per_step == 4 * 4 + 8
 
 
-def test_what_it_raises_becomes_its_trouble(odd: str) -> None:
+def test_an_exception_is_the_reason_of_a_failed_probe(odd: str) -> None:
     assert probes.attempt(environment(odd), seconds=120).trouble == "SystemExit: 3"
 
 
@@ -60,13 +60,13 @@ def test_a_crash_is_reported(odd: str) -> None:
     assert outcome.trouble == "its process was ended by SIGABRT"
 
 
-def test_what_takes_too_long_is_ended(odd: str) -> None:
+def test_a_probe_has_a_timeout(odd: str) -> None:
     outcome = probes.attempt(environment(odd, does="sleep"), seconds=3)
 
     assert outcome.trouble == "it did not finish within 3 s"
 
 
-def test_a_probe_that_dies_in_the_policy_keeps_what_is_known_of_the_environment(
+def test_a_probe_that_crashes_in_the_policy_keeps_the_environment_result(
     tmp_path: Path,
 ) -> None:
     answer = tmp_path / "answer"
@@ -92,7 +92,7 @@ def test_a_probe_that_hangs_in_an_extension_names_its_field(tmp_path: Path, stag
     assert outcome == Outcome(trouble="it did not finish within 20 s", field=field)
 
 
-def test_no_secret_of_the_platform_reaches_foreign_code(
+def test_no_secret_of_the_platform_reaches_environment_code(
     odd: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ROLLDECK_SECRET_KEY", "shh")
@@ -113,7 +113,7 @@ def test_packages_that_this_machine_lacks_are_separated() -> None:
     assert "ROLLDECK_ENVIRONMENTS" in outcome.trouble
 
 
-def test_no_more_than_a_few_are_tried_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_simultaneous_probes_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     held = [probes._room.acquire(blocking=False) for _ in range(probes.TRIALS_AT_ONCE)]
     try:
         with pytest.raises(probes.TooManyProbes):

@@ -80,7 +80,7 @@ def last(run: Run) -> dict[str, float]:
     }
 
 
-def test_the_first_measurement_says_what_is_and_no_rate(run: Run) -> None:
+def test_the_first_measurement_has_levels_and_no_rates(run: Run) -> None:
     push(run, [0, 1], [1, 1], [0, 0])
 
     assert measure(run, 0)
@@ -121,7 +121,7 @@ def test_each_measurement_begins_where_the_last_one_ended(run: Run) -> None:
     assert set(steps.values_list("step", "amount")) == {(1, 12)}
 
 
-def test_staleness_is_that_of_what_was_handed_out_meanwhile(run: Run) -> None:
+def test_staleness_is_that_of_the_items_served_since_the_last_measurement(run: Run) -> None:
     for number, staleness in enumerate([{"0": 18, "7": 2}, {"2": 20}, {"unknown": 3}], start=1):
         hand_out(run, number, staleness=staleness)
         Run.objects.filter(pk=run.pk).update(served_steps=number)
@@ -149,7 +149,7 @@ def hand_out(run: Run, ordinal: int, **fields: Any) -> Batch:
     return Batch.objects.create(id=uuid4(), run=run, ordinal=ordinal, **{**values, **fields})
 
 
-def test_a_rest_is_written_down_once_and_ends_without_a_slope(run: Run) -> None:
+def test_an_idle_period_is_recorded_once_and_ends_without_a_slope(run: Run) -> None:
     push(run, [0, 1])
     measure(run, 0)
     assert measure(run, 10)
@@ -170,7 +170,7 @@ def test_a_rest_is_written_down_once_and_ends_without_a_slope(run: Run) -> None:
 
 
 @really_commits
-def test_who_comes_second_measures_nothing(run: Run) -> None:
+def test_a_second_simultaneous_measurement_is_skipped(run: Run) -> None:
     push(run, [0, 1])
     done: list[bool] = []
 
@@ -183,7 +183,7 @@ def test_who_comes_second_measures_nothing(run: Run) -> None:
     assert measure(run, 10)
 
 
-def test_a_measurement_that_dies_is_taken_again(run: Run) -> None:
+def test_an_interrupted_measurement_is_repeated(run: Run) -> None:
     push(run, [0, 1])
     with transaction.atomic():
         assert measure(run, 0)
@@ -196,7 +196,7 @@ def test_a_measurement_that_dies_is_taken_again(run: Run) -> None:
 
 
 @really_commits
-def test_groups_are_counted_once_however_long_a_push_before_them_takes(run: Run) -> None:
+def test_groups_are_counted_once_despite_a_slow_earlier_push(run: Run) -> None:
     push(run, [0, 0])
     measure(run, 0)
 
@@ -214,7 +214,7 @@ def test_groups_are_counted_once_however_long_a_push_before_them_takes(run: Run)
     assert series(run)["reward/mean"] == [0, 3]
 
 
-def test_groups_dropped_for_zero_variance_count_though_their_bytes_were_not_kept(run: Run) -> None:
+def test_groups_dropped_for_zero_variance_count_without_stored_bytes(run: Run) -> None:
     run.drop_zero_variance = True
     push(run, [0, 1], [1, 1], [1, 1], [1, 1])
 
@@ -225,7 +225,7 @@ def test_groups_dropped_for_zero_variance_count_though_their_bytes_were_not_kept
 
 
 @really_commits
-def test_what_was_cut_is_known_when_it_is_digested(run: Run) -> None:
+def test_truncation_is_counted_after_the_digest(run: Run) -> None:
     push(run, [0, 1], is_truncated=[True, False])
     push(run, [0, 1], is_truncated=[False, False])
     measure(run, 0)
@@ -240,7 +240,7 @@ def test_what_was_cut_is_known_when_it_is_digested(run: Run) -> None:
     assert series(run)["truncated_share"] == [0.25, 1.0]
 
 
-def test_a_run_that_has_ended_is_measured_once_more_and_no_more(run: Run) -> None:
+def test_an_ended_run_is_measured_exactly_once_more(run: Run) -> None:
     push(run, [0, 1])
     measure(run, 0)
     push(run, [0, 1])
@@ -252,7 +252,7 @@ def test_a_run_that_has_ended_is_measured_once_more_and_no_more(run: Run) -> Non
     assert series(run)["queue/depth"] == [2, 4]
 
 
-def test_runs_that_never_began_are_not_measured() -> None:
+def test_runs_that_never_started_are_not_measured() -> None:
     make_run(name="draft", kind="outside", status=RunStatus.DRAFT)
     make_run(name="idle", kind="outside")
     old = make_run(name="old", kind="outside", status=RunStatus.COMPLETED)
@@ -264,7 +264,7 @@ def test_runs_that_never_began_are_not_measured() -> None:
     assert MeasureCursor.objects.get().run.name == "idle"
 
 
-def test_a_run_with_all_the_names_it_may_have_is_left_as_it_is(run: Run) -> None:
+def test_a_run_at_the_limit_of_names_gets_no_more(run: Run) -> None:
     many = (MetricSeries(run=run, name=f"n{number}") for number in range(SERIES_AT_MOST))
     MetricSeries.objects.bulk_create(many)
     push(run, [0, 1])
@@ -273,7 +273,7 @@ def test_a_run_with_all_the_names_it_may_have_is_left_as_it_is(run: Run) -> None
     assert not MetricSample.objects.exists()
 
 
-def test_a_run_that_cannot_be_measured_leaves_the_others_alone(run: Run) -> None:
+def test_a_run_that_cannot_be_measured_does_not_affect_others(run: Run) -> None:
     other = make_run(name="other", kind="outside")
     TokenTally.objects.create(run=run, tokens=2**63 - 1)  # the next token exceeds the limit
     for each_run in (run, other):
@@ -364,13 +364,13 @@ def test_a_trainer_waits_while_it_holds_no_batch(run: Run, trainer: Trainer) -> 
     assert waited(run, 2, 5) == 0
 
 
-def test_a_trainer_that_asks_in_vain_waits_all_the_time(run: Run, trainer: Trainer) -> None:
+def test_a_trainer_without_batches_waits_all_the_time(run: Run, trainer: Trainer) -> None:
     assert waited(run, 0, 10) == 1
     # The trainer makes no further requests.
     assert waited(run, 10, 20) is None
 
 
-def test_what_lies_behind_is_not_read_again(run: Run) -> None:
+def test_measured_items_are_not_read_again(run: Run) -> None:
     with connection.cursor() as cursor:
         cursor.execute(
             """INSERT INTO buffer_trajectorygroup (run_id, state, drop_reason, epoch, received_at,
@@ -394,7 +394,7 @@ def test_what_lies_behind_is_not_read_again(run: Run) -> None:
     assert group_flow(run.pk, after=place).groups == 1
 
 
-def test_numbers_of_info_become_series_and_drops_an_event() -> None:
+def test_info_values_become_series_and_dropped_ones_an_event() -> None:
     run = cast.rolling(FakeCluster())
     measure(run, 0)
     drops = InfoDrops(problem="out_of_range", count=3, example="speed")

@@ -67,9 +67,7 @@ def send(*, at: datetime = NOON) -> int:
     return webhooks.send_due(clock=lambda: at)
 
 
-def test_a_letter_says_what_is_wrong_where_and_what_to_do(
-    mailbox: Mailbox, settings: Settings
-) -> None:
+def test_an_email_has_problem_run_and_remedy(mailbox: Mailbox, settings: Settings) -> None:
     settings.ROLLDECK_DEPLOYMENT = "lab"
     run = make_run(name="pole")
     alert = raise_one(kind=AlertKind.RUN_STALLED, run_id=run.pk, message="nothing came into pole")
@@ -87,7 +85,7 @@ def test_a_letter_says_what_is_wrong_where_and_what_to_do(
     assert delivery.last_took_ms == 0
 
 
-def test_letters_of_one_alert_are_one_thread(mailbox: Mailbox) -> None:
+def test_emails_of_one_alert_are_one_thread(mailbox: Mailbox) -> None:
     alert = raise_one()
     alerts.acknowledge(alert_id=alert, actor="user:ada", reason="on it", now=NOON)
     assert send() == 2
@@ -98,7 +96,7 @@ def test_letters_of_one_alert_are_one_thread(mailbox: Mailbox) -> None:
     assert "acknowledged by ada: on it" in then.get_content()
 
 
-def test_a_letter_that_was_refused_is_the_same_one_later(mailbox: Mailbox) -> None:
+def test_a_refused_email_is_retried_unchanged(mailbox: Mailbox) -> None:
     mailbox.refusals = 1
     raise_one()
 
@@ -112,7 +110,7 @@ def test_a_letter_that_was_refused_is_the_same_one_later(mailbox: Mailbox) -> No
     ]
 
 
-def test_a_message_of_strangers_adds_no_header(mailbox: Mailbox) -> None:
+def test_text_of_a_run_adds_no_email_header(mailbox: Mailbox) -> None:
     raise_one(message="first line\r\nBcc: everybody@example.org\u202e")
     assert send() == 1
 
@@ -121,7 +119,7 @@ def test_a_message_of_strangers_adds_no_header(mailbox: Mailbox) -> None:
     assert "U+202E" in letter["Subject"]
 
 
-def test_a_sample_shows_whether_mail_arrives(mailbox: Mailbox) -> None:
+def test_a_test_email_reports_its_delivery(mailbox: Mailbox) -> None:
     (channel,) = channels()
     webhooks.send_sample(webhook=channel.fingerprint, actor="user:ada", now=NOON)
     assert send() == 1
@@ -131,7 +129,7 @@ def test_a_sample_shows_whether_mail_arrives(mailbox: Mailbox) -> None:
     assert letter["References"] is None
 
 
-def test_mail_may_be_for_errors_only_and_a_server_that_is_away_is_tried_again(
+def test_email_may_be_limited_to_errors_and_is_retried(
     settings: Settings, mailbox: Mailbox
 ) -> None:
     settings.ROLLDECK_ALERT_EMAIL_LEVEL = "error"

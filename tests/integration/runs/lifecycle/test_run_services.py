@@ -83,7 +83,7 @@ def test_a_fleet_run_begins_as_a_draft_with_its_whole_configuration() -> None:
     ],
     ids=str,
 )
-def test_a_wrong_run_is_refused_and_nothing_stored(
+def test_an_invalid_run_is_refused_and_not_stored(
     fields: dict[str, Any], error: type[Exception]
 ) -> None:
     with pytest.raises(error):
@@ -118,7 +118,7 @@ def test_a_name_is_taken_once_among_current_runs_and_free_again_after_the_archiv
         (RunVerb.KILL, RunStatus.DRAFT, RunStatus.STOPPED),
     ],
 )
-def test_a_verb_moves_a_run_and_the_event_says_who_what_when_why(
+def test_a_verb_changes_the_state_and_the_event_has_actor_time_and_reason(
     verb: RunVerb, before: RunStatus, after: RunStatus
 ) -> None:
     run = make_run(status=before)
@@ -132,7 +132,7 @@ def test_a_verb_moves_a_run_and_the_event_says_who_what_when_why(
 
 
 @pytest.mark.django_db
-def test_starting_an_outside_run_makes_it_run_at_once() -> None:
+def test_a_started_outside_run_is_running_at_once() -> None:
     run = make_run(kind="outside", status=RunStatus.DRAFT)
 
     assert ask(run, RunVerb.START).status == RunStatus.RUNNING
@@ -159,7 +159,7 @@ def test_a_drain_ends_as_completed_without_a_deadline_and_a_stop_with_one() -> N
 
 
 @pytest.mark.django_db
-def test_a_move_that_came_too_late_changes_nothing() -> None:
+def test_a_late_transition_changes_nothing() -> None:
     run = make_run(status=RunStatus.STOPPED)
 
     moved = move(run_id=run.pk, target=RunStatus.RUNNING, actor="fleet", now=LATER)
@@ -169,7 +169,7 @@ def test_a_move_that_came_too_late_changes_nothing() -> None:
 
 
 @pytest.mark.django_db
-def test_a_move_ends_the_drain_it_was_for() -> None:
+def test_a_transition_ends_its_drain() -> None:
     run = ask(make_run(), RunVerb.STOP)
 
     assert move(run_id=run.pk, target=RunStatus.STOPPED, actor="fleet", now=LATER)
@@ -179,7 +179,7 @@ def test_a_move_ends_the_drain_it_was_for() -> None:
 
 
 @pytest.mark.django_db
-def test_an_archived_run_cannot_be_asked() -> None:
+def test_an_archived_run_refuses_verbs() -> None:
     run = make_run(archived_at=NOON)
 
     with pytest.raises(RunNotFound):
@@ -213,7 +213,7 @@ def test_of_eight_creations_of_one_name_at_once_one_succeeds() -> None:
         ("run_draining_has_a_target", {"status": "draining", "drain_target": ""}),
     ],
 )
-def test_the_database_keeps_the_facts_about_a_run(name: str, fields: dict[str, Any]) -> None:
+def test_the_database_refuses_invalid_runs(name: str, fields: dict[str, Any]) -> None:
     run = make_run()
 
     with pytest.raises(IntegrityError, match=name), transaction.atomic():
@@ -234,7 +234,7 @@ def test_the_event_series_is_read_oldest_first_from_either_end() -> None:
 
 
 @pytest.mark.django_db
-def test_the_event_of_a_move_that_was_rolled_back_is_not_kept() -> None:
+def test_the_event_of_a_rolled_back_transition_is_not_stored() -> None:
     run = make_run()
 
     with transaction.atomic():
@@ -247,7 +247,7 @@ def test_the_event_of_a_move_that_was_rolled_back_is_not_kept() -> None:
 
 
 @pytest.mark.django_db
-def test_a_run_says_when_it_was_started_the_last_time() -> None:
+def test_a_run_has_the_time_of_its_last_start() -> None:
     run = make_run(kind="outside", status=RunStatus.DRAFT)
     assert run.started_at is None
 

@@ -25,7 +25,7 @@ LONG_AGO = NOON - SENDING_LIMIT - timedelta(seconds=1)
         (None, LONG_AGO, None, Next.SEND_AGAIN),
     ],
 )
-def test_the_next_request_settles_the_batch_before(
+def test_the_next_request_acknowledges_the_batch_before(
     delivered_at: datetime | None,
     sending_since: datetime | None,
     alive: bool | None,
@@ -38,7 +38,7 @@ def test_the_next_request_settles_the_batch_before(
     assert delivery.on_next_request(now=NOON) is expected
 
 
-def test_a_ledger_balances_only_when_every_item_is_somewhere() -> None:
+def test_a_ledger_balances_only_when_every_item_is_counted() -> None:
     counts = [("accepted", "", 6), ("queued", "", 2), ("served", "", 3), ("dropped", "killed", 1)]
 
     assert balance(counts).balanced
@@ -68,7 +68,7 @@ def test_no_environment_is_starved() -> None:
     assert status.env_weight == 0.01
 
 
-def test_a_share_of_nothing_is_the_least_share() -> None:
+def test_a_share_of_zero_is_the_least_share() -> None:
     environments = [share(0, connected=False)]
 
     status = environment_status(env_id=0, environments=environments, queued={}, batch_size=4)

@@ -40,7 +40,7 @@ def litter_in_a_thread() -> weakref.ref[Knot]:
     return references[0]
 
 
-def test_other_threads_collect_nothing_meanwhile_and_do_afterwards() -> None:
+def test_garbage_collection_is_paused_for_all_threads() -> None:
     with no_collection():
         assert litter_in_a_thread()() is not None
 
@@ -79,7 +79,7 @@ def test_a_collection_that_has_begun_is_waited_for() -> None:
     assert held_back == [True]
 
 
-def test_one_that_never_ends_is_waited_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_wait_for_a_collection_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collector, "MAX_PAUSE_SECONDS", 0.05)
     begun, may_end = threading.Event(), threading.Event()
 

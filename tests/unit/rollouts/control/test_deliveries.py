@@ -14,7 +14,7 @@ def test_each_stage_is_reached_once() -> None:
     assert advances(Steps(0, 0, -2), Steps(1, 0, 0)) == [(1, "announced"), (0, "active")]
 
 
-def test_no_version_is_no_news() -> None:
+def test_a_report_without_versions_has_no_changes() -> None:
     assert advances(Steps(3, 3, 3), NONE) == []
 
 

@@ -49,7 +49,7 @@ def last_reports(**known: Any) -> LastReports:
         ({"observed": "none", "has_manager": False, "heard_at": None}, "none", ""),
     ],
 )
-def test_a_fleet_is_what_its_last_report_says_while_that_proves_it(
+def test_a_fleet_has_the_state_of_its_last_report_until_that_expires(
     known: dict[str, Any], state: str, why: str
 ) -> None:
     reports = last_reports(**known)
@@ -57,7 +57,7 @@ def test_a_fleet_is_what_its_last_report_says_while_that_proves_it(
     assert (reports.state(now=NOON), reports.doubt(now=NOON)) == (state, why)
 
 
-def test_a_new_manager_is_as_old_as_the_last_word_of_the_one_before() -> None:
+def test_a_new_manager_has_the_heartbeat_of_the_one_before() -> None:
     replaced = last_reports(observed="none", reported_at=None, heard_at=20, launched_at=2)
 
     assert replaced.confirmed_at == ago(20)
@@ -73,7 +73,7 @@ seconds = st.none() | st.floats(0, 1000)
     heard_before=st.floats(0, 1000),
     launched=st.floats(0, 1000),
 )
-def test_a_state_that_is_claimed_has_a_proof_within_its_deadline(
+def test_a_known_state_has_a_report_within_its_deadline(
     observed: str,
     has_manager: bool,
     reported: float | None,

@@ -104,7 +104,7 @@ def outside(**known: Any) -> Facts:
         ),
     ],
 )
-def test_a_fleet_is_judged_by_both_sides_of_its_queue(
+def test_a_fleet_is_diagnosed_by_both_sides_of_its_queue(
     known: dict[str, Any], stage: str | None, says: str
 ) -> None:
     diagnosis = judge(facts(**known))
@@ -113,7 +113,7 @@ def test_a_fleet_is_judged_by_both_sides_of_its_queue(
     assert says in diagnosis.summary
 
 
-def test_the_proof_holds_the_rates_and_the_change_what_a_worker_more_would_give() -> None:
+def test_the_evidence_has_the_rates_and_the_gain_of_another_worker() -> None:
     diagnosis = judge(facts())
 
     assert "15 fragments arrive per second" in diagnosis.evidence
@@ -147,7 +147,7 @@ def test_the_slowest_stage_is_the_one_with_most_time_in_the_spans_of_the_page() 
     assert shown["infer"] == shares["infer"]
 
 
-def test_sending_beside_the_loop_is_no_bottleneck_before_it_is_busy_all_the_time() -> None:
+def test_sending_is_a_bottleneck_only_when_always_busy() -> None:
     assert judge(facts(shares={"send": 0.5, "infer": 0.3})).stage == "infer"
     assert judge(facts(shares={"send": 0.95, "infer": 0.8})).stage == "push"
 
@@ -182,7 +182,7 @@ def test_an_empty_queue_is_never_called_full(known: dict[str, Any], says: str) -
     assert "full" not in diagnosis.summary
 
 
-def test_of_an_outside_run_only_what_the_server_sees_is_judged() -> None:
+def test_an_outside_run_is_diagnosed_by_its_server_data() -> None:
     waiting = judge(outside(trainer_waits=0.8))
     training = judge(outside(trainer_waits=0.1))
 
@@ -204,7 +204,7 @@ def test_an_outside_run_whose_queue_pauses_its_environments_needs_no_more_of_the
     assert "more environments" not in diagnosis.change
 
 
-def test_a_worker_more_gives_no_more_than_the_trainer_takes() -> None:
+def test_another_worker_adds_no_more_than_the_trainer_consumes() -> None:
     assert gain_of_a_worker(facts(workers=1, trainer_waits=0.2)) == pytest.approx(0.25)
     assert gain_of_a_worker(facts(workers=10, trainer_waits=1.0)) == pytest.approx(0.1)
     assert gain_of_a_worker(facts(workers=0)) is None
@@ -212,7 +212,7 @@ def test_a_worker_more_gives_no_more_than_the_trainer_takes() -> None:
     assert gain_of_a_worker(facts(shares=HELD_BACK)) is None
 
 
-def test_stages_say_how_fast_how_busy_and_what_waits() -> None:
+def test_stages_have_rate_busy_share_and_queue() -> None:
     stages_by_name = {stage.name: stage for stage in stages(facts(age_seconds=0.3, to_send=2))}
 
     assert tuple(stages_by_name) == STAGES
@@ -228,7 +228,7 @@ def test_stages_say_how_fast_how_busy_and_what_waits() -> None:
     assert (stages_by_name["train"].waits, stages_by_name["train"].waits_for) == (0.6, "data")
 
 
-def test_a_language_fleet_generates_and_steps_nothing() -> None:
+def test_a_language_fleet_has_a_generation_stage_and_no_env_stage() -> None:
     names = [stage.name for stage in stages(facts(kind="language", unit="sequences"))]
 
     assert names == ["infer", "push", "queue", "batch", "train"]
@@ -273,7 +273,7 @@ rate = st.none() | st.floats(0, 1e6)
         }
     )
 )
-def test_whatever_is_known_there_is_one_sentence_and_every_part_is_a_part(
+def test_every_diagnosis_has_one_sentence_and_valid_shares(
     known: dict[str, Any],
 ) -> None:
     of = facts(**known)

@@ -189,7 +189,7 @@ def test_a_situation_is_named_with_its_remedy(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SITUATIONS)
-def test_no_situation_alarms_or_leaves_one_without_numbers(name: str) -> None:
+def test_no_situation_has_alarm_words_or_missing_numbers(name: str) -> None:
     diagnosis = judge(Facts(**SITUATIONS[name][0]))
 
     assert not {"!", "ERROR", "WARNING"} & set(diagnosis.summary.split())

@@ -21,12 +21,12 @@ ONE = {"a": Lesson(stop_success=1.0)}
 
 
 @pytest.mark.parametrize("n", [0, 1, 10, 20, 50])
-def test_n_successes_in_a_row(n: int) -> None:
+def test_smoothed_success_of_equal_outcomes_has_a_closed_form(n: int) -> None:
     assert smoothed_success([1.0] * n) == pytest.approx(1 - 0.5 * 0.9**n, rel=1e-12)
     assert smoothed_success([0.0] * n) == pytest.approx(0.5 * 0.9**n, rel=1e-12)
 
 
-def test_the_average_to_the_last_bit() -> None:
+def test_the_average_equals_that_of_marin_to_the_last_bit() -> None:
     expected = 0.5
     for success in (1.0, 0.0, 1.0, 1.0):
         expected = (1 - 0.1) * expected + 0.1 * success
@@ -50,7 +50,7 @@ def weights(*rates: float, samples: int) -> list[float]:
     return list(probabilities(Known(), lessons, standing).values())
 
 
-def test_sampling_weights() -> None:
+def test_sampling_weights_equal_those_of_marin() -> None:
     rates = weights(0.5, 0.9, 0.1, samples=100)
 
     learnable = [1.0, 0.36, 0.36]
@@ -85,7 +85,7 @@ def test_graduation_needs_an_evaluation_and_ignores_its_result() -> None:
     assert moves(MARIN, lessons, standing) == {"a": "graduated"}
 
 
-def test_quirk_total_failure_unlocks_what_depends_on_it() -> None:
+def test_quirk_total_failure_unlocks_dependents() -> None:
     lessons = {"a": Lesson(), "b": Lesson(requires=(Requirement(lesson="a"),))}
     standing = {
         "a": progress(training=performance([0.0] * 50)),
@@ -126,7 +126,7 @@ REGRESSIONS = [
 
 
 @pytest.mark.parametrize(("values", "slope", "p"), REGRESSIONS)
-def test_regression_is_scipys(values: list[float], slope: float, p: float) -> None:
+def test_regression_equals_that_of_scipy(values: list[float], slope: float, p: float) -> None:
     fit = regression(np.asarray(values, dtype=np.float64))
 
     assert fit == pytest.approx((slope, p), rel=1e-9, nan_ok=True)

@@ -32,14 +32,14 @@ def why(standing: dict[str, Progress]) -> str:
     return change.reason
 
 
-def test_a_lesson_graduates_when_its_evaluation_leaves_no_doubt() -> None:
+def test_a_lesson_graduates_when_its_evaluation_is_significant() -> None:
     assert moves(DEFAULT, ONE, {"a": evaluated(62, 64)}) == {"a": "graduated"}
     # 0.9375 is above the threshold; its lower bound is not.
     assert moves(DEFAULT, ONE, {"a": evaluated(60, 64)}) == {}
     assert moves(DEFAULT, ONE, {"a": evaluated(9, 9)}) == {}
 
 
-def test_training_alone_graduates_nothing() -> None:
+def test_training_alone_graduates_no_lesson() -> None:
     assert moves(DEFAULT, ONE, {"a": progress(training=performance([1.0] * 1000))}) == {}
 
 
@@ -60,7 +60,7 @@ def test_a_threshold_of_1_is_refused_and_so_is_one_that_no_evaluation_shows() ->
     RolldeckStrategy(evaluation_samples=25).check(ONE)
 
 
-def test_a_graduated_lesson_that_got_worse_comes_back() -> None:
+def test_a_graduated_lesson_that_got_worse_is_active_again() -> None:
     learnt = {"status": LessonStatus.GRADUATED}
 
     assert moves(DEFAULT, ONE, {"a": evaluated(50, 64, **learnt)}) == {"a": "active"}
@@ -69,7 +69,7 @@ def test_a_graduated_lesson_that_got_worse_comes_back() -> None:
 
 
 @given(samples=st.integers(1, 300), share=st.floats(0, 1))
-def test_nothing_both_graduates_and_comes_back(samples: int, share: float) -> None:
+def test_no_evaluation_both_graduates_and_reactivates(samples: int, share: float) -> None:
     successes = round(share * samples)
     up = moves(DEFAULT, ONE, {"a": evaluated(successes, samples)})
     down = moves(DEFAULT, ONE, {"a": evaluated(successes, samples, status=LessonStatus.GRADUATED)})
@@ -82,7 +82,7 @@ def test_failure_unlocks_nothing() -> None:
     assert moves(DEFAULT, CHAIN, standing) == {}
 
 
-def test_success_that_gets_no_better_unlocks() -> None:
+def test_a_plateau_of_success_unlocks() -> None:
     coin = random.Random(3)
     batches = [[float(coin.random() < 0.7) for _ in range(8)] for _ in range(20)]
     standing = {"a": progress(training=performance(*batches)), "b": LOCKED}
@@ -91,7 +91,7 @@ def test_success_that_gets_no_better_unlocks() -> None:
     assert why(standing) == "a stopped improving at 0.79"
 
 
-def test_what_requires_a_learnt_lesson_unlocks() -> None:
+def test_dependents_of_a_graduated_lesson_unlock() -> None:
     # Without training, the success from training alone is only the prior.
     standing = {"a": evaluated(62, 64, status=LessonStatus.GRADUATED), "b": LOCKED}
 
@@ -99,7 +99,7 @@ def test_what_requires_a_learnt_lesson_unlocks() -> None:
     assert why(standing) == "a has graduated"
 
 
-def test_a_lesson_that_still_improves_unlocks_nothing_yet() -> None:
+def test_an_improving_lesson_unlocks_nothing() -> None:
     batches = [[1.0] * n + [0.0] * (8 - n) for n in (1, 3, 5, 6, 7, 8, 8)]
     training = performance(*batches)
 
@@ -119,7 +119,7 @@ def test_rewards_of_0_and_1_plateau_when_they_are_steady(rate: float) -> None:
 
 
 @pytest.mark.parametrize("gain", [0.4, 0.6])
-def test_a_rate_that_rises_is_no_plateau(gain: float) -> None:
+def test_a_rising_rate_is_not_a_plateau(gain: float) -> None:
     random = np.random.default_rng(0)
     lesson = Lesson(plateau_window=64)
     rates = 0.3 + gain * (np.arange(8)[:, None] >= 4)
@@ -139,7 +139,7 @@ def test_the_order_inside_a_batch_does_not_count(batch: list[float]) -> None:
     )
 
 
-def test_the_floor_is_a_floor() -> None:
+def test_every_share_is_at_least_the_floor() -> None:
     shares = with_floor({"good": 0.25} | {str(n): 0.0 for n in range(19)}, floor=0.04)
 
     assert shares["good"] == pytest.approx(1 - 19 * 0.04)
@@ -166,14 +166,14 @@ def test_shares_sum_to_1_keep_the_floor_and_the_proportions(
             )
 
 
-def test_a_floor_that_cannot_hold_is_refused() -> None:
+def test_an_impossible_floor_is_refused() -> None:
     lessons = {str(n): Lesson() for n in range(21)}
 
     with pytest.raises(InvalidCurriculum, match=r"0\.05 for each of 21 lessons"):
         DEFAULT.check(lessons)
 
 
-def test_what_is_half_learnt_and_new_is_sampled_most() -> None:
+def test_new_lessons_of_medium_success_are_sampled_most() -> None:
     lessons = {name: Lesson() for name in ("new", "half", "easy", "hopeless")}
     standing = {
         "new": progress(),
@@ -188,14 +188,14 @@ def test_what_is_half_learnt_and_new_is_sampled_most() -> None:
     assert shares["easy"] == shares["hopeless"] == 0.05
 
 
-def test_every_change_says_why() -> None:
+def test_every_transition_has_a_reason() -> None:
     [change] = changes(DEFAULT, ONE, {"a": evaluated(64, 64)})
 
     assert change.reason == "evaluation succeeded 64 times of 64: at least 0.959 ≥ 0.9"
     assert change.figures["lower_bound"] == pytest.approx(0.9594, abs=1e-4)
 
 
-def test_a_batch_touches_its_lesson_and_those_that_require_it_only() -> None:
+def test_a_batch_affects_its_lesson_and_dependents_only() -> None:
     lessons = CHAIN | {"c": Lesson(requires=(Requirement(lesson="b"),)), "d": Lesson()}
     standing = {
         "a": evaluated(64, 64),

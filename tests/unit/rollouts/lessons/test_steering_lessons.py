@@ -34,14 +34,14 @@ STANDINGS = st.fixed_dictionaries(
 )
 
 
-def test_a_lesson_drawn_twice_as_often_takes_from_the_others_alike() -> None:
+def test_a_doubled_factor_reduces_the_others_proportionally() -> None:
     shares = reweighted({"a": 0.5, "b": 0.25, "c": 0.25}, {"b": 2.0})
 
     assert shares == pytest.approx({"a": 0.4, "b": 0.4, "c": 0.2})
 
 
 @given(weights=WEIGHTS, factors=FACTORS, learnt=st.sets(st.sampled_from("uvw")))
-def test_what_is_drawn_sums_to_one_whatever_the_factors(
+def test_probabilities_sum_to_one_for_all_factors(
     weights: dict[str, float], factors: dict[str, float], learnt: set[str]
 ) -> None:
     ruled = drawn(RolldeckStrategy(rehearsal=0.1), weights, graduated=sorted(learnt))
@@ -69,7 +69,7 @@ def test_without_factors_the_curriculum_draws_to_the_last_bit(weights: dict[str,
     held=st.sets(st.sampled_from(sorted(CHAIN))),
     strategy=st.sampled_from([RolldeckStrategy(), MarinStrategy()]),
 )
-def test_a_hold_wins_over_every_rule_and_touches_no_other_lesson(
+def test_a_hold_overrides_every_rule_of_its_lesson_only(
     standing: dict[str, Progress],
     held: set[str],
     strategy: RolldeckStrategy | MarinStrategy,
@@ -79,7 +79,7 @@ def test_a_hold_wins_over_every_rule_and_touches_no_other_lesson(
         assert verdicts == (None if name in held else strategy.judge(name, CHAIN, standing))
 
 
-def test_what_is_held_locked_stays_so_although_its_rule_would_unlock_it() -> None:
+def test_a_locked_hold_prevents_the_unlock_rule() -> None:
     standing = {
         "a": seen(LessonStatus.GRADUATED, 300, 0),
         "b": progress(status=LessonStatus.LOCKED),
@@ -91,7 +91,7 @@ def test_what_is_held_locked_stays_so_although_its_rule_would_unlock_it() -> Non
     assert judged(RolldeckStrategy(), "b", CHAIN, standing, held={"b"}) is None
 
 
-def test_a_rule_says_in_words_what_a_lesson_waits_for() -> None:
+def test_an_unlock_rule_is_described_in_words() -> None:
     rule = RolldeckStrategy(min_success=0.5).unlock_rule(
         Lesson(requires=(Requirement(lesson="a", min_success=0.7), Requirement(lesson="b")))
     )

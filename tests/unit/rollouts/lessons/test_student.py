@@ -21,7 +21,7 @@ P_VALUES = [
 
 
 @pytest.mark.parametrize(("t", "freedom", "p"), P_VALUES)
-def test_p_values_are_those_of_student(t: float, freedom: int, p: float) -> None:
+def test_p_values_are_those_of_the_t_distribution(t: float, freedom: int, p: float) -> None:
     assert two_sided_p(t, freedom=freedom) == pytest.approx(p, rel=1e-9)
     assert two_sided_p(-t, freedom=freedom) == two_sided_p(t, freedom=freedom)
 
@@ -30,7 +30,7 @@ def test_a_p_value_too_small_for_a_float_is_nearly_0() -> None:
     assert two_sided_p(12.0, freedom=198) == pytest.approx(0, abs=1e-12)
 
 
-def test_wilson_bounds_are_those_of_the_book() -> None:
+def test_wilson_bounds_equal_published_values() -> None:
     assert wilson(57, 64) == pytest.approx((0.8099585744285638, 0.9396043166137433), rel=1e-9)
     assert wilson(64, 64) == pytest.approx((0.959440500534153, 1.0), rel=1e-9)
     assert wilson(0, 0) == (0.0, 1.0)

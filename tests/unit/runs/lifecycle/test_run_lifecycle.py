@@ -34,17 +34,19 @@ def test_each_state_allows_exactly_the_verbs_of_the_table(status: RunStatus) -> 
 
 @pytest.mark.parametrize("status", list(RunStatus))
 @pytest.mark.parametrize("verb", list(RunVerb))
-def test_every_allowed_verb_is_a_move_of_the_machine(status: RunStatus, verb: RunVerb) -> None:
+def test_every_allowed_verb_is_a_transition_of_the_state_machine(
+    status: RunStatus, verb: RunVerb
+) -> None:
     if status in sources_of_verb(verb):
         assert VERB_TARGETS[verb] in MOVES[status] | {status}
 
 
-def test_sources_are_the_moves_read_backwards() -> None:
+def test_sources_are_the_reversed_transitions() -> None:
     for target in RunStatus:
         assert sources_of(target) == {s for s in RunStatus if target in MOVES[s]}
 
 
-def test_every_state_is_either_a_draft_or_active_or_over() -> None:
+def test_every_state_is_draft_active_or_ended() -> None:
     assert {RunStatus.DRAFT} | ACTIVE | TERMINAL == set(RunStatus)
     assert not ACTIVE & TERMINAL
 
@@ -72,6 +74,6 @@ def test_every_state_is_reached_from_a_draft() -> None:
     assert reached == set(RunStatus)
 
 
-def test_stop_gives_a_drain_that_would_never_end_a_deadline() -> None:
+def test_a_stop_sets_a_deadline_for_a_drain() -> None:
     assert RunStatus.DRAINING in sources_of_verb(RunVerb.STOP)
     assert RunStatus.DRAINING not in sources_of_verb(RunVerb.DRAIN)

@@ -104,7 +104,7 @@ def weights_of(config: dict[str, Any]) -> dict[str, Any]:
     return dict(checkpoints.named_tensors(build(language).model))
 
 
-def test_every_odd_environment_is_named_and_the_good_lesson_is_trained_on(
+def test_every_faulty_environment_is_named_and_the_valid_lesson_trained(
     platform: Platform, tmp_path: Path
 ) -> None:
     lessons = {name: {"spec": f"module:odd_token_environments:{name}"} for name in ODD}

@@ -45,7 +45,7 @@ def platform(transactional_db: None) -> Iterator[Platform]:
         yield platform
 
 
-def test_a_trainer_gets_groups_of_lessons_and_every_lesson_is_evaluated(
+def test_a_trainer_receives_groups_of_lessons_and_every_lesson_is_evaluated(
     platform: Platform, tmp_path: Path
 ) -> None:
     language = run_config.parse(CONFIG).language

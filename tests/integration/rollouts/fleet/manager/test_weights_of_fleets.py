@@ -88,7 +88,7 @@ def publish(trainer: Trainer, step: int) -> None:
     trainer.publish_weights(MlpPolicy(4, 2, [8]).state_dict(), step=step)
 
 
-def test_a_trainer_restored_to_an_older_step_is_followed_into_its_new_epoch(
+def test_a_fleet_follows_a_restored_trainer_into_its_new_epoch(
     play: Callable[..., Scene],
 ) -> None:
     scene = play(fragment_length=512)
@@ -114,7 +114,7 @@ def test_a_trainer_restored_to_an_older_step_is_followed_into_its_new_epoch(
     assert all(reasons.get("new_epoch", 0) > 0 for reasons in dropped)
 
 
-def test_a_file_that_is_changed_under_an_announced_version_is_never_acted_with(
+def test_a_changed_file_of_an_announced_version_is_never_loaded(
     play: Callable[..., Scene],
 ) -> None:
     scene = play()
@@ -155,7 +155,7 @@ def test_a_version_that_is_not_in_the_directory_is_reported_and_awaited(
         assert within(60, lambda: scene.active() == {1})
 
 
-def test_weights_that_do_not_fit_are_an_event_and_the_next_good_version_mends_it(
+def test_weights_that_do_not_fit_are_an_event_until_the_next_valid_version(
     play: Callable[..., Scene],
 ) -> None:
     scene = play()
@@ -177,7 +177,7 @@ def test_weights_that_do_not_fit_are_an_event_and_the_next_good_version_mends_it
     assert not RunEvent.objects.filter(run=scene.run, kind="worker_respawned").exists()
 
 
-def test_a_run_whose_policy_cannot_act_in_its_environment_fails_once_and_says_why(
+def test_a_run_with_an_incompatible_policy_fails_once_with_the_reason(
     platform: Platform, settings: Any, tmp_path: Path
 ) -> None:
     # Only workers know what an administrator adds, so the run can be created.

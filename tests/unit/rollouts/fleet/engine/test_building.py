@@ -30,7 +30,7 @@ def language(*specs: str, **model: Any) -> LanguageConfig:
     return msgspec.convert(raw, LanguageConfig)
 
 
-def test_a_fresh_model_has_a_token_for_each_character_of_its_lessons() -> None:
+def test_a_new_model_has_a_token_for_each_character_of_its_lessons() -> None:
     model, tokenizer = build(language("task:sort", "task:addition"))
 
     assert tokenizer.decode(tokenizer.encode("12+34=46:")) == "12+34=46:"
@@ -48,14 +48,14 @@ def test_turns_follow_each_other_with_nothing_in_between() -> None:
     assert shown == "3*17;?3*17=51;"
 
 
-def test_bytes_write_anything() -> None:
+def test_the_byte_tokenizer_encodes_any_text() -> None:
     model, tokenizer = build(language("verifiers:maths", tokenizer="bytes"))
 
     assert tokenizer.encode("é") == list("é".encode())
     assert model.config.vocab_size == 257
 
 
-def test_a_checkpoint_brings_shapes_and_may_bring_the_tokenizer(tmp_path: Path) -> None:
+def test_a_checkpoint_has_shapes_and_optionally_a_tokenizer(tmp_path: Path) -> None:
     mine = small_model()
     save(mine, tmp_path / "team" / "mine")
     own = build(language("task:sort")).tokenizer
@@ -88,7 +88,7 @@ def test_a_checkpoint_brings_shapes_and_may_bring_the_tokenizer(tmp_path: Path) 
         ),
     ],
 )
-def test_a_model_that_cannot_be_is_refused(model: dict[str, Any], message: str) -> None:
+def test_an_invalid_model_is_refused(model: dict[str, Any], message: str) -> None:
     with pytest.raises(CheckpointUnreadable, match=message):
         build(language("task:sort", **model))
 
@@ -100,7 +100,7 @@ def test_a_model_that_cannot_be_is_refused(model: dict[str, Any], message: str) 
         ("task:sort", "checkpoint", "model.tokenizer: 'checkpoint' requires model.checkpoint"),
     ],
 )
-def test_a_tokenizer_that_cannot_be_is_refused(spec: str, tokenizer: str, message: str) -> None:
+def test_an_invalid_tokenizer_is_refused(spec: str, tokenizer: str, message: str) -> None:
     with pytest.raises(TokenizerUnusable, match=message):
         build(language(spec, tokenizer=tokenizer))
 

@@ -22,7 +22,7 @@ from rollouts.tasks.rules.task import Task
 from tests.unit.rollouts.fleet.engine.small_models import small_config
 
 
-def test_only_what_the_policy_is_to_say_is_learnt() -> None:
+def test_only_tokens_of_the_policy_are_learnt() -> None:
     tokenizer = CharTokenizer(Calculator.alphabet)
 
     shown = demonstrate(Calculator(digits=1), 3, tokenizer, seed=0)
@@ -35,7 +35,7 @@ def test_only_what_the_policy_is_to_say_is_learnt() -> None:
     assert [label for label in shown.labels if label != UNTRAINED] == answer
 
 
-def test_a_model_imitates_until_every_task_succeeds_as_often_as_wanted() -> None:
+def test_cloning_continues_until_every_task_has_the_success_rate() -> None:
     tokenizer = CharTokenizer("0123456789+=>abcd")
     torch.manual_seed(0)
     model = Transformer(small_config(vocab_size=tokenizer.vocab_size))
@@ -61,7 +61,7 @@ def greedy_success(built: Built, task: Task, *, problems: int = 200) -> float:
     return right / problems
 
 
-def test_the_easier_of_two_tasks_is_still_known_when_the_harder_one_is() -> None:
+def test_an_easier_task_is_not_forgotten() -> None:
     tokenizer = CharTokenizer("abcdefgh>")
     torch.manual_seed(0)
     built = Built(Transformer(small_config(vocab_size=tokenizer.vocab_size)), tokenizer)
@@ -83,7 +83,7 @@ def test_a_quarter_of_every_batch_is_of_all_tasks_in_turn() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 50, 300])
-def test_with_more_tasks_than_places_all_are_shown_in_time(count: int) -> None:
+def test_with_more_tasks_than_batch_rows_all_are_shown_eventually(count: int) -> None:
     tasks = [f"task-{number}" for number in range(count)]
 
     batches = [shown_in(step, every=tasks, left=tasks) for step in range(4)]
@@ -92,7 +92,7 @@ def test_with_more_tasks_than_places_all_are_shown_in_time(count: int) -> None:
     assert {name for batch in batches for name in batch} == set(tasks)
 
 
-def test_imitation_ends_even_if_nothing_succeeds() -> None:
+def test_cloning_ends_without_success() -> None:
     tokenizer = CharTokenizer("0123456789+=")
     model = Transformer(small_config(vocab_size=tokenizer.vocab_size))
 

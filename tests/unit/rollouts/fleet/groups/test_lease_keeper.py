@@ -37,7 +37,7 @@ def wait(platform: Platform, *, renewals: int) -> None:
         assert platform.renewals.acquire(timeout=SECONDS)
 
 
-def test_it_renews_as_long_as_the_work_lasts() -> None:
+def test_a_lease_is_renewed_while_the_work_lasts() -> None:
     platform = Platform()
     with platform.keeper():
         wait(platform, renewals=5)
@@ -48,7 +48,7 @@ def test_it_renews_as_long_as_the_work_lasts() -> None:
     assert platform.lost == []
 
 
-def test_a_platform_that_is_away_is_asked_again() -> None:
+def test_a_renewal_is_retried_in_an_outage() -> None:
     platform = Platform(AWAY, AWAY)
     with platform.keeper():
         wait(platform, renewals=4)
@@ -64,7 +64,7 @@ def test_a_lost_lease_is_reported_once() -> None:
     assert platform.lost == [refusal]
 
 
-def test_an_error_of_the_work_ends_it() -> None:
+def test_an_error_of_the_work_ends_the_renewal() -> None:
     platform = Platform()
     with pytest.raises(ZeroDivisionError), platform.keeper():
         raise ZeroDivisionError

@@ -82,7 +82,7 @@ def test_without_room_a_task_is_requested_once_for_each_version() -> None:
     assert platform.requested_steps == [0, 1]
 
 
-def test_examples_that_were_not_begun_come_next() -> None:
+def test_unstarted_examples_are_next() -> None:
     supply = TaskSupply(Platform(train(100)), worker="w")
     supply.return_unstarted(train(), begun=3)
     rest = supply.next((1, 0), has_room=True)
@@ -93,7 +93,7 @@ def test_examples_that_were_not_begun_come_next() -> None:
     assert supply.next((1, 0), has_room=True) == train(100)
 
 
-def test_a_worker_that_is_to_wait_does_not_ask_before() -> None:
+def test_a_worker_waits_before_the_next_request() -> None:
     platform = Platform(RolloutTask(kind="wait", reason="paused", wait_seconds=60.0), train())
     supply = TaskSupply(platform, worker="w")
 
@@ -103,7 +103,7 @@ def test_a_worker_that_is_to_wait_does_not_ask_before() -> None:
     assert platform.requested_steps == [0]
 
 
-def test_an_outcome_is_sent_again_until_the_platform_has_it() -> None:
+def test_an_outcome_is_repeated_until_the_platform_accepts_it() -> None:
     platform = Platform(failures=[AWAY, AWAY])
     curriculum = PlatformCurriculum(platform, stop=threading.Event(), backoff=QUICK)
 
@@ -111,7 +111,7 @@ def test_an_outcome_is_sent_again_until_the_platform_has_it() -> None:
     assert platform.outcomes == ["sort/k"]
 
 
-def test_an_outcome_that_is_refused_or_comes_too_late_is_given_up() -> None:
+def test_a_refused_or_late_outcome_is_dropped() -> None:
     refusing = PlatformCurriculum(
         Platform(failures=[REFUSED]), stop=threading.Event(), backoff=QUICK
     )
@@ -127,7 +127,7 @@ def test_an_outcome_that_is_refused_or_comes_too_late_is_given_up() -> None:
         late.record("sort", outcome())
 
 
-def test_a_stop_ends_the_telling() -> None:
+def test_a_stop_ends_the_sending_of_outcomes() -> None:
     stop = threading.Event()
     curriculum = PlatformCurriculum(
         Platform(failures=[AWAY] * 1000),
@@ -142,7 +142,7 @@ def test_a_stop_ends_the_telling() -> None:
     assert time.monotonic() - began < 60
 
 
-def test_parcels_are_pushed_in_order_and_again_under_their_keys() -> None:
+def test_envelopes_are_pushed_in_order_and_repeated_under_their_keys() -> None:
     pushed: list[str] = []
     failing = ["second"]
 
@@ -187,7 +187,7 @@ def test_a_local_curriculum_counts_an_outcome_once_and_micro_evaluations_never()
     assert curriculum.next_task(request).reason == "curriculum_complete"
 
 
-def test_a_run_draws_from_the_server_that_it_names(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_samples_from_the_server_that_it_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SETTING, '{"ours": {"kind": "rolldeck", "url": "http://127.0.0.1:1"}}')
     policy = policy_of(language(LESSONS, inference="ours"), device="cpu", rows=4)
     assert isinstance(policy, ServedPolicy)

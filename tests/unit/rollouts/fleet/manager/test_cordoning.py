@@ -28,7 +28,7 @@ def states(platform: SmallPlatform) -> list[tuple[str, bool]]:
     return [(worker.state, worker.is_cordoned) for worker in workers(platform)]
 
 
-def test_a_cordoned_worker_sends_what_it_has_begun_ends_and_is_not_replaced(
+def test_a_cordoned_worker_flushes_ends_and_is_not_replaced(
     make_settings: MakeSettings, eventually: Eventually
 ) -> None:
     platform = SmallPlatform()
@@ -62,7 +62,7 @@ def test_a_cordoned_worker_sends_what_it_has_begun_ends_and_is_not_replaced(
     assert platform.duplicates == 0
 
 
-def test_a_fleet_whose_every_worker_is_kept_out_is_paused_and_can_be_drained(
+def test_a_fully_cordoned_fleet_is_paused_and_can_be_drained(
     make_settings: MakeSettings, eventually: Eventually
 ) -> None:
     platform = SmallPlatform()
@@ -78,7 +78,7 @@ def test_a_fleet_whose_every_worker_is_kept_out_is_paused_and_can_be_drained(
         eventually(lambda: platform.reports[-1].state == "drained")
 
 
-def test_simulated_workers_are_kept_out_alike(
+def test_simulated_workers_can_be_cordoned(
     make_settings: MakeSettings, eventually: Eventually
 ) -> None:
     platform = SmallPlatform()
@@ -112,7 +112,7 @@ def state_after_report(member: WorkerSupervisor, *, now: float) -> str:
     return member.condition
 
 
-def test_a_cordon_that_is_lifted_while_the_worker_drains_lets_a_successor_in(
+def test_a_cordon_lifted_during_the_drain_admits_a_successor(
     member: WorkerSupervisor,
 ) -> None:
     state_after_report(member, now=1.0)
@@ -128,7 +128,7 @@ def test_a_cordon_that_is_lifted_while_the_worker_drains_lets_a_successor_in(
     assert not member.report(0).is_cordoned
 
 
-def test_a_cordoned_worker_stays_away_however_long_it_takes(member: WorkerSupervisor) -> None:
+def test_a_cordon_of_a_worker_has_no_time_limit(member: WorkerSupervisor) -> None:
     member.cordon(CordonOrder(worker=0), 1.0)
     before = member.incarnation
 

@@ -46,7 +46,7 @@ def places(platform: SmallPlatform) -> list[tuple[str, str]]:
     return [(worker.state, worker.node_id) for worker in workers(platform)]
 
 
-def test_workers_of_a_cordoned_machine_send_what_they_have_begun_and_begin_elsewhere(
+def test_workers_of_a_cordoned_machine_flush_and_restart_on_another(
     make_settings: MakeSettings, eventually: Eventually
 ) -> None:
     platform = SmallPlatform()
@@ -168,7 +168,7 @@ def nodes(roster: WorkerPool) -> list[str]:
     return [report.node_id for report in roster.reports(0)]
 
 
-def test_without_room_elsewhere_the_successor_waits_and_says_why(
+def test_without_other_room_the_successor_waits_with_a_reason(
     roster: WorkerPool, seats: WorkerPlacement
 ) -> None:
     turns(roster, range(1, 5))
@@ -188,7 +188,7 @@ def test_without_room_elsewhere_the_successor_waits_and_says_why(
     assert seats.requested == [frozenset(), frozenset(), frozenset({"north"}), frozenset()]
 
 
-def test_while_it_leaves_it_says_so_and_is_not_called_cordoned_itself(roster: WorkerPool) -> None:
+def test_a_leaving_worker_is_reported_as_leaving_and_not_as_cordoned(roster: WorkerPool) -> None:
     turns(roster, range(1, 5))
 
     turns(roster, range(5, 6), HOT)
@@ -198,7 +198,7 @@ def test_while_it_leaves_it_says_so_and_is_not_called_cordoned_itself(roster: Wo
     assert not report.is_cordoned
 
 
-def test_a_worker_that_is_kept_out_itself_has_no_successor_elsewhere_either(
+def test_a_cordoned_worker_has_no_successor_on_another_machine(
     roster: WorkerPool,
 ) -> None:
     turns(roster, range(1, 5))
@@ -210,7 +210,7 @@ def test_a_worker_that_is_kept_out_itself_has_no_successor_elsewhere_either(
     assert roster.reports(0)[0].reason == "cordoned: look at it"
 
 
-def test_a_manager_that_knows_a_cordon_at_its_launch_places_no_worker_there(
+def test_a_manager_launched_with_a_cordon_places_no_worker_there(
     make_settings: MakeSettings, seats: WorkerPlacement
 ) -> None:
     settings = replace(make_settings(num_workers=1), closed_nodes=["north"])
@@ -224,7 +224,7 @@ def test_a_manager_that_knows_a_cordon_at_its_launch_places_no_worker_there(
     assert seats.requested == [frozenset({"north"})]
 
 
-def test_a_run_is_drained_while_the_machine_of_its_workers_is_emptied(
+def test_a_run_is_drained_while_its_machine_is_cordoned(
     make_settings: MakeSettings, eventually: Eventually
 ) -> None:
     platform = SmallPlatform()

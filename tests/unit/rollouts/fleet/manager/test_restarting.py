@@ -58,7 +58,7 @@ def workers(platform: SmallPlatform) -> list[WorkerReport]:
     return [worker for report in platform.reports[-1:] for worker in report.workers]
 
 
-def test_a_worker_that_is_to_be_replaced_makes_place_for_another_which_goes_on(
+def test_a_worker_is_replaced_by_a_successor_that_continues(
     make_settings: MakeSettings, eventually: Eventually
 ) -> None:
     platform = SmallPlatform()
@@ -107,7 +107,7 @@ def test_steps_of_fragments_that_were_not_full_are_counted_as_lost(
     assert workers(platform)[0].dropped_steps["worker_lost"] == restart.ending.lost_steps
 
 
-def test_a_worker_that_was_given_up_gets_another_chance(make_settings: MakeSettings) -> None:
+def test_an_abandoned_worker_can_be_restarted(make_settings: MakeSettings) -> None:
     source = FailingWorkers()
     member = WorkerSupervisor(0, settings=make_settings(), source=source, events=EventLog())  # type: ignore[arg-type]
     member.turn(0.0)
@@ -123,7 +123,7 @@ def test_a_worker_that_was_given_up_gets_another_chance(make_settings: MakeSetti
     assert member.report(0).state == "respawning"
 
 
-def test_an_order_for_another_incarnation_is_not_this_workers(make_settings: MakeSettings) -> None:
+def test_a_command_for_another_incarnation_is_ignored(make_settings: MakeSettings) -> None:
     source = FailingWorkers()
     member = WorkerSupervisor(0, settings=make_settings(), source=source, events=EventLog())  # type: ignore[arg-type]
     member.turn(0.0)

@@ -14,7 +14,7 @@ from tests.unit.rollouts.fleet.engine.small_models import small_model
 
 @pytest.mark.parametrize("kind", sorted(BIT_DTYPES))
 @pytest.mark.parametrize("is_writable", [False, True])
-def test_bits_become_the_tensor_that_they_were(kind: str, is_writable: bool) -> None:
+def test_bits_become_the_original_tensor(kind: str, is_writable: bool) -> None:
     tensor = torch.randn(4, 3).to(BIT_DTYPES[kind])
     array = array_of(tensor)
     array.flags.writeable = is_writable
@@ -27,7 +27,7 @@ def test_bits_become_the_tensor_that_they_were(kind: str, is_writable: bool) -> 
 
 
 @pytest.mark.parametrize("own", [torch.bfloat16, torch.float32])
-def test_an_engine_keeps_its_own_type_and_loses_no_bit_of_bfloat16(own: torch.dtype) -> None:
+def test_an_engine_keeps_its_dtype_and_every_bit_of_bfloat16(own: torch.dtype) -> None:
     published = dict(named_tensors(small_model(seed=1).bfloat16()))
     content = safetensors.encode({name: array_of(part) for name, part in published.items()})
     server = TorchInferenceServer(small_model().to(own), rows=1)

@@ -50,7 +50,7 @@ def make_one(make_worker_settings: Callable[..., WorkerSettings]) -> Callable[..
     return make
 
 
-def test_a_worker_steps_at_the_pace_that_was_asked_for(make_one: Callable[..., Any]) -> None:
+def test_a_worker_steps_at_the_configured_rate(make_one: Callable[..., Any]) -> None:
     worker, clock = make_one(step_seconds=0.1, episode_length=20)
     worker.update_weights(WEIGHTS)
     worker.exchange(RUNNING)
@@ -65,7 +65,7 @@ def test_a_worker_steps_at_the_pace_that_was_asked_for(make_one: Callable[..., A
     assert (state.report.state, len(state.report.slots)) == ("running", 4)
 
 
-def test_nothing_is_stepped_without_weights_or_in_a_pause(make_one: Callable[..., Any]) -> None:
+def test_no_steps_happen_without_weights_or_in_a_pause(make_one: Callable[..., Any]) -> None:
     worker, clock = make_one()
     for orders, has_weights in ((RUNNING, False), (WorkerCommand(desired="paused"), True)):
         if has_weights:
@@ -75,7 +75,7 @@ def test_nothing_is_stepped_without_weights_or_in_a_pause(make_one: Callable[...
         assert worker.exchange(orders).report.env_steps == 0
 
 
-def test_a_worker_dies_once_its_time_has_come(make_one: Callable[..., Any]) -> None:
+def test_a_worker_dies_after_its_lifetime(make_one: Callable[..., Any]) -> None:
     immortal, clock = make_one()
     mortal, own_clock = make_one(failures_per_hour=3600.0)
     clock.now = own_clock.now = 1000.0
@@ -103,7 +103,7 @@ def test_inference_and_environments_fail_at_their_rates() -> None:
     assert all(60 < count < 140 for count in failed)
 
 
-def test_a_decision_takes_the_time_that_was_asked_for() -> None:
+def test_an_inference_takes_the_configured_time() -> None:
     policy = SimulatedInference(CHOICE, seed=1, act_seconds=0.02, spread=0.1)
     began = time.monotonic()
     for _ in range(5):
@@ -133,7 +133,7 @@ def test_a_real_worker_cuts_fragments_of_a_simulated_environment(
         eventually(lambda: len(b.fragments) > 20 and "slot_restarted" in b.events + _kinds(b))
 
 
-def test_real_fragments_go_out_within_credits_and_a_rate(
+def test_fragments_are_sent_within_credits_and_rate(
     make_settings: Callable[..., FleetSettings], eventually: Callable[..., None]
 ) -> None:
     pushed: list[Fragment] = []
@@ -170,7 +170,7 @@ def test_real_fragments_go_out_within_credits_and_a_rate(
         check(fragment)
 
 
-def test_no_more_fragments_go_out_than_the_rate_allows(
+def test_no_more_fragments_are_sent_than_the_rate_allows(
     make_settings: Callable[..., FleetSettings],
 ) -> None:
     simulation = Simulation(fragments_per_second=2.0)

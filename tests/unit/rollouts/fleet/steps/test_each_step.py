@@ -77,7 +77,7 @@ def stepper(make_worker_settings: MakeSettings) -> Iterator[Callable[..., Steppe
         one.worker.close()
 
 
-def test_every_step_of_every_slot_comes_once_with_what_came_before_it(
+def test_every_step_of_every_slot_is_passed_once_with_its_observation(
     stepper: Callable[..., Stepper],
 ) -> None:
     s = stepper(length=5)
@@ -96,7 +96,7 @@ def test_every_step_of_every_slot_comes_once_with_what_came_before_it(
         ]
 
 
-def test_a_step_says_what_the_policy_did_and_with_which_weights(
+def test_a_step_has_action_and_weights_version(
     stepper: Callable[..., Stepper],
 ) -> None:
     s = stepper(length=5)
@@ -113,7 +113,7 @@ def test_a_step_says_what_the_policy_did_and_with_which_weights(
             assert not np.array_equal(before["state"]["hidden"], step["state"]["hidden"])
 
 
-def test_an_episode_whose_environment_is_lost_counts_as_cut_off(
+def test_an_episode_of_a_lost_environment_is_truncated(
     stepper: Callable[..., Stepper],
 ) -> None:
     s = stepper(length=5, raises_at=3)

@@ -101,7 +101,7 @@ def test_the_next_episode_becomes_a_video(slots: Any, tmp_path: Path) -> None:
     assert pictures[10][25, 20][0] > pictures[10][25, 20][1] + 60, "at the end it is red"
 
 
-def test_an_environment_that_draws_text_becomes_text(slots: Any, tmp_path: Path) -> None:
+def test_a_text_environment_is_recorded_as_text(slots: Any, tmp_path: Path) -> None:
     video = tmp_path / "a.video"
 
     filmed_episode(slots(modes="ansi"), video)
@@ -127,7 +127,9 @@ def test_an_environment_that_cannot_be_drawn_is_described_step_by_step(
     assert frames[1].startswith("step 1 · action 0 · reward 1 · observation [")
 
 
-def test_cartpole_is_filmed_as_it_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_recording_of_cartpole_is_its_rendering(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     slot, video = Slot({}, spec="gymnasium:CartPole-v1"), tmp_path / "a.video"
     try:
@@ -164,9 +166,7 @@ def test_an_environment_that_breaks_while_filmed_is_replaced_as_any(
     assert isinstance(slot.step()[0], Stepped)
 
 
-def test_a_video_has_an_end_however_long_the_episode(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_length_of_a_video_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(filming, "MOST_FRAMES", 30)
     camera = VideoRecorder(tmp_path / "a.video", frames_per_second=30.0)
     for _ in range(100):
@@ -177,7 +177,7 @@ def test_a_video_has_an_end_however_long_the_episode(
     assert (description.frames, description.left_out) == (30, 70)
 
 
-def test_a_picture_too_large_is_thinned_out_and_a_changed_one_left_out(tmp_path: Path) -> None:
+def test_a_large_image_is_scaled_and_one_of_another_size_omitted(tmp_path: Path) -> None:
     camera = VideoRecorder(tmp_path / "a.video", frames_per_second=30.0)
     camera.add(np.zeros((1081, 1921, 4), np.uint8))
     camera.add(np.zeros((64, 64, 3), np.uint8))
@@ -188,14 +188,14 @@ def test_a_picture_too_large_is_thinned_out_and_a_changed_one_left_out(tmp_path:
     assert (description.frames, description.left_out) == (1, 1)
 
 
-def test_a_film_without_a_picture_says_so(tmp_path: Path) -> None:
+def test_a_recording_without_an_image_has_a_reason(tmp_path: Path) -> None:
     VideoRecorder(tmp_path / "a.video", frames_per_second=30.0).finish()
 
     assert "rendered no image" in described(tmp_path / "a.video").note
     assert not (tmp_path / "a.video").exists()
 
 
-def test_a_text_has_an_end_and_no_escape_sequences(tmp_path: Path) -> None:
+def test_a_text_recording_is_limited_and_has_no_escape_sequences(tmp_path: Path) -> None:
     camera = TextRecorder(tmp_path / "a.video", frames_per_second=1.0)
     for _ in range(filming.MOST_FRAMES + 5):
         camera.add("\x1b[2J" + "x" * 400)

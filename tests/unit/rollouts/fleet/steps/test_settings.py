@@ -49,7 +49,7 @@ def test_seeds_are_what_environments_and_torch_accept(base: int, index: int, slo
     assert 0 <= seed < 1 << 31
 
 
-def test_seeds_stay_what_they_were() -> None:
+def test_seeds_are_unchanged() -> None:
     # A run continued by a later release must not repeat its random numbers.
     assert [derive_seed(0, "worker", index) for index in range(3)] == [
         438125024,

@@ -80,7 +80,7 @@ def test_a_failed_call_is_reported_and_repeated(
     assert "the object store is full" in event.message
 
 
-def test_a_worker_that_is_still_starting_owes_no_answer(
+def test_a_starting_worker_has_no_timeout(
     delivery: WeightsDelivery, worker: Worker, events: EventLog
 ) -> None:
     delivery.offer(version(1), worker, 0.0)  # type: ignore[arg-type]
@@ -89,7 +89,7 @@ def test_a_worker_that_is_still_starting_owes_no_answer(
     assert events.pop() == []
 
 
-def test_a_successor_is_offered_what_its_predecessor_had(
+def test_a_successor_receives_the_version_of_its_predecessor(
     delivery: WeightsDelivery, worker: Worker
 ) -> None:
     delivery.offer(version(1), worker, 0.0)  # type: ignore[arg-type]
@@ -101,7 +101,7 @@ def test_a_successor_is_offered_what_its_predecessor_had(
     assert worker.steps() == [1, 1]
 
 
-def test_what_people_ordered_is_passed_on_although_the_worker_has_the_same_or_a_later_version(
+def test_commands_are_sent_although_the_worker_has_the_same_or_a_later_version(
     delivery: WeightsDelivery, worker: Worker
 ) -> None:
     for step, order in [(8, 0), (8, 0), (8, 1), (5, 2), (8, 1), (5, 2)]:

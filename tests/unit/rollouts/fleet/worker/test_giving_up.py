@@ -68,7 +68,7 @@ class WatchedEvents(EventLog):
 
 
 @pytest.mark.parametrize(("cannot_recover", "after"), [(True, "failed"), (False, "respawning")])
-def test_a_report_in_between_never_calls_a_worker_given_up(
+def test_a_report_during_a_restart_never_shows_an_abandoned_worker(
     make_settings: MakeFleetSettings, *, cannot_recover: bool, after: str
 ) -> None:
     workers = WatchedWorkers(cannot_recover=cannot_recover)

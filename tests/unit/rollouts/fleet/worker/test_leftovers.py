@@ -31,16 +31,16 @@ def test_a_mark_is_read_as_it_was_written(
 
 
 @pytest.mark.parametrize("text", ["", "f00d", "f00d x 1-a 100 5000.0", "f00d 0 1-a 100 soon"])
-def test_anything_else_is_no_mark(text: str) -> None:
+def test_other_text_is_not_a_mark(text: str) -> None:
     assert read_mark(text) is None
 
 
-def test_a_process_whose_worker_is_gone_ends_whatever_fleet_it_was_of() -> None:
+def test_a_process_without_its_worker_is_ended_in_every_fleet() -> None:
     assert why_ended(OLD, mine=MINE, owner_lives=False) == "its worker is gone"
     assert why_ended(replace(OLD, fleet="beef"), mine=MINE, owner_lives=False)
 
 
-def test_a_process_of_an_earlier_incarnation_ends_though_its_worker_lives() -> None:
+def test_a_process_of_an_earlier_incarnation_is_ended() -> None:
     assert why_ended(OLD, mine=MINE, owner_lives=True) == "it belongs to an earlier worker 0"
 
 
@@ -49,11 +49,11 @@ def test_a_process_of_an_earlier_incarnation_ends_though_its_worker_lives() -> N
     [replace(OLD, fleet="beef"), replace(OLD, worker=1), MINE],
     ids=["of another fleet", "of another worker", "my own"],
 )
-def test_a_process_of_a_living_worker_that_is_none_of_mine_goes_on(other: Mark) -> None:
+def test_a_process_of_another_live_worker_is_kept(other: Mark) -> None:
     assert why_ended(other, mine=MINE, owner_lives=True) == ""
 
 
-def test_a_new_process_with_an_old_ones_id_is_not_taken_for_it() -> None:
+def test_a_reused_process_id_is_recognized() -> None:
     assert lives(OLD, 4000.4)
     assert not lives(OLD, 4900.0)
     assert not lives(OLD, None)
@@ -69,7 +69,7 @@ def test_a_new_process_with_an_old_ones_id_is_not_taken_for_it() -> None:
         (2, 2e9, ""),
     ],
 )
-def test_a_gpu_is_free_when_a_workers_share_of_its_memory_is(
+def test_a_gpu_is_free_when_the_share_of_a_worker_is_free(
     share: float, used: float, expected: str
 ) -> None:
     assert shortage(share=share, total_bytes=int(24e9), used_bytes=int(used)) == expected
