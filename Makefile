@@ -12,7 +12,7 @@ ARGS ?=
 # each indicates a bug of the test.
 RERUN := --reruns 2 --reruns-delay 1 --rerun-show-tracebacks -r fER
 # One test process for each of two cores: with more, the servers under test would wait for the
-# processor. tests/spreading.py assigns tests to processes.
+# processor. tests/scheduling.py assigns tests to processes.
 SPREAD := -n 2 --dist loadscope --no-loadscope-reorder
 BIN := $(VENV)/bin
 export VENV
@@ -130,7 +130,7 @@ $(PARTNERS)/%/.installed: requirements/partners/%.txt
 	@touch $@
 
 pictures: setup chromium ## Update the screenshots in docs/images; ARGS="runs audit" for some of them
-	@PYTHONPATH=.:platform:client $(BIN)/python -m tests.e2e.pictures $(ARGS)
+	@PYTHONPATH=.:platform:client $(BIN)/python -m tests.e2e.screenshots $(ARGS)
 
 chromium:
 	@.ci/chromium

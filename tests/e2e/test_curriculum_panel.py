@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from rolldeck.trainer import Trainer
 from tests.e2e.conftest import in_the_shell
-from tests.e2e.hand_played import hand_played
+from tests.e2e.simulated_manager import simulated_manager
 from tests.server import ADMIN_TOKEN, Server
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
@@ -243,7 +243,7 @@ def test_lessons_of_a_running_run_are_evaluated_on_request(signed_in: Page, serv
     name = "words-at-work"
     lessons = {name: LESSONS[name] for name in ("reverse-2", "sums")}
     config = {"language": {"lessons": lessons, "evaluation": {"examples": 64}}}
-    with hand_played(server, name, config=config) as fleet:
+    with simulated_manager(server, name, config=config) as fleet:
         signed_in.goto(f"/runs/{name}/evaluations")
         button = signed_in.get_by_role("button", name="Evaluate now")
         expect(button).to_have_accessible_description("No weights published yet.")
@@ -280,7 +280,7 @@ def test_a_lesson_is_held_and_released(signed_in: Page, server: Server) -> None:
     name = "words-steered"
     lessons = {name: LESSONS[name] for name in ("reverse-2", "sums")}
     config = {"language": {"lessons": lessons, "evaluation": {"examples": 64}}}
-    with hand_played(server, name, config=config):
+    with simulated_manager(server, name, config=config):
         with Trainer(server.url, name, ADMIN_TOKEN) as trainer:
             trainer.register()
             trainer.publish_weights({"w": np.zeros(1, dtype=np.float32)}, step=0)

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.e2e.conftest import USERNAME, in_the_shell, sign_in
-from tests.e2e.hand_played import hand_played, window
+from tests.e2e.simulated_manager import simulated_manager, window
 from tests.server import Server
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
@@ -39,7 +39,7 @@ def test_active_runs_are_updated_live(signed_in: Page, seeded_server: Server) ->
     watched, begun_now = f"home-watched-{unlike}", f"begun-now-{unlike}"
     page.goto("/")
     # The home view lists only the newest runs, and other tests have created many.
-    with hand_played(seeded_server, watched) as fleet:
+    with simulated_manager(seeded_server, watched) as fleet:
         card = page.locator(f"[data-run={watched}]")
         expect(card.locator("[data-state=running]")).to_be_visible()
         fleet.episodes = [window(9.0, 11.0)]

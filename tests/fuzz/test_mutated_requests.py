@@ -22,7 +22,7 @@ from buffer.payloads.services.contents import PayloadLocation, read_contents
 from rolldeck.groups import read
 from tests.fuzz.conftest import Platform
 from tests.fuzz.mutators import MUTATORS
-from tests.fuzz.observing import Memory, rows
+from tests.fuzz.observed_effects import Memory, rows
 from tests.fuzz.requests import NAMES, NOTHING_LEASED, PUSHES, Request, request_named
 
 # Makes pytest-django create the database; the platform lives through all tests of a module.

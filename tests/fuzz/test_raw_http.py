@@ -12,7 +12,7 @@ import pytest
 
 from tests.buffer_factories import body, group
 from tests.fuzz.conftest import Platform
-from tests.fuzz.observing import rows
+from tests.fuzz.observed_effects import rows
 
 pytestmark = pytest.mark.django_db
 

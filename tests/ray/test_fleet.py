@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests" / "unit" / "rollouts" / "fleet"))
 
 from small_platform import SmallPlatform, served  # noqa: E402 path set above
-from spool_reading import spooled  # noqa: E402
+from spool_contents import spooled  # noqa: E402
 
 pytestmark = pytest.mark.ray
 NAMESPACE = "test-fleet"

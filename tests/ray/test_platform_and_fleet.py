@@ -13,7 +13,7 @@ from rollouts.control.services.ray_cluster import RayCluster
 from runs.config.rules.run_config import RunConfig, to_builtins
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunVerb
-from tests.integration.rollouts.cast import change_status, draft, fleet
+from tests.integration.rollouts.report_factories import change_status, draft, fleet
 from tests.ray_head import RayHead
 from tests.waiting import within
 

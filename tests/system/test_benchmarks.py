@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks.bench import Bench
 from benchmarks.rows import p2_batch, p6_delivery, p10_live, p12_generation
-from tests.prepared import copy_database
+from tests.initial_database import copy_database
 
 pytestmark = pytest.mark.system
 

@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from tests import processes
+from tests.initial_database import copy_database
 from tests.login_links import redeem
-from tests.prepared import copy_database
 from tests.server import ROOT, environment, free_port, in_a_shell, wait_until
 from tests.system.test_up import living
 

@@ -16,8 +16,8 @@ import psycopg
 import pytest
 
 from tests import processes
+from tests.initial_database import copy_database
 from tests.login_links import redeem
-from tests.prepared import copy_database
 from tests.processes import wait_until_gone
 from tests.server import (
     ADMIN_TOKEN,

@@ -13,7 +13,7 @@ from rolldeck.trainer import Trainer
 from runs.lifecycle.models.runs import Run
 from tests.buffer_factories import REGISTRATION, group
 from tests.factories import bearer, make_run, make_token
-from tests.integration.buffer import archiving
+from tests.integration.buffer import archive_files
 from tests.live_server import serving
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -93,11 +93,11 @@ def test_the_batch_size_of_a_fleet_is_part_of_its_configuration(url: str) -> Non
 
 
 def test_a_restored_run_is_served_after_a_native_registration(url: str, tmp_path: Path) -> None:
-    source = archiving.make_words()
-    archiving.push_groups(source, 2)
-    archiving.train(source, steps=2)
-    archiving.export(source, tmp_path / "words.parquet")
-    archiving.restore(tmp_path / "words.parquet", "replayed")
+    source = archive_files.make_words()
+    archive_files.push_groups(source, 2)
+    archive_files.train(source, steps=2)
+    archive_files.export(source, tmp_path / "words.parquet")
+    archive_files.restore(tmp_path / "words.parquet", "replayed")
     token = make_token("trainer", run=Run.objects.get(name="replayed"))[1]
 
     with Trainer(url, "replayed", token) as trainer:

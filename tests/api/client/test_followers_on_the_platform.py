@@ -15,7 +15,7 @@ from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunStatus
 from tests.buffer_factories import body, group
 from tests.factories import make_run, make_token
-from tests.unit.client.made_up import make_fragment
+from tests.unit.client.batch_factories import make_fragment
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

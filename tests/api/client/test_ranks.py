@@ -12,7 +12,7 @@ from rolldeck.replay import ReplayBufferInterface
 from rolldeck.trainer import Trainer
 from tests.api.client.test_live_platform import WEIGHTS, connect, run  # noqa: F401 fixtures
 from tests.factories import make_token
-from tests.unit.client.made_up import make_fragment
+from tests.unit.client.batch_factories import make_fragment
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Connect = Callable[..., Any]

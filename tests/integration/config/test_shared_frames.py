@@ -13,7 +13,7 @@ from websockets.extensions.permessage_deflate import ClientPerMessageDeflateFact
 
 from config.shared_frames import PACKED_FROM_BYTES, framed
 from config.socket_timeouts import PING_SECONDS, PING_TIMEOUT_SECONDS
-from tests.lazy_pages import served
+from tests.stalled_pages import served
 
 LONG = json.dumps([{"größe": number} for number in range(20_000)], ensure_ascii=False)
 MESSAGES = ["", "short", "ü" * (PACKED_FROM_BYTES // 2), "x" * 126, LONG, "the end"]

@@ -15,7 +15,7 @@ from rollouts import jobs
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunVerb
 from tests import processes
-from tests.integration.rollouts.cast import change_status, draft
+from tests.integration.rollouts.report_factories import change_status, draft
 from tests.waiting import within
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -14,7 +14,7 @@ from rolldeck.wire import (
     pack_array,
     unpack_array,
 )
-from tests.unit.client.made_up import OBS_SIZE, make_batch_body, make_fragment
+from tests.unit.client.batch_factories import OBS_SIZE, make_batch_body, make_fragment
 
 
 def test_a_fragment_has_views_of_the_received_bytes() -> None:

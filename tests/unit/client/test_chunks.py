@@ -19,7 +19,7 @@ from rolldeck.replay import pack_fragment
 from rolldeck.returns import Learned, Transitions, gae, transitions, vtrace
 from rolldeck.wire import Fragment, InvalidMessage, pack_array, unpack_array
 from runs.config.rules import run_config
-from tests.unit.client.made_up import make_fragment
+from tests.unit.client.batch_factories import make_fragment
 
 Arrays = dict[str, NDArray[Any]]
 OBS, UNITS, ACTIONS = 3, 2, 4

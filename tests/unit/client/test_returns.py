@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rolldeck.batches import Batch
 from rolldeck.returns import Transitions, gae, transitions, vtrace
-from tests.unit.client.made_up import make_batch_body, make_fragment
+from tests.unit.client.batch_factories import make_batch_body, make_fragment
 
 factors = st.floats(0, 1)
 shapes = st.tuples(st.integers(1, 4), st.integers(1, 12))

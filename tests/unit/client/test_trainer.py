@@ -12,8 +12,8 @@ import pytest
 from rolldeck.errors import InvalidAnswer, TrainerNotRegistered
 from rolldeck.http import Backoff, Connection
 from rolldeck.trainer import Trainer
+from tests.unit.client.batch_factories import make_batch_body, make_fragment
 from tests.unit.client.failing_server import Planned, Rule, Seen, in_turn, serving
-from tests.unit.client.made_up import make_batch_body, make_fragment
 
 NONE_YET = Planned(204)
 BATCH = Planned(body=make_batch_body([make_fragment()]))

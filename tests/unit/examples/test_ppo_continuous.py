@@ -16,8 +16,8 @@ from rolldeck.wire import Fragment
 from rollouts.fleet.policies.heads import GaussianHead
 from rollouts.fleet.policies.mlp import MlpPolicy
 from runs.config.rules.run_config import PRESETS
+from tests.unit.client.batch_factories import make_arrays, make_batch_body
 from tests.unit.client.failing_server import serving
-from tests.unit.client.made_up import make_arrays, make_batch_body
 from tests.unit.examples.served_run import ServedRun
 
 OBS = 3

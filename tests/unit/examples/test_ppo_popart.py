@@ -13,8 +13,8 @@ from rolldeck.batches import Batch
 from rolldeck.returns import vtrace
 from rollouts.fleet.policies import mlp
 from runs.config.rules.run_config import RunConfig
+from tests.unit.client.batch_factories import make_batch_body, make_fragment
 from tests.unit.client.failing_server import serving
-from tests.unit.client.made_up import make_batch_body, make_fragment
 from tests.unit.examples.served_run import ServedRun
 
 

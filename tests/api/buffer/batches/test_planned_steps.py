@@ -12,7 +12,7 @@ from tests.api.buffer.outside_run import OutsideRun, make_mixed_run
 from tests.api.buffer.stock_server import Server
 from tests.buffer_factories import group
 from tests.fake_cluster import FakeCluster
-from tests.integration.rollouts.cast import NOON
+from tests.integration.rollouts.report_factories import NOON
 
 pytestmark = pytest.mark.django_db
 

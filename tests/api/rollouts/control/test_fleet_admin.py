@@ -19,7 +19,15 @@ from rollouts.metrics.schemas.metrics import Metric, MetricsPush
 from rollouts.metrics.services.metrics import record_metrics
 from runs.lifecycle.models.runs import Run
 from tests.fake_cluster import FakeCluster
-from tests.integration.rollouts.cast import NOON, accept, later, launched, report, window, worker
+from tests.integration.rollouts.report_factories import (
+    NOON,
+    accept,
+    later,
+    launched,
+    report,
+    window,
+    worker,
+)
 from web.admin.read_only import COUNTED_AT_MOST
 
 pytestmark = pytest.mark.django_db

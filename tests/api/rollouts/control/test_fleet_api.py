@@ -15,7 +15,7 @@ from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunVerb
 from tests.factories import bearer, make_run, make_user
 from tests.fake_cluster import FakeCluster
-from tests.integration.rollouts.cast import (
+from tests.integration.rollouts.report_factories import (
     change_status,
     fleet,
     launched,

@@ -11,7 +11,7 @@ from buffer.items.models.items import FragmentChunk
 from rolldeck import wire
 from rollouts.control.models.fleets import EpisodeWindow
 from runs.lifecycle.models.runs import Run
-from tests.api.rollouts.episodes.test_episode_spread import report
+from tests.api.rollouts.episodes.test_episode_distributions import report
 from tests.buffer_factories import arrays, fragment, push
 from tests.factories import bearer, make_run
 

@@ -34,7 +34,7 @@ from runs.lifecycle.models.runs import Run
 from runs.lifecycle.services.registry import register_trainer
 from tests.buffer_factories import body, fragment, group, push
 from tests.factories import NOON, make_run
-from tests.integration.buffer.archiving import (
+from tests.integration.buffer.archive_files import (
     export,
     make_words,
     push_groups,

@@ -46,7 +46,7 @@ def hold(tmp_path: Path) -> Path:
 @pytest.fixture
 def web(tmp_path: Path, hold: Path) -> Iterator[WebProcess]:
     with web_process(
-        tmp_path / "web.log", module=("tests.held_answers", "{fd}", str(hold))
+        tmp_path / "web.log", module=("tests.delayed_answers", "{fd}", str(hold))
     ) as process:
         httpx.post(f"{process.url}/register", json=REGISTRATION, timeout=30).raise_for_status()
         yield process

@@ -12,7 +12,7 @@ from runs.alerts.services import conditions
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunVerb
 from tests.fake_cluster import FakeCluster
-from tests.integration.rollouts.cast import (
+from tests.integration.rollouts.report_factories import (
     accept,
     change_status,
     fleet,

@@ -14,7 +14,7 @@ from rollouts.control.services.launches import begin_launch, record_manager_ende
 from runs.lifecycle.models.runs import Run
 from tests.factories import bearer
 from tests.fake_cluster import FakeCluster
-from tests.integration.rollouts.cast import (
+from tests.integration.rollouts.report_factories import (
     NOON,
     URL,
     accept,

@@ -12,7 +12,15 @@ from rollouts.control.models.fleets import EnvSlot, EpisodeWindow, FleetWorker
 from rollouts.control.queries.fleets import fleet_state
 from runs.lifecycle.models.runs import Run
 from tests.fake_cluster import FakeCluster
-from tests.integration.rollouts.cast import NOON, accept, later, launched, report, window, worker
+from tests.integration.rollouts.report_factories import (
+    NOON,
+    accept,
+    later,
+    launched,
+    report,
+    window,
+    worker,
+)
 
 pytestmark = pytest.mark.django_db
 WORKERS, SLOTS = 2000, 8

@@ -18,7 +18,7 @@ from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunStatus, RunVerb
 from tests.factories import bearer, make_user
 from tests.fake_cluster import FakeCluster
-from tests.integration.rollouts.cast import (
+from tests.integration.rollouts.report_factories import (
     NOON,
     accept,
     change_status,

@@ -12,7 +12,14 @@ from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunVerb
 from tests.fake_cluster import FakeCluster
-from tests.integration.rollouts.cast import NOON, URL, change_status, fleet, launched, reconcile_run
+from tests.integration.rollouts.report_factories import (
+    NOON,
+    URL,
+    change_status,
+    fleet,
+    launched,
+    reconcile_run,
+)
 
 pytestmark = pytest.mark.django_db
 

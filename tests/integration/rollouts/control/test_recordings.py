@@ -32,8 +32,8 @@ from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunVerb
 from tests.factories import bearer
 from tests.fake_cluster import FakeCluster
-from tests.integration.rollouts.cast import NOON, change_status, draft, later, launched
 from tests.integration.rollouts.local_fleets import Platform, local_fleet, publish
+from tests.integration.rollouts.report_factories import NOON, change_status, draft, later, launched
 from tests.live_server import serving
 from tests.waiting import within
 

@@ -12,7 +12,14 @@ from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunVerb
 from tests.factories import bearer
 from tests.fake_cluster import FakeCluster
-from tests.integration.rollouts.cast import NOON, accept, change_status, report, rolling, worker
+from tests.integration.rollouts.report_factories import (
+    NOON,
+    accept,
+    change_status,
+    report,
+    rolling,
+    worker,
+)
 
 pytestmark = pytest.mark.django_db
 

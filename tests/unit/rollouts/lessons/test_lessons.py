@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from rollouts.lessons.rules.lessons import InvalidCurriculum, Lesson, Requirement, check_lessons
 from rollouts.lessons.rules.performance import BATCHES_KEPT, REWARDS_KEPT, Performance
 from rollouts.lessons.rules.strategy import concentration, draw, initial_progress, is_complete
-from tests.unit.rollouts.lessons.made_up import over_time, performance
+from tests.unit.rollouts.lessons.lesson_states import over_time, performance
 
 
 def after(*names: str) -> Lesson:

@@ -14,7 +14,7 @@ from rollouts.lessons.rules.marin import (
 )
 from rollouts.lessons.rules.performance import Progress
 from rollouts.lessons.rules.strategy import probabilities
-from tests.unit.rollouts.lessons.made_up import moves, performance, progress
+from tests.unit.rollouts.lessons.lesson_states import moves, performance, progress
 
 MARIN = MarinStrategy()
 ONE = {"a": Lesson(stop_success=1.0)}

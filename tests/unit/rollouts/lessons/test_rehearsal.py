@@ -8,7 +8,7 @@ from rollouts.lessons.rules.lessons import InvalidCurriculum, Lesson, LessonStat
 from rollouts.lessons.rules.marin import MarinStrategy
 from rollouts.lessons.rules.rolldeck import RolldeckStrategy
 from rollouts.lessons.rules.strategy import drawn, probabilities
-from tests.unit.rollouts.lessons.made_up import performance, progress
+from tests.unit.rollouts.lessons.lesson_states import performance, progress
 
 WEIGHTS = {"a": 0.25, "b": 0.25}
 LEARNT = ["c", "d"]

@@ -13,7 +13,7 @@ from rollouts.lessons.rules.lessons import InvalidCurriculum, Lesson, LessonStat
 from rollouts.lessons.rules.performance import Progress
 from rollouts.lessons.rules.rolldeck import RolldeckStrategy, is_plateaued, with_floor
 from rollouts.lessons.rules.strategy import changes, draw, probabilities
-from tests.unit.rollouts.lessons.made_up import moves, over_time, performance, progress
+from tests.unit.rollouts.lessons.lesson_states import moves, over_time, performance, progress
 
 DEFAULT = RolldeckStrategy()
 ONE = {"a": Lesson(stop_success=0.9)}

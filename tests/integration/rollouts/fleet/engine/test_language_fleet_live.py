@@ -16,8 +16,8 @@ from runs.events.models import RunEvent
 from runs.lifecycle.rules.lifecycle import RunVerb
 from tests.factories import make_token
 from tests.fake_cluster import FakeCluster
-from tests.integration.rollouts.cast import change_status, draft, reconcile_run
 from tests.integration.rollouts.local_fleets import Platform, local_fleet
+from tests.integration.rollouts.report_factories import change_status, draft, reconcile_run
 from tests.live_server import serving
 from tests.unit.rollouts.fleet.groups.conftest import SHAPES
 from tests.waiting import within

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 from small_platform import SmallPlatform, served
-from spool_reading import spooled
+from spool_contents import spooled
 
 from buffer.ingest.rules.fragments import check
 from rollouts.fleet.manager.local_fleet import LocalFleet

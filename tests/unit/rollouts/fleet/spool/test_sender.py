@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from small_platform import SmallPlatform, served
-from spool_reading import left_in
+from spool_contents import left_in
 
 from rolldeck.errors import InvalidRequest, Unreachable
 from rolldeck.http import Backoff

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from turn_by_turn import Rollout
+from manual_turns import Rollout
 
 from examples.ppo_continuous import GaussianPolicy
 from rolldeck.wire import unpack_array

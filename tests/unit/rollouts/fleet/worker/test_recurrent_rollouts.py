@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from turn_by_turn import Rollout
+from manual_turns import Rollout
 
 from rolldeck.wire import Fragment, unpack_array
 from rollouts.fleet.policies.heads import head_for

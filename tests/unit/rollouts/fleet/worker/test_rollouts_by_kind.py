@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from turn_by_turn import Rollout
+from manual_turns import Rollout
 
 from buffer.ingest.rules import fragments as fragment_rules
 from rolldeck.wire import unpack_array

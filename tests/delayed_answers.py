@@ -1,7 +1,7 @@
 """Serve the platform with a transport that delays responses to pushes while a file exists.
 
 Each response that starts to wait appends a byte to the file.
-Run as ``python -m tests.held_answers FD FILE``.
+Run as ``python -m tests.delayed_answers FD FILE``.
 """
 
 import asyncio

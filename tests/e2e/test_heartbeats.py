@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.e2e.hand_played import HandPlayedFleet
+from tests.e2e.simulated_manager import SimulatedManager
 from tests.server import Server, wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
@@ -85,7 +85,7 @@ def test_a_fleet_without_heartbeats_is_unknown_until_another_manager_reports(
     signed_in: Page, server: Server
 ) -> None:
     page, run = signed_in, "falls-silent"
-    fleet = HandPlayedFleet(server, run, is_replaced=True)
+    fleet = SimulatedManager(server, run, is_replaced=True)
     try:
         page.goto(f"/runs/{run}/fleet")
         chip = page.locator("tr[data-worker='0'] [data-state]")
@@ -131,7 +131,7 @@ def test_every_status_chip_of_a_run_without_heartbeats_is_unknown(
     signed_in: Page, server: Server
 ) -> None:
     page, run = signed_in, "not-heard-of"
-    fleet = HandPlayedFleet(server, run, is_replaced=True)
+    fleet = SimulatedManager(server, run, is_replaced=True)
     in_its_header = page.locator(".run-title [data-state]")
     of_the_fleet = page.locator("[data-fleet-state] [data-state]")
     diagnosis = page.get_by_role("region", name="Diagnosis")

@@ -25,11 +25,11 @@ from runs.lifecycle.queries import runs
 from runs.lifecycle.rules.lifecycle import RunVerb
 from tests.factories import make_token
 from tests.fake_cluster import FakeCluster
-from tests.integration.rollouts.cast import change_status, draft, reconcile_run
 from tests.integration.rollouts.local_fleets import Platform, local_fleet
 from tests.integration.rollouts.local_fleets import publish as publish_inside
+from tests.integration.rollouts.report_factories import change_status, draft, reconcile_run
 from tests.live_server import serving
-from tests.unit.client.made_up import make_fragment
+from tests.unit.client.batch_factories import make_fragment
 from tests.waiting import within
 
 SMALL = {"num_workers": 2, "envs_per_worker": 2, "envs_per_process": 2, "inference_batch_size": 2}

@@ -10,7 +10,7 @@ from rollouts.lessons.rules.marin import MarinStrategy
 from rollouts.lessons.rules.performance import Progress
 from rollouts.lessons.rules.rolldeck import RolldeckStrategy
 from rollouts.lessons.rules.strategy import drawn
-from tests.unit.rollouts.lessons.made_up import performance, progress
+from tests.unit.rollouts.lessons.lesson_states import performance, progress
 
 NAMES = "abcdef"
 FACTORS = st.dictionaries(st.sampled_from(NAMES), st.floats(LEAST_FACTOR, MOST_FACTOR))

@@ -15,7 +15,7 @@ import torch
 from rolldeck.trainer import Batch
 from tests.ray.fleets import connected, eventually, small_fleet
 from tests.ray_nodes import OUR_CODE, RayNodes, ray_nodes
-from tests.unit.client.made_up import make_batch_body
+from tests.unit.client.batch_factories import make_batch_body
 
 pytestmark = pytest.mark.ray
 EXAMPLE = Path(__file__).parents[2] / "examples/own_policy"

@@ -14,13 +14,13 @@ from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
 BROWSER: Final = "tests/e2e/"
-OF_THE_DASHBOARD: Final = ExitStack()
-OF_THE_RAY_HEAD: Final = ExitStack()
+DASHBOARD_RESOURCES: Final = ExitStack()
+RAY_HEAD_RESOURCES: Final = ExitStack()
 """Resources that a process shares among dashboard tests, and among tests on a Ray head."""
 RAY_HEAD: Final = "the tests on one Ray head"
-ON_THE_RAY_HEAD: Final = (
+RAY_HEAD_FILES: Final = (
     "tests/ray/test_fleet.py",
-    "tests/ray/test_leaving_ray.py",
+    "tests/ray/test_ray_shutdown.py",
     "tests/ray/test_language_on_ray.py",
     "tests/ray/test_platform_and_fleet.py",
     "tests/contract/test_cluster.py",
@@ -31,7 +31,7 @@ LONGEST_FIRST: Final = (
     "tests/system/test_up.py",
     "tests/ray/test_placement.py",
     "tests/system/test_demo.py",
-    *ON_THE_RAY_HEAD,
+    *RAY_HEAD_FILES,
     "tests/fuzz/test_generated_requests.py",
     "tests/system/test_database_kills.py",
     "tests/system/test_outages.py",
@@ -39,11 +39,11 @@ LONGEST_FIRST: Final = (
     "tests/system/test_benchmarks.py",
     "tests/system/test_demo_grpo.py",
     "tests/system/test_examples.py",
-    "tests/system/test_healing.py",
+    "tests/system/test_recovery.py",
     "tests/system/test_learning_language.py",
     "tests/system/test_atropos_loop.py",
     "tests/ray/test_existing_cluster.py",
-    "tests/system/test_interrupted.py",
+    "tests/system/test_interrupts.py",
 )
 """Files of at least half a minute, in this order; unlisted files follow."""
 HEAVY: Final = ("tests/ray/", "tests/system/", "tests/contract/test_cluster_nodes.py")
@@ -54,7 +54,7 @@ class SharedServers(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         path = _path(nodeid)
-        if path in ON_THE_RAY_HEAD:
+        if path in RAY_HEAD_FILES:
             return RAY_HEAD
         return BROWSER if path.startswith(BROWSER) else path
 
@@ -79,7 +79,7 @@ def longest_first(items: list[pytest.Item]) -> None:
     for item in items:
         marked = {mark.name for mark in item.iter_markers()} & {"ray", "system", "browser"}
         path = _path(item.nodeid)
-        if marked and not (_is_heavy(path) or path.startswith(BROWSER) or path in ON_THE_RAY_HEAD):
+        if marked and not (_is_heavy(path) or path.startswith(BROWSER) or path in RAY_HEAD_FILES):
             raise pytest.UsageError(f"{item.nodeid} is marked {marked}: name it in spreading.py")
     places = {path: place for place, path in enumerate(LONGEST_FIRST)}
 
@@ -114,9 +114,9 @@ def leave(item: pytest.Item) -> None:
     """
     path = _path(item.nodeid)
     if not path.startswith(BROWSER):
-        OF_THE_DASHBOARD.close()
-    if path not in ON_THE_RAY_HEAD:
-        OF_THE_RAY_HEAD.close()
+        DASHBOARD_RESOURCES.close()
+    if path not in RAY_HEAD_FILES:
+        RAY_HEAD_RESOURCES.close()
 
 
 def _is_heavy(scope: str) -> bool:

@@ -12,8 +12,8 @@ from config.asgi import application
 from config.socket_timeouts import NOT_READING
 from runs.deployment.services.hub import hub
 from tests.factories import make_run
-from tests.lazy_pages import lazy, rest_of, served
 from tests.live_sockets import headers_of, in_database
+from tests.stalled_pages import lazy, rest_of, served
 from web.live import parts
 from web.live.announcements import announce
 from web.live.outgoing import QUEUE_BYTES, QUEUE_FRAMES, Socket

@@ -39,7 +39,7 @@ CONFIG: Final = {
 }
 
 
-class HandPlayedFleet:
+class SimulatedManager:
     """Simulated fleet of one run; the test sets its reports."""
 
     def __init__(
@@ -227,11 +227,11 @@ class HandPlayedFleet:
 
 
 @contextmanager
-def hand_played(
+def simulated_manager(
     server: Server, name: str, *, config: Mapping[str, Any] = CONFIG
-) -> Iterator[HandPlayedFleet]:
+) -> Iterator[SimulatedManager]:
     """Simulate the fleet of a new run until the end of the block."""
-    fleet = HandPlayedFleet(server, name, config=config)
+    fleet = SimulatedManager(server, name, config=config)
     try:
         yield fleet
     finally:

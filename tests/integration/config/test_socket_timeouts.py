@@ -16,7 +16,7 @@ from config.socket_timeouts import (
     PING_TIMEOUT_SECONDS,
     PatientSockets,
 )
-from tests.lazy_pages import PING, PING_TIMEOUT, lazy, rest_of, served
+from tests.stalled_pages import PING, PING_TIMEOUT, lazy, rest_of, served
 
 # Random data, which compression hardly shrinks.
 PIECE = b64encode(Random(7).randbytes(45_000)).decode()

@@ -27,7 +27,7 @@ from tests.buffer_factories import body, group
 from tests.factories import NOON, make_outside_run, make_run
 from tests.fake_cluster import FakeCluster
 from tests.integration.buffer.ingest.test_queue_under_load import in_threads
-from tests.integration.rollouts import cast
+from tests.integration.rollouts import report_factories
 
 # One transaction for a whole test, with visible groups: no other test delays them.
 pytestmark = pytest.mark.django_db
@@ -286,14 +286,16 @@ def test_a_run_that_cannot_be_measured_does_not_affect_others(run: Run) -> None:
 
 
 def test_a_fleet_is_measured_by_its_episodes_and_env_steps() -> None:
-    run = cast.rolling(FakeCluster())
+    run = report_factories.rolling(FakeCluster())
     returns = [10.0, 20.0, 30.0, 40.0, 50.0]
-    windows = [cast.window(*returns), cast.window(900.0, mode="eval")]
+    windows = [report_factories.window(*returns), report_factories.window(900.0, mode="eval")]
     shares = {"waiting_room": 0.25, "env_step": 0.5}
-    cast.accept(run, cast.report(run, cast.worker(env_steps=10), sequence=1))
+    report_factories.accept(
+        run, report_factories.report(run, report_factories.worker(env_steps=10), sequence=1)
+    )
     measure(run, 0)
-    busy = cast.worker(env_steps=510, shares=shares)
-    cast.accept(run, cast.report(run, busy, sequence=2, episodes=windows))
+    busy = report_factories.worker(env_steps=510, shares=shares)
+    report_factories.accept(run, report_factories.report(run, busy, sequence=2, episodes=windows))
 
     assert measure(run, 10)
 
@@ -313,23 +315,32 @@ def test_a_fleet_is_measured_by_its_episodes_and_env_steps() -> None:
 
 
 def test_evaluations_are_series_at_their_versions() -> None:
-    run = cast.rolling(FakeCluster())
-    cast.accept(run, cast.report(run, cast.worker(env_steps=10), sequence=1))
+    run = report_factories.rolling(FakeCluster())
+    report_factories.accept(
+        run, report_factories.report(run, report_factories.worker(env_steps=10), sequence=1)
+    )
     measure(run, 0)
-    first = [cast.window(8.0, mode="eval", policy_step=5), cast.window(2.0, 4.0)]
-    second = [cast.window(9.0, 9.0, 12.0, mode="eval", policy_step=10)]
+    first = [
+        report_factories.window(8.0, mode="eval", policy_step=5),
+        report_factories.window(2.0, 4.0),
+    ]
+    second = [report_factories.window(9.0, 9.0, 12.0, mode="eval", policy_step=10)]
     for sequence, windows in ((2, first), (3, second)):
-        worker = cast.worker(env_steps=10 * sequence)
-        cast.accept(run, cast.report(run, worker, sequence=sequence, episodes=windows))
+        worker = report_factories.worker(env_steps=10 * sequence)
+        report_factories.accept(
+            run, report_factories.report(run, worker, sequence=sequence, episodes=windows)
+        )
     measure(run, 10)
     third = [
-        cast.window(20.0, mode="eval", policy_step=15, lengths=[4], length_mean=4.0),
-        cast.window(8.0, 8.0, mode="eval", policy_step=15, length_mean=10.0),
+        report_factories.window(20.0, mode="eval", policy_step=15, lengths=[4], length_mean=4.0),
+        report_factories.window(8.0, 8.0, mode="eval", policy_step=15, length_mean=10.0),
     ]
-    worker = cast.worker(env_steps=40)
-    cast.accept(run, cast.report(run, worker, sequence=4, episodes=third))
+    worker = report_factories.worker(env_steps=40)
+    report_factories.accept(run, report_factories.report(run, worker, sequence=4, episodes=third))
     measure(run, 20)
-    cast.accept(run, cast.report(run, cast.worker(env_steps=50), sequence=5))
+    report_factories.accept(
+        run, report_factories.report(run, report_factories.worker(env_steps=50), sequence=5)
+    )
     measure(run, 30)
 
     samples = MetricSample.objects.filter(run=run).order_by("id")
@@ -395,17 +406,17 @@ def test_measured_items_are_not_read_again(run: Run) -> None:
 
 
 def test_info_values_become_series_and_dropped_ones_an_event() -> None:
-    run = cast.rolling(FakeCluster())
+    run = report_factories.rolling(FakeCluster())
     measure(run, 0)
     drops = InfoDrops(problem="out_of_range", count=3, example="speed")
     for sequence, total in enumerate((4.0, 8.0), start=1):
         speed = InfoSum(name="speed", scope="step", count=4, total=total)
         won = InfoSum(name="won", scope="episode", count=2, total=1.0)
         info = InfoWindow(sums=[speed, won], dropped=[drops])
-        busy = cast.worker(env_steps=100 * sequence)
-        given = cast.report(run, busy, sequence=sequence, info=info)
-        assert cast.accept(run, given)
-        assert not cast.accept(run, given)
+        busy = report_factories.worker(env_steps=100 * sequence)
+        given = report_factories.report(run, busy, sequence=sequence, info=info)
+        assert report_factories.accept(run, given)
+        assert not report_factories.accept(run, given)
 
     assert measure(run, 10)
 
@@ -416,6 +427,8 @@ def test_info_values_become_series_and_dropped_ones_an_event() -> None:
     [event] = RunEvent.objects.filter(run=run, kind="info_values_dropped")
     assert event.details == {"problem": "out_of_range", "example": "speed"}
 
-    cast.accept(run, cast.report(run, cast.worker(env_steps=300), sequence=3))
+    report_factories.accept(
+        run, report_factories.report(run, report_factories.worker(env_steps=300), sequence=3)
+    )
     assert measure(run, 20)
     assert not [name for name in last(run) if name.startswith("info")]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFTEST = """
-from tests.spreading import SharedServers
+from tests.scheduling import SharedServers
 
 def pytest_xdist_make_scheduler(config, log):
     return SharedServers(config, log)

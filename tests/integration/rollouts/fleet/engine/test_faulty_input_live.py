@@ -23,8 +23,8 @@ from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunVerb
 from tests.factories import make_token
 from tests.fake_cluster import FakeCluster
-from tests.integration.rollouts.cast import change_status, draft, reconcile_run
 from tests.integration.rollouts.local_fleets import Platform, local_fleet
+from tests.integration.rollouts.report_factories import change_status, draft, reconcile_run
 from tests.live_server import serving
 from tests.unit.rollouts.fleet.engine.small_models import small_model
 from tests.unit.rollouts.fleet.groups import odd_token_environments

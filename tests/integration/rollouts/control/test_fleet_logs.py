@@ -21,8 +21,16 @@ from rollouts.fleet.manager.local_fleet import LocalFleet
 from runs.lifecycle.models.runs import Run
 from tests.factories import make_token
 from tests.fake_cluster import FakeCluster
-from tests.integration.rollouts.cast import NOON, accept, draft, later, launched, report, worker
 from tests.integration.rollouts.local_fleets import Platform, local_fleet, slots_run
+from tests.integration.rollouts.report_factories import (
+    NOON,
+    accept,
+    draft,
+    later,
+    launched,
+    report,
+    worker,
+)
 from tests.live_server import serving
 from tests.waiting import within
 

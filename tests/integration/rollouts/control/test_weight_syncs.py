@@ -11,7 +11,7 @@ from rollouts.control.services.weight_syncs import KEPT_STEPS
 from runs.lifecycle.models.runs import PolicyVersion, Run
 from tests.factories import bearer
 from tests.fake_cluster import FakeCluster
-from tests.integration.rollouts.cast import accept, later, launched, report, worker
+from tests.integration.rollouts.report_factories import accept, later, launched, report, worker
 
 pytestmark = pytest.mark.django_db
 

@@ -7,7 +7,7 @@ from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
 from tests.e2e import pages
 from tests.e2e.conftest import USERNAME, sign_in
-from tests.e2e.test_every_page import in_the_light, is_no_wider, on_a_phone
+from tests.e2e.test_page_accessibility import in_the_light, is_no_wider, on_a_phone
 from tests.server import Server, wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
