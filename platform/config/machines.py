@@ -27,7 +27,7 @@ from django.utils.module_loading import import_string
 from buffer.atropos.urls import NAMES as ATROPOS_NAMES
 from buffer.batches.api.sending import NotedAnswer, StoredAnswer
 from config.body_limits import App, Receive, Scope, Send
-from config.packed_requests import PackedRequest
+from config.compressed_requests import CompressedRequest
 from web.http.problems import respond
 from web.http.waiting import Waiting
 from web.live.wait_queue import WaitQueues
@@ -150,7 +150,7 @@ class _Handler(BaseHandler):
     def answer(self, scope: Scope, body: bytes) -> HttpResponseBase:
         """Return the response to a request whose body has been read."""
         try:
-            request = PackedRequest(scope, BytesIO(body))
+            request = CompressedRequest(scope, BytesIO(body))
         except UnicodeDecodeError:
             return respond(Invalid("the query string is not valid UTF-8"))
         request.may_wait = True  # type: ignore[attr-defined]

@@ -11,7 +11,7 @@ from django.db import transaction
 from web.live import wakeups
 from web.live.announcements import (
     CHANNEL,
-    UNHEARD_SECONDS,
+    NO_LISTENER_SECONDS,
     ChangeNotice,
     Outbox,
     Publisher,
@@ -190,5 +190,5 @@ def test_merged_notices_have_the_newest_commit_time() -> None:
 def test_notices_are_less_frequent_without_other_listeners() -> None:
     own = own_subscriptions.count
 
-    assert shortest_pause(listeners=own) >= UNHEARD_SECONDS
-    assert shortest_pause(listeners=own + 1) < UNHEARD_SECONDS
+    assert shortest_pause(listeners=own) >= NO_LISTENER_SECONDS
+    assert shortest_pause(listeners=own + 1) < NO_LISTENER_SECONDS

@@ -130,15 +130,15 @@ def test_an_unreachable_database_is_reported_within_the_timeout_of_libpq(
     port: str, request: pytest.FixtureRequest
 ) -> None:
     params = {"host": "127.0.0.1", "port": request.getfixturevalue(port), "user": "x"}
-    lookout: StatusProbe[Any] = StatusProbe(
+    probe: StatusProbe[Any] = StatusProbe(
         lambda: probes.database_figures(params), clock=lambda: NOON
     )
 
-    lookout.begin()
-    assert lookout.sight(by=time.monotonic() + 0.01).state in {"down", "unknown"}
-    sight = lookout.sight(by=time.monotonic() + 60)
+    probe.start()
+    assert probe.result(by=time.monotonic() + 0.01).state in {"down", "unknown"}
+    result = probe.result(by=time.monotonic() + 60)
 
-    assert (sight.state, sight.found) == ("down", None)
+    assert (result.state, result.answer) == ("down", None)
 
 
 def test_no_worker_is_distinguished_from_no_broker(dead_port: int, settings: Settings) -> None:

@@ -11,12 +11,12 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosedOK
 from websockets.extensions.permessage_deflate import ClientPerMessageDeflateFactory
 
-from config.shared_frames import PACKED_FROM_BYTES, framed
+from config.shared_frames import COMPRESSED_FROM_BYTES, framed
 from config.socket_timeouts import PING_SECONDS, PING_TIMEOUT_SECONDS
 from tests.stalled_pages import served
 
 LONG = json.dumps([{"größe": number} for number in range(20_000)], ensure_ascii=False)
-MESSAGES = ["", "short", "ü" * (PACKED_FROM_BYTES // 2), "x" * 126, LONG, "the end"]
+MESSAGES = ["", "short", "ü" * (COMPRESSED_FROM_BYTES // 2), "x" * 126, LONG, "the end"]
 OFFERS: list[dict[str, Any]] = [
     {"compression": None},
     {"compression": "deflate"},

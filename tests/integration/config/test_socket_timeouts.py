@@ -14,7 +14,7 @@ from config.socket_timeouts import (
     NOT_READING,
     PING_SECONDS,
     PING_TIMEOUT_SECONDS,
-    PatientSockets,
+    SocketsWithTimeouts,
 )
 from tests.stalled_pages import PING, PING_TIMEOUT, lazy, rest_of, served
 
@@ -48,7 +48,7 @@ class Speaker:
         self.ended.set()
 
 
-class Hasty(PatientSockets):
+class Hasty(SocketsWithTimeouts):
     """Sockets with a shorter closing timeout."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -56,7 +56,7 @@ class Hasty(PatientSockets):
         self.close_timeout = 0.3
 
 
-@pytest.mark.parametrize("ws", [PatientSockets, SharedFrames])
+@pytest.mark.parametrize("ws", [SocketsWithTimeouts, SharedFrames])
 async def test_a_client_that_does_not_read_is_disconnected_and_one_that_sends_continues(
     ws: Any,
 ) -> None:
@@ -113,9 +113,13 @@ async def test_a_reading_client_stays_connected_however_much_it_receives() -> No
 
 async def test_pings_of_a_client_that_does_not_read_are_limited() -> None:
     app = Speaker(pieces=1000)
-    async with asyncio.timeout(30), served(app, ws=PatientSockets) as server, lazy(server) as page:
+    async with (
+        asyncio.timeout(30),
+        served(app, ws=SocketsWithTimeouts) as server,
+        lazy(server) as page,
+    ):
         (connection,) = server.server_state.connections
-        assert isinstance(connection, PatientSockets)
+        assert isinstance(connection, SocketsWithTimeouts)
         before = await stuck(connection)
 
         for number in range(200):
@@ -126,7 +130,7 @@ async def test_pings_of_a_client_that_does_not_read_are_limited() -> None:
         await app.ended.wait()
 
 
-async def stuck(connection: PatientSockets) -> int:
+async def stuck(connection: SocketsWithTimeouts) -> int:
     """Wait until the send buffer no longer changes, and return its size in bytes."""
     sizes = [0]
     while not sizes[-1] or len(sizes) < 6 or len(set(sizes[-6:])) > 1:

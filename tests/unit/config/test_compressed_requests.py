@@ -14,6 +14,7 @@ import zstandard
 from pytest_django import Settings
 
 from buffer.items.api.delivery import HUNG_UP
+from config.compressed_requests import CompressedRequest
 from config.decompression import (
     ENCODINGS,
     MAX_MEMBERS,
@@ -23,7 +24,6 @@ from config.decompression import (
     UnknownEncoding,
     decompress,
 )
-from config.packed_requests import PackedRequest
 
 MIB: Final = 1024 * 1024
 Pack = Callable[[bytes], bytes]
@@ -51,14 +51,14 @@ EMPTY: Final[dict[str, tuple[str, Callable[[int], bytes]]]] = {
 }
 
 
-def request(body: bytes, encoding: str, **scope: Any) -> PackedRequest:
+def request(body: bytes, encoding: str, **scope: Any) -> CompressedRequest:
     headers = [
         (b"content-type", b"application/json"),
         (b"content-encoding", encoding.encode()),
         (b"content-length", str(len(body)).encode()),
     ]
     scope = {"type": "http", "method": "POST", "path": "/api/v1/runs", "headers": headers, **scope}
-    return PackedRequest(scope, BytesIO(body))
+    return CompressedRequest(scope, BytesIO(body))
 
 
 @pytest.fixture(autouse=True)

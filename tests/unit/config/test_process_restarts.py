@@ -11,7 +11,7 @@ import pytest
 
 from config.embedded.children import Child, Command, StartFailed
 from config.embedded.folders import Folders, ServerRunning
-from config.embedded.watching import STABLE_SECONDS, Part, Watch, delay_seconds
+from config.embedded.process_watch import STABLE_SECONDS, Part, ProcessWatch, delay_seconds
 from tests.processes import wait_until_gone
 
 
@@ -20,8 +20,8 @@ def part(name: str, *argv: str) -> Part:
     return Part(name=name, prepare=lambda: command, is_ready=lambda _: True)
 
 
-def watch(folder: Path, lines: list[str]) -> Watch:
-    return Watch(log_folder=folder, print_line=lines.append)
+def watch(folder: Path, lines: list[str]) -> ProcessWatch:
+    return ProcessWatch(log_folder=folder, print_line=lines.append)
 
 
 def test_restart_delays_grow_up_to_a_limit() -> None:

@@ -13,46 +13,46 @@ def soon() -> float:
 
 
 def test_a_part_that_answers_is_up_with_the_time_of_its_answer() -> None:
-    lookout = StatusProbe(lambda: 7, clock=lambda: NOON)
-    lookout.begin()
+    probe = StatusProbe(lambda: 7, clock=lambda: NOON)
+    probe.start()
 
-    sight = lookout.sight(by=soon())
+    result = probe.result(by=soon())
 
-    assert (sight.state, sight.found, sight.problem) == ("up", 7, "")
-    assert sight.confirmed_at == NOON
-    assert sight.took_ms is not None
+    assert (result.state, result.answer, result.problem) == ("up", 7, "")
+    assert result.confirmed_at == NOON
+    assert result.took_ms is not None
 
 
 def test_a_probe_returns_the_value_it_began_with() -> None:
-    lookout = StatusProbe(lambda workers: 2 * workers, clock=lambda: NOON)
-    lookout.begin(3)
+    probe = StatusProbe(lambda workers: 2 * workers, clock=lambda: NOON)
+    probe.start(3)
 
-    assert lookout.sight(by=soon()).found == 6
+    assert probe.result(by=soon()).answer == 6
 
 
 def test_a_failed_part_is_down_and_keeps_its_last_result() -> None:
     answers = iter([1])
-    lookout = StatusProbe(lambda: next(answers), fresh_seconds=0.0, clock=lambda: NOON)
-    lookout.begin()
-    first = lookout.sight(by=soon())
-    lookout.begin()
+    probe = StatusProbe(lambda: next(answers), fresh_seconds=0.0, clock=lambda: NOON)
+    probe.start()
+    first = probe.result(by=soon())
+    probe.start()
 
-    sight = lookout.sight(by=soon())
+    result = probe.result(by=soon())
 
-    assert (sight.state, sight.found, sight.problem) == ("down", 1, "StopIteration")
-    assert sight.confirmed_at == first.confirmed_at == NOON
+    assert (result.state, result.answer, result.problem) == ("down", 1, "StopIteration")
+    assert result.confirmed_at == first.confirmed_at == NOON
 
 
 def test_a_hanging_part_is_unknown_after_the_timeout() -> None:
     hangs = threading.Event()
-    lookout = StatusProbe(lambda: hangs.wait(60), clock=lambda: NOON)
-    lookout.begin()
+    probe = StatusProbe(lambda: hangs.wait(60), clock=lambda: NOON)
+    probe.start()
 
     began = time.monotonic()
-    sight = lookout.sight(by=began + 0.05)
+    result = probe.result(by=began + 0.05)
 
-    assert sight.state == "unknown"
-    assert "no answer" in sight.problem
+    assert result.state == "unknown"
+    assert "no answer" in result.problem
     assert time.monotonic() - began < 20
     hangs.set()
 
@@ -66,13 +66,13 @@ def test_a_probe_that_hangs_starts_no_second_one() -> None:
 
     status_probe = StatusProbe(probe, fresh_seconds=0, clock=lambda: NOON)
     for _ in range(5):
-        status_probe.begin()
-    assert status_probe.sight(by=time.monotonic()).state == "unknown"
+        status_probe.start()
+    assert status_probe.result(by=time.monotonic()).state == "unknown"
     goes_on.set()
-    assert status_probe.sight(by=soon()).state == "up"
+    assert status_probe.result(by=soon()).state == "up"
     assert len(probes) == 1
 
-    status_probe.begin()
+    status_probe.start()
     wait_until(lambda: len(probes) == 2, seconds=30, what="it is looked at again")
 
 
@@ -80,8 +80,8 @@ def test_a_fresh_status_is_not_probed_again() -> None:
     probes: list[int] = []
     status_probe = StatusProbe(lambda: probes.append(1), fresh_seconds=3600, clock=lambda: NOON)
     for _ in range(3):
-        status_probe.begin()
-        status_probe.sight(by=soon())
+        status_probe.start()
+        status_probe.result(by=soon())
 
     assert probes == [1]
 
@@ -98,11 +98,9 @@ def test_a_slow_probe_does_not_overwrite_a_newer_status() -> None:
     for believed, state in ((3600.0, "up"), (0.0, "unknown")):
         goes_on.clear()
         answers = iter([1, 2])
-        lookout = StatusProbe(
-            look, fresh_seconds=0.0, believed_seconds=believed, clock=lambda: NOON
-        )
-        lookout.begin()
-        assert lookout.sight(by=soon()).state == "up"
-        lookout.begin()
-        assert lookout.sight(by=time.monotonic()).state == state
+        probe = StatusProbe(look, fresh_seconds=0.0, valid_seconds=believed, clock=lambda: NOON)
+        probe.start()
+        assert probe.result(by=soon()).state == "up"
+        probe.start()
+        assert probe.result(by=time.monotonic()).state == state
         goes_on.set()

@@ -30,7 +30,7 @@ _LESSONS: Final = """\
 Next: see [the sweep](/runs?q=tag:sweep).
 """
 _HOSTILE: Final = (
-    f"# {texts.MARKUP}\n\n{texts.DECEIT} [a link](javascript:alert(1)) ![](https://x/)"
+    f"# {texts.MARKUP}\n\n{texts.DECEPTIVE} [a link](javascript:alert(1)) ![](https://x/)"
 )
 _PRESETS: Final[tuple[tuple[str, str, str, dict[str, Any]], ...]] = (
     (

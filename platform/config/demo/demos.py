@@ -6,12 +6,12 @@ from types import MappingProxyType
 from typing import Final
 
 from config.demo.lessons import Curricula
-from config.demo.progress import Learning
+from config.demo.progress import ProgressSource
 from config.demo.returns import Returns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class DemoKind:
     """One demo.
 
     Attributes:
@@ -26,19 +26,19 @@ class Subject:
     preset: str
     trainer: str
     limit_seconds: float
-    learning: Callable[[int], Learning]
+    learning: Callable[[int], ProgressSource]
 
 
-SUBJECTS: Final[Mapping[str, Subject]] = MappingProxyType(
+DEMOS: Final[Mapping[str, DemoKind]] = MappingProxyType(
     {
-        "cartpole": Subject(
+        "cartpole": DemoKind(
             title="CartPole with PPO",
             preset="cartpole",
             trainer="ppo_cartpole.py",
             limit_seconds=600.0,
             learning=Returns,
         ),
-        "grpo": Subject(
+        "grpo": DemoKind(
             title="lessons in text with GRPO",
             preset="curriculum",
             trainer="grpo.py",

@@ -18,7 +18,7 @@ from config.decompression import Bounds, UnknownEncoding, check_encoding, decomp
 _OPEN_FORMS: Final = re.compile(r"/(?:api/v1/session|admin)(?:/.*)?", re.DOTALL)
 
 
-class PackedRequest(ASGIRequest):
+class CompressedRequest(ASGIRequest):
     """A request whose body may be compressed."""
 
     def __init__(self, scope: dict[str, Any], body_file: IO[bytes]) -> None:
@@ -68,13 +68,13 @@ class PackedRequest(ASGIRequest):
         self.META["CONTENT_LENGTH"] = str(len(whole))
 
 
-class PackedHandler(ASGIHandler):
+class CompressedHandler(ASGIHandler):
     """Django's ASGI application for requests whose bodies may be compressed."""
 
-    request_class = PackedRequest
+    request_class = CompressedRequest
 
 
-def check_packed(path: str, encoding: str) -> None:
+def check_compressed(path: str, encoding: str) -> None:
     """Reject a compressed body that no view decompresses.
 
     Raises:

@@ -23,7 +23,7 @@ STOP_SECONDS: Final = 14.0
 PR_SET_CHILD_SUBREAPER: Final = 36
 MAX_GENERATIONS: Final = 8
 
-Say = Callable[[str], None]
+PrintLine = Callable[[str], None]
 
 
 class StopRequested(Exception):
@@ -47,7 +47,7 @@ class Part:
     start_seconds: float = 30.0
 
 
-class Watched:
+class WatchedPart:
     """A part and its current child process."""
 
     def __init__(self, part: Part, child: Child) -> None:
@@ -66,14 +66,14 @@ def delay_seconds(failures: int) -> float:
     return float(min(FIRST_DELAY_SECONDS * 2 ** (failures - 2), MAX_DELAY_SECONDS))
 
 
-class Watch:
+class ProcessWatch:
     """Supervisor of a set of parts. All methods must be called on the main thread."""
 
-    def __init__(self, *, log_folder: Path, print_line: Say) -> None:
+    def __init__(self, *, log_folder: Path, print_line: PrintLine) -> None:
         self._log_folder = log_folder
         self._print = print_line
-        self._watched: list[Watched] = []
-        self._stop_asked = threading.Event()
+        self._watched: list[WatchedPart] = []
+        self._stop_requested = threading.Event()
         self._adopts_orphans = False
         self._began_at = time.monotonic()
 
@@ -82,7 +82,7 @@ class Watch:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             # nohup ignores SIGHUP deliberately.
             if number is not signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, lambda *_: self._stop_asked.set())
+                signal.signal(number, lambda *_: self._stop_requested.set())
         if sys.platform == "linux":
             ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
             self._adopts_orphans = True
@@ -91,7 +91,7 @@ class Watch:
         """Start a part without waiting for it."""
         self.continue_or_stop()
         child = Child(part.prepare(), log_folder=self._log_folder)
-        self._watched.append(Watched(part, child))
+        self._watched.append(WatchedPart(part, child))
 
     def wait_until_ready(self, names: Iterable[str]) -> None:
         """Wait for some of the started parts and report each as it becomes ready.
@@ -109,11 +109,11 @@ class Watch:
                 if watched not in pending and watched.ready_at is not None:
                     self._check_child(watched)
             self.continue_or_stop()
-            self._stop_asked.wait(POLL_SECONDS if pending else 0)
+            self._stop_requested.wait(POLL_SECONDS if pending else 0)
 
     def run(self) -> None:
         """Restart failed parts until a stop is requested."""
-        while not self._stop_asked.wait(POLL_SECONDS):
+        while not self._stop_requested.wait(POLL_SECONDS):
             self.check_children()
             self._reap_orphans()
 
@@ -137,7 +137,7 @@ class Watch:
         Raises:
             StopRequested: If a stop was requested.
         """
-        if self._stop_asked.is_set():
+        if self._stop_requested.is_set():
             raise StopRequested
 
     def report_ready(self, name: str, more: str = "") -> None:
@@ -145,7 +145,7 @@ class Watch:
         seconds = time.monotonic() - self._began_at
         self._print(f"  {name:<10} ready after {seconds:4.1f} s{'  ' + more if more else ''}")
 
-    def _became_ready(self, watched: Watched) -> bool:
+    def _became_ready(self, watched: WatchedPart) -> bool:
         child, part = watched.child, watched.part
         # Checked first: a child that has just ended is not ready, even if its socket answers.
         exit_code = child.exit_code
@@ -165,7 +165,7 @@ class Watch:
             )
         return False
 
-    def _check_child(self, watched: Watched) -> None:
+    def _check_child(self, watched: WatchedPart) -> None:
         now = time.monotonic()
         if watched.again_at is not None:
             if now >= watched.again_at:
@@ -191,7 +191,7 @@ class Watch:
         if not delay:
             self._start_again(watched)
 
-    def _start_again(self, watched: Watched) -> None:
+    def _start_again(self, watched: WatchedPart) -> None:
         watched.again_at = None
         try:
             watched.child = Child(watched.part.prepare(), log_folder=self._log_folder)

@@ -13,7 +13,7 @@ from config.settings.connections import database
 
 
 @contextmanager
-def database_at_hand(*, alone: bool) -> Iterator[None]:
+def local_database(*, alone: bool) -> Iterator[None]:
     """Connect this process to the database; start an embedded one if it does not run.
 
     Args:
