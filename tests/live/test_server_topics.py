@@ -64,7 +64,7 @@ def reads() -> Any:
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the poll interval of the cluster, so that the tests need not wait."""
-    rule = topic_names.GlobalTopicRule(frame_seconds=0.1, look_seconds=0.2, is_seen_only=True)
+    rule = topic_names.GlobalTopicRule(frame_seconds=0.1, poll_seconds=0.2, is_visible_only=True)
     monkeypatch.setitem(topic_names.SERVER_TOPICS, CLUSTER, rule)
 
 

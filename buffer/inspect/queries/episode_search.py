@@ -8,7 +8,7 @@ from django.db import connection
 
 from buffer.inspect.queries.fragment_lists import ROW, opened
 from buffer.inspect.queries.group_lists import bounded_cursor
-from buffer.inspect.rules.episode_search import HeldEpisode, ended_episodes
+from buffer.inspect.rules.episode_search import StoredEpisode, ended_episodes
 from buffer.inspect.rules.fragment_views import EpisodePart, FragmentUnreadable, content_of
 from buffer.inspect.schemas.fragments import FragmentRow
 from buffer.payloads.services.contents import PayloadMissing
@@ -34,7 +34,9 @@ class EpisodeSearch:
         self._opened: dict[int, list[EpisodePart]] = {}
         self._bytes_left = BYTES_AT_MOST
 
-    def episodes(self, *, worker: int, environment: str, since: datetime) -> Iterator[HeldEpisode]:
+    def episodes(
+        self, *, worker: int, environment: str, since: datetime
+    ) -> Iterator[StoredEpisode]:
         """Yield the ended episodes of a worker, oldest first.
 
         Args:

@@ -14,7 +14,7 @@ from buffer.batches.services.leases import lease_batch
 from buffer.followers.services import Filter, follow
 from buffer.ingest.services.groups import accept_groups
 from buffer.items.models.items import Batch
-from buffer.items.rules.states import LAPSES_BEFORE_QUARANTINE
+from buffer.items.rules.states import EXPIRIES_BEFORE_QUARANTINE
 from config.seed import marks, texts
 from config.seed.curves import grpo_metrics
 from config.seed.fleet_runs import date_batches, measure, publish, train_on
@@ -207,7 +207,7 @@ def _every_batch_state(run: Run, timeline: RunTimeline) -> None:
 
 def _quarantine_batch(run: Run, timeline: RunTimeline) -> None:
     """Expire the lease of one batch until the batch is quarantined."""
-    for _ in range(LAPSES_BEFORE_QUARANTINE):
+    for _ in range(EXPIRIES_BEFORE_QUARANTINE):
         lease_batch(run_id=run.pk, identity=SECOND)
         _expire_lease(run, SECOND)
     quarantine_repeated_expiries(now=timeline.at(0.88))

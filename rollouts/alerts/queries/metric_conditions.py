@@ -15,7 +15,7 @@ from rollouts.metrics.queries.series import SeriesRange, blocks_of_series, drawn
 from rollouts.metrics.rules.figures import written
 from rollouts.metrics.rules.series import X_AT_MOST, Blocks, condensed
 from runs.alerts.models.alert_rules import AlertRule
-from runs.alerts.queries.alert_rules import WATCHED, enabled_rules, runs_of, watched_runs
+from runs.alerts.queries.alert_rules import EVALUATED_STATES, enabled_rules, runs_of, watched_runs
 from runs.alerts.rules.alert_rules import Limit
 from runs.alerts.rules.alerts import SEEN_AT_MOST, AlertKind, Condition, Severity
 
@@ -171,7 +171,7 @@ def _previewed(
     draft: Draft, row: tuple[int, str, str], newest: Sample, *, hours: int, now: datetime
 ) -> PreviewedRun:
     series_id, run, state = row
-    is_watched = state in WATCHED
+    is_watched = state in EVALUATED_STATES
     end = now if is_watched else newest.at
     begin = end - timedelta(hours=hours)
     first = max(_micros(begin - timedelta(seconds=draft.limit.for_seconds)), 0)

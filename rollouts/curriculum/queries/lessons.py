@@ -202,7 +202,7 @@ def _lesson_row(
             for one in config.requires
         ],
         stop_success=config.stop_success,
-        reason=_why(row, rows, curriculum),
+        reason=_status_reason(row, rows, curriculum),
         unlock_rule=_unlock_rule(row.name, curriculum),
         probability=probability,
         zero_variance_share=_share(row.zero_variance_groups, row.groups),
@@ -221,7 +221,7 @@ def _unlock_rule(name: str, curriculum: RunCurriculum) -> str:
     return str(words(lesson)) if words and lesson.requires else ""
 
 
-def _why(row: Lesson, rows: dict[str, Lesson], curriculum: RunCurriculum) -> str:
+def _status_reason(row: Lesson, rows: dict[str, Lesson], curriculum: RunCurriculum) -> str:
     """Return the reason of a lesson's status."""
     if row.reason:
         return row.reason

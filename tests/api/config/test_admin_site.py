@@ -97,7 +97,7 @@ def test_the_row_count_of_a_list_is_limited_to_its_pages(ada: Client, model: typ
 def test_searches_without_an_index_cover_the_newest_rows(
     ada: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(read_only, "LOOKED_AT", 1)
+    monkeypatch.setattr(read_only, "ROWS_EXAMINED", 1)
     everything = rows_shown(ada, "/admin/buffer/trajectorygroup/")
     filtered = ada.get("/admin/buffer/trajectorygroup/?state__exact=queued").content.decode()
 

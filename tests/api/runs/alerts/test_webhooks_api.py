@@ -56,7 +56,7 @@ def test_a_test_is_accepted_and_its_outcome_listed(olga: Client) -> None:
 
     delivery = AlertDelivery.objects.get()
     AlertDelivery.objects.update(created_at=NOON)
-    later = webhooks.send_sample(
+    later = webhooks.send_test(
         webhook=fingerprint(URL), actor="user:ada", now=NOON + timedelta(hours=1)
     )
     (row,) = olga.get("/api/v1/webhooks").json()["results"]

@@ -11,7 +11,7 @@ from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import PolicyVersion, Run
 from runs.lifecycle.rules.lifecycle import RunStatus
 from runs.weights.models import WeightsCommand
-from runs.weights.services.weights import _forget_old_files
+from runs.weights.services.weights import _delete_old_files
 from tests.factories import bearer, make_run, make_user
 from tests.lesson_factories import language, lesson
 
@@ -36,7 +36,7 @@ def published(run: Run, *steps: int, epoch: int = 1) -> None:
         version.published_at = run.created_at
         version.file.save(f"{run.pk}-{epoch}-{step}", ContentFile(b"weights!"), save=True)
         Run.objects.filter(pk=run.pk).update(epoch=epoch, policy_step=step)
-        _forget_old_files(run.pk)
+        _delete_old_files(run.pk)
     run.refresh_from_db()
 
 

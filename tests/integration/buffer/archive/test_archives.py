@@ -26,7 +26,7 @@ from buffer.payloads.services.cleanup import drop_open
 from buffer.payloads.services.contents import readable_contents
 from buffer.payloads.services.partitions import clear_current_segment, current_segment
 from buffer.payloads.services.retention import apply_retention
-from buffer.payloads.services.segments import seal, turn_segment
+from buffer.payloads.services.segments import rotate_segment, seal
 from rolldeck import wire
 from rolldeck.group_encoding import pack_group
 from runs.events.models import RunEvent
@@ -241,7 +241,7 @@ def test_items_without_bytes_are_left_out_and_counted(run: Run, tmp_path: Path) 
     push_groups(run, 1)
     train(run)
     number = current_segment()
-    turn_segment(now=NOON)
+    rotate_segment(now=NOON)
     seal(number, now=NOON)
     push_groups(run, 1, tokens=40_000)
     push_groups(run, 1, tokens=50_000)

@@ -57,7 +57,7 @@ def test_a_sample_is_looked_up_before_the_table_was_ever_analysed() -> None:
     with connection.cursor() as cursor:
         cursor.execute("BEGIN")
         cursor.execute("SET LOCAL random_page_cost = 4")  # of a server that is not ours
-        cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {uses._TAKE_OF[False]}", parameters)
+        cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {uses._ADD_USES_BY_KEY[False]}", parameters)
         (plan,) = cursor.fetchone()
         cursor.execute("ROLLBACK")
     explained = plan if isinstance(plan, list) else json.loads(plan)

@@ -28,10 +28,10 @@ def join(run: Run, *, env_id: int, group_size: int) -> None:
     )
 
 
-def pushed(entrance: PushContext | None, arrived: Group) -> list[Receipt]:
-    assert entrance is not None
+def pushed(context: PushContext | None, arrived: Group) -> list[Receipt]:
+    assert context is not None
     return accept_groups(
-        run=entrance.run, groups=[arrived], producer="tests", now=NOON, entrance=entrance
+        run=context.run, groups=[arrived], producer="tests", now=NOON, context=context
     )
 
 
@@ -64,12 +64,12 @@ def test_one_of_many_environments_is_read_by_its_id() -> None:
     run = make_run(name="math", kind="outside")
     for env_id in range(NEWEST_ENVIRONMENTS + 1):
         join(run, env_id=env_id, group_size=4)
-    entrance = push_context_for_one("math")
-    assert entrance is not None
+    context = push_context_for_one("math")
+    assert context is not None
     oldest = decode_group(body(group(sequences=2, env_id=0)))
-    assert not entrance.suffices([oldest])
+    assert not context.suffices([oldest])
 
-    receipts = pushed(entrance, oldest)
+    receipts = pushed(context, oldest)
 
     assert receipts == [Receipt(waiting_sequences=2)]
 

@@ -10,7 +10,7 @@ from django.db import connection
 from django.db.models.functions import Now
 
 from buffer import jobs
-from buffer.batches.queries.queue_depth import batch_in_sight, is_drained
+from buffer.batches.queries.queue_depth import is_batch_available, is_drained
 from buffer.batches.services.leases import (
     LeaseLost,
     acknowledge_batch,
@@ -133,7 +133,7 @@ def test_a_batch_with_an_expired_lease_is_leased_to_the_next_trainer_and_fenced(
 
 def test_a_waiting_request_returns_when_a_batch_is_complete_leased_or_released(run: Run) -> None:
     def sees(identity: str, *, count: int | None = None) -> bool:
-        return batch_in_sight(run.pk, identity=identity, count=count)
+        return is_batch_available(run.pk, identity=identity, count=count)
 
     assert sees("alice")  # its first question is noted: environments wait for it
     for trainer in ("alice", "bob"):

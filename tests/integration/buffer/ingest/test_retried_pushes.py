@@ -292,7 +292,7 @@ def test_outcome_of_an_own_answer_is_awaited_however_late_it_is(
             raise outcome
         return outcome
 
-    deliveries.note_sent(key.key, row.pk)
+    deliveries.record_sent(key.key, row.pk)
     threading.Timer(0.5, deliveries.note, [key.key, row.pk, True]).start()
     result = run_without_key(claim=Claim(key, now=now), push=store, kind=list[str])
 

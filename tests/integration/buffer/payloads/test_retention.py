@@ -35,7 +35,7 @@ from buffer.payloads.services.partitions import (
     remove_segment,
 )
 from buffer.payloads.services.retention import apply_retention
-from buffer.payloads.services.segments import turn_segment
+from buffer.payloads.services.segments import rotate_segment
 from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
 from tests.buffer_factories import body, group
@@ -89,7 +89,7 @@ def train(run: Run) -> list[bytes]:
 def seal(*, now: datetime = NOON) -> int:
     """Seal the open segment, its size noted; return its number."""
     number = current_segment()
-    turn_segment(now=now - timedelta(days=30))
+    rotate_segment(now=now - timedelta(days=30))
     segments.seal(number, now=now)
     return number
 
@@ -270,11 +270,11 @@ def test_readers_and_writers_do_not_wait_for_partition_changes(run: Run) -> None
 def test_the_job_opens_the_next_segment_when_one_is_full(run: Run, settings: Any) -> None:
     settings.ROLLDECK_SEGMENT_BYTES = 10
     first = current_segment()
-    jobs.turn_segments()
+    jobs.rotate_segments()
     assert current_segment() == first
     push(run)
 
-    jobs.turn_segments()
+    jobs.rotate_segments()
 
     assert current_segment() == first + 1
     assert {first, first + 1} <= partitions()

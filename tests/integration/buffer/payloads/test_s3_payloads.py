@@ -24,7 +24,7 @@ from buffer.payloads.services.partitions import (
     make_partition,
 )
 from buffer.payloads.services.retention import apply_retention
-from buffer.payloads.services.segments import seal, turn_segment
+from buffer.payloads.services.segments import rotate_segment, seal
 from config.settings.connections import payload_storage  # noqa: TID251 as the settings do
 from runs.lifecycle.models.runs import Run
 from tests.buffer_factories import body, group
@@ -145,7 +145,7 @@ def test_retention_empties_the_prefix_of_a_segment_and_moves_open_items(
         acknowledge_batch(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
     (left,) = push(run, 900)
     number = current_segment()
-    turn_segment(now=NOON - timedelta(days=9))
+    rotate_segment(now=NOON - timedelta(days=9))
     seal(number, now=NOON)
 
     report = apply_retention(

@@ -38,8 +38,8 @@ def send(*, at: datetime = NOON) -> int:
     return webhooks.send_due(clock=lambda: at)
 
 
-def send_sample(there: Receiver, *, at: datetime = NOON) -> AlertDelivery:
-    return webhooks.send_sample(
+def send_test(there: Receiver, *, at: datetime = NOON) -> AlertDelivery:
+    return webhooks.send_test(
         webhook=fingerprint(there.url), actor="user:ada", reason="new key", now=at
     )
 
@@ -171,7 +171,7 @@ def test_a_webhook_test_is_delivered_like_an_alert_and_audited(private: Settings
     with receiver() as there, receiver() as other:
         private.ROLLDECK_ALERT_WEBHOOKS = [other.url, there.url]
         private.ROLLDECK_ALERT_WEBHOOK_LEVEL = "error"  # tests ignore the level
-        sample = send_sample(there)
+        sample = send_test(there)
         assert sample.state == "waiting"
         ticks = iter([NOON, NOON, NOON + timedelta(milliseconds=412), NOON + timedelta(days=1)])
         assert webhooks.send_due(clock=lambda: next(ticks)) == 1
@@ -199,7 +199,7 @@ def test_a_webhook_test_is_tried_once_and_reports_the_answer(
 ) -> None:
     with receiver(status) as there:
         private.ROLLDECK_ALERT_WEBHOOKS = [there.url]
-        sample = send_sample(there)
+        sample = send_test(there)
         assert [send(), send(at=NOON + timedelta(hours=3))] == [0, 0]
 
     sample.refresh_from_db()
@@ -210,7 +210,7 @@ def test_a_webhook_test_is_tried_once_and_reports_the_answer(
 def test_a_webhook_test_reaches_public_addresses_only(settings: Settings) -> None:
     with receiver() as there:
         settings.ROLLDECK_ALERT_WEBHOOKS = [there.url]
-        sample = send_sample(there)
+        sample = send_test(there)
         send()
 
     sample.refresh_from_db()
@@ -221,15 +221,15 @@ def test_a_webhook_test_reaches_public_addresses_only(settings: Settings) -> Non
 def test_a_webhook_gets_one_test_in_ten_seconds_from_all_callers(private: Settings) -> None:
     with receiver() as there, receiver() as other:
         private.ROLLDECK_ALERT_WEBHOOKS = [there.url, other.url]
-        send_sample(there)
-        with pytest.raises(webhooks.SampleSentJustNow):
-            send_sample(there, at=NOON + timedelta(seconds=9))
-        send_sample(other)
-        send_sample(there, at=NOON + timedelta(seconds=10))
+        send_test(there)
+        with pytest.raises(webhooks.TestSentRecently):
+            send_test(there, at=NOON + timedelta(seconds=9))
+        send_test(other)
+        send_test(there, at=NOON + timedelta(seconds=10))
 
     assert AlertDelivery.objects.filter(change="test").count() == 3
 
 
 def test_only_configured_webhooks_can_be_tested(private: Settings) -> None:
     with receiver() as there, pytest.raises(webhooks.WebhookNotFound):
-        send_sample(there)
+        send_test(there)

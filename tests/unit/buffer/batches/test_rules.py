@@ -5,7 +5,7 @@ import pytest
 
 from buffer.batches.rules.batch_bytes import Item, msgpack_answer
 from buffer.batches.rules.status_env import EnvironmentShare, environment_status
-from buffer.items.rules.delivery import SENDING_LIMIT, Delivery, Next
+from buffer.items.rules.delivery import SENDING_LIMIT, Delivery, NextAction
 from buffer.items.rules.ledger import balance
 from rolldeck.wire import BatchAnswer, BatchHead
 
@@ -16,20 +16,20 @@ LONG_AGO = NOON - SENDING_LIMIT - timedelta(seconds=1)
 @pytest.mark.parametrize(
     ("delivered_at", "sending_since", "alive", "expected"),
     [
-        (NOON, None, None, Next.CONFIRM),
-        (None, None, None, Next.SEND_AGAIN),
-        (None, NOON, True, Next.LEAVE),
-        (None, LONG_AGO, True, Next.LEAVE),
-        (None, NOON, False, Next.SEND_AGAIN),
-        (None, NOON, None, Next.LEAVE),
-        (None, LONG_AGO, None, Next.SEND_AGAIN),
+        (NOON, None, None, NextAction.CONFIRM),
+        (None, None, None, NextAction.SEND_AGAIN),
+        (None, NOON, True, NextAction.LEAVE),
+        (None, LONG_AGO, True, NextAction.LEAVE),
+        (None, NOON, False, NextAction.SEND_AGAIN),
+        (None, NOON, None, NextAction.LEAVE),
+        (None, LONG_AGO, None, NextAction.SEND_AGAIN),
     ],
 )
 def test_the_next_request_acknowledges_the_batch_before(
     delivered_at: datetime | None,
     sending_since: datetime | None,
     alive: bool | None,
-    expected: Next,
+    expected: NextAction,
 ) -> None:
     delivery = Delivery(
         delivered_at=delivered_at, sending_since=sending_since, sender_is_alive=alive

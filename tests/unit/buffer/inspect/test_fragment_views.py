@@ -13,7 +13,7 @@ from buffer.inspect.rules.fragment_views import (
     MOST_STEPS,
     FragmentUnreadable,
     NoSuchStep,
-    Opened,
+    DecodedFragment,
     content_of,
     reward_sum,
     window,
@@ -22,11 +22,11 @@ from rolldeck import wire
 from tests.buffer_factories import arrays, fragment, padded
 
 
-def opened(steps: int = 4, **changed: Any) -> Opened:
+def opened(steps: int = 4, **changed: Any) -> DecodedFragment:
     """Open a fragment with some arrays changed."""
     episodes = changed.pop("episode_ids", ["e0"])
     made = fragment(steps=steps, arrays=arrays(steps, **changed), episode_ids=episodes)
-    return Opened(wire.encode(made))
+    return DecodedFragment(wire.encode(made))
 
 
 def test_a_step_has_observation_action_and_reward() -> None:
@@ -113,7 +113,7 @@ def test_episodes_are_separated_with_how_they_ended() -> None:
 
 
 def test_padding_is_marked_and_not_counted() -> None:
-    made = Opened(wire.encode(fragment(steps=6, arrays=padded(6, real=4))))
+    made = DecodedFragment(wire.encode(fragment(steps=6, arrays=padded(6, real=4))))
 
     assert window(made, start=0, count=6).is_padding == [False] * 4 + [True] * 2
     content = content_of(made)
@@ -157,7 +157,7 @@ def test_consecutive_windows_are_the_fragment(steps: int, width: int) -> None:
 @given(st.binary(max_size=200))
 def test_invalid_fragment_bytes_are_refused_with_a_reason(content: bytes) -> None:
     with pytest.raises(FragmentUnreadable, match="not a valid fragment"):
-        Opened(content)
+        DecodedFragment(content)
     assert reward_sum(content) is None
 
 
@@ -165,4 +165,4 @@ def test_a_fragment_that_contradicts_itself_is_reported() -> None:
     broken = wire.encode(fragment(arrays=arrays(4, reward=np.ones(3, np.float32))))
 
     with pytest.raises(FragmentUnreadable, match=r"arrays\.reward: has shape \[3\] for 4 steps"):
-        Opened(broken)
+        DecodedFragment(broken)

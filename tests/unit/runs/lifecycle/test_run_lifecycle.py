@@ -3,8 +3,8 @@ import pytest
 from runs.lifecycle.rules.lifecycle import (
     ACCEPTING,
     ACTIVE,
-    MOVES,
     TERMINAL,
+    TRANSITIONS,
     VERB_TARGETS,
     RunStatus,
     RunVerb,
@@ -38,12 +38,12 @@ def test_every_allowed_verb_is_a_transition_of_the_state_machine(
     status: RunStatus, verb: RunVerb
 ) -> None:
     if status in sources_of_verb(verb):
-        assert VERB_TARGETS[verb] in MOVES[status] | {status}
+        assert VERB_TARGETS[verb] in TRANSITIONS[status] | {status}
 
 
 def test_sources_are_the_reversed_transitions() -> None:
     for target in RunStatus:
-        assert sources_of(target) == {s for s in RunStatus if target in MOVES[s]}
+        assert sources_of(target) == {s for s in RunStatus if target in TRANSITIONS[s]}
 
 
 def test_every_state_is_draft_active_or_ended() -> None:
@@ -52,11 +52,11 @@ def test_every_state_is_draft_active_or_ended() -> None:
 
 
 def test_a_completed_run_stays_completed() -> None:
-    assert MOVES[RunStatus.COMPLETED] == frozenset()
+    assert TRANSITIONS[RunStatus.COMPLETED] == frozenset()
 
 
 def test_a_stopped_or_failed_run_may_only_be_queued_again() -> None:
-    assert MOVES[RunStatus.STOPPED] == MOVES[RunStatus.FAILED] == {RunStatus.QUEUED}
+    assert TRANSITIONS[RunStatus.STOPPED] == TRANSITIONS[RunStatus.FAILED] == {RunStatus.QUEUED}
 
 
 def test_data_is_accepted_in_every_active_state_also_paused_and_draining() -> None:
@@ -67,7 +67,7 @@ def test_data_is_accepted_in_every_active_state_also_paused_and_draining() -> No
 def test_every_state_is_reached_from_a_draft() -> None:
     reached, front = {RunStatus.DRAFT}, [RunStatus.DRAFT]
     while front:
-        fresh = MOVES[front.pop()] - reached
+        fresh = TRANSITIONS[front.pop()] - reached
         reached |= fresh
         front += fresh
 

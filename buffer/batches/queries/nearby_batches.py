@@ -11,7 +11,7 @@ BATCHES_SHOWN: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Around:
+class NearbyBatches:
     """Batches of a period."""
 
     handed_out: int
@@ -20,7 +20,7 @@ class Around:
     """The newest of these batches and the last one before the period, newest first."""
 
 
-def batches_around(run_id: int, *, began_at: datetime, ended_at: datetime) -> Around:
+def nearby_batches(run_id: int, *, began_at: datetime, ended_at: datetime) -> NearbyBatches:
     """Return the batches leased from `began_at` to `ended_at`, and the last one before.
 
     Ordinals count batches in the order of their first lease, so a binary search finds a time among
@@ -32,7 +32,7 @@ def batches_around(run_id: int, *, began_at: datetime, ended_at: datetime) -> Ar
     last = _last_by(run_id, ended_at, newest=newest)
     first = max(1, before, last - BATCHES_SHOWN + 1)
     found = of_run.filter(ordinal__gte=first, ordinal__lte=last).select_related("trainer")
-    return Around(handed_out=last - before, batches=list(found.order_by("-ordinal")))
+    return NearbyBatches(handed_out=last - before, batches=list(found.order_by("-ordinal")))
 
 
 def _last_by(run_id: int, moment: datetime, *, newest: int) -> int:
