@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from rollouts.control.rules.launch import LaunchOrder
+from rollouts.control.rules.launch import LaunchRequest
 from rollouts.control.rules.reconcile import ActorState
 from rollouts.control.services.ray_cluster import Cluster, ClusterUnreachable, RayCluster
 from runs.config.rules.run_config import RunConfig, to_builtins
@@ -31,9 +31,9 @@ def dead_cluster(request: pytest.FixtureRequest) -> Cluster:
     return cluster
 
 
-def order() -> LaunchOrder:
+def order() -> LaunchRequest:
     name = f"rolldeck-contract-{uuid4().hex[:8]}"
-    return LaunchOrder(
+    return LaunchRequest(
         actor_name=name,
         incarnation="1-contract",
         run="contract",

@@ -305,7 +305,7 @@ def test_a_body_larger_than_any_prompt_is_refused(served: Served) -> None:
 
 
 def test_weights_change_without_dropping_a_request(served: Served) -> None:
-    def ask(out: list[dict[str, Any]]) -> None:
+    def send_request(out: list[dict[str, Any]]) -> None:
         out.append(
             served.post(
                 "/v1/completions",
@@ -318,7 +318,7 @@ def test_weights_change_without_dropping_a_request(served: Served) -> None:
         )
 
     answers: list[dict[str, Any]] = []
-    asking = threading.Thread(target=ask, args=(answers,))
+    asking = threading.Thread(target=send_request, args=(answers,))
     asking.start()
     while not served.thread.progress.running:
         time.sleep(0.001)

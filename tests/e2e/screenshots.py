@@ -49,11 +49,11 @@ def main() -> None:
         )
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         for scheme in ("light", "dark"):
-            take(server, browser, scheme)
+            take_screenshots(server, browser, scheme)
         browser.close()
 
 
-def take(server: Server, browser: Browser, scheme: str) -> None:
+def take_screenshots(server: Server, browser: Browser, scheme: str) -> None:
     """Take the screenshots of one theme."""
     context = browser.new_context(
         base_url=server.url,

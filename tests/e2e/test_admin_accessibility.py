@@ -138,7 +138,7 @@ def choose_a_row(page: Page) -> None:
     page.locator("select[name=action]").select_option("discard")
 
 
-def ask_to_discard(page: Page) -> None:
+def open_discard_page(page: Page) -> None:
     choose_a_row(page)
     page.get_by_role("button", name="Run").click()
     expect(page.get_by_label("Reason")).to_be_visible()
@@ -151,7 +151,7 @@ def ask_to_discard(page: Page) -> None:
         (open_search, "html"),
         (open_filters, "html"),
         (choose_a_row, "html"),
-        (ask_to_discard, "html"),
+        (open_discard_page, "html"),
     ],
 )
 def test_panels_that_a_page_opens_are_accessible(

@@ -50,7 +50,7 @@ now, samples = timezone.now(), [
 ]
 mixed = [True, False, True, True, False, False, True, False] * 4
 
-def tell(lesson, successes, step, mode="train", **fields):
+def report_outcome(lesson, successes, step, mode="train", **fields):
     rewards = [float(one) for one in successes]
     key = f"{lesson}-{mode}-{step}-{fields.pop('turn', 0)}"
     outcome = LessonOutcome(key=key, worker="w0@1", mode=mode, epoch=1, policy_step=step,
@@ -65,17 +65,17 @@ def evaluate(step, counts):
         if task.kind != "evaluate":
             break
         successes = [place < counts[task.lesson] for place in range(64)]
-        tell(task.lesson, successes, step, "eval", generations=1, evaluation=task.evaluation,
+        report_outcome(task.lesson, successes, step, "eval", generations=1, evaluation=task.evaluation,
              fence=task.fence, samples=samples)
 
 with transaction.atomic():
     run = create(name=NAME, config=CONFIG, actor="tests", now=now)
     evaluate(0, {"reverse-2": 30, "sums": 5})
     for turn in range(6):
-        tell("reverse-2", mixed, 0, generations=8, turn=turn)
-        tell("sums", [False] * 30 + [True, False], 0, generations=8, turn=turn)
+        report_outcome("reverse-2", mixed, 0, generations=8, turn=turn)
+        report_outcome("sums", [False] * 30 + [True, False], 0, generations=8, turn=turn)
     evaluate(20, {"reverse-2": 63, "sums": 22})
-    tell("reverse-4", mixed, 20, generations=8)
+    report_outcome("reverse-4", mixed, 20, generations=8)
     evaluate(40, {"reverse-2": 63, "reverse-4": 31, "sums": 41})
     Run.objects.filter(pk=run.pk).update(status="stopped")
 _, token = create_token(

@@ -31,7 +31,7 @@ def names(page: Page) -> list[str]:
     return page.locator("tbody [data-open]").all_inner_texts()
 
 
-def ask(page: Page, text: str) -> None:
+def enter_filter(page: Page, text: str) -> None:
     page.get_by_label(FILTER).fill(text)
     page.keyboard.press("Enter")
 
@@ -39,7 +39,7 @@ def ask(page: Page, text: str) -> None:
 def test_search_and_order_of_runs_are_part_of_the_address(signed_in: Page, many_runs: None) -> None:
     page = signed_in
     page.goto("/runs")
-    ask(page, "tag:one-of-six state:running")
+    enter_filter(page, "tag:one-of-six state:running")
     expect(page.get_by_text("3 runs match")).to_be_visible()
     page.get_by_role("button", name="Name").click()
     page.get_by_role("button", name="Name").click()
@@ -70,9 +70,9 @@ def test_the_filter_has_completions_and_marks_errors(signed_in: Page, many_runs:
     expect(page.get_by_text("1 run match")).to_be_visible()
     assert names(page) == ["sweep-3"]
 
-    ask(page, "stat:running")
+    enter_filter(page, "stat:running")
     expect(page.get_by_text("at character 1: unknown qualifier 'stat'")).to_be_visible()
-    ask(page, "name:nothing-is-called-so")
+    enter_filter(page, "name:nothing-is-called-so")
     expect(page.get_by_role("heading", name="No matching runs")).to_be_visible()
 
 

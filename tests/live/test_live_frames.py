@@ -26,7 +26,7 @@ def shape_of(topic: str) -> TopicShape:
     return topic_shapes()[topic.partition(":")[0]]
 
 
-def told_whole(text: bytes, shape: Any) -> Any:
+def decoded_completely(text: bytes, shape: Any) -> Any:
     """Decode `text` and check that no field was dropped."""
     frame = msgspec.json.decode(text, type=shape)
     assert msgspec.to_builtins(frame) == json.loads(text)
@@ -39,9 +39,12 @@ def read(frame: str) -> tuple[SnapshotFrame | DeltaFrame, dict[str, Any], dict[s
     assert isinstance(decoded, SnapshotFrame | DeltaFrame)
     assert set(decoded.__struct_fields__) | {"type"} == set(json.loads(frame))
     shape = shape_of(decoded.topic)
-    parts = {name: told_whole(bytes(raw), shape.parts[name]) for name, raw in decoded.parts.items()}
+    parts = {
+        name: decoded_completely(bytes(raw), shape.parts[name])
+        for name, raw in decoded.parts.items()
+    }
     rows: dict[str, list[Any]] = {
-        name: told_whole(msgspec.json.encode(raws), shape.series[name])
+        name: decoded_completely(msgspec.json.encode(raws), shape.series[name])
         for name, raws in decoded.series.items()
     }
     return decoded, parts, rows
@@ -90,7 +93,7 @@ def test_every_topic_conforms_to_the_protocol() -> None:
         change = topic.poll(None)
         assert change is not None
         for frame in (topic.snapshot(at=NOON), topic.delta(change, previous=1, at=NOON)):
-            told_whole(frame.encode(), ControlFrame)
+            decoded_completely(frame.encode(), ControlFrame)
 
 
 def test_an_unknown_run_sends_no_control_frame() -> None:

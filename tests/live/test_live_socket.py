@@ -31,7 +31,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 SOONER_THAN_A_POLL = 1.5
 
 
-async def ask(run: Run, verb: RunVerb) -> None:
+async def apply_verb(run: Run, verb: RunVerb) -> None:
     await in_database(lifecycle.change_status)(run_id=run.pk, verb=verb, actor="tests", now=NOON)
 
 
@@ -58,7 +58,7 @@ async def test_a_page_gets_a_snapshot_and_then_only_what_changed() -> None:
         assert delta["parts"] == {}
         assert [event["message"] for event in delta["series"]["events"]] == ["first"]
 
-        await ask(run, RunVerb.PAUSE)
+        await apply_verb(run, RunVerb.PAUSE)
         paused = await page.receive_parts()
         assert paused["previous"] >= delta["sequence"]
         assert paused["parts"]["run"]["status"] == "paused"
@@ -182,7 +182,7 @@ async def test_a_hidden_page_receives_the_run_only_and_catches_up_when_it_is_sho
         state["value"] = 1
         await sync_to_async(announce)(run.pk, "test_noise")
         assert await page.receives_nothing(seconds=1.0)
-        await ask(run, RunVerb.PAUSE)
+        await apply_verb(run, RunVerb.PAUSE)
         delta = await page.receive_parts()
         assert delta["previous"] >= snapshot["sequence"]
         assert set(delta["parts"]) == {"run"}
@@ -223,7 +223,7 @@ async def test_the_list_of_runs_is_live_too() -> None:
         assert set(delta["parts"]) == {"active"}
         assert [run["name"] for run in delta["parts"]["active"]] == ["alpha"]
 
-        await ask(run, RunVerb.KILL)
+        await apply_verb(run, RunVerb.KILL)
         over = await page.receive("delta")
         assert over["parts"]["active"] == []
         assert [run["name"] for run in over["parts"]["resting"]] == ["alpha"]
@@ -254,7 +254,7 @@ async def test_a_socket_that_was_idle_for_longer_than_seven_seconds_still_receiv
         await asyncio.sleep(3)
 
         began = time.monotonic()
-        await ask(run, RunVerb.PAUSE)
+        await apply_verb(run, RunVerb.PAUSE)
         await page.receive("delta")
 
         assert time.monotonic() - began < SOONER_THAN_A_POLL
@@ -292,7 +292,7 @@ async def test_rollout_handlers_receive_commands_of_the_run_at_once() -> None:
         assert (first["desired"], first["queue_size"], first["threshold"]) == ("running", 0, 16.0)
         assert (first["epoch"], first["policy_step"]) == (0, -2)
 
-        await ask(run, RunVerb.PAUSE)
+        await apply_verb(run, RunVerb.PAUSE)
 
         assert (await handler.receive("control"))["desired"] == "paused"
 
@@ -303,7 +303,7 @@ async def test_pages_are_updated_by_polling_without_redis(settings: Any) -> None
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         snapshot = await page.watch("run:alpha")
 
-        await ask(run, RunVerb.PAUSE)
+        await apply_verb(run, RunVerb.PAUSE)
         delta = await page.receive_parts()
 
         assert delta["previous"] >= snapshot["sequence"]
@@ -316,7 +316,7 @@ async def test_a_change_of_status_sends_its_diagnosis_at_once() -> None:
         snapshot = await page.watch("run:alpha")
         assert snapshot["parts"]["diagnosis"]["run_status"] == "running"
 
-        await ask(run, RunVerb.PAUSE)
+        await apply_verb(run, RunVerb.PAUSE)
         delta = await page.receive_parts()
         while "diagnosis" not in delta["parts"]:
             delta = await page.receive_parts()

@@ -66,12 +66,12 @@ async def test_socket_and_http_refusals_have_the_same_text() -> None:
         for name in ("beta", "nope"):
             await page.send(type="subscribe", topic=f"run:{name}")
             frame = await page.receive("error")
-            answer = await in_database(asked_over_http)(f"/api/v1/runs/{name}", headers)
+            answer = await in_database(refused_over_http)(f"/api/v1/runs/{name}", headers)
 
             assert {"code": frame["code"], "detail": frame["detail"]} == answer
 
 
-def asked_over_http(path: str, headers: list[tuple[bytes, bytes]]) -> dict[str, str]:
+def refused_over_http(path: str, headers: list[tuple[bytes, bytes]]) -> dict[str, str]:
     sent = {name.decode(): value.decode() for name, value in headers}
     body = Client().get(path, headers=sent).json()
     return {name: body[name] for name in ("code", "detail")}

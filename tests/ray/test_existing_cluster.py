@@ -12,7 +12,7 @@ import pytest
 import rolldeck
 import rollouts
 import runs
-from rollouts.control.rules.launch import LaunchOrder
+from rollouts.control.rules.launch import LaunchRequest
 from rollouts.control.rules.reconcile import ActorState
 from rollouts.control.services.ray_cluster import LaunchRefused, RayCluster
 from runs.config.rules import run_config
@@ -33,13 +33,13 @@ def nodes() -> Iterator[RayNodes]:
         yield cluster
 
 
-def order(url: str, name: str, **environment: Any) -> LaunchOrder:
+def order(url: str, name: str, **environment: Any) -> LaunchRequest:
     config = {
         "environment": environment,
         "fleet": {**SMALL, "fragment_length": 16},
         "policy": {"hidden_sizes": [8]},
     }
-    return LaunchOrder(
+    return LaunchRequest(
         actor_name=name,
         incarnation=f"1-{name}",
         run=name,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rolldeck.operator_requests import MachineOrder
+from rolldeck.operator_requests import MachineCommand
 from tests.ray.fleets import (
     SmallFleet,
     connected,
@@ -161,7 +161,7 @@ def test_workers_leave_a_cordoned_machine_without_lost_or_duplicate_steps(
         [north] = {worker.node_id for worker in fleet.workers if worker.index == 0}
         before = {worker.incarnation: worker.node_id for worker in fleet.workers}
         leaving = {worker for worker, node in before.items() if node == north}
-        order = MachineOrder(node=north, host="north", reason="its fan is loud")
+        order = MachineCommand(node=north, host="north", reason="its fan is loud")
         fleet.platform.machines = [order]
 
         def has_disconnected() -> bool:
@@ -201,7 +201,7 @@ def test_neither_manager_nor_workers_start_on_a_cordoned_machine(
 
     # The head cannot take a worker that needs a CPU, but a manager needs none.
     free = next(node["NodeID"] for node in ray.nodes() if node["Resources"].get("CPU"))
-    closed = [MachineOrder(node=node["NodeID"]) for node in ray.nodes() if node["NodeID"] != free]
+    closed = [MachineCommand(node=node["NodeID"]) for node in ray.nodes() if node["NodeID"] != free]
     wishes = {"num_workers": 2, "num_cpus_per_worker": 1, "placement": placement}
     name = f"kept out {placement}"
     with small_fleet(nodes.address, tmp_path, name=name, machines=closed, **wishes) as fleet:

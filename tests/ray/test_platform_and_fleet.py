@@ -7,7 +7,7 @@ import pytest
 from rollouts import jobs
 from rollouts.control.models.fleets import EnvSlot, Fleet
 from rollouts.control.queries.fleets import fleet_state
-from rollouts.control.rules.launch import LaunchOrder
+from rollouts.control.rules.launch import LaunchRequest
 from rollouts.control.rules.reconcile import ActorState
 from rollouts.control.services.ray_cluster import RayCluster
 from runs.config.rules.run_config import RunConfig, to_builtins
@@ -89,7 +89,7 @@ def test_a_manager_that_no_run_owns_is_found_on_the_cluster_and_ended(
     cluster: RayCluster, settings: Any
 ) -> None:
     Fleet.objects.create(run=draft("other"), attempt=1)
-    stray = LaunchOrder(
+    stray = LaunchRequest(
         actor_name="rolldeck-gone-7",
         incarnation="7-gone",
         run="gone",

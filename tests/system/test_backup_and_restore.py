@@ -91,7 +91,7 @@ def pushing(server: Server, first: int) -> Iterator[list[int]]:
     marks: list[int] = []
     is_over = threading.Event()
 
-    def go_on() -> None:
+    def keep_pushing() -> None:
         with httpx.Client(base_url=server.url, headers=server.http.headers, timeout=30) as http:
             for mark in range(first, first + 100_000):
                 tokens = LARGE_TOKENS if mark % 2 else 3
@@ -101,7 +101,7 @@ def pushing(server: Server, first: int) -> Iterator[list[int]]:
                 marks.append(mark)
                 time.sleep(0.02)
 
-    pusher = threading.Thread(target=go_on, daemon=True)
+    pusher = threading.Thread(target=keep_pushing, daemon=True)
     pusher.start()
     try:
         yield marks

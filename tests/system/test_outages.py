@@ -146,7 +146,7 @@ def test_every_route_answers_503_in_its_own_format_without_the_database(
     requests = [(route, form) for route, form in get_routes() if not route.startswith(NO_DATABASE)]
     assert len(requests) > 250
 
-    def ask(route: str, form: str) -> str:
+    def send_request(route: str, form: str) -> str:
         # The admin redirects anonymous users to its sign-in, without a query.
         client = browser if route.startswith(("admin/", *WITH_SESSION)) else server.http
         answer = client.get(
@@ -159,7 +159,9 @@ def test_every_route_answers_503_in_its_own_format_without_the_database(
         without(server, "postgres", "-D"),
         ThreadPoolExecutor(ASKED_AT_ONCE) as threads,
     ):
-        wrong = [text for text in threads.map(lambda request: ask(*request), requests) if text]
+        wrong = [
+            text for text in threads.map(lambda request: send_request(*request), requests) if text
+        ]
 
     assert wrong == [], "\n".join(wrong)
 

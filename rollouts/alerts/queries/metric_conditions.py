@@ -11,7 +11,7 @@ from rollouts.alerts.rules.breaches import Breach, breaches
 from rollouts.alerts.schemas import FiredPeriod, PreviewedRun, RulePreview
 from rollouts.metrics.models.metrics import MetricChunk, MetricSeries
 from rollouts.metrics.queries.metrics import EPOCH, Sample, datetime_of, newest_samples
-from rollouts.metrics.queries.series import SeriesRange, blocks_of_series, drawn
+from rollouts.metrics.queries.series import SeriesRange, blocks_of_series, line_of
 from rollouts.metrics.rules.figures import written
 from rollouts.metrics.rules.series import X_AT_MOST, Blocks, condensed
 from runs.alerts.models.alert_rules import AlertRule
@@ -179,7 +179,7 @@ def _previewed(
     blocks = condensed(blocks_of_series([series_id], chart_range)[series_id], at_most=FINENESS)
     fired = breaches(blocks.blocks, draft.limit, until=_micros(end))
     lasted = draft.limit.for_seconds
-    line = drawn(run, draft.metric, blocks.blocks, chart_range._replace(at_most=POINTS_PREVIEWED))
+    line = line_of(run, draft.metric, blocks.blocks, chart_range._replace(at_most=POINTS_PREVIEWED))
     return PreviewedRun(
         run=run,
         is_watched=is_watched,

@@ -10,7 +10,7 @@ from runs.lifecycle.models.runs import Run
 from runs.lifecycle.queries.runs import policy_versions
 from runs.weights.queries import acting_step, newest_command
 
-DELIVERIES_AT_MOST: Final = 5000
+SYNCS_AT_MOST: Final = 5000
 _LOOKED_BACK: Final = 3
 """Number of newest versions that may still be in transit to workers."""
 

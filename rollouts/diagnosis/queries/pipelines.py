@@ -86,7 +86,7 @@ def facts_of(run: Run, *, now: datetime) -> flow.Facts:
 
 def _diagnosed(run: Run, facts: flow.Facts) -> PipelineDiagnosis:
     recorded = RunDiagnosis.objects.filter(run=run).first()
-    found = bottleneck.judge(facts, previous=recorded.kind if recorded else "")
+    found = bottleneck.diagnose(facts, previous=recorded.kind if recorded else "")
     is_same = recorded is not None and recorded.kind == found.kind
     return PipelineDiagnosis(
         **asdict(found),

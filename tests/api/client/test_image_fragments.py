@@ -126,7 +126,7 @@ def test_images_of_a_worker_are_served_byte_for_byte(
         trainer.publish_weights(weights, step=0)
         worker, sent = opened.enter_context(rolling_out(run, config, live_server.url))
         worker.update_weights(WeightsRecord(epoch=1, step=0, tensors=weights))
-        worker.exchange(WorkerCommand(desired="running", epoch=1, policy_step=0, credits=4))
+        worker.heartbeat(WorkerCommand(desired="running", epoch=1, policy_step=0, credits=4))
 
         batch = received(trainer, within_seconds=90)
         stacked = batch.stack()

@@ -45,7 +45,7 @@ def outside_run(url: str, trainers: int) -> tuple[str, list[dict[str, str]]]:
     return base, headers
 
 
-async def ask(url: str, path: str, headers: dict[str, str], wait_seconds: float) -> Any:
+async def send_request(url: str, path: str, headers: dict[str, str], wait_seconds: float) -> Any:
     """Send one long poll over a separate socket; return a coroutine for its status."""
     where = urlsplit(url)
     reader, writer = await asyncio.open_connection(where.hostname, where.port)
@@ -90,7 +90,7 @@ def test_five_hundred_trainers_wait_without_threads_or_connections(url: str) -> 
 
     async def wait_and_push() -> tuple[list[int], list[float], int]:
         waiters = [
-            await ask(url, "/api/v1/runs/many/batches/next", trainer, wait_seconds=60)
+            await send_request(url, "/api/v1/runs/many/batches/next", trainer, wait_seconds=60)
             for _ in range(WAITERS)
         ]
         beats = await heartbeat_milliseconds(url, 50)
@@ -114,7 +114,7 @@ def test_each_batch_is_leased_to_one_waiting_trainer(url: str) -> None:
 
     async def wait_and_push() -> list[int]:
         waiters = [
-            await ask(url, "/api/v1/runs/many/batches/next", trainer, wait_seconds=3)
+            await send_request(url, "/api/v1/runs/many/batches/next", trainer, wait_seconds=3)
             for trainer in trainers
         ]
         async with httpx.AsyncClient(timeout=60) as client:
@@ -132,8 +132,12 @@ def test_a_closed_connection_yields_to_the_next_request(url: str) -> None:
     base, trainers = outside_run(url, 2)
 
     async def leave_and_push() -> int:
-        _, leaving = await ask(url, "/api/v1/runs/many/batches/next", trainers[0], wait_seconds=20)
-        staying = await ask(url, "/api/v1/runs/many/batches/next", trainers[1], wait_seconds=20)
+        _, leaving = await send_request(
+            url, "/api/v1/runs/many/batches/next", trainers[0], wait_seconds=20
+        )
+        staying = await send_request(
+            url, "/api/v1/runs/many/batches/next", trainers[1], wait_seconds=20
+        )
         leaving.transport.abort()
         async with httpx.AsyncClient(timeout=60) as client:
             await client.post(f"{base}/scored_data", json=group(), headers=trainers[1])

@@ -57,7 +57,7 @@ def answering(status: int) -> Any:
     return app
 
 
-def ask(app: Any, path: str, *headers: tuple[bytes, bytes]) -> list[Any]:
+def send_request(app: Any, path: str, *headers: tuple[bytes, bytes]) -> list[Any]:
     sent: list[Any] = []
 
     async def send(message: Any) -> None:
@@ -91,7 +91,7 @@ def test_a_request_is_a_span_of_its_callers_trace_and_names_the_run(spans: Spans
     app = traced(answering(200))
     parent = f"00-{TRACE}-b7ad6b7169203331-01".encode()
 
-    messages = ask(app, "/api/v1/runs/demo/batches/next", (b"traceparent", parent))
+    messages = send_request(app, "/api/v1/runs/demo/batches/next", (b"traceparent", parent))
     [span] = wait_until(spans, seconds=20, what="the span arrives")
 
     assert messages[1]["body"] == b"answer"
@@ -108,7 +108,7 @@ def test_a_request_is_a_span_of_its_callers_trace_and_names_the_run(spans: Spans
 def test_a_server_error_is_marked_in_its_span(spans: Spans) -> None:
     app = traced(answering(503))
 
-    ask(app, "/healthz/ready")
+    send_request(app, "/healthz/ready")
     [span] = wait_until(spans, seconds=20, what="the span arrives")
 
     assert span.status.code == span.status.STATUS_CODE_ERROR

@@ -16,7 +16,7 @@ from examples.ppo_recurrent import policy_for
 from rolldeck.batches import FragmentView
 from rolldeck.chunks import Chunk, join, stack
 from rolldeck.replay import pack_fragment
-from rolldeck.returns import Learned, Transitions, gae, transitions, vtrace
+from rolldeck.returns import TrainingTargets, Transitions, gae, transitions, vtrace
 from rolldeck.wire import Fragment, InvalidMessage, pack_array, unpack_array
 from runs.config.rules import run_config
 from tests.unit.client.batch_factories import make_fragment
@@ -178,7 +178,7 @@ def test_gae_and_vtrace_of_a_chunk_are_those_of_the_unbroken_trajectory(
     whole, fragments = cut
     expected, joined = unbroken(whole), stack(join(views(fragments)))
 
-    def learned(arrays: Arrays, *, corrected: bool) -> Learned:
+    def learned(arrays: Arrays, *, corrected: bool) -> TrainingTargets:
         steps = steps_of(arrays, dtype)
         if not corrected:
             return gae(steps, gamma=gamma, lam=lam)
@@ -186,7 +186,7 @@ def test_gae_and_vtrace_of_a_chunk_are_those_of_the_unbroken_trajectory(
 
     for corrected in (False, True):
         one, other = (learned(arrays, corrected=corrected) for arrays in (joined, expected))
-        for field in Learned._fields:
+        for field in TrainingTargets._fields:
             found = getattr(one, field)
             assert found.dtype == dtype
             np.testing.assert_array_equal(found, getattr(other, field))

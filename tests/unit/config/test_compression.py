@@ -14,7 +14,7 @@ LARGE = json.dumps(list(range(50_000))).encode()
 NETWORK = "192.0.2.7"
 
 
-async def ask(
+async def send_request(
     content: bytes,
     *,
     accept: bytes = b"gzip, deflate",
@@ -42,7 +42,7 @@ async def ask(
 
 
 async def test_an_answer_over_a_kilobyte_is_compressed() -> None:
-    headers, body = await ask(MIDDLE)
+    headers, body = await send_request(MIDDLE)
 
     assert headers[b"content-encoding"] == b"gzip"
     assert headers[b"content-length"] == str(len(body)).encode()
@@ -50,7 +50,7 @@ async def test_an_answer_over_a_kilobyte_is_compressed() -> None:
 
 
 async def test_a_large_answer_is_compressed_in_chunks() -> None:
-    headers, body = await ask(LARGE, client=NETWORK)
+    headers, body = await send_request(LARGE, client=NETWORK)
 
     assert headers[b"content-encoding"] == b"gzip"
     assert b"content-length" not in headers
@@ -71,13 +71,13 @@ async def test_a_large_answer_is_compressed_in_chunks() -> None:
     ],
 )
 async def test_other_answers_are_unchanged(content: bytes, changes: dict[str, Any]) -> None:
-    headers, body = await ask(content, **changes)
+    headers, body = await send_request(content, **changes)
 
     assert headers.get(b"content-encoding") != b"gzip"
     assert body == content
 
 
 async def test_a_quality_above_zero_accepts() -> None:
-    headers, _ = await ask(MIDDLE, accept=b"br, gzip;q=0.5")
+    headers, _ = await send_request(MIDDLE, accept=b"br, gzip;q=0.5")
 
     assert headers[b"content-encoding"] == b"gzip"

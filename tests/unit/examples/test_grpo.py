@@ -7,7 +7,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from examples.grpo import Learner, Settings, Unusable, language_of, parse_args
+from examples.grpo import Learner, NotTrainable, Settings, language_of, parse_args
 from rollouts.fleet.engine.transformer import Transformer
 from runs.config.rules import run_config
 from runs.config.rules.language_config import LanguageConfig, LessonConfig, SamplingConfig
@@ -172,7 +172,7 @@ def test_unusable_batches_are_refused(spoil: Any, message: str) -> None:
     arrays = batch()
     spoil(arrays)
 
-    with pytest.raises(Unusable, match=message):
+    with pytest.raises(NotTrainable, match=message):
         learner().learn(arrays)
 
 
@@ -189,12 +189,12 @@ def lessons(*temperatures: float) -> dict[str, Any]:
 def test_answers_are_drawn_at_one_temperature() -> None:
     assert language_of(lessons(0.7, 0.7))[1] == 0.7
     for wrong in (lessons(1.0, 0.5), lessons(0.0)):
-        with pytest.raises(Unusable, match="one temperature above 0"):
+        with pytest.raises(NotTrainable, match="one temperature above 0"):
             language_of(wrong)
 
 
 def test_a_run_without_lessons_is_refused() -> None:
-    with pytest.raises(Unusable, match="without lessons, --checkpoint is required"):
+    with pytest.raises(NotTrainable, match="without lessons, --checkpoint is required"):
         language_of(run_config.to_builtins(RunConfig()))
 
 

@@ -30,7 +30,7 @@ class TwoRuns(Server):
         )
         assert answer.status_code == 200, answer.content
 
-    def ask(self, path: str) -> Any:
+    def get_json(self, path: str) -> Any:
         answer = self.http.get(f"/api/v1/{path}", headers={"Authorization": self.token})
         assert answer.status_code == 200, answer.content
         return answer.json()["results"]
@@ -48,14 +48,14 @@ def test_shared_prompts_are_listed_first_with_the_scores_of_each_run(server: Two
     server.push_to("other", scored(0.0, 0.0, messages=both))
     server.digest()
 
-    first, second = server.ask("prompts?runs=demo,other")
+    first, second = server.get_json("prompts?runs=demo,other")
 
     assert first["excerpt"] == "What is 2 + 2?"
     scores = {run["run"]: (run["groups"], run["score_mean"]) for run in first["runs"]}
     assert scores == {"demo": (2, 0.75), "other": (1, 0.0)}
     assert [run["run"] for run in second["runs"]] == ["demo"]
     (there,) = [run["newest"] for run in first["runs"] if run["run"] == "other"]
-    response = server.ask(f"runs/other/groups?prompt={first['prompt']}")
+    response = server.get_json(f"runs/other/groups?prompt={first['prompt']}")
     assert [row["id"] for row in response] == [there]
 
 
@@ -74,7 +74,7 @@ def test_costs_are_null_where_they_are_unknown(server: TwoRuns) -> None:
             ended_at=NOON.replace(minute=seconds // 60, second=seconds % 60),
         )
 
-    demo, fleeting = server.ask("run-costs?runs=demo,fleet")
+    demo, fleeting = server.get_json("run-costs?runs=demo,fleet")
 
     assert (demo["unit"], demo["ledger"]["accepted"]) == ("groups", 2)
     assert demo["served_tokens"] is not None

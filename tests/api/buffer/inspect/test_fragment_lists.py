@@ -117,13 +117,13 @@ def test_an_order_of_groups_does_not_change_pages_of_fragments(run: Run) -> None
 def test_fragments_are_found_by_batch_with_their_train_step(run: Run) -> None:
     client, trainer = Client(), bearer("trainer", run=run)
 
-    def ask(path: str, content: bytes = b"{}") -> int:
+    def send_request(path: str, content: bytes = b"{}") -> int:
         url = f"/api/v1/runs/{run.name}{path}"
         return client.post(url, content, "application/json", headers=trainer).status_code
 
-    assert ask("/trainers", b'{"name": "t", "resume": true}') == 200
+    assert send_request("/trainers", b'{"name": "t", "resume": true}') == 200
     ids = send(run, *(made(f"w0-{slot}@a") for slot in range(3)))
-    assert ask("/batches/next") == 200
+    assert send_request("/batches/next") == 200
     batch = FragmentChunk.objects.get(pk=ids[0]).batch_id
 
     rows = get(run, batch=str(batch))["results"]

@@ -94,7 +94,7 @@ def test_an_unknown_evaluation_is_not_found() -> None:
     assert renew(lessons, other).status_code == 404
 
 
-def ask(school: Class, /, **body: Any) -> Any:
+def request_evaluations(school: Class, /, **body: Any) -> Any:
     """Return the response to an operator who requests evaluations."""
     url = f"/api/v1/runs/{school.run.name}/evaluations"
     return APIClient().post(url, body, format="json", headers=bearer("admin"))
@@ -106,7 +106,7 @@ def test_an_operator_may_request_unscheduled_evaluations() -> None:
     lessons.publish(2)
     assert lessons.task()["kind"] == "train"
 
-    answer = ask(lessons, lessons=["b"], reason="it looks stuck")
+    answer = request_evaluations(lessons, lessons=["b"], reason="it looks stuck")
 
     assert answer.status_code == 201
     newest = answer.json()["results"][0]
@@ -126,7 +126,7 @@ def test_all_unlocked_lessons_without_a_lease_are_evaluated() -> None:
     lessons = Class({"a": lesson(), "b": lesson(), "c": lesson("a")})
     in_transit = lessons.task()
 
-    assert ask(lessons).status_code == 201
+    assert request_evaluations(lessons).status_code == 201
     assert lessons.evaluate_all(successes=20) == ["b"]
     assert lessons.finish(in_transit, successes=20).status_code == 200
     assert Evaluation.objects.count() == 2
@@ -147,7 +147,7 @@ def test_lessons_that_cannot_be_evaluated_are_named(
     lessons = Class({"a": lesson()})
     Run.objects.filter(pk=lessons.run.pk).update(**fields)
 
-    answer = ask(lessons, **body)
+    answer = request_evaluations(lessons, **body)
 
     assert (answer.status_code, answer.json()["code"]) == (status, code)
     assert not Evaluation.objects.exists()
@@ -156,7 +156,7 @@ def test_lessons_that_cannot_be_evaluated_are_named(
 def outcomes(lessons: Class, *ages: timedelta) -> None:
     """Report outcomes of the given ages."""
     for age in ages:
-        lessons.tell("a", [1.0])
+        lessons.report("a", [1.0])
         newest = LessonOutcome.objects.order_by("-pk").values("pk")[:1]
         LessonOutcome.objects.filter(pk__in=newest).update(at=datetime.now(UTC) - age)
 

@@ -122,7 +122,7 @@ class FirstOnly:
         first = next(iter(weights))
         return {name: float(name == first) for name in weights}
 
-    def judge(self, *_: Any) -> None:
+    def decide(self, *_: Any) -> None:
         """Keep the status of every lesson."""
 
 

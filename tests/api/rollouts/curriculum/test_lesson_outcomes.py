@@ -32,8 +32,8 @@ def test_a_repeated_outcome_counts_once() -> None:
 
 def test_groups_without_variance_are_counted() -> None:
     lessons = Class({"a": lesson()})
-    lessons.tell("a", [1.0] * 8, generations=4, zero_variance_groups=2, duplicates=3)
-    lessons.tell("a", [1.0, 0.0, 1.0, 0.0], generations=4)
+    lessons.report("a", [1.0] * 8, generations=4, zero_variance_groups=2, duplicates=3)
+    lessons.report("a", [1.0, 0.0, 1.0, 0.0], generations=4)
 
     row = lessons.lessons()["a"]
 
@@ -43,7 +43,7 @@ def test_groups_without_variance_are_counted() -> None:
 
 def test_a_lesson_graduates_by_its_evaluation_and_unlocks_its_dependents() -> None:
     lessons = Class({"a": lesson(stop_success=0.8), "b": lesson("a"), "c": lesson("b")})
-    lessons.tell("a", [1.0] * 64)
+    lessons.report("a", [1.0] * 64)
     assert lessons.lessons()["a"]["status"] == "active"
 
     outcome = lessons.finish(lessons.task(), successes=32).json()
@@ -103,8 +103,8 @@ def test_failure_unlocks_nothing_and_a_plateau_of_success_does() -> None:
     flat = lesson(plateau_window=64, stop_success=0.9)
     lessons = Class({"a": flat, "hopeless": flat, "b": lesson("a"), "c": lesson("hopeless")})
     for _ in range(8):
-        lessons.tell("a", [1.0, 1.0, 1.0, 0.0] * 8)
-        lessons.tell("hopeless", [0.0] * 32)
+        lessons.report("a", [1.0, 1.0, 1.0, 0.0] * 8)
+        lessons.report("hopeless", [0.0] * 32)
 
     rows = lessons.lessons()
 
@@ -118,7 +118,7 @@ def test_the_published_strategy_can_be_chosen() -> None:
     )
     lessons.evaluate_all(successes=0)
     for _ in range(3):
-        lessons.tell("a", [1.0] * 40)
+        lessons.report("a", [1.0] * 40)
 
     rows = lessons.lessons()
 
@@ -130,7 +130,7 @@ def test_a_micro_evaluation_is_logged_and_changes_no_state() -> None:
     lessons = Class({"a": lesson(stop_success=0.5)})
     before = lessons.lessons()["a"]
 
-    lessons.tell("a", [1.0] * 64, mode="micro_eval")
+    lessons.report("a", [1.0] * 64, mode="micro_eval")
 
     after = lessons.lessons()["a"]
     assert after | {"revision": 0} == before | {"revision": 0}
@@ -142,7 +142,7 @@ def test_outcomes_of_an_older_epoch_are_only_logged() -> None:
     lessons = Class({"a": lesson()})
     lessons.publish(0, epoch=2)
 
-    assert lessons.tell("a", [1.0] * 8, epoch=1).json()["is_new"] is True
+    assert lessons.report("a", [1.0] * 8, epoch=1).json()["is_new"] is True
 
     assert lessons.lessons()["a"]["samples"] == 0
 
@@ -150,12 +150,12 @@ def test_outcomes_of_an_older_epoch_are_only_logged() -> None:
 def test_a_failing_lesson_is_reported_at_intervals_and_continues() -> None:
     lessons = Class({"a": lesson()})
     for _ in range(3):
-        assert lessons.tell("a", [], error="no such file").status_code == 200
+        assert lessons.report("a", [], error="no such file").status_code == 200
     assert kinds(lessons) == ["lesson_failed"]
     Lesson.objects.update(told_of_error_at=Now() - timedelta(minutes=2))
 
-    lessons.tell("a", [], error="no such file")
-    lessons.tell("a", [1.0])
+    lessons.report("a", [], error="no such file")
+    lessons.report("a", [1.0])
 
     row = lessons.lessons()["a"]
     assert kinds(lessons) == ["lesson_failed", "lesson_failed"]
@@ -215,6 +215,6 @@ def test_unknown_lessons_and_evaluations_are_not_found() -> None:
     lessons = Class({"a": lesson(), "b": lesson()})
     task = lessons.task()
 
-    assert lessons.tell("nobody", [1.0]).status_code == 404
+    assert lessons.report("nobody", [1.0]).status_code == 404
     assert lessons.finish(task | {"lesson": "b"}, successes=1).status_code == 404
     assert not LessonChange.objects.exists()

@@ -12,11 +12,11 @@ pytestmark = pytest.mark.django_db
 
 def test_each_lesson_has_its_samples_by_version() -> None:
     lessons = Class({"b": lesson(), "a": lesson(), "never": lesson("a")})
-    lessons.tell("b", [1.0, 0.0])
-    lessons.tell("a", [1.0, 1.0, 0.0])
-    lessons.tell("b", [0.0, 0.0])
+    lessons.report("b", [1.0, 0.0])
+    lessons.report("a", [1.0, 1.0, 0.0])
+    lessons.report("b", [0.0, 0.0])
     lessons.publish(3)
-    lessons.tell("a", [1.0])
+    lessons.report("a", [1.0])
 
     progress = lessons.get("lessons/progress")
 
@@ -32,7 +32,7 @@ def test_versions_are_merged_where_they_outnumber_buckets() -> None:
     lessons = Class({"a": lesson()})
     for step in range(10, 30):
         lessons.publish(step)
-        lessons.tell("a", [1.0, float(step % 2)])
+        lessons.report("a", [1.0, float(step % 2)])
 
     progress = lessons.get("lessons/progress", buckets=4)
 
@@ -45,16 +45,16 @@ def test_versions_are_merged_where_they_outnumber_buckets() -> None:
 
 def test_evaluations_other_epochs_and_other_runs_are_not_training() -> None:
     other = Class({"a": lesson()}, name="other")
-    other.tell("a", [1.0])
+    other.report("a", [1.0])
     lessons = Class({"a": lesson()})
-    lessons.tell("a", [1.0])
+    lessons.report("a", [1.0])
     lessons.finish(lessons.task(), successes=32)
-    lessons.tell("a", [1.0], mode="micro_eval")
+    lessons.report("a", [1.0], mode="micro_eval")
     lessons.publish(5, epoch=2)
     assert lessons.get("lessons/progress")["results"] == []
 
-    lessons.tell("a", [0.0, 1.0])
-    lessons.tell("a", [1.0], epoch=1)
+    lessons.report("a", [0.0, 1.0])
+    lessons.report("a", [1.0], epoch=1)
 
     progress = lessons.get("lessons/progress")
     assert (progress["epoch"], progress["outcomes"]) == (2, 1)
@@ -65,7 +65,7 @@ def test_of_many_tasks_the_newest_are_read() -> None:
     lessons = Class({"a": lesson()})
     for step in range(6):
         lessons.publish(step)
-        lessons.tell("a", [1.0])
+        lessons.report("a", [1.0])
 
     progress = lesson_progress(lessons.run.pk, buckets=60, outcomes_read=3)
 
@@ -80,7 +80,7 @@ def test_buckets_are_wider_for_many_lessons() -> None:
     )
     for step in range(100):
         lessons.publish(step)
-        lessons.tell("lesson-7", [1.0])
+        lessons.report("lesson-7", [1.0])
 
     assert lesson_progress(lessons.run.pk, buckets=200).bucket == 2
 

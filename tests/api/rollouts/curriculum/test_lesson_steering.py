@@ -192,8 +192,8 @@ def test_lessons_of_an_ended_run_are_read_only(pair: Class, alice: APIClient) ->
 
 
 def test_micro_evaluations_are_separate_and_change_no_state(pair: Class) -> None:
-    pair.tell("a", [1.0] * 30 + [0.0] * 10, mode="micro_eval")
-    pair.tell("b", [1.0] * 40, mode="micro_eval")
+    pair.report("a", [1.0] * 30 + [0.0] * 10, mode="micro_eval")
+    pair.report("b", [1.0] * 40, mode="micro_eval")
 
     rows = pair.get("lessons/a/micro-evaluations")["results"]
 

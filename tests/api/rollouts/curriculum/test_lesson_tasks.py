@@ -122,7 +122,7 @@ def test_lessons_are_drawn_by_their_shares() -> None:
     lessons = Class({"a": lesson(), "hopeless": lesson()})
     training_tasks(lessons, 1)
     for _ in range(5):
-        lessons.tell("hopeless", [0.0] * 200)
+        lessons.report("hopeless", [0.0] * 200)
 
     drawn = Counter(task["lesson"] for task in training_tasks(lessons, 100))
 

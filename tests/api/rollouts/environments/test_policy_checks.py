@@ -83,7 +83,7 @@ def test_a_policy_that_hangs_is_refused_at_its_field_after_the_limit(
     outcome = msgspec.json.encode(Outcome(observation="float32 [4]", stage="policy")).decode()
     hang = f"import time; print({outcome!r}, flush=True); time.sleep(3600)"
     monkeypatch.setattr(probes, "PROBE_COMMAND", (sys.executable, "-S", "-c", hang))
-    monkeypatch.setattr(probes, "TRIAL_SECONDS", 1.5)
+    monkeypatch.setattr(probes, "PROBE_SECONDS", 1.5)
 
     found = check(operator, kind=kind("Plain"))
 

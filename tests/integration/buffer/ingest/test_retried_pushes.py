@@ -225,11 +225,11 @@ def test_a_key_survives_a_server_that_was_killed_before_the_answer(
 
 
 def test_of_many_pushes_with_one_key_at_once_one_is_stored(web: WebProcess, tmp_path: Path) -> None:
-    def ask(url: str) -> httpx.Response:
+    def send_request(url: str) -> httpx.Response:
         return httpx.post(f"{url}/scored_data", content=PUSH, headers=KEYED, timeout=30)
 
     with web_process(tmp_path / "other.log") as other:
-        threads = [in_background(partial(ask, server.url)) for server in [web, other] * 8]
+        threads = [in_background(partial(send_request, server.url)) for server in [web, other] * 8]
         for thread, _ in threads:
             thread.join()
 

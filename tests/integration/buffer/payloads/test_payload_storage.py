@@ -252,11 +252,11 @@ def test_a_server_without_an_open_segment_opens_one_once() -> None:
     Segment.objects.all().delete()
     numbers: list[int] = []
 
-    def ask() -> None:
+    def send_request() -> None:
         numbers.append(open_segment())
         connection.close()
 
-    threads = [threading.Thread(target=ask) for _ in range(6)]
+    threads = [threading.Thread(target=send_request) for _ in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:

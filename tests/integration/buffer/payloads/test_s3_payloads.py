@@ -73,7 +73,7 @@ def push(run: Run, *tokens: int) -> list[bytes]:
     return [content.content for content in groups]
 
 
-def take(run: Run) -> Lease:
+def lease_for(run: Run) -> Lease:
     lease = leases.lease_batch(run_id=run.pk, identity="alice")
     assert lease is not None
     return lease
@@ -90,11 +90,11 @@ def keys(bucket: Any) -> list[str]:
 
 def test_a_push_is_one_object_that_can_be_read_repeatedly(run: Run, bucket: Any) -> None:
     sent = push(run, 500, 900)
-    lease = take(run)
+    lease = lease_for(run)
 
     assert keys(bucket) == [f"server/{TrajectoryGroup.objects.all()[0].object}"]
     assert read(lease) == sent
-    assert read(take(run)) == sent
+    assert read(lease_for(run)) == sent
 
 
 def test_small_pushes_stay_in_the_database(run: Run, bucket: Any) -> None:
@@ -102,7 +102,7 @@ def test_small_pushes_stay_in_the_database(run: Run, bucket: Any) -> None:
 
     assert len(keys(bucket)) == 1
     assert Payload.objects.count() == 1
-    assert read(take(run)) == sent
+    assert read(lease_for(run)) == sent
 
 
 def test_a_part_of_an_object_is_read_alone(run: Run, bucket: Any) -> None:
@@ -118,13 +118,13 @@ def test_many_objects_are_read_for_one_batch(run: Run) -> None:
     Run.objects.filter(pk=run.pk).update(batch_size=48)
     sent = [push(run, 400 + mark)[0] for mark in range(24)]
 
-    assert read(take(Run.objects.get(pk=run.pk))) == sent
+    assert read(lease_for(Run.objects.get(pk=run.pk))) == sent
 
 
 def test_a_missing_or_truncated_object_is_reported_with_its_item(run: Run, bucket: Any) -> None:
     push(run, 500, 900)
     first, second = TrajectoryGroup.objects.order_by("id")
-    lease = take(run)
+    lease = lease_for(run)
     key = keys(bucket)[0]
 
     whole = bucket.Object(key).get()["Body"].read()
@@ -141,7 +141,7 @@ def test_retention_empties_the_prefix_of_a_segment_and_moves_open_items(
 ) -> None:
     for _ in range(3):
         push(run, 900, 900)
-        lease = take(run)
+        lease = lease_for(run)
         acknowledge_batch(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
     (left,) = push(run, 900)
     number = current_segment()

@@ -41,7 +41,7 @@ def run() -> Run:
     return run
 
 
-def take(run: Run, identity: str = "alice") -> Lease:
+def lease_for(run: Run, identity: str = "alice") -> Lease:
     lease = leases.lease_batch(run_id=run.pk, identity=identity)
     assert lease is not None
     return lease
@@ -50,7 +50,7 @@ def take(run: Run, identity: str = "alice") -> Lease:
 def poison(run: Run) -> Batch:
     """Return a batch that lapsed three times."""
     for _ in range(3):
-        lease = take(run)
+        lease = lease_for(run)
         Batch.objects.filter(state="leased").update(lease_expires_at=Now() - timedelta(seconds=1))
         jobs.reclaim_expired_leases()
     return Batch.objects.get(pk=lease.batch.pk)
@@ -70,7 +70,7 @@ def test_a_sample_in_quarantine_keeps_its_uses_until_it_is_released(run: Run) ->
     assert uses(run) == [0, 0, 0, 0]
     assert Counter(FragmentChunk.objects.values_list("state", flat=True)) == {"queued": 4}
     assert miscounts(run.pk) == []
-    take(run)
+    lease_for(run)
 
 
 def test_a_discarded_sample_is_never_sampled_again(run: Run) -> None:
@@ -87,7 +87,7 @@ def test_a_discarded_sample_is_never_sampled_again(run: Run) -> None:
 
 
 def test_a_corrupt_sample_is_dropped_and_another_one_drawn(run: Run) -> None:
-    lease = take(run)
+    lease = lease_for(run)
     (bad,) = FragmentChunk.objects.filter(uses=1)
     with connection.cursor() as cursor:
         cursor.execute(
@@ -102,5 +102,5 @@ def test_a_corrupt_sample_is_dropped_and_another_one_drawn(run: Run) -> None:
 
     bad.refresh_from_db()
     assert (bad.state, bad.drop_reason) == ("dropped", "corrupt")
-    assert contents_of(take(run), now=NOON)
+    assert contents_of(lease_for(run), now=NOON)
     assert miscounts(run.pk) == []

@@ -57,7 +57,7 @@ def of_version(number: int, version: int, **fields: Any) -> wire.Fragment:
     return fragment(number=number, version_min=version, version_max=version, arrays=acted, **fields)
 
 
-def take(run: Run, identity: str = "a", count: int | None = None) -> Lease:
+def lease_for(run: Run, identity: str = "a", count: int | None = None) -> Lease:
     lease = leases.lease_batch(run_id=run.pk, identity=identity, count=count)
     assert lease is not None
     return lease
@@ -104,10 +104,10 @@ def test_a_chunk_is_sampled_up_to_its_maximum_of_uses() -> None:
     run = make_replay_run(sampler="uniform", max_reuse=2)
     add(run, fragment(number=0), fragment(number=1))
 
-    first = take(run)
+    first = lease_for(run)
     assert states(run) == {0: "queued", 1: "queued"}
     confirm(run, first)
-    second = take(run)
+    second = lease_for(run)
     assert states(run) == {0: "leased", 1: "leased"}
     confirm(run, second)
 
@@ -120,13 +120,13 @@ def test_a_chunk_is_sampled_up_to_its_maximum_of_uses() -> None:
 def test_two_trainers_lease_the_same_chunks_independently() -> None:
     run = make_replay_run(sampler="uniform", max_reuse=2)
     add(run, fragment(number=0), fragment(number=1))
-    lease_a, lease_b = take(run, "a"), take(run, "b")
+    lease_a, lease_b = lease_for(run, "a"), lease_for(run, "b")
     before = {lease.batch.pk: numbers(lease) for lease in (lease_a, lease_b)}
 
     confirm(run, lease_a)
 
     assert states(run) == {0: "leased", 1: "leased"}
-    again = take(run, "b")
+    again = lease_for(run, "b")
     assert again.batch.pk == lease_b.batch.pk
     assert numbers(again) == before[lease_b.batch.pk]
     confirm(run, again)
@@ -137,11 +137,11 @@ def test_two_trainers_lease_the_same_chunks_independently() -> None:
 def test_a_batch_with_an_expired_lease_is_served_again_with_the_same_bytes() -> None:
     run = make_replay_run(sampler="uniform", max_reuse=3)
     add(run, *[fragment(number=number) for number in range(6)])
-    first = take(run)
+    first = lease_for(run)
     before = batch_contents(ItemKind.FRAGMENTS, first.batch.pk)
     lapse(first)
 
-    second = take(run, "b")
+    second = lease_for(run, "b")
 
     assert second.batch.pk == first.batch.pk
     assert batch_contents(ItemKind.FRAGMENTS, second.batch.pk) == before
@@ -153,7 +153,7 @@ def test_the_same_state_of_a_run_gives_the_same_sample() -> None:
     for name in ("first", "second"):
         run = make_replay_run(sampler="uniform", batch_size=4)
         add(run, *[fragment(number=number) for number in range(50)])
-        samples.append(numbers(take(run)))
+        samples.append(numbers(lease_for(run)))
         Run.objects.filter(pk=run.pk).update(name=name)
 
     assert samples[0] == samples[1]
@@ -166,7 +166,7 @@ def test_stale_versions_are_dropped_in_every_state() -> None:
     add(run, of_version(0, 5), of_version(1, 3))
     Run.objects.filter(pk=run.pk).update(policy_step=6)
 
-    assert numbers(take(run)) == [0]
+    assert numbers(lease_for(run)) == [0]
 
     # MineStudio looks at its oldest chunk only, finds it fresh, and would serve the other.
     assert states(run) == {0: "queued", 1: "dropped: stale_version"}
@@ -176,7 +176,7 @@ def test_stale_versions_are_dropped_in_every_state() -> None:
 def test_stale_items_are_kept_until_their_lease_ends() -> None:
     run = make_replay_run(sampler="uniform", max_reuse=9)
     add(run, fragment(number=0), fragment(number=1))
-    lease = take(run, "a")
+    lease = lease_for(run, "a")
     Run.objects.filter(pk=run.pk).update(policy_step=3)
 
     assert leases.lease_batch(run_id=run.pk, identity="b") is None
@@ -191,9 +191,9 @@ def test_stale_items_are_kept_until_their_lease_ends() -> None:
 def test_a_released_stale_batch_returns_its_uses() -> None:
     run = make_replay_run(sampler="uniform", max_reuse=2)
     add(run, fragment(number=0), fragment(number=1))
-    confirm(run, take(run, "a"))
+    confirm(run, lease_for(run, "a"))
     add(run, fragment(number=2), fragment(number=3))
-    lapse(take(run, "a", count=4))
+    lapse(lease_for(run, "a", count=4))
     Run.objects.filter(pk=run.pk).update(policy_step=3)
 
     assert leases.lease_batch(run_id=run.pk, identity="b") is None
@@ -229,7 +229,7 @@ def test_a_queue_may_have_a_capacity_too() -> None:
     run = make_replay_run(max_chunks=2)
     add(run, *[fragment(number=number) for number in range(3)])
 
-    assert numbers(take(run)) == [1, 2]
+    assert numbers(lease_for(run)) == [1, 2]
     assert_exact(run)
 
 
@@ -247,7 +247,7 @@ def test_a_balanced_batch_has_equal_numbers_of_each_environment() -> None:
     add(run, *[fragment(slot="busy", number=number) for number in range(20)])
     add(run, *[fragment(slot="rare", number=n, environment="rare") for n in range(2)])
 
-    assert take(run).batch.composition == {"gymnasium:CartPole-v1": 2, "rare": 2}
+    assert lease_for(run).batch.composition == {"gymnasium:CartPole-v1": 2, "rare": 2}
 
 
 def test_chunks_are_consecutive_fragments_of_one_slot_and_stay_together() -> None:
@@ -255,7 +255,7 @@ def test_chunks_are_consecutive_fragments_of_one_slot_and_stay_together() -> Non
     for number in range(5):
         add(run, *[fragment(slot=slot, number=number) for slot in ("x", "y")])
 
-    lease = take(run)
+    lease = lease_for(run)
 
     members = [(fragment.slot, fragment.number) for fragment in decoded(lease)]
     for first, second in (members[:2], members[2:]):
@@ -313,12 +313,12 @@ def test_priorities_bias_the_sample_and_weights_correct_it() -> None:
 
     assert updated == 3
     for _ in range(4):
-        lease = take(run)
+        lease = lease_for(run)
         assert numbers(lease) == [1]
         confirm(run, lease)
     ((_, weight),) = uses_of(lease.batch)
     assert weight == 1
-    pair = take(run, count=2)
+    pair = lease_for(run, count=2)
     weights = dict(zip(numbers(pair), [w for _, w in uses_of(pair.batch)], strict=True))
     assert weights == pytest.approx({0: 1, 1: 1e-9})
 
@@ -330,13 +330,13 @@ def test_a_new_chunk_precedes_one_with_a_low_priority() -> None:
     update_priorities(run_id=run.pk, priorities={dull: 1e-6, urgent: 100})
     add(run, fragment(number=2))
 
-    assert {*numbers(take(run, "a")), *numbers(take(run, "b"))} <= {1, 2}
+    assert {*numbers(lease_for(run, "a")), *numbers(lease_for(run, "b"))} <= {1, 2}
 
 
 def test_priorities_of_a_batch_affect_no_other() -> None:
     run = make_replay_run(sampler="prioritized", max_reuse=2, batch_size=1)
     add(run, fragment(number=0), fragment(number=1))
-    lease = take(run)
+    lease = lease_for(run)
     ids = FragmentChunk.objects.values_list("id", flat=True)
 
     updated = update_priorities(
@@ -373,9 +373,9 @@ def test_at_the_end_used_items_are_served_and_others_dropped(
 ) -> None:
     run = make_replay_run(sampler="fifo", max_reuse=2)
     add(run, fragment(number=0), fragment(number=1))
-    confirm(run, take(run))
+    confirm(run, lease_for(run))
     add(run, fragment(number=2), fragment(number=3))
-    lease = take(run, count=3)
+    lease = lease_for(run, count=3)
 
     end(run)
 

@@ -36,7 +36,7 @@ def measure(run: Run, value: float, *, at: datetime, name: str = "loss") -> None
     store_figures(run_id=run.pk, figures=[Figure(name, 1, value)], now=at)
 
 
-def holding() -> set[tuple[str | None, str]]:
+def open_alerts() -> set[tuple[str | None, str]]:
     alerts = Alert.objects.filter(kind="rule", cleared_at=None).values_list("run__name", "message")
     return {(run, message) for run, message in alerts}
 
@@ -103,12 +103,12 @@ def test_a_rule_applies_to_active_runs_of_its_filter() -> None:
         measure(make_run(name=name, **fields), 9.0, at=NOON)
     rule(filter="tag:ablation")
     conditions.watch(now=NOON)
-    assert holding() == {("one", "loss of one is above 5")}
+    assert open_alerts() == {("one", "loss of one is above 5")}
 
     Run.objects.filter(name="two").update(status=RunStatus.RUNNING)
     Run.objects.filter(name="one").update(status=RunStatus.COMPLETED)
     conditions.watch(now=after(5))
-    assert holding() == {("two", "loss of two is above 5")}
+    assert open_alerts() == {("two", "loss of two is above 5")}
 
 
 def test_a_loss_that_is_not_a_number_raises_an_alert() -> None:
@@ -119,7 +119,7 @@ def test_a_loss_that_is_not_a_number_raises_an_alert() -> None:
 
     conditions.watch(now=NOON)
 
-    assert holding() == {("pole", "loss of pole is not finite")}
+    assert open_alerts() == {("pole", "loss of pole is not finite")}
 
 
 def test_a_silent_metric_raises_an_alert_until_it_returns() -> None:
@@ -129,13 +129,13 @@ def test_a_silent_metric_raises_an_alert_until_it_returns() -> None:
 
     assert conditions.watch(now=after(59)) == 0
     assert conditions.watch(now=after(60)) == 1
-    assert holding() == {("pole", "loss of pole is without data for 1 min")}
+    assert open_alerts() == {("pole", "loss of pole is without data for 1 min")}
     alert = Alert.objects.get()
     assert (alert.subject, alert.details["since"]) == (str(made.pk), NOON.isoformat())
 
     measure(run, 1.0, at=after(70))
     conditions.watch(now=after(71))
-    assert holding() == set()
+    assert open_alerts() == set()
 
 
 def test_a_resumed_run_has_a_grace_period() -> None:
@@ -159,13 +159,13 @@ def test_a_disabled_changed_or_deleted_rule_resolves_its_alerts() -> None:
     )
     alert_rules.change_rule(rule_id=made.pk, body=body, actor="user:bob", now=NOON)
     assert conditions.watch(now=after(5)) == 1
-    assert holding() == set()
+    assert open_alerts() == set()
 
     again = rule(name="again")
     conditions.watch(now=after(10))
     alert_rules.delete_rule(rule_id=again.pk, actor="user:bob", reason="noise", now=NOON)
     conditions.watch(now=after(15))
-    assert holding() == set()
+    assert open_alerts() == set()
     kinds = list(
         RunEvent.objects.filter(kind__startswith="alert_rule").values_list("kind", "reason")
     )
@@ -188,4 +188,4 @@ def test_each_rule_needs_two_queries() -> None:
         conditions.watch(now=NOON)
 
     assert len(with_rules) - len(before) <= 2 * 5
-    assert holding() == set()
+    assert open_alerts() == set()

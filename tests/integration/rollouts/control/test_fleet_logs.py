@@ -44,7 +44,7 @@ def run(db: None) -> Run:
     return run
 
 
-def ask(run: Run, *, lines: int = 10, seconds: float = 0, **what: Any) -> LogRequest:
+def request_lines(run: Run, *, lines: int = 10, seconds: float = 0, **what: Any) -> LogRequest:
     where = {"worker": 0, "slot": None, **what}
     return request_log(run_id=run.pk, lines=lines, now=later(seconds), **where)
 
@@ -59,7 +59,7 @@ def answer(run: Run, request: LogRequest, *lines: str, seconds: float = 1) -> No
 
 
 def test_several_readers_share_a_request_and_its_answer(run: Run) -> None:
-    first, second = ask(run), ask(run, seconds=2)
+    first, second = request_lines(run), request_lines(run, seconds=2)
     answer(run, first, "hello", seconds=3)
 
     log = fleet_log(second.pk, since=second.asked_at, now=later(3))
@@ -68,8 +68,8 @@ def test_several_readers_share_a_request_and_its_answer(run: Run) -> None:
 
 
 def test_a_request_for_more_lines_replaces_the_old_one_whose_answer_is_refused(run: Run) -> None:
-    first = ask(run, lines=10)
-    second = ask(run, lines=500, seconds=1)
+    first = request_lines(run, lines=10)
+    second = request_lines(run, lines=500, seconds=1)
 
     assert first.request != second.request
     with pytest.raises(LogNotRequested):
@@ -77,7 +77,7 @@ def test_a_request_for_more_lines_replaces_the_old_one_whose_answer_is_refused(r
 
 
 def test_an_answer_counts_once(run: Run) -> None:
-    request = ask(run)
+    request = request_lines(run)
     answer(run, request, "hello")
 
     with pytest.raises(LogNotRequested):
@@ -86,15 +86,15 @@ def test_an_answer_counts_once(run: Run) -> None:
 
 
 def test_an_answer_to_another_run_is_refused(run: Run) -> None:
-    request, other = ask(run), draft("other")
+    request, other = request_lines(run), draft("other")
 
     with pytest.raises(LogNotRequested):
         answer(other, request, "hello")
 
 
 def test_until_the_fleet_answers_the_last_reading_is_shown_with_its_time(run: Run) -> None:
-    answer(run, ask(run), "yesterday")
-    request = ask(run, seconds=60)
+    answer(run, request_lines(run), "yesterday")
+    request = request_lines(run, seconds=60)
 
     log = fleet_log(request.pk, since=request.asked_at, now=later(61))
     assert (log.state, log.lines, log.read_at) == ("waiting", ["yesterday"], later(1))
@@ -102,7 +102,7 @@ def test_until_the_fleet_answers_the_last_reading_is_shown_with_its_time(run: Ru
 
 
 def test_a_log_request_without_a_manager_does_not_wait(run: Run) -> None:
-    request = ask(run)
+    request = request_lines(run)
     record_manager_ended(
         run_id=run.pk,
         incarnation=run.fleet.incarnation,
@@ -116,12 +116,12 @@ def test_a_log_request_without_a_manager_does_not_wait(run: Run) -> None:
 @pytest.mark.parametrize("what", [{"worker": 3}, {"worker": 0, "slot": 9}])
 def test_an_invalid_log_is_not_requested(run: Run, what: dict[str, Any]) -> None:
     with pytest.raises(NoSuchLog):
-        ask(run, **what)
+        request_lines(run, **what)
     assert not LogRequest.objects.exists()
 
 
 def test_control_characters_of_fleet_logs_are_removed(run: Run) -> None:
-    answer(run, ask(run), "\x1b[31mred\x00", "x" * 2100)
+    answer(run, request_lines(run), "\x1b[31mred\x00", "x" * 2100)
 
     red, long = LogRequest.objects.get().content
     assert red == "red\ufffd"

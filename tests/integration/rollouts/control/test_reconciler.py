@@ -66,11 +66,11 @@ def test_simultaneous_passes_launch_one_manager() -> None:
     run = draft()
     change_status(run, RunVerb.START)
 
-    def go() -> None:
+    def reconcile_once() -> None:
         reconcile_run(run, cluster)
         connection.close()
 
-    threads = [threading.Thread(target=go) for _ in range(8)]
+    threads = [threading.Thread(target=reconcile_once) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -16,7 +16,7 @@ from tests.integration.rollouts.report_factories import accept, later, launched,
 pytestmark = pytest.mark.django_db
 
 
-def say(run: Run, sequence: int, *workers: Any) -> None:
+def send_report(run: Run, sequence: int, *workers: Any) -> None:
     accept(run, report(run, *workers, sequence=sequence), now=later(sequence))
 
 
@@ -36,12 +36,12 @@ def seconds(row: dict[str, Any]) -> list[int | None]:
 
 def test_a_version_has_the_times_of_its_stages() -> None:
     run = launched(FakeCluster())
-    say(run, 0, worker(0), worker(1))
-    say(run, 1, worker(0, announced_step=0), worker(1, announced_step=0))
-    say(run, 2, worker(0, announced_step=0, staged_step=0), worker(1, announced_step=0))
+    send_report(run, 0, worker(0), worker(1))
+    send_report(run, 1, worker(0, announced_step=0), worker(1, announced_step=0))
+    send_report(run, 2, worker(0, announced_step=0, staged_step=0), worker(1, announced_step=0))
     done = {"announced_step": 0, "staged_step": 0, "active_step": 0}
-    say(run, 3, worker(0, **done), worker(1, announced_step=0, staged_step=0))
-    say(run, 4, worker(0, **done), worker(1, **done))
+    send_report(run, 3, worker(0, **done), worker(1, announced_step=0, staged_step=0))
+    send_report(run, 4, worker(0, **done), worker(1, **done))
 
     assert [(row["step"], row["worker"], seconds(row)) for row in shown(run)] == [
         (0, 0, [1, 2, 3]),
@@ -51,9 +51,9 @@ def test_a_version_has_the_times_of_its_stages() -> None:
 
 def test_a_skipped_version_was_never_active() -> None:
     run = launched(FakeCluster())
-    say(run, 0, worker(announced_step=0, staged_step=0, active_step=0))
-    say(run, 1, worker(announced_step=1, staged_step=0, active_step=0))
-    say(run, 2, worker(announced_step=2, staged_step=2, active_step=2))
+    send_report(run, 0, worker(announced_step=0, staged_step=0, active_step=0))
+    send_report(run, 1, worker(announced_step=1, staged_step=0, active_step=0))
+    send_report(run, 2, worker(announced_step=2, staged_step=2, active_step=2))
 
     assert [(row["step"], seconds(row)) for row in shown(run)] == [
         (2, [2, 2, 2]),
@@ -65,8 +65,8 @@ def test_a_skipped_version_was_never_active() -> None:
 def test_a_restarted_worker_keeps_the_first_times() -> None:
     run = launched(FakeCluster())
     done = {"announced_step": 0, "staged_step": 0, "active_step": 0}
-    say(run, 0, worker(**done))
-    say(run, 5, worker(incarnation="b", **done))
+    send_report(run, 0, worker(**done))
+    send_report(run, 5, worker(incarnation="b", **done))
 
     assert [seconds(row) for row in shown(run)] == [[0, 0, 0]]
 
@@ -74,7 +74,7 @@ def test_a_restarted_worker_keeps_the_first_times() -> None:
 def test_only_the_newest_versions_are_shown_and_kept() -> None:
     run = launched(FakeCluster())
     for sequence, step in enumerate([0, 1, 2, KEPT_STEPS + 2]):
-        say(run, sequence, worker(announced_step=step))
+        send_report(run, sequence, worker(announced_step=step))
 
     assert [row["step"] for row in shown(run, "?versions=1")] == [KEPT_STEPS + 2]
     assert sorted(WeightsDelivery.objects.values_list("step", flat=True)) == [2, KEPT_STEPS + 2]
@@ -92,12 +92,12 @@ def test_the_live_part_has_the_progress_of_the_newest_version() -> None:
     run = launched(FakeCluster())
     assert on_the_way(run) == (None, -2, 0, 0, 0)
     published(run, 0, 1)
-    say(run, 0, worker(0), worker(1))
-    say(run, 1, worker(0, announced_step=1), worker(1, announced_step=0))
+    send_report(run, 0, worker(0), worker(1))
+    send_report(run, 1, worker(0, announced_step=1), worker(1, announced_step=0))
     assert on_the_way(run) == (1, 1, 1, 0, 0)
 
     done = {"announced_step": 1, "staged_step": 1, "active_step": 1}
-    say(run, 2, worker(0, **done), worker(1, announced_step=1, staged_step=1))
+    send_report(run, 2, worker(0, **done), worker(1, announced_step=1, staged_step=1))
     assert on_the_way(run) == (1, 1, 2, 2, 1)
     part = weights_part(run.pk)
     assert part is not None
@@ -114,10 +114,10 @@ def on_the_way(run: Run) -> tuple[int | None, int, int, int, int]:
 def test_a_late_report_of_an_older_version_counts() -> None:
     run = launched(FakeCluster())
     published(run, 0, 1)
-    say(run, 0, worker(0), worker(1))
-    say(run, 1, worker(0, announced_step=1), worker(1))
+    send_report(run, 0, worker(0), worker(1))
+    send_report(run, 1, worker(0, announced_step=1), worker(1))
     before = weights_part(run.pk)
-    say(run, 2, worker(0, announced_step=1), worker(1, announced_step=0))
+    send_report(run, 2, worker(0, announced_step=1), worker(1, announced_step=0))
 
     assert weights_part(run.pk) != before
 

@@ -45,7 +45,7 @@ def cpu_ms(work: Callable[[int], object], times: int) -> float:
 
 
 def test_the_cost_of_an_outcome_depends_on_its_lessons_only(lessons: Class) -> None:
-    def tell(turn: int) -> None:
+    def report_outcome(turn: int) -> None:
         outcome = LessonOutcome(
             key=f"outcome-{turn}",
             worker="w0@1",
@@ -58,8 +58,8 @@ def test_the_cost_of_an_outcome_depends_on_its_lessons_only(lessons: Class) -> N
         )
         count_outcome(run_id=lessons.run.pk, lesson="l4", outcome=outcome, now=NOON)
 
-    cpu_ms(tell, 40)  # until the performance has its maximum length
-    spent = cpu_ms(lambda turn: tell(1_000 + turn), 60)
+    cpu_ms(report_outcome, 40)  # until the performance has its maximum length
+    spent = cpu_ms(lambda turn: report_outcome(1_000 + turn), 60)
 
     assert spent < MARGIN * OUTCOME_CPU_MS, f"{spent:.2f} ms"
 

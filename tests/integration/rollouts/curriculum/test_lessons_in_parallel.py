@@ -43,12 +43,12 @@ def test_every_outcome_of_many_workers_counts_once() -> None:
     lessons.task()
     outcomes = [lessons.outcome([1.0, 0.0]) for _ in range(24)]
 
-    def tell(worker: str) -> None:
+    def report_outcome(worker: str) -> None:
         for place, outcome in enumerate(outcomes):
             path = f"lessons/{'ab'[place % 2]}/outcomes"
             assert lessons.post(path, outcome | {"worker": worker}).status_code == 200
 
-    at_once([partial(tell, f"w{place}@1") for place in range(6)])
+    at_once([partial(report_outcome, f"w{place}@1") for place in range(6)])
 
     assert LessonOutcome.objects.count() == 24
     assert {row["samples"] for row in lessons.lessons().values()} == {24}

@@ -43,7 +43,7 @@ def environment(spec: str, **kwargs: object) -> ProbeRequest:
 
 
 def test_a_probe_reports_observation_and_action_space() -> None:
-    outcome = probes.attempt(environment("gymnasium:CartPole-v1"), seconds=120)
+    outcome = probes.run_probe(environment("gymnasium:CartPole-v1"), seconds=120)
 
     assert outcome.trouble == ""
     assert (outcome.observation, outcome.action) == ("float32 [4]", "choices 2")
@@ -51,17 +51,17 @@ def test_a_probe_reports_observation_and_action_space() -> None:
 
 
 def test_an_exception_is_the_reason_of_a_failed_probe(odd: str) -> None:
-    assert probes.attempt(environment(odd), seconds=120).trouble == "SystemExit: 3"
+    assert probes.run_probe(environment(odd), seconds=120).trouble == "SystemExit: 3"
 
 
 def test_a_crash_is_reported(odd: str) -> None:
-    outcome = probes.attempt(environment(odd, does="die"), seconds=120)
+    outcome = probes.run_probe(environment(odd, does="die"), seconds=120)
 
     assert outcome.trouble == "its process was ended by SIGABRT"
 
 
 def test_a_probe_has_a_timeout(odd: str) -> None:
-    outcome = probes.attempt(environment(odd, does="sleep"), seconds=3)
+    outcome = probes.run_probe(environment(odd, does="sleep"), seconds=3)
 
     assert outcome.trouble == "it did not finish within 3 s"
 
@@ -98,7 +98,7 @@ def test_no_secret_of_the_platform_reaches_environment_code(
     monkeypatch.setenv("ROLLDECK_SECRET_KEY", "shh")
     monkeypatch.setenv("RAY_AUTH_TOKEN", "shh")
 
-    outcome = probes.attempt(environment(odd, does="read"), seconds=120)
+    outcome = probes.run_probe(environment(odd, does="read"), seconds=120)
 
     assert "HOME" in outcome.trouble
     for name in ("ROLLDECK_SECRET_KEY", "DATABASE_URL", "REDIS_URL", "RAY_AUTH_TOKEN"):
@@ -107,17 +107,17 @@ def test_no_secret_of_the_platform_reaches_environment_code(
 
 
 def test_packages_that_this_machine_lacks_are_separated() -> None:
-    outcome = probes.attempt(environment("module:nowhere:Env"), seconds=120)
+    outcome = probes.run_probe(environment("module:nowhere:Env"), seconds=120)
 
     assert outcome.is_missing
     assert "ROLLDECK_ENVIRONMENTS" in outcome.trouble
 
 
 def test_the_number_of_simultaneous_probes_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    held = [probes._room.acquire(blocking=False) for _ in range(probes.TRIALS_AT_ONCE)]
+    held = [probes._room.acquire(blocking=False) for _ in range(probes.PROBES_AT_ONCE)]
     try:
         with pytest.raises(probes.TooManyProbes):
-            probes.attempt(environment("gymnasium:CartPole-v1"))
+            probes.run_probe(environment("gymnasium:CartPole-v1"))
     finally:
         for taken in held:
             if taken:

@@ -27,7 +27,7 @@ from tests.factories import NOON, make_run, make_user
 LATER = NOON + timedelta(minutes=1)
 
 
-def ask(run: Run, verb: RunVerb, **more: Any) -> Run:
+def apply_verb(run: Run, verb: RunVerb, **more: Any) -> Run:
     return lifecycle.change_status(run_id=run.pk, verb=verb, actor="user:alice", now=LATER, **more)
 
 
@@ -123,7 +123,7 @@ def test_a_verb_changes_the_state_and_the_event_has_actor_time_and_reason(
 ) -> None:
     run = make_run(status=before)
 
-    moved = ask(run, verb, reason="because")
+    moved = apply_verb(run, verb, reason="because")
 
     assert (moved.status, moved.status_reason, moved.status_changed_at) == (after, "because", LATER)
     event = RunEvent.objects.filter(run=run, kind="status").get()
@@ -135,7 +135,7 @@ def test_a_verb_changes_the_state_and_the_event_has_actor_time_and_reason(
 def test_a_started_outside_run_is_running_at_once() -> None:
     run = make_run(kind="outside", status=RunStatus.DRAFT)
 
-    assert ask(run, RunVerb.START).status == RunStatus.RUNNING
+    assert apply_verb(run, RunVerb.START).status == RunStatus.RUNNING
 
 
 @pytest.mark.django_db
@@ -143,15 +143,15 @@ def test_a_second_start_names_the_present_status_and_writes_nothing() -> None:
     run = make_run(status=RunStatus.RUNNING)
 
     with pytest.raises(MoveNotAllowed, match="alpha is running"):
-        ask(run, RunVerb.START)
+        apply_verb(run, RunVerb.START)
 
     assert not RunEvent.objects.filter(run=run, kind="status").exists()
 
 
 @pytest.mark.django_db
 def test_a_drain_ends_as_completed_without_a_deadline_and_a_stop_with_one() -> None:
-    drained = ask(make_run(name="a"), RunVerb.DRAIN)
-    stopped = ask(make_run(name="b"), RunVerb.STOP, deadline_seconds=5)
+    drained = apply_verb(make_run(name="a"), RunVerb.DRAIN)
+    stopped = apply_verb(make_run(name="b"), RunVerb.STOP, deadline_seconds=5)
 
     assert (drained.drain_target, drained.drain_deadline_at) == (RunStatus.COMPLETED, None)
     assert stopped.drain_target == RunStatus.STOPPED
@@ -170,7 +170,7 @@ def test_a_late_transition_changes_nothing() -> None:
 
 @pytest.mark.django_db
 def test_a_transition_ends_its_drain() -> None:
-    run = ask(make_run(), RunVerb.STOP)
+    run = apply_verb(make_run(), RunVerb.STOP)
 
     assert move(run_id=run.pk, target=RunStatus.STOPPED, actor="fleet", now=LATER)
 
@@ -183,14 +183,14 @@ def test_an_archived_run_refuses_verbs() -> None:
     run = make_run(archived_at=NOON)
 
     with pytest.raises(RunNotFound):
-        ask(run, RunVerb.KILL)
+        apply_verb(run, RunVerb.KILL)
 
 
 @pytest.mark.django_db(transaction=True)
 def test_of_eight_starts_at_once_one_starts_the_run() -> None:
     run = make_run(status=RunStatus.DRAFT)
 
-    answers = together(8, lambda _: ask(run, RunVerb.START))
+    answers = together(8, lambda _: apply_verb(run, RunVerb.START))
 
     assert [type(answer) for answer in answers].count(MoveNotAllowed) == 7
     assert RunEvent.objects.filter(run=run, kind="status").count() == 1
@@ -238,7 +238,7 @@ def test_the_event_of_a_rolled_back_transition_is_not_stored() -> None:
     run = make_run()
 
     with transaction.atomic():
-        ask(run, RunVerb.PAUSE)
+        apply_verb(run, RunVerb.PAUSE)
         transaction.set_rollback(True)
 
     run.refresh_from_db()
@@ -251,7 +251,7 @@ def test_a_run_has_the_time_of_its_last_start() -> None:
     run = make_run(kind="outside", status=RunStatus.DRAFT)
     assert run.started_at is None
 
-    started = ask(run, RunVerb.START)
+    started = apply_verb(run, RunVerb.START)
     paused = lifecycle.change_status(
         run_id=run.pk, verb=RunVerb.PAUSE, actor="user:alice", now=LATER + timedelta(hours=1)
     )

@@ -3,7 +3,7 @@
 import pytest
 
 from rolldeck.wire import FleetReport, SlotReport, WorkerReport
-from rollouts.control.rules.launch import LaunchOrder, actor_name
+from rollouts.control.rules.launch import LaunchRequest, actor_name
 from rollouts.control.rules.returns import mean, recent_returns_of
 from rollouts.fleet.manager.reports import InvalidReport, check, env_steps_since
 
@@ -60,7 +60,7 @@ def test_an_empty_list_has_no_mean() -> None:
 
 
 def test_the_repr_of_a_launch_omits_its_token() -> None:
-    order = LaunchOrder(
+    order = LaunchRequest(
         actor_name=actor_name(run="pole", attempt=2),
         incarnation="2-ff",
         run="pole",

@@ -34,7 +34,7 @@ class Rollout:
             settings, deliver=self._deliver, has_room=lambda: True, monitor=monitor
         )
         self.collector.grant(1_000_000)
-        self.collector.set_orders(epoch=1, policy_step=0, begins_fragments=True)
+        self.collector.set_command(epoch=1, policy_step=0, begins_fragments=True)
         self.worker = StepRolloutWorker(
             settings,
             weights=self.weights,

@@ -34,7 +34,9 @@ def progress(
 
 
 def moves(
-    strategy: Strategy, lessons: Mapping[str, Lesson], standing: Mapping[str, Progress]
+    strategy: Strategy, lessons: Mapping[str, Lesson], all_progress: Mapping[str, Progress]
 ) -> dict[str, str]:
     """Return the status changes of lessons under a strategy."""
-    return {change.lesson: str(change.target) for change in changes(strategy, lessons, standing)}
+    return {
+        change.lesson: str(change.target) for change in changes(strategy, lessons, all_progress)
+    }

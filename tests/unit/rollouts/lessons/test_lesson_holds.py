@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.curriculum.rules.steering import LEAST_FACTOR, MOST_FACTOR, judged, reweighted
+from rollouts.curriculum.rules.steering import LEAST_FACTOR, MOST_FACTOR, decide, reweighted
 from rollouts.lessons.rules.lessons import Lesson, LessonStatus, Requirement
 from rollouts.lessons.rules.marin import MarinStrategy
 from rollouts.lessons.rules.performance import Progress
 from rollouts.lessons.rules.rolldeck import RolldeckStrategy
-from rollouts.lessons.rules.strategy import drawn
+from rollouts.lessons.rules.strategy import draw_probabilities
 from tests.unit.rollouts.lessons.lesson_states import performance, progress
 
 NAMES = "abcdef"
@@ -44,7 +44,7 @@ def test_a_doubled_factor_reduces_the_others_proportionally() -> None:
 def test_probabilities_sum_to_one_for_all_factors(
     weights: dict[str, float], factors: dict[str, float], learnt: set[str]
 ) -> None:
-    ruled = drawn(RolldeckStrategy(rehearsal=0.1), weights, graduated=sorted(learnt))
+    ruled = draw_probabilities(RolldeckStrategy(rehearsal=0.1), weights, graduated=sorted(learnt))
 
     shares = reweighted(ruled, factors)
 
@@ -58,37 +58,37 @@ def test_probabilities_sum_to_one_for_all_factors(
 
 @given(weights=WEIGHTS)
 def test_without_factors_the_curriculum_draws_to_the_last_bit(weights: dict[str, float]) -> None:
-    ruled = drawn(RolldeckStrategy(), weights, graduated=[])
+    ruled = draw_probabilities(RolldeckStrategy(), weights, graduated=[])
 
     assert reweighted(ruled, {}) == ruled
     assert reweighted(ruled, dict.fromkeys(ruled, 1.0)) == ruled
 
 
 @given(
-    standing=STANDINGS,
+    all_progress=STANDINGS,
     held=st.sets(st.sampled_from(sorted(CHAIN))),
     strategy=st.sampled_from([RolldeckStrategy(), MarinStrategy()]),
 )
 def test_a_hold_overrides_every_rule_of_its_lesson_only(
-    standing: dict[str, Progress],
+    all_progress: dict[str, Progress],
     held: set[str],
     strategy: RolldeckStrategy | MarinStrategy,
 ) -> None:
     for name in CHAIN:
-        verdicts = judged(strategy, name, CHAIN, standing, held=held)
-        assert verdicts == (None if name in held else strategy.judge(name, CHAIN, standing))
+        verdicts = decide(strategy, name, CHAIN, all_progress, held=held)
+        assert verdicts == (None if name in held else strategy.decide(name, CHAIN, all_progress))
 
 
 def test_a_locked_hold_prevents_the_unlock_rule() -> None:
-    standing = {
+    all_progress = {
         "a": seen(LessonStatus.GRADUATED, 300, 0),
         "b": progress(status=LessonStatus.LOCKED),
     }
-    freed = judged(RolldeckStrategy(), "b", CHAIN, standing, held=())
+    freed = decide(RolldeckStrategy(), "b", CHAIN, all_progress, held=())
 
     assert freed is not None
     assert freed.target is LessonStatus.ACTIVE
-    assert judged(RolldeckStrategy(), "b", CHAIN, standing, held={"b"}) is None
+    assert decide(RolldeckStrategy(), "b", CHAIN, all_progress, held={"b"}) is None
 
 
 def test_an_unlock_rule_is_described_in_words() -> None:

@@ -49,7 +49,7 @@ def test_a_chain_of_thousands_is_checked_as_well() -> None:
 def test_lessons_without_requirements_start_active() -> None:
     begun = initial_progress({"a": Lesson(), "b": after("a")})
 
-    assert {name: str(standing.status) for name, standing in begun.items()} == {
+    assert {name: str(all_progress.status) for name, all_progress in begun.items()} == {
         "a": "active",
         "b": "locked",
     }

@@ -43,11 +43,11 @@ class Known(MarinStrategy):
 
 def weights(*rates: float, samples: int) -> list[float]:
     lessons = {str(place): Lesson() for place in range(len(rates))}
-    standing = {
+    all_progress = {
         str(place): progress(training=performance([rate] * samples))
         for place, rate in enumerate(rates)
     }
-    return list(probabilities(Known(), lessons, standing).values())
+    return list(probabilities(Known(), lessons, all_progress).values())
 
 
 def test_sampling_weights_equal_those_of_marin() -> None:
@@ -71,9 +71,9 @@ def test_quirk_a_threshold_of_1_is_never_reached() -> None:
     always = performance([1.0] * 1000)
 
     assert smoothed_success(always.rewards) == 0.9999999999999994
-    standing = {"a": progress(training=always, evaluation=always)}
-    assert moves(MARIN, ONE, standing) == {}
-    assert moves(MARIN, {"a": Lesson(stop_success=0.99)}, standing) == {"a": "graduated"}
+    all_progress = {"a": progress(training=always, evaluation=always)}
+    assert moves(MARIN, ONE, all_progress) == {}
+    assert moves(MARIN, {"a": Lesson(stop_success=0.99)}, all_progress) == {"a": "graduated"}
 
 
 def test_graduation_needs_an_evaluation_and_ignores_its_result() -> None:
@@ -81,18 +81,18 @@ def test_graduation_needs_an_evaluation_and_ignores_its_result() -> None:
     always, never = performance([1.0] * 100), performance([0.0] * 100)
 
     assert moves(MARIN, lessons, {"a": progress(training=always)}) == {}
-    standing = {"a": progress(training=always, evaluation=never)}
-    assert moves(MARIN, lessons, standing) == {"a": "graduated"}
+    all_progress = {"a": progress(training=always, evaluation=never)}
+    assert moves(MARIN, lessons, all_progress) == {"a": "graduated"}
 
 
 def test_quirk_total_failure_unlocks_dependents() -> None:
     lessons = {"a": Lesson(), "b": Lesson(requires=(Requirement(lesson="a"),))}
-    standing = {
+    all_progress = {
         "a": progress(training=performance([0.0] * 50)),
         "b": progress(status=LessonStatus.LOCKED),
     }
 
-    assert moves(MARIN, lessons, standing) == {"b": "active"}
+    assert moves(MARIN, lessons, all_progress) == {"b": "active"}
 
 
 @pytest.mark.parametrize(

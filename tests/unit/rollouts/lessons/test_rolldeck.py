@@ -26,9 +26,9 @@ def evaluated(successes: int, samples: int, **fields: object) -> Progress:
     return progress(evaluation=performance(rewards), **fields)  # type: ignore[arg-type]
 
 
-def why(standing: dict[str, Progress]) -> str:
+def why(all_progress: dict[str, Progress]) -> str:
     """Return the reason of the only status change."""
-    (change,) = changes(DEFAULT, CHAIN, standing)
+    (change,) = changes(DEFAULT, CHAIN, all_progress)
     return change.reason
 
 
@@ -77,26 +77,26 @@ def test_no_evaluation_both_graduates_and_reactivates(samples: int, share: float
 
 
 def test_failure_unlocks_nothing() -> None:
-    standing = {"a": progress(training=performance(*[[0.0] * 8] * 50)), "b": LOCKED}
+    all_progress = {"a": progress(training=performance(*[[0.0] * 8] * 50)), "b": LOCKED}
 
-    assert moves(DEFAULT, CHAIN, standing) == {}
+    assert moves(DEFAULT, CHAIN, all_progress) == {}
 
 
 def test_a_plateau_of_success_unlocks() -> None:
     coin = random.Random(3)
     batches = [[float(coin.random() < 0.7) for _ in range(8)] for _ in range(20)]
-    standing = {"a": progress(training=performance(*batches)), "b": LOCKED}
+    all_progress = {"a": progress(training=performance(*batches)), "b": LOCKED}
 
-    assert moves(DEFAULT, CHAIN, standing) == {"b": "active"}
-    assert why(standing) == "a stopped improving at 0.79"
+    assert moves(DEFAULT, CHAIN, all_progress) == {"b": "active"}
+    assert why(all_progress) == "a stopped improving at 0.79"
 
 
 def test_dependents_of_a_graduated_lesson_unlock() -> None:
     # Without training, the success from training alone is only the prior.
-    standing = {"a": evaluated(62, 64, status=LessonStatus.GRADUATED), "b": LOCKED}
+    all_progress = {"a": evaluated(62, 64, status=LessonStatus.GRADUATED), "b": LOCKED}
 
-    assert moves(DEFAULT, CHAIN, standing) == {"b": "active"}
-    assert why(standing) == "a has graduated"
+    assert moves(DEFAULT, CHAIN, all_progress) == {"b": "active"}
+    assert why(all_progress) == "a has graduated"
 
 
 def test_an_improving_lesson_unlocks_nothing() -> None:
@@ -175,14 +175,14 @@ def test_an_impossible_floor_is_refused() -> None:
 
 def test_new_lessons_of_medium_success_are_sampled_most() -> None:
     lessons = {name: Lesson() for name in ("new", "half", "easy", "hopeless")}
-    standing = {
+    all_progress = {
         "new": progress(),
         "half": progress(training=performance(*[[1.0, 0.0] * 4] * 50)),
         "easy": progress(training=performance(*[[1.0] * 8] * 50)),
         "hopeless": progress(training=performance(*[[0.0] * 8] * 50)),
     }
 
-    shares = probabilities(DEFAULT, lessons, standing)
+    shares = probabilities(DEFAULT, lessons, all_progress)
 
     assert sorted(shares, key=shares.__getitem__, reverse=True)[:2] == ["new", "half"]
     assert shares["easy"] == shares["hopeless"] == 0.05
@@ -197,18 +197,18 @@ def test_every_transition_has_a_reason() -> None:
 
 def test_a_batch_affects_its_lesson_and_dependents_only() -> None:
     lessons = CHAIN | {"c": Lesson(requires=(Requirement(lesson="b"),)), "d": Lesson()}
-    standing = {
+    all_progress = {
         "a": evaluated(64, 64),
         "b": LOCKED,
         "c": LOCKED,
         "d": evaluated(64, 64),
     }
 
-    moved = changes(DEFAULT, lessons, standing, touched=["a"])
+    moved = changes(DEFAULT, lessons, all_progress, touched=["a"])
 
     assert [change.lesson for change in moved] == ["a"]
-    standing["a"] = standing["a"].moved(LessonStatus.GRADUATED)
-    again = changes(DEFAULT, lessons, standing, touched=["a"])
+    all_progress["a"] = all_progress["a"].moved(LessonStatus.GRADUATED)
+    again = changes(DEFAULT, lessons, all_progress, touched=["a"])
     assert [change.lesson for change in again] == ["b"]
 
 
@@ -217,8 +217,8 @@ def test_among_a_thousand_lessons_a_batch_and_a_draw_take_milliseconds() -> None
     lessons = {str(n): Lesson(requires=before[n]) for n in range(1000)}
     strategy = RolldeckStrategy(minimum_sample_probability=0.0005)
     trained = performance(*[[1.0, 0.0] * 4] * 100)
-    standing = {name: evaluated(30, 64, training=trained) for name in lessons}
-    weights = {name: strategy.weight(lessons[name], standing[name]) for name in lessons}
+    all_progress = {name: evaluated(30, 64, training=trained) for name in lessons}
+    weights = {name: strategy.weight(lessons[name], all_progress[name]) for name in lessons}
 
     def fastest(work: Callable[[], object]) -> float:
         taken = []
@@ -228,5 +228,5 @@ def test_among_a_thousand_lessons_a_batch_and_a_draw_take_milliseconds() -> None
             taken.append(time.process_time() - began)
         return 1000 * min(taken)
 
-    assert fastest(lambda: changes(strategy, lessons, standing, touched=["7"])) < 5
+    assert fastest(lambda: changes(strategy, lessons, all_progress, touched=["7"])) < 5
     assert fastest(lambda: draw(strategy.shares(weights), 0.5)) < 1

@@ -25,7 +25,7 @@ function Heads({ words, hasGpu }: { words: Words; hasGpu: boolean }) {
     ["pid"],
     [`${words.work}/s`],
     ["Weights: announced › staged › active"],
-    ["Unsent", `${words.parcels} waiting to be sent`],
+    ["Unsent", `${words.envelopes} waiting to be sent`],
     ["Restarts"],
     ["CPU", "Of one core, including env processes"],
     ["Memory", "Resident, including env processes"],

@@ -9,9 +9,9 @@ from rollouts.fleet.engine.behavior_cloning import (
     BATCH,
     REHEARSED,
     UNTRAINED,
+    clone_behavior,
     demonstrate,
-    imitate,
-    shown_in,
+    tasks_of_batch,
 )
 from rollouts.fleet.engine.building import Built
 from rollouts.fleet.engine.tokenizers import CharTokenizer
@@ -41,7 +41,7 @@ def test_cloning_continues_until_every_task_has_the_success_rate() -> None:
     model = Transformer(small_config(vocab_size=tokenizer.vocab_size))
     tasks = {"reverse": Reverse(length=2, letters=4), "add": Addition(digits=1)}
 
-    success = imitate(Built(model, tokenizer), tasks, seed=0, until_success=0.2)
+    success = clone_behavior(Built(model, tokenizer), tasks, seed=0, until_success=0.2)
 
     assert set(success) == {"reverse", "add"}
     assert all(0.2 <= share < 0.6 for share in success.values())
@@ -68,7 +68,7 @@ def test_an_easier_task_is_not_forgotten() -> None:
     # Learning to end later can undo learning to end earlier.
     tasks = {"two": Reverse(length=2, letters=8), "three": Reverse(length=3, letters=8)}
 
-    success = imitate(built, tasks, seed=0, until_success=0.5)
+    success = clone_behavior(built, tasks, seed=0, until_success=0.5)
 
     assert min(success.values()) >= 0.5
     built.model.eval()
@@ -77,7 +77,7 @@ def test_an_easier_task_is_not_forgotten() -> None:
 
 
 def test_a_quarter_of_every_batch_is_of_all_tasks_in_turn() -> None:
-    counted = Counter(shown_in(0, every=["a", "b", "c", "d"], left=["c"]))
+    counted = Counter(tasks_of_batch(0, every=["a", "b", "c", "d"], left=["c"]))
 
     assert counted == {"a": 8, "b": 8, "c": 8 + BATCH - REHEARSED, "d": 8}
 
@@ -86,7 +86,7 @@ def test_a_quarter_of_every_batch_is_of_all_tasks_in_turn() -> None:
 def test_with_more_tasks_than_batch_rows_all_are_shown_eventually(count: int) -> None:
     tasks = [f"task-{number}" for number in range(count)]
 
-    batches = [shown_in(step, every=tasks, left=tasks) for step in range(4)]
+    batches = [tasks_of_batch(step, every=tasks, left=tasks) for step in range(4)]
 
     assert {len(batch) for batch in batches} == {BATCH}
     assert {name for batch in batches for name in batch} == set(tasks)
@@ -96,6 +96,8 @@ def test_cloning_ends_without_success() -> None:
     tokenizer = CharTokenizer("0123456789+=")
     model = Transformer(small_config(vocab_size=tokenizer.vocab_size))
 
-    success = imitate(Built(model, tokenizer), {"add": Addition(digits=4)}, seed=0, most_steps=2)
+    success = clone_behavior(
+        Built(model, tokenizer), {"add": Addition(digits=4)}, seed=0, most_steps=2
+    )
 
     assert success["add"] < 0.1

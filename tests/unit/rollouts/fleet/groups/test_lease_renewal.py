@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from rolldeck.errors import Conflict, RolldeckError, Unreachable
-from rollouts.fleet.groups.lease_keeper import LeaseKeeper
+from rollouts.fleet.groups.lease_renewer import LeaseRenewer
 
 SHORT = 0.03
 SECONDS = 30
@@ -28,8 +28,8 @@ class Platform:
         if answer is not None:
             raise answer
 
-    def keeper(self) -> LeaseKeeper:
-        return LeaseKeeper(self.renew, lease_seconds=SHORT, on_lost=self.lost.append)
+    def keeper(self) -> LeaseRenewer:
+        return LeaseRenewer(self.renew, lease_seconds=SHORT, on_lost=self.lost.append)
 
 
 def wait(platform: Platform, *, renewals: int) -> None:

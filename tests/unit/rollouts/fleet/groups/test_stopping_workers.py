@@ -74,7 +74,7 @@ class Server:
         self.platform, self.worker = platform, worker
 
     def run(self) -> WorkerState:
-        return self.worker.exchange(RUNNING)
+        return self.worker.heartbeat(RUNNING)
 
     def publish(self) -> None:
         model = build(self.platform.language).model

@@ -156,14 +156,14 @@ def test_envelopes_are_pushed_in_order_and_repeated_under_their_keys() -> None:
         )
 
     postman = GroupSender(push)
-    parcels = [
+    envelopes = [
         encode(GroupEnvelope(key=key, sequences=12, group_size=4, content=b"xyz"))
         for key in ("first", "second")
     ]
     with pytest.raises(Unreachable):
-        postman(parcels)
+        postman(envelopes)
     assert postman.sent == 0
-    receipt = postman(parcels)
+    receipt = postman(envelopes)
 
     assert pushed == ["first:3", "first:3", "second:3"]
     assert (receipt.accepted, receipt.admission_remaining) == (16, 9)

@@ -20,16 +20,16 @@ SERVERS = {
 MACHINE = {SETTING: json.dumps(SERVERS)}
 
 
-def asking(name: str) -> LanguageConfig:
+def config_with_server(name: str) -> LanguageConfig:
     return LanguageConfig(lessons=LESSONS, inference=name)
 
 
 def test_a_run_without_a_server_generates_in_its_workers() -> None:
-    assert inference_server_for(asking(""), MACHINE) is None
+    assert inference_server_for(config_with_server(""), MACHINE) is None
 
 
 def test_a_run_gets_the_server_that_it_names() -> None:
-    server = inference_server_for(asking("ours"), MACHINE)
+    server = inference_server_for(config_with_server("ours"), MACHINE)
 
     assert isinstance(server, HttpInferenceServer)
     server.close()
@@ -48,7 +48,7 @@ def test_an_unavailable_inference_server_is_refused_with_its_field(
     name: str, machine: dict[str, str], why: str
 ) -> None:
     with pytest.raises(PolicyDoesNotFit, match=why) as refusal:
-        inference_server_for(asking(name), machine)
+        inference_server_for(config_with_server(name), machine)
     assert refusal.value.field == "language.inference"
 
 

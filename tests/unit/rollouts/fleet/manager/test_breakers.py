@@ -25,7 +25,7 @@ from rollouts.fleet.worker.messages import WorkerCommand, WorkerState
 MakeSettings = Callable[..., FleetSettings]
 MakeWorkerSettings = Callable[..., WorkerSettings]
 
-ORDERS = WorkerCommand(desired="running", epoch=1, policy_step=0)
+COMMAND = WorkerCommand(desired="running", epoch=1, policy_step=0)
 THRICE = RestartRule(most_crashes=3, window_seconds=3600.0, first_seconds=0.01, most_seconds=0.02)
 
 
@@ -148,7 +148,7 @@ def live(make_settings: MakeSettings) -> Callable[..., tuple[WorkerSupervisor, l
         member = WorkerSupervisor(0, settings=make_settings(), source=source, events=events)  # type: ignore[arg-type]
         while source.now < until:
             member.turn(source.now)
-            member.give(ORDERS, source.now)
+            member.give(COMMAND, source.now)
             source.now += 0.1
         return member, events.pop()
 

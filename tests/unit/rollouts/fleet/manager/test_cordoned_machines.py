@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 from small_platform import SmallPlatform, served
 
-from rolldeck.operator_requests import CordonOrder, MachineOrder
+from rolldeck.operator_requests import CordonCommand, MachineCommand
 from rolldeck.wire import WorkerReport
 from rollouts.fleet.manager.manager import RolloutManager
 from rollouts.fleet.manager.worker_pool import WorkerPool
@@ -21,7 +21,7 @@ from runs.config.rules.simulated_fleet import Simulation
 
 Eventually = Callable[..., None]
 MakeSettings = Callable[..., FleetSettings]
-HOT = MachineOrder(node="north", host="gpu-1", reason="its fan is loud")
+HOT = MachineCommand(node="north", host="gpu-1", reason="its fan is loud")
 
 
 class Machines(LocalWorkers):
@@ -119,7 +119,7 @@ class Seated(SimulatedHandle):
 
     def submit(self, method: str, *arguments: object) -> Future[Any]:
         future = super().submit(method, *arguments)
-        if method != "exchange":
+        if method != "heartbeat":
             return future
         state = future.result()
         response: Future[Any] = Future()
@@ -155,7 +155,7 @@ def roster(make_settings: MakeSettings, seats: WorkerPlacement) -> WorkerPool:
     return WorkerPool(settings=make_settings(num_workers=2), source=seats, events=EventLog())
 
 
-def turns(roster: WorkerPool, seconds: range, *machines: MachineOrder, **more: Any) -> None:
+def turns(roster: WorkerPool, seconds: range, *machines: MachineCommand, **more: Any) -> None:
     for now in seconds:
         roster.cordon(more.get("cordons", []), float(now))
         roster.vacate(machines, float(now))
@@ -202,7 +202,7 @@ def test_a_cordoned_worker_has_no_successor_on_another_machine(
     roster: WorkerPool,
 ) -> None:
     turns(roster, range(1, 5))
-    kept_out = [CordonOrder(worker=0, reason="look at it")]
+    kept_out = [CordonCommand(worker=0, reason="look at it")]
 
     turns(roster, range(5, 30), HOT, cordons=kept_out)
 

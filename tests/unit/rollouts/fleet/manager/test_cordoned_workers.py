@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from small_platform import SmallPlatform, served
 
-from rolldeck.operator_requests import CordonOrder
+from rolldeck.operator_requests import CordonCommand
 from rolldeck.wire import WorkerReport
 from rollouts.fleet.manager.local_fleet import LocalFleet
 from rollouts.fleet.manager.manager import RolloutManager
@@ -40,7 +40,7 @@ def test_a_cordoned_worker_flushes_ends_and_is_not_replaced(
     ):
         eventually(lambda: [worker.env_steps > 50 for worker in workers(platform)] == [True, True])
         old = [worker.incarnation for worker in workers(platform)]
-        platform.cordons = [CordonOrder(worker=0, reason="its node is hot")]
+        platform.cordons = [CordonCommand(worker=0, reason="its node is hot")]
 
         eventually(lambda: states(platform) == [("stopped", True), ("running", False)])
 
@@ -67,7 +67,7 @@ def test_a_fully_cordoned_fleet_is_paused_and_can_be_drained(
 ) -> None:
     platform = SmallPlatform()
     platform.publish(0)
-    platform.cordons = [CordonOrder(worker=0)]
+    platform.cordons = [CordonCommand(worker=0)]
     with served(platform) as url, LocalFleet(make_settings(url=url)):
         eventually(lambda: states(platform) == [("stopped", True)])
         eventually(lambda: platform.reports[-1].state == "paused")
@@ -88,7 +88,7 @@ def test_simulated_workers_can_be_cordoned(
         manager = RolloutManager(settings, SimulatedWorkers(Simulation()))
         try:
             eventually(lambda: [worker.state for worker in workers(platform)] == ["running"] * 3)
-            platform.cordons = [CordonOrder(worker=1, reason="look at it")]
+            platform.cordons = [CordonCommand(worker=1, reason="look at it")]
 
             eventually(lambda: states(platform)[1] == ("stopped", True))
 
@@ -117,7 +117,7 @@ def test_a_cordon_lifted_during_the_drain_admits_a_successor(
 ) -> None:
     state_after_report(member, now=1.0)
     before = member.incarnation
-    member.cordon(CordonOrder(worker=0), 2.0)
+    member.cordon(CordonCommand(worker=0), 2.0)
     assert state_after_report(member, now=2.0) == "draining"
 
     member.cordon(None, 2.1)
@@ -129,7 +129,7 @@ def test_a_cordon_lifted_during_the_drain_admits_a_successor(
 
 
 def test_a_cordon_of_a_worker_has_no_time_limit(member: WorkerSupervisor) -> None:
-    member.cordon(CordonOrder(worker=0), 1.0)
+    member.cordon(CordonCommand(worker=0), 1.0)
     before = member.incarnation
 
     for tenths in range(10, 400):

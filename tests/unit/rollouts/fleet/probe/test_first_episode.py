@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rollouts.fleet.policies.spaces import Space
-from rollouts.fleet.probe.first_episode import SHOWN_REWARDS, drawn, play
+from rollouts.fleet.probe.first_episode import SHOWN_REWARDS, play, random_action
 
 FLAT = Space(kind="box", shape=(2,), dtype="float32")
 SIDES = Space(kind="discrete", shape=(), dtype="int64", choices=3, start=5)
@@ -71,7 +71,7 @@ def test_a_reward_that_is_not_finite_has_no_sum() -> None:
 )
 def test_actions_have_the_form_of_their_space(space: Space, low: float, high: float) -> None:
     rng = np.random.default_rng(1)
-    rows = [drawn(space, rng) for _ in range(200)]
+    rows = [random_action(space, rng) for _ in range(200)]
 
     assert {row.shape for row in rows} == {space.shape}
     assert {row.dtype for row in rows} == {np.dtype(space.dtype)}

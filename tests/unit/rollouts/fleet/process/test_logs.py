@@ -135,7 +135,7 @@ def test_a_child_with_an_open_output_does_not_block_the_next_log(
     assert lines[:2] == ["parent", "the next"]
 
 
-def ask(platform: SmallPlatform, **fields: Any) -> Callable[[], LogLines | None]:
+def request_lines(platform: SmallPlatform, **fields: Any) -> Callable[[], LogLines | None]:
     """Request a log; return a function that looks up the answer."""
     request = LogRequest(
         **{
@@ -161,9 +161,13 @@ def test_logs_of_manager_worker_and_slots_are_read_through_the_platform(
     ):
         platform.publish(0)
         eventually(lambda: len(platform.fragments) > 2)
-        answers = [ask(platform), ask(platform, worker=0), ask(platform, worker=0, slot=3)]
+        answers = [
+            request_lines(platform),
+            request_lines(platform, worker=0),
+            request_lines(platform, worker=0, slot=3),
+        ]
         eventually(lambda: all(answer() for answer in answers))
-        missing = ask(platform, worker=7)
+        missing = request_lines(platform, worker=7)
         eventually(missing)
 
     manager, worker, slot = (answer() for answer in answers)
@@ -187,7 +191,7 @@ def test_the_traceback_of_a_broken_environment_is_in_the_log_of_its_slot(
     with served(platform) as url, LocalFleet(settings_at(settings, url)):
         platform.publish(0)
         eventually(lambda: "slot_restarted" in platform.events())
-        slot, worker = ask(platform, worker=0, slot=0), ask(platform, worker=0)
+        slot, worker = request_lines(platform, worker=0, slot=0), request_lines(platform, worker=0)
         eventually(lambda: slot() and worker())
 
     slot_log, worker_log = slot(), worker()
@@ -208,7 +212,7 @@ def test_the_log_of_a_killed_env_process_has_its_exit_status(
         assert victim is not None
         os.kill(victim, signal.SIGKILL)
         eventually(lambda: "slot_restarted" in platform.events())
-        answer = ask(platform, worker=0, slot=0)
+        answer = request_lines(platform, worker=0, slot=0)
         eventually(answer)
 
     log = answer()

@@ -53,11 +53,11 @@ def make_one(make_worker_settings: Callable[..., WorkerSettings]) -> Callable[..
 def test_a_worker_steps_at_the_configured_rate(make_one: Callable[..., Any]) -> None:
     worker, clock = make_one(step_seconds=0.1, episode_length=20)
     worker.update_weights(WEIGHTS)
-    worker.exchange(RUNNING)
+    worker.heartbeat(RUNNING)
     episodes = 0
     for _ in range(100):
         clock.now += 1.0
-        state = worker.exchange(RUNNING)
+        state = worker.heartbeat(RUNNING)
         episodes += sum(window.count for window in state.episodes)
 
     assert 3500 < state.report.env_steps < 4500  # four slots, ten steps a second, 100 seconds
@@ -67,12 +67,12 @@ def test_a_worker_steps_at_the_configured_rate(make_one: Callable[..., Any]) -> 
 
 def test_no_steps_happen_without_weights_or_in_a_pause(make_one: Callable[..., Any]) -> None:
     worker, clock = make_one()
-    for orders, has_weights in ((RUNNING, False), (WorkerCommand(desired="paused"), True)):
+    for command, has_weights in ((RUNNING, False), (WorkerCommand(desired="paused"), True)):
         if has_weights:
             worker.update_weights(WEIGHTS)
-        worker.exchange(orders)
+        worker.heartbeat(command)
         clock.now += 10.0
-        assert worker.exchange(orders).report.env_steps == 0
+        assert worker.heartbeat(command).report.env_steps == 0
 
 
 def test_a_worker_dies_after_its_lifetime(make_one: Callable[..., Any]) -> None:
@@ -80,9 +80,9 @@ def test_a_worker_dies_after_its_lifetime(make_one: Callable[..., Any]) -> None:
     mortal, own_clock = make_one(failures_per_hour=3600.0)
     clock.now = own_clock.now = 1000.0
 
-    assert immortal.exchange(RUNNING).report.state == "running"
+    assert immortal.heartbeat(RUNNING).report.state == "running"
     with pytest.raises(SimulatedFailure):
-        mortal.exchange(RUNNING)
+        mortal.heartbeat(RUNNING)
 
 
 def test_inference_and_environments_fail_at_their_rates() -> None:
@@ -119,7 +119,7 @@ def test_a_real_worker_cuts_fragments_of_a_simulated_environment(
     monkeypatch: pytest.MonkeyPatch,
     eventually: Callable[..., None],
 ) -> None:
-    from test_worker import bench
+    from worker_bench import bench
 
     monkeypatch.setenv("ROLLDECK_ENVIRONMENT_MODULES", "rollouts.fleet.simulated.sampling")
     settings = make_worker_settings(
@@ -150,13 +150,13 @@ def test_fragments_are_sent_within_credits_and_rate(
         settings = WorkerSettings(fleet=fleet, index=0, incarnation="1-a-b")
         worker = SimulatedWorker(settings, simulation, clock=clock, output=output)
         worker.update_weights(WeightsRecord(epoch=1, step=4, tensors={}))
-        worker.exchange(replace(RUNNING, credits=7))
+        worker.heartbeat(replace(RUNNING, credits=7))
         for _ in range(40):  # four seconds, in each of which 200 steps are made
             clock.now += 0.1
-            worker.exchange(RUNNING)
+            worker.heartbeat(RUNNING)
         eventually(lambda: len(pushed) >= 7)
-        eventually(lambda: worker.exchange(RUNNING).accepted == len(pushed))
-        state = worker.exchange(RUNNING)
+        eventually(lambda: worker.heartbeat(RUNNING).accepted == len(pushed))
+        state = worker.heartbeat(RUNNING)
     finally:
         output.close()
 

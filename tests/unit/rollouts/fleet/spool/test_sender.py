@@ -20,8 +20,13 @@ from rolldeck.wire import Fragment, FragmentReceipt, encode, pack_array
 from rollouts.fleet.process.loops import EventLog, Loop
 from rollouts.fleet.process.settings import FleetSettings
 from rollouts.fleet.spool.platform_api import PlatformApi
-from rollouts.fleet.spool.sender import AWAY_AFTER_SECONDS, Push, Sender
-from rollouts.fleet.spool.spool_directory import KEPT_SECONDS, SEGMENT_BYTES, Spool, SpoolDirectory
+from rollouts.fleet.spool.sender import OUTAGE_AFTER_SECONDS, Push, Sender
+from rollouts.fleet.spool.spool_directory import (
+    SEGMENT_BYTES,
+    SPOOL_RETENTION_SECONDS,
+    Spool,
+    SpoolDirectory,
+)
 
 Eventually = Callable[..., None]
 
@@ -236,7 +241,7 @@ def test_abandoned_spools_are_removed_after_a_day(tmp_path: Path) -> None:
     spool.append(b"2")
     now = time.time()
     for path in (tmp_path / "old").rglob("*"):
-        os.utime(path, (now - KEPT_SECONDS - 1,) * 2)
+        os.utime(path, (now - SPOOL_RETENTION_SECONDS - 1,) * 2)
 
     assert SpoolDirectory(tmp_path, "mine").sweep(now) == 1
     assert not (tmp_path / "old" / "w0").exists()
@@ -298,7 +303,7 @@ def test_fragments_behind_a_hanging_request_are_written_to_disk(
 
     with sending(hangs, tmp_path) as (sender, _):
         sender.offer(b"0")
-        time.sleep(AWAY_AFTER_SECONDS + 0.2)
+        time.sleep(OUTAGE_AFTER_SECONDS + 0.2)
         sender.offer(b"1")
         assert left_in(tmp_path) == [b"0", b"1"]
         gate.set()
@@ -353,7 +358,7 @@ def test_the_age_of_a_spool_counts_from_its_last_fragment(
     left.append(b"1")
     now = time.time()
     # The folder's time is that of its last new file.
-    os.utime(left.folder, (now - KEPT_SECONDS - 1,) * 2)
+    os.utime(left.folder, (now - SPOOL_RETENTION_SECONDS - 1,) * 2)
     left.append(b"2")
     left.close()
 

@@ -84,7 +84,7 @@ def test_the_next_episode_becomes_a_video(slots: Any, tmp_path: Path) -> None:
 
     recorded = filmed_episode(slots(), video)
 
-    assert (recorded.order_id, recorded.error) == ("order", "")
+    assert (recorded.request_id, recorded.error) == ("order", "")
     assert (recorded.total_return, recorded.length) == (10.0, 10)
     assert recorded.outcome == "terminated"
     description = described(video)

@@ -13,7 +13,7 @@ from rollouts.fleet.process.settings import FleetSettings
 from rollouts.fleet.worker.messages import WorkerCommand, WorkerState
 
 MakeFleetSettings = Callable[..., FleetSettings]
-ORDERS = WorkerCommand(desired="running", epoch=1, policy_step=0)
+COMMAND = WorkerCommand(desired="running", epoch=1, policy_step=0)
 
 
 def failed(*, cannot_recover: bool) -> WorkerState:
@@ -77,7 +77,7 @@ def test_a_report_during_a_restart_never_shows_an_abandoned_worker(
     workers.member = member
 
     member.turn(0.0)
-    member.give(ORDERS, 0.0)
+    member.give(COMMAND, 0.0)
     member.turn(0.1)
 
     assert [is_given_up for _, is_given_up in workers.seen] == [False, False]

@@ -12,7 +12,7 @@ RENEWALS_A_LEASE: Final = 3
 """Renewals per lease period: two may fail before the lease expires."""
 
 
-class LeaseKeeper:
+class LeaseRenewer:
     """Context manager that renews a lease in a background thread.
 
     If the lease is lost, `on_lost` is called once and the work continues; the fence then rejects
