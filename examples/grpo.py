@@ -320,9 +320,8 @@ def policy_setup(registration: TrainerRegistration, args: argparse.Namespace) ->
     names = [] if language.model.checkpoint else language.lesson_order
     lessons = {name: language.lessons[name] for name in names}
     demonstrated = {name: make_task(one.spec, one.kwargs) for name, one in lessons.items()}
-    return PolicySetup(
-        *built, temperature, seed, registration.config["num_steps"], demonstrated=demonstrated
-    )
+    steps = registration.config["num_steps"]
+    return PolicySetup(*built, temperature, seed, steps, demonstrated=demonstrated)
 
 
 def initialize(

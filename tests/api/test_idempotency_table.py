@@ -1,4 +1,4 @@
-"""Every route that changes something says what a repetition does."""
+"""The documentation states the effect of a repetition for every writing route."""
 
 import re
 from pathlib import Path

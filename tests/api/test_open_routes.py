@@ -1,4 +1,4 @@
-"""SECURITY.md lists the routes that answer without credentials; the URL resolver is the judge."""
+"""SECURITY.md lists the routes of the URL resolver that answer without credentials."""
 
 import re
 from collections.abc import Iterator

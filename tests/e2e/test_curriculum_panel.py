@@ -65,8 +65,8 @@ def evaluate(step, counts):
         if task.kind != "evaluate":
             break
         successes = [place < counts[task.lesson] for place in range(64)]
-        report_outcome(task.lesson, successes, step, "eval", generations=1, evaluation=task.evaluation,
-             fence=task.fence, samples=samples)
+        report_outcome(task.lesson, successes, step, "eval", generations=1,
+                       evaluation=task.evaluation, fence=task.fence, samples=samples)
 
 with transaction.atomic():
     run = create(name=NAME, config=CONFIG, actor="tests", now=now)

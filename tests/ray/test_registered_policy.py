@@ -24,7 +24,7 @@ NAMED = "module:own_policy.network:LstmPolicy"
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The example, installed into a folder of its own."""
+    """The example, installed into a separate folder."""
     source = tmp_path_factory.mktemp("source") / "own_policy"
     shutil.copytree(EXAMPLE, source)
     target = tmp_path_factory.mktemp("installed")

@@ -1,4 +1,4 @@
-"""Figures say what was measured, and marks judge them."""
+"""Figures of measurements, and their comparison with targets."""
 
 import pytest
 from hypothesis import given

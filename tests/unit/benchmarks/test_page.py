@@ -1,4 +1,4 @@
-"""The page about performance shows what was measured, and nothing else."""
+"""The performance page contains the measured figures only."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The page about old data shows what was measured."""
+"""The staleness page contains the measured figures."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Data of simulated runs is served only where the run's settings say so."""
+"""Data of simulated runs is served only if the run's settings allow it."""
 
 from collections.abc import Callable
 from typing import Any

@@ -50,7 +50,7 @@ def post(path: str, sent: bytes, kind: str, **headers: str) -> int:
 
 
 def refused(outside: OutsideRun) -> dict[int, dict[str, Any]]:
-    """Return what the page shows, once the refusals so far were counted."""
+    """Count the refusals so far, and return the data of the page."""
     flush_refused_pushes()
     rows = outside.get("environments")["results"]
     return {row["env_id"]: row["refused"] for row in rows}

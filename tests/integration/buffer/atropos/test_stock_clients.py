@@ -84,7 +84,7 @@ def test_a_stock_environment_and_a_stock_trainer_exchange_groups(url: str) -> No
 
 
 def start_reading_a_batch(url: str, size: int) -> bytes:
-    """Ask for a batch, read `size` bytes of the answer and hang up."""
+    """Request a batch, read `size` bytes of the answer and disconnect."""
     address = urlsplit(url)
     with socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 * 1024)

@@ -69,7 +69,7 @@ def read(run: Run, name: str = "eve", *, count: int = 100) -> list[int]:
 
 @pytest.fixture
 def elsewhere() -> Iterator[Callable[[Callable[[], None]], "Elsewhere"]]:
-    """Run something in a transaction of another connection, which stays open until told."""
+    """Run a function in a transaction of another connection, which stays open until released."""
     with ThreadPoolExecutor(4) as pool:
         yield lambda work: Elsewhere(pool, work)
 

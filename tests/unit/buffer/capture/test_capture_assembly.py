@@ -72,7 +72,7 @@ def test_the_oldest_version_counts_and_an_unknown_one_makes_all_unknown() -> Non
 
 @st.composite
 def sessions(draw: st.DrawFn) -> list[CapturedCall]:
-    """Calls whose prompts go on from some earlier call, or from nothing."""
+    """Calls whose prompts continue an earlier call, or none."""
     tokens = st.lists(st.integers(0, 3), max_size=3)
     calls: list[CapturedCall] = []
     ends: list[tuple[int, ...]] = [()]

@@ -1,4 +1,4 @@
-"""Only components that crash too often are given up."""
+"""Only components that crash too often are abandoned."""
 
 import select
 import time

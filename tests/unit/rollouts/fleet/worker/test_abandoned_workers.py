@@ -1,4 +1,4 @@
-"""A worker is reported as given up only after the event with the reason."""
+"""A worker is reported as abandoned only after the event with the reason."""
 
 from collections.abc import Callable
 from concurrent.futures import Future
