@@ -3,101 +3,37 @@
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
 from typing import Any
-from uuid import UUID
 
-import msgspec
-import numpy as np
 import pytest
 from django.db import connection
-from django.db.models.functions import Now
 
 from buffer.batches.queries.queue_depth import uses_of
 from buffer.batches.services import leases
-from buffer.batches.services.lease_expiry import return_expired_batches
-from buffer.batches.services.leases import Lease, LeaseLost
-from buffer.ingest.services.fragments import accept_fragments
-from buffer.items.models.items import Batch, FragmentChunk
-from buffer.items.models.uses import BatchUse
+from buffer.batches.services.leases import LeaseLost
+from buffer.items.models.items import FragmentChunk
 from buffer.items.queries.counts import queued_fragments
-from buffer.items.rules.batches import BatchNotFound
 from buffer.items.rules.states import ItemKind, ItemState
 from buffer.payloads.services.cleanup import drop_open, drop_other_epochs
 from buffer.payloads.services.contents import batch_contents
 from buffer.replay.services.priorities import update_priorities
-from rolldeck import wire
 from runs.lifecycle.models.runs import Run
-from runs.lifecycle.services.registry import register_trainer
-from tests.buffer_factories import arrays, fragment
-from tests.factories import NOON, make_run
-from tests.ledgers import miscounts
+from tests.buffer_factories import fragment
+from tests.factories import NOON
+from tests.integration.buffer.replay.replay_runs import (
+    add,
+    assert_exact,
+    confirm,
+    decoded,
+    lapse,
+    lease_for,
+    make_replay_run,
+    numbers,
+    of_version,
+    states,
+)
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-def make_replay_run(*, batch_size: int = 2, max_staleness: int = 2, **replay: Any) -> Run:
-    """Make a fleet run at version 0 of epoch 1 that trainers a and b have joined."""
-    buffer = {"batch_size": batch_size, "max_staleness": max_staleness, "replay": replay}
-    run = make_run(config={"buffer": buffer})
-    for identity in ("a", "b"):
-        register_trainer(run_id=run.pk, identity=identity, resume=True, now=NOON)
-    Run.objects.filter(pk=run.pk).update(epoch=1, policy_step=0)
-    return Run.objects.get(pk=run.pk)
-
-
-def add(run: Run, *fragments: wire.Fragment) -> wire.FragmentReceipt:
-    return accept_fragments(
-        run=run, fragments=[(fragment, wire.encode(fragment)) for fragment in fragments], now=NOON
-    )
-
-
-def of_version(number: int, version: int, **fields: Any) -> wire.Fragment:
-    acted = arrays(4, policy_step=np.full(4, version, np.int32))
-    return fragment(number=number, version_min=version, version_max=version, arrays=acted, **fields)
-
-
-def lease_for(run: Run, identity: str = "a", count: int | None = None) -> Lease:
-    lease = leases.lease_batch(run_id=run.pk, identity=identity, count=count)
-    assert lease is not None
-    return lease
-
-
-def decoded(lease: Lease) -> list[wire.Fragment]:
-    contents = batch_contents(ItemKind.FRAGMENTS, lease.batch.pk)
-    return [msgspec.msgpack.decode(content.content, type=wire.Fragment) for content in contents]
-
-
-def numbers(lease: Lease) -> list[int]:
-    """Return the numbers of a batch's fragments, read from its bytes."""
-    return [fragment.number for fragment in decoded(lease)]
-
-
-def confirm(run: Run, lease: Lease) -> None:
-    leases.acknowledge_batch(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
-
-
-def lapse(lease: Lease) -> None:
-    Batch.objects.filter(pk=lease.batch.pk).update(lease_expires_at=Now() - timedelta(seconds=1))
-    return_expired_batches()
-
-
-def states(run: Run) -> dict[int, str]:
-    rows = FragmentChunk.objects.filter(run=run).order_by("number")
-    return {row.number: row.state + (row.drop_reason and f": {row.drop_reason}") for row in rows}
-
-
-def assert_exact(run: Run) -> None:
-    """Check counts against rows, and every fragment's uses against the batches that list it."""
-    assert miscounts(run.pk) == []
-    used, confirmed = Counter[int](), Counter[int]()
-    for item, state in BatchUse.objects.filter(batch__run=run).values_list(
-        "item_id", "batch__state"
-    ):
-        used[item] += state != "dropped"
-        confirmed[item] += state == "confirmed"
-    for row in FragmentChunk.objects.filter(run=run):
-        assert (row.uses, row.confirmed) == (used[row.pk], confirmed[row.pk]), row.number
 
 
 def test_a_chunk_is_sampled_up_to_its_maximum_of_uses() -> None:
@@ -302,62 +238,6 @@ def test_a_waiting_fragment_of_a_chunk_becomes_stale_too() -> None:
 
     assert states(run) == {0: "dropped: stale_version"}
     assert_exact(run)
-
-
-def test_priorities_bias_the_sample_and_weights_correct_it() -> None:
-    run = make_replay_run(sampler="prioritized", alpha=1, beta=1, max_reuse=1 << 20, batch_size=1)
-    add(run, *[fragment(number=number) for number in range(3)])
-    ids = list(FragmentChunk.objects.order_by("number").values_list("id", flat=True))
-
-    updated = update_priorities(run_id=run.pk, priorities={ids[0]: 1.0, ids[1]: 1e9, ids[2]: 1e-9})
-
-    assert updated == 3
-    for _ in range(4):
-        lease = lease_for(run)
-        assert numbers(lease) == [1]
-        confirm(run, lease)
-    ((_, weight),) = uses_of(lease.batch)
-    assert weight == 1
-    pair = lease_for(run, count=2)
-    weights = dict(zip(numbers(pair), [w for _, w in uses_of(pair.batch)], strict=True))
-    assert weights == pytest.approx({0: 1, 1: 1e-9})
-
-
-def test_a_new_chunk_precedes_one_with_a_low_priority() -> None:
-    run = make_replay_run(sampler="prioritized", alpha=4, max_reuse=9, batch_size=1)
-    add(run, fragment(number=0), fragment(number=1))
-    dull, urgent = FragmentChunk.objects.order_by("number").values_list("id", flat=True)
-    update_priorities(run_id=run.pk, priorities={dull: 1e-6, urgent: 100})
-    add(run, fragment(number=2))
-
-    assert {*numbers(lease_for(run, "a")), *numbers(lease_for(run, "b"))} <= {1, 2}
-
-
-def test_priorities_of_a_batch_affect_no_other() -> None:
-    run = make_replay_run(sampler="prioritized", max_reuse=2, batch_size=1)
-    add(run, fragment(number=0), fragment(number=1))
-    lease = lease_for(run)
-    ids = FragmentChunk.objects.values_list("id", flat=True)
-
-    updated = update_priorities(
-        run_id=run.pk, priorities=dict.fromkeys(ids, 5.0), batch_id=lease.batch.pk
-    )
-
-    assert updated == 1
-    (touched,) = FragmentChunk.objects.filter(priority=5).values_list("number", flat=True)
-    assert [touched] == numbers(lease)
-    with pytest.raises(BatchNotFound):
-        update_priorities(run_id=run.pk, priorities={1: 1}, batch_id=UUID(int=1))
-
-
-def test_priorities_of_another_run_are_not_touched() -> None:
-    run = make_replay_run(sampler="prioritized")
-    add(run, fragment(number=0))
-    other = make_run(name="beta")
-
-    ids = FragmentChunk.objects.values_list("id", flat=True)
-
-    assert update_priorities(run_id=other.pk, priorities=dict.fromkeys(ids, 2.0)) == 0
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ const worker = (index: number, given: Partial<WorkerRow> = {}): WorkerRow =>
 const word = (given: Partial<WorkerRow>, now = NOW) => healthOf(worker(0, given), { now, median: 100 }).word;
 
 describe("worker health", () => {
-  it("is well without problems", () => {
+  it("is good without problems", () => {
     expect(healthOf(worker(0), { now: NOW, median: 100 })).toMatchObject({ word: "well", why: "", badness: 0 });
   });
 
