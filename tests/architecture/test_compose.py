@@ -113,7 +113,7 @@ def test_every_documented_variable_reaches_the_platform(service: str) -> None:
     assert sorted(constant & in_the_example()) == sorted(FIXED)
 
 
-def test_the_example_marks_what_compose_does_not_pass_on() -> None:
+def test_the_example_marks_variables_that_compose_does_not_pass_on() -> None:
     marked = set()
     for paragraph in re.split(r"\n(?=# [^A-Z\n]|# [A-Z][a-z0-9])", EXAMPLE):
         if paragraph.startswith("# [up] "):

@@ -187,7 +187,7 @@ def name_of(shape: Any) -> str:
     return str(inner.__name__)
 
 
-def test_the_live_protocol_is_described_as_it_is_declared() -> None:
+def test_the_live_protocol_matches_its_declaration() -> None:
     page = read("docs/reference/live.md")
     rows = [
         (topic, name, name_of(of))

@@ -51,7 +51,7 @@ def copy(signed_in: Page, group: int, tmp_path: Path) -> Path:
     return target
 
 
-def test_the_copy_shows_offline_what_the_server_shows(
+def test_the_offline_copy_equals_the_page_of_the_server(
     copy: Path, offline: Page, server: Server, group: int
 ) -> None:
     page = offline

@@ -68,7 +68,9 @@ def test_the_ray_cluster_is_shown_by_its_nodes_or_reported_missing(
         server.delete(f"/api/v1/cluster/nodes/{node}/cordon")
 
 
-def test_a_viewer_sees_status_and_no_addresses_also_on_a_phone(page: Page, server: Server) -> None:
+def test_the_cluster_page_shows_a_viewer_no_addresses_also_on_a_phone(
+    page: Page, server: Server
+) -> None:
     sign_in(page, VIEWER)
     page.set_viewport_size({"width": 360, "height": 740})
     page.goto("/cluster")

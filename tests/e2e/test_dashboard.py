@@ -182,7 +182,7 @@ def test_a_kill_is_confirmed_and_its_reason_is_stored_as_text(
     expect(page.locator("#hostile")).to_have_count(0)
 
 
-def test_a_viewer_sees_why_actions_are_disabled(page: Page, server: Server) -> None:
+def test_disabled_actions_show_a_viewer_the_reason(page: Page, server: Server) -> None:
     run = server.new_run("only-to-look-at")
     sign_in(page, VIEWER)
     page.goto(f"/runs/{run}")

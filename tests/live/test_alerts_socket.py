@@ -69,7 +69,7 @@ async def test_an_alert_that_opens_and_is_acknowledged_is_sent_at_once() -> None
 
 
 @pytest.mark.parametrize("role", ["viewer", "operator", "admin"])
-async def test_every_person_sees_the_alerts_of_every_run(role: str) -> None:
+async def test_every_person_receives_the_alerts_of_every_run(role: str) -> None:
     for name in ("alpha", "beta"):
         await raise_one(await in_database(make_run)(name=name))
 

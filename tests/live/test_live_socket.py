@@ -41,7 +41,7 @@ async def note(run: Run, text: str) -> None:
     )
 
 
-async def test_a_page_gets_a_snapshot_and_then_only_what_changed() -> None:
+async def test_a_page_receives_a_snapshot_and_then_only_changes() -> None:
     run = await in_database(make_run)()
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         snapshot = await page.watch("run:alpha")

@@ -257,7 +257,7 @@ async def test_a_session_that_is_ended_closes_its_pages_with_the_next_heartbeat(
         assert answer["code"] == 4401
 
 
-async def test_a_machine_has_no_topic_of_a_person_and_no_person_sees_the_topic_of_another() -> None:
+async def test_the_topic_of_a_person_is_refused_to_tokens_and_other_people() -> None:
     async with opened("/ws/live", await in_database(headers_of)("read")) as page:
         assert await refusal(page, "me") == "forbidden"
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:

@@ -134,7 +134,7 @@ def leaked(text: str, secrets: dict[str, str]) -> set[str]:
 
 
 @pytest.mark.parametrize(("name", "processes"), [("in-processes", 2), ("in-workers", 1)])
-def test_environment_code_sees_no_secret(
+def test_environment_code_has_no_secret(
     server: Server, spies: Path, name: str, processes: int
 ) -> None:
     secrets = secrets_of(server)

@@ -99,7 +99,7 @@ def test_a_stopped_broker_does_not_affect_other_parts(
     assert cluster_state["database"]["state"] == "up"
 
 
-def test_administrators_see_the_reason_of_a_failed_part_without_its_password(
+def test_the_reason_of_a_failed_part_is_shown_to_administrators_without_its_password(
     client: Client, settings: Settings, dead_port: int
 ) -> None:
     settings.REDIS_URL = f"redis://:secret@127.0.0.1:{dead_port}/0"

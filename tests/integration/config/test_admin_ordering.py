@@ -70,7 +70,7 @@ def crowded() -> Run:
     return run
 
 
-def test_a_list_that_is_too_long_to_count_says_about_how_long_it_is(crowded: Run) -> None:
+def test_a_long_list_shows_its_estimated_length(crowded: Run) -> None:
     ada = Client()
     ada.force_login(User.objects.create_superuser("ada"))
 

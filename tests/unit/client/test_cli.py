@@ -266,7 +266,7 @@ def test_any_request_of_the_api_can_be_sent(capsys: pytest.CaptureFixture[str]) 
     assert first == RUN
 
 
-def test_a_body_comes_from_a_file_or_from_stdin(
+def test_a_body_is_read_from_a_file_or_from_stdin(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "body.json").write_text('[{"name": "a"}]')

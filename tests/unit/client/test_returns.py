@@ -115,7 +115,7 @@ def test_targets_are_those_of_equation_1_and_advantages_those_of_equation_4(
 
 
 @given(seed=seeds, shape=shapes, gamma=factors)
-def test_with_equal_policies_and_lambda_1_the_targets_are_the_rewards_to_come(
+def test_with_equal_policies_and_lambda_1_the_targets_are_the_future_rewards(
     seed: int, shape: tuple[int, int], gamma: float
 ) -> None:
     steps = made_up_steps(seed, shape)

@@ -37,11 +37,11 @@ def assert_same(actual: Arrays, expected: Arrays) -> None:
         np.testing.assert_array_equal(actual[name], array)
 
 
-def test_the_package_reads_what_we_write() -> None:
+def test_the_package_reads_our_files() -> None:
     assert_same(reference.load(safetensors.encode(TENSORS)), TENSORS)
 
 
-def test_we_read_what_the_package_writes() -> None:
+def test_we_read_files_of_the_package() -> None:
     plain = {name: np.ascontiguousarray(x) for name, x in TENSORS.items() if name != "big endian"}
     plain["count"] = TENSORS["count"]
     content = reference.save(plain, metadata={"format": "pt"})

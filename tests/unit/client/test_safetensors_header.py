@@ -26,7 +26,7 @@ def entry(begin: int, end: int, *, dtype: str = "F32", shape: Any = (1,)) -> dic
     return {"dtype": dtype, "shape": list(shape), "data_offsets": [begin, end]}
 
 
-def test_a_file_of_the_library_is_read_as_it_was_written() -> None:
+def test_a_file_of_the_library_is_read_unchanged() -> None:
     file = save(
         {"w": np.zeros((2, 3), np.float32), "b": np.zeros(3, np.int64)}, metadata={"by": "tests"}
     )

@@ -82,7 +82,7 @@ def test_a_packed_body_can_be_read_in_chunks(encoding: str, pack: Pack) -> None:
     assert (given.readline(), given.read(2), given.read()) == (b"one\n", b"tw", b"o\n")
 
 
-def test_a_plain_body_is_read_as_it_is() -> None:
+def test_a_plain_body_is_read_unchanged() -> None:
     assert request(b"{}", "identity").body == b"{}"
 
 

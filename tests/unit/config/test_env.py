@@ -7,7 +7,7 @@ import pytest
 from config import env
 
 
-def test_a_secret_may_come_from_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_secret_may_be_read_from_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("from a file\n")
     monkeypatch.setenv("SERVER_SECRET", "from the environment")
     monkeypatch.setenv("SERVER_SECRET_FILE", str(tmp_path / "secret"))

@@ -47,7 +47,7 @@ def values_of(learner: PopArtLearner, arrays: dict[str, NDArray[Any]]) -> NDArra
 
 
 @pytest.mark.parametrize("scale", [100.0, 10_000.0])
-def test_the_policy_learns_the_same_whatever_the_scale_of_the_rewards(scale: float) -> None:
+def test_learning_does_not_depend_on_the_scale_of_the_rewards(scale: float) -> None:
     unscaled = policy_after(1.0)
 
     torch.testing.assert_close(policy_after(scale), unscaled, rtol=1e-3, atol=1e-3)

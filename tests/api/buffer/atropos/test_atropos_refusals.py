@@ -81,7 +81,7 @@ def test_wrong_lengths_of_advantages_are_recorded_once(server: Server) -> None:
     assert len(noted) == 3  # three oddities, each noted once
 
 
-def test_a_lenient_run_records_what_strict_runs_refuse(server: Server) -> None:
+def test_a_lenient_run_records_irregularities_that_strict_runs_refuse(server: Server) -> None:
     server.register()
     Run.objects.update(lenient=True)
 

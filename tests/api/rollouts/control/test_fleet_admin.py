@@ -102,7 +102,7 @@ def listed(admin: Client, table: str, query: str) -> str:
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_no_row_can_be_added_by_hand(admin: Client, table: str) -> None:
+def test_no_row_can_be_added(admin: Client, table: str) -> None:
     assert admin.get(f"/admin/rollouts/{table}/add/").status_code == 403
 
 

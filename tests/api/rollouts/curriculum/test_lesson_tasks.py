@@ -203,7 +203,7 @@ def test_figures_of_the_draw_are_metrics_once_a_version() -> None:
     }
 
 
-def test_lessons_are_shown_before_the_first_worker_asks() -> None:
+def test_lessons_are_shown_before_the_first_task_request() -> None:
     lessons = Class({"b": lesson("a"), "a": lesson()})
 
     rows = lessons.get("lessons")["results"]

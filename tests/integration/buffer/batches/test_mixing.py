@@ -190,7 +190,7 @@ def blocks_read(sql: str, values: list[Any]) -> tuple[int, str]:
     return top["Shared Hit Blocks"] + top["Shared Read Blocks"], json.dumps(top)
 
 
-def test_the_oldest_groups_are_found_by_index_whatever_the_length_of_the_queue(run: Run) -> None:
+def test_the_oldest_groups_are_found_by_index_in_queues_of_any_length(run: Run) -> None:
     for _ in range(4):
         environment(run)
     lengths: list[Any] = [[0, 1, 2, 3], [20, 20, 20, 20], run.pk]

@@ -222,7 +222,9 @@ def test_a_run_waits_with_a_reason_while_every_machine_is_cordoned(
     assert cluster.orders[-1].closed_nodes == ("gpu-1-id", "head-id")
 
 
-def test_a_viewer_sees_the_cordon_on_the_cluster_page(cluster: FakeCluster, client: Client) -> None:
+def test_the_cluster_page_shows_the_cordon_to_a_viewer(
+    cluster: FakeCluster, client: Client
+) -> None:
     put(reason="hot")
     client.force_login(make_user(role="viewer"))
 

@@ -66,7 +66,7 @@ def test_lists_sort_by_the_rate_and_the_staleness_that_they_show() -> None:
 
 
 @pytest.mark.parametrize("sort", ["rate", "-rate", "staleness", "-staleness"])
-def test_pages_by_what_was_measured_hold_every_run_once(sort: str) -> None:
+def test_pages_sorted_by_measurements_contain_every_run_once(sort: str) -> None:
     for number in range(9):
         run = make_run(name=f"run-{number}")
         if number % 4:

@@ -116,7 +116,7 @@ def test_handlers_and_platform_have_the_same_marks() -> None:
     assert PauseRule(batch_size=100, off_policy_tolerance=4).resume_at == RESUME_FRACTION * 400
 
 
-def test_a_paced_handler_uses_whatever_room_its_share_leaves() -> None:
+def test_a_paced_handler_uses_the_room_of_its_share() -> None:
     assert RULE.state_after(HandlerState.PAUSED, queued=184, paced=True) is HandlerState.RUNNING
     assert RULE.state_after(HandlerState.RUNNING, queued=192, paced=True) is HandlerState.PAUSED
 

@@ -84,7 +84,7 @@ def test_the_group_size_is_raised_to_the_largest_group_queued() -> None:
     assert (status.max_group_size, status.self_queue_size, status.queue_size) == (8, 3, 3)
 
 
-def test_a_handwritten_answer_is_what_the_encoder_writes() -> None:
+def test_a_concatenated_answer_equals_that_of_the_encoder() -> None:
     head = BatchHead(
         id="b",
         ordinal=1,

@@ -47,7 +47,7 @@ def test_a_step_has_observation_action_and_reward() -> None:
     assert (content.reward, content.value) == ([0, -2.5], [20.5, 20.5])
 
 
-def test_a_number_is_shown_as_it_was_written_and_not_as_its_nearest_double() -> None:
+def test_a_number_is_shown_in_its_precision_and_not_as_a_double() -> None:
     content = content_of(opened(reward=np.full(4, 0.1, np.float32)))
 
     assert content.reward_sum == 0.4

@@ -165,7 +165,7 @@ def test_a_hung_manager_is_replaced_after_fifteen_seconds(silence: int, action: 
 
 
 @pytest.mark.parametrize(("age", "action"), [(44, Action.WAIT), (46, Action.LAUNCH)])
-def test_a_manager_that_never_came_up_is_replaced_after_45_seconds(
+def test_a_manager_that_never_started_is_replaced_after_45_seconds(
     age: int, action: Action
 ) -> None:
     never = view(RunStatus.STARTING, observed="none", launched_at=seconds_ago(age))

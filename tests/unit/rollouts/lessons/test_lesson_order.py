@@ -14,7 +14,7 @@ def test_lessons_without_requirements_keep_their_order() -> None:
     assert in_order({"b": lesson(), "a": lesson(), "c": lesson()}) == ["b", "a", "c"]
 
 
-def test_a_lesson_comes_after_what_it_requires() -> None:
+def test_a_lesson_follows_its_requirements() -> None:
     lessons = {"last": lesson("middle", "first"), "middle": lesson("first"), "first": lesson()}
 
     assert in_order(lessons) == ["first", "middle", "last"]

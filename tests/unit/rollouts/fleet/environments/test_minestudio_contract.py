@@ -41,7 +41,7 @@ def simulators() -> list[str]:
 
 
 @pytest.mark.parametrize("which", simulators())
-def test_the_simulator_has_what_the_adapter_uses(which: str, request: Any) -> None:
+def test_the_simulator_has_the_interface_of_the_adapter(which: str, request: Any) -> None:
     if which == "stand-in":
         request.getfixturevalue("stand_in")
     simulator = importlib.import_module("minestudio.simulator").MinecraftSim

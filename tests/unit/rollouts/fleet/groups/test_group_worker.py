@@ -89,7 +89,7 @@ def test_behaviour_logprobs_are_those_of_one_full_pass(bench: MakeBench) -> None
             )
 
 
-def test_equal_draws_give_equal_batches_whichever_worker_and_however_cut(bench: MakeBench) -> None:
+def test_equal_draws_have_equal_batches_for_any_worker_and_cut(bench: MakeBench) -> None:
     whole, _ = bench({"r": REVERSE}).sample("r", n_examples=4)
     other = bench({"r": REVERSE})
     again = [

@@ -34,7 +34,7 @@ def test_tensor_names_are_those_that_trainers_publish() -> None:
     }
 
 
-def test_discrete_actions_are_drawn_as_often_as_their_logprob_says() -> None:
+def test_frequencies_of_discrete_actions_match_their_logprobs() -> None:
     module = MlpPolicy(4, 2, [8])
     module.policy_net[-1].bias.data[0] = 1.0
     policy = TorchMlp(OBS, TWO, hidden_sizes=[8], seed=1)

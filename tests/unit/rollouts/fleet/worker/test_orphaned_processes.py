@@ -20,7 +20,7 @@ OLD = replace(MINE, incarnation="1-a-b", owner_pid=50, owner_started=4000.0)
     pid=st.integers(1, 1 << 22),
     started=st.floats(0, 4e9).map(lambda seconds: round(seconds, 2)),
 )
-def test_a_mark_is_read_as_it_was_written(
+def test_a_mark_is_read_back_unchanged(
     fleet: str, worker: int, incarnation: str, pid: int, started: float
 ) -> None:
     mark = Mark(

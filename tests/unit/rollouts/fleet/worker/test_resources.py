@@ -104,7 +104,7 @@ class Driver:
     ],
     ids=["all", "the third", "by name", "one that is not there", "none"],
 )
-def test_the_device_is_the_first_that_the_process_may_see(
+def test_the_device_is_the_first_visible_to_the_process(
     visible: str | None, detected: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)

@@ -99,7 +99,7 @@ def test_the_minestudio_interface_is_rolled_out_with_images_and_several_choices(
 
 
 @pytest.mark.parametrize("envs_in_worker", [False, True])
-def test_reading_observations_does_not_count_what_is_cut_and_enqueued_meanwhile(
+def test_the_time_of_reading_observations_excludes_cutting_and_enqueueing(
     rollout: Callable[..., Rollout], *, envs_in_worker: bool
 ) -> None:
     kwargs = {"delay": 2}
