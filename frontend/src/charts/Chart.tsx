@@ -37,7 +37,7 @@ function emptyText({ left, isHidden, empty }: { left: number; isHidden: boolean;
 /** The chart component: lines over time or counts, a min/max band, drag to zoom, a menu. */
 export function Chart(chart: ChartProps) {
   const { x, height = HEIGHT } = chart;
-  const [said, setSaid] = useState("");
+  const [announcement, setAnnouncement] = useState("");
   const isLog = useControllableState(chart.isLog, false);
   const hidden = useControllableState<readonly string[]>(chart.hidden, []);
   const { plotted, left } = useMemo(() => seenOf(chart, isLog.value, hidden.value), [chart, isLog.value, hidden.value]);
@@ -56,7 +56,7 @@ export function Chart(chart: ChartProps) {
 
   const copy = (index: number) => {
     copyText(textAt(chart, index, hidden.value));
-    setSaid("Copied.");
+    setAnnouncement("Copied.");
   };
   useCopying(tip && place.current?.matches(":hover") ? () => textAt(chart, tip.index, hidden.value) : null);
   const moveTo = (index: number) => {
@@ -97,7 +97,7 @@ export function Chart(chart: ChartProps) {
       {left > 0 && <p className="chart-left-out tiny held">▲ {counted(left, "value")} at or below 0 omitted on the log axis</p>}
       {hasLegend && x.length > 0 && <Legend lines={chart.lines} hidden={hidden} band={plotted.band?.label} />}
       <span className="unseen" aria-live="polite">
-        {said}
+        {announcement}
       </span>
     </div>
   );
