@@ -19,11 +19,11 @@ from runs.lifecycle.models.runs import (
 )
 from runs.projects.models import Project
 from runs.saved.models import SavedObject
-from runs.weights.models import WEIGHTS_ORDERS, WeightsCommand
+from runs.weights.models import COMMAND_KINDS, WeightsCommand
 
 __all__ = [
+    "COMMAND_KINDS",
     "PART_KINDS",
-    "WEIGHTS_ORDERS",
     "AdvantageRule",
     "Alert",
     "AlertDelivery",

@@ -147,8 +147,8 @@ class Fleet:
 
         from rollouts.fleet.worker.messages import WorkerCommand
 
-        orders = WorkerCommand(desired=desired, epoch=1, policy_step=0, credits=10_000_000)
-        ray.get([worker.order.remote(orders) for worker in self._workers])
+        command = WorkerCommand(desired=desired, epoch=1, policy_step=0, credits=10_000_000)
+        ray.get([worker.order.remote(command) for worker in self._workers])
 
 
 def _settings(index: int) -> Any:

@@ -29,11 +29,11 @@ from rolldeck.fleet_wire import StageTiming as StageTiming
 from rolldeck.fleet_wire import Step as Step
 from rolldeck.fleet_wire import WorkerEnding as WorkerEnding
 from rolldeck.operator_requests import (
-    CordonOrder,
+    CordonCommand,
     LogRequest,
-    MachineOrder,
-    RecordingOrder,
-    RestartOrder,
+    MachineCommand,
+    RecordingCommand,
+    RestartCommand,
     StacksRequest,
 )
 from rolldeck.weights_wire import LargeCount
@@ -257,15 +257,15 @@ class FleetControl(Struct, frozen=True, kw_only=True):
     """Wanted number of workers; 0 for the configured number."""
     weights_command: int = 0
     """Rises when a person pins or unpins a version, or requests a weight sync."""
-    recordings: list[RecordingOrder] = []
+    recordings: list[RecordingCommand] = []
     """Pending recordings; each stays until it is ready or has failed."""
-    restarts: list[RestartOrder] = []
+    restarts: list[RestartCommand] = []
     """Workers to replace; each stays until another incarnation is reported."""
-    cordons: list[CordonOrder] = []
+    cordons: list[CordonCommand] = []
     """Cordoned workers; each stays until it is uncordoned."""
     stacks: list[StacksRequest] = []
     """Pending requests for stack traces; each stays until it is answered or has expired."""
-    machines: list[MachineOrder] = []
+    machines: list[MachineCommand] = []
     """Cordoned machines, to be emptied of all runs' workers; each stays until it is uncordoned."""
 
 
@@ -345,12 +345,12 @@ def pack_array(array: NDArray[Any]) -> Array:
     Raises:
         InvalidMessage: If the dtype is not one of :data:`DTYPES`.
     """
-    name, little = _travelling(array.dtype)
+    name, little = _encodable(array.dtype)
     return Array(dtype=name, shape=array.shape, data=array.astype(little, copy=False).tobytes())
 
 
 @lru_cache
-def _travelling(dtype: "np.dtype[Any]") -> "tuple[str, np.dtype[Any]]":
+def _encodable(dtype: "np.dtype[Any]") -> "tuple[str, np.dtype[Any]]":
     """Return the name of a dtype and its little-endian form."""
     if dtype.name not in DTYPES:
         raise InvalidMessage(f"dtype {dtype} is not supported; use one of {sorted(DTYPES)}")

@@ -95,7 +95,7 @@ SCHEDULE: Final[dict[str, dict[str, Any]]] = {
         "options": {"expires": 15.0},
     },
     "turn segments": {
-        "task": "buffer.jobs.turn_segments",
+        "task": "buffer.jobs.rotate_segments",
         "schedule": 10.0,
         "options": {"expires": 10.0},
     },

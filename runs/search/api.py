@@ -43,7 +43,7 @@ from web.http.bodies import InvalidBody, answer, read
 from web.http.openapi import listed, problems
 from web.http.paging import page_of, page_parameters
 
-OUTLOOKS_AT_MOST = 200
+SUMMARIES_AT_MOST = 200
 PROJECTS_AT_MOST = 50
 
 
@@ -142,10 +142,10 @@ class RunActivityView(APIView):
         Queue, fleet and returns; unknown values are omitted.
         """
         words = request.query_params.get("ids", "").split(",")
-        if len(words) > OUTLOOKS_AT_MOST or not all(
+        if len(words) > SUMMARIES_AT_MOST or not all(
             word.isascii() and word.isdigit() and len(word) < 19 for word in words
         ):
-            raise InvalidBody("ids", f"must be 1 to {OUTLOOKS_AT_MOST} comma-separated ids")
+            raise InvalidBody("ids", f"must be 1 to {SUMMARIES_AT_MOST} comma-separated ids")
         return answer(RunActivityList(results=run_activity([int(word) for word in words])))
 
 
@@ -230,10 +230,10 @@ class RunActionsView(APIView):
         ).filter(pk__gt=body.after_id)
         rows = list(found.order_by("pk")[:AT_ONCE])
         left = found.count() - len(rows)
-        deed = BulkAction(
+        action = BulkAction(
             action=body.action, actor=identity_of(request), reason=body.reason, tag=body.tag
         )
-        refused = act_on(rows, deed, now=now)
+        refused = act_on(rows, action, now=now)
         return answer(
             ActedOnRuns(
                 results=[

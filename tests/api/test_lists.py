@@ -82,7 +82,7 @@ PAGED: Final = [path for path in LISTS if "cursor" in parameters(path)]
 
 
 @pytest.mark.parametrize("path", LISTS)
-def test_a_list_answers_results_and_the_cursor_of_the_next_page(path: str) -> None:
+def test_a_list_has_results_and_the_cursor_of_the_next_page(path: str) -> None:
     answer = shape(path)
 
     assert answer["properties"]["results"]["type"] == "array"
@@ -97,7 +97,7 @@ def test_the_description_of_a_list_names_its_order(path: str) -> None:
     assert any(word in words for word in ("first", "order", "by ")), words
 
 
-def test_what_is_called_a_list_has_the_shape_of_lists() -> None:
+def test_operations_named_list_have_the_schema_of_lists() -> None:
     called = {path for path, read in READS.items() if read["summary"].startswith("List ")}
 
     assert called - NOT_LISTS - set(LISTS) == set()
@@ -205,7 +205,7 @@ ADD: Final[dict[str, Adder]] = {
 }
 
 
-def test_every_paged_list_is_walked() -> None:
+def test_every_paged_list_is_covered() -> None:
     assert set(ADD) | {MESSAGES} == set(PAGED)
 
 
@@ -263,9 +263,7 @@ def test_pages_hold_every_row_once_in_order(lists: Lists, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ADD)
-def test_rows_that_are_added_meanwhile_neither_hide_nor_repeat_others(
-    lists: Lists, path: str
-) -> None:
+def test_rows_added_between_pages_neither_hide_nor_repeat_others(lists: Lists, path: str) -> None:
     for number in range(1, 5):
         ADD[path](lists.run, number)
     before = lists.page(path)["results"]

@@ -21,8 +21,8 @@ from playwright.sync_api import (
 )
 
 from tests import processes
+from tests.scheduling import DASHBOARD_RESOURCES
 from tests.server import ROOT, Server, environment, running_server, wait_until
-from tests.spreading import OF_THE_DASHBOARD
 from tests.webhook_receiver import Receiver, receiver
 
 # Playwright's own choice for headless tests: it loads a page in half the time of the full browser.
@@ -53,8 +53,8 @@ expect.set_options(timeout=30_000)
 @pytest.fixture(scope="session")
 def shared() -> Iterator[ExitStack]:
     """Resources that live until this process has no more dashboard tests (tests/conftest.py)."""
-    with OF_THE_DASHBOARD:
-        yield OF_THE_DASHBOARD
+    with DASHBOARD_RESOURCES:
+        yield DASHBOARD_RESOURCES
 
 
 @pytest.fixture(scope="session")

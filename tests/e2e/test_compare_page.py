@@ -59,7 +59,7 @@ def row(page: Page, run: str) -> Locator:
     return page.locator(f'tr[data-run="{run}"]')
 
 
-def test_runs_selected_in_the_list_stand_beside_each_other(page: Page, measured: Server) -> None:
+def test_runs_selected_in_the_list_are_compared(page: Page, measured: Server) -> None:
     sign_in(page, VIEWER)
     page.goto("/runs?q=tag:beside")
     page.get_by_label("Select beside-a").check()
@@ -100,7 +100,7 @@ def test_only_different_settings_are_shown_until_all_are_requested(
     expect(page).to_have_url(re.compile("config=all"))
 
 
-def test_whatever_one_chose_is_in_the_address(signed_in: Page, measured: Server) -> None:
+def test_the_selection_is_part_of_the_address(signed_in: Page, measured: Server) -> None:
     page = signed_in
     page.goto("/compare")
     expect(page.get_by_role("heading", name="No runs selected")).to_be_visible()
@@ -233,7 +233,7 @@ def test_chosen_metrics_are_remembered_and_a_link_takes_precedence(
     expect(page.locator("section[data-metric]")).to_have_count(2)
 
 
-def test_one_zoom_is_that_of_all_charts(signed_in: Page, measured: Server) -> None:
+def test_charts_share_one_zoom(signed_in: Page, measured: Server) -> None:
     page = signed_in
     page.goto("/compare?runs=beside-a,beside-b")
     area = overlay(page, "loss").locator(".u-over")
@@ -254,9 +254,7 @@ def test_one_zoom_is_that_of_all_charts(signed_in: Page, measured: Server) -> No
     expect(overlay(page, "loss").locator(".chart")).to_have_attribute("data-points", str(STEPS))
 
 
-def test_a_run_that_is_not_there_costs_the_others_nothing(
-    signed_in: Page, measured: Server
-) -> None:
+def test_an_unknown_run_does_not_affect_the_others(signed_in: Page, measured: Server) -> None:
     page = signed_in
     page.goto("/runs/beside-a")
     page.get_by_role("link", name="Compare", exact=True).click()
@@ -272,9 +270,7 @@ def test_a_run_that_is_not_there_costs_the_others_nothing(
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
-def test_what_runs_were_asked_alike_and_what_became_of_their_data_stand_beside_each_other(
-    page: Page, server: Server
-) -> None:
+def test_shared_prompts_and_costs_of_runs_are_compared(page: Page, server: Server) -> None:
     for run, answer in (("alike-a", "four"), ("alike-b", "five")):
         outside_run(server, run)
         push(server, run, conversation("What is 2 + 2?", "no idea", answer, scores=[0.0, 1.0]))
@@ -289,7 +285,7 @@ def test_what_runs_were_asked_alike_and_what_became_of_their_data_stand_beside_e
     expect(page).to_have_url(re.compile("prompt=[0-9a-f]{32}"))
 
 
-def test_a_report_is_kept_opened_again_and_opens_without_a_server(
+def test_a_report_is_saved_reopened_and_opens_offline(
     signed_in: Page, measured: Server, offline: Page, tmp_path: Path
 ) -> None:
     page, name = signed_in, f"two losses {uuid.uuid4().hex[:6]}"

@@ -56,7 +56,7 @@ def fragments(server: Server) -> list[int]:
     return [row["id"] for row in rows][::-1]
 
 
-def test_an_extreme_episode_opens_where_it_is_stored(
+def test_an_extreme_episode_links_to_its_fragments(
     signed_in: Page, server: Server, fragments: list[int]
 ) -> None:
     page = signed_in

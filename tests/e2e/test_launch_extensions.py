@@ -24,7 +24,7 @@ def add(page: Page, field: str, name: str, arguments: str) -> None:
     page.get_by_label(f"Arguments of {field.lower()} 1", exact=True).fill(arguments)
 
 
-def test_names_are_chosen_and_arguments_become_part_of_the_configuration(signed_in: Page) -> None:
+def test_extensions_are_selected_and_their_arguments_become_configuration(signed_in: Page) -> None:
     page = signed_in
     page.goto("/runs/new?preset=cartpole&view=config")
     shown = page.get_by_label("Resolved configuration")

@@ -139,6 +139,6 @@ def test_answers_conform_to_the_document(
     case.call_and_validate(base_url=platform.web.url, session=http, checks=CHECKED, timeout=30)
 
 
-def test_the_server_met_no_unexpected_error(platform: Platform) -> None:
+def test_the_server_logged_no_unexpected_error(platform: Platform) -> None:
     assert platform.web.is_live()
     assert "Traceback" not in platform.web.log(), platform.web.log()[-20_000:]

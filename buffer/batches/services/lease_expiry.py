@@ -18,7 +18,7 @@ from django.db.models.functions import Now
 from buffer.batches.services.leases import acknowledge_final_batch, release_batch
 from buffer.items.models.items import Batch
 from buffer.items.rules.batches import BatchNotFound
-from buffer.items.rules.states import LAPSES_BEFORE_QUARANTINE, BatchState, DropReason, ItemState
+from buffer.items.rules.states import EXPIRIES_BEFORE_QUARANTINE, BatchState, DropReason, ItemState
 from buffer.items.services.locks import lock_run
 from buffer.payloads.services.transitions import quarantine_items
 from runs.events.services import record_event
@@ -27,7 +27,7 @@ from web.live.announcements import announce
 from web.rules.errors import Conflict
 
 RECLAIMED_AT_ONCE: Final = 200
-_LAST_CHANCE: Final = LAPSES_BEFORE_QUARANTINE - 1
+_LAST_CHANCE: Final = EXPIRIES_BEFORE_QUARANTINE - 1
 
 
 class NotQuarantined(Conflict):

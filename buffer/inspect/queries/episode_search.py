@@ -9,8 +9,8 @@ from django.db import connection
 from buffer.inspect.queries.fragment_lists import ROW, opened
 from buffer.inspect.queries.group_lists import bounded_cursor
 from buffer.inspect.rules.episode_search import (
-    HeldEpisode,
-    HeldPart,
+    StoredEpisode,
+    StoredPart,
     ended_episodes,
     number_in,
     slot_and_number,
@@ -57,7 +57,9 @@ class EpisodeSearch:
         self._opened: dict[int, list[EpisodePart]] = {}
         self._bytes_left = bytes_at_most
 
-    def episodes(self, *, worker: int, environment: str, since: datetime) -> Iterator[HeldEpisode]:
+    def episodes(
+        self, *, worker: int, environment: str, since: datetime
+    ) -> Iterator[StoredEpisode]:
         """Yield the ended episodes of a worker, oldest first.
 
         Args:
@@ -81,7 +83,7 @@ class EpisodeSearch:
         for row in rows:
             yield from ended_episodes(row.id, self._parts(row), self._before(row))
 
-    def parts_of(self, episode: str) -> list[HeldPart]:
+    def parts_of(self, episode: str) -> list[StoredPart]:
         """Return the parts of an episode in stored fragments, in the order of its steps.
 
         Episodes of a slot have ascending numbers, so a binary search over the fragments of the slot
@@ -98,13 +100,13 @@ class EpisodeSearch:
         with bounded_cursor() as cursor:
             slot = self._whole_slot(cursor, slot)
             row = self._first_reaching(cursor, slot, number)
-            found: list[HeldPart] = []
+            found: list[StoredPart] = []
             while row is not None:
                 part = next((one for one in self._parts(row) if one.id == episode), None)
                 if part is None:
                     break
                 found.append(
-                    HeldPart(fragment=row.id, episode=episode, first=part.first, steps=part.steps)
+                    StoredPart(fragment=row.id, episode=episode, first=part.first, steps=part.steps)
                 )
                 row = None if part.outcome else self._from(cursor, slot, row.number + 1)
         return found

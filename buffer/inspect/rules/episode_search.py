@@ -41,7 +41,7 @@ def number_in(episode: str) -> int:
     return int(digits) if is_number else -1
 
 
-class HeldPart(Struct, frozen=True, kw_only=True):
+class StoredPart(Struct, frozen=True, kw_only=True):
     """The part of an episode that one fragment holds."""
 
     fragment: int
@@ -51,10 +51,10 @@ class HeldPart(Struct, frozen=True, kw_only=True):
     steps: int
 
 
-class HeldEpisode(Struct, frozen=True, kw_only=True):
+class StoredEpisode(Struct, frozen=True, kw_only=True):
     """An ended episode in stored fragments."""
 
-    parts: list[HeldPart]
+    parts: list[StoredPart]
     """Parts in the order of their steps."""
     total_return: float
     length: int
@@ -80,7 +80,7 @@ def ended_episodes(
     fragment: int,
     parts: Iterable[EpisodePart],
     before: Callable[[str], Iterator[tuple[int, EpisodePart]]],
-) -> Iterator[HeldEpisode]:
+) -> Iterator[StoredEpisode]:
     """Yield the episodes that end in a fragment.
 
     Args:
@@ -94,9 +94,9 @@ def ended_episodes(
         held = [(fragment, part)]
         if not part.begins:
             held = [*reversed(list(before(part.id))), *held]
-        yield HeldEpisode(
+        yield StoredEpisode(
             parts=[
-                HeldPart(fragment=place, episode=one.id, first=one.first, steps=one.steps)
+                StoredPart(fragment=place, episode=one.id, first=one.first, steps=one.steps)
                 for place, one in held
             ],
             total_return=sum(one.reward for _, one in held),

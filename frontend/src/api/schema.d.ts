@@ -4813,19 +4813,19 @@ export interface components {
             pictures: components["schemas"]["Picture"][];
         };
         /**
+         * CordonCommand
+         * @description A request to cordon a worker: it drains, ends, and is not replaced.
+         */
+        CordonCommand: {
+            worker: number;
+            /** @default  */
+            reason: string;
+        };
+        /**
          * CordonMachine
          * @description Body of ``PUT /api/v1/cluster/nodes/{node}/cordon``.
          */
         CordonMachineRequest: {
-            reason: string;
-        };
-        /**
-         * CordonOrder
-         * @description A request to cordon a worker: it drains, ends, and is not replaced.
-         */
-        CordonOrder: {
-            worker: number;
-            /** @default  */
             reason: string;
         };
         /**
@@ -5586,15 +5586,15 @@ export interface components {
             /** @default 0 */
             weights_command: number;
             /** @default [] */
-            recordings: components["schemas"]["RecordingOrder"][];
+            recordings: components["schemas"]["RecordingCommand"][];
             /** @default [] */
-            restarts: components["schemas"]["RestartOrder"][];
+            restarts: components["schemas"]["RestartCommand"][];
             /** @default [] */
-            cordons: components["schemas"]["CordonOrder"][];
+            cordons: components["schemas"]["CordonCommand"][];
             /** @default [] */
             stacks: components["schemas"]["StacksRequest"][];
             /** @default [] */
-            machines: components["schemas"]["MachineOrder"][];
+            machines: components["schemas"]["MachineCommand"][];
         };
         /**
          * FleetEvent
@@ -6428,6 +6428,17 @@ export interface components {
             lines: number;
         };
         /**
+         * MachineCommand
+         * @description A request to empty a machine: its workers drain, and no new ones are placed there.
+         */
+        MachineCommand: {
+            node: string;
+            /** @default  */
+            host: string;
+            /** @default  */
+            reason: string;
+        };
+        /**
          * MachineCordonAnswer
          * @description Whether a machine is cordoned.
          */
@@ -6460,17 +6471,6 @@ export interface components {
             gpus: number | null;
             gpu_memory_total_bytes: number | null;
             points: components["schemas"]["MachinePoint"][];
-        };
-        /**
-         * MachineOrder
-         * @description A request to empty a machine: its workers drain, and no new ones are placed there.
-         */
-        MachineOrder: {
-            node: string;
-            /** @default  */
-            host: string;
-            /** @default  */
-            reason: string;
         };
         /**
          * MachinePoint
@@ -7539,10 +7539,10 @@ export interface components {
             recent: components["schemas"]["AuditRow"][];
         };
         /**
-         * RecordingOrder
+         * RecordingCommand
          * @description A request to record one episode.
          */
-        RecordingOrder: {
+        RecordingCommand: {
             id: string;
             /** @default null */
             worker: number | null;
@@ -7693,10 +7693,10 @@ export interface components {
             reason: string;
         };
         /**
-         * RestartOrder
+         * RestartCommand
          * @description A request to replace one worker by a new one.
          */
-        RestartOrder: {
+        RestartCommand: {
             worker: number;
             incarnation: string;
             /** @default  */

@@ -39,7 +39,7 @@ function emptyText({ left, isHidden, empty }: { left: number; isHidden: boolean;
 /** The chart component: lines over time or counts, a min/max band, drag to zoom, a menu. */
 export function Chart(chart: ChartProps) {
   const { x, height = HEIGHT } = chart;
-  const [said, setSaid] = useState("");
+  const [announcement, setAnnouncement] = useState("");
   const sharing = useContext(SharingContext);
   const target = chart.target ?? chartTarget(chart.name);
   const opened = sharing?.opened.focus === target ? sharing.opened : undefined;
@@ -61,13 +61,13 @@ export function Chart(chart: ChartProps) {
 
   const copy = (index: number) => {
     copyText(textAt(chart, index, hidden.value));
-    setSaid("Copied.");
+    setAnnouncement("Copied.");
   };
   const copyLink = () => {
     const scale = !chart.isLog && isLog.value ? "log" : undefined;
     const hide = !chart.hidden && hidden.value.length > 0 ? [...hidden.value] : undefined;
     sharing?.copy({ focus: target, hide, scale });
-    setSaid("Link copied.");
+    setAnnouncement("Link copied.");
   };
   useCopying(tip && place.current?.matches(":hover") ? () => textAt(chart, tip.index, hidden.value) : null);
   const moveTo = (index: number) => {
@@ -125,7 +125,7 @@ export function Chart(chart: ChartProps) {
         <Legend lines={chart.lines} hidden={hidden} names={chart.names} band={plotted.band?.label} />
       )}
       <span className="unseen" aria-live="polite">
-        {said}
+        {announcement}
       </span>
     </div>
   );

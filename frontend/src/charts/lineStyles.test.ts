@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { lineStyleAt, styleText } from "./lineStyles";
 
-it("gives twenty lines distinct styles", () => {
+it("twenty lines have distinct styles", () => {
   const looks = [...Array(20).keys()].map(lineStyleAt);
   expect(new Set(looks.map((look) => JSON.stringify(look))).size).toBe(20);
   const plain = looks.map(({ dash, marker }) => JSON.stringify([dash, marker]));

@@ -20,7 +20,7 @@ it("makes a field with the registered names as choices", () => {
   expect([field?.kind, field?.choices]).toEqual(["extensions", ["module:a:B", "package:c"]]);
 });
 
-it("gives the configured list back", () => {
+it("returns the configured list", () => {
   const config = {
     environment: {
       wrappers: [

@@ -9,7 +9,7 @@ import numpy as np
 from django.conf import settings
 from numpy.typing import NDArray
 
-from config.seed.scale import ACTOR, Story
+from config.seed.scale import ACTOR, RunTimeline
 from config.seed.worker_ids import incarnation_of
 from rolldeck.operator_requests import LogLines, RecordedEpisode, RecordingUpdate
 from rolldeck.wire import (
@@ -71,10 +71,12 @@ class FakeFleet:
     weights_command: int = 0
 
     @classmethod
-    def launched(cls, run: Run, *, story: Story, workers: int, environment: str) -> "FakeFleet":
+    def launched(
+        cls, run: Run, *, timeline: RunTimeline, workers: int, environment: str
+    ) -> "FakeFleet":
         """Start a run and become its only manager, before a reconciler sees it."""
-        placed_at = story.at(0.01)
-        change_status(run_id=run.pk, verb=RunVerb.START, actor=ACTOR, now=story.at(0))
+        placed_at = timeline.at(0.01)
+        change_status(run_id=run.pk, verb=RunVerb.START, actor=ACTOR, now=timeline.at(0))
         order = begin_launch(
             run_id=run.pk,
             reason="the run was started",
@@ -88,7 +90,7 @@ class FakeFleet:
             run=run,
             workers=workers,
             environment=environment,
-            random=story.random,
+            random=timeline.random,
             incarnation=order.incarnation,
         )
 

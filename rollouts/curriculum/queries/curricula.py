@@ -81,11 +81,11 @@ def curriculum_of(run_id: int) -> RunCurriculum:
 
 def first_rows(run_id: int, curriculum: RunCurriculum) -> list[Lesson]:
     """Return the initial, unsaved lessons of a run, in order."""
-    standing = initial_progress(curriculum.lessons)
+    all_progress = initial_progress(curriculum.lessons)
     made = []
     for position, name in enumerate(curriculum.order):
         row = Lesson(run_id=run_id, name=name, position=position)
-        weigh(row, standing[name], curriculum)
+        weigh(row, all_progress[name], curriculum)
         made.append(row)
     return made
 

@@ -35,7 +35,7 @@ def probe_environment(body: ProbeEnvironment) -> ProbedEnvironment:
     """
     if not may_be_named(body.spec) or body.spec.startswith(TASK):
         raise EnvironmentUnknown(f"{body.spec!r} is not registered for fleets on this server")
-    outcome = trials.attempt(
+    outcome = trials.run_probe(
         ProbeRequest(
             kind="environment",
             spec=body.spec,

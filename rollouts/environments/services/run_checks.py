@@ -106,7 +106,7 @@ def _static_findings(config: RunConfig) -> list[Finding]:
     requests = [*_environments(config), *_cluster(config)]
     # Each waits for a separate process: concurrently they take as long as the slowest.
     with ThreadPoolExecutor(max_workers=max(1, len(requests))) as threads:
-        outcomes = list(threads.map(lambda pair: _attempt(pair[1]), requests))
+        outcomes = list(threads.map(lambda pair: _run_probe(pair[1]), requests))
     tried = [
         (field, one, outcome) for (field, one), outcome in zip(requests, outcomes, strict=True)
     ]
@@ -127,9 +127,9 @@ def _static_findings(config: RunConfig) -> list[Finding]:
     ]
 
 
-def _attempt(request: ProbeRequest) -> Outcome:
+def _run_probe(request: ProbeRequest) -> Outcome:
     # A worker imports torch, which takes long on a busy machine.
-    return probes.attempt(request, seconds=WORKER_SECONDS if request.run_config else None)
+    return probes.run_probe(request, seconds=WORKER_SECONDS if request.run_config else None)
 
 
 def _environments(config: RunConfig) -> list[tuple[str, ProbeRequest]]:
@@ -158,7 +158,7 @@ def _environments(config: RunConfig) -> list[tuple[str, ProbeRequest]]:
         for name, lesson in config.language.lessons.items()
         if not lesson.spec.startswith("task:")
     }
-    return list(foreign.values())[: probes.TRIALS_AT_ONCE - 1]
+    return list(foreign.values())[: probes.PROBES_AT_ONCE - 1]
 
 
 def _cluster(config: RunConfig) -> list[tuple[str, ProbeRequest]]:

@@ -6,7 +6,7 @@ from typing import Final, Literal
 import msgspec
 
 from buffer.inspect.queries.episode_search import BYTES_OF_EPISODE_AT_MOST, EpisodeSearch
-from buffer.inspect.rules.episode_search import HeldPart
+from buffer.inspect.rules.episode_search import StoredPart
 from rollouts.control.models.fleets import EpisodeWindow
 from rollouts.episodes.rules.episode_ids import episodes_with
 from rollouts.episodes.schemas import EpisodeFragments, EpisodeLocation
@@ -56,7 +56,7 @@ def _identified(run_id: int, episodes: list[str]) -> EpisodeFragments:
     return _answer(parts, candidates=len(episodes))
 
 
-def _answer(parts: list[HeldPart], *, candidates: int) -> EpisodeFragments:
+def _answer(parts: list[StoredPart], *, candidates: int) -> EpisodeFragments:
     return EpisodeFragments(
         results=[EpisodeLocation(**msgspec.structs.asdict(part)) for part in parts],
         next=None,

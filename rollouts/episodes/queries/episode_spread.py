@@ -25,7 +25,7 @@ from rollouts.episodes.schemas import (
 from runs.lifecycle.models.runs import Run
 
 WINDOWS_EACH: Final = 8
-LOOKED_AT: Final = 20_000
+ROWS_EXAMINED: Final = 20_000
 """Number of newest reports searched for workers and outliers."""
 FOUND: Final = 20
 EXTREMES: Final = 3
@@ -127,7 +127,7 @@ def episode_outliers(run_id: int, *, seconds: int, now: datetime) -> EpisodeOutl
     parameters: dict[str, Any] = {
         "run": run_id,
         "since": now - timedelta(seconds=seconds),
-        "rows": LOOKED_AT,
+        "rows": ROWS_EXAMINED,
         "most": EXTREMES,
     }
     with connection.cursor() as cursor:
@@ -167,7 +167,7 @@ def episodes_between(run_id: int, *, of: Measure, least: float, most: float) -> 
         "run": run_id,
         "least": least,
         "most": most,
-        "rows": LOOKED_AT,
+        "rows": ROWS_EXAMINED,
         "found": FOUND,
     }
     with connection.cursor() as cursor:

@@ -28,7 +28,7 @@ class FragmentBuilder:
     """Progress handler of a rollout worker.
 
     A slot needs a credit to start a fragment, and holds it until the fragment is cut. Other threads
-    may call `grant` and `set_orders` and read the counters; all else belongs to the rollout loop.
+    may call `grant` and `set_command` and read the counters; all else belongs to the rollout loop.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class FragmentBuilder:
         with self._lock:
             self._credits += fragments
 
-    def set_orders(self, *, epoch: int, policy_step: int, begins_fragments: bool) -> None:
+    def set_command(self, *, epoch: int, policy_step: int, begins_fragments: bool) -> None:
         """Set the run's newest version, and whether new fragments may be started."""
         self._epoch, self._newest_step = epoch, policy_step
         self._begins_fragments = begins_fragments

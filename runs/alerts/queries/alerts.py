@@ -37,7 +37,7 @@ GROUPED_AT_MOST: Final = 1_000
 """Maximum number of alerts that are grouped by run."""
 DELIVERIES_AT_MOST: Final = 100
 UNRESOLVED: Final = ~Q(state=AlertState.RESOLVED)
-_WORKED_OUT: Final = frozenset({"title", "advice", "metric", "is_simulated", "silenced_until"})
+_DERIVED: Final = frozenset({"title", "advice", "metric", "is_simulated", "silenced_until"})
 
 
 class AlertNotFound(NotFound):
@@ -218,7 +218,7 @@ def alert_row(alert: Alert, *, names: Mapping[str, str], known: Sequence[Silence
     An alert of a rule has the name and runbook that the rule had when it was last observed.
     """
     note = KINDS[AlertKind(alert.kind)]
-    own = set(AlertRow.__struct_fields__) - _WORKED_OUT
+    own = set(AlertRow.__struct_fields__) - _DERIVED
     given: dict[str, Any] = {name: getattr(alert, name) for name in own}
     given["run"] = alert.run.name if alert.run else None
     for name in ("acknowledged_by", "resolved_by"):

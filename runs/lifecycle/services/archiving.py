@@ -14,7 +14,7 @@ from runs.lifecycle.services.lifecycle import RunExists
 from web.live.announcements import announce
 from web.rules.tags import checked
 
-SHELVABLE: Final = frozenset({*TERMINAL, RunStatus.DRAFT})
+ARCHIVABLE: Final = frozenset({*TERMINAL, RunStatus.DRAFT})
 
 
 @transaction.atomic
@@ -28,7 +28,7 @@ def archive(*, run_id: int, actor: str, reason: str = "", now: datetime) -> Run:
         MoveNotAllowed: If the run is active.
     """
     changed = Run.objects.filter(
-        pk=run_id, archived_at=None, is_default=False, status__in=SHELVABLE
+        pk=run_id, archived_at=None, is_default=False, status__in=ARCHIVABLE
     ).update(archived_at=now)
     if not changed:
         run = _current(run_id)

@@ -198,7 +198,7 @@ CSV_COLUMNS: Final = (
     *("created_at", "status_changed_at", "archived_at"),
 )
 # Summary columns by header; headers include units where needed.
-CSV_OUTLOOKS: Final = {
+CSV_SUMMARIES: Final = {
     "queued": "queued",
     "return_mean": "return_mean",
     "accepted_per_second": "accepted_per_second",
@@ -217,7 +217,7 @@ def runs_csv(*, text: str, sort: str, now: datetime) -> Iterator[str]:
         "created_by", "project"
     )
     rows = found[:EXPORTED_AT_MOST]
-    yield _line([*CSV_COLUMNS, *CSV_OUTLOOKS])
+    yield _line([*CSV_COLUMNS, *CSV_SUMMARIES])
     batch: list[Run] = []
     for run in rows.iterator(chunk_size=ROWS_AT_MOST):
         batch.append(run)
@@ -232,7 +232,7 @@ def _lines(rows: list[Run]) -> Iterator[str]:
     for row in run_rows(rows):
         more = beside[row.id]
         own = [_cell(getattr(row, column)) for column in CSV_COLUMNS]
-        yield _line([*own, *(_cell(more.get(name)) for name in CSV_OUTLOOKS.values())])
+        yield _line([*own, *(_cell(more.get(name)) for name in CSV_SUMMARIES.values())])
 
 
 def _cell(value: Any) -> str:

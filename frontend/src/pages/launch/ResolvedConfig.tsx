@@ -41,11 +41,11 @@ export function ResolvedConfig({ state }: { state: LaunchState }) {
     newest.current = text;
     setTyped(text);
     const found = as === "json" ? readJson(text) : (await queries.fetchQuery(yamlQuery)).readYaml(text);
-    const said = "problem" in found ? found.problem : await complaint(text, found.config);
+    const message = "problem" in found ? found.problem : await complaint(text, found.config);
     // The user typed on meanwhile: the newer text wins.
     if (newest.current !== text) return;
-    setProblem(said);
-    if (said) setTyped(text);
+    setProblem(message);
+    if (message) setTyped(text);
     else if ("config" in found) state.take(found.config);
   };
   const choose = (next: Format) => {

@@ -12,7 +12,7 @@ from rolldeck import wire
 from rolldeck.fleet_wire import episode_id
 from rollouts.control.models.fleets import EpisodeWindow
 from runs.lifecycle.models.runs import Run
-from tests.api.rollouts.episodes.test_episode_spread import report
+from tests.api.rollouts.episodes.test_episode_distributions import report
 from tests.buffer_factories import arrays, fragment, push
 from tests.factories import bearer, make_run
 
@@ -82,7 +82,7 @@ def request_fragments(run: Run, report: int, *, status: int = 200, **query: Any)
     return answer.json()
 
 
-def test_the_fragments_of_the_very_episode_are_found(run: Run, ids: list[int]) -> None:
+def test_the_fragments_of_an_episode_are_found(run: Run, ids: list[int]) -> None:
     pk = reported(run, 2.0, 9.0, 1.0)
 
     assert request_fragments(run, pk, value=9) == {
@@ -227,9 +227,7 @@ def test_an_episode_without_slot_and_number_is_refused(run: Run, episode: str) -
     assert error["field"] == "episode"
 
 
-def test_an_episode_whose_beginning_is_not_stored_is_not_taken_for_another(
-    run: Run, ids: list[int]
-) -> None:
+def test_an_episode_without_a_stored_beginning_has_no_fragments(run: Run, ids: list[int]) -> None:
     FragmentChunk.objects.filter(pk=ids[0]).delete()
 
     assert request_fragments(run, reported(run, 5.0), value=5)["results"] == []
@@ -241,7 +239,7 @@ def test_an_evaluation_has_no_fragments(run: Run, ids: list[int]) -> None:
     assert request_fragments(run, pk, value=9) == {"results": [], "next": None, "candidates": 0}
 
 
-def test_a_report_of_another_run_and_a_value_that_is_none_are_refused(run: Run) -> None:
+def test_a_report_of_another_run_and_an_invalid_value_are_refused(run: Run) -> None:
     other = reported(make_run(name="beta"), 9.0)
 
     assert request_fragments(run, other, value=9, status=404)["code"] == "not_found"

@@ -40,9 +40,7 @@ def write(client: Client, **body: Any) -> Any:
     return client.post(PATH, body, content_type="application/json")
 
 
-def test_a_text_stands_at_its_moment_and_at_the_step_that_was_measured_last(
-    run: Run, olga: Client
-) -> None:
+def test_an_annotation_has_its_time_and_the_last_measured_step(run: Run, olga: Client) -> None:
     measured(run, 1, 2, 3)
     at = (NOON + timedelta(seconds=25)).isoformat()
 
@@ -56,7 +54,7 @@ def test_a_text_stands_at_its_moment_and_at_the_step_that_was_measured_last(
     assert (event.actor, event.run_id) == ("user:olga", run.pk)
 
 
-def test_a_trainer_says_where_it_was_itself(run: Run, olga: Client) -> None:
+def test_a_trainer_may_set_the_step_of_an_annotation(run: Run, olga: Client) -> None:
     answer = Client().post(
         PATH,
         {"text": "new data", "step": 40},
@@ -69,7 +67,7 @@ def test_a_trainer_says_where_it_was_itself(run: Run, olga: Client) -> None:
     assert (row["created_by"], row["amount"], row["is_own"]) == ("a token", None, False)
 
 
-def test_changes_of_the_run_have_places_on_every_axis_packed_or_not(run: Run, olga: Client) -> None:
+def test_changes_of_the_run_have_positions_on_every_axis(run: Run, olga: Client) -> None:
     for minute in range(13):
         at = NOON + timedelta(minutes=minute)
         figures = [Figure("loss", minute, 0.5) for _ in range(110)]
@@ -87,7 +85,7 @@ def test_changes_of_the_run_have_places_on_every_axis_packed_or_not(run: Run, ol
     ]
 
 
-def test_its_author_or_an_operator_takes_a_text_away(run: Run, olga: Client) -> None:
+def test_the_author_or_an_operator_may_delete_an_annotation(run: Run, olga: Client) -> None:
     headers = bearer("trainer", "read", run=run)
     bob = Client()
     bob.force_login(make_user(username="bob", role="viewer"))
@@ -112,7 +110,7 @@ def test_its_author_or_an_operator_takes_a_text_away(run: Run, olga: Client) -> 
         ({"text": "a", "step": -1}, "step"),
     ],
 )
-def test_what_cannot_be_written_is_refused_by_field(
+def test_invalid_annotations_are_refused_with_their_field(
     olga: Client, body: dict[str, Any], field: str
 ) -> None:
     answer = write(olga, **body)

@@ -31,7 +31,7 @@ def fields_of(response: Any) -> list[str]:
     return [error["field"] for error in response.json()["errors"]]
 
 
-def test_a_run_is_created_shown_listed_and_found(operator: APIClient) -> None:
+def test_a_run_is_created_shown_and_listed(operator: APIClient) -> None:
     body = {"name": "alpha", "preset": "cartpole", "config": {"buffer": {"batch_size": 4}}}
 
     created = operator.post("/api/v1/runs", body, format="json")
@@ -188,7 +188,7 @@ def test_each_verb_has_a_route_and_a_second_start_is_a_conflict(operator: APICli
     assert kinds[0] == "draining → stopped"
 
 
-def test_a_verb_with_a_malformed_body_moves_nothing(operator: APIClient) -> None:
+def test_a_verb_with_a_malformed_body_changes_no_state(operator: APIClient) -> None:
     run = make_run()
 
     response = operator.post("/api/v1/runs/alpha/pause", {"reason": 1}, format="json")
@@ -237,7 +237,7 @@ def test_lists_of_runs_refuse_an_unknown_status(operator: APIClient) -> None:
     assert fields_of(operator.get("/api/v1/runs?q=%00")) == ["q"]
 
 
-def test_the_list_of_runs_costs_the_same_however_many_there_are(
+def test_queries_of_the_run_list_do_not_depend_on_the_number_of_runs(
     operator: APIClient, django_assert_max_num_queries: Any
 ) -> None:
     for number in range(20):
@@ -270,7 +270,7 @@ def test_an_ended_run_refuses_registrations() -> None:
     assert (answer.status_code, answer.json()["code"]) == (409, "run_over")
 
 
-def test_a_registered_environment_makes_a_run_and_is_not_imported_for_it(
+def test_a_run_with_a_registered_environment_is_created_without_importing_it(
     operator: APIClient, settings: Any
 ) -> None:
     settings.ROLLDECK_ENVIRONMENTS = ["module:my_lab.nowhere:Maze"]
@@ -383,14 +383,14 @@ def test_an_expired_token_is_refused() -> None:
     assert response.status_code == 401
 
 
-def test_a_method_that_is_not_there_is_a_problem_too(operator: APIClient) -> None:
+def test_an_unsupported_method_is_a_problem_too(operator: APIClient) -> None:
     response = operator.delete("/api/v1/runs")
 
     assert (response.status_code, response.json()["code"]) == (405, "method_not_allowed")
 
 
 @pytest.mark.parametrize("verb", list(RunVerb))
-def test_no_verb_is_asked_by_get(operator: APIClient, verb: RunVerb) -> None:
+def test_verbs_refuse_get(operator: APIClient, verb: RunVerb) -> None:
     make_run()
 
     assert operator.get(f"/api/v1/runs/alpha/{verb}").status_code == 405

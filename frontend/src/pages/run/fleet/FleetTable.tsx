@@ -12,7 +12,7 @@ import { DiagnosisLine } from "@/pages/run/diagnosis/Diagnosis";
 import type { FleetPlace } from "@/pages/run/fleet/api";
 import { FleetGrid } from "@/pages/run/fleet/FleetGrid";
 import { FleetSize } from "@/pages/run/fleet/FleetSize";
-import { standings, worstOf } from "@/pages/run/fleet/health";
+import { workerHealth, worstOf } from "@/pages/run/fleet/health";
 import { present } from "@/pages/run/fleet/resizing";
 import { type FleetView, shownView } from "@/pages/run/fleet/views";
 import { WorkersTable } from "@/pages/run/fleet/WorkersTable";
@@ -70,7 +70,7 @@ function Members({ run, workers, view, onLog }: MembersProps) {
   const chosen = route.useSearch().worker;
   const navigate = route.useNavigate();
   const now = useNow();
-  const found = useMemo(() => standings(workers, now), [workers, now]);
+  const found = useMemo(() => workerHealth(workers, now), [workers, now]);
   const pinned = useRef<number | null>(null);
   const worst = worstOf(found, pinned.current);
   pinned.current = worst?.worker.index ?? null;

@@ -2,7 +2,7 @@ import { Button } from "@mantine/core";
 import { useState } from "react";
 import type { RunDetail, WorkerRow } from "@/api/types";
 import { number, visible } from "@/format";
-import type { Standing } from "@/pages/run/fleet/health";
+import type { WorkerHealth } from "@/pages/run/fleet/health";
 import { WorkerLine } from "@/pages/run/fleet/WorkerLine";
 import type { Words } from "@/pages/run/words";
 import css from "./fleet.module.css";
@@ -14,7 +14,7 @@ type Props = {
   run: RunDetail;
   workers: WorkerRow[];
   /** Shown first, with the reason; null if none stands out. */
-  worst: Standing | null;
+  worst: WorkerHealth | null;
   words: Words;
   chosen: number | undefined;
   onLog: (worker: number, slot: number | null) => void;
@@ -27,7 +27,7 @@ function Heads({ words, hasGpu }: { words: Words; hasGpu: boolean }) {
     ["pid"],
     [`${words.work}/s`],
     ["Weights: announced › staged › active"],
-    ["Unsent", `${words.parcels} waiting to be sent`],
+    ["Unsent", `${words.envelopes} waiting to be sent`],
     ["Restarts"],
     ["CPU", "Of one core, including env processes"],
     ["Memory", "Resident, including env processes"],

@@ -33,7 +33,7 @@ def test_a_window_describes_its_episodes() -> None:
     assert window.returns == list(range(1, 12))
 
 
-def test_outcomes_are_counted_and_aborted_returns_are_not_mistaken_for_bad_ones() -> None:
+def test_outcomes_are_counted_and_aborted_returns_are_excluded() -> None:
     statistics = EpisodeStatistics(worker=0, now=0.0)
     statistics.add(make_episode(10.0))
     statistics.add(make_episode(20.0, outcome="truncated"))
@@ -53,7 +53,7 @@ def test_a_window_of_aborted_episodes_only_has_no_returns() -> None:
     assert (window.count, window.aborted, window.returns) == (1, 1, [])
 
 
-def test_environments_and_modes_have_windows_of_their_own() -> None:
+def test_environments_and_modes_have_separate_windows() -> None:
     statistics = EpisodeStatistics(worker=0, now=0.0)
     statistics.add(make_episode())
     statistics.add(make_episode(mode="eval"))
