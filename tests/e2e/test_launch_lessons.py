@@ -62,8 +62,11 @@ def test_lessons_are_added_renamed_duplicated_moved_and_deleted(page: Page) -> N
     press(page, f"Move {SORT} up")
     expect(name_of(page, 3)).to_have_value(SORT)
     expect(page.get_by_role("button", name=f"Move {SORT} up", exact=True)).to_be_focused()
+    press(page, f"Move {TWELVE} up")
+    press(page, f"Move {TWELVE} down")
+    expect(page.get_by_role("button", name=f"Move {TWELVE} up", exact=True)).to_be_focused()
     press(page, f"Duplicate {SORT}")
-    expect(name_of(page, 4)).to_have_value("sort-2")
+    expect(name_of(page, 4)).to_have_value(f"{SORT}-2")
     press(page, "Delete easy")
     expect(name_of(page, 1)).to_have_value(EIGHT)
     press(page, "Add a lesson")
@@ -71,9 +74,9 @@ def test_lessons_are_added_renamed_duplicated_moved_and_deleted(page: Page) -> N
     page.get_by_label("Environment of lesson", exact=True).fill("task:addition")
 
     settings = language(page, r'"lesson_order": \[[^\]]*"lesson"\s*\]')
-    assert settings["lesson_order"] == [EIGHT, SORT, "sort-2", TWELVE, "lesson"]
+    assert settings["lesson_order"] == [EIGHT, SORT, f"{SORT}-2", TWELVE, "lesson"]
     assert settings["lessons"]["lesson"]["spec"] == "task:addition"
-    assert settings["lessons"]["sort-2"] == settings["lessons"][SORT]
+    assert settings["lessons"][f"{SORT}-2"] == settings["lessons"][SORT]
 
 
 def test_other_fields_and_requirements_are_in_the_editor(page: Page) -> None:

@@ -57,7 +57,7 @@ def test_essential_fields_are_first_and_open_sections_survive_a_reload(signed_in
     page = signed_in
     page.goto("/runs/new?preset=pendulum")
     essentials = page.get_by_role("group", name="Essentials")
-    for label in ("Name", "Environment", "Workers", "Policy", "Train steps"):
+    for label in ("Name", "Environment", "Workers", "Hidden layers", "Train steps"):
         expect(essentials.get_by_label(label, exact=True)).to_be_visible()
     expect(page.locator("#launch-tiers [data-field]")).to_have_count(12)
     fleet = section(page, "Fleet")
@@ -99,7 +99,7 @@ def test_a_hidden_field_keeps_its_value_and_is_reported(signed_in: Page) -> None
     page.goto("/runs/new?preset=cartpole")
     channels = page.get_by_label("Channels", exact=True)
     section(page, "Policy").click()
-    expect(page.get_by_label("Precision", exact=True)).to_be_visible()
+    expect(page.get_by_role("combobox", name="Precision", exact=True)).to_be_visible()
     expect(channels).to_have_count(0)
     choose(page, "Policy", "cnn")
     channels.fill("8, 8")
@@ -170,7 +170,7 @@ def test_a_form_with_every_field_wrong_shows_each_error_at_its_field(
     assert len(paths) >= 20
 
 
-def test_a_callback_without_a_name_is_invalid_and_not_removed(signed_in: Page) -> None:
+def test_a_row_without_a_chosen_name_is_invalid_and_not_removed(signed_in: Page) -> None:
     page = signed_in
     page.goto("/runs/new?preset=cartpole")
     section(page, "Environment").click()

@@ -67,9 +67,8 @@ function SectionPanel({ section, state, origin }: Props & { section: TierSection
           onClick={() => !isSearched && toggle()}
         >
           {isOpen ? <ChevronDown size={16} aria-hidden /> : <ChevronRight size={16} aria-hidden />}
-          <span>{title}</span>
-          <span className={`small ${css.tierCount}`}>{counted(fields.length, "field")}</span>
-          {changed > 0 && <span className={`small held ${css.tierCount}`}>{changed} changed</span>}
+          <span>{title}</span> <span className={`small ${css.tierCount}`}>{counted(fields.length, "field")}</span>{" "}
+          {changed > 0 && <span className={`small held ${css.tierCount}`}>{changed} changed</span>}{" "}
           {wrong > 0 && <span className={`small bad ${css.tierCount}`}>{counted(wrong, "error")}</span>}
         </button>
       </h2>

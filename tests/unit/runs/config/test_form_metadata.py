@@ -1,4 +1,4 @@
-"""What the schema states about forms: essential fields, conditions, and the order of lessons."""
+"""Metadata of forms in the schema: essential fields, conditions, and the order of lessons."""
 
 from collections.abc import Iterator
 from typing import Any

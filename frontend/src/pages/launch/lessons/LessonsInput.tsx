@@ -26,11 +26,12 @@ export function LessonsInput({ field, answer, standard, label, description, erro
   const [open, setOpen] = useState<number | null>(null);
   const [said, setSaid] = useState("");
   const table = useRef<HTMLDivElement>(null);
-  // The element that has the focus after the next change of rows.
-  const focused = useRef("");
+  // Selectors of the element that has the focus after the next change of rows; the first that fits.
+  const focused = useRef<string[]>([]);
   useEffect(() => {
-    if (focused.current) focusInside(table.current?.querySelector<HTMLElement>(focused.current) ?? undefined);
-    focused.current = "";
+    const found = focused.current.map((selector) => table.current?.querySelector<HTMLElement>(selector));
+    focusInside(found.find((each) => each) ?? undefined);
+    focused.current = [];
   });
   const put = (next: Row[], key?: string) => onChange(answerOfRows(next), key);
   const showsJson = isJson || rows === null;
@@ -69,7 +70,7 @@ export function LessonsInput({ field, answer, standard, label, description, erro
           errors={errors}
           open={open}
           onOpen={setOpen}
-          onChange={(next, { key, focus = "", open: opened, says = "" } = {}) => {
+          onChange={(next, { key, focus = [], open: opened, says = "" } = {}) => {
             focused.current = focus;
             if (opened !== undefined) setOpen(opened);
             setSaid(says);
@@ -84,7 +85,7 @@ export function LessonsInput({ field, answer, standard, label, description, erro
   );
 }
 
-type Done = { key?: string; focus?: string; open?: number | null; says?: string };
+type Done = { key?: string; focus?: string[]; open?: number | null; says?: string };
 type LessonsProps = {
   field: Field;
   rows: Row[];
@@ -101,12 +102,12 @@ function Lessons({ field, rows, first, errors, open, onOpen, onChange }: Lessons
   const shown = columns.filter(({ isEssential }) => isEssential);
   const add = () => {
     const row = newRow(field, freeName(rows, "lesson"));
-    onChange([...rows, row], { focus: `[data-lesson="${rows.length}"]`, open: rows.length, says: `${row.name} added.` });
+    onChange([...rows, row], { focus: [`[data-lesson="${rows.length}"]`], open: rows.length, says: `${row.name} added.` });
   };
   const move = (at: number, by: -1 | 1) => {
     const to = at + by;
     const says = `${rows[at]?.name} is lesson ${to + 1} of ${rows.length}.`;
-    const focus = `[data-lesson="${to}"] [data-move="${by}"]:enabled, [data-lesson="${to}"] [data-move]:enabled`;
+    const focus = [by, -by].map((each) => `[data-lesson="${to}"] [data-move="${each}"]:enabled`);
     onChange(moved(rows, at, by), { focus, says, open: open === at ? to : open === to ? at : open });
   };
   return (
@@ -147,7 +148,7 @@ function Lessons({ field, rows, first, errors, open, onOpen, onChange }: Lessons
                 onMove={(by) => move(at, by)}
                 onDuplicate={() =>
                   onChange(duplicated(rows, at), {
-                    focus: `[data-lesson="${at + 1}"]`,
+                    focus: [`[data-lesson="${at + 1}"]`],
                     open: at + 1,
                     says: `${row.name} duplicated.`,
                   })
@@ -155,7 +156,7 @@ function Lessons({ field, rows, first, errors, open, onOpen, onChange }: Lessons
                 onDelete={() =>
                   onChange(
                     rows.filter((_, other) => other !== at),
-                    { focus: "[data-add]", open: null, says: `${row.name} deleted.` },
+                    { focus: ["[data-add]"], open: null, says: `${row.name} deleted.` },
                   )
                 }
               />

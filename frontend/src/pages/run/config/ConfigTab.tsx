@@ -23,7 +23,8 @@ import { useRun } from "@/pages/run/RunContext";
 /** The configuration's differences from the preset of the launch, or from the defaults. */
 function Differing({ run }: { run: RunDetail }) {
   const { data } = useQuery(schemaQuery);
-  const saved = useQuery({ ...presetsQuery, enabled: run.preset !== "" });
+  const isBuiltIn = data?.presets.some(({ name }) => name === run.preset) ?? true;
+  const saved = useQuery({ ...presetsQuery, enabled: run.preset !== "" && !isBuiltIn });
   if (!data || saved.isLoading) return null;
   const { config, from } = baseOf(run, startsOf(data.presets, saved.data ?? []));
   const sections = sectionsFor(sectionsOf(data.schema), kindOf(run.config));
