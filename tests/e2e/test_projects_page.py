@@ -74,7 +74,7 @@ def test_a_run_is_moved_into_a_project_and_found_there(signed_in: Page, server: 
     page.goto(f"/runs/{run}")
     page.get_by_role("button", name="Add to project").click()
     dialog = page.get_by_role("dialog", name=f"Project of {run}")
-    dialog.get_by_role("textbox", name="Project").click()
+    dialog.get_by_role("combobox", name="Project").click()
     page.get_by_role("option", name=project).click()
     dialog.get_by_role("button", name="Save").click()
 

@@ -1,14 +1,15 @@
+import { defaultParseSearch, defaultStringifySearch } from "@tanstack/react-router";
 import { expect, it } from "vitest";
 import { metricsSearch } from "@/pages/run/metrics/search";
 import { overviewSearch } from "@/pages/run/overview/search";
 import { viewerSearch } from "@/pages/viewer/search";
 import { chartOf, chartTarget, fixed, known, shareSearch } from "./share";
 
-/** The parameters after they were part of an address. */
-const overTheWire = (search: object): Record<string, unknown> => JSON.parse(JSON.stringify(search));
+/** The parameters after the router has written them into an address and read them from it. */
+const overTheWire = (search: Record<string, unknown>): Record<string, unknown> => defaultParseSearch(defaultStringifySearch(search));
 
 it("keeps the place and the state of a chart in the address", () => {
-  const place = { focus: chartTarget("loss"), hide: ["a b", "c"], scale: "log" as const };
+  const place = { focus: chartTarget("loss"), hide: ["a b", "17", "c&d=e"], scale: "log" as const };
   expect(shareSearch(overTheWire(place))).toEqual(place);
   expect(chartOf(place.focus)).toBe("loss");
   expect(chartOf("worker:3")).toBeNull();
