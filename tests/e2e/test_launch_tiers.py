@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.e2e import pages
-from tests.e2e.test_every_page import in_the_light, is_no_wider
+from tests.e2e.test_page_accessibility import in_the_light, is_no_wider
 from tests.server import Server, wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]

@@ -9,8 +9,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e.conftest import VIEWER, complaints_of, sign_in
-from tests.e2e.hand_played import hand_played
 from tests.e2e.pushed_groups import conversation, outside_run, push
+from tests.e2e.simulated_manager import simulated_manager
 from tests.server import Server, wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
@@ -150,7 +150,7 @@ def test_a_link_to_a_token_opens_its_sequence_at_the_token(
 
 
 def test_a_link_to_a_worker_opens_its_row(signed_in: Page, colleague: Page, server: Server) -> None:
-    with hand_played(server, server.free_name("shared-fleet")) as fleet:
+    with simulated_manager(server, server.free_name("shared-fleet")) as fleet:
         page = signed_in
         page.goto(f"/runs/{fleet.name}/fleet")
         page.get_by_role("button", name="Slots of worker 1").click()

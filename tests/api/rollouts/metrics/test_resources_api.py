@@ -12,7 +12,7 @@ from rollouts.metrics.services.resources import measure_resources
 from runs.lifecycle.models.runs import Run
 from tests.factories import bearer
 from tests.fake_cluster import FakeCluster
-from tests.integration.rollouts.cast import fleet, launched, report, worker
+from tests.integration.rollouts.report_factories import fleet, launched, report, worker
 
 pytestmark = pytest.mark.django_db
 

@@ -23,7 +23,7 @@ from rollouts.control.services.machine_samples import (
 )
 from tests.factories import bearer
 from tests.fake_cluster import FakeCluster
-from tests.integration.rollouts.cast import NOON, later, launched, report, worker
+from tests.integration.rollouts.report_factories import NOON, later, launched, report, worker
 
 pytestmark = pytest.mark.django_db
 

@@ -17,7 +17,15 @@ from runs.alerts.schemas.alert_rules import SetAlertRule
 from runs.alerts.services import alert_rules, conditions
 from runs.lifecycle.models.runs import Run
 from tests.fake_cluster import FakeCluster
-from tests.integration.rollouts.cast import NOON, accept, later, launched, report, rolling, worker
+from tests.integration.rollouts.report_factories import (
+    NOON,
+    accept,
+    later,
+    launched,
+    report,
+    rolling,
+    worker,
+)
 
 pytestmark = pytest.mark.django_db
 
