@@ -15,7 +15,7 @@ from typing import Any, Final
 from benchmarks import processes
 from benchmarks.bench import Bench, Figures, Row
 from benchmarks.benchmark_fleet import BenchmarkFleet, Shape, fleet_on
-from benchmarks.figures import Aim, Limit
+from benchmarks.figures import Limit, Target
 from benchmarks.rolldeck_server import RolldeckServer
 from benchmarks.rows.p7_fleet import WITH_RAY
 
@@ -133,7 +133,7 @@ ROW: Final = Row(
     peer="–",
     unit="s",
     better="less",
-    mark=Aim(
+    mark=Target(
         words="env process ≤ 5 s; worker, raylet ≤ 30 s",
         limits=(
             Limit(figure="env_process_s", at_most=5.0),

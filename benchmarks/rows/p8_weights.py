@@ -10,7 +10,7 @@ import msgspec
 
 from benchmarks.bench import Bench, Figures, Row
 from benchmarks.cluster import running_cluster
-from benchmarks.figures import Aim, Limit
+from benchmarks.figures import Limit, Target
 
 WORKERS: Final = 4
 USUAL_BYTES: Final = 100_000_000
@@ -175,7 +175,7 @@ ROW = Row(
     peer="one ray.put + 4 ray.get, beside the same sampling",
     unit="MB/s",
     better="more",
-    mark=Aim(words="≥ 0.8×", limits=(Limit(figure="ratio", at_least=0.8),)),
-    goal=Aim(words="≥ 0.95×", limits=(Limit(figure="ratio", at_least=0.95),)),
+    mark=Target(words="≥ 0.8×", limits=(Limit(figure="ratio", at_least=0.8),)),
+    goal=Target(words="≥ 0.95×", limits=(Limit(figure="ratio", at_least=0.95),)),
     run=run,
 )

@@ -9,7 +9,7 @@ SCHEDULE: Final[dict[str, dict[str, Any]]] = {
         "schedule": 3.0,
         "options": {"expires": 3.0},
     },
-    "give up recordings": {
+    "expire recording requests": {
         "task": "rollouts.jobs.give_up_recordings",
         "schedule": 30.0,
         "options": {"expires": 30.0},
@@ -54,7 +54,7 @@ SCHEDULE: Final[dict[str, dict[str, Any]]] = {
         "schedule": 600.0,
         "options": {"expires": 600.0},
     },
-    "look at the cluster": {
+    "probe the cluster": {
         "task": "rollouts.jobs.record_cluster",
         "schedule": 60.0,
         "options": {"expires": 60.0},
@@ -84,7 +84,7 @@ SCHEDULE: Final[dict[str, dict[str, Any]]] = {
         "schedule": 60.0,
         "options": {"expires": 60.0},
     },
-    "reclaim lapsed leases": {
+    "reclaim expired leases": {
         "task": "buffer.jobs.reclaim_expired_leases",
         "schedule": 5.0,
         "options": {"expires": 5.0},
