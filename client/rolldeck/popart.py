@@ -213,7 +213,8 @@ class PopArt:
         if self._beta == 1:
             return np.ones(len(updates))
         decayed: NDArray[np.float64] = -np.expm1(updates * math.log1p(-self._beta))
-        return self._beta / decayed
+        # Rounded, the first rate may differ from 1, and make a variance of 0 negative.
+        return np.where(updates == 1, 1.0, self._beta / decayed)
 
     def _check_outputs(self, values: NDArray[Any]) -> None:
         if self.outputs > 1 and values.shape[-1:] != (self.outputs,):

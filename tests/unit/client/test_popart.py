@@ -83,6 +83,13 @@ def test_statistics_are_the_bias_corrected_averages(
     np.testing.assert_allclose(popart.std**2, variance, rtol=1e-6, atol=1e-9 * second + 1e-24)
 
 
+def test_the_first_update_adopts_a_variance_of_0_for_every_rate() -> None:
+    for beta in np.linspace(0.001, 0.999, 1000):
+        popart = PopArt(beta=float(beta), min_std=1e-12)
+        popart.update(np.array([1e6]))
+        assert (popart.mean, popart.std) == (1e6, 1e-12)
+
+
 @given(seed=seeds, dtype=dtypes, scale=scales, offset=st.floats(-100, 100))
 def test_normalized_targets_have_mean_0_and_deviation_1(
     seed: int, dtype: Any, scale: float, offset: float
