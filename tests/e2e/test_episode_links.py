@@ -29,10 +29,12 @@ Run.objects.filter(pk=run.pk).update(status="stopped")
 """
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def fragments(server: Server) -> list[int]:
     """Store episodes of returns 2, 9 and 1, the second one in two fragments."""
-    server.post("/api/v1/runs", {"name": RUN, "preset": "cartpole", "start": False})
+    server.post(
+        "/api/v1/runs", {"name": server.free_name(RUN), "preset": "cartpole", "start": False}
+    )
     in_the_shell(
         server,
         "from runs.models import Run; Run.objects.filter(name='short-lived')"

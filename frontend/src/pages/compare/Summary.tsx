@@ -77,7 +77,8 @@ function ReturnCells({ returns }: { returns: Returns | null }) {
 /** One row per run: its return, its state, its progress, and its metrics in the visible range. */
 export function Summary({ chosen, metrics, returnName, view }: Props) {
   const there = chosen.filter(({ run }) => run);
-  const columns = metrics.slice(0, COLUMNS_AT_MOST);
+  const further = metrics.filter((metric) => metric !== returnName);
+  const columns = further.slice(0, COLUMNS_AT_MOST);
   const lines = useQueries({
     queries: columns.map((name) => ({ ...metricLinesQuery({ ...view, name }), enabled: view.runs.length > 0 })),
   });
@@ -150,9 +151,9 @@ export function Summary({ chosen, metrics, returnName, view }: Props) {
           );
         })}
       </Table>
-      {metrics.length > columns.length && (
+      {further.length > columns.length && (
         <p className="small soft">
-          Showing the first {number(columns.length)} of {number(metrics.length)} metrics.
+          Showing the first {number(columns.length)} of {number(further.length)} metrics.
         </p>
       )}
     </Panel>
