@@ -7,7 +7,7 @@ expected page content, and needs no worker processes.
 import json
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
@@ -71,6 +71,8 @@ class SimulatedManager:
         self.acting = (-2, 0)
         """Policy version of all workers, and the weight order that they have applied."""
         self.logs: dict[tuple[int | None, int | None], list[str]] = {}
+        self.usage: Callable[[int], dict[str, Any]] = lambda _: {}
+        """Measured fields of a worker's report, by worker."""
         self.episodes: list[EpisodeWindow] = []
         self.control: FleetControl | None = None
         order = json.loads(
@@ -223,6 +225,7 @@ class SimulatedManager:
             env_steps_per_second=100.0,
             time_use="Stepping environments takes 71 % of its time.",
             slots=[SlotReport(slot=slot, state="stepping", episodes=3) for slot in range(4)],
+            **self.usage(index),
         )
 
 
