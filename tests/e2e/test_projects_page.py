@@ -32,7 +32,7 @@ def test_a_project_is_created_with_defaults_that_the_server_checks(
     dialog.get_by_label("Name", exact=True).fill(name)
     dialog.get_by_label("Configuration").fill('{"fleet": {"num_workers": 0}}')
     dialog.get_by_role("button", name="Save").click()
-    expect(dialog.get_by_text(re.compile("^fleet.num_workers: "))).to_be_visible()
+    expect(dialog.get_by_text(re.compile("^fleet.num_workers: ")).first).to_be_visible()
 
     dialog.get_by_label("Configuration").fill('{"fleet": {"num_workers": 4}}')
     dialog.get_by_label("Reason").fill("for the sweep")

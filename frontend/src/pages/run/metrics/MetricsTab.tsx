@@ -62,7 +62,7 @@ export function MetricsTab() {
   const linked = chartOf(shareSearch(search).focus);
   const named = linked === null ? pins : [...new Set([...pins, linked])];
   const kept = useQueries({ queries: named.map((name) => metricKeyQuery(run.name, name)) }).flatMap(({ data }) => data ?? []);
-  const found = pinnedFirst(pins, [...kept, ...(keys.data?.pages.flatMap((page) => page.results) ?? [])]);
+  const found = pinnedFirst(pins, [...(keys.data?.pages.flatMap((page) => page.results) ?? []), ...kept]);
   const total = keys.data?.pages[0]?.total ?? 0;
 
   if (keys.error) return <ErrorState title="Metrics unavailable" error={keys.error.message} />;
