@@ -32,7 +32,7 @@ def test_a_project_is_created_with_defaults_that_the_server_checks(
     dialog.get_by_label("Name", exact=True).fill(name)
     dialog.get_by_label("Configuration").fill('{"fleet": {"num_workers": 0}}')
     dialog.get_by_role("button", name="Save").click()
-    expect(dialog.get_by_text(re.compile("^fleet.num_workers: "))).to_be_visible()
+    expect(dialog.get_by_text(re.compile("^fleet.num_workers: ")).first).to_be_visible()
 
     dialog.get_by_label("Configuration").fill('{"fleet": {"num_workers": 4}}')
     dialog.get_by_label("Reason").fill("for the sweep")
@@ -101,8 +101,8 @@ def test_a_renamed_project_keeps_its_page_and_one_with_runs_is_not_deleted(
     page.goto(f"/projects/{project}")
     page.get_by_role("button", name="Delete").click()
     dialog = page.get_by_role("dialog", name="Delete project")
-    dialog.get_by_role("button", name="Delete").click()
-    expect(dialog.get_by_text(re.compile("^1 run is in "))).to_be_visible()
+    expect(dialog.get_by_text("It has 1 run. Move them")).to_be_visible()
+    expect(dialog.get_by_role("button", name="Delete")).to_be_disabled()
     dialog.get_by_role("button", name="Cancel").click()
 
     page.get_by_role("button", name="Edit", exact=True).click()

@@ -69,7 +69,9 @@ def test_a_link_to_a_chart_opens_its_range_smoothing_and_lines(
     signed_in: Page, colleague: Page, measured: Server
 ) -> None:
     page = signed_in
-    page.goto("/runs/shared-a/metrics?from=100&to=400&smooth=0.9&with=shared-b&secret=rd_abc")
+    page.goto(
+        "/runs/shared-a/metrics?q=loss&from=100&to=400&smooth=0.9&with=shared-b&secret=rd_abc"
+    )
     chart = page.locator("[data-metric='train/loss']")
     chart.scroll_into_view_if_needed()
     chart.locator("canvas").wait_for()

@@ -11,7 +11,7 @@ import { Panel } from "@/components/Panel";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { Skeletons } from "@/components/Skeletons";
 import { Table } from "@/components/Table";
-import { number, visible } from "@/format";
+import { counted, number, visible } from "@/format";
 import { leavesOf, valueText } from "@/pages/launch/changes";
 import { ProjectDialog } from "@/pages/projects/ProjectDialog";
 import { RunList } from "@/pages/runs/RunList";
@@ -92,10 +92,13 @@ function ConfirmDialog({ project, opened, onClose }: { project: Project; opened:
         refused="Project not deleted"
         submit="Delete"
         destroys
+        isReady={project.runs === 0}
         onSubmit={(reason) => remove.mutate(reason, { onSuccess: () => void navigate({ to: "/projects" }) })}
         onClose={onClose}
       >
-        Only a project without current runs can be deleted. Its archived runs stay, without a project.
+        {project.runs === 0
+          ? "Its archived runs stay, without a project."
+          : `It has ${counted(project.runs, "run")}. Move them to another project first, or archive the project.`}
       </ReasonDialog>
     );
   }

@@ -106,7 +106,15 @@ export function MetricsTab() {
   const marks = useMarks(run, axis, shownMarks);
   const written = useQuery(annotationsQuery(run.name)).data?.results.length ?? 0;
   const pins = namesOf(search.pin);
+<<<<<<< HEAD
   const ordered = useOrdered(run, search, keys.data?.pages.flatMap((page) => page.results) ?? []);
+=======
+  // A linked chart may be on a later page of the list.
+  const linked = chartOf(shareSearch(search).focus);
+  const named = linked === null ? pins : [...new Set([...pins, linked])];
+  const kept = useQueries({ queries: named.map((name) => metricKeyQuery(run.name, name)) }).flatMap(({ data }) => data ?? []);
+  const found = pinnedFirst(pins, [...(keys.data?.pages.flatMap((page) => page.results) ?? []), ...kept]);
+>>>>>>> projects
   const total = keys.data?.pages[0]?.total ?? 0;
 
   if (keys.error) return <ErrorState title="Metrics unavailable" error={keys.error.message} />;
