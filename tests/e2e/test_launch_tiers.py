@@ -41,7 +41,7 @@ def test_a_card_states_kind_and_needs_and_starts_the_form(signed_in: Page, prese
     page.goto("/runs/new")
     cards = page.get_by_role("region", name="Presets")
     chosen = cards.locator("[data-preset=cartpole]")
-    expect(chosen).to_have_attribute("aria-current", "true")
+    expect(chosen).to_have_attribute("aria-current", "page")
     expect(chosen).to_contain_text("CartPole-v1 with PPO")
     expect(chosen).to_contain_text("Needs 2 workers · 0.5 CPUs · no GPU")
     expect(cards.locator("[data-preset=curriculum]")).to_contain_text("language")
@@ -49,7 +49,7 @@ def test_a_card_states_kind_and_needs_and_starts_the_form(signed_in: Page, prese
     own = cards.locator(f"[data-preset={preset}]")
     expect(own).to_contain_text("saved")
     own.click()
-    expect(own).to_have_attribute("aria-current", "true")
+    expect(own).to_have_attribute("aria-current", "page")
     expect(page.get_by_label("Workers", exact=True)).to_have_value("4")
 
 
@@ -185,6 +185,7 @@ def test_a_row_without_a_chosen_name_is_invalid_and_not_removed(signed_in: Page)
 @pytest.mark.parametrize("preset", ["cartpole", "curriculum"])
 def test_the_open_form_is_accessible_and_fits_every_screen(signed_in: Page, preset: str) -> None:
     page = signed_in
+    page.emulate_media(reduced_motion="reduce")
     page.goto(f"/runs/new?preset={preset}")
     open_all(page)
     if preset == "curriculum":

@@ -16,7 +16,7 @@ function Card({ card, isChosen }: { card: PresetCard; isChosen: boolean }) {
         to="/runs/new"
         search={(old) => ({ view: old.view, preset: name })}
         className={css.card}
-        aria-current={isChosen || undefined}
+        aria-current={isChosen ? "page" : undefined}
         data-preset={name}
       >
         <span className={css.cardName}>{visible(name)}</span>
@@ -24,9 +24,7 @@ function Card({ card, isChosen }: { card: PresetCard; isChosen: boolean }) {
           <span className="tag">{kind}</span>
           {isSaved && <span className="tag">saved</span>}
         </span>
-        <span className={`small soft two-lines ${css.cardSentence}`} title={visible(sentence)}>
-          {visible(sentence)}
-        </span>
+        <span className={`small soft anywhere ${css.cardSentence}`}>{visible(sentence)}</span>
         <span className="tiny faint anywhere">Needs {visible(needs)}</span>
       </Link>
     </li>

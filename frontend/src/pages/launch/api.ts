@@ -34,7 +34,8 @@ export function useDeletePreset() {
   );
 }
 
-const NAMES_AT_MOST = 200;
+/** The API's limit of one page. */
+const NAMES_AT_MOST = 100;
 
 /** The names of the registered environments of a kind that new runs may use. */
 export function environmentNamesQuery(kind: "steps" | "tokens") {
