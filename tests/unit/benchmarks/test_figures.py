@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.figures import Target, Limit, Paired, alone, in_turn, percentile
+from benchmarks.figures import Limit, Paired, Target, alone, in_turn, percentile
 
 SECONDS = st.floats(min_value=1e-6, max_value=1e6)
 
@@ -86,7 +86,9 @@ def test_values_without_a_counterpart_have_no_ratio() -> None:
     ],
 )
 def test_a_target_is_met_when_every_limit_holds(figures: dict[str, float], is_met: bool) -> None:
-    aim = Target(words="", limits=(Limit(figure="p50", at_most=10), Limit(figure="p99", at_most=50)))
+    aim = Target(
+        words="", limits=(Limit(figure="p50", at_most=10), Limit(figure="p99", at_most=50))
+    )
 
     assert aim.is_met(figures) is is_met
 
