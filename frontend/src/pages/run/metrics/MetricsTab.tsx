@@ -70,7 +70,7 @@ function useOrdered(run: RunDetail, search: MetricsSearch, found: readonly Metri
   isReady.current ||= !names.isPending && keys.every((key) => !key.isPending);
   const rest = returnsFirst([run.kind], found, ({ name }) => name);
   return {
-    metrics: pinnedFirst(first, [...keys.flatMap(({ data }) => data ?? []), ...rest]),
+    metrics: pinnedFirst(first, [...rest, ...keys.flatMap(({ data }) => data ?? [])]),
     // Otherwise the first charts would move those below them.
     isPending: !isReady.current,
   };
@@ -106,15 +106,7 @@ export function MetricsTab() {
   const marks = useMarks(run, axis, shownMarks);
   const written = useQuery(annotationsQuery(run.name)).data?.results.length ?? 0;
   const pins = namesOf(search.pin);
-<<<<<<< HEAD
   const ordered = useOrdered(run, search, keys.data?.pages.flatMap((page) => page.results) ?? []);
-=======
-  // A linked chart may be on a later page of the list.
-  const linked = chartOf(shareSearch(search).focus);
-  const named = linked === null ? pins : [...new Set([...pins, linked])];
-  const kept = useQueries({ queries: named.map((name) => metricKeyQuery(run.name, name)) }).flatMap(({ data }) => data ?? []);
-  const found = pinnedFirst(pins, [...(keys.data?.pages.flatMap((page) => page.results) ?? []), ...kept]);
->>>>>>> projects
   const total = keys.data?.pages[0]?.total ?? 0;
 
   if (keys.error) return <ErrorState title="Metrics unavailable" error={keys.error.message} />;
