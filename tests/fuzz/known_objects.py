@@ -51,6 +51,8 @@ class KnownObjects:
             "follower": {"run": lease["run"], "follower": "harvest"},
             "session": {"run": "demo", "session": "agent"},
             "worker": {"run": LIVE, "worker": 0},
+            # A machine without samples has an empty history.
+            "node": {"node": "0" * 56},
             "env_id": {"run": "demo", "env_id": 0},
             "sequence": {"sequence": 0},
             "label": {"label": 1},
