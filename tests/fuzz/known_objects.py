@@ -27,6 +27,7 @@ RUN_OF_TAG: Final = {
     "groups": "seed-atropos-mix",
     "lessons": "seed-reverse-lessons",
 }
+NODE: Final = "4f" * 28
 SPARE: Final = "spare"
 """Run for operations that end, empty or replace a run."""
 ENDS_A_RUN: Final = ("/start", "/pause", "/resume", "/drain", "/stop", "/kill", "/reset")
@@ -51,8 +52,7 @@ class KnownObjects:
             "follower": {"run": lease["run"], "follower": "harvest"},
             "session": {"run": "demo", "session": "agent"},
             "worker": {"run": LIVE, "worker": 0},
-            # A machine without samples has an empty history.
-            "node": {"node": "0" * 56},
+            "node": {"node": NODE},
             "env_id": {"run": "demo", "env_id": 0},
             "sequence": {"sequence": 0},
             "label": {"label": 1},

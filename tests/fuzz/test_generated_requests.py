@@ -21,9 +21,11 @@ from schemathesis.generation.meta import TestPhase
 
 from config.seed import sample_runs
 from config.seed.scale import SMALL
+from rollouts.control.models.machines import MachineSample
+from runs.lifecycle.models.runs import Run
 from tests.factories import make_run
 from tests.fuzz.conftest import Platform
-from tests.fuzz.known_objects import SPARE, KnownObjects
+from tests.fuzz.known_objects import NODE, SPARE, KnownObjects
 
 pytestmark = pytest.mark.django_db
 
@@ -57,6 +59,11 @@ def known(platform: Platform, django_db_blocker: DjangoDbBlocker) -> Iterator[Kn
     with django_db_blocker.unblock():
         seeded = sample_runs.write(scale=SMALL, clock=now, note=lambda _: None)
         make_run(name=SPARE, kind="outside")
+        # Otherwise exports of sample runs are refused to tokens.
+        Run.objects.update(serves_simulated=True)
+        MachineSample.objects.create(
+            node=NODE, at=now(), cpu_cores=1, cpus=2, memory_bytes=1, memory_total_bytes=2
+        )
         try:
             yield KnownObjects(platform.lease)
         finally:
