@@ -72,6 +72,8 @@ def test_runs_selected_in_the_list_are_compared(page: Page, measured: Server) ->
     expect(chart).to_have_attribute(
         "aria-label", re.compile("beside-a .*beside-b|beside-b .*beside-a")
     )
+    # Charts are drawn once they are in view.
+    overlay(page, "entropy").scroll_into_view_if_needed()
     expect(overlay(page, "entropy").locator("[data-absent]")).to_have_attribute(
         "data-absent", "beside-b"
     )
@@ -177,6 +179,7 @@ def test_legends_name_hide_and_isolate_runs_without_a_mouse(
     page.keyboard.press("Shift+Enter")
     expect(page).to_have_url(re.compile("hide=paid-a$"))
     expect(first).to_have_attribute("aria-pressed", "false")
+    overlay(page, "abc").scroll_into_view_if_needed()
     others = overlay(page, "abc").get_by_role("button", name="paid-a")
     expect(others).to_have_attribute("aria-pressed", "false")
     page.keyboard.press("Shift+Enter")
