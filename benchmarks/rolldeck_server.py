@@ -130,7 +130,7 @@ class RolldeckServer(AtroposApi):
         lines = processes.descendants(self.pid)
         return sorted(pid for pid, line in lines.items() if "postgres" in line)
 
-    def check_durability(self) -> None:
+    def refuse_pretence(self) -> None:
         """Raise unless an acknowledged commit survives a power failure.
 
         Raises:
@@ -174,7 +174,7 @@ def running_rolldeck(
             ready_path="/healthz/ready",
         ) as process:
             rolldeck = RolldeckServer(url, var, process.pid)
-            rolldeck.check_durability()
+            rolldeck.refuse_pretence()
             yield rolldeck
     finally:
         shutil.rmtree(var, ignore_errors=True)

@@ -26,7 +26,7 @@ EVERY_SECONDS: Final = 15.0
 _MEMORY: Final = Path("/proc/self/statm")
 
 
-def start(
+def begin(
     kind: str,
     *,
     name: str = "",

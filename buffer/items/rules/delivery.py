@@ -14,7 +14,7 @@ from typing import Final
 SENDING_LIMIT: Final = timedelta(seconds=60)
 
 
-class NextAction(Enum):
+class Next(Enum):
     """Action for a leased batch."""
 
     CONFIRM = auto()
@@ -31,12 +31,12 @@ class Delivery:
     sender_is_alive: bool | None
     """None if unknown, because the process runs on another machine."""
 
-    def on_next_request(self, *, now: datetime) -> NextAction:
+    def on_next_request(self, *, now: datetime) -> Next:
         """Return the action for this batch on the next request of the same identity."""
         if self.delivered_at is not None:
-            return NextAction.CONFIRM
+            return Next.CONFIRM
         if self.sending_since is None or self.sender_is_alive is False:
-            return NextAction.SEND_AGAIN
+            return Next.SEND_AGAIN
         if self.sender_is_alive is None and now - self.sending_since > SENDING_LIMIT:
-            return NextAction.SEND_AGAIN
-        return NextAction.LEAVE
+            return Next.SEND_AGAIN
+        return Next.LEAVE

@@ -29,7 +29,7 @@ _CREATE: Final = """
     RETURNING leased_at, lease_expires_at, sending_since"""
 
 
-class BatchFragment(NamedTuple):
+class Member(NamedTuple):
     """The attributes of a fragment that its batch needs."""
 
     version_min: int
@@ -40,7 +40,7 @@ class BatchFragment(NamedTuple):
 def create_batch(
     run: Run,
     trainer: Trainer,
-    members: Sequence[BatchFragment],
+    members: Sequence[Member],
     *,
     sender: str,
     batch_id: uuid.UUID | None = None,

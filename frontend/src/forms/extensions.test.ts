@@ -1,7 +1,6 @@
 import { expect, it } from "vitest";
-import { answersOf, collect } from "./answers";
 import { answerOfRows, readExtensions, rowsOf } from "./extensions";
-import { type JsonSchema, sectionsOf } from "./fields";
+import { answersOf, collect, type JsonSchema, sectionsOf } from "./fields";
 
 const schema: JsonSchema = {
   type: "object",
@@ -20,7 +19,7 @@ it("makes a field with the registered names as choices", () => {
   expect([field?.kind, field?.choices]).toEqual(["extensions", ["module:a:B", "package:c"]]);
 });
 
-it("returns the configured list", () => {
+it("gives the configured list back", () => {
   const config = {
     environment: {
       wrappers: [

@@ -41,12 +41,8 @@ def problem_of(error: ApiError) -> Problem:
         title=error.title,
         status=error.status,
         code=error.code,
-        detail=f"{1 + len(error.others)} invalid fields" if error.others else str(error),
-        errors=[
-            _field_problem(each, each.field)
-            for each in (error, *error.others)
-            if each.field is not None
-        ],
+        detail=str(error),
+        errors=[] if error.field is None else [_field_problem(error, error.field)],
     )
 
 

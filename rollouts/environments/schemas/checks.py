@@ -2,19 +2,17 @@
 
 from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
 
 
 class CheckRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Body of ``POST /api/v1/run-checks``: the run to check; `config` is merged over the preset.
 
-    The name is checked only if given. In a project, its defaults apply as for a launch.
+    The name is checked only if given.
     """
 
     name: Annotated[str, Meta(max_length=200)] = ""
-    project: Annotated[str, Meta(max_length=80)] = ""
-    uses_project_defaults: bool = True
-    preset: Annotated[str, Meta(max_length=80)] | UnsetType = UNSET
+    preset: Annotated[str, Meta(max_length=80)] = ""
     config: dict[str, Any] = {}
 
 

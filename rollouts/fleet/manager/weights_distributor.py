@@ -20,7 +20,7 @@ class _Call:
     rank: Rank
 
 
-class WeightsDistributor:
+class WeightsDelivery:
     """Weight sync of one worker, with at most one call in progress."""
 
     def __init__(self, index: int, events: EventLog) -> None:

@@ -14,7 +14,7 @@ class LessonStatus(StrEnum):
     """Not sampled yet."""
     ACTIVE = "active"
     GRADUATED = "graduated"
-    """TrainingTargets: no longer sampled, still evaluated."""
+    """Learned: no longer sampled, still evaluated."""
 
 
 class InvalidCurriculum(FieldError, Conflict):

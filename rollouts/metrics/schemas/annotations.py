@@ -40,10 +40,9 @@ class AnnotationRow(Struct, frozen=True, kw_only=True):
 
 
 class ChartEvent(Struct, frozen=True, kw_only=True):
-    """A change of a run shown in charts: of its state, settings, epoch or fleet."""
+    """A change of a run shown in charts: of its state, settings or epoch."""
 
     id: int
-    """Id of the event; with the kind `weights_version`, of the version."""
     kind: str
     message: str
     at: datetime

@@ -4,9 +4,8 @@ The apps register in ``AppConfig.ready``.
 """
 
 from collections.abc import Callable
-from functools import partial
 
-from runs.config.rules.run_config import RunConfig, combined, errors_of
+from runs.config.rules.run_config import RunConfig
 
 _checks: list[Callable[[RunConfig], object]] = []
 
@@ -21,8 +20,7 @@ def check_all(config: RunConfig) -> None:
     """Run every registered check on a configuration.
 
     Raises:
-        InvalidRunConfig: If a check fails; `others` are the further errors.
+        InvalidRunConfig: If a check fails.
     """
-    errors = errors_of(*(partial(check, config) for check in _checks))
-    if errors:
-        raise combined(errors)
+    for check in _checks:
+        check(config)

@@ -6,9 +6,8 @@ import { ReasonDialog } from "@/components/ReasonDialog";
 import { visible } from "@/format";
 import { type Access, type SavedPreset, useSavePreset } from "@/pages/launch/api";
 import { saveDraft } from "@/pages/launch/draft";
-import type { Config } from "@/pages/launch/kinds";
 import { ACCESS } from "@/pages/launch/startPresets";
-import { NAME, NAME_HELP } from "@/pages/launch/tiers";
+import { type Config, NAME, NAME_HELP } from "@/pages/launch/useLaunch";
 
 type Props = {
   /** The form's full configuration. */

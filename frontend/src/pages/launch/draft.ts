@@ -1,9 +1,8 @@
 /** Form drafts that survive a reload, one per start: a preset, or the cloned run. */
 
-import type { Answers } from "@/forms/rows";
+import type { Answers } from "@/forms/fields";
 
-/** `open` lists the names of the open sections. */
-export type Draft = { name: string; answers: Answers; open?: string[] };
+export type Draft = { name: string; answers: Answers };
 
 function keyOf(start: string): string {
   return `rolldeck-launch:${start}`;

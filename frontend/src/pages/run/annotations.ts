@@ -12,14 +12,10 @@ type NewAnnotation = Schemas["NewAnnotationRequest"];
 
 const REREAD_MS = 15_000;
 
-/** Changes of the run only, or also launches, ended workers and published versions. */
-export type MarkedEvents = "run" | "fleet";
-
-export function annotationsQuery(run: string, events: MarkedEvents = "run") {
-  const query = events === "run" ? {} : { events };
+export function annotationsQuery(run: string) {
   return queryOptions({
-    queryKey: ["annotations", run, ...Object.values(query)],
-    queryFn: (): Promise<Annotations> => body(api.GET("/api/v1/runs/{run}/annotations", { params: { path: { run }, query } })),
+    queryKey: ["annotations", run],
+    queryFn: (): Promise<Annotations> => body(api.GET("/api/v1/runs/{run}/annotations", { params: { path: { run } } })),
     refetchInterval: REREAD_MS,
   });
 }

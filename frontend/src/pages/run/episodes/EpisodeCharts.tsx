@@ -1,11 +1,10 @@
 import { SegmentedControl } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
-import { type ReactNode, useMemo } from "react";
+import { type ReactNode, useMemo, useState } from "react";
 import type { Span } from "@/api/metrics";
 import type { MetricAxis, RunDetail } from "@/api/types";
 import { Chart } from "@/charts/Chart";
 import { type Axis, type Column, type EpisodeColumns, episodeColumns } from "@/charts/columns";
-import { spanOf } from "@/charts/spans";
 import { Panel } from "@/components/Panel";
 import { number } from "@/format";
 import { BACKFILL_ROWS, useEpisodeBackfill } from "@/live/backfill";
@@ -123,20 +122,17 @@ function VersionChart(props: EpisodeProps) {
 /** Throughput of the fleet since the start of the run. */
 function SpeedChart({ run }: { run: RunDetail }) {
   const chart = defaultChartsOf(run.kind).find(({ key }) => key === "throughput");
-  const search = route.useSearch();
-  const navigate = route.useNavigate();
-  const onZoom = (span: Span | null) =>
-    void navigate({ search: (old) => ({ ...old, from: span?.from, to: span?.to }), replace: true, resetScroll: false });
+  const [span, setSpan] = useState<Span | null>(null);
   if (!chart) return null;
   const look = {
     run: run.name,
     axis: "time" as const,
     xLabel: "time",
-    span: spanOf(search),
+    span: span ?? undefined,
     isLive: !isOver(run.status),
     names: namesOf(chart),
   };
-  return <DefaultChartPanel chart={chart} look={look} onZoom={onZoom} />;
+  return <DefaultChartPanel chart={chart} look={look} onZoom={setSpan} />;
 }
 
 /** Episodes as reported by workers, one point each. */

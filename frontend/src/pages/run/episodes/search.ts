@@ -1,7 +1,6 @@
 /** URL parameters of the episodes tab. Pure. */
 
 import type { Axis } from "@/charts/columns";
-import { endsOn } from "@/charts/spans";
 
 /** Period of the summary, in seconds. */
 export const SPANS = [60, 300, 3600] as const;
@@ -19,9 +18,6 @@ export type EpisodesSearch = {
   /** The selected range of the distribution. */
   least?: number;
   most?: number;
-  /** The visible range of the throughput chart. */
-  from?: number;
-  to?: number;
 };
 
 function finite(value: unknown): number | undefined {
@@ -39,7 +35,6 @@ export function episodesSearch(search: Record<string, unknown>): EpisodesSearch 
     of: search.of === "length" ? "length" : undefined,
     task: typeof search.task === "string" && /^(train|eval) ./.test(search.task) ? search.task : undefined,
     ...(isOrdered ? { least, most } : {}),
-    ...endsOn("time", search),
     x: search.x === "env_steps" || search.x === "served_steps" ? search.x : undefined,
   };
 }

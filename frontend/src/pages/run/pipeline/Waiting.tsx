@@ -48,12 +48,12 @@ export function WhoWaits({ run, pipeline }: { run: RunDetail; pipeline: Pipeline
 }
 
 function Rate({ rate, unit }: { rate: number | null; unit: string }) {
-  const shown = rateText(rate, unit);
+  const said = rateText(rate, unit);
   return rate === null ? (
     <span className="faint">none in the last minute</span>
   ) : (
     <>
-      <b>{shown.amount}</b> {shown.unit}
+      <b>{said.amount}</b> {said.unit}
     </>
   );
 }
