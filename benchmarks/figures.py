@@ -96,7 +96,7 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Aim:
+class Target:
     """A target of a row, in words and as limits that must all hold."""
 
     words: str

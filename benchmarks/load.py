@@ -40,9 +40,9 @@ class OtherProcess:
         """Run `work` in the process and return its result."""
         return self.start(work, *args, **kwargs)()
 
-    def start(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> "Underway[T]":
+    def start(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> "RunningWork[T]":
         """Start `work` in the process."""
-        return Underway(self._pool.submit(_told, work, args, kwargs))
+        return RunningWork(self._pool.submit(_run_guarded, work, args, kwargs))
 
     def cpu_seconds(self) -> float:
         """Return the processor time used so far."""
@@ -53,7 +53,7 @@ class WorkFailed(Exception):
     """Work in another process failed; the message is its traceback."""
 
 
-def _told(work: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
+def _run_guarded(work: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
     """Do the work; convert exceptions to text, because some cannot be pickled."""
     try:
         return work(*args, **kwargs)
@@ -61,7 +61,7 @@ def _told(work: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any])
         raise WorkFailed(traceback.format_exc()) from None
 
 
-class Underway(Generic[T]):
+class RunningWork(Generic[T]):
     """Work in another process; call it to wait for the result."""
 
     def __init__(self, future: "Future[T]") -> None:

@@ -130,7 +130,7 @@ class RolldeckServer(AtroposApi):
         lines = processes.descendants(self.pid)
         return sorted(pid for pid, line in lines.items() if "postgres" in line)
 
-    def refuse_pretence(self) -> None:
+    def check_durability(self) -> None:
         """Raise unless an acknowledged commit survives a power failure.
 
         Raises:
@@ -174,7 +174,7 @@ def running_rolldeck(
             ready_path="/healthz/ready",
         ) as process:
             rolldeck = RolldeckServer(url, var, process.pid)
-            rolldeck.refuse_pretence()
+            rolldeck.check_durability()
             yield rolldeck
     finally:
         shutil.rmtree(var, ignore_errors=True)

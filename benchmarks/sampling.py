@@ -87,9 +87,9 @@ class SamplingWorker:
             owns_process=True,
         )
 
-    def order(self, orders: WorkerCommand) -> int:
+    def order(self, command: WorkerCommand) -> int:
         """Pass on a worker command; return the env steps so far."""
-        return self._wrapper.exchange(orders).report.env_steps
+        return self._wrapper.heartbeat(command).report.env_steps
 
     def update_weights(self, offer: WeightsOffer) -> tuple[int, int]:
         """Forward an offer like the actor of a fleet."""

@@ -54,7 +54,7 @@ class SinkWorker:
         self.collector = FragmentBuilder(
             settings, deliver=self._deliver, has_room=lambda: True, monitor=monitor
         )
-        self.collector.set_orders(epoch=1, policy_step=0, begins_fragments=True)
+        self.collector.set_command(epoch=1, policy_step=0, begins_fragments=True)
         self.collector.drop_stale_steps()
         self.collector.grant(ROOM)
         self._loader = WeightsLoader(events, announce_ready=lambda: None)

@@ -104,28 +104,28 @@ def our_wait() -> float:
 # --- Delay from the last group's ack to the batch's arrival ---
 
 
-def our_receiver(url: str, batches: int, tell_port: int) -> None:
+def our_receiver(url: str, batches: int, report_port: int) -> None:
     """Lease batches by long poll, and send the pusher the time of each arrival."""
-    with Trainer(url, RUN, TOKEN) as trainer, _teller(tell_port) as tell:
+    with Trainer(url, RUN, TOKEN) as trainer, _report_socket(report_port) as report:
         trainer.register(resume=True)
         for _ in range(batches):
             batch = trainer.next_batch(LONGEST_SECONDS)
-            tell.send(repr(time.monotonic()).encode())
+            report.send(repr(time.monotonic()).encode())
             if batch is None:
                 raise ValueError("no batch arrived")
             trainer.ack(batch)
 
 
-def stock_receiver(url: str, batches: int, tell_port: int) -> None:
+def stock_receiver(url: str, batches: int, report_port: int) -> None:
     """Get batches like `example_trainer/data.py`: request, and sleep a second if none is ready."""
-    with _teller(tell_port) as tell:
+    with _report_socket(report_port) as report:
         for _ in range(batches):
             while requests.get(f"{url}/batch", timeout=LONGEST_SECONDS).json()["batch"] is None:
                 time.sleep(POLL_SECONDS)
-            tell.send(repr(time.monotonic()).encode())
+            report.send(repr(time.monotonic()).encode())
 
 
-def _teller(port: int) -> socket.socket:
+def _report_socket(port: int) -> socket.socket:
     teller = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     teller.connect(("127.0.0.1", port))
     return teller

@@ -15,7 +15,7 @@ LONGEST_SECONDS: Final = 180.0
 OPENING_AT_ONCE: Final = 20
 _JOINED: Final = re.compile(r"environment (change-\w+?)_0 registered")
 
-Seen = list[tuple[str, float]]
+Changes = list[tuple[str, float]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class Watch:
     ready: str
 
 
-def watch(request: Watch) -> Seen:
+def watch(request: Watch) -> Changes:
     """Return the monotonic time at which each page received each registered environment.
 
     Ends when all pages have received :data:`LAST`.
@@ -45,10 +45,10 @@ def watch(request: Watch) -> Seen:
     return asyncio.run(_watch_all(request))
 
 
-async def _watch_all(request: Watch) -> Seen:
+async def _watch_all(request: Watch) -> Changes:
     opening = asyncio.Semaphore(OPENING_AT_ONCE)
     waiting = request.sockets
-    seen: Seen = []
+    seen: Changes = []
 
     def opened() -> None:
         nonlocal waiting
@@ -83,7 +83,7 @@ async def _opened(request: Watch) -> ClientConnection:
     return socket
 
 
-async def _heard(socket: ClientConnection) -> Seen:
+async def _heard(socket: ClientConnection) -> Changes:
     """Return the first time of each change, until the last one arrives."""
     first: dict[str, float] = {}
     async for frame in socket:

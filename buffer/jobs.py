@@ -16,14 +16,14 @@ from buffer.items.services import audits
 from buffer.payloads.services.cleanup import drop_other_epochs, settle_ended_runs
 from buffer.payloads.services.expiry import drop_expired
 from buffer.payloads.services.retention import apply_retention
-from buffer.payloads.services.segments import turn_segment
+from buffer.payloads.services.segments import rotate_segment
 
 __all__ = [
     "audit_ledgers",
     "digest_groups",
     "reclaim_expired_leases",
+    "rotate_segments",
     "run_archive_jobs",
-    "turn_segments",
 ]
 
 
@@ -43,11 +43,11 @@ def reclaim_expired_leases() -> dict[str, int]:
     }
 
 
-@shared_task(name="buffer.jobs.turn_segments")
-def turn_segments() -> dict[str, int]:
+@shared_task(name="buffer.jobs.rotate_segments")
+def rotate_segments() -> dict[str, int]:
     """Seal the open segment when it is full, and drop segments past retention."""
     now = timezone.now()
-    number = turn_segment(now=now)
+    number = rotate_segment(now=now)
     report = apply_retention(now=now)
     return {"open": number, "dropped": len(report.dropped), "moved": report.moved_items}
 

@@ -36,7 +36,7 @@ from rolldeck.advantages import RULES, Rule, of_batch, token_weights, with_varia
 from rolldeck.http import Call, Connection
 from rolldeck.trainer import Trainer, TrainerRegistration
 from rollouts.fleet.engine import checkpoints
-from rollouts.fleet.engine.behavior_cloning import imitate
+from rollouts.fleet.engine.behavior_cloning import clone_behavior
 from rollouts.fleet.engine.building import Built, build
 from rollouts.fleet.engine.checkpoints import CheckpointUnreadable
 from rollouts.fleet.engine.tokenizers import (
@@ -55,7 +55,7 @@ from runs.config.rules.language_config import LanguageConfig
 Arrays = Mapping[str, NDArray[Any]]
 
 
-class Unusable(ValueError):
+class NotTrainable(ValueError):
     """The run or a batch is unsuitable for this trainer; the text has the reason."""
 
 
@@ -116,7 +116,7 @@ class Learner:
         """Update the model from the arrays of `Batch.padded`; return metrics.
 
         Raises:
-            Unusable: If tokens lack the log probabilities of their sampling.
+            NotTrainable: If tokens lack the log probabilities of their sampling.
         """
         scores, groups = arrays["scores"], arrays["group_index"]
         teaches = with_variance(scores, groups)
@@ -144,11 +144,11 @@ class Learner:
 
     def _rows(self, arrays: Arrays) -> Rows:
         if "inference_logprobs" not in arrays or not arrays["has_inference_logprobs"].all():
-            raise Unusable("groups lack inference_logprobs, which the ratio needs")
+            raise NotTrainable("groups lack inference_logprobs, which the ratio needs")
         tokens, labels = arrays["tokens"], arrays["masks"][:, 1:]
         vocabulary = self.model.config.vocab_size
         if tokens.max() >= vocabulary:
-            raise Unusable(f"token {tokens.max()} is outside the model's {vocabulary} tokens")
+            raise NotTrainable(f"token {tokens.max()} is outside the model's {vocabulary} tokens")
         advantages = of_batch(arrays["scores"], arrays["group_index"], rule=self.settings.rule)
         return Rows(
             tokens=torch.from_numpy(tokens[:, :-1].astype(np.int64)),
@@ -207,18 +207,18 @@ def language_of(config: Mapping[str, Any]) -> tuple[LanguageConfig, float]:
     """Return the language part of a run's configuration, and the temperature of its answers.
 
     Raises:
-        Unusable: If it has none, or answers are not sampled from the trained distribution.
+        NotTrainable: If it has none, or answers are not sampled from the trained distribution.
     """
     if not config.get("language"):
-        raise Unusable("not a language run: without lessons, --checkpoint is required")
+        raise NotTrainable("not a language run: without lessons, --checkpoint is required")
     language = msgspec.convert(config["language"], LanguageConfig)
     temperatures = {lesson.sampling.temperature for lesson in language.lessons.values()}
     if len(temperatures) > 1 or 0 in temperatures:
-        raise Unusable(f"lessons need one temperature above 0, not {sorted(temperatures)}")
+        raise NotTrainable(f"lessons need one temperature above 0, not {sorted(temperatures)}")
     return language, temperatures.pop()
 
 
-class Shelf:
+class CheckpointFolder:
     """Folder of the newest weights, in the inference server's format, and the optimizer state."""
 
     def __init__(self, folder: Path | None) -> None:
@@ -293,7 +293,7 @@ def parse_args() -> argparse.Namespace:
     return args
 
 
-class Subject(NamedTuple):
+class PolicySetup(NamedTuple):
     """The model to train, with its settings."""
 
     model: Transformer
@@ -302,62 +302,65 @@ class Subject(NamedTuple):
     """Temperature of the answers."""
     seed: int
     steps: int
-    imitated: Mapping[str, Task]
+    demonstrated: Mapping[str, Task]
     """Lessons for behavior cloning of an untrained model, by name."""
 
 
-def subject_of(joined: TrainerRegistration, args: argparse.Namespace) -> Subject:
+def policy_setup(registration: TrainerRegistration, args: argparse.Namespace) -> PolicySetup:
     """Return the model of a run's configuration, or that of --checkpoint."""
-    if args.checkpoint is not None and not joined.config:
+    if args.checkpoint is not None and not registration.config:
         tokenizer = load_tokenizer(args.checkpoint)
         model = checkpoints.load(args.checkpoint, dtype=torch.float32)
-        return Subject(model, tokenizer, args.temperature, 0, args.steps, imitated={})
-    language, temperature = language_of(joined.config)
-    seed = joined.config["seed"]
+        return PolicySetup(model, tokenizer, args.temperature, 0, args.steps, demonstrated={})
+    language, temperature = language_of(registration.config)
+    seed = registration.config["seed"]
     torch.manual_seed(seed)
     built = build(language, checkpoints_folder=args.models)
     # A checkpoint is already trained.
     names = [] if language.model.checkpoint else language.lesson_order
     lessons = {name: language.lessons[name] for name in names}
-    imitated = {name: make_task(one.spec, one.kwargs) for name, one in lessons.items()}
-    return Subject(*built, temperature, seed, joined.config["num_steps"], imitated=imitated)
+    demonstrated = {name: make_task(one.spec, one.kwargs) for name, one in lessons.items()}
+    steps = registration.config["num_steps"]
+    return PolicySetup(*built, temperature, seed, steps, demonstrated=demonstrated)
 
 
-def begin(trainer: Trainer, subject: Subject, joined: TrainerRegistration, *, goes_on: bool) -> int:
+def initialize(
+    trainer: Trainer, setup: PolicySetup, registration: TrainerRegistration, *, resumes: bool
+) -> int:
     """Prepare the initial model; return its version."""
-    if goes_on:
+    if resumes:
         _, arrays = trainer.current_weights()
         tensors = {name: torch.tensor(x) for name, x in arrays.items()}
-        checkpoints.assign(subject.model, tensors)
-        return joined.policy_step
-    built = Built(subject.model, subject.tokenizer)
-    for name, share in imitate(built, subject.imitated, seed=subject.seed).items():
+        checkpoints.assign(setup.model, tensors)
+        return registration.policy_step
+    built = Built(setup.model, setup.tokenizer)
+    for name, share in clone_behavior(built, setup.demonstrated, seed=setup.seed).items():
         print(f"imitated {name}: {100 * share:.0f} % of greedy answers are right", flush=True)
-    trainer.publish_weights(dict(checkpoints.named_tensors(subject.model)), step=0)
+    trainer.publish_weights(dict(checkpoints.named_tensors(setup.model)), step=0)
     return 0
 
 
 def train(trainer: Trainer, args: argparse.Namespace) -> None:
     """Join the run, publish the initial weights, then learn from each batch."""
-    joined = trainer.register(resume=args.resume)
-    subject, shelf = subject_of(joined, args), Shelf(args.checkpoints)
-    goes_on = args.resume and joined.policy_step >= 0
-    step = begin(trainer, subject, joined, goes_on=goes_on)
-    subject.model.to(args.device)
+    registration = trainer.register(resume=args.resume)
+    setup, state = policy_setup(registration, args), CheckpointFolder(args.checkpoints)
+    resumes = args.resume and registration.policy_step >= 0
+    step = initialize(trainer, setup, registration, resumes=resumes)
+    setup.model.to(args.device)
     settings = Settings(rule=args.advantages, tis=args.tis, learning_rate=args.learning_rate)
-    learner = Learner(subject.model, settings, temperature=subject.temperature, seed=subject.seed)
-    if goes_on and not shelf.restore(learner, step=step):
+    learner = Learner(setup.model, settings, temperature=setup.temperature, seed=setup.seed)
+    if resumes and not state.restore(learner, step=step):
         print("no optimizer state for this version; starting with a new optimizer", flush=True)
-    print(f"epoch {joined.epoch}, from version {step}", flush=True)
+    print(f"epoch {registration.epoch}, from version {step}", flush=True)
     for batch in trainer.batches():
         step += 1
         metrics = learner.learn(batch.padded())
-        shelf.save(learner, subject.tokenizer, step=step)
-        trainer.publish_weights(dict(checkpoints.named_tensors(subject.model)), step=step)
+        state.save(learner, setup.tokenizer, step=step)
+        trainer.publish_weights(dict(checkpoints.named_tensors(setup.model)), step=step)
         trainer.log_metrics(metrics, step=step)
         shown = " ".join(f"{name}={value:.4g}" for name, value in metrics.items())
         print(f"version {step} from batch {batch.head.ordinal}: {shown}", flush=True)
-        if step >= subject.steps:
+        if step >= setup.steps:
             trainer.ack(batch)
             return
 
@@ -389,7 +392,7 @@ def main() -> None:
             if args.checkpoint is not None and not args.resume:
                 configure(connection, args)
             train(Trainer("", args.run, connection=connection, name="grpo"), args)
-    except (Unusable, InvalidTask, CheckpointUnreadable, TokenizerUnusable) as error:
+    except (NotTrainable, InvalidTask, CheckpointUnreadable, TokenizerUnusable) as error:
         raise SystemExit(f"grpo: {error}") from error
 
 

@@ -27,7 +27,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rolldeck.returns import Learned, Transitions, gae, transitions, vtrace
+from rolldeck.returns import TrainingTargets, Transitions, gae, transitions, vtrace
 from rolldeck.trainer import Batch, Trainer
 
 Floats = NDArray[np.float32]
@@ -133,7 +133,7 @@ class Learner:
             final_values=self._value_of(arrays["final_obs"]),
         )
 
-    def _learned(self, arrays: Arrays, steps: Transitions) -> Learned:
+    def _learned(self, arrays: Arrays, steps: Transitions) -> TrainingTargets:
         s = self.settings
         if s.advantages == "gae":
             return gae(steps, gamma=s.gamma, lam=s.lam)

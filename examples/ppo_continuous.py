@@ -32,7 +32,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rolldeck.returns import Learned, transitions, vtrace
+from rolldeck.returns import TrainingTargets, transitions, vtrace
 from rolldeck.trainer import Batch, Trainer
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -187,7 +187,7 @@ class Learner:
         self.policy.unfold(weights)
 
     @torch.no_grad()
-    def _learned(self, arrays: Arrays) -> Learned:
+    def _learned(self, arrays: Arrays) -> TrainingTargets:
         means, values = self._judged(self._vectors(arrays["obs"], 2))
         steps = transitions(
             arrays,

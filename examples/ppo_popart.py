@@ -30,7 +30,7 @@ from examples.ppo_cartpole import (
     train,
 )
 from rolldeck.popart import PopArt
-from rolldeck.returns import Learned, Transitions
+from rolldeck.returns import TrainingTargets, Transitions
 
 BETA = 0.1
 """Weight of the newest batch in the statistics; they cover about 10 batches."""
@@ -69,7 +69,7 @@ class PopArtLearner(Learner):
     def _value_of(self, obs: NDArray[Any]) -> Floats:
         return self.popart.denormalize(super()._value_of(obs))
 
-    def _learned(self, arrays: Arrays, steps: Transitions) -> Learned:
+    def _learned(self, arrays: Arrays, steps: Transitions) -> TrainingTargets:
         """Return the advantages, and targets that are normalized with their own statistics."""
         learned = super()._learned(arrays, steps)
         self._explained = explained_variance(steps.values, learned.targets)

@@ -27,7 +27,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rolldeck.returns import Learned, transitions, vtrace
+from rolldeck.returns import TrainingTargets, transitions, vtrace
 from rolldeck.trainer import Batch, Trainer
 from rollouts.fleet.environments import loader
 
@@ -138,7 +138,7 @@ class Learner:
         return metrics | {"kl": rows[-1]["kl"], "importance_weight": weight}
 
     @torch.no_grad()
-    def _learned(self, arrays: Arrays, fragments: Mapping[str, Tensor]) -> Learned:
+    def _learned(self, arrays: Arrays, fragments: Mapping[str, Tensor]) -> TrainingTargets:
         logits, values, states = self.policy(
             fragments["obs"], fragments["hidden"], fragments["first"]
         )

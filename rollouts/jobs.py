@@ -9,13 +9,13 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from rollouts.control.queries.fleets import has_launched, runs_to_reconcile
-from rollouts.control.services import orphans, recordings
+from rollouts.control.services import machine_samples, orphans, recordings
 from rollouts.control.services.cluster_status import record_cluster_nodes
 from rollouts.control.services.ray_cluster import ClusterUnreachable, RayCluster
 from rollouts.control.services.reconciliation import reconcile
 from rollouts.curriculum.services import outcome_retention
 from rollouts.diagnosis import services as diagnosis
-from rollouts.metrics.services import measuring, metrics
+from rollouts.metrics.services import measuring, metrics, resources
 from runs.alerts.jobs import IN_A_HURRY
 
 logger = logging.getLogger(__name__)
@@ -52,6 +52,12 @@ def measure_runs() -> int:
     return measuring.measure_runs(now=timezone.now())
 
 
+@shared_task(name="rollouts.jobs.measure_resources", ignore_result=True)
+def measure_resources() -> int:
+    """Store the resource usage of reporting fleets; return the number of runs stored."""
+    return resources.measure_resources(now=timezone.now())
+
+
 @shared_task(name="rollouts.jobs.diagnose_runs", ignore_result=True)
 def diagnose_runs() -> int:
     """Record the diagnosis of each active run; return their number."""
@@ -62,6 +68,12 @@ def diagnose_runs() -> int:
 def delete_old_outcomes() -> int:
     """Delete old outcomes of lesson tasks; return their number."""
     return outcome_retention.delete_old_outcomes(now=timezone.now())
+
+
+@shared_task(name="rollouts.jobs.delete_old_machine_samples", ignore_result=True)
+def delete_old_machine_samples() -> int:
+    """Delete old samples of machines; return their number."""
+    return machine_samples.delete_old_machine_samples(now=timezone.now())
 
 
 @shared_task(name="rollouts.jobs.reconcile_fleet", ignore_result=True)

@@ -13,12 +13,13 @@ from rollouts.control.models.fleets import (
     LogRequest,
     Recording,
 )
-from rollouts.control.models.machines import MachineCordon
+from rollouts.control.models.machines import MachineCordon, MachineSample
 from rollouts.control.models.weight_syncs import WeightsDelivery
 from rollouts.curriculum.models import Curriculum, Evaluation, Lesson, LessonChange, LessonOutcome
 from rollouts.diagnosis.models import RunDiagnosis
 from rollouts.environments.models import DeniedEnvironment
 from rollouts.metrics.models.annotations import Annotation
+from rollouts.metrics.models.choices import MetricChoice
 from rollouts.metrics.models.metrics import (
     MeasureCursor,
     MetricChunk,
@@ -45,7 +46,9 @@ __all__ = [
     "LessonOutcome",
     "LogRequest",
     "MachineCordon",
+    "MachineSample",
     "MeasureCursor",
+    "MetricChoice",
     "MetricChunk",
     "MetricSample",
     "MetricSeries",

@@ -11,7 +11,7 @@ from rollouts.diagnosis.api import PipelineView
 from rollouts.environments.api import checks, environments
 from rollouts.episodes import api as episodes
 from rollouts.episodes.api import EpisodeSummaryView, EpisodesView
-from rollouts.metrics.api import annotations, comparisons, costs, layouts, metrics
+from rollouts.metrics.api import annotations, choices, comparisons, costs, layouts, metrics
 
 urlpatterns = [
     path("environments", environments.KnownEnvironmentsView.as_view()),
@@ -19,9 +19,11 @@ urlpatterns = [
     path("environments/approvals", environments.EnvironmentApprovalView.as_view()),
     path("environments/detail", environments.KnownEnvironmentView.as_view()),
     path("cluster/nodes/<slug:node>/cordon", machines.MachineCordonView.as_view()),
+    path("cluster/nodes/<slug:node>/usage", machines.MachineHistoryView.as_view()),
     path("run-diagnoses", diagnosis.DiagnosesView.as_view()),
     path("comparisons", comparisons.ComparisonsView.as_view()),
     path("comparisons/<large:comparison>", comparisons.ComparisonView.as_view()),
+    path("metric-choices", choices.MetricChoicesView.as_view()),
     path("run-costs", costs.CostsView.as_view()),
     path("run-checks", checks.RunChecksView.as_view()),
     path("runs/<slug:run>/weights/syncs", deliveries.WeightSyncsView.as_view()),

@@ -4,9 +4,19 @@ from runs.access import admin as access
 from runs.alerts import admin as alerts
 from runs.deployment import admin as deployment
 from runs.events import admin as events
-from runs.lifecycle.admin import notes as writings
-from runs.lifecycle.admin import rows
+from runs.lifecycle.admin import notes, rows
+from runs.projects import admin as projects
 from runs.saved import admin as saved
 from runs.weights import admin as weights
 
-__all__ = ["access", "alerts", "deployment", "events", "rows", "saved", "weights", "writings"]
+__all__ = [
+    "access",
+    "alerts",
+    "deployment",
+    "events",
+    "notes",
+    "projects",
+    "rows",
+    "saved",
+    "weights",
+]

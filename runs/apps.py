@@ -16,8 +16,8 @@ class RunsConfig(AppConfig):
 
     def ready(self) -> None:
         """Register the parts of the live pages that this app reads."""
-        from runs.access.queries.audit_news import audit_reader
         from runs.access.queries.callers import session_part
+        from runs.access.queries.recent_audit import audit_reader
         from runs.alerts.queries import alerts
         from runs.alerts.queries import conditions as seen
         from runs.alerts.queries.refused_pushes import refusing_runs

@@ -142,7 +142,7 @@ class SocketConsumer(AsyncWebsocketConsumer):
         """Handle a message; an outage of the database closes the socket."""
         try:
             await super().dispatch(message)
-        except outages.OF_THE_DATABASE as error:
+        except outages.DATABASE_ERRORS as error:
             logger.warning("socket_closed_by_outage: %s", " ".join(str(error).split()))
             await self.close(TRY_AGAIN_LATER)
 
@@ -185,7 +185,7 @@ class SocketConsumer(AsyncWebsocketConsumer):
     async def _beat(self) -> None:
         try:
             caller = await _callers_here().of(self.credential)
-        except outages.OF_THE_DATABASE:
+        except outages.DATABASE_ERRORS:
             # Nothing can be read during the outage; without heartbeats the page shows that it lags.
             logger.exception("rights not checked")
             return

@@ -17,12 +17,13 @@ from runs.lifecycle.models.runs import (
     RunQuerySet,
     Trainer,
 )
+from runs.projects.models import Project
 from runs.saved.models import SavedObject
-from runs.weights.models import WEIGHTS_ORDERS, WeightsCommand
+from runs.weights.models import COMMAND_KINDS, WeightsCommand
 
 __all__ = [
+    "COMMAND_KINDS",
     "PART_KINDS",
-    "WEIGHTS_ORDERS",
     "AdvantageRule",
     "Alert",
     "AlertDelivery",
@@ -33,6 +34,7 @@ __all__ = [
     "LoginCount",
     "PolicyVersion",
     "ProcessHeartbeat",
+    "Project",
     "Run",
     "RunEvent",
     "RunKind",

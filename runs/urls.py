@@ -33,9 +33,11 @@ from runs.lifecycle.api.steering import EnvironmentView, ResetView
 from runs.lifecycle.api.tokens import TokensView, TokenView
 from runs.lifecycle.api.trainers import TrainersView
 from runs.lifecycle.rules.lifecycle import RunVerb
+from runs.projects.api import ProjectsView, ProjectView
 from runs.search.api import (
     FilterValuesView,
     FilterView,
+    ProjectActivityView,
     RunActionsView,
     RunActivityView,
     RunsCsvView,
@@ -94,6 +96,9 @@ urlpatterns = [
     path("run-config-schema", RunConfigSchemaView.as_view()),
     path("presets", PresetsView.as_view()),
     path("presets/<slug:preset>", PresetView.as_view()),
+    path("projects", ProjectsView.as_view()),
+    path("projects/<slug:project>", ProjectView.as_view()),
+    path("project-activity", ProjectActivityView.as_view()),
     path("tokens", TokensView.as_view()),
     path("tokens/<small:token>", TokenView.as_view()),
     path("runs", RunsView.as_view()),

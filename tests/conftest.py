@@ -19,7 +19,7 @@ from hypothesis import settings
 from config.embedded.folders import socket_folder
 from config.embedded.postgres import Postgres
 from config.embedded.valkey import Valkey
-from tests.prepared import copy_database
+from tests.initial_database import copy_database
 from tests.ray_head import RAY_ENVIRONMENT
 
 OURS = ("ROLLDECK_", "DATABASE_URL", "REDIS_URL", "RAY_")
@@ -69,8 +69,8 @@ django.setup()
 from tests.database import empty_quickly  # noqa: E402 it needs the settings too
 from tests.local_clients import ask_for_loopback  # noqa: E402
 from tests.ray_head import ray_head  # noqa: E402, F401 the fixture of every folder that uses Ray
-from tests.second_tries import OPTION, fail_first_try  # noqa: E402
-from tests.spreading import SharedServers, check_ids, leave, longest_first  # noqa: E402
+from tests.repeated_tests import OPTION, fail_first_try  # noqa: E402
+from tests.scheduling import SharedServers, check_ids, leave, longest_first  # noqa: E402
 
 ask_for_loopback()
 empty_quickly()

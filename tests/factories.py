@@ -12,6 +12,8 @@ from runs.lifecycle.rules.lifecycle import RunStatus
 from runs.lifecycle.rules.registration import Registration
 from runs.lifecycle.services.lifecycle import create
 from runs.lifecycle.services.registry import register_trainer
+from runs.projects.models import Project
+from runs.projects.services import create_project
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -52,6 +54,15 @@ def make_outside_run(
             now=NOON,
         )
     return Run.objects.get(pk=run.pk)
+
+
+def make_project(
+    *, name: str = "cartpole", defaults: dict[str, Any] | None = None, **fields: Any
+) -> Project:
+    """Create a project; further fields are set directly."""
+    project = create_project(name=name, defaults=defaults, actor="tests", now=NOON)
+    Project.objects.filter(pk=project.pk).update(**fields)
+    return Project.objects.get(pk=project.pk)
 
 
 def make_user(*, username: str = "alice", role: str = "viewer") -> User:

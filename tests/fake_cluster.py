@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from rollouts.control.rules.launch import LaunchOrder
+from rollouts.control.rules.launch import LaunchRequest
 from rollouts.control.rules.reconcile import ActorState
 from rollouts.control.services.ray_cluster import ClusterUnreachable, LaunchRefused
 
@@ -23,7 +23,7 @@ class FakeCluster:
 
     def __init__(self) -> None:
         self.actors: dict[str, ActorState] = {}
-        self.orders: list[LaunchOrder] = []
+        self.orders: list[LaunchRequest] = []
         self.killed: list[str] = []
         self.elsewhere: set[str] = set()
         """Managers that report to another platform."""
@@ -36,7 +36,7 @@ class FakeCluster:
         if not self.is_reachable:
             raise ClusterUnreachable("no Ray cluster at 127.0.0.1:1: refused")
 
-    def launch(self, order: LaunchOrder) -> None:
+    def launch(self, order: LaunchRequest) -> None:
         self.reach()
         if self.refuses:
             raise LaunchRefused(self.refuses)

@@ -1,4 +1,4 @@
-"""Follow a Dockerfile line by line without Docker, each target in a folder of its own.
+"""Follow a Dockerfile line by line without Docker, each target in a separate folder.
 
 Paths of the image lie below the folder. A new virtual environment is the image's Python, and this
 machine supplies the shell and Node. `useradd` creates only the home folder: as root, commands after

@@ -82,14 +82,14 @@ class Class:
             **fields,
         }
 
-    def tell(self, name: str, rewards: list[float], **fields: Any) -> Any:
+    def report(self, name: str, rewards: list[float], **fields: Any) -> Any:
         """Push an outcome and return the response."""
         return self.post(f"lessons/{name}/outcomes", self.outcome(rewards, **fields))
 
     def finish(self, task: dict[str, Any], *, successes: int, **fields: Any) -> Any:
         """Push the result of a leased evaluation and return the response."""
         total = task["examples"] * task["generations"]
-        return self.tell(
+        return self.report(
             task["lesson"],
             [1.0] * successes + [0.0] * (total - successes),
             **{

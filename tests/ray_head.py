@@ -15,7 +15,7 @@ import pytest
 
 from config.embedded import ray_head as embedded
 from config.embedded.children import Child
-from tests.spreading import OF_THE_RAY_HEAD
+from tests.scheduling import RAY_HEAD_RESOURCES
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -46,9 +46,9 @@ class RayHead:
 @pytest.fixture(scope="session")
 def ray_head() -> Iterator[RayHead]:
     """Yield a cluster that this process and its children may connect to by `address`."""
-    with OF_THE_RAY_HEAD:
+    with RAY_HEAD_RESOURCES:
         temp_dir = Path(tempfile.mkdtemp(prefix="rdray", dir="/tmp"))  # sockets need short paths
-        yield OF_THE_RAY_HEAD.enter_context(_head(temp_dir))
+        yield RAY_HEAD_RESOURCES.enter_context(_head(temp_dir))
 
 
 @contextmanager

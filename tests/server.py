@@ -15,7 +15,7 @@ from uuid import uuid4
 import httpx
 
 from tests import processes
-from tests.prepared import copy_database
+from tests.initial_database import copy_database
 from tests.processes import descendants
 from tests.ray_head import SAME_PRIORITY
 

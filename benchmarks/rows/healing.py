@@ -15,14 +15,14 @@ from typing import Any, Final
 from benchmarks import processes
 from benchmarks.bench import Bench, Figures, Row
 from benchmarks.benchmark_fleet import BenchmarkFleet, Shape, fleet_on
-from benchmarks.figures import Aim, Limit
+from benchmarks.figures import Limit, Target
 from benchmarks.rolldeck_server import RolldeckServer
 from benchmarks.rows.p7_fleet import WITH_RAY
 
 MOST_KILLS: Final = 3
 """Kills of one part; more would open the circuit breaker of env processes."""
 GIVE_UP_SECONDS: Final = 180.0
-LOOK_SECONDS: Final = 0.1
+POLL_SECONDS: Final = 0.1
 SHAPE: Final = Shape(workers=2, envs=8, envs_in_worker=False)
 
 Worker = dict[str, Any]
@@ -119,7 +119,7 @@ def _await(fleet: BenchmarkFleet, condition: Callable[[Workers], bool]) -> Worke
             return workers
         if time.monotonic() > deadline:
             raise processes.NotStarted(f"the fleet did not heal within {GIVE_UP_SECONDS:.0f} s")
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
 
 
 def _steps(worker: Worker) -> bool:
@@ -133,7 +133,7 @@ ROW: Final = Row(
     peer="–",
     unit="s",
     better="less",
-    mark=Aim(
+    mark=Target(
         words="env process ≤ 5 s; worker, raylet ≤ 30 s",
         limits=(
             Limit(figure="env_process_s", at_most=5.0),

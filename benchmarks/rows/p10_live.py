@@ -8,10 +8,10 @@ from pathlib import Path
 
 from benchmarks.bench import Bench, Figures, Row
 from benchmarks.bodies import USUAL
-from benchmarks.figures import Aim, Limit, percentile
-from benchmarks.load import OtherProcess, Push, Underway, other_process, push_json
+from benchmarks.figures import Limit, Target, percentile
+from benchmarks.load import OtherProcess, Push, RunningWork, other_process, push_json
 from benchmarks.rolldeck_server import ENVIRONMENT, RUN, TOKEN, RolldeckServer
-from benchmarks.watching import LAST, Seen, Watch, watch
+from benchmarks.watching import LAST, Changes, Watch, watch
 
 SOCKETS = 200
 GROUPS = 600
@@ -77,7 +77,7 @@ def _rate_while_watched(
     return rate
 
 
-def _wait_for(path: Path, watching: Underway[Seen]) -> None:
+def _wait_for(path: Path, watching: RunningWork[Changes]) -> None:
     deadline = time.monotonic() + READY_SECONDS
     while not path.exists():
         if watching.done() or time.monotonic() > deadline:
@@ -125,11 +125,11 @@ ROW = Row(
     peer="the same without a page",
     unit="groups/s",
     better="more",
-    mark=Aim(
+    mark=Target(
         words="request → frame p95 ≤ 300 ms; ≥ 0.9× of the groups",
         limits=(Limit(figure="late_p95_ms", at_most=300), Limit(figure="ratio", at_least=0.9)),
     ),
-    goal=Aim(
+    goal=Target(
         words="the same with 1,000 pages",
         limits=(
             Limit(figure="sockets", at_least=1000),

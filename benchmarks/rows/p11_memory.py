@@ -4,7 +4,7 @@ from statistics import median
 
 from benchmarks.bench import Bench, Figures, Row
 from benchmarks.bodies import USUAL, json_group
-from benchmarks.figures import Aim, Limit, Paired, alone
+from benchmarks.figures import Limit, Paired, Target, alone
 from benchmarks.load import OtherProcess, Push, get_batches, push_json
 from benchmarks.rolldeck_server import AtroposApi, RolldeckServer
 
@@ -98,11 +98,11 @@ ROW = Row(
     peer="Atropos keeps Python lists",
     unit="MB",
     better="less",
-    mark=Aim(
+    mark=Target(
         words="0 (≤ 0.01), and flat (within 10 %) while gigabytes pass",
         limits=(Limit(figure="ours", at_most=0.01), Limit(figure="passing_growth", at_most=1.1)),
     ),
-    goal=Aim(
+    goal=Target(
         words="0 (≤ 0.001), and flat (within 5 %)",
         limits=(Limit(figure="ours", at_most=0.001), Limit(figure="passing_growth", at_most=1.05)),
     ),

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from benchmarks.bench import Bench, Figures, Row
 from benchmarks.bodies import USUAL, Size
-from benchmarks.figures import Aim, Limit
+from benchmarks.figures import Limit, Target
 from benchmarks.load import OtherProcess, Push, get_batches, push_json
 from benchmarks.rolldeck_server import AtroposApi
 
@@ -71,7 +71,7 @@ ROW = Row(
     peer="Atropos, in memory",
     unit="batches/s",
     better="more",
-    mark=Aim(words="≥ 30×", limits=(Limit(figure="ratio", at_least=30),)),
-    goal=Aim(words="≥ 60×", limits=(Limit(figure="ratio", at_least=60),)),
+    mark=Target(words="≥ 30×", limits=(Limit(figure="ratio", at_least=30),)),
+    goal=Target(words="≥ 60×", limits=(Limit(figure="ratio", at_least=60),)),
     run=run,
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 from benchmarks.bench import Bench, Figures, Row
 from benchmarks.bodies import USUAL, Size
-from benchmarks.figures import Aim, Limit
+from benchmarks.figures import Limit, Target
 from benchmarks.load import OtherProcess, Push, push_binary, push_json
 from benchmarks.rolldeck_server import AtroposApi, RolldeckServer
 from benchmarks.rows.p2_batch import LARGE, SEQUENCES, fill
@@ -75,7 +75,7 @@ ROW = Row(
     peer="requests + .json() + padding, as Atropos' example trainer does it",
     unit="ms",
     better="less",
-    mark=Aim(words="≥ 40×", limits=(Limit(figure="ratio", at_least=40),)),
-    goal=Aim(words="≥ 100×", limits=(Limit(figure="ratio", at_least=100),)),
+    mark=Target(words="≥ 40×", limits=(Limit(figure="ratio", at_least=40),)),
+    goal=Target(words="≥ 100×", limits=(Limit(figure="ratio", at_least=100),)),
     run=run,
 )

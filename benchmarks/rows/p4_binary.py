@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from benchmarks.bench import Bench, Figures, Row
 from benchmarks.bodies import USUAL, Size
-from benchmarks.figures import Aim, Limit
+from benchmarks.figures import Limit, Target
 from benchmarks.load import OtherProcess, Push, push_binary, push_json
 from benchmarks.rolldeck_server import AtroposApi
 
@@ -73,7 +73,7 @@ ROW = Row(
     peer="P1's: Atropos, JSON, 16 clients, in memory",
     unit="groups/s",
     better="more",
-    mark=Aim(words="≥ 5×", limits=(Limit(figure="ratio", at_least=5),)),
-    goal=Aim(words="≥ 10×", limits=(Limit(figure="ratio", at_least=10),)),
+    mark=Target(words="≥ 5×", limits=(Limit(figure="ratio", at_least=5),)),
+    goal=Target(words="≥ 10×", limits=(Limit(figure="ratio", at_least=10),)),
     run=run,
 )

@@ -5,7 +5,7 @@ import time
 from statistics import median
 
 from benchmarks.bench import Bench, Figures, Row
-from benchmarks.figures import Aim, Limit, Paired, in_turn
+from benchmarks.figures import Limit, Paired, Target, in_turn
 from benchmarks.filling import SHARED_PAYLOADS, SMALL, fill_by_copying, push_small
 from benchmarks.http_client import Line, request_bytes
 from benchmarks.load import latencies
@@ -137,14 +137,14 @@ ROW = Row(
     peer="Atropos scans its queue",
     unit="ms",
     better="less",
-    mark=Aim(
+    mark=Target(
         words="forming and polls within 20 % of those at 1,000",
         limits=(
             Limit(figure="forming_growth", at_most=1.2),
             Limit(figure="status_env_growth", at_most=1.2),
         ),
     ),
-    goal=Aim(
+    goal=Target(
         words="flat (within 5 %)",
         limits=(
             Limit(figure="forming_growth", at_most=1.05),

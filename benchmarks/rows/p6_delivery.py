@@ -4,7 +4,7 @@ from statistics import fmean, median
 
 from benchmarks.bench import Bench, Figures, Row
 from benchmarks.bodies import USUAL
-from benchmarks.figures import Aim, Limit, percentile
+from benchmarks.figures import Limit, Target, percentile
 from benchmarks.load import OtherProcess
 from benchmarks.rolldeck_server import AtroposApi, RolldeckServer
 from benchmarks.trainers import POLL_SECONDS, deliveries, our_receiver, stock_receiver
@@ -78,11 +78,11 @@ ROW = Row(
     peer="Atropos' trainers poll once a second",
     unit="ms",
     better="less",
-    mark=Aim(
+    mark=Target(
         words="p50 ≤ 10 ms, p99 ≤ 50 ms",
         limits=(Limit(figure="p50_ms", at_most=10), Limit(figure="p99_ms", at_most=50)),
     ),
-    goal=Aim(
+    goal=Target(
         words="p50 ≤ 3 ms, p99 ≤ 20 ms",
         limits=(Limit(figure="p50_ms", at_most=3), Limit(figure="p99_ms", at_most=20)),
     ),

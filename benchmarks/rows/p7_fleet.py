@@ -16,7 +16,7 @@ from typing import Final
 
 from benchmarks.bench import Bench, Figures, Row
 from benchmarks.benchmark_fleet import BenchmarkFleet, Shape, fleet_on
-from benchmarks.figures import Aim, Limit
+from benchmarks.figures import Limit, Target
 from benchmarks.paced import Paced, paced
 from benchmarks.peers import RLLIB
 
@@ -126,11 +126,11 @@ ROW = Row(
     peer="the same policy stepping gymnasium.make_vec (sync), a process on each core, nothing else",
     unit="steps/s",
     better="more",
-    mark=Aim(
+    mark=Target(
         words="≥ 80 % of the bare loop, ≥ 1.5× RLlib's EnvRunner",
         limits=(Limit(figure="ratio", at_least=0.8), Limit(figure="rllib_ratio", at_least=1.5)),
     ),
-    goal=Aim(
+    goal=Target(
         words="≥ 95 %, ≥ 4×",
         limits=(Limit(figure="ratio", at_least=0.95), Limit(figure="rllib_ratio", at_least=4.0)),
     ),

@@ -10,7 +10,7 @@ import msgspec
 
 from benchmarks.bench import Bench, Figures, Row
 from benchmarks.cluster import running_cluster
-from benchmarks.figures import Aim, Limit
+from benchmarks.figures import Limit, Target
 
 WORKERS: Final = 4
 USUAL_BYTES: Final = 100_000_000
@@ -147,8 +147,8 @@ class Fleet:
 
         from rollouts.fleet.worker.messages import WorkerCommand
 
-        orders = WorkerCommand(desired=desired, epoch=1, policy_step=0, credits=10_000_000)
-        ray.get([worker.order.remote(orders) for worker in self._workers])
+        command = WorkerCommand(desired=desired, epoch=1, policy_step=0, credits=10_000_000)
+        ray.get([worker.order.remote(command) for worker in self._workers])
 
 
 def _settings(index: int) -> Any:
@@ -175,7 +175,7 @@ ROW = Row(
     peer="one ray.put + 4 ray.get, beside the same sampling",
     unit="MB/s",
     better="more",
-    mark=Aim(words="≥ 0.8×", limits=(Limit(figure="ratio", at_least=0.8),)),
-    goal=Aim(words="≥ 0.95×", limits=(Limit(figure="ratio", at_least=0.95),)),
+    mark=Target(words="≥ 0.8×", limits=(Limit(figure="ratio", at_least=0.8),)),
+    goal=Target(words="≥ 0.95×", limits=(Limit(figure="ratio", at_least=0.95),)),
     run=run,
 )

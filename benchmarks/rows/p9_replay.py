@@ -2,7 +2,7 @@
 
 from benchmarks import replaying
 from benchmarks.bench import Bench, Figures, Row
-from benchmarks.figures import Aim, Limit
+from benchmarks.figures import Limit, Target
 from benchmarks.load import OtherProcess, other_process
 from benchmarks.peers import Reverb, running_reverb
 from benchmarks.rolldeck_server import RolldeckServer
@@ -65,10 +65,10 @@ ROW = Row(
     peer="Reverb's server, in memory",
     unit="items/s",
     better="more",
-    mark=Aim(
+    mark=Target(
         words="within 3× (≥ 0.33×), inserts and samples",
         limits=(Limit(figure="worst_ratio", at_least=1 / 3),),
     ),
-    goal=Aim(words="≥ 0.5×", limits=(Limit(figure="worst_ratio", at_least=0.5),)),
+    goal=Target(words="≥ 0.5×", limits=(Limit(figure="worst_ratio", at_least=0.5),)),
     run=run,
 )

@@ -88,6 +88,7 @@ def build_parser(further: Iterable[EntryPoint] = ()) -> argparse.ArgumentParser:
 
     runs = command("runs", "list runs, newest first", command=_list_runs, shown=_runs_table)
     runs.add_argument("--status", help="only runs in this status")
+    runs.add_argument("--project", help="only runs in this project")
     show = command("show", "show a run with its configuration", command=_show, shown=_run_line)
     show.add_argument("run", metavar="RUN")
     why = command("why", "show what limits a run, and what to do", command=_why, shown=_diagnosis)
@@ -119,10 +120,21 @@ def build_parser(further: Iterable[EntryPoint] = ()) -> argparse.ArgumentParser:
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that describe a new run."""
-    parser.add_argument("--preset", default="", help="preset of the run: cartpole, curriculum, …")
+    parser.add_argument("--project", default="", help="project of the run; its defaults apply")
+    parser.add_argument(
+        "--no-project-defaults",
+        action="store_true",
+        help="do not apply the project's default preset, configuration and tags",
+    )
+    parser.add_argument(
+        "--preset", help="preset of the run: cartpole, curriculum, … (default: of the project)"
+    )
     parser.add_argument("--name", required=True, help="letters, digits, - and _")
     parser.add_argument(
-        "--config", type=_json_object, metavar="JSON", help="object merged over the preset"
+        "--config",
+        type=_json_object,
+        metavar="JSON",
+        help="object merged over the preset and the project",
     )
 
 
@@ -147,18 +159,26 @@ def _json_object(text: str) -> Row:
 
 
 def _list_runs(connection: Connection, args: argparse.Namespace) -> object:
-    return list(connection.rows("/api/v1/runs", {"status": args.status} if args.status else None))
+    query = {"status": args.status, "q": args.project and f'project:"{args.project}"'}
+    given = {name: value for name, value in query.items() if value}
+    return list(connection.rows("/api/v1/runs", given or None))
 
 
 def _launch(connection: Connection, args: argparse.Namespace) -> object:
-    body: Row = {"name": args.name, "preset": args.preset, "start": not args.no_start}
-    if args.config is not None:
-        body["config"] = args.config
+    body = _new_run(args) | {"start": not args.no_start}
     return connection.json(Call(method="POST", path="/api/v1/runs", json=body))
 
 
+def _new_run(args: argparse.Namespace) -> Row:
+    """Return the fields of a new run; the server completes omitted ones from the project."""
+    given = {"preset": args.preset, "config": args.config, "project": args.project or None}
+    if args.no_project_defaults:
+        given["uses_project_defaults"] = False
+    return {"name": args.name} | {key: value for key, value in given.items() if value is not None}
+
+
 def _check(connection: Connection, args: argparse.Namespace) -> object:
-    body: Row = {"name": args.name, "preset": args.preset, "config": args.config or {}}
+    body = _new_run(args)
     # The check creates environments, which may take a while; nothing is stored.
     return connection.json(
         Call(method="POST", path="/api/v1/run-checks", json=body, wait_seconds=30)

@@ -44,7 +44,7 @@ def download(connection: Connection, path: str, *, size_bytes: int, sha256: str)
         before = have
         try:
             have = _further(connection, path, kept, have, tag=f'"{sha256}"')
-        except _BrokenOff as broken:
+        except _Interrupted as broken:
             have = broken.have
             if have > before:
                 silent, heard_at = 0, time.monotonic()
@@ -78,7 +78,7 @@ def save(connection: Connection, path: str, target: Path) -> int:
     return size_bytes
 
 
-class _BrokenOff(Exception):
+class _Interrupted(Exception):
     """The connection ended early; `have` bytes of the file have arrived."""
 
     def __init__(self, have: int, cause: RolldeckError) -> None:
@@ -102,7 +102,7 @@ def _further(connection: Connection, path: str, kept: bytearray, have: int, *, t
                 have += len(chunk)
     except RolldeckError as failure:
         if isinstance(failure, Unreachable) or failure.status in RETRIED_STATUSES:
-            raise _BrokenOff(have, failure) from failure
+            raise _Interrupted(have, failure) from failure
         raise
     if have < len(kept):
         raise InvalidMessage(f"{path} has {have} bytes, not the {len(kept)} announced")

@@ -99,3 +99,74 @@ class StageTiming(Struct, frozen=True, kw_only=True):
     p50_ms: float
     p95_ms: float
     count: LargeCount
+
+
+EPISODE_SLOT_LENGTH: Final = 48
+"""Characters of a slot's name in the ids of its episodes; of longer names the last ones."""
+
+
+def slot_name(*, worker: int, slot: int, incarnation: str) -> str:
+    """Return the name of an env slot in fragments: ``w0-3@5f2c``."""
+    return f"w{worker}-{slot}@{incarnation}"
+
+
+def episode_id(slot: str, number: int) -> str:
+    """Return the id of an episode in fragments: ``w0-3@5f2c/12``.
+
+    Args:
+        slot: Name of the slot.
+        number: Counts the episodes of the slot, from 1.
+    """
+    return f"{slot[-EPISODE_SLOT_LENGTH:]}/{number}"
+
+
+class EpisodeWindow(Struct, frozen=True, kw_only=True):
+    """Episodes that ended in one report window, for one environment."""
+
+    environment: Annotated[str, Meta(min_length=1, max_length=200)]
+    worker: Count
+    mode: Literal["train", "eval"] = "train"
+    seconds: Annotated[float, Meta(ge=0)]
+    count: Annotated[int, Meta(ge=1, le=2**31 - 1)]
+    return_sum: float
+    return_mean: float
+    return_min: float
+    return_max: float
+    return_p10: float
+    return_p50: float
+    return_p90: float
+    discounted_return_mean: float
+    length_mean: float
+    length_max: Count
+    terminated: Count
+    truncated: Count
+    aborted: Count
+    returns: Annotated[list[float], Meta(max_length=100)] = []
+    """The last returns of the window, oldest first, at most 100."""
+    lengths: Annotated[list[Count], Meta(max_length=100)] = []
+    """Lengths of the same episodes in env steps."""
+    incarnation: Annotated[str, Meta(max_length=120)] = ""
+    """Incarnation of the worker, as in the names of its slots."""
+    slots: Annotated[list[Count], Meta(max_length=103)] = []
+    """Env slots of the same episodes, then of the lowest, the highest and the longest one. Empty if
+    fragments do not name the episodes."""
+    numbers: Annotated[list[LargeCount], Meta(max_length=103)] = []
+    """Numbers of the same episodes in their slots, from 1."""
+    policy_step: Step = -2
+
+
+class MachineUsage(Struct, frozen=True, kw_only=True):
+    """Usage of a machine by all of its processes, as its operating system and driver report it."""
+
+    cpu_cores: float
+    """Mean number of busy cores since the previous measurement."""
+    cpus: Count
+    memory_bytes: LargeCount
+    """Memory that is not available to new processes."""
+    memory_total_bytes: LargeCount
+    gpus: Count = 0
+    gpu_percent: float | None = None
+    """Mean utilization of its GPUs; null without one or without an answer of the driver."""
+    gpu_memory_bytes: LargeCount | None = None
+    """Used memory of all GPUs."""
+    gpu_memory_total_bytes: LargeCount | None = None

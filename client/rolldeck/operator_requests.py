@@ -27,7 +27,7 @@ class LogLines(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Reason why no further lines are available."""
 
 
-class RestartOrder(Struct, frozen=True, kw_only=True):
+class RestartCommand(Struct, frozen=True, kw_only=True):
     """A request to replace one worker by a new one."""
 
     worker: int
@@ -36,14 +36,14 @@ class RestartOrder(Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
-class CordonOrder(Struct, frozen=True, kw_only=True):
+class CordonCommand(Struct, frozen=True, kw_only=True):
     """A request to cordon a worker: it drains, ends, and is not replaced."""
 
     worker: int
     reason: str = ""
 
 
-class MachineOrder(Struct, frozen=True, kw_only=True):
+class MachineCommand(Struct, frozen=True, kw_only=True):
     """A request to empty a machine: its workers drain, and no new ones are placed there."""
 
     node: str
@@ -66,7 +66,7 @@ MOST_RECORDED_BYTES: Final = 8 * 1024 * 1024
 """Largest recording of one episode, encoded."""
 
 
-class RecordingOrder(Struct, frozen=True, kw_only=True):
+class RecordingCommand(Struct, frozen=True, kw_only=True):
     """A request to record one episode."""
 
     id: str

@@ -42,7 +42,7 @@ class Transitions(NamedTuple):
     mask: Bools
 
 
-class Learned(NamedTuple):
+class TrainingTargets(NamedTuple):
     """Training targets; all ``[N, T]``, in the widest float dtype of the arguments.
 
     Attributes:
@@ -88,7 +88,7 @@ def transitions(
     )
 
 
-def gae(steps: Transitions, *, gamma: float, lam: float) -> Learned:
+def gae(steps: Transitions, *, gamma: float, lam: float) -> TrainingTargets:
     """Return generalized advantage estimates, which are exact for on-policy data.
 
     Args:
@@ -107,7 +107,7 @@ def vtrace(
     lam: float = 1.0,
     rho_clip: float = 1.0,
     c_clip: float = 1.0,
-) -> Learned:
+) -> TrainingTargets:
     """Return V-trace targets, which correct for actions of another policy.
 
     If both policies agree, this equals GAE for any lambda. A step that the present policy would not
@@ -132,7 +132,7 @@ def vtrace(
     # next value, so that equal policies yield GAE.
     after = np.zeros_like(corrections)
     after[:, :-1] = np.where(steps.ended[:, :-1], 0, gamma * lam * corrections[:, 1:])
-    return Learned(
+    return TrainingTargets(
         advantages=np.where(steps.mask, errors + after, 0),
         targets=steps.values + corrections,
         weights=rho,

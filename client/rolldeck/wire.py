@@ -15,8 +15,10 @@ from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
 from rolldeck.fleet_wire import Count as Count
+from rolldeck.fleet_wire import EpisodeWindow as EpisodeWindow
 from rolldeck.fleet_wire import FleetEvent as FleetEvent
 from rolldeck.fleet_wire import InfoWindow as InfoWindow
+from rolldeck.fleet_wire import MachineUsage as MachineUsage
 from rolldeck.fleet_wire import Name as Name
 from rolldeck.fleet_wire import Note as Note
 from rolldeck.fleet_wire import ReportedFleetState as ReportedFleetState
@@ -27,11 +29,11 @@ from rolldeck.fleet_wire import StageTiming as StageTiming
 from rolldeck.fleet_wire import Step as Step
 from rolldeck.fleet_wire import WorkerEnding as WorkerEnding
 from rolldeck.operator_requests import (
-    CordonOrder,
+    CordonCommand,
     LogRequest,
-    MachineOrder,
-    RecordingOrder,
-    RestartOrder,
+    MachineCommand,
+    RecordingCommand,
+    RestartCommand,
     StacksRequest,
 )
 from rolldeck.weights_wire import LargeCount
@@ -255,15 +257,15 @@ class FleetControl(Struct, frozen=True, kw_only=True):
     """Wanted number of workers; 0 for the configured number."""
     weights_command: int = 0
     """Rises when a person pins or unpins a version, or requests a weight sync."""
-    recordings: list[RecordingOrder] = []
+    recordings: list[RecordingCommand] = []
     """Pending recordings; each stays until it is ready or has failed."""
-    restarts: list[RestartOrder] = []
+    restarts: list[RestartCommand] = []
     """Workers to replace; each stays until another incarnation is reported."""
-    cordons: list[CordonOrder] = []
+    cordons: list[CordonCommand] = []
     """Cordoned workers; each stays until it is uncordoned."""
     stacks: list[StacksRequest] = []
     """Pending requests for stack traces; each stays until it is answered or has expired."""
-    machines: list[MachineOrder] = []
+    machines: list[MachineCommand] = []
     """Cordoned machines, to be emptied of all runs' workers; each stays until it is uncordoned."""
 
 
@@ -308,35 +310,9 @@ class WorkerReport(Struct, frozen=True, kw_only=True):
     """Utilization of the worker's device by all processes."""
     gpu_memory_bytes: LargeCount | None = None
     """Used memory of the worker's device by all processes."""
+    machine: MachineUsage | None = None
+    """Usage of its machine; null if another worker of the machine reports it."""
     transfers: WeightsTransfers = WeightsTransfers()
-
-
-class EpisodeWindow(Struct, frozen=True, kw_only=True):
-    """Episodes that ended in one report window, for one environment."""
-
-    environment: Annotated[str, Meta(min_length=1, max_length=200)]
-    worker: Count
-    mode: Literal["train", "eval"] = "train"
-    seconds: Annotated[float, Meta(ge=0)]
-    count: Annotated[int, Meta(ge=1, le=2**31 - 1)]
-    return_sum: float
-    return_mean: float
-    return_min: float
-    return_max: float
-    return_p10: float
-    return_p50: float
-    return_p90: float
-    discounted_return_mean: float
-    length_mean: float
-    length_max: Count
-    terminated: Count
-    truncated: Count
-    aborted: Count
-    returns: Annotated[list[float], Meta(max_length=100)] = []
-    """The last returns of the window, oldest first, at most 100."""
-    lengths: Annotated[list[Count], Meta(max_length=100)] = []
-    """Lengths of the same episodes in env steps."""
-    policy_step: Step = -2
 
 
 class FleetReport(Struct, frozen=True, kw_only=True):
@@ -369,12 +345,12 @@ def pack_array(array: NDArray[Any]) -> Array:
     Raises:
         InvalidMessage: If the dtype is not one of :data:`DTYPES`.
     """
-    name, little = _travelling(array.dtype)
+    name, little = _encodable(array.dtype)
     return Array(dtype=name, shape=array.shape, data=array.astype(little, copy=False).tobytes())
 
 
 @lru_cache
-def _travelling(dtype: "np.dtype[Any]") -> "tuple[str, np.dtype[Any]]":
+def _encodable(dtype: "np.dtype[Any]") -> "tuple[str, np.dtype[Any]]":
     """Return the name of a dtype and its little-endian form."""
     if dtype.name not in DTYPES:
         raise InvalidMessage(f"dtype {dtype} is not supported; use one of {sorted(DTYPES)}")

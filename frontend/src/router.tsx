@@ -2,7 +2,6 @@
 
 import { createRootRoute, createRoute, createRouter, Link, lazyRouteComponent } from "@tanstack/react-router";
 import type { Asked } from "@/api/audit";
-import { SORTS, type Sort } from "@/api/runLists";
 import { EmptyState } from "@/components/EmptyState";
 import { Skeletons } from "@/components/Skeletons";
 import { alertsSearch } from "@/pages/alerts/search";
@@ -11,13 +10,15 @@ import { compareSearch } from "@/pages/compare/search";
 import { ENVIRONMENT_KINDS, type EnvironmentKind } from "@/pages/environments/api";
 import { LoginPage } from "@/pages/LoginPage";
 import { episodesSearch } from "@/pages/run/episodes/search";
-import { type FleetSearch, viewOf } from "@/pages/run/fleet/views";
+import { type FleetSearch, logOf, viewOf } from "@/pages/run/fleet/views";
 import { logsSearch } from "@/pages/run/logs/search";
 import { metricsSearch } from "@/pages/run/metrics/search";
 import { overviewSearch } from "@/pages/run/overview/search";
 import { queueSearch } from "@/pages/run/queue/search";
 import { listSearch } from "@/pages/run/trajectories/search";
+import { runsSearch } from "@/pages/runs/search";
 import { viewerSearch } from "@/pages/viewer/search";
+import { shareSearch } from "@/share/share";
 import { askForCompared, askForCurves, askForMetrics, askForRun } from "@/shell/early";
 import { Shell } from "@/shell/Shell";
 
@@ -45,12 +46,19 @@ const runs = createRoute({
   getParentRoute: () => shell,
   path: "/runs",
   component: lazyRouteComponent(pageCode.runs, "RunsPage"),
-  validateSearch: (search): { q?: string; sort?: Sort; cols?: string; dense?: boolean } => ({
-    q: text(search.q),
-    sort: SORTS.some((name) => search.sort === name || search.sort === `-${name}`) ? (search.sort as Sort) : undefined,
-    cols: text(search.cols),
-    dense: search.dense === true || undefined,
-  }),
+  validateSearch: runsSearch,
+});
+const projects = createRoute({
+  getParentRoute: () => shell,
+  path: "/projects",
+  component: lazyRouteComponent(pageCode.projects, "ProjectsPage"),
+  validateSearch: (search): { archived?: boolean } => ({ archived: search.archived === true || undefined }),
+});
+const project = createRoute({
+  getParentRoute: () => shell,
+  path: "/projects/$project",
+  component: lazyRouteComponent(pageCode.project, "ProjectPage"),
+  validateSearch: runsSearch,
 });
 const alerts = createRoute({
   getParentRoute: () => shell,
@@ -108,8 +116,9 @@ const launch = createRoute({
   getParentRoute: () => shell,
   path: "/runs/new",
   component: lazyRouteComponent(pageCode.launch, "LaunchPage"),
-  validateSearch: (search): { from?: string; preset?: string; view?: "changes" | "config" | "copy" } => ({
+  validateSearch: (search): { from?: string; preset?: string; project?: string; view?: "changes" | "config" | "copy" } => ({
     from: text(search.from),
+    project: text(search.project),
     preset: text(search.preset),
     view: oneOf(search.view, "changes", "config", "copy"),
   }),
@@ -118,6 +127,7 @@ const run = createRoute({
   getParentRoute: () => shell,
   path: "/runs/$name",
   component: lazyRouteComponent(pageCode.run, "RunPage"),
+  validateSearch: shareSearch,
   beforeLoad: askForRun,
 });
 const runTabs = [
@@ -145,7 +155,7 @@ const runTabs = [
     getParentRoute: () => run,
     path: "fleet",
     component: lazyRouteComponent(tabCode.fleet, "FleetTab"),
-    validateSearch: (search): FleetSearch => ({ worker: whole(search.worker), view: viewOf(search.view) }),
+    validateSearch: (search): FleetSearch => ({ worker: whole(search.worker), view: viewOf(search.view), log: logOf(search.log) }),
   }),
   createRoute({
     getParentRoute: () => run,
@@ -245,7 +255,21 @@ function PageNotFound() {
 export const router = createRouter({
   routeTree: root.addChildren([
     login,
-    shell.addChildren([home, runs, compare, alerts, environments, cluster, tokens, audit, settings, launch, run.addChildren(runTabs)]),
+    shell.addChildren([
+      home,
+      runs,
+      projects,
+      project,
+      compare,
+      alerts,
+      environments,
+      cluster,
+      tokens,
+      audit,
+      settings,
+      launch,
+      run.addChildren(runTabs),
+    ]),
   ]),
   defaultNotFoundComponent: NotFound,
   defaultPreload: "intent",

@@ -12,7 +12,7 @@ from django.utils import timezone
 from unfold.forms import AuthenticationForm
 
 from runs.access.services.known_browsers import known_browser, remember_browser
-from runs.access.services.login_attempts import TooManyLogins, give_back, reserve_attempt
+from runs.access.services.login_attempts import TooManyLogins, reserve_attempt, return_attempt
 from runs.access.services.passwords import address_of
 
 
@@ -61,7 +61,7 @@ def change_password(request: HttpRequest) -> HttpResponseBase:
     response = _password_page(request)
     form = (getattr(response, "context_data", None) or {}).get("form")
     if form is None or "old_password" not in form.errors:
-        give_back(attempt)
+        return_attempt(attempt)
     return response
 
 

@@ -12,16 +12,16 @@ django.setup(set_prefix=False)
 from buffer.items.api.delivery import ResponseDelivery  # noqa: E402
 from config.binding import refuse_dangers  # noqa: E402
 from config.body_limits import BodyLimits  # noqa: E402 Django's applications load first
+from config.compressed_requests import CompressedHandler  # noqa: E402
 from config.compression import CompressedAnswers  # noqa: E402
 from config.machines import Machines  # noqa: E402
-from config.packed_requests import PackedHandler  # noqa: E402
 from config.socket_origins import SocketOrigins  # noqa: E402
 from config.static_files import StaticFiles  # noqa: E402
 from config.tracing import traced  # noqa: E402
 from config.websocket_urls import websocket_urlpatterns  # noqa: E402
 
 refuse_dangers()
-machines = Machines(PackedHandler())
+machines = Machines(CompressedHandler())
 application = ProtocolTypeRouter(
     {
         "http": StaticFiles(traced(ResponseDelivery(CompressedAnswers(BodyLimits(machines))))),

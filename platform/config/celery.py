@@ -58,7 +58,7 @@ def start_worker_heartbeat(sender: Any, **_: Any) -> None:
 
     queues = sorted(sender.app.amqp.queues.consume_from)
     details = {"queues": queues, "concurrency": sender.controller.concurrency}
-    heartbeats.begin("worker", name=str(sender.hostname), read_details=lambda: details, forks=True)
+    heartbeats.start("worker", name=str(sender.hostname), read_details=lambda: details, forks=True)
 
 
 @beat_init.connect
@@ -66,4 +66,4 @@ def start_scheduler_heartbeat(**_: Any) -> None:
     """Start the heartbeats of the process that starts the periodic jobs."""
     from config import heartbeats
 
-    heartbeats.begin("scheduler", forks=True)
+    heartbeats.start("scheduler", forks=True)

@@ -30,11 +30,11 @@ class CompressedAnswers:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on; compress the response if client and response permit."""
         if scope["type"] == "http" and _accepts_gzip(scope):
-            send = _PackingSend(send, is_loopback=_is_loopback(scope))
+            send = _CompressingSend(send, is_loopback=_is_loopback(scope))
         await self._app(scope, receive, send)
 
 
-class _PackingSend:
+class _CompressingSend:
     """A send channel that delays the head of a response until its first bytes are known."""
 
     def __init__(self, send: Send, *, is_loopback: bool) -> None:
@@ -45,18 +45,18 @@ class _PackingSend:
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            if self._worth_packing(message["headers"]):
+            if self._is_worth_compressing(message["headers"]):
                 self._head = message
             else:
                 await self._send(message)
         elif self._head is not None:
             await self._send_first(self._head, message)
         elif self._packer is not None and message["type"] == "http.response.body":
-            await self._send_packed(message)
+            await self._send_compressed(message)
         else:
             await self._send(message)
 
-    def _worth_packing(self, headers: Headers) -> bool:
+    def _is_worth_compressing(self, headers: Headers) -> bool:
         values = {name.lower(): value for name, value in headers}
         length = values.get(b"content-length", b"")
         kind = values.get(b"content-type", b"").partition(b";")[0].strip()
@@ -78,14 +78,14 @@ class _PackingSend:
         headers += [(b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding")]
         if message.get("more_body", False):
             await self._send({**head, "headers": headers})
-            await self._send_packed(message)
+            await self._send_compressed(message)
             return
         packed = self._packer.compress(message.get("body", b"")) + self._packer.flush()
         headers.append((b"content-length", str(len(packed)).encode()))
         await self._send({**head, "headers": headers})
         await self._send({"type": "http.response.body", "body": packed})
 
-    async def _send_packed(self, message: Message) -> None:
+    async def _send_compressed(self, message: Message) -> None:
         more = message.get("more_body", False)
         packed = self._packer.compress(message.get("body", b""))
         if not more:

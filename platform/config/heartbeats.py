@@ -26,7 +26,7 @@ EVERY_SECONDS: Final = 15.0
 _MEMORY: Final = Path("/proc/self/statm")
 
 
-def begin(
+def start(
     kind: str,
     *,
     name: str = "",

@@ -25,8 +25,8 @@ MESSAGES: Final[dict[str, Any]] = {
     "ControlFrame": wire.ControlFrame,
 }
 SOCKETS: Final[dict[str, dict[str, str]]] = {
-    "/ws/live": {"says": "PageMessage", "is_told": "PageFrame"},
-    "/ws/runs/{run}/control": {"is_told": "ControlFrame"},
+    "/ws/live": {"sends": "PageMessage", "receives": "PageFrame"},
+    "/ws/runs/{run}/control": {"receives": "ControlFrame"},
 }
 
 

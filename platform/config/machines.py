@@ -25,9 +25,9 @@ from django.http.response import HttpResponseBase
 from django.utils.module_loading import import_string
 
 from buffer.atropos.rules import NAMES as ATROPOS_NAMES
-from buffer.batches.api.sending import NotedAnswer, StoredAnswer
+from buffer.batches.api.sending import StoredAnswer, TrackedAnswer
 from config.body_limits import App, Receive, Scope, Send
-from config.packed_requests import PackedRequest
+from config.compressed_requests import CompressedRequest
 from web.http.problems import respond
 from web.http.waiting import Waiting
 from web.live.wait_queue import WaitQueues
@@ -122,7 +122,7 @@ class Machines:
         return await self._run(waiting.last)
 
     async def _send(self, answer: HttpResponseBase, send: Send, client: "_Client") -> None:
-        if not isinstance(answer, NotedAnswer):
+        if not isinstance(answer, TrackedAnswer):
             await _send_whole(answer, send)
             return
         is_sent = False
@@ -130,7 +130,7 @@ class Machines:
             is_sent = await _send_but_last_byte(answer, send, client)
         finally:
             # The note is not awaited, so it cannot be cancelled.
-            self._threads.submit(_connected, partial(answer.note, is_sent=is_sent))
+            self._threads.submit(_connected, partial(answer.finish, is_sent=is_sent))
         last = answer.parts[-1][-1:]
         await send({"type": "http.response.body", "body": last, "more_body": False})
 
@@ -150,7 +150,7 @@ class _Handler(BaseHandler):
     def answer(self, scope: Scope, body: bytes) -> HttpResponseBase:
         """Return the response to a request whose body has been read."""
         try:
-            request = PackedRequest(scope, BytesIO(body))
+            request = CompressedRequest(scope, BytesIO(body))
         except UnicodeDecodeError:
             return respond(Invalid("the query string is not valid UTF-8"))
         request.may_wait = True  # type: ignore[attr-defined]
@@ -309,7 +309,7 @@ async def _send_whole(answer: HttpResponseBase, send: Send) -> None:
         answer.close()
 
 
-async def _send_but_last_byte(answer: NotedAnswer, send: Send, client: _Client) -> bool:
+async def _send_but_last_byte(answer: TrackedAnswer, send: Send, client: _Client) -> bool:
     """Return whether the client was connected until all but the last byte were sent."""
     client.watch()
     await send(_start(answer, answer.parts))

@@ -9,7 +9,7 @@ SCHEDULE: Final[dict[str, dict[str, Any]]] = {
         "schedule": 3.0,
         "options": {"expires": 3.0},
     },
-    "give up recordings": {
+    "expire recording requests": {
         "task": "rollouts.jobs.give_up_recordings",
         "schedule": 30.0,
         "options": {"expires": 30.0},
@@ -24,6 +24,11 @@ SCHEDULE: Final[dict[str, dict[str, Any]]] = {
         "schedule": 10.0,
         "options": {"expires": 10.0},
     },
+    "measure resources": {
+        "task": "rollouts.jobs.measure_resources",
+        "schedule": 10.0,
+        "options": {"expires": 10.0},
+    },
     "diagnose runs": {
         "task": "rollouts.jobs.diagnose_runs",
         "schedule": 10.0,
@@ -31,6 +36,11 @@ SCHEDULE: Final[dict[str, dict[str, Any]]] = {
     },
     "forget outcomes": {
         "task": "rollouts.jobs.delete_old_outcomes",
+        "schedule": 600.0,
+        "options": {"expires": 600.0},
+    },
+    "forget machine samples": {
+        "task": "rollouts.jobs.delete_old_machine_samples",
         "schedule": 600.0,
         "options": {"expires": 600.0},
     },
@@ -44,7 +54,7 @@ SCHEDULE: Final[dict[str, dict[str, Any]]] = {
         "schedule": 600.0,
         "options": {"expires": 600.0},
     },
-    "look at the cluster": {
+    "probe the cluster": {
         "task": "rollouts.jobs.record_cluster",
         "schedule": 60.0,
         "options": {"expires": 60.0},
@@ -74,7 +84,7 @@ SCHEDULE: Final[dict[str, dict[str, Any]]] = {
         "schedule": 60.0,
         "options": {"expires": 60.0},
     },
-    "reclaim lapsed leases": {
+    "reclaim expired leases": {
         "task": "buffer.jobs.reclaim_expired_leases",
         "schedule": 5.0,
         "options": {"expires": 5.0},
@@ -85,7 +95,7 @@ SCHEDULE: Final[dict[str, dict[str, Any]]] = {
         "options": {"expires": 15.0},
     },
     "turn segments": {
-        "task": "buffer.jobs.turn_segments",
+        "task": "buffer.jobs.rotate_segments",
         "schedule": 10.0,
         "options": {"expires": 10.0},
     },

@@ -4,6 +4,6 @@ from config.asgi import application
 
 from config import heartbeats  # isort: skip  Django's applications load with the line above
 
-heartbeats.begin("web")
+heartbeats.start("web")
 
 __all__ = ["application"]

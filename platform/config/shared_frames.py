@@ -16,9 +16,9 @@ from websockets.extensions.permessage_deflate import (
 from websockets.frames import Frame, Opcode
 from websockets.protocol import State
 
-from config.socket_timeouts import PatientSockets
+from config.socket_timeouts import SocketsWithTimeouts
 
-PACKED_FROM_BYTES: Final = 2048
+COMPRESSED_FROM_BYTES: Final = 2048
 """Minimum size for compression; a shorter message fits into two packets."""
 REMEMBERED: Final = 8
 _PACKING: Final = {"level": 1}
@@ -31,13 +31,13 @@ _DEFLATE: Final = ServerPerMessageDeflateFactory(
 def framed(text: str, window_bits: int | None) -> bytes:
     """Return a message's frame for all sockets with this window size (None: no compression)."""
     frame = Frame(Opcode.TEXT, text.encode())
-    if window_bits is None or len(frame.data) < PACKED_FROM_BYTES:
+    if window_bits is None or len(frame.data) < COMPRESSED_FROM_BYTES:
         return frame.serialize(mask=False)
     packing = PerMessageDeflate(True, True, window_bits, window_bits, _PACKING)
     return frame.serialize(mask=False, extensions=[packing])
 
 
-class SharedFrames(PatientSockets):
+class SharedFrames(SocketsWithTimeouts):
     """uvicorn's websocket protocol with shared frames for text messages."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -18,12 +18,12 @@ PING_SECONDS: Final = 10.0
 PING_TIMEOUT_SECONDS: Final = 20.0
 """Time limit of a ping's answer; with the interval, 30 s after the last read."""
 NOT_READING: Final = 4408
-WHY: Final = "nothing was read for too long"
+CLOSE_REASON: Final = "nothing was read for too long"
 KERNEL_BYTES: Final = 128 * 1024
 """Send buffer of a socket; the kernel's default of megabytes hides that nothing is read."""
 
 
-class PatientSockets(WebSocketsSansIOProtocol):
+class SocketsWithTimeouts(WebSocketsSansIOProtocol):
     """uvicorn's websocket protocol with a time limit for clients that do not read."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -50,11 +50,13 @@ class PatientSockets(WebSocketsSansIOProtocol):
         if self.close_sent or self.transport.is_closing():
             return
         if self.conn.state is State.OPEN:
-            self.conn.send_close(NOT_READING, WHY)
+            self.conn.send_close(NOT_READING, CLOSE_REASON)
             self.transport.write(b"".join(self.conn.data_to_send()))
         self.close_sent = self.disconnected = True
         self.writable.set()
-        self.queue.put_nowait({"type": "websocket.disconnect", "code": NOT_READING, "reason": WHY})
+        self.queue.put_nowait(
+            {"type": "websocket.disconnect", "code": NOT_READING, "reason": CLOSE_REASON}
+        )
         # Resume reading: unread input at the close would reset the connection and lose the rest.
         if self.read_paused:
             self.read_paused = False

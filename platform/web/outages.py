@@ -16,13 +16,13 @@ from web.rules.errors import Unavailable
 RETRY_AFTER_SECONDS: Final = 1
 # Pool timeouts, refused and lost connections, a server that starts or stops, lock and statement
 # timeouts. Programming errors are of other classes.
-OF_THE_DATABASE: Final = (
+DATABASE_ERRORS: Final = (
     django.db.OperationalError,
     django.db.InterfaceError,
     psycopg.OperationalError,
     psycopg.InterfaceError,
 )
-OF_THE_BROKER: Final = (
+BROKER_ERRORS: Final = (
     redis.ConnectionError,
     redis.TimeoutError,
     kombu.exceptions.OperationalError,
@@ -46,7 +46,7 @@ def is_outage(error: BaseException | None) -> bool:
     Sessions and transactions wrap a lost connection in their own errors.
     """
     while error is not None:
-        if isinstance(error, (*OF_THE_DATABASE, *OF_THE_BROKER)):
+        if isinstance(error, (*DATABASE_ERRORS, *BROKER_ERRORS)):
             return True
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     return False

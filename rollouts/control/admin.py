@@ -16,7 +16,7 @@ from rollouts.control.models.fleets import (
     LogRequest,
     Recording,
 )
-from rollouts.control.models.machines import MachineCordon
+from rollouts.control.models.machines import MachineCordon, MachineSample
 from rollouts.control.models.weight_syncs import WeightsDelivery
 from rollouts.control.queries.recordings import recording_preview
 from web.admin.read_only import (
@@ -66,6 +66,19 @@ register_read_only(
     ordering=("node",),
     run_lookup="",
     dashboard="/cluster",
+)
+register_read_only(
+    MachineSample,
+    columns="at node cpu_cores cpus memory_bytes memory_total_bytes gpus gpu_percent "
+    "gpu_memory_bytes gpu_memory_total_bytes",
+    rounded_columns="cpu_cores gpu_percent",
+    filters=("at",),
+    search_fields=("node",),
+    search_help="Part of a machine's id",
+    ordering=("-pk",),
+    run_lookup="",
+    dashboard="/cluster",
+    may_grow=True,
 )
 
 

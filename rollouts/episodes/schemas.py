@@ -83,6 +83,9 @@ class EpisodeFind(Struct, frozen=True, kw_only=True):
     mode: Mode
     policy_step: int
     """Version that acted in the last episode of the report."""
+    episode: str
+    """Id of the episode in fragments, for the filter `episode` of their list; empty for
+    evaluations, and if the fleet does not report it."""
 
 
 class EpisodeOutliers(Struct, frozen=True, kw_only=True):
@@ -114,5 +117,5 @@ class EpisodeFragments(Page[EpisodeLocation], frozen=True, kw_only=True):
     """
 
     candidates: int
-    """Number of the worker's stored episodes that match; the first one is shown.
-    """
+    """Number of episodes of the report with this value, if it identifies them; otherwise the number
+    of the worker's stored episodes that match. The first one is shown."""

@@ -50,6 +50,26 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
+            name='MachineSample',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('node', models.CharField(help_text='As Ray calls it.', max_length=64)),
+                ('at', models.DateTimeField(help_text='Beginning of the minute.')),
+                ('cpu_cores', models.FloatField(help_text='Mean number of busy cores.')),
+                ('cpus', models.PositiveIntegerField()),
+                ('memory_bytes', models.PositiveBigIntegerField(help_text='Not available to new processes.')),
+                ('memory_total_bytes', models.PositiveBigIntegerField()),
+                ('gpus', models.PositiveIntegerField(default=0)),
+                ('gpu_percent', models.FloatField(blank=True, help_text='Mean over its GPUs.', null=True)),
+                ('gpu_memory_bytes', models.PositiveBigIntegerField(blank=True, help_text='Used memory of all GPUs.', null=True)),
+                ('gpu_memory_total_bytes', models.PositiveBigIntegerField(blank=True, null=True)),
+            ],
+            options={
+                'indexes': [django.contrib.postgres.indexes.BrinIndex(fields=['at'], name='machine_sample_at')],
+                'constraints': [models.UniqueConstraint(fields=('node', 'at'), name='machine_sample_is_one')],
+            },
+        ),
+        migrations.CreateModel(
             name='Curriculum',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
@@ -438,6 +458,20 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name='MetricChoice',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('owner', models.CharField(help_text='A user, or a token of one.', max_length=200)),
+                ('page', models.CharField(choices=[('metrics', 'metrics'), ('compare', 'compare')], max_length=8)),
+                ('kind', models.CharField(choices=[('fleet', 'fleet'), ('language', 'language'), ('outside', 'outside'), ('mixed', 'mixed')], help_text='Kind of the runs; mixed for a comparison of several kinds.', max_length=8)),
+                ('view', models.JSONField(help_text='A MetricChoiceView.')),
+                ('changed_at', models.DateTimeField()),
+            ],
+            options={
+                'constraints': [models.CheckConstraint(condition=models.Q(('kind__in', ('fleet', 'language', 'outside', 'mixed')), ('page__in', ('metrics', 'compare'))), name='metric_choice_page_and_kind_are_known'), models.UniqueConstraint(fields=('owner', 'page', 'kind'), name='metric_choice_is_one_per_page_and_kind')],
+            },
+        ),
+        migrations.CreateModel(
             name='EpisodeWindow',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
@@ -462,6 +496,9 @@ class Migration(migrations.Migration):
                 ('aborted', models.PositiveIntegerField()),
                 ('returns', django.contrib.postgres.fields.ArrayField(base_field=models.FloatField(), blank=True, default=list, size=None)),
                 ('lengths', django.contrib.postgres.fields.ArrayField(base_field=models.PositiveIntegerField(), blank=True, default=list, help_text='Env steps.', size=None)),
+                ('incarnation', models.CharField(blank=True, default='', help_text='Of the worker.', max_length=120)),
+                ('slots', django.contrib.postgres.fields.ArrayField(base_field=models.PositiveIntegerField(), blank=True, default=list, size=None)),
+                ('numbers', django.contrib.postgres.fields.ArrayField(base_field=models.PositiveBigIntegerField(), blank=True, default=list, help_text='Counts the episodes of each slot, from 1.', size=None)),
                 ('policy_step', models.IntegerField(default=-2)),
                 ('env_steps_total', models.PositiveBigIntegerField(default=0)),
                 ('served_steps', models.PositiveIntegerField(default=0)),

@@ -4,6 +4,7 @@ from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
+from msgspec import UNSET
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.views import APIView
@@ -22,12 +23,15 @@ from runs.lifecycle.schemas.runs import (
 )
 from runs.lifecycle.services.archiving import set_tags
 from runs.lifecycle.services.lifecycle import create_and_start
+from runs.projects.services import launch_values
 from runs.search.queries import run_filters, run_table
 from runs.search.queries.live_runs import run_activity
+from runs.search.queries.project_activity import project_activity
 from runs.search.schemas import (
     ActedOn,
     ActedOnRuns,
     ActOnRuns,
+    ProjectActivityList,
     QualifierList,
     RunActivityList,
     RunList,
@@ -39,7 +43,8 @@ from web.http.bodies import InvalidBody, answer, read
 from web.http.openapi import listed, problems
 from web.http.paging import page_of, page_parameters
 
-OUTLOOKS_AT_MOST = 200
+SUMMARIES_AT_MOST = 200
+PROJECTS_AT_MOST = 50
 
 
 class FilterView(APIView):
@@ -137,11 +142,40 @@ class RunActivityView(APIView):
         Queue, fleet and returns; unknown values are omitted.
         """
         words = request.query_params.get("ids", "").split(",")
-        if len(words) > OUTLOOKS_AT_MOST or not all(
+        if len(words) > SUMMARIES_AT_MOST or not all(
             word.isascii() and word.isdigit() and len(word) < 19 for word in words
         ):
-            raise InvalidBody("ids", f"must be 1 to {OUTLOOKS_AT_MOST} comma-separated ids")
+            raise InvalidBody("ids", f"must be 1 to {SUMMARIES_AT_MOST} comma-separated ids")
         return answer(RunActivityList(results=run_activity([int(word) for word in words])))
+
+
+class ProjectActivityView(APIView):
+    """Activity of projects."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="project_activity",
+        parameters=[
+            OpenApiParameter(
+                "names",
+                listed(PROJECTS_AT_MOST),
+                required=True,
+                description="Names of projects, comma-separated.",
+            )
+        ],
+        responses={200: ProjectActivityList},
+        tags=["runs"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """Get the activity of projects.
+
+        Active runs, returns and the last activity; projects without runs are omitted.
+        """
+        names = request.query_params.get("names", "").split(",")
+        if len(names) > PROJECTS_AT_MOST or not all(names) or "\x00" in "".join(names):
+            raise InvalidBody("names", f"must be 1 to {PROJECTS_AT_MOST} comma-separated names")
+        return answer(ProjectActivityList(results=project_activity(names)))
 
 
 class TagsView(APIView):
@@ -196,10 +230,10 @@ class RunActionsView(APIView):
         ).filter(pk__gt=body.after_id)
         rows = list(found.order_by("pk")[:AT_ONCE])
         left = found.count() - len(rows)
-        deed = BulkAction(
+        action = BulkAction(
             action=body.action, actor=identity_of(request), reason=body.reason, tag=body.tag
         )
-        refused = act_on(rows, deed, now=now)
+        refused = act_on(rows, action, now=now)
         return answer(
             ActedOnRuns(
                 results=[
@@ -261,15 +295,24 @@ class RunsView(APIView):
     def post(self, request: Request) -> HttpResponse:
         """Create a run.
 
-        Starts it if `start` is true.
+        Starts it if `start` is true. In a project, its defaults apply to omitted values.
         """
         body = read(request, CreateRun)
+        values = launch_values(
+            project=body.project,
+            uses_defaults=body.uses_project_defaults,
+            preset=None if body.preset is UNSET else body.preset,
+            config=body.config,
+            tags=None if body.tags is UNSET else body.tags,
+            is_configured=body.kind == "fleet",
+        )
         run = create_and_start(
             name=body.name,
             kind=body.kind,
-            preset=body.preset,
-            config=body.config,
-            tags=body.tags,
+            project=values.project,
+            preset=values.preset,
+            config=values.config,
+            tags=values.tags,
             lenient=body.lenient,
             start=body.start,
             created_by=person_of(request),

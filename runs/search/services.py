@@ -8,8 +8,8 @@ from typing import Final
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.queries.runs import RunNotFound
 from runs.lifecycle.rules.lifecycle import MoveNotAllowed, RunVerb
-from runs.lifecycle.rules.tags import InvalidTag
 from runs.lifecycle.services import archiving, lifecycle
+from web.rules.tags import InvalidTag
 
 AT_ONCE: Final = 100
 REFUSALS: Final = (MoveNotAllowed, RunNotFound, lifecycle.RunExists, InvalidTag)
@@ -25,25 +25,25 @@ class BulkAction:
     tag: str = ""
 
 
-def act_on(runs: Sequence[Run], deed: BulkAction, *, now: datetime) -> list[str]:
-    """Apply `deed` to each run in a separate transaction; return the problems, "" on success."""
-    return [_act(run, deed, now) for run in runs]
+def act_on(runs: Sequence[Run], action: BulkAction, *, now: datetime) -> list[str]:
+    """Apply `action` to each run in a separate transaction; return the problems, "" on success."""
+    return [_act(run, action, now) for run in runs]
 
 
-def _act(run: Run, deed: BulkAction, now: datetime) -> str:
+def _act(run: Run, action: BulkAction, now: datetime) -> str:
     try:
-        if deed.action == "archive":
-            archiving.archive(run_id=run.pk, actor=deed.actor, reason=deed.reason, now=now)
-        elif deed.action == "unarchive":
-            archiving.unarchive(run_id=run.pk, actor=deed.actor, reason=deed.reason, now=now)
-        elif deed.action in ("tag", "untag"):
-            _tag(run, deed, now)
+        if action.action == "archive":
+            archiving.archive(run_id=run.pk, actor=action.actor, reason=action.reason, now=now)
+        elif action.action == "unarchive":
+            archiving.unarchive(run_id=run.pk, actor=action.actor, reason=action.reason, now=now)
+        elif action.action in ("tag", "untag"):
+            _tag(run, action, now)
         else:
             lifecycle.change_status(
                 run_id=run.pk,
-                verb=RunVerb(deed.action),
-                actor=deed.actor,
-                reason=deed.reason,
+                verb=RunVerb(action.action),
+                actor=action.actor,
+                reason=action.reason,
                 now=now,
             )
     except REFUSALS as error:
@@ -51,6 +51,6 @@ def _act(run: Run, deed: BulkAction, now: datetime) -> str:
     return ""
 
 
-def _tag(run: Run, deed: BulkAction, now: datetime) -> None:
-    tags = {*run.tags, deed.tag} if deed.action == "tag" else {*run.tags} - {deed.tag.lower()}
-    archiving.set_tags(run_id=run.pk, tags=tags, actor=deed.actor, reason=deed.reason, now=now)
+def _tag(run: Run, action: BulkAction, now: datetime) -> None:
+    tags = {*run.tags, action.tag} if action.action == "tag" else {*run.tags} - {action.tag.lower()}
+    archiving.set_tags(run_id=run.pk, tags=tags, actor=action.actor, reason=action.reason, now=now)

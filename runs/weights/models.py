@@ -7,7 +7,7 @@ from django.db.models import Q
 
 from runs.lifecycle.models.runs import Run
 
-WEIGHTS_ORDERS: Final = ("pin", "unpin", "sync")
+COMMAND_KINDS: Final = ("pin", "unpin", "sync")
 
 
 class WeightsCommand(models.Model):
@@ -20,7 +20,7 @@ class WeightsCommand(models.Model):
         Run, on_delete=models.CASCADE, db_index=False, related_name="weights_commands"
     )
     number = models.PositiveIntegerField(help_text="Number within the run, from 1.")
-    kind = models.CharField(max_length=8, choices=[(kind, kind) for kind in WEIGHTS_ORDERS])
+    kind = models.CharField(max_length=8, choices=[(kind, kind) for kind in COMMAND_KINDS])
     epoch = models.PositiveIntegerField(help_text="Epoch of the run; a pin ends with it.")
     pinned_step = models.IntegerField(
         null=True, blank=True, help_text="Version that workers keep; null for the newest."
@@ -34,7 +34,7 @@ class WeightsCommand(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["run", "number"], name="weights_order_is_one"),
             models.CheckConstraint(
-                condition=Q(kind__in=WEIGHTS_ORDERS), name="weights_order_kind_is_known"
+                condition=Q(kind__in=COMMAND_KINDS), name="weights_order_kind_is_known"
             ),
             models.CheckConstraint(
                 condition=~Q(kind="pin") | Q(pinned_step__isnull=False),

@@ -7,29 +7,29 @@ from runs.weights.models import WeightsCommand
 from runs.weights.schemas import WeightsCommandRow, WeightsCommands
 from web.rules.pages import PageRequest
 
-ORDERS_AT_MOST: Final = 200
+COMMANDS_AT_MOST: Final = 200
 
 
-def newest_order(run_id: int) -> WeightsCommand | None:
+def newest_command(run_id: int) -> WeightsCommand | None:
     """Return the command in effect, or None without commands."""
     return WeightsCommand.objects.filter(run_id=run_id).order_by("-number").first()
 
 
-def pinned_step(run: Run, order: WeightsCommand | None) -> int | None:
+def pinned_step(run: Run, command: WeightsCommand | None) -> int | None:
     """Return the version that workers keep in the current epoch; None for the newest.
 
     Args:
         run: Run of the command.
-        order: The newest command. A pin ends with its epoch.
+        command: The newest command. A pin ends with its epoch.
     """
-    if order is None or order.epoch != run.epoch:
+    if command is None or command.epoch != run.epoch:
         return None
-    return order.pinned_step
+    return command.pinned_step
 
 
-def acting_step(run: Run, order: WeightsCommand | None) -> int:
+def acting_step(run: Run, command: WeightsCommand | None) -> int:
     """Return the version that workers should use: the pinned or the newest one."""
-    kept = pinned_step(run, order)
+    kept = pinned_step(run, command)
     return run.policy_step if kept is None else kept
 
 
@@ -38,8 +38,8 @@ def weights_commands(run: Run, page: PageRequest[int]) -> WeightsCommands:
     found = WeightsCommand.objects.filter(run=run).order_by("-number")
     if page.after is not None:
         found = found.filter(number__lt=page.after)
-    rows, cursor = page.cut(found[: page.limit + 1], lambda order: order.number)
-    newest = newest_order(run.pk) if page.after is not None else next(iter(rows), None)
+    rows, cursor = page.cut(found[: page.limit + 1], lambda command: command.number)
+    newest = newest_command(run.pk) if page.after is not None else next(iter(rows), None)
     return WeightsCommands(
         number=newest.number if newest else 0,
         pinned_step=pinned_step(run, newest),
@@ -50,7 +50,7 @@ def weights_commands(run: Run, page: PageRequest[int]) -> WeightsCommands:
     )
 
 
-def _row(order: WeightsCommand) -> WeightsCommandRow:
+def _row(command: WeightsCommand) -> WeightsCommandRow:
     return WeightsCommandRow(
-        **{name: getattr(order, name) for name in WeightsCommandRow.__struct_fields__}
+        **{name: getattr(command, name) for name in WeightsCommandRow.__struct_fields__}
     )

@@ -1,4 +1,4 @@
-"""Every route that changes something says what a repetition does."""
+"""The documentation states the effect of a repetition for every writing route."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ from tests.rights_table import ROWS
 PAGE = Path(__file__).resolve().parents[2] / "docs/reference/idempotency.md"
 
 
-def test_no_route_is_silent_about_being_repeated() -> None:
+def test_every_route_documents_its_idempotency() -> None:
     routes = {
         method + " " + re.sub(r"<[a-z]+:([a-z_]+)>", r"{\1}", address.removeprefix("/api/v1/"))
         for method, address in ROWS

@@ -25,7 +25,7 @@ from runs.events.services import record_event
 from runs.lifecycle.models.runs import PolicyVersion, Run
 from runs.lifecycle.services.registry import register_environment
 from runs.weights.models import WeightsCommand
-from tests.factories import NOON, make_run, make_user
+from tests.factories import NOON, make_project, make_run, make_user
 from tests.run_objects import _made as made
 
 pytestmark = pytest.mark.django_db
@@ -38,7 +38,7 @@ READS: Final[dict[str, dict[str, Any]]] = {
     if path.startswith("/api/") and "get" in methods
 }
 # "results" by id, not in an order.
-MAPS: Final = {"/api/v1/run-activity", "/api/v1/run-diagnoses"}
+MAPS: Final = {"/api/v1/project-activity", "/api/v1/run-activity", "/api/v1/run-diagnoses"}
 # Columns of equal length, and objects of several lists.
 NOT_LISTS: Final = {
     "/api/v1/limits",
@@ -82,7 +82,7 @@ PAGED: Final = [path for path in LISTS if "cursor" in parameters(path)]
 
 
 @pytest.mark.parametrize("path", LISTS)
-def test_a_list_answers_results_and_the_cursor_of_the_next_page(path: str) -> None:
+def test_a_list_has_results_and_the_cursor_of_the_next_page(path: str) -> None:
     answer = shape(path)
 
     assert answer["properties"]["results"]["type"] == "array"
@@ -97,7 +97,7 @@ def test_the_description_of_a_list_names_its_order(path: str) -> None:
     assert any(word in words for word in ("first", "order", "by ")), words
 
 
-def test_what_is_called_a_list_has_the_shape_of_lists() -> None:
+def test_operations_named_list_have_the_schema_of_lists() -> None:
     called = {path for path, read in READS.items() if read["summary"].startswith("List ")}
 
     assert called - NOT_LISTS - set(LISTS) == set()
@@ -159,6 +159,7 @@ ADD: Final[dict[str, Adder]] = {
         run_id=run.pk, kind="note", message=str(n), actor="user:ada", now=NOON
     ),
     "/api/v1/environments": add_environment,
+    "/api/v1/projects": lambda _, n: make_project(name=f"project-{n}"),
     "/api/v1/runs": lambda _, n: make_run(name=f"run-{n}", now=pair(n)),
     "/api/v1/segments": lambda _, n: Segment.objects.create(
         number=1000 + n, opened_at=NOON, sealed_at=NOON
@@ -204,7 +205,7 @@ ADD: Final[dict[str, Adder]] = {
 }
 
 
-def test_every_paged_list_is_walked() -> None:
+def test_every_paged_list_is_covered() -> None:
     assert set(ADD) | {MESSAGES} == set(PAGED)
 
 
@@ -262,9 +263,7 @@ def test_pages_hold_every_row_once_in_order(lists: Lists, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ADD)
-def test_rows_that_are_added_meanwhile_neither_hide_nor_repeat_others(
-    lists: Lists, path: str
-) -> None:
+def test_rows_added_between_pages_neither_hide_nor_repeat_others(lists: Lists, path: str) -> None:
     for number in range(1, 5):
         ADD[path](lists.run, number)
     before = lists.page(path)["results"]

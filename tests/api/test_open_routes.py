@@ -1,4 +1,4 @@
-"""SECURITY.md lists the routes that answer without credentials; the URL resolver is the judge."""
+"""SECURITY.md lists the routes of the URL resolver that answer without credentials."""
 
 import re
 from collections.abc import Iterator
@@ -69,7 +69,7 @@ def test_the_table_lists_the_routes_that_answer_without_credentials(settings: An
 
 
 @pytest.mark.parametrize("name", ["nothing", "runs", "auth/user/1/nothing"])
-def test_other_addresses_of_the_admin_ask_for_a_sign_in(name: str) -> None:
+def test_other_addresses_of_the_admin_require_a_sign_in(name: str) -> None:
     answer = Client().get(f"/admin/{name}/")
 
     assert answer.status_code == 302

@@ -77,7 +77,7 @@ def test_images_are_targets_of_the_dockerfile(service: str) -> None:
     assert SERVICES[service]["image"] == f"rolldeck-{target}"
 
 
-def test_only_what_meets_ray_carries_torch_and_ray() -> None:
+def test_only_images_with_ray_processes_contain_torch_and_ray() -> None:
     targets = {name: SERVICES[name]["build"]["target"] for name in OURS}
 
     assert {name for name, target in targets.items() if target == "worker"} == {*("jobs", *NODES)}
@@ -86,7 +86,7 @@ def test_only_what_meets_ray_carries_torch_and_ray() -> None:
     assert "requirements/worker.txt" in DOCKERFILE.partition(" AS worker")[2]
 
 
-def test_the_images_hold_every_package() -> None:
+def test_the_images_contain_every_package() -> None:
     for package in ("platform", "client", "runs", "buffer", "rollouts", "frontend"):
         assert re.search(rf"^COPY {package}[/ ]", DOCKERFILE, re.MULTILINE), package
 
@@ -113,7 +113,7 @@ def test_every_documented_variable_reaches_the_platform(service: str) -> None:
     assert sorted(constant & in_the_example()) == sorted(FIXED)
 
 
-def test_the_example_marks_what_compose_does_not_pass_on() -> None:
+def test_the_example_marks_variables_that_compose_does_not_pass_on() -> None:
     marked = set()
     for paragraph in re.split(r"\n(?=# [^A-Z\n]|# [A-Z][a-z0-9])", EXAMPLE):
         if paragraph.startswith("# [up] "):
@@ -122,7 +122,7 @@ def test_the_example_marks_what_compose_does_not_pass_on() -> None:
     assert marked == FIXED | OF_UP
 
 
-def test_compose_uses_the_variables_of_its_own() -> None:
+def test_compose_uses_its_own_variables() -> None:
     text = (ROOT / "docker-compose.yml").read_text()
 
     assert {name for name in OF_COMPOSE if f"${{{name}:" in text} == OF_COMPOSE
@@ -142,7 +142,7 @@ def test_files_with_secrets_stay_out_of_git_and_of_the_images() -> None:
 
 
 @pytest.mark.parametrize("service", NODES)
-def test_machines_that_run_environment_code_get_no_secret_of_the_platform(service: str) -> None:
+def test_containers_with_environment_code_have_no_secret_of_the_platform(service: str) -> None:
     environment = set(SERVICES[service]["environment"])
 
     assert environment - {"RAY_health_check_period_ms"} == NODE
@@ -180,7 +180,7 @@ def test_every_variable_of_the_settings_has_its_line_and_comment_in_the_example(
     assert sorted(named - read_by_the_code() - asked_for - RAYS_OWN - FLEETS_OWN) == []
 
 
-def test_addresses_lead_to_services_and_their_ports() -> None:
+def test_addresses_name_services_and_their_ports() -> None:
     environment = SERVICES["web"]["environment"]
 
     assert "@postgres:5432/rolldeck" in environment["DATABASE_URL"]
@@ -201,7 +201,7 @@ def test_the_web_port_is_one_number_and_stays_on_this_machine() -> None:
     assert "web" in SERVICES["web"]["environment"]["ROLLDECK_ALLOWED_HOSTS"]
 
 
-def test_what_the_network_reaches_is_protected() -> None:
+def test_services_on_the_network_are_protected() -> None:
     environment = SERVICES["web"]["environment"]
 
     assert environment["ROLLDECK_AUTH"] == "required"
@@ -210,14 +210,14 @@ def test_what_the_network_reaches_is_protected() -> None:
         assert environment[secret].startswith(f"${{{secret}:?")
 
 
-def test_who_keeps_payloads_and_who_lets_them_go_share_a_folder() -> None:
+def test_services_that_store_and_delete_payloads_share_a_folder() -> None:
     folder = SERVICES["web"]["environment"]["ROLLDECK_VAR"]
 
     for member in ("web", "jobs"):
         assert SERVICES[member]["volumes"] == [f"var:{folder}"]
 
 
-def test_commands_name_things_that_exist() -> None:
+def test_commands_name_existing_files_and_modules() -> None:
     assert words("web")[:3] == ["python", "-m", "config.web"]
     assert find_spec("config.web")
     assert words("prepare") == ["python", "manage.py", "prepare"]

@@ -21,7 +21,7 @@ def read(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
 
 
-def test_the_glossary_knows_every_state_and_every_verb() -> None:
+def test_the_glossary_lists_every_state_and_every_verb() -> None:
     glossary = read("docs/glossary.md")
 
     assert [word for word in [*RunStatus, *RunVerb] if str(word) not in glossary] == []
@@ -58,7 +58,7 @@ def test_every_fault_of_a_lesson_is_described() -> None:
     assert sorted(kind for kind in kinds - {"recording_failed"} if f"`{kind}`" not in faults) == []
 
 
-def test_links_between_pages_lead_somewhere() -> None:
+def test_links_between_pages_have_existing_targets() -> None:
     pages = [ROOT / "README.md", *ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
     broken = [
         f"{page.relative_to(ROOT)} → {link}"
@@ -77,7 +77,7 @@ def places_in(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-def test_links_to_a_part_of_a_page_lead_to_one_of_its_headings() -> None:
+def test_links_to_a_fragment_name_a_heading() -> None:
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
     links = [
         (page, (page.parent / link) if link else page, place)
@@ -105,7 +105,7 @@ def test_every_page_is_in_the_index() -> None:
     assert missing == []
 
 
-def test_every_picture_is_shown_and_every_one_shown_is_there() -> None:
+def test_every_picture_is_used_and_every_used_picture_exists() -> None:
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
     shown = {
         (page.parent / (tagged or linked)).resolve()
@@ -155,7 +155,7 @@ def bytes_shown(page: str) -> list[bytes]:
     ]
 
 
-def test_the_worked_example_of_the_codecs_is_one_group_in_both() -> None:
+def test_the_example_of_the_codecs_is_one_group_in_both() -> None:
     page = "docs/reference/codecs.md"
     (shown,) = bytes_shown(page)
     text = re.findall(r"```json\n(.*?)```", read(page), re.DOTALL)[0].encode()
@@ -171,7 +171,7 @@ def test_the_worked_example_of_the_codecs_is_one_group_in_both() -> None:
     assert f"these {len(shown)} bytes" in read(page)
 
 
-def test_the_worked_examples_of_the_binary_messages_are_what_the_client_sends() -> None:
+def test_the_examples_of_the_binary_messages_equal_the_bytes_of_the_client() -> None:
     shown = bytes_shown("docs/reference/binary-messages.md")
     array = wire.pack_array(np.array([1.0, 2.0], dtype="float32"))
 
@@ -187,7 +187,7 @@ def name_of(shape: Any) -> str:
     return str(inner.__name__)
 
 
-def test_the_live_protocol_is_described_as_it_is_declared() -> None:
+def test_the_live_protocol_matches_its_declaration() -> None:
     page = read("docs/reference/live.md")
     rows = [
         (topic, name, name_of(of))

@@ -153,7 +153,7 @@ def test_a_service_runs_with_the_command_variables_and_network_of_this_machine(
     assert services.run("it", ["python", "-c", "raise SystemExit(3)"]) == 3
 
 
-def test_a_left_process_of_a_service_ends_with_it(tmp_path: Path) -> None:
+def test_a_remaining_process_of_a_service_ends_with_it(tmp_path: Path) -> None:
     compose = tmp_path / "docker-compose.yml"
     command = ["sh", "-c", "sleep 600 & echo $! > pid; exec sleep 600"]
     compose.write_text(yaml.safe_dump({"services": {"it": {"image": "one", "command": command}}}))

@@ -44,7 +44,7 @@ def test_every_package_of_an_image_has_a_hash(image: str) -> None:
 
 
 @pytest.mark.parametrize("image", EXTRAS)
-def test_the_lock_holds_what_the_project_requires(image: str) -> None:
+def test_the_lock_contains_the_requirements_of_the_project(image: str) -> None:
     optional = PROJECT["optional-dependencies"]
     required = [
         *PROJECT["dependencies"],

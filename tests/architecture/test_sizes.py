@@ -37,7 +37,7 @@ def test_no_file_exceeds_the_line_limit() -> None:
     assert long == {}
 
 
-def test_no_function_is_longer_than_a_screen() -> None:
+def test_no_function_exceeds_the_line_limit() -> None:
     long = {}
     for path in sources():
         for node in ast.walk(ast.parse(path.read_text())):
@@ -49,7 +49,7 @@ def test_no_function_is_longer_than_a_screen() -> None:
     assert long == {}
 
 
-def test_every_module_says_what_it_is_for() -> None:
+def test_every_module_has_a_docstring() -> None:
     silent = [
         str(path.relative_to(ROOT))
         for path in sources()

@@ -7,7 +7,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SHOW = "import platform, uuid; print(platform.__file__)"
 
 
-def test_platform_and_client_hold_packages_and_are_none() -> None:
+def test_platform_and_client_contain_packages_and_are_not_packages() -> None:
     loose = [p for folder in ("platform", "client") for p in (ROOT / folder).glob("*.py")]
 
     assert loose == []

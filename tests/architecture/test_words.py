@@ -23,6 +23,22 @@ STILTED: Final = re.compile(
     r"|goes? by (itself|themselves)|of one'?s own|in vain|as it were|farewells?|errands?)\b",
     re.IGNORECASE,
 )
+STILTED_NAME: Final = re.compile(
+    r"(?<![a-z0-9])(says?|said|tells?|told|lets|knows?|sees?|asks?|asked|speaks?|spoken|hears?|heard"
+    r"|goes_on|go_on|comes?|came|what|who|whoever|whatever|whichever|nobody|somebody|anybody"
+    r"|anew|afresh|in_vain|of_(its|their|ones)_own|by_(itself|themselves|hand)|as_it_(is|was)"
+    r"|stands?|stays_away|given_(up|back)|taken_away|left_alone|for_ever|makes_no_sense"
+    r"|(not|cannot)_be_(is|are)|fate)(?![a-z0-9])"
+)
+"""Words in names of tests that a noun or verb of the domain replaces."""
+ALLOWED_NAMES: Final = frozenset(
+    {
+        # A chunk that is cut once it is complete; not "as it is".
+        "test_a_chunk_is_cut_as_soon_as_it_is_complete",
+        # Data as the policy sampled it, the subject of the test.
+        "test_a_fragment_is_evaluated_as_it_was_sampled",
+    }
+)
 CLAUSE: Final = re.compile(
     r"^(what|whatever|who|whoever|whose|how|where|when|why|say|says|tell|tells|let|lets|have|has"
     r"|shape|it)\b",
@@ -78,6 +94,38 @@ def test_docstrings_begin_with_a_noun_or_an_imperative() -> None:
         for file in sources(".py")
         for line, text, is_docstring in python_texts(file)
         if is_docstring and CLAUSE.match(text)
+    ]
+
+    assert not matches, "\n".join(matches)
+
+
+def test_names_of_tests_state_a_subject_and_a_fact() -> None:
+    names = {
+        (file, node.lineno, node.name)
+        for file in sources(".py")
+        if file.is_relative_to(ROOT / "tests")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if node.name.startswith("test_")
+    }
+    matches = [
+        f"{file.relative_to(ROOT)}:{line}: {match.group()} in {name}"
+        for file, line, name in sorted(names)
+        for match in STILTED_NAME.finditer(name.removeprefix("test_"))
+        if name not in ALLOWED_NAMES
+    ]
+
+    assert len(names) > 1000
+    assert {name for _, _, name in names} >= ALLOWED_NAMES
+    assert not matches, "\n".join(matches)
+
+
+def test_names_of_test_modules_are_nouns() -> None:
+    matches = [
+        f"{file.relative_to(ROOT)}: {match.group()}"
+        for file in sources(".py")
+        if file.is_relative_to(ROOT / "tests")
+        for match in STILTED_NAME.finditer(file.stem)
     ]
 
     assert not matches, "\n".join(matches)

@@ -172,7 +172,7 @@ STORIES: dict[str, list[Step]] = {
 }
 
 
-def ask(base: str, method: str, path: str, content: Any) -> dict[str, Any]:
+def send_request(base: str, method: str, path: str, content: Any) -> dict[str, Any]:
     """Return a response: its status, and the JSON (or text) of the body."""
     request = urllib.request.Request(base + path, method=method)  # noqa: S310 our own server
     if content is not None:
@@ -199,12 +199,13 @@ def record(story: list[Step]) -> list[dict[str, Any]]:
     try:
         for _ in range(100):
             try:
-                ask(base, "GET", "/", None)
+                send_request(base, "GET", "/", None)
                 break
             except OSError:
                 time.sleep(0.1)
         return [
-            {"method": method, "path": path, "content": content} | ask(base, method, path, content)
+            {"method": method, "path": path, "content": content}
+            | send_request(base, method, path, content)
             for method, path, content in story
         ]
     finally:

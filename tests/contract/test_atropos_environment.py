@@ -78,7 +78,7 @@ def check(group: dict[str, Any], model: Transformer) -> None:
         assert [message["role"] for message in group["messages"][row]] == ["user", "assistant"]
 
 
-def test_what_it_asked_the_inference_server_is_answered_as_it_reads_it(
+def test_requests_of_the_environment_to_the_inference_server_are_answered(
     inference: TinyInference,
 ) -> None:
     recorded = json.loads(RECORDING.read_text())
@@ -100,7 +100,7 @@ def test_what_it_asked_the_inference_server_is_answered_as_it_reads_it(
             assert [pair[0] for pair in pairs] == pytest.approx(drawn, abs=1e-4)
 
 
-def test_the_groups_that_it_pushed_come_back_as_they_were(
+def test_groups_of_the_environment_are_served_unchanged(
     server: str, inference: TinyInference
 ) -> None:
     recorded = json.loads(RECORDING.read_text())

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.buffer_factories import REGISTRATION
-from tests.contract.test_atropos_transcript import ask, comparable
+from tests.contract.test_atropos_transcript import comparable, send_request
 
 RECORDED = json.loads((Path(__file__).with_name("atropos_shapes_0_4_0.json")).read_text("utf-8"))
 
@@ -48,7 +48,7 @@ FAILED: dict[str, Callable[[int, Any], bool]] = {
 def test_a_body_is_accepted_and_served_as_by_the_original_server(name: str) -> None:
     steps = RECORDED[name]
     for number, step in enumerate(steps):
-        status, answer = ask(step)
+        status, answer = send_request(step)
 
         place = f"step {number}: {step['method']} {step['path']}"
         known = REFUSED.get(name) or FAILED.get(name)
@@ -89,15 +89,15 @@ def test_an_environment_with_collect_trajectory_only_is_served_like_by_the_origi
     *steps, last = json.loads((Path(__file__).with_name("atropos_default_0_4_0.json")).read_text())
     registration = REGISTRATION | {"batch_size": len(last["batch"]) * 4, "starting_step": 3}
     register = {"method": "POST", "path": "/register", "content": registration}
-    assert ask(register)[0] == 200
+    assert send_request(register)[0] == 200
     # A trainer counts as started after its first request for a batch.
     batch = {"method": "GET", "path": "/batch", "content": None}
-    assert ask(batch) == (200, {"batch": None})
+    assert send_request(batch) == (200, {"batch": None})
 
     for step in steps:
-        status, answer = ask(step)
+        status, answer = send_request(step)
         assert status == step["status"] == 200
         if step["path"] == "/scored_data":
             assert answer == step["answer"] == {"status": "received"}
 
-    assert ask(batch) == (200, {"batch": last["batch"]})
+    assert send_request(batch) == (200, {"batch": last["batch"]})

@@ -54,7 +54,7 @@ differs("reset", 5, because="a reset begins a fresh run, of which nothing is kno
 )
 
 
-def ask(step: dict[str, Any]) -> tuple[int, Any]:
+def send_request(step: dict[str, Any]) -> tuple[int, Any]:
     content = step["content"]
     response = Client().generic(
         step["method"],
@@ -82,9 +82,9 @@ def comparable(status: int, answer: Any) -> Any:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("story", RECORDED)
-def test_stock_clients_get_the_answers_they_know(story: str) -> None:
+def test_stock_clients_receive_the_recorded_answers(story: str) -> None:
     for number, step in enumerate(RECORDED[story]):
-        status, answer = ask(step)
+        status, answer = send_request(step)
 
         place = f"step {number}: {step['method']} {step['path']}"
         if (story, number) in DIFFERENCES:

@@ -138,7 +138,7 @@ def test_two_turns_of_an_agent_are_one_sequence_with_its_own_tokens_trained(stan
     assert (row["epoch"], row["policy_step"]) == (0, 0)
 
 
-def test_a_stream_is_captured_before_the_agent_sees_its_end(stand: Stand) -> None:
+def test_a_stream_is_captured_before_it_ends_for_the_agent(stand: Stand) -> None:
     stream = stand.agent("two").chat.completions.create(
         model="policy", messages=HELLO, max_tokens=6, stream=True, seed=3
     )
@@ -182,7 +182,7 @@ def test_an_answer_that_the_platform_refuses_does_not_reach_the_agent(stand: Sta
     assert not CaptureSession.objects.exists()
 
 
-def test_refusals_come_in_openais_shape(stand: Stand) -> None:
+def test_refusals_have_the_format_of_openai(stand: Stand) -> None:
     with pytest.raises(openai.AuthenticationError):
         stand.agent("six", key="wrong").models.list()
     with pytest.raises(openai.NotFoundError, match="does not exist"):
@@ -218,7 +218,7 @@ def proxy_command(*arguments: str, stand: Stand, token: str) -> subprocess.Popen
     )
 
 
-def test_the_command_says_where_agents_go_and_ends_with_a_signal(stand: Stand) -> None:
+def test_the_command_prints_its_url_and_ends_on_a_signal(stand: Stand) -> None:
     token = make_token("env", run=stand.run)[1]
     upstream = ("--upstream", "http://127.0.0.1:9/v1", "--port", "0")
 

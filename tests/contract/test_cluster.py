@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from rollouts.control.rules.launch import LaunchOrder
+from rollouts.control.rules.launch import LaunchRequest
 from rollouts.control.rules.reconcile import ActorState
 from rollouts.control.services.ray_cluster import Cluster, ClusterUnreachable, RayCluster
 from runs.config.rules.run_config import RunConfig, to_builtins
@@ -31,9 +31,9 @@ def dead_cluster(request: pytest.FixtureRequest) -> Cluster:
     return cluster
 
 
-def order() -> LaunchOrder:
+def order() -> LaunchRequest:
     name = f"rolldeck-contract-{uuid4().hex[:8]}"
-    return LaunchOrder(
+    return LaunchRequest(
         actor_name=name,
         incarnation="1-contract",
         run="contract",
@@ -57,7 +57,7 @@ def test_a_manager_that_was_never_launched_is_missing(cluster: Cluster) -> None:
     assert cluster.actor_state("rolldeck-nobody-1") is ActorState.MISSING
 
 
-def test_a_launched_manager_lives_until_it_is_killed(cluster: Cluster) -> None:
+def test_a_launched_manager_runs_until_it_is_killed(cluster: Cluster) -> None:
     given = order()
 
     cluster.launch(given)
@@ -68,7 +68,7 @@ def test_a_launched_manager_lives_until_it_is_killed(cluster: Cluster) -> None:
     assert until(ActorState.MISSING, lambda: cluster.actor_state(given.actor_name))
 
 
-def test_launching_the_same_order_twice_starts_one_manager(cluster: Cluster) -> None:
+def test_a_repeated_launch_starts_one_manager(cluster: Cluster) -> None:
     given = order()
 
     cluster.launch(given)
@@ -105,11 +105,11 @@ def test_the_managers_of_a_platform_are_those_that_report_to_it(cluster: Cluster
     assert given.actor_name not in own_managers()
 
 
-def test_killing_no_process_is_allowed(cluster: Cluster) -> None:
+def test_killing_a_missing_manager_is_allowed(cluster: Cluster) -> None:
     cluster.kill("rolldeck-nobody-1")
 
 
-def test_a_cluster_that_is_away_says_so_soon(dead_cluster: Cluster) -> None:
+def test_an_unreachable_cluster_is_reported_soon(dead_cluster: Cluster) -> None:
     calls: list[Callable[[], object]] = [
         dead_cluster.reach,
         lambda: dead_cluster.launch(order()),

@@ -101,7 +101,7 @@ def sums(nodes: list[RayNode]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", ["fake", pytest.param("ray", marks=pytest.mark.ray)])
-def test_nodes_say_what_they_have_what_is_reserved_and_which_are_gone(kind: str) -> None:
+def test_nodes_have_resources_reservations_and_status(kind: str) -> None:
     with world_of(kind) as world:
         idle = eventually(world.cluster, lambda nodes: len(nodes) == 3)
         assert [node.is_head for node in idle].count(True) == 1

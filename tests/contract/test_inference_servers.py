@@ -121,7 +121,7 @@ def prompt(
     return Prompt(tokens=tokens, sampling=sampling, answers=answers)
 
 
-def ask(server: InferenceServer, *prompts: Prompt) -> list[list[Answer]]:
+def generate_answers(server: InferenceServer, *prompts: Prompt) -> list[list[Answer]]:
     return server.generate(prompts, stop=NEVER, timeout_seconds=60)
 
 
@@ -133,10 +133,10 @@ def agrees(weights: Transformer, prompt: Prompt, answer: Answer) -> bool:
     return answer.logprobs == pytest.approx(actual, abs=1e-4)
 
 
-def test_answers_come_by_prompt_with_their_logprobs(server: InferenceServer) -> None:
+def test_answers_are_returned_by_prompt_with_their_logprobs(server: InferenceServer) -> None:
     prompts = [prompt(1, 2, 3, answers=3), prompt(4), prompt(5, 6, answers=1)]
 
-    completions = ask(server, *prompts)
+    completions = generate_answers(server, *prompts)
 
     assert [[answer.index for answer in answers] for answers in completions] == [
         [0, 1, 2],
@@ -151,10 +151,10 @@ def test_answers_come_by_prompt_with_their_logprobs(server: InferenceServer) -> 
 
 
 def test_an_answer_ends_with_its_stop_token_and_with_no_other(server: InferenceServer) -> None:
-    [free] = ask(server, prompt(1, answers=1, max_tokens=40))
+    [free] = generate_answers(server, prompt(1, answers=1, max_tokens=40))
     stop = free[0].tokens[5]
 
-    answers = ask(server, prompt(1, answers=8, max_tokens=200, stop=stop))[0]
+    answers = generate_answers(server, prompt(1, answers=8, max_tokens=200, stop=stop))[0]
 
     stopped = [answer for answer in answers if answer.finish == "stop"]
     assert stopped
@@ -164,13 +164,13 @@ def test_an_answer_ends_with_its_stop_token_and_with_no_other(server: InferenceS
 def test_an_answer_ends_with_the_token_that_completes_its_stop_text(
     server: InferenceServer,
 ) -> None:
-    [free] = ask(server, prompt(1, answers=1, max_tokens=40))
+    [free] = generate_answers(server, prompt(1, answers=1, max_tokens=40))
     # SGLang gets no seed: with only 2 stop texts, 25 of 210 requests had no stopped answer.
     texts = tuple(TOKENIZER.decode(free[0].tokens[at : at + 2]) for at in range(16))
     sampling = SamplingParams(max_tokens=200, stop=texts, seed=7)
     asked = Prompt(tokens=(1,), sampling=sampling, answers=8)
 
-    found = ask(server, asked)[0]
+    found = generate_answers(server, asked)[0]
 
     stopped = [answer for answer in found if answer.finish == "stop"]
     assert stopped
@@ -183,7 +183,7 @@ def test_an_answer_ends_with_the_token_that_completes_its_stop_text(
 
 
 def test_greedy_answers_to_a_prompt_are_all_the_same(server: InferenceServer) -> None:
-    [found] = ask(server, prompt(1, 2, answers=3, temperature=0.0))
+    [found] = generate_answers(server, prompt(1, 2, answers=3, temperature=0.0))
 
     assert [answer.index for answer in found] == [0, 1, 2]
     assert found[0].finish == "length"
@@ -193,9 +193,9 @@ def test_greedy_answers_to_a_prompt_are_all_the_same(server: InferenceServer) ->
 def test_weights_change_and_every_token_is_labelled(server: InferenceServer) -> None:
     request = prompt(1, 2)
     server.update_weights(dict(named_tensors(model(1))), FIRST)
-    [first] = ask(server, request)
+    [first] = generate_answers(server, request)
     server.update_weights({k: v.numpy() for k, v in named_tensors(model(2))}, SECOND)
-    [second] = ask(server, request)
+    [second] = generate_answers(server, request)
 
     assert server.version == SECOND
     assert {version for answer in first for version in answer.versions} == {FIRST}
@@ -205,13 +205,13 @@ def test_weights_change_and_every_token_is_labelled(server: InferenceServer) -> 
     assert all(agrees(model(2), request, answer) for answer in second)
 
 
-def test_what_is_under_way_when_weights_change_is_never_labelled_newer(
+def test_tokens_drawn_before_a_weights_change_are_never_labelled_newer(
     server: InferenceServer,
 ) -> None:
     server.update_weights(dict(named_tensors(model(1))), FIRST)
     request = prompt(1, answers=24, max_tokens=200)
     answers: list[Answer] = []
-    asking = threading.Thread(target=lambda: answers.extend(ask(server, request)[0]))
+    asking = threading.Thread(target=lambda: answers.extend(generate_answers(server, request)[0]))
     asking.start()
     time.sleep(0.05)
 
@@ -230,7 +230,7 @@ def test_what_is_under_way_when_weights_change_is_never_labelled_newer(
         assert newer == 200 or agrees(model(1), request, head)
 
 
-def test_weights_of_another_model_are_refused_and_the_old_ones_go_on(
+def test_weights_of_another_model_are_refused_and_the_old_ones_stay(
     server: InferenceServer,
 ) -> None:
     tensors = dict(named_tensors(model(1)))
@@ -243,10 +243,10 @@ def test_weights_of_another_model_are_refused_and_the_old_ones_go_on(
 
     request = prompt(1)
     assert server.version < FIRST
-    assert all(agrees(model(0), request, answer) for answer in ask(server, request)[0])
+    assert all(agrees(model(0), request, answer) for answer in generate_answers(server, request)[0])
 
 
-def test_a_stop_is_heeded_within_a_second_or_so(server: InferenceServer) -> None:
+def test_a_stop_takes_effect_within_seconds(server: InferenceServer) -> None:
     stop = threading.Event()
     prompts = [prompt(token, answers=64, max_tokens=250) for token in range(8)]
     threading.Timer(0.3, stop.set).start()
@@ -269,15 +269,15 @@ def test_an_expired_timeout_is_reported(server: InferenceServer) -> None:
 
 def test_a_prompt_without_room_is_refused(server: InferenceServer) -> None:
     with pytest.raises(PromptTooLong):
-        ask(server, prompt(*[1] * CONTEXT))
+        generate_answers(server, prompt(*[1] * CONTEXT))
 
 
 def test_a_token_outside_of_the_vocabulary_is_refused(server: InferenceServer) -> None:
     with pytest.raises(TokenUnknown):
-        ask(server, prompt(TOKENIZER.vocab_size))
+        generate_answers(server, prompt(TOKENIZER.vocab_size))
 
 
-def test_it_says_when_it_is_ready(server: InferenceServer) -> None:
+def test_the_server_reports_when_it_is_ready(server: InferenceServer) -> None:
     assert server.wait_until_ready(timeout_seconds=30, stop=NEVER)
 
 

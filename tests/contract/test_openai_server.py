@@ -129,7 +129,7 @@ def test_a_chat_goes_through_the_template(served: Served) -> None:
     assert "".join(token.token for token in choice.logprobs.content) == completed.text
 
 
-def test_a_stream_brings_the_same_text_in_pieces(served: Served) -> None:
+def test_a_stream_has_the_same_text_in_chunks(served: Served) -> None:
     request = ENDLESS | {"prompt": "abc", "max_tokens": 40, "seed": 5}
     with served.client() as client:
         whole = client.completions.create(**request).choices[0].text
@@ -175,7 +175,7 @@ def test_an_answer_ends_before_a_stop_text(served: Served) -> None:
     served.wait_until_idle()
 
 
-def test_token_ids_logprobs_and_versions_come_on_request(served: Served) -> None:
+def test_token_ids_logprobs_and_versions_are_returned_on_request(served: Served) -> None:
     response = served.post(
         "/v1/completions",
         prompt=[0, 1, 2],
@@ -226,7 +226,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], int, str | None]] = {
 
 
 @pytest.mark.parametrize(("path", "body", "status", "param"), REFUSED.values(), ids=REFUSED.keys())
-def test_what_cannot_be_obeyed_is_refused_by_name(
+def test_unsupported_parameters_are_refused_with_their_name(
     served: Served, path: str, body: dict[str, Any], status: int, param: str | None
 ) -> None:
     answer = served.post(f"/v1/{path}", **body)
@@ -236,12 +236,12 @@ def test_what_cannot_be_obeyed_is_refused_by_name(
     assert (error["param"], bool(error["message"])) == (param, True)
 
 
-def test_no_json_is_refused(served: Served) -> None:
+def test_a_body_that_is_not_json_is_refused(served: Served) -> None:
     answer = httpx.post(f"{served.url}/v1/completions", content=b"{", timeout=60)
     assert (answer.status_code, "not valid JSON" in answer.text) == (400, True)
 
 
-def test_the_client_raises_what_the_server_says(served: Served) -> None:
+def test_the_client_raises_the_error_of_the_server(served: Served) -> None:
     with (
         served.client() as client,
         pytest.raises(openai.NotFoundError, match="model 'big' does not exist"),
@@ -249,7 +249,7 @@ def test_the_client_raises_what_the_server_says(served: Served) -> None:
         client.completions.create(model="big", prompt="a")
 
 
-def test_who_hangs_up_is_not_answered_any_more(served: Served) -> None:
+def test_a_closed_connection_cancels_its_request(served: Served) -> None:
     with (
         httpx.Client(timeout=60) as client,
         client.stream(
@@ -266,7 +266,7 @@ def test_who_hangs_up_is_not_answered_any_more(served: Served) -> None:
     assert served.thread.progress.tokens - before < 64 * 250 / 2
 
 
-def test_who_stops_waiting_for_a_whole_answer_frees_its_rows(served: Served) -> None:
+def test_a_cancelled_request_frees_its_rows(served: Served) -> None:
     before = served.thread.progress.tokens
     with pytest.raises(httpx.ReadTimeout):
         httpx.post(
@@ -280,7 +280,7 @@ def test_who_stops_waiting_for_a_whole_answer_frees_its_rows(served: Served) -> 
     assert served.thread.progress.tokens - before < 400 * 250 / 2
 
 
-def test_a_server_with_too_much_before_it_asks_to_come_again(served: Served) -> None:
+def test_a_busy_server_answers_with_retry_after(served: Served) -> None:
     long = {"prompt": "a", "max_tokens": 250, "n": 500, "stream": True, "ignore_eos": True}
     url = f"{served.url}/v1/completions"
     with httpx.Client(timeout=60) as client, client.stream("POST", url, json=long) as first:
@@ -305,7 +305,7 @@ def test_a_body_larger_than_any_prompt_is_refused(served: Served) -> None:
 
 
 def test_weights_change_without_dropping_a_request(served: Served) -> None:
-    def ask(out: list[dict[str, Any]]) -> None:
+    def send_request(out: list[dict[str, Any]]) -> None:
         out.append(
             served.post(
                 "/v1/completions",
@@ -318,7 +318,7 @@ def test_weights_change_without_dropping_a_request(served: Served) -> None:
         )
 
     answers: list[dict[str, Any]] = []
-    asking = threading.Thread(target=ask, args=(answers,))
+    asking = threading.Thread(target=send_request, args=(answers,))
     asking.start()
     while not served.thread.progress.running:
         time.sleep(0.001)

@@ -129,7 +129,7 @@ def steps_in(record: WeightsRecord) -> set[float]:
     return {float(step) for tensor in record.tensors.values() for step in np.unique(tensor)}
 
 
-def test_a_version_arrives_whole_and_under_its_label(way: Way) -> None:
+def test_a_version_arrives_complete_with_its_label(way: Way) -> None:
     way.publish(filled(3), step=3)
 
     record = way.source().receive((1, 3))
@@ -141,7 +141,7 @@ def test_a_version_arrives_whole_and_under_its_label(way: Way) -> None:
     assert not any(tensor.flags.writeable for tensor in record.tensors.values())
 
 
-def test_numbers_that_numpy_lacks_arrive_bit_by_bit(way: Way) -> None:
+def test_dtypes_that_numpy_lacks_arrive_bit_by_bit(way: Way) -> None:
     # All values of bfloat16 and of the 8-bit floats, including infinities and NaNs.
     expected = {
         kind: np.arange(256**dtype.itemsize, dtype=dtype[0]).view(dtype)
@@ -158,14 +158,14 @@ def test_numbers_that_numpy_lacks_arrive_bit_by_bit(way: Way) -> None:
         assert record.tensors[kind].tobytes() == array.tobytes()
 
 
-def test_a_version_that_is_not_there_yet_is_none_and_never_an_older_one(way: Way) -> None:
+def test_a_missing_version_is_none_and_never_an_older_one(way: Way) -> None:
     way.publish(filled(3), step=3)
 
     assert way.source().receive((1, 4)) is None
     assert way.source().receive((2, 0)) is None
 
 
-def test_every_version_is_one_version_while_new_ones_are_published(way: Way) -> None:
+def test_versions_do_not_mix_while_new_ones_are_published(way: Way) -> None:
     way.publish(filled(0), step=0)
     publishing = threading.Thread(
         target=lambda: [way.publish(filled(step), step=step) for step in range(1, 15)]
@@ -186,7 +186,7 @@ def test_every_version_is_one_version_while_new_ones_are_published(way: Way) -> 
 
 
 @pytest.mark.parametrize("way", ["http", "directory"], indirect=True)
-def test_what_was_lost_is_not_replaced_by_anything_else(way: OverThePlatform) -> None:
+def test_a_lost_version_is_not_replaced_by_another(way: OverThePlatform) -> None:
     way.publish(filled(3), step=3)
     way.publish(filled(4), step=4)
     way.lose()
@@ -210,7 +210,7 @@ def test_bytes_that_were_changed_are_refused(way: OverThePlatform) -> None:
 
 
 @pytest.mark.parametrize("way", ["directory"], indirect=True)
-def test_a_file_without_its_marker_is_no_candidate(way: OverThePlatform) -> None:
+def test_a_file_without_its_marker_is_ignored(way: OverThePlatform) -> None:
     way.publish(filled(3), step=3)
     way.path().with_suffix(".json").unlink()
 
@@ -234,7 +234,7 @@ def test_a_trainer_that_resumes_finds_its_weights_in_the_directory(way: OverTheP
 
 
 @pytest.mark.parametrize("way", ["directory"], indirect=True)
-def test_a_version_that_the_platform_refuses_damages_none_that_it_announced(
+def test_a_refused_version_does_not_damage_announced_ones(
     way: OverThePlatform,
 ) -> None:
     way.publish(filled(3), step=3)
@@ -247,7 +247,7 @@ def test_a_version_that_the_platform_refuses_damages_none_that_it_announced(
     assert steps_in(record) == {3.0}
 
 
-def test_a_run_asks_for_a_directory_only_where_the_server_shares_one(
+def test_a_run_uses_a_directory_only_if_the_server_shares_one(
     settings: Any,
 ) -> None:
     from runs.config.rules.run_config import InvalidRunConfig

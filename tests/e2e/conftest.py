@@ -21,8 +21,8 @@ from playwright.sync_api import (
 )
 
 from tests import processes
+from tests.scheduling import DASHBOARD_RESOURCES
 from tests.server import ROOT, Server, environment, running_server, wait_until
-from tests.spreading import OF_THE_DASHBOARD
 from tests.webhook_receiver import Receiver, receiver
 
 # Playwright's own choice for headless tests: it loads a page in half the time of the full browser.
@@ -53,8 +53,8 @@ expect.set_options(timeout=30_000)
 @pytest.fixture(scope="session")
 def shared() -> Iterator[ExitStack]:
     """Resources that live until this process has no more dashboard tests (tests/conftest.py)."""
-    with OF_THE_DASHBOARD:
-        yield OF_THE_DASHBOARD
+    with DASHBOARD_RESOURCES:
+        yield DASHBOARD_RESOURCES
 
 
 @pytest.fixture(scope="session")
@@ -202,7 +202,19 @@ def sign_in(page: Page, username: str) -> Page:
         _signed_in[username] = sign_in_anew(form, username).context.cookies()
         form.close()
     page.context.add_cookies(_signed_in[username])
+    forget_metric_choices(page)
     return page
+
+
+def forget_metric_choices(page: Page) -> None:
+    """Delete the metrics that the user chose in earlier tests."""
+    request = page.context.request
+    cookies = {one["name"]: one["value"] for one in page.context.cookies()}
+    headers = {"X-CSRFToken": cookies.get("csrftoken", "")}
+    for row in request.get("/api/v1/metric-choices").json()["results"]:
+        choice = {"page": row["page"], "kind": row["kind"], "view": None}
+        answer = request.put("/api/v1/metric-choices", data=choice, headers=headers)
+        assert answer.ok, answer.text()
 
 
 def sign_in_anew(page: Page, username: str) -> Page:

@@ -25,6 +25,7 @@ _ROUTE: Final = re.compile(
 # Values for the parameters of addresses; a page with a new parameter needs an entry here.
 SAMPLES: Final[dict[str, Callable[[Server], str]]] = {
     "name": lambda _: RUN,
+    "project": lambda _: "seed-poles",
     "group": lambda server: _newest(server, "groups"),
     "groupId": lambda server: _newest(server, "groups"),
     "fragment": lambda server: _newest(server, "fragments", run=FLEET_RUN),

@@ -37,7 +37,7 @@ def follow(page: Page, name: str | re.Pattern[str]) -> None:
     page.wait_for_load_state()
 
 
-def test_what_hangs_is_found_by_filter_followed_by_links_and_discarded_with_a_reason(
+def test_a_returned_batch_is_found_through_links_and_discarded_with_a_reason(
     signed_in: Page, server: Server
 ) -> None:
     page = signed_in

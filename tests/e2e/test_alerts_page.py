@@ -39,7 +39,7 @@ def quarantine_a_batch(server: Server, run: str) -> int:
     return int(alert["id"])
 
 
-def test_an_alert_is_found_acknowledged_with_a_reason_and_resolves_itself(
+def test_an_alert_is_acknowledged_with_a_reason_and_resolves(
     signed_in: Page, seeded_server: Server
 ) -> None:
     page, run = signed_in, seeded_server.new_run("spoilt")
@@ -72,7 +72,7 @@ def test_an_alert_is_found_acknowledged_with_a_reason_and_resolves_itself(
     expect(row).to_have_count(0)
 
 
-def test_the_filter_lives_in_the_address(signed_in: Page, seeded_server: Server) -> None:
+def test_the_filter_is_part_of_the_address(signed_in: Page, seeded_server: Server) -> None:
     page = signed_in
     page.goto("/alerts")
     page.get_by_text("Resolved", exact=True).click()
@@ -88,7 +88,7 @@ def test_the_filter_lives_in_the_address(signed_in: Page, seeded_server: Server)
     expect(page).to_have_url(re.compile(r"/alerts\?state=all$"))
 
 
-def test_hostile_words_are_text_and_a_viewer_may_only_look(
+def test_markup_is_shown_as_text_and_a_viewer_has_no_actions(
     page: Page, seeded_server: Server
 ) -> None:
     sign_in(page, VIEWER)
@@ -104,7 +104,7 @@ def test_hostile_words_are_text_and_a_viewer_may_only_look(
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
-def test_the_bell_is_right_though_its_frames_were_lost(page: Page, seeded_server: Server) -> None:
+def test_the_bell_is_correct_after_lost_frames(page: Page, seeded_server: Server) -> None:
     lost: list[int] = []
 
     def unreliable(socket: WebSocketRoute) -> None:

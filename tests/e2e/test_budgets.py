@@ -59,7 +59,7 @@ def test_the_first_page_loads_little_script_and_none_from_elsewhere(
     assert large <= traffic.packed, "a script came unpacked over the network"
 
 
-def test_idle_tabs_take_next_to_nothing(context: BrowserContext, server: Server) -> None:
+def test_idle_tabs_use_almost_no_resources(context: BrowserContext, server: Server) -> None:
     run = server.new_run("idle")
     sign_in(context.new_page(), USERNAME)
     rates = idle_rates(context, [place.format(run=run) for place in IDLE_PLACES])

@@ -51,7 +51,7 @@ def copy(signed_in: Page, group: int, tmp_path: Path) -> Path:
     return target
 
 
-def test_the_copy_shows_offline_what_the_server_shows(
+def test_the_offline_copy_equals_the_page_of_the_server(
     copy: Path, offline: Page, server: Server, group: int
 ) -> None:
     page = offline
@@ -99,7 +99,7 @@ def test_the_copy_is_accessible(copy: Path, offline: Page, group: int, scheme: s
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
-def test_a_copy_that_broke_off_says_so(copy: Path, offline: Page) -> None:
+def test_a_truncated_copy_is_reported(copy: Path, offline: Page) -> None:
     whole = copy.read_text(encoding="utf-8")
     cut = whole[: whole.index('<script type="application/json" data-part="end">')]
     copy.write_text(cut, encoding="utf-8")
@@ -109,7 +109,7 @@ def test_a_copy_that_broke_off_says_so(copy: Path, offline: Page) -> None:
     expect(offline.locator("[data-metric=loss]")).to_be_attached()
 
 
-def test_the_script_in_a_message_is_data(copy: Path) -> None:
+def test_scripts_in_messages_are_text(copy: Path) -> None:
     text = copy.read_text(encoding="utf-8")
     blocks = re.findall(r'data-part="group">(.*?)</script>', text)
 

@@ -132,7 +132,7 @@ def above(budget: float, seconds_by_page: dict[str, list[float]]) -> dict[str, f
     return {name: seconds for name, seconds in medians.items() if seconds > budget}
 
 
-def test_the_overview_of_a_month_is_painted_while_everything_is_cold(
+def test_the_overview_of_a_month_is_painted_with_cold_caches(
     chromium: Browser, var: Path, session: StorageState
 ) -> None:
     seconds_by_page: dict[str, list[float]] = {
@@ -152,7 +152,7 @@ def test_the_overview_of_a_month_is_painted_while_everything_is_cold(
     assert median(metrics) <= METRICS_SECONDS
 
 
-def test_twenty_runs_of_a_million_samples_are_asked_for_and_painted_over_every_axis(
+def test_twenty_runs_of_a_million_samples_are_painted_over_every_axis(
     chromium: Browser, var: Path, session: StorageState
 ) -> None:
     answered: dict[str, list[float]] = {}

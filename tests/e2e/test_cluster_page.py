@@ -26,7 +26,7 @@ def test_every_part_of_a_running_server_answers(signed_in: Page, server: Server)
     expect(page.get_by_role("region", name="Versions")).to_contain_text("python")
 
 
-def test_workers_are_not_waited_for_once_all_have_answered(server: Server) -> None:
+def test_the_worker_check_ends_once_all_have_answered(server: Server) -> None:
     def took_ms() -> float:
         return float(server.get("/api/v1/cluster")["jobs"]["took_ms"] or 1e9)
 
@@ -68,7 +68,9 @@ def test_the_ray_cluster_is_shown_by_its_nodes_or_reported_missing(
         server.delete(f"/api/v1/cluster/nodes/{node}/cordon")
 
 
-def test_a_viewer_sees_how_it_is_but_not_where_on_a_phone_too(page: Page, server: Server) -> None:
+def test_the_cluster_page_shows_a_viewer_no_addresses_also_on_a_phone(
+    page: Page, server: Server
+) -> None:
     sign_in(page, VIEWER)
     page.set_viewport_size({"width": 360, "height": 740})
     page.goto("/cluster")
@@ -78,7 +80,9 @@ def test_a_viewer_sees_how_it_is_but_not_where_on_a_phone_too(page: Page, server
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
-def test_a_notice_stands_on_every_page_until_it_is_removed(signed_in: Page, server: Server) -> None:
+def test_a_notice_is_shown_on_every_page_until_it_is_removed(
+    signed_in: Page, server: Server
+) -> None:
     page = signed_in
     page.goto("/cluster")
     try:
@@ -103,7 +107,7 @@ def test_a_notice_stands_on_every_page_until_it_is_removed(signed_in: Page, serv
         server.delete("/api/v1/server/notice")
 
 
-def test_tables_growth_and_machines_are_shown_and_nothing_is_foretold_too_early(
+def test_tables_growth_and_machines_are_shown_without_an_early_forecast(
     signed_in: Page,
 ) -> None:
     page = signed_in

@@ -15,6 +15,7 @@ from tests.server import Server
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 STEPS = 400
+KINDS = ("last", "best", "equal")
 
 
 def launched(server: Server, name: str, **config: Any) -> None:
@@ -58,7 +59,7 @@ def row(page: Page, run: str) -> Locator:
     return page.locator(f'tr[data-run="{run}"]')
 
 
-def test_runs_selected_in_the_list_stand_beside_each_other(page: Page, measured: Server) -> None:
+def test_runs_selected_in_the_list_are_compared(page: Page, measured: Server) -> None:
     sign_in(page, VIEWER)
     page.goto("/runs?q=tag:beside")
     page.get_by_label("Select beside-a").check()
@@ -71,6 +72,8 @@ def test_runs_selected_in_the_list_stand_beside_each_other(page: Page, measured:
     expect(chart).to_have_attribute(
         "aria-label", re.compile("beside-a .*beside-b|beside-b .*beside-a")
     )
+    # Charts are drawn once they are in view.
+    overlay(page, "entropy").scroll_into_view_if_needed()
     expect(overlay(page, "entropy").locator("[data-absent]")).to_have_attribute(
         "data-absent", "beside-b"
     )
@@ -99,7 +102,7 @@ def test_only_different_settings_are_shown_until_all_are_requested(
     expect(page).to_have_url(re.compile("config=all"))
 
 
-def test_whatever_one_chose_is_in_the_address(signed_in: Page, measured: Server) -> None:
+def test_the_selection_is_part_of_the_address(signed_in: Page, measured: Server) -> None:
     page = signed_in
     page.goto("/compare")
     expect(page.get_by_role("heading", name="No runs selected")).to_be_visible()
@@ -132,7 +135,108 @@ def test_whatever_one_chose_is_in_the_address(signed_in: Page, measured: Server)
     )
 
 
-def test_one_zoom_is_that_of_all_charts(signed_in: Page, measured: Server) -> None:
+@pytest.fixture(scope="module")
+def rewarded(server: Server) -> Server:
+    """Two outside runs with rewards; the second one is shorter and better."""
+    for run, steps, scale in (("paid-a", 40, 1.0), ("paid-b", 20, 3.0)):
+        server.post("/api/v1/runs", {"name": server.free_name(run), "kind": "outside"})
+        samples = [
+            {"name": name, "step": step, "value": scale * (step if step != 7 else 100)}
+            for name in ("abc", "reward_mean")
+            for step in range(steps)
+        ]
+        server.post(f"/api/v1/runs/{run}/metrics", {"samples": samples})
+    return server
+
+
+def test_the_return_comes_first_with_its_values_at_equal_steps(
+    signed_in: Page, rewarded: Server
+) -> None:
+    page = signed_in
+    page.goto("/compare?runs=paid-a,paid-b")
+
+    expect(page.locator("section[data-metric]").first).to_have_attribute(
+        "data-metric", "reward_mean"
+    )
+    expect(page.get_by_role("columnheader", name="at step 19")).to_be_visible()
+    for run, values in {"paid-a": ("39", "100", "19"), "paid-b": ("57", "300", "57")}.items():
+        cells = [row(page, run).locator(f"[data-return={kind}]") for kind in KINDS]
+        for cell, value in zip(cells, values, strict=True):
+            expect(cell).to_have_text(value)
+
+
+def test_legends_name_hide_and_isolate_runs_without_a_mouse(
+    signed_in: Page, rewarded: Server
+) -> None:
+    page = signed_in
+    page.goto("/compare?runs=paid-a,paid-b")
+    legend = overlay(page, "reward_mean").get_by_role("group", name="Lines")
+    first, second = (legend.get_by_role("button", name=run) for run in ("paid-a", "paid-b"))
+    expect(first).to_have_attribute("title", re.compile("^Solid line with circles"))
+    expect(second).to_have_attribute("title", re.compile("^Dashed line with squares"))
+
+    second.focus()
+    page.keyboard.press("Shift+Enter")
+    expect(page).to_have_url(re.compile("hide=paid-a$"))
+    expect(first).to_have_attribute("aria-pressed", "false")
+    overlay(page, "abc").scroll_into_view_if_needed()
+    others = overlay(page, "abc").get_by_role("button", name="paid-a")
+    expect(others).to_have_attribute("aria-pressed", "false")
+    page.keyboard.press("Shift+Enter")
+    expect(first).to_have_attribute("aria-pressed", "true")
+    page.keyboard.press("Space")
+    expect(second).to_have_attribute("aria-pressed", "false")
+    page.keyboard.press("Space")
+    first.click(modifiers=["Shift"])
+    expect(page).to_have_url(re.compile("hide=paid-b$"))
+    alone = page.get_by_role("button", name="Show only paid-a")
+    expect(alone).to_have_attribute("aria-pressed", "true")
+    alone.click()
+    expect(second).to_have_attribute("aria-pressed", "true")
+
+
+def test_a_cut_off_table_shades_its_edge_and_a_tall_dialog_keeps_its_buttons(
+    signed_in: Page, rewarded: Server
+) -> None:
+    page = signed_in
+    page.set_viewport_size({"width": 390, "height": 420})
+    page.goto("/compare?runs=paid-a,paid-b")
+    table = page.get_by_role("region", name="Summary of the runs")
+    expect(table).to_be_visible()
+    assert table.evaluate("one => one.scrollWidth > one.clientWidth")
+    style = table.evaluate("one => getComputedStyle(one).backgroundAttachment")
+    assert style == "local, local, scroll, scroll"
+
+    page.get_by_role("button", name="Save report…").click()
+    dialog = page.get_by_role("dialog", name="Save report")
+    assert dialog.evaluate("one => one.scrollHeight > one.clientHeight")
+    expect(dialog.get_by_role("button", name="Save report")).to_be_in_viewport(ratio=1)
+
+
+def test_chosen_metrics_are_remembered_and_a_link_takes_precedence(
+    signed_in: Page, rewarded: Server
+) -> None:
+    page = signed_in
+    page.goto("/compare?runs=paid-a,paid-b")
+    expect(overlay(page, "reward_mean").locator("canvas")).to_be_visible()
+    with page.expect_response(lambda answer: answer.request.method == "PUT"):
+        page.locator(".mantine-MultiSelect-pill").filter(has_text="reward_mean").locator(
+            "button"
+        ).click()
+
+    page.goto("/compare?runs=paid-b,paid-a")
+    expect(overlay(page, "abc").locator("canvas")).to_be_visible()
+    expect(page).to_have_url(re.compile("m=abc"))
+    expect(overlay(page, "reward_mean")).to_have_count(0)
+    page.goto("/compare?runs=paid-a,paid-b&m=reward_mean")
+    expect(overlay(page, "reward_mean").locator("canvas")).to_be_visible()
+    (remembered,) = page.context.request.get("/api/v1/metric-choices").json()["results"]
+    assert (remembered["page"], remembered["view"]["metrics"]) == ("compare", ["abc"])
+    page.get_by_role("button", name="Reset to defaults").click()
+    expect(page.locator("section[data-metric]")).to_have_count(2)
+
+
+def test_charts_share_one_zoom(signed_in: Page, measured: Server) -> None:
     page = signed_in
     page.goto("/compare?runs=beside-a,beside-b")
     area = overlay(page, "loss").locator(".u-over")
@@ -147,15 +251,14 @@ def test_one_zoom_is_that_of_all_charts(signed_in: Page, measured: Server) -> No
 
     expect(page).to_have_url(re.compile(r"from=\d+.*to=\d+"))
     for metric in ("loss", "entropy"):
+        overlay(page, metric).scroll_into_view_if_needed()
         points = overlay(page, metric).locator(".chart")
         expect(points).to_have_attribute("data-points", re.compile("^1[0-9][0-9]$|^9[0-9]$"))
     page.get_by_role("button", name="Reset zoom").click()
     expect(overlay(page, "loss").locator(".chart")).to_have_attribute("data-points", str(STEPS))
 
 
-def test_a_run_that_is_not_there_costs_the_others_nothing(
-    signed_in: Page, measured: Server
-) -> None:
+def test_an_unknown_run_does_not_affect_the_others(signed_in: Page, measured: Server) -> None:
     page = signed_in
     page.goto("/runs/beside-a")
     page.get_by_role("link", name="Compare", exact=True).click()
@@ -171,9 +274,7 @@ def test_a_run_that_is_not_there_costs_the_others_nothing(
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
-def test_what_runs_were_asked_alike_and_what_became_of_their_data_stand_beside_each_other(
-    page: Page, server: Server
-) -> None:
+def test_shared_prompts_and_costs_of_runs_are_compared(page: Page, server: Server) -> None:
     for run, answer in (("alike-a", "four"), ("alike-b", "five")):
         outside_run(server, run)
         push(server, run, conversation("What is 2 + 2?", "no idea", answer, scores=[0.0, 1.0]))
@@ -188,7 +289,7 @@ def test_what_runs_were_asked_alike_and_what_became_of_their_data_stand_beside_e
     expect(page).to_have_url(re.compile("prompt=[0-9a-f]{32}"))
 
 
-def test_a_report_is_kept_opened_again_and_opens_without_a_server(
+def test_a_report_is_saved_reopened_and_opens_offline(
     signed_in: Page, measured: Server, offline: Page, tmp_path: Path
 ) -> None:
     page, name = signed_in, f"two losses {uuid.uuid4().hex[:6]}"

@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from rolldeck.trainer import Trainer
 from tests.e2e.conftest import in_the_shell
-from tests.e2e.hand_played import hand_played
+from tests.e2e.simulated_manager import simulated_manager
 from tests.server import ADMIN_TOKEN, Server
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
@@ -50,7 +50,7 @@ now, samples = timezone.now(), [
 ]
 mixed = [True, False, True, True, False, False, True, False] * 4
 
-def tell(lesson, successes, step, mode="train", **fields):
+def report_outcome(lesson, successes, step, mode="train", **fields):
     rewards = [float(one) for one in successes]
     key = f"{lesson}-{mode}-{step}-{fields.pop('turn', 0)}"
     outcome = LessonOutcome(key=key, worker="w0@1", mode=mode, epoch=1, policy_step=step,
@@ -65,17 +65,17 @@ def evaluate(step, counts):
         if task.kind != "evaluate":
             break
         successes = [place < counts[task.lesson] for place in range(64)]
-        tell(task.lesson, successes, step, "eval", generations=1, evaluation=task.evaluation,
-             fence=task.fence, samples=samples)
+        report_outcome(task.lesson, successes, step, "eval", generations=1,
+                       evaluation=task.evaluation, fence=task.fence, samples=samples)
 
 with transaction.atomic():
     run = create(name=NAME, config=CONFIG, actor="tests", now=now)
     evaluate(0, {"reverse-2": 30, "sums": 5})
     for turn in range(6):
-        tell("reverse-2", mixed, 0, generations=8, turn=turn)
-        tell("sums", [False] * 30 + [True, False], 0, generations=8, turn=turn)
+        report_outcome("reverse-2", mixed, 0, generations=8, turn=turn)
+        report_outcome("sums", [False] * 30 + [True, False], 0, generations=8, turn=turn)
     evaluate(20, {"reverse-2": 63, "sums": 22})
-    tell("reverse-4", mixed, 20, generations=8)
+    report_outcome("reverse-4", mixed, 20, generations=8)
     evaluate(40, {"reverse-2": 63, "reverse-4": 31, "sums": 41})
     Run.objects.filter(pk=run.pk).update(status="stopped")
 _, token = create_token(
@@ -118,7 +118,7 @@ def lesson(page: Page, name: str) -> Locator:
     return page.locator(f"[data-lesson='{name}']")
 
 
-def test_lessons_are_shown_with_their_state_and_why_and_move_live(
+def test_lessons_are_shown_with_state_and_reason_and_change_live(
     signed_in: Page, server: Server, token: str
 ) -> None:
     signed_in.goto(f"/runs/{NAME}/curriculum")
@@ -159,7 +159,9 @@ def left_of(locator: Locator) -> float:
     return box["x"]
 
 
-def test_the_graph_is_walked_by_keys_and_is_a_list_on_a_phone(signed_in: Page, token: str) -> None:
+def test_the_graph_has_keyboard_navigation_and_is_a_list_on_a_phone(
+    signed_in: Page, token: str
+) -> None:
     signed_in.goto(f"/runs/{NAME}/curriculum")
     first, second, third = (node(signed_in, f"reverse-{letters}") for letters in (2, 4, 8))
     expect(first).to_contain_text("graduated")
@@ -184,9 +186,7 @@ def test_the_graph_is_walked_by_keys_and_is_a_list_on_a_phone(signed_in: Page, t
     assert signed_in.evaluate("document.documentElement.scrollWidth") <= 360
 
 
-def test_what_was_sampled_and_what_moved_is_shown_over_versions(
-    signed_in: Page, token: str
-) -> None:
+def test_samples_and_transitions_are_shown_by_version(signed_in: Page, token: str) -> None:
     signed_in.goto(f"/runs/{NAME}/curriculum")
     success = "Success of each lesson in training, in percent: 2 points; newest "
     expect(signed_in.get_by_role("img", name=success)).to_be_visible()
@@ -200,7 +200,7 @@ def test_what_was_sampled_and_what_moved_is_shown_over_versions(
     expect(moves.nth(1)).to_contain_text("evaluation succeeded 63 times of 64")
 
 
-def test_answers_are_counted_in_episodes_and_tokens_and_nothing_offers_to_film_them(
+def test_answers_are_counted_in_episodes_and_tokens_without_recordings(
     signed_in: Page, token: str
 ) -> None:
     signed_in.goto(f"/runs/{NAME}")
@@ -215,7 +215,7 @@ def test_answers_are_counted_in_episodes_and_tokens_and_nothing_offers_to_film_t
     expect(signed_in.get_by_role("region", name="Recordings")).to_have_count(0)
 
 
-def test_evaluations_are_a_matrix_and_more_can_be_asked_for(signed_in: Page, token: str) -> None:
+def test_evaluations_are_a_matrix_and_can_be_requested(signed_in: Page, token: str) -> None:
     signed_in.goto(f"/runs/{NAME}/evaluations")
     row = signed_in.locator("[data-evaluated='sums']")
     marked = "success 0.344, between 0.254 and 0.446 of 64 problems; better than the previous"
@@ -243,7 +243,7 @@ def test_lessons_of_a_running_run_are_evaluated_on_request(signed_in: Page, serv
     name = "words-at-work"
     lessons = {name: LESSONS[name] for name in ("reverse-2", "sums")}
     config = {"language": {"lessons": lessons, "evaluation": {"examples": 64}}}
-    with hand_played(server, name, config=config) as fleet:
+    with simulated_manager(server, name, config=config) as fleet:
         signed_in.goto(f"/runs/{name}/evaluations")
         button = signed_in.get_by_role("button", name="Evaluate now")
         expect(button).to_have_accessible_description("No weights published yet.")
@@ -276,11 +276,11 @@ def test_lessons_of_a_running_run_are_evaluated_on_request(signed_in: Page, serv
         expect(signed_in.get_by_text("a closer look").first).to_be_visible()
 
 
-def test_a_lesson_is_steered_by_hand_and_given_back(signed_in: Page, server: Server) -> None:
+def test_a_lesson_is_held_and_released(signed_in: Page, server: Server) -> None:
     name = "words-steered"
     lessons = {name: LESSONS[name] for name in ("reverse-2", "sums")}
     config = {"language": {"lessons": lessons, "evaluation": {"examples": 64}}}
-    with hand_played(server, name, config=config):
+    with simulated_manager(server, name, config=config):
         with Trainer(server.url, name, ADMIN_TOKEN) as trainer:
             trainer.register()
             trainer.publish_weights({"w": np.zeros(1, dtype=np.float32)}, step=0)

@@ -41,7 +41,7 @@ def test_signing_in_leads_to_the_requested_page(page: Page) -> None:
     assert page.url.endswith("/runs/new")
 
 
-def test_a_run_is_launched_watched_paused_and_resumed(at_home: Page, server: Server) -> None:
+def test_a_run_is_launched_paused_and_resumed(at_home: Page, server: Server) -> None:
     page, name = at_home, f"from-the-form-{uuid4().hex[:6]}"
     page.get_by_role("link", name="Launch", exact=True).click()
     page.get_by_label("Name", exact=True).fill(name)
@@ -103,7 +103,7 @@ def resume_and_see_it_go_on(page: Page) -> None:
     )
 
 
-def test_what_the_server_refuses_lands_on_its_field(signed_in: Page, server: Server) -> None:
+def test_errors_of_the_server_are_shown_at_their_field(signed_in: Page, server: Server) -> None:
     page = signed_in
     page.goto("/runs/new")
     page.get_by_label("Name", exact=True).fill("refused")
@@ -119,7 +119,7 @@ def test_what_the_server_refuses_lands_on_its_field(signed_in: Page, server: Ser
 
 
 @pytest.mark.parametrize("theme", ["Light", "Dark"])
-def test_the_theme_is_chosen_and_kept(at_home: Page, theme: str) -> None:
+def test_the_selected_theme_is_stored(at_home: Page, theme: str) -> None:
     page = at_home
     page.get_by_role("button", name="Menu of ada").click()
     page.get_by_role("menuitemradio", name=theme, exact=True).click()
@@ -130,7 +130,7 @@ def test_the_theme_is_chosen_and_kept(at_home: Page, theme: str) -> None:
     expect(root).to_have_attribute("data-mantine-color-scheme", theme.lower())
 
 
-def test_the_keyboard_reaches_help_filter_and_runs(at_home: Page) -> None:
+def test_help_filter_and_runs_have_keyboard_shortcuts(at_home: Page) -> None:
     page = at_home
     page.keyboard.press("?")
     expect(page.get_by_role("dialog", name="Keyboard")).to_be_visible()
@@ -162,7 +162,7 @@ HOSTILE = "<b id=hostile>wrong seed</b> \u202egnp.exe\u202c \x1b[31mred"
 AS_TEXT = "<b id=hostile>wrong seed</b> ⟨U+202E⟩gnp.exe⟨U+202C⟩ ⟨U+001B⟩[31mred"
 
 
-def test_a_kill_is_confirmed_and_its_reason_is_kept_as_text(
+def test_a_kill_is_confirmed_and_its_reason_is_stored_as_text(
     signed_in: Page, server: Server
 ) -> None:
     page = signed_in
@@ -182,7 +182,7 @@ def test_a_kill_is_confirmed_and_its_reason_is_kept_as_text(
     expect(page.locator("#hostile")).to_have_count(0)
 
 
-def test_a_viewer_sees_why_nothing_can_be_asked(page: Page, server: Server) -> None:
+def test_disabled_actions_show_a_viewer_the_reason(page: Page, server: Server) -> None:
     run = server.new_run("only-to-look-at")
     sign_in(page, VIEWER)
     page.goto(f"/runs/{run}")
@@ -197,7 +197,7 @@ def test_a_viewer_sees_why_nothing_can_be_asked(page: Page, server: Server) -> N
     expect(page.get_by_role("button", name="Launch", exact=True)).to_be_disabled()
 
 
-def test_a_session_that_ends_leads_to_the_login_and_back(
+def test_an_ended_session_redirects_to_the_login_and_back(
     context: BrowserContext, server: Server
 ) -> None:
     page = context.new_page()
@@ -222,7 +222,7 @@ def test_a_session_that_ends_leads_to_the_login_and_back(
     assert [complaint for complaint in complaints if "status of 401" not in complaint] == []
 
 
-def test_the_page_heals_when_the_web_server_is_killed(signed_in: Page, server: Server) -> None:
+def test_the_page_recovers_when_the_web_server_is_killed(signed_in: Page, server: Server) -> None:
     page = signed_in
     page.goto("/runs")
     page.evaluate("window.stays = true")

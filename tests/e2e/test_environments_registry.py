@@ -10,7 +10,7 @@ from tests.server import Server
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
 
-def test_an_environment_is_found_looked_into_and_followed_to_its_run(
+def test_an_environment_is_found_opened_and_links_to_its_run(
     signed_in: Page, seeded_server: Server
 ) -> None:
     page = signed_in

@@ -40,7 +40,7 @@ def join(server: Server, run: str, name: str) -> None:
     assert answer.is_success, answer.text
 
 
-def test_after_a_restart_of_the_server_a_page_shows_what_a_fresh_one_does(
+def test_after_a_restart_of_the_server_an_open_page_equals_a_new_one(
     context: BrowserContext, server: Server
 ) -> None:
     run, page = outside_run(server), sign_in(context.new_page(), USERNAME)
@@ -62,7 +62,7 @@ def test_after_a_restart_of_the_server_a_page_shows_what_a_fresh_one_does(
     assert page.evaluate("window.stays") is True
 
 
-def test_a_socket_that_loses_and_reorders_messages_loses_nothing_on_the_page(
+def test_lost_and_reordered_messages_do_not_affect_the_page(
     context: BrowserContext, server: Server
 ) -> None:
     run, chance = outside_run(server), random.Random(7)
@@ -109,7 +109,7 @@ def test_a_socket_that_loses_and_reorders_messages_loses_nothing_on_the_page(
         "/runs/%3Cscript%3Ealert(1)%3C%2Fscript%3E",
     ],
 )
-def test_a_broken_address_says_so_and_leads_on(context: BrowserContext, place: str) -> None:
+def test_a_broken_address_has_a_message_and_links(context: BrowserContext, place: str) -> None:
     page = sign_in(context.new_page(), USERNAME)  # its console may report missing resources
     page.goto(place)
 
@@ -120,7 +120,7 @@ def test_a_broken_address_says_so_and_leads_on(context: BrowserContext, place: s
     assert page.title() != "owned"
 
 
-def test_names_with_markup_stay_text_everywhere(signed_in: Page, server: Server) -> None:
+def test_names_with_markup_are_shown_as_text_on_every_page(signed_in: Page, server: Server) -> None:
     page, run = signed_in, outside_run(server)
     join(server, run, MARKUP)
     page.goto(f"/runs/{run}/logs")

@@ -17,7 +17,9 @@ pytestmark = [pytest.mark.browser, pytest.mark.system]
 STARTS_WITHIN_MS = 240_000
 
 
-def test_launched_run_learns_with_the_command_of_its_page(signed_in: Page, server: Server) -> None:
+def test_a_launched_run_learns_with_the_command_of_its_page(
+    signed_in: Page, server: Server
+) -> None:
     page, run = signed_in, server.free_name("my-first-run")
     page.goto("/runs/new?preset=cartpole")
     page.get_by_label("Name", exact=True).fill(run)

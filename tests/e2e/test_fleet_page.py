@@ -12,8 +12,8 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.e2e.conftest import LEAVING, in_the_shell, sign_in
-from tests.e2e.hand_played import HandPlayedFleet, hand_played, window
 from tests.e2e.pages import barriers
+from tests.e2e.simulated_manager import SimulatedManager, simulated_manager, window
 from tests.server import Server, wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
@@ -38,25 +38,27 @@ class Fleets:
     def __init__(self, server: Server, open_ones: ExitStack) -> None:
         self._server = server
         self._open = open_ones
-        self._shared: HandPlayedFleet | None = None
+        self._shared: SimulatedManager | None = None
 
-    def of(self, test: pytest.FixtureRequest) -> HandPlayedFleet:
+    def of(self, test: pytest.FixtureRequest) -> SimulatedManager:
         if getattr(test.node, "execution_count", 1) > 1:
             return self._new()
         self._shared = self._shared or self._new()
         return self._shared
 
-    def _new(self) -> HandPlayedFleet:
-        return self._open.enter_context(hand_played(self._server, f"played-{uuid4().hex[:6]}"))
+    def _new(self) -> SimulatedManager:
+        return self._open.enter_context(
+            simulated_manager(self._server, f"played-{uuid4().hex[:6]}")
+        )
 
 
 @pytest.fixture
-def fleet(fleets: Fleets, request: pytest.FixtureRequest) -> HandPlayedFleet:
+def fleet(fleets: Fleets, request: pytest.FixtureRequest) -> SimulatedManager:
     return fleets.of(request)
 
 
 @pytest.fixture
-def run_page(signed_in: Page, fleet: HandPlayedFleet) -> Page:
+def run_page(signed_in: Page, fleet: SimulatedManager) -> Page:
     signed_in.goto(f"/runs/{fleet.name}/fleet")
     signed_in.locator("[data-worker='1']").wait_for()
     return signed_in
@@ -73,7 +75,7 @@ def stays_text(page: Page, shown: Locator) -> None:
     assert page.title() != "owned"
 
 
-def test_the_log_of_a_worker_is_read_and_followed(run_page: Page, fleet: HandPlayedFleet) -> None:
+def test_the_log_of_a_worker_is_read_and_followed(run_page: Page, fleet: SimulatedManager) -> None:
     fleet.logs[0, None] = ["loading the policy", HOSTILE]
     run_page.get_by_role("button", name="Log of worker 0").click()
     drawer = run_page.get_by_role("dialog", name="Log of worker 0")
@@ -90,7 +92,7 @@ def test_the_log_of_a_worker_is_read_and_followed(run_page: Page, fleet: HandPla
     expect(run_page.get_by_role("dialog")).to_have_count(0)
 
 
-def test_the_log_of_a_slot_is_its_own(run_page: Page, fleet: HandPlayedFleet) -> None:
+def test_the_log_of_a_slot_is_its_own(run_page: Page, fleet: SimulatedManager) -> None:
     fleet.logs[1, 2] = ["the env of slot 2", HOSTILE]
     run_page.get_by_role("button", name="Slots of worker 1").click()
     run_page.get_by_role("button", name="Log of slot 2").click()
@@ -104,8 +106,8 @@ def test_the_log_of_a_slot_is_its_own(run_page: Page, fleet: HandPlayedFleet) ->
     expect(run_page.get_by_role("dialog")).not_to_contain_text("the env of slot 2")
 
 
-def test_the_logs_of_several_processes_are_laid_into_one_by_time(
-    run_page: Page, fleet: HandPlayedFleet
+def test_logs_of_several_processes_are_merged_by_time(
+    run_page: Page, fleet: SimulatedManager
 ) -> None:
     fleet.logs[None, None] = [
         "2026-11-22 10:00:01,000 INFO sent weights 4",
@@ -142,7 +144,9 @@ def test_the_logs_of_several_processes_are_laid_into_one_by_time(
     assert download.value.path().read_text().count("\n") == 1
 
 
-def test_an_episode_is_asked_for_filmed_and_watched(run_page: Page, fleet: HandPlayedFleet) -> None:
+def test_a_recording_of_an_episode_is_requested_and_played(
+    run_page: Page, fleet: SimulatedManager
+) -> None:
     recordings = run_page.get_by_role("region", name="Recordings")
     recordings.get_by_role("button", name="Record", exact=True).click()
     dialog = run_page.get_by_role("dialog", name=f"Record episodes of {fleet.name}")
@@ -176,7 +180,7 @@ def choose(page: Page, label: str, option: str) -> None:
     page.get_by_role("option", name=option, exact=True).click()
 
 
-def test_a_recording_that_failed_says_why(run_page: Page, fleet: HandPlayedFleet) -> None:
+def test_a_failed_recording_has_a_reason(run_page: Page, fleet: SimulatedManager) -> None:
     recordings = run_page.get_by_role("region", name="Recordings")
     recordings.get_by_role("button", name="Record", exact=True).click()
     run_page.get_by_role("dialog").get_by_role("button", name="Record").click()
@@ -190,7 +194,7 @@ def test_a_recording_that_failed_says_why(run_page: Page, fleet: HandPlayedFleet
     expect(run_page.locator("#hostile")).to_have_count(0)
 
 
-def test_recent_episodes_are_summed_up(run_page: Page, fleet: HandPlayedFleet) -> None:
+def test_recent_episodes_are_summarized(run_page: Page, fleet: SimulatedManager) -> None:
     open_tab(run_page, "Episodes")
     episodes = run_page.get_by_role("region", name="Episodes", exact=True)
     expect(episodes).to_contain_text("No finished episodes in the last 5 minutes")
@@ -222,8 +226,8 @@ def test_a_fleet_is_not_wider_than_a_phone(run_page: Page) -> None:
     assert run_page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
-def test_more_workers_are_requested_until_they_are_there(
-    run_page: Page, fleet: HandPlayedFleet
+def test_requested_workers_are_shown_until_they_run(
+    run_page: Page, fleet: SimulatedManager
 ) -> None:
     expect(run_page.locator("[data-size=applied]")).to_be_visible()
     resize(run_page, fleet.name, 3, reason="more data")
@@ -248,8 +252,8 @@ def resize(page: Page, name: str, workers: int, *, reason: str = "") -> None:
     dialog.get_by_role("button", name="Resize").click()
 
 
-def test_a_worker_is_replaced_and_shows_so_until_another_one_is_there(
-    run_page: Page, fleet: HandPlayedFleet
+def test_a_replacement_of_a_worker_is_shown_until_it_runs(
+    run_page: Page, fleet: SimulatedManager
 ) -> None:
     run_page.get_by_role("button", name="Slots of worker 1").click()
     run_page.get_by_role("button", name="Replace worker 1").click()
@@ -271,9 +275,7 @@ def test_a_worker_is_replaced_and_shows_so_until_another_one_is_there(
     expect(event).to_contain_text("its returns drift")
 
 
-def test_a_worker_is_kept_out_and_let_in_again_and_shows_how_far_that_is(
-    run_page: Page, fleet: HandPlayedFleet
-) -> None:
+def test_the_progress_of_a_worker_cordon_is_shown(run_page: Page, fleet: SimulatedManager) -> None:
     run_page.goto(f"/runs/{fleet.name}/fleet?worker=1")
     line = run_page.locator("[data-worker='1']")
     run_page.get_by_role("button", name="Drain worker 1").click()
@@ -299,8 +301,8 @@ def test_a_worker_is_kept_out_and_let_in_again_and_shows_how_far_that_is(
     expect(line.locator("[data-cordon]")).to_have_count(0)
 
 
-def test_the_stacks_of_a_worker_are_asked_for_shown_as_text_and_taken_along(
-    run_page: Page, fleet: HandPlayedFleet
+def test_stacks_of_a_worker_are_requested_shown_and_downloaded(
+    run_page: Page, fleet: SimulatedManager
 ) -> None:
     run_page.goto(f"/runs/{fleet.name}/fleet?worker=0")
     run_page.get_by_role("button", name="Stacks of worker 0").click()
@@ -319,8 +321,8 @@ def test_the_stacks_of_a_worker_are_asked_for_shown_as_text_and_taken_along(
     assert download.value.suggested_filename.endswith("stacks.txt")
 
 
-def test_workers_are_shown_as_tiles_and_the_address_says_so(
-    run_page: Page, fleet: HandPlayedFleet
+def test_the_tile_view_of_workers_is_part_of_the_address(
+    run_page: Page, fleet: SimulatedManager
 ) -> None:
     fleet.last_logs[0] = f"ready {HOSTILE}"
     expect(run_page.locator("[data-worker='0'] [data-last-log]")).to_contain_text("<script>")
@@ -340,8 +342,8 @@ def test_workers_are_shown_as_tiles_and_the_address_says_so(
     assert barriers(run_page) == []
 
 
-def test_a_size_that_is_refused_leaves_the_fleet_as_it_was(
-    page: Page, server: Server, fleet: HandPlayedFleet
+def test_a_refused_size_does_not_change_the_fleet(
+    page: Page, server: Server, fleet: SimulatedManager
 ) -> None:
     lou = "from django.contrib.auth.models import Group, User;"
     lou += f"lou = User.objects.get(username={LEAVING!r});"

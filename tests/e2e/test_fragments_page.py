@@ -25,9 +25,7 @@ def ends(server: Server, row: dict[str, Any]) -> bool:
     return any(episode["outcome"] for episode in detail["content"]["episodes"])
 
 
-def test_a_fragment_is_found_and_walked_through_from_end_to_end(
-    signed_in: Page, seeded_server: Server
-) -> None:
+def test_a_fragment_is_found_and_its_steps_are_read(signed_in: Page, seeded_server: Server) -> None:
     page = signed_in
     page.goto(f"/runs/{RUN}/trajectories")
     rows = page.locator("[data-fragment]")
@@ -51,7 +49,7 @@ def test_a_fragment_is_found_and_walked_through_from_end_to_end(
     expect(page.locator('[data-worker="1"]')).to_have_attribute("aria-current", "true")
 
 
-def test_ends_of_episodes_and_neighbours_are_a_key_away(
+def test_ends_of_episodes_and_neighbours_have_shortcuts(
     signed_in: Page, seeded_server: Server
 ) -> None:
     page = signed_in
@@ -69,7 +67,7 @@ def test_ends_of_episodes_and_neighbours_are_a_key_away(
     expect(page.get_by_role("heading", name=re.compile(f"· {row['number'] - 1}$"))).to_be_visible()
 
 
-def test_bytes_that_are_no_fragment_are_refused_by_name(
+def test_invalid_fragment_bytes_are_refused_with_a_reason(
     signed_in: Page, seeded_server: Server
 ) -> None:
     page = signed_in
@@ -92,7 +90,7 @@ def test_bytes_that_are_no_fragment_are_refused_by_name(
     ("tab", "row"),
     [("trajectories", "tr[data-fragment]"), ("fleet", "tr[data-worker]")],
 )
-def test_rows_stay_low_with_ids_as_long_as_those_of_real_workers(
+def test_rows_keep_their_height_with_long_worker_ids(
     signed_in: Page, seeded_server: Server, tab: str, row: str
 ) -> None:
     worker = newest(seeded_server)[0]["worker"]

@@ -7,13 +7,13 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.e2e.conftest import USERNAME, in_the_shell, sign_in
-from tests.e2e.hand_played import hand_played, window
+from tests.e2e.simulated_manager import simulated_manager, window
 from tests.server import Server
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
 
-def test_home_says_what_needs_attention_and_leads_there(
+def test_home_lists_and_links_runs_that_need_attention(
     signed_in: Page, seeded_server: Server
 ) -> None:
     page = signed_in
@@ -34,12 +34,46 @@ def test_home_says_what_needs_attention_and_leads_there(
     expect(page.get_by_role("heading", name="Home")).to_be_visible()
 
 
-def test_runs_under_way_are_shown_as_they_go(signed_in: Page, seeded_server: Server) -> None:
+ALERTS = """
+from django.utils import timezone
+from runs.alerts.models.alerts import Alert
+from runs.models import Run
+run = Run.objects.get(name={run!r})
+times = dict.fromkeys(["first_seen_at", "last_seen_at"], timezone.now())
+for number in range(3):
+    Alert.objects.create(
+        run=run, kind="items_corrupt", severity="warning", key=f"{{run.pk}} {{number}}",
+        subject=str(number), message=f"part {{number}} of {{run.name}} is corrupt", **times)
+Alert.objects.create(
+    run=run, kind="items_corrupt", severity="error", key=f"{{run.pk}} corrupt",
+    message=f"bytes of {{run.name}} are corrupt", **times)
+"""
+
+
+def test_alerts_are_grouped_by_run_with_the_most_severe_one(
+    signed_in: Page, server: Server
+) -> None:
+    page, run = signed_in, server.new_run("alerted")
+    in_the_shell(server, ALERTS.format(run=run))
+    page.goto("/")
+    attention = page.get_by_role("region", name="Needs attention")
+    corrupt = attention.get_by_text(f"bytes of {run} are corrupt")
+    expect(corrupt).to_be_visible()
+    others = attention.get_by_text(re.compile(rf"part \d of {run} is corrupt"))
+    expect(others).to_have_count(0)
+
+    attention.get_by_role("button", name=f"3 more alerts of {run}").click()
+    expect(others).to_have_count(3)
+    page.keyboard.press("Enter")
+    expect(others).to_have_count(0)
+
+
+def test_active_runs_are_updated_live(signed_in: Page, seeded_server: Server) -> None:
     page, unlike = signed_in, uuid4().hex[:6]
     watched, begun_now = f"home-watched-{unlike}", f"begun-now-{unlike}"
     page.goto("/")
     # The home view lists only the newest runs, and other tests have created many.
-    with hand_played(seeded_server, watched) as fleet:
+    with simulated_manager(seeded_server, watched) as fleet:
         card = page.locator(f"[data-run={watched}]")
         expect(card.locator("[data-state=running]")).to_be_visible()
         fleet.episodes = [window(9.0, 11.0)]
@@ -65,7 +99,7 @@ def test_runs_under_way_are_shown_as_they_go(signed_in: Page, seeded_server: Ser
     assert page.evaluate("document.activeElement.hasAttribute('data-open')")
 
 
-def test_an_empty_server_says_how_to_begin(page: Page, server: Server) -> None:
+def test_an_empty_server_shows_the_first_steps(page: Page, server: Server) -> None:
     """The test stubs empty lists, because other tests have filled this server."""
     nothing = {"results": [], "next": None, "total": 0}
     page.route(re.compile(r"/api/v1/runs\?"), lambda route: route.fulfill(json=nothing))
@@ -78,7 +112,7 @@ def test_an_empty_server_says_how_to_begin(page: Page, server: Server) -> None:
     expect(page).to_have_url(re.compile(r"/runs/new\?preset=cartpole"))
 
 
-def test_a_run_that_fails_shows_at_once_in_the_bell_and_at_home(
+def test_a_failed_run_appears_at_once_in_the_bell_and_at_home(
     signed_in: Page, server: Server
 ) -> None:
     page = signed_in
@@ -99,9 +133,7 @@ def test_a_run_that_fails_shows_at_once_in_the_bell_and_at_home(
     expect(page.get_by_role("dialog", name="A run failed")).to_be_visible()
 
 
-def test_home_says_how_the_machines_are_and_who_changed_what(
-    signed_in: Page, seeded_server: Server
-) -> None:
+def test_home_shows_machines_and_recent_changes(signed_in: Page, seeded_server: Server) -> None:
     page = signed_in
     run = seeded_server.new_run("changed-lately")
     page.goto("/")

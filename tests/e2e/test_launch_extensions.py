@@ -13,6 +13,10 @@ CHECKED_WITHIN_MS = 90_000
 TIME_LIMIT = "module:gymnasium.wrappers:TimeLimit"
 
 
+def open_environment(page: Page) -> None:
+    page.get_by_role("button", name=re.compile(r"^Environment \d+ field")).click()
+
+
 def add(page: Page, field: str, name: str, arguments: str) -> None:
     page.get_by_role("button", name=f"Add to {field.lower()}", exact=True).click()
     page.get_by_role("combobox", name=f"{field} 1", exact=True).click()
@@ -20,10 +24,11 @@ def add(page: Page, field: str, name: str, arguments: str) -> None:
     page.get_by_label(f"Arguments of {field.lower()} 1", exact=True).fill(arguments)
 
 
-def test_names_are_chosen_and_arguments_become_part_of_the_configuration(signed_in: Page) -> None:
+def test_extensions_are_selected_and_their_arguments_become_configuration(signed_in: Page) -> None:
     page = signed_in
     page.goto("/runs/new?preset=cartpole&view=config")
     shown = page.get_by_label("Resolved configuration")
+    open_environment(page)
     add(page, "Wrappers", TIME_LIMIT, '{"max_episode_steps": ')
     page.get_by_role("button", name="Launch", exact=True).click()
     expect(page.get_by_text("Row 1: enter arguments as a JSON object")).to_be_visible()
@@ -42,6 +47,7 @@ def test_names_are_chosen_and_arguments_become_part_of_the_configuration(signed_
 def test_a_check_reports_a_faulty_wrapper_at_its_field(signed_in: Page) -> None:
     page = signed_in
     page.goto("/runs/new?preset=cartpole")
+    open_environment(page)
     add(page, "Wrappers", TIME_LIMIT, "")
     page.get_by_role("button", name="Check", exact=True).click()
 

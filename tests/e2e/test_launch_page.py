@@ -40,7 +40,7 @@ def parent(server: Server) -> Iterator[dict[str, Any]]:
     server.post("/api/v1/runs/the-parent/kill")
 
 
-def test_a_clone_shows_only_what_differs_and_survives_a_reload(
+def test_a_clone_shows_only_differences_and_survives_a_reload(
     signed_in: Page, parent: dict[str, Any], server: Server
 ) -> None:
     page = signed_in
@@ -49,7 +49,7 @@ def test_a_clone_shows_only_what_differs_and_survives_a_reload(
     page.get_by_role("link", name="Clone").click()
 
     expect(page.get_by_label("Seed", exact=True)).to_have_value("7")
-    # "Default" means the schema's default on every page; the parent's value is shown next to it.
+    # A clone has no preset: "Default" is the schema's, with the parent's value next to it.
     expect(page.get_by_text(re.compile(r"Default (empty|\d+); the-parent: 7\."))).to_be_visible()
     expect(page.get_by_text("No changes from the-parent.")).to_be_visible()
     page.get_by_label("Name", exact=True).fill("the-child")
@@ -70,7 +70,7 @@ def test_a_clone_shows_only_what_differs_and_survives_a_reload(
     server.post("/api/v1/runs/the-child/kill")
 
 
-def test_form_and_configuration_follow_each_other(signed_in: Page) -> None:
+def test_form_and_configuration_are_synchronized(signed_in: Page) -> None:
     page = signed_in
     page.goto("/runs/new?preset=cartpole&view=config")
     shown = page.get_by_label("Resolved configuration")
@@ -90,7 +90,7 @@ def test_form_and_configuration_follow_each_other(signed_in: Page) -> None:
     expect(command).to_contain_text('{"fleet":{"num_workers":3},"buffer":{"batch_size":64}}')
 
 
-def test_the_configuration_is_written_as_yaml_where_one_likes(signed_in: Page) -> None:
+def test_the_configuration_can_be_edited_as_yaml(signed_in: Page) -> None:
     page = signed_in
     page.goto("/runs/new?preset=cartpole&view=config")
     shown = page.get_by_label("Resolved configuration")
@@ -155,7 +155,7 @@ def test_a_preset_is_saved_used_changed_and_deleted(signed_in: Page, server: Ser
     assert (event["actor"], event["reason"]) == ("user:ada", "too many")
 
 
-def test_a_preset_with_a_secret_is_refused_and_says_which_field(signed_in: Page) -> None:
+def test_a_preset_with_a_secret_is_refused_with_its_field(signed_in: Page) -> None:
     page = signed_in
     page.goto("/runs/new?preset=cartpole")
     page.get_by_label("Arguments", exact=True).fill('{"api_key": "abc"}')
@@ -170,7 +170,7 @@ def json_with(section: str, field: str, value: int) -> Any:
     return re.compile(rf'"{section}": {{\s+"{field}": {value},')
 
 
-def test_a_check_finds_what_a_launch_would_meet(signed_in: Page, server: Server) -> None:
+def test_a_check_lists_the_problems_of_a_launch(signed_in: Page, server: Server) -> None:
     page = signed_in
     page.goto("/runs/new?preset=cartpole")
     page.get_by_label("Arguments", exact=True).fill('{"nonsense": 1}')

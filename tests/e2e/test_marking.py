@@ -25,7 +25,9 @@ def groups(server: Server) -> list[int]:
     )
 
 
-def test_groups_are_labelled_by_keys_and_found_by_label(groups: list[int], signed_in: Page) -> None:
+def test_groups_are_labelled_with_shortcuts_and_found_by_label(
+    groups: list[int], signed_in: Page
+) -> None:
     page = signed_in
     page.goto(f"{HERE}/trajectories")
     rows = page.locator("tbody tr")
@@ -99,7 +101,7 @@ def test_a_group_is_marked_by_mouse_in_the_list(groups: list[int], signed_in: Pa
     expect(page.locator(f'[data-group="{groups[2]}"]')).to_contain_text("label 9")
 
 
-def test_scores_are_brushed_over(groups: list[int], signed_in: Page) -> None:
+def test_scores_are_selected_with_a_brush(groups: list[int], signed_in: Page) -> None:
     page = signed_in
     page.goto(f"{HERE}/trajectories")
     expect(page.locator("tbody tr")).to_have_count(3)
@@ -117,9 +119,7 @@ def test_scores_are_brushed_over(groups: list[int], signed_in: Page) -> None:
     expect(page).to_have_url(re.compile("score_min=0.5&score_max=|score_max=.*score_min=0.5"))
 
 
-def test_chosen_groups_are_labelled_at_once_and_some_discarded(
-    server: Server, signed_in: Page
-) -> None:
+def test_selected_groups_are_labelled_and_discarded(server: Server, signed_in: Page) -> None:
     run = f"chosen-{uuid.uuid4().hex[:8]}"
     outside_run(server, run)
     questions = ("Fold a crane", "Fold a boat", "Fold a hat")

@@ -48,7 +48,7 @@ def opened(page: Page, server: Server, query: str) -> Locator:
     return chart
 
 
-def test_zooming_fetches_finer_buckets_and_lives_in_the_address(
+def test_a_zoom_requests_finer_buckets_and_is_part_of_the_address(
     signed_in: Page, measured: Server
 ) -> None:
     loss = opened(signed_in, measured, "?q=loss")
@@ -76,7 +76,7 @@ def test_zooming_fetches_finer_buckets_and_lives_in_the_address(
     )
 
 
-def test_the_file_holds_what_is_drawn_and_the_spike_is_in_it(
+def test_the_exported_file_contains_the_drawn_data_and_its_spike(
     signed_in: Page, measured: Server
 ) -> None:
     loss = opened(signed_in, measured, "?q=loss")
@@ -113,7 +113,7 @@ def test_names_are_found_and_only_charts_in_view_are_drawn(
     expect(signed_in.locator("[data-metric]")).to_have_count(1)
 
 
-def test_another_run_is_drawn_beside_this_one(signed_in: Page, measured: Server) -> None:
+def test_another_run_is_drawn_in_the_same_chart(signed_in: Page, measured: Server) -> None:
     loss = opened(signed_in, measured, "?q=loss")
     signed_in.get_by_label("Compare with").fill("curves-b")
 
@@ -155,7 +155,7 @@ def test_the_menu_of_a_chart_shows_a_table_saves_a_picture_and_changes_the_axis(
     expect(signed_in.get_by_role("menuitemcheckbox", name="Log axis")).to_be_checked()
 
 
-def test_a_log_axis_says_what_it_has_no_place_for(signed_in: Page, measured: Server) -> None:
+def test_a_log_axis_reports_values_that_it_cannot_show(signed_in: Page, measured: Server) -> None:
     values = [1.0, 0.0, -2.0, 4.0, 8.0]
     samples = [{"name": "signed", "step": i, "value": value} for i, value in enumerate(values)]
     measured.post("/api/v1/runs/curves-b/metrics", {"samples": samples})
@@ -164,7 +164,7 @@ def test_a_log_axis_says_what_it_has_no_place_for(signed_in: Page, measured: Ser
     expect(card(signed_in, "signed")).to_contain_text("2 values at or below 0 omitted")
 
 
-def test_lines_are_switched_and_read_without_a_mouse(signed_in: Page, measured: Server) -> None:
+def test_lines_are_toggled_and_read_without_a_mouse(signed_in: Page, measured: Server) -> None:
     loss = opened(signed_in, measured, "?q=loss&with=curves-b")
     entry = loss.get_by_role("button", name="curves-b")
     expect(entry).to_have_attribute("aria-pressed", "true")
@@ -189,9 +189,69 @@ def test_lines_are_switched_and_read_without_a_mouse(signed_in: Page, measured: 
     expect(find).to_have_value(re.compile(r"train step.*curves-a", re.DOTALL))
 
 
-def test_a_metric_is_pinned_and_stays_first_whatever_is_looked_for(
-    signed_in: Page, seeded_server: Server
+@pytest.fixture(scope="module")
+def rewarded(server: Server) -> Server:
+    """Two outside runs with a mean reward, which is not the first name of the alphabet."""
+    for run in ("rewarded-a", "rewarded-b"):
+        server.post("/api/v1/runs", {"name": server.free_name(run), "kind": "outside"})
+        samples = [
+            {"name": name, "step": step, "value": float(step)}
+            for name in ("alpha", "reward_mean", "zeta")
+            for step in range(5)
+        ]
+        server.post(f"/api/v1/runs/{run}/metrics", {"samples": samples})
+    return server
+
+
+def chosen(page: Page) -> list[list[str]]:
+    rows = page.context.request.get("/api/v1/metric-choices").json()["results"]
+    return [row["view"]["metrics"] for row in rows]
+
+
+def test_the_reward_is_the_first_chart(signed_in: Page, rewarded: Server) -> None:
+    signed_in.goto("/runs/rewarded-a/metrics")
+
+    cards = signed_in.locator("[data-metric]")
+    expect(cards).to_have_count(3)
+    names = [card.get_attribute("data-metric") for card in cards.all()]
+    assert names == ["reward_mean", "alpha", "zeta"]
+
+
+def test_pinned_metrics_are_remembered_for_all_runs_of_a_kind(
+    signed_in: Page, rewarded: Server
 ) -> None:
+    page = signed_in
+    page.goto("/runs/rewarded-a/metrics")
+    first = page.locator("[data-metric]").first
+    with page.expect_response(lambda answer: answer.request.method == "PUT") as stored:
+        page.get_by_role("button", name="Pin zeta").click()
+    assert stored.value.ok
+    expect(first).to_have_attribute("data-metric", "zeta")
+
+    # Another page load, as in another browser: the choice is on the server.
+    page.evaluate("localStorage.clear()")
+    page.goto("/runs/rewarded-b/metrics")
+    expect(first).to_have_attribute("data-metric", "zeta")
+    expect(page).to_have_url(re.compile(r"/runs/rewarded-b/metrics\?pin=zeta$"))
+    # A link with metrics of its own takes precedence and changes nothing.
+    page.goto("/runs/rewarded-b/metrics?pin=alpha")
+    expect(first).to_have_attribute("data-metric", "alpha")
+    expect(card(page, "alpha").locator("canvas")).to_be_visible()
+    assert chosen(page) == [["zeta"]]
+    with page.expect_response(lambda answer: answer.request.method == "PUT"):
+        page.get_by_text("Since start").click()
+    assert chosen(page) == [["alpha"]]
+
+    with page.expect_response(lambda answer: answer.request.method == "PUT"):
+        page.get_by_role("button", name="Reset to defaults").click()
+    expect(page).to_have_url(re.compile("/metrics$"))
+    expect(first).to_have_attribute("data-metric", "reward_mean")
+    assert chosen(page) == []
+    page.reload()
+    expect(first).to_have_attribute("data-metric", "reward_mean")
+
+
+def test_a_pinned_metric_is_first_in_every_search(signed_in: Page, seeded_server: Server) -> None:
     page = signed_in
     page.goto("/runs/seed-cartpole-live/metrics")
     page.get_by_role("button", name="Pin value_loss").click()
@@ -206,7 +266,7 @@ def test_a_metric_is_pinned_and_stays_first_whatever_is_looked_for(
     expect(page.locator("[data-metric]")).to_have_count(1)
 
 
-def test_a_branch_of_the_tree_and_an_expression_narrow_what_is_shown_and_a_layout_keeps_it(
+def test_a_tree_branch_and_an_expression_filter_charts_and_a_layout_stores_them(
     signed_in: Page, measured: Server
 ) -> None:
     page = signed_in
@@ -243,7 +303,7 @@ def test_a_branch_of_the_tree_and_an_expression_narrow_what_is_shown_and_a_layou
     expect(page.locator(f"[data-layout='{layout}']")).to_have_text("norms")
 
 
-def test_a_text_is_written_at_a_point_stands_on_the_charts_and_leads_to_the_logs(
+def test_an_annotation_of_a_point_is_shown_in_charts_and_links_to_logs(
     signed_in: Page, measured: Server
 ) -> None:
     page = signed_in

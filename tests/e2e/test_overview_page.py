@@ -41,7 +41,7 @@ def newest(page: Page, title: str) -> Locator:
     return page.get_by_role("region", name=title, exact=True).locator("[data-newest]")
 
 
-def test_curves_begin_by_themselves_and_what_was_never_measured_says_so(
+def test_curves_start_live_and_unmeasured_metrics_are_named(
     signed_in: Page, server: Server
 ) -> None:
     outside_run(server, "measured")
@@ -104,7 +104,7 @@ def test_each_kind_of_run_has_all_its_curves(reader: Page, run: str, key: str, t
     assert reader.locator("[data-curve]").count() == 8
 
 
-def test_axis_range_and_point_live_in_the_address_and_only_what_is_in_view_is_drawn(
+def test_axis_range_and_point_are_part_of_the_address_and_only_visible_charts_drawn(
     reader: Page,
 ) -> None:
     reader.goto("/runs/seed-cartpole-sweep-0")
@@ -142,7 +142,7 @@ def test_axis_range_and_point_live_in_the_address_and_only_what_is_in_view_is_dr
     reader.set_viewport_size({"width": 1440, "height": 1500})
 
 
-def test_the_overview_fetches_no_episode_one_by_one(signed_in: Page, seeded_server: Server) -> None:
+def test_the_overview_requests_no_single_episodes(signed_in: Page, seeded_server: Server) -> None:
     page = signed_in
     page.goto("/runs/seed-cartpole-live")
     expect(curve(page, "reward").locator(".chart")).to_be_visible()
@@ -156,7 +156,7 @@ def test_the_overview_fetches_no_episode_one_by_one(signed_in: Page, seeded_serv
         page.get_by_role("link", name="Episodes", exact=True).click()
 
 
-def test_the_overview_says_what_holds_the_run_up_and_what_came_last(
+def test_the_overview_shows_the_diagnosis_and_the_last_events(
     signed_in: Page, seeded_server: Server
 ) -> None:
     page = signed_in
@@ -179,6 +179,24 @@ def test_the_overview_says_what_holds_the_run_up_and_what_came_last(
     expect(page.get_by_role("region", name="Diagnosis")).to_have_count(0)
 
 
+def test_the_overview_begins_with_figures_status_and_return(
+    signed_in: Page, seeded_server: Server
+) -> None:
+    page = signed_in
+    page.goto("/runs/seed-cartpole-live")
+    expect(curve(page, "reward").locator("canvas")).to_be_visible()
+    parts = [
+        page.locator("[data-figure=return]"),
+        page.get_by_role("region", name="Diagnosis"),
+        page.get_by_role("region", name="Return", exact=True),
+        page.get_by_role("region", name="Ledger, in fragments"),
+    ]
+    boxes = [part.bounding_box() for part in parts]
+    tops = [box["y"] for box in boxes if box]
+    assert len(tops) == len(parts)
+    assert tops == sorted(tops)
+
+
 def test_a_key_selects_a_longer_time_range(signed_in: Page, seeded_server: Server) -> None:
     page = signed_in
     page.goto("/runs/seed-cartpole-live")
@@ -194,9 +212,7 @@ def test_a_key_selects_a_longer_time_range(signed_in: Page, seeded_server: Serve
     expect(page).not_to_have_url(re.compile("last="))
 
 
-def test_notes_are_written_kept_and_never_overwritten_unseen(
-    signed_in: Page, server: Server
-) -> None:
+def test_notes_are_stored_and_conflicting_edits_are_shown(signed_in: Page, server: Server) -> None:
     page, run = signed_in, server.new_run("noted")
     page.goto(f"/runs/{run}")
     notes = page.get_by_role("region", name="Notes", exact=True)
@@ -237,7 +253,7 @@ def test_notes_are_written_kept_and_never_overwritten_unseen(
     expect(shown.locator("strong")).to_have_text("good")
 
 
-def test_tags_are_given_in_the_header(signed_in: Page, server: Server) -> None:
+def test_tags_are_edited_in_the_header(signed_in: Page, server: Server) -> None:
     page, run = signed_in, server.new_run("labelled")
     page.goto(f"/runs/{run}")
     page.get_by_role("button", name="Add tags").click()

@@ -91,9 +91,7 @@ def thousand_panels(server: Server) -> str:
     return run
 
 
-def test_of_a_thousand_panels_those_near_the_window_are_mounted(
-    signed_in: Page, thousand_panels: str
-) -> None:
+def test_only_panels_near_the_viewport_are_mounted(signed_in: Page, thousand_panels: str) -> None:
     page = signed_in
     page.goto(f"/runs/{thousand_panels}/metrics")
     cards, more = page.locator("[data-metric]"), page.get_by_role("button", name="Show more")
@@ -159,7 +157,7 @@ def busy_run(server: Server, run: str) -> None:
     server.post(f"/atropos/{run}/register-env", ENVIRONMENT)
 
 
-def test_a_page_of_a_busy_run_keeps_its_memory_and_stays_calm(
+def test_memory_and_repaints_of_a_page_of_a_busy_run_are_bounded(
     signed_in: Page, server: Server
 ) -> None:
     page, run = signed_in, "soaked"

@@ -60,7 +60,7 @@ def join(server: Server, run: str, name: str) -> None:
     server.post(f"/atropos/{run}/register-env", body)
 
 
-def test_a_change_is_painted_within_half_a_second_while_200_pages_watch(
+def test_a_change_is_painted_within_half_a_second_on_200_pages(
     signed_in: Page, server: Server
 ) -> None:
     page, run = signed_in, "much-watched"

@@ -43,7 +43,7 @@ def test_letters_typed_while_the_palette_loads_are_kept(signed_in: Page, server:
     expect(page.get_by_role("combobox", name="Search pages")).to_have_value("pipeline")
 
 
-def test_a_run_and_its_tabs_are_reached_by_a_few_letters(
+def test_a_run_and_its_tabs_are_found_by_a_few_letters(
     signed_in: Page, seeded_server: Server
 ) -> None:
     page = signed_in
@@ -79,7 +79,7 @@ def test_a_run_and_its_tabs_are_reached_by_a_few_letters(
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 
-def test_what_changes_a_run_is_asked_about_first_and_gives_the_focus_back(
+def test_commands_that_change_a_run_are_confirmed_and_restore_the_focus(
     signed_in: Page, server: Server
 ) -> None:
     page, run = signed_in, server.new_run("by-palette")
@@ -100,7 +100,7 @@ def test_what_changes_a_run_is_asked_about_first_and_gives_the_focus_back(
     assert server.get(f"/api/v1/runs/{run}")["status"] == "running"
 
 
-def test_it_changes_the_theme_copies_the_link_and_opens_the_help(
+def test_the_palette_changes_the_theme_copies_the_link_and_opens_the_help(
     signed_in: Page, server: Server
 ) -> None:
     page = signed_in
@@ -142,7 +142,7 @@ def test_it_changes_the_theme_copies_the_link_and_opens_the_help(
     expect(page.get_by_role("dialog", name="Keyboard")).to_contain_text("Open the command palette")
 
 
-def test_a_phone_has_room_for_it(at_home: Page) -> None:
+def test_the_palette_fits_a_phone(at_home: Page) -> None:
     page = at_home
     page.set_viewport_size({"width": 360, "height": 740})
     page.get_by_role("button", name="Search or command").click()

@@ -20,7 +20,7 @@ def stage(page: Page, name: str) -> Locator:
     return page.locator(f'ol [data-stage="{name}"]')
 
 
-def test_a_live_fleet_shows_its_way_and_what_holds_it_up(
+def test_the_pipeline_of_a_live_fleet_shows_stages_and_bottleneck(
     signed_in: Page, seeded_server: Server
 ) -> None:
     page = signed_in
@@ -70,7 +70,7 @@ def followed(server: Server) -> list[int]:
     return groups
 
 
-def test_of_an_outside_run_the_way_begins_where_the_server_sees_it(
+def test_the_pipeline_of_an_outside_run_starts_at_the_server(
     signed_in: Page, followed: list[int]
 ) -> None:
     page = signed_in
@@ -82,7 +82,7 @@ def test_of_an_outside_run_the_way_begins_where_the_server_sees_it(
     expect(page.get_by_role("region", name="Worker time")).to_have_count(0)
 
 
-def test_a_point_is_chosen_with_the_keyboard_and_kept_in_the_address(
+def test_a_point_is_selected_with_the_keyboard_and_part_of_the_address(
     signed_in: Page, followed: list[int]
 ) -> None:
     page = signed_in
@@ -104,7 +104,7 @@ def test_a_point_is_chosen_with_the_keyboard_and_kept_in_the_address(
     expect(page).not_to_have_url(re.compile("pick="))
 
 
-def test_a_point_leads_to_its_batch_a_group_of_it_and_its_tokens(
+def test_a_point_links_to_its_batch_groups_and_tokens(
     signed_in: Page, seeded_server: Server
 ) -> None:
     page = signed_in

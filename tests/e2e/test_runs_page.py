@@ -31,15 +31,15 @@ def names(page: Page) -> list[str]:
     return page.locator("tbody [data-open]").all_inner_texts()
 
 
-def ask(page: Page, text: str) -> None:
+def enter_filter(page: Page, text: str) -> None:
     page.get_by_label(FILTER).fill(text)
     page.keyboard.press("Enter")
 
 
-def test_runs_are_found_sorted_and_kept_in_the_address(signed_in: Page, many_runs: None) -> None:
+def test_search_and_order_of_runs_are_part_of_the_address(signed_in: Page, many_runs: None) -> None:
     page = signed_in
     page.goto("/runs")
-    ask(page, "tag:one-of-six state:running")
+    enter_filter(page, "tag:one-of-six state:running")
     expect(page.get_by_text("3 runs match")).to_be_visible()
     page.get_by_role("button", name="Name").click()
     page.get_by_role("button", name="Name").click()
@@ -60,9 +60,7 @@ def test_runs_are_found_sorted_and_kept_in_the_address(signed_in: Page, many_run
     expect(page.get_by_role("heading", name="sweep-2")).to_be_visible()
 
 
-def test_the_filter_offers_what_could_follow_and_points_at_mistakes(
-    signed_in: Page, many_runs: None
-) -> None:
+def test_the_filter_has_completions_and_marks_errors(signed_in: Page, many_runs: None) -> None:
     page = signed_in
     page.goto("/runs")
     box = page.get_by_label(FILTER)
@@ -72,9 +70,9 @@ def test_the_filter_offers_what_could_follow_and_points_at_mistakes(
     expect(page.get_by_text("1 run match")).to_be_visible()
     assert names(page) == ["sweep-3"]
 
-    ask(page, "stat:running")
+    enter_filter(page, "stat:running")
     expect(page.get_by_text("at character 1: unknown qualifier 'stat'")).to_be_visible()
-    ask(page, "name:nothing-is-called-so")
+    enter_filter(page, "name:nothing-is-called-so")
     expect(page.get_by_role("heading", name="No matching runs")).to_be_visible()
 
 
@@ -98,7 +96,7 @@ def test_a_half_typed_filter_keeps_the_rows_of_the_last_valid_one(
     assert names(page) == ["sweep-5", "sweep-3", "sweep-1"]
 
 
-def test_an_action_on_many_is_confirmed_and_says_what_was_not_done(
+def test_a_bulk_action_is_confirmed_and_lists_failures(
     signed_in: Page, server: Server, many_runs: None
 ) -> None:
     page = signed_in
@@ -126,7 +124,7 @@ def test_an_action_on_many_is_confirmed_and_says_what_was_not_done(
     expect(page.get_by_text("5 runs match")).to_be_visible()
 
 
-def test_a_viewer_finds_runs_and_may_do_nothing_to_them(page: Page, many_runs: None) -> None:
+def test_a_viewer_finds_runs_and_has_no_actions(page: Page, many_runs: None) -> None:
     sign_in(page, VIEWER)
     page.set_viewport_size({"width": 360, "height": 800})
     page.goto("/runs?q=tag:one-of-six&dense=true")

@@ -23,7 +23,7 @@ def is_test(body: bytes) -> bool:
     return bool(json.loads(body)["change"] == "test")
 
 
-def test_what_is_chosen_holds_on_every_page_and_after_a_reload(page: Page, server: Server) -> None:
+def test_settings_apply_on_every_page_and_after_a_reload(page: Page, server: Server) -> None:
     sign_in(page, OPERATOR)
     page.goto("/settings")
     pick(page, "Theme", "Light")
@@ -71,7 +71,7 @@ def test_a_person_signs_out_on_another_browser(
     expect(page.get_by_role("heading", name="Runs", exact=True)).to_be_visible()
 
 
-def test_every_person_sees_their_name_and_the_server(page: Page, server: Server) -> None:
+def test_the_page_shows_the_name_of_the_person_and_the_server(page: Page, server: Server) -> None:
     sign_in(page, VIEWER)
     page.set_viewport_size({"width": 360, "height": 740})
     page.goto("/settings")
@@ -82,7 +82,7 @@ def test_every_person_sees_their_name_and_the_server(page: Page, server: Server)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
-def test_what_the_server_is_made_of_stands_with_its_licences(page: Page, server: Server) -> None:
+def test_dependencies_are_listed_with_their_licences(page: Page, server: Server) -> None:
     sign_in(page, VIEWER)
     page.set_viewport_size({"width": 360, "height": 740})
     page.goto("/settings")
@@ -98,9 +98,7 @@ def test_what_the_server_is_made_of_stands_with_its_licences(page: Page, server:
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
-def test_a_webhook_is_tried_out_and_the_page_says_what_it_answered(
-    page: Page, server: Server, webhook: Receiver
-) -> None:
+def test_a_webhook_test_shows_the_answer(page: Page, server: Server, webhook: Receiver) -> None:
     sign_in(page, OPERATOR)
     page.goto("/settings")
     row = page.get_by_role("table", name="Notification receivers").locator("[data-webhook]")
@@ -128,7 +126,7 @@ def test_a_webhook_is_tried_out_and_the_page_says_what_it_answered(
     assert (event["actor"], event["reason"]) == ("user:olga", "a new receiver")
 
 
-def test_a_webhook_that_fails_says_so_and_a_viewer_may_not_try_it(
+def test_a_failed_webhook_test_is_shown_and_a_viewer_has_no_test(
     page: Page, server: Server, webhook: Receiver
 ) -> None:
     webhook.answer = lambda body: 503 if is_test(body) else 200

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.system]
         ("/runs/seed-cartpole-live/queue", "Queue · seed-cartpole-live · Rolldeck"),
     ],
 )
-def test_a_page_is_known_by_its_title(
+def test_every_page_has_its_title(
     signed_in: Page, seeded_server: Server, place: str, title: str
 ) -> None:
     """The number of open errors may precede the title; the seeded server has some."""
@@ -32,9 +32,7 @@ def test_a_page_is_known_by_its_title(
     )
 
 
-def test_keys_lead_to_the_parts_of_the_run_that_was_last(
-    signed_in: Page, seeded_server: Server
-) -> None:
+def test_shortcuts_open_the_tabs_of_the_last_run(signed_in: Page, seeded_server: Server) -> None:
     page = signed_in
     page.goto("/runs/seed-cartpole-live")
     page.get_by_role("link", name="Overview").wait_for()
@@ -49,9 +47,7 @@ def test_keys_lead_to_the_parts_of_the_run_that_was_last(
     expect(page).to_have_url(re.compile("/runs/seed-cartpole-live/fleet$"))
 
 
-def test_a_page_stands_still_until_it_is_asked_to_move(
-    signed_in: Page, seeded_server: Server
-) -> None:
+def test_a_paused_page_is_not_updated(signed_in: Page, seeded_server: Server) -> None:
     page = signed_in
     page.goto("/runs/seed-cartpole-live")
     page.locator("[data-live=live]").wait_for()
@@ -72,7 +68,7 @@ def test_a_page_stands_still_until_it_is_asked_to_move(
     expect(steps).not_to_have_attribute("data-value", held or "")
 
 
-def test_rows_stand_closer_with_a_key(signed_in: Page, seeded_server: Server) -> None:
+def test_a_shortcut_toggles_the_row_density(signed_in: Page, seeded_server: Server) -> None:
     page = signed_in
     page.goto("/settings")
     page.get_by_role("heading", name="Settings").wait_for()
@@ -101,7 +97,7 @@ def test_rows_stand_closer_with_a_key(signed_in: Page, seeded_server: Server) ->
         ("/compare?runs=,,&from=a", "No runs selected"),
     ],
 )
-def test_a_broken_address_leads_to_a_page_that_helps(
+def test_a_broken_address_shows_a_page_with_links(
     signed_in: Page, seeded_server: Server, place: str, words: str
 ) -> None:
     signed_in.goto(place)
@@ -109,7 +105,7 @@ def test_a_broken_address_leads_to_a_page_that_helps(
     expect(signed_in.get_by_role("heading", level=1)).to_have_count(1)
 
 
-def test_a_command_is_given_a_token_where_it_stands(signed_in: Page, server: Server) -> None:
+def test_a_command_gets_a_token_in_place(signed_in: Page, server: Server) -> None:
     page, run = signed_in, server.new_run("wants-data")
     page.goto(f"/runs/{run}/environments")
     command = page.locator(".command code")
@@ -125,7 +121,7 @@ def test_a_command_is_given_a_token_where_it_stands(signed_in: Page, server: Ser
     expect(command).to_contain_text('token="$ROLLDECK_TOKEN"')
 
 
-def test_the_time_of_a_run_is_taken_along_as_a_trace(
+def test_the_timeline_of_a_run_is_exported_as_a_trace(
     signed_in: Page, seeded_server: Server
 ) -> None:
     page = signed_in
@@ -143,7 +139,7 @@ def test_the_time_of_a_run_is_taken_along_as_a_trace(
     assert any(name.startswith("activated 1.") for name in names)
 
 
-def test_a_draft_outlives_its_session(page: Page, server: Server) -> None:
+def test_a_draft_survives_its_session(page: Page, server: Server) -> None:
     run = server.new_run("half-explained")
     sign_in(page, OPERATOR)
     page.goto(f"/runs/{run}")

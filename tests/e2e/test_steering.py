@@ -11,7 +11,7 @@ from tests.server import Server, wait_until
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
 
-def test_a_pause_is_undone_and_a_drain_ends(signed_in: Page, server: Server) -> None:
+def test_a_pause_can_be_undone_and_a_drain_ends(signed_in: Page, server: Server) -> None:
     page, run = signed_in, server.new_run("steered")
     page.goto(f"/runs/{run}")
     page.get_by_role("button", name="Pause", exact=True).click()
@@ -61,7 +61,7 @@ def test_a_kill_needs_the_name_and_a_reason(signed_in: Page, server: Server) -> 
     assert (event["actor"], event["reason"]) == ("user:ada", "out of patience")
 
 
-def test_a_reset_begins_a_fresh_run_of_the_same_name(signed_in: Page, server: Server) -> None:
+def test_a_reset_starts_an_empty_run_of_the_same_name(signed_in: Page, server: Server) -> None:
     page, run = signed_in, server.new_run("to-reset")
     before = server.get(f"/api/v1/runs/{run}")["id"]
     page.goto(f"/runs/{run}")
@@ -76,7 +76,7 @@ def test_a_reset_begins_a_fresh_run_of_the_same_name(signed_in: Page, server: Se
     assert server.get(f"/api/v1/runs/{run}")["id"] != before
 
 
-def test_the_queue_says_why_it_pauses_and_a_left_batch_is_queued_again(
+def test_the_queue_shows_the_reason_of_a_pause_and_requeues_an_expired_batch(
     signed_in: Page, seeded_server: Server
 ) -> None:
     page = signed_in
@@ -97,9 +97,7 @@ def test_the_queue_says_why_it_pauses_and_a_left_batch_is_queued_again(
     assert released["results"][0]["reason"] == "its trainer is gone"
 
 
-def test_an_environment_gets_another_weight_and_one_is_muted(
-    signed_in: Page, seeded_server: Server
-) -> None:
+def test_environments_are_weighted_and_muted(signed_in: Page, seeded_server: Server) -> None:
     page = signed_in
     page.goto("/runs/seed-atropos-mix/environments")
     row = page.locator("[data-environment=gsm8k_0]")
@@ -125,7 +123,7 @@ def test_an_environment_gets_another_weight_and_one_is_muted(
     expect(muted).to_contain_text("muted")
 
 
-def test_an_environment_says_what_of_it_was_refused(signed_in: Page, seeded_server: Server) -> None:
+def test_an_environment_shows_its_refused_pushes(signed_in: Page, seeded_server: Server) -> None:
     def environment() -> Any:
         rows = seeded_server.get("/api/v1/runs/seed-atropos-mix/environments")["results"]
         return next(row for row in rows if row["wandb_name"] == "gsm8k_0")
@@ -146,7 +144,9 @@ def test_an_environment_says_what_of_it_was_refused(signed_in: Page, seeded_serv
     expect(row).to_contain_text("body.tokens: Field required")
 
 
-def test_weights_and_their_staleness_are_followed(signed_in: Page, seeded_server: Server) -> None:
+def test_weights_and_their_staleness_are_updated_live(
+    signed_in: Page, seeded_server: Server
+) -> None:
     page = signed_in
     page.goto("/runs/seed-cartpole-live/weights")
     versions = page.get_by_role("table", name="Versions, newest first")
@@ -158,7 +158,7 @@ def test_weights_and_their_staleness_are_followed(signed_in: Page, seeded_server
     assert "/runs/seed-cartpole-live/queue?batch=" in page.url
 
 
-def test_a_pause_can_be_given_its_reason_first(signed_in: Page, server: Server) -> None:
+def test_a_reason_can_be_entered_before_a_pause(signed_in: Page, server: Server) -> None:
     page, run = signed_in, server.new_run("explained")
     page.goto(f"/runs/{run}")
     page.get_by_role("button", name="Give a reason").click()
@@ -170,9 +170,7 @@ def test_a_pause_can_be_given_its_reason_first(signed_in: Page, server: Server) 
     assert server.get(f"/api/v1/runs/{run}")["status_reason"] == "the disk is swapped"
 
 
-def test_limits_are_moved_where_one_sees_what_they_hold_back(
-    signed_in: Page, seeded_server: Server
-) -> None:
+def test_limits_are_changed_on_the_queue_page(signed_in: Page, seeded_server: Server) -> None:
     page = signed_in
     page.goto("/runs/seed-hostile-text/queue")
     page.get_by_role("button", name="Change limits").click()
@@ -193,7 +191,7 @@ def test_limits_are_moved_where_one_sees_what_they_hold_back(
     assert event["reason"] == "the trainer is far away"
 
 
-def test_settings_are_put_back_to_what_they_were(signed_in: Page, server: Server) -> None:
+def test_settings_can_be_reverted(signed_in: Page, server: Server) -> None:
     page, run = signed_in, server.new_run("restored")
     before = server.get(f"/api/v1/runs/{run}")
     for changes in ({"max_staleness": 4}, {"max_staleness": 7, "max_age_seconds": 90}):

@@ -12,7 +12,7 @@ from tests.server import Server
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
 
-def test_a_token_is_made_used_and_revoked(signed_in: Page, server: Server) -> None:
+def test_a_token_is_created_used_and_revoked(signed_in: Page, server: Server) -> None:
     page, run, name = signed_in, server.new_run("used"), f"trainer-{uuid4().hex[:6]}"
     page.goto("/tokens")
     page.get_by_role("button", name="Create token").click()
@@ -45,7 +45,7 @@ def test_a_token_is_made_used_and_revoked(signed_in: Page, server: Server) -> No
     assert event["reason"] == "it was in a screenshot"
 
 
-def test_a_viewer_sees_how_to_start_and_no_tokens(page: Page) -> None:
+def test_the_tokens_page_shows_a_viewer_the_first_steps_and_no_tokens(page: Page) -> None:
     sign_in(page, VIEWER)
     page.set_viewport_size({"width": 360, "height": 800})
     page.goto("/tokens")

@@ -23,7 +23,7 @@ def groups(server: Server) -> list[int]:
     )
 
 
-def test_one_finds_a_group_by_facets_and_words_and_the_address_remembers(
+def test_groups_are_found_by_facets_and_words_that_are_part_of_the_address(
     groups: list[int], signed_in: Page
 ) -> None:
     page = signed_in
@@ -53,9 +53,7 @@ def test_one_finds_a_group_by_facets_and_words_and_the_address_remembers(
     expect(page.get_by_role("heading", name="No matching groups")).to_be_visible()
 
 
-def test_one_walks_through_the_list_by_keys_and_opens_a_group(
-    groups: list[int], signed_in: Page
-) -> None:
+def test_the_list_of_groups_has_keyboard_navigation(groups: list[int], signed_in: Page) -> None:
     page = signed_in
     page.goto("/runs/looked-for/trajectories?sort=-score")
     expect(page.locator("tbody tr")).to_have_count(3)
@@ -75,7 +73,7 @@ def test_one_walks_through_the_list_by_keys_and_opens_a_group(
     expect(page.locator("tbody tr")).to_have_count(2)
 
 
-def test_a_run_without_groups_says_how_to_get_one(server: Server, signed_in: Page) -> None:
+def test_a_run_without_groups_shows_the_first_steps(server: Server, signed_in: Page) -> None:
     page, run = signed_in, server.new_run("nothing-yet")
     page.goto(f"/runs/{run}/trajectories")
 
@@ -83,7 +81,7 @@ def test_a_run_without_groups_says_how_to_get_one(server: Server, signed_in: Pag
     expect(page.get_by_text(f"{server.url}/atropos/{run}/scored_data")).to_be_visible()
 
 
-def test_it_works_on_a_small_screen(groups: list[int], signed_in: Page) -> None:
+def test_the_page_fits_a_small_screen(groups: list[int], signed_in: Page) -> None:
     page = signed_in
     page.set_viewport_size({"width": 360, "height": 740})
     page.goto("/runs/looked-for/trajectories")

@@ -39,7 +39,7 @@ def groups(server: Server) -> list[int]:
     )
 
 
-def test_messages_lead_to_the_token_where_sequences_differ(
+def test_messages_link_to_the_token_where_sequences_differ(
     groups: list[int], signed_in: Page, tmp_path: Path
 ) -> None:
     page = signed_in
@@ -80,7 +80,7 @@ def test_messages_lead_to_the_token_where_sequences_differ(
 @pytest.mark.parametrize(
     ("sort", "answer"), [("-score", "bad"), ("score", "good"), ("newest", "good")]
 )
-def test_a_group_opens_at_the_sequence_that_its_list_is_sorted_by(
+def test_a_group_opens_at_the_sequence_of_the_list_order(
     groups: list[int], signed_in: Page, sort: str, answer: str
 ) -> None:
     page = signed_in
@@ -88,7 +88,7 @@ def test_a_group_opens_at_the_sequence_that_its_list_is_sorted_by(
     expect(page.get_by_label("Message 2, assistant")).to_contain_text(answer)
 
 
-def test_hostile_text_is_shown_and_does_nothing(groups: list[int], signed_in: Page) -> None:
+def test_markup_in_messages_is_shown_as_text(groups: list[int], signed_in: Page) -> None:
     page = signed_in
     page.goto(f"/runs/looked-into/groups/{groups[1]}")
     first = page.get_by_label("Message 1, user")
@@ -133,7 +133,7 @@ def quickest_answer(server: Server, path: str, *, times: int = 3) -> float:
     return min(results)
 
 
-def test_128_thousand_tokens_stay_fluid_and_arrive_in_windows(
+def test_128_thousand_tokens_scroll_smoothly_and_are_loaded_in_windows(
     groups: list[int], signed_in: Page, server: Server
 ) -> None:
     page = signed_in

@@ -7,17 +7,18 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from rolldeck.trainer import Trainer
-from tests.e2e.hand_played import hand_played
+from tests.e2e.simulated_manager import simulated_manager
 from tests.server import ADMIN_TOKEN, Server
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
 
-def test_a_version_is_kept_and_let_go_of_and_workers_are_seen_to_follow(
-    signed_in: Page, server: Server
-) -> None:
+def test_pins_and_unpins_of_a_version_reach_the_workers(signed_in: Page, server: Server) -> None:
     name, page = f"weights-by-hand-{uuid4().hex[:6]}", signed_in
-    with hand_played(server, name) as fleet, Trainer(server.url, name, ADMIN_TOKEN) as trainer:
+    with (
+        simulated_manager(server, name) as fleet,
+        Trainer(server.url, name, ADMIN_TOKEN) as trainer,
+    ):
         trainer.register()
         for step in range(3):
             trainer.publish_weights({"w": np.full(1, step, dtype=np.float32)}, step=step)

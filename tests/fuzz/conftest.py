@@ -18,7 +18,7 @@ from tests.database import delete_rows
 from tests.factories import make_run, make_token
 from tests.fake_cluster import FakeCluster
 from tests.fuzz.requests import CAPTURED
-from tests.integration.rollouts.cast import launched, report, window, worker
+from tests.integration.rollouts.report_factories import launched, report, window, worker
 from tests.web_process import WebProcess, web_process
 
 # Short timeouts, so that a silent client is disconnected within a test.

@@ -14,6 +14,7 @@ from runs.alerts.models.alert_rules import AlertRule, AlertSilence
 from runs.alerts.models.alerts import Alert
 from runs.lifecycle.models.notes import RunNote
 from runs.lifecycle.models.runs import PolicyVersion, Run
+from runs.projects.models import Project
 from runs.saved.models import SavedObject
 
 LIVE: Final = "seed-cartpole-live"
@@ -26,6 +27,7 @@ RUN_OF_TAG: Final = {
     "groups": "seed-atropos-mix",
     "lessons": "seed-reverse-lessons",
 }
+NODE: Final = "4f" * 28
 SPARE: Final = "spare"
 """Run for operations that end, empty or replace a run."""
 ENDS_A_RUN: Final = ("/start", "/pause", "/resume", "/drain", "/stop", "/kill", "/reset")
@@ -50,6 +52,7 @@ class KnownObjects:
             "follower": {"run": lease["run"], "follower": "harvest"},
             "session": {"run": "demo", "session": "agent"},
             "worker": {"run": LIVE, "worker": 0},
+            "node": {"node": NODE},
             "env_id": {"run": "demo", "env_id": 0},
             "sequence": {"sequence": 0},
             "label": {"label": 1},
@@ -90,6 +93,8 @@ class KnownObjects:
         for row in saved:
             value = row.name if row.kind == "preset" else row.pk
             known[row.kind] = {"run": row.run.name if row.run else LIVE, row.kind: value}
+        if project := Project.objects.order_by("pk").first():
+            known["project"] = {"project": project.name}
         token = ApiToken.objects.exclude(scopes__contains=["admin"]).first()
         return known | ({"token": {"token": token.pk}} if token else {})
 

@@ -21,10 +21,11 @@ from schemathesis.generation.meta import TestPhase
 
 from config.seed import sample_runs
 from config.seed.scale import SMALL
+from rollouts.control.models.machines import MachineSample
 from runs.lifecycle.models.runs import Run
 from tests.factories import make_run
 from tests.fuzz.conftest import Platform
-from tests.fuzz.known_objects import SPARE, KnownObjects
+from tests.fuzz.known_objects import NODE, SPARE, KnownObjects
 
 pytestmark = pytest.mark.django_db
 
@@ -60,6 +61,9 @@ def known(platform: Platform, django_db_blocker: DjangoDbBlocker) -> Iterator[Kn
         make_run(name=SPARE, kind="outside")
         # Otherwise exports of sample runs are refused to tokens.
         Run.objects.update(serves_simulated=True)
+        MachineSample.objects.create(
+            node=NODE, at=now(), cpu_cores=1, cpus=2, memory_bytes=1, memory_total_bytes=2
+        )
         try:
             yield KnownObjects(platform.lease)
         finally:
@@ -142,6 +146,6 @@ def test_answers_conform_to_the_document(
     case.call_and_validate(base_url=platform.web.url, session=http, checks=CHECKED, timeout=30)
 
 
-def test_the_server_met_no_unexpected_error(platform: Platform) -> None:
+def test_the_server_logged_no_unexpected_error(platform: Platform) -> None:
     assert platform.web.is_live()
     assert "Traceback" not in platform.web.log(), platform.web.log()[-20_000:]

@@ -22,7 +22,7 @@ from buffer.payloads.services.contents import PayloadLocation, read_contents
 from rolldeck.groups import read
 from tests.fuzz.conftest import Platform
 from tests.fuzz.mutators import MUTATORS
-from tests.fuzz.observing import Memory, rows
+from tests.fuzz.observed_effects import Memory, rows
 from tests.fuzz.requests import NAMES, NOTHING_LEASED, PUSHES, Request, request_named
 
 # Makes pytest-django create the database; the platform lives through all tests of a module.
@@ -134,9 +134,7 @@ def test_a_damaged_request_does_no_harm(
     assert not wrong, "\n".join(f"{kind}: {message}" for kind, message in wrong.items())
 
 
-def test_whatever_was_stored_can_be_served_in_every_form(
-    platform: Platform, http: httpx.Client
-) -> None:
+def test_stored_data_can_be_served_in_every_format(platform: Platform, http: httpx.Client) -> None:
     # With tests spread over processes, this process's platform has seen only some of the others.
     for request in PUSHES:
         send(http, request)
@@ -153,12 +151,12 @@ def test_whatever_was_stored_can_be_served_in_every_form(
         assert json.loads(groups_as(GroupForm.JSON, [content])[0].content)["tokens"]
 
 
-def test_nothing_was_unexpected_to_the_server(platform: Platform) -> None:
+def test_the_server_logged_no_unexpected_error(platform: Platform) -> None:
     assert platform.web.is_live()
     assert "Traceback" not in platform.web.log(), platform.web.log()[-20_000:]
 
 
-def test_the_mutators_do_damage() -> None:
+def test_the_mutators_change_requests() -> None:
     valid = request_named("json: messages", report={}, lease=NOTHING_LEASED)
     same = [
         kind

@@ -12,7 +12,7 @@ import pytest
 
 from tests.buffer_factories import body, group
 from tests.fuzz.conftest import Platform
-from tests.fuzz.observing import rows
+from tests.fuzz.observed_effects import rows
 
 pytestmark = pytest.mark.django_db
 
@@ -172,7 +172,7 @@ def talk(platform: Platform, *pieces: bytes, pause_seconds: float = 0.0) -> Repl
 
 
 @pytest.mark.parametrize(("content", "statuses"), ANSWERED.values(), ids=ANSWERED)
-def test_a_strange_request_is_refused(
+def test_a_malformed_request_is_refused(
     platform: Platform, content: bytes, statuses: set[int]
 ) -> None:
     before = rows()
@@ -185,7 +185,7 @@ def test_a_strange_request_is_refused(
 
 
 @pytest.mark.parametrize("content", UNFINISHED.values(), ids=UNFINISHED)
-def test_silence_ends_in_time(platform: Platform, content: bytes) -> None:
+def test_a_silent_connection_is_closed(platform: Platform, content: bytes) -> None:
     before = rows()
 
     reply = talk(platform, content)
@@ -196,7 +196,7 @@ def test_silence_ends_in_time(platform: Platform, content: bytes) -> None:
 
 
 @pytest.mark.parametrize("content", UNFINISHED.values(), ids=UNFINISHED)
-def test_a_client_may_leave_at_any_moment(platform: Platform, content: bytes) -> None:
+def test_a_client_may_disconnect_at_any_time(platform: Platform, content: bytes) -> None:
     before = rows()
     with socket.create_connection(("127.0.0.1", platform.web.port)) as client:
         client.sendall(content)
@@ -205,7 +205,7 @@ def test_a_client_may_leave_at_any_moment(platform: Platform, content: bytes) ->
     assert rows() == before
 
 
-def test_a_body_byte_by_byte_is_a_body(platform: Platform) -> None:
+def test_a_body_sent_byte_by_byte_is_accepted(platform: Platform) -> None:
     before = rows()["buffer_trajectorygroup"]
     pieces = [PUSH[at : at + 1] for at in range(len(PUSH))]
 
@@ -215,7 +215,7 @@ def test_a_body_byte_by_byte_is_a_body(platform: Platform) -> None:
     assert rows()["buffer_trajectorygroup"] == before + 1
 
 
-def test_a_body_in_drips_is_cut(platform: Platform) -> None:
+def test_a_slow_body_is_cut(platform: Platform) -> None:
     before = rows()
     pieces = [PUSH[at : at + 1] for at in range(70)]
 
@@ -226,7 +226,7 @@ def test_a_body_in_drips_is_cut(platform: Platform) -> None:
     assert rows() == before
 
 
-def test_headers_byte_by_byte_have_a_deadline(platform: Platform) -> None:
+def test_headers_sent_byte_by_byte_have_a_deadline(platform: Platform) -> None:
     pieces = [b"G", *[b"E"] * 50]
 
     reply = talk(platform, b"GET / HTTP/1.1\r\n", *pieces, pause_seconds=0.05)
@@ -249,7 +249,7 @@ def test_blank_lines_keep_no_connection_open(platform: Platform) -> None:
     assert time.monotonic() - began < SECONDS
 
 
-def test_requests_in_one_breath_are_answered_in_order(platform: Platform) -> None:
+def test_pipelined_requests_are_answered_in_order(platform: Platform) -> None:
     one, other = get(b"GET /info HTTP/1.1"), get(b"GET /status HTTP/1.1", b"Connection: close")
 
     content = b""
@@ -262,7 +262,7 @@ def test_requests_in_one_breath_are_answered_in_order(platform: Platform) -> Non
     assert content.index(b"max_token_len") < content.index(b"queue_size")
 
 
-def test_a_request_hidden_in_a_body_is_a_body(platform: Platform) -> None:
+def test_a_request_inside_a_body_is_not_executed(platform: Platform) -> None:
     """Request smuggling: the body of one request must not become another request."""
     before = rows()
     hidden = post(LENGTH_OF_PUSH, content=PUSH)
@@ -273,6 +273,6 @@ def test_a_request_hidden_in_a_body_is_a_body(platform: Platform) -> None:
     assert rows() == before
 
 
-def test_the_server_took_no_harm(platform: Platform) -> None:
+def test_the_server_is_live_without_tracebacks(platform: Platform) -> None:
     assert platform.web.is_live()
     assert "Traceback" not in platform.web.log(), platform.web.log()[-20_000:]

@@ -69,7 +69,7 @@ async def test_an_alert_that_opens_and_is_acknowledged_is_sent_at_once() -> None
 
 
 @pytest.mark.parametrize("role", ["viewer", "operator", "admin"])
-async def test_every_person_sees_the_alerts_of_every_run(role: str) -> None:
+async def test_every_person_receives_the_alerts_of_every_run(role: str) -> None:
     for name in ("alpha", "beta"):
         await raise_one(await in_database(make_run)(name=name))
 
@@ -80,7 +80,7 @@ async def test_every_person_sees_the_alerts_of_every_run(role: str) -> None:
 
 
 @pytest.mark.parametrize("scope", ["read", "admin"])
-async def test_a_token_of_the_whole_server_sees_them_and_one_of_a_run_does_not(scope: str) -> None:
+async def test_only_a_token_of_the_whole_server_receives_alerts(scope: str) -> None:
     run = await in_database(make_run)()
     await raise_one(run)
 
@@ -93,7 +93,7 @@ async def test_a_token_of_the_whole_server_sees_them_and_one_of_a_run_does_not(s
 
 
 @pytest.mark.parametrize("scope", ["metrics", "trainer", "env", "worker"])
-async def test_a_token_that_may_not_read_sees_none(scope: str) -> None:
+async def test_a_token_without_the_read_scope_receives_no_alerts(scope: str) -> None:
     async with opened("/ws/live", await in_database(headers_of)(scope)) as page:
         await page.send(type="subscribe", topic="alerts")
         assert (await page.receive("error"))["code"] == "forbidden"
@@ -103,7 +103,7 @@ async def test_a_token_that_may_not_read_sees_none(scope: str) -> None:
         assert beat["sequences"] == {}
 
 
-async def test_a_token_narrowed_to_a_run_loses_the_topic_with_the_next_beat() -> None:
+async def test_a_token_restricted_to_a_run_loses_the_topic_with_the_next_heartbeat() -> None:
     run = await in_database(make_run)()
     token, text = await in_database(make_token)("read")
     headers = [(b"authorization", f"Bearer {text}".encode())]
@@ -114,7 +114,7 @@ async def test_a_token_narrowed_to_a_run_loses_the_topic_with_the_next_beat() ->
         assert (await page.socket.receive_output(20))["code"] == 4403
 
 
-async def test_a_frame_that_was_lost_shows_in_the_next_and_in_the_beat_and_is_made_up_for() -> None:
+async def test_a_lost_frame_is_detected_by_the_next_frame_and_the_heartbeat() -> None:
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         snapshot = await page.watch("alerts")
         alert = await raise_one(subject="first")
@@ -145,7 +145,7 @@ async def test_a_hidden_page_still_receives_alerts() -> None:
         assert summary(await page.receive("delta")).errors == 1
 
 
-async def test_an_event_of_a_run_is_no_news_of_the_alerts() -> None:
+async def test_an_event_of_a_run_is_not_a_change_of_alerts() -> None:
     run = await in_database(make_run)()
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         snapshot = await page.watch("alerts")

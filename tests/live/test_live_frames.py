@@ -26,7 +26,7 @@ def shape_of(topic: str) -> TopicShape:
     return topic_shapes()[topic.partition(":")[0]]
 
 
-def told_whole(text: bytes, shape: Any) -> Any:
+def decoded_completely(text: bytes, shape: Any) -> Any:
     """Decode `text` and check that no field was dropped."""
     frame = msgspec.json.decode(text, type=shape)
     assert msgspec.to_builtins(frame) == json.loads(text)
@@ -39,9 +39,12 @@ def read(frame: str) -> tuple[SnapshotFrame | DeltaFrame, dict[str, Any], dict[s
     assert isinstance(decoded, SnapshotFrame | DeltaFrame)
     assert set(decoded.__struct_fields__) | {"type"} == set(json.loads(frame))
     shape = shape_of(decoded.topic)
-    parts = {name: told_whole(bytes(raw), shape.parts[name]) for name, raw in decoded.parts.items()}
+    parts = {
+        name: decoded_completely(bytes(raw), shape.parts[name])
+        for name, raw in decoded.parts.items()
+    }
     rows: dict[str, list[Any]] = {
-        name: told_whole(msgspec.json.encode(raws), shape.series[name])
+        name: decoded_completely(msgspec.json.encode(raws), shape.series[name])
         for name, raws in decoded.series.items()
     }
     return decoded, parts, rows
@@ -52,7 +55,7 @@ def show_notice() -> None:
     set_notice(body=wanted, actor="user:ada", now=NOON)
 
 
-def test_every_topic_of_a_server_with_everything_in_it_is_as_the_protocol_says() -> None:
+def test_every_topic_conforms_to_the_protocol() -> None:
     call_command("seed", "--small", "--exit", stdout=StringIO())
     runs = list(Run.objects.values_list("name", flat=True))
     show_notice()
@@ -90,14 +93,14 @@ def test_every_topic_of_a_server_with_everything_in_it_is_as_the_protocol_says()
         change = topic.poll(None)
         assert change is not None
         for frame in (topic.snapshot(at=NOON), topic.delta(change, previous=1, at=NOON)):
-            told_whole(frame.encode(), ControlFrame)
+            decoded_completely(frame.encode(), ControlFrame)
 
 
-def test_a_run_that_is_not_there_sends_no_control_frame() -> None:
+def test_an_unknown_run_sends_no_control_frame() -> None:
     assert topic_named(f"{CONTROL_PREFIX}nobody").poll(None) is None
 
 
-def test_every_reader_says_what_it_reads() -> None:
+def test_every_part_has_a_declared_schema() -> None:
     shapes = [
         shape
         for topic in topic_shapes().values()
@@ -130,7 +133,7 @@ def test_a_frame_is_as_new_as_the_newest_of_its_parts_and_no_newer_than_itself()
     assert frame.committed_at == NOON
 
 
-def test_a_hidden_page_receives_a_part_of_it() -> None:
+def test_a_hidden_page_receives_some_parts() -> None:
     change = Change(sequence=3, parts={"run": b"null", "queue": b"null"})
     hidden = change.for_hidden()
     assert hidden is not None

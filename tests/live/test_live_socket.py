@@ -31,7 +31,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 SOONER_THAN_A_POLL = 1.5
 
 
-async def ask(run: Run, verb: RunVerb) -> None:
+async def apply_verb(run: Run, verb: RunVerb) -> None:
     await in_database(lifecycle.change_status)(run_id=run.pk, verb=verb, actor="tests", now=NOON)
 
 
@@ -41,7 +41,7 @@ async def note(run: Run, text: str) -> None:
     )
 
 
-async def test_a_page_gets_a_snapshot_and_then_only_what_changed() -> None:
+async def test_a_page_receives_a_snapshot_and_then_only_changes() -> None:
     run = await in_database(make_run)()
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         snapshot = await page.watch("run:alpha")
@@ -58,7 +58,7 @@ async def test_a_page_gets_a_snapshot_and_then_only_what_changed() -> None:
         assert delta["parts"] == {}
         assert [event["message"] for event in delta["series"]["events"]] == ["first"]
 
-        await ask(run, RunVerb.PAUSE)
+        await apply_verb(run, RunVerb.PAUSE)
         paused = await page.receive_parts()
         assert paused["previous"] >= delta["sequence"]
         assert paused["parts"]["run"]["status"] == "paused"
@@ -71,7 +71,7 @@ async def test_a_page_gets_a_snapshot_and_then_only_what_changed() -> None:
         assert following["series"]["events"][-1]["message"] == "hello"
 
 
-async def test_a_frame_says_when_its_newest_change_was_committed() -> None:
+async def test_a_frame_has_the_commit_time_of_its_newest_change() -> None:
     run = await in_database(make_run)()
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         snapshot = await page.watch("run:alpha")
@@ -107,7 +107,7 @@ async def test_unannounced_changes_have_no_time_of_commit() -> None:
     forget_part("test_silent")
 
 
-async def test_lists_of_the_server_say_when_they_changed_too() -> None:
+async def test_lists_of_the_server_have_commit_times_too() -> None:
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         await page.watch("runs")
         before = datetime.now(UTC)
@@ -126,7 +126,7 @@ async def test_a_page_receives_the_time_of_the_server() -> None:
         assert before < datetime.fromisoformat(frame["at"]) < datetime.now(UTC)
 
 
-async def test_a_page_that_lost_a_frame_asks_again_and_gets_everything() -> None:
+async def test_a_page_that_lost_a_frame_requests_a_snapshot() -> None:
     run = await in_database(make_run)()
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         await page.watch("run:alpha")
@@ -140,7 +140,7 @@ async def test_a_page_that_lost_a_frame_asks_again_and_gets_everything() -> None
         assert snapshot["series"]["events"][-1]["message"] == "one"
 
 
-async def test_many_changes_at_once_come_as_few_frames() -> None:
+async def test_simultaneous_changes_are_sent_in_few_frames() -> None:
     run = await in_database(make_run)()
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         await page.watch("run:alpha")
@@ -182,7 +182,7 @@ async def test_a_hidden_page_receives_the_run_only_and_catches_up_when_it_is_sho
         state["value"] = 1
         await sync_to_async(announce)(run.pk, "test_noise")
         assert await page.receives_nothing(seconds=1.0)
-        await ask(run, RunVerb.PAUSE)
+        await apply_verb(run, RunVerb.PAUSE)
         delta = await page.receive_parts()
         assert delta["previous"] >= snapshot["sequence"]
         assert set(delta["parts"]) == {"run"}
@@ -198,7 +198,7 @@ def forget_part(name: str) -> None:
     parts._parts.pop(name)
 
 
-async def test_a_part_that_cannot_be_read_does_not_take_the_page_down() -> None:
+async def test_a_part_that_cannot_be_read_does_not_close_the_page() -> None:
     def broken(run_id: int) -> None:
         raise ZeroDivisionError
 
@@ -223,7 +223,7 @@ async def test_the_list_of_runs_is_live_too() -> None:
         assert set(delta["parts"]) == {"active"}
         assert [run["name"] for run in delta["parts"]["active"]] == ["alpha"]
 
-        await ask(run, RunVerb.KILL)
+        await apply_verb(run, RunVerb.KILL)
         over = await page.receive("delta")
         assert over["parts"]["active"] == []
         assert [run["name"] for run in over["parts"]["resting"]] == ["alpha"]
@@ -254,7 +254,7 @@ async def test_a_socket_that_was_idle_for_longer_than_seven_seconds_still_receiv
         await asyncio.sleep(3)
 
         began = time.monotonic()
-        await ask(run, RunVerb.PAUSE)
+        await apply_verb(run, RunVerb.PAUSE)
         await page.receive("delta")
 
         assert time.monotonic() - began < SOONER_THAN_A_POLL
@@ -292,31 +292,31 @@ async def test_rollout_handlers_receive_commands_of_the_run_at_once() -> None:
         assert (first["desired"], first["queue_size"], first["threshold"]) == ("running", 0, 16.0)
         assert (first["epoch"], first["policy_step"]) == (0, -2)
 
-        await ask(run, RunVerb.PAUSE)
+        await apply_verb(run, RunVerb.PAUSE)
 
         assert (await handler.receive("control"))["desired"] == "paused"
 
 
-async def test_pages_go_on_by_polling_without_redis(settings: Any) -> None:
+async def test_pages_are_updated_by_polling_without_redis(settings: Any) -> None:
     settings.REDIS_URL = "unix:///nowhere/valkey.sock"
     run = await in_database(make_run)()
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         snapshot = await page.watch("run:alpha")
 
-        await ask(run, RunVerb.PAUSE)
+        await apply_verb(run, RunVerb.PAUSE)
         delta = await page.receive_parts()
 
         assert delta["previous"] >= snapshot["sequence"]
         assert delta["parts"]["run"]["status"] == RunStatus.PAUSED
 
 
-async def test_a_change_of_status_brings_its_diagnosis_at_once() -> None:
+async def test_a_change_of_status_sends_its_diagnosis_at_once() -> None:
     run = await in_database(make_run)()
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         snapshot = await page.watch("run:alpha")
         assert snapshot["parts"]["diagnosis"]["run_status"] == "running"
 
-        await ask(run, RunVerb.PAUSE)
+        await apply_verb(run, RunVerb.PAUSE)
         delta = await page.receive_parts()
         while "diagnosis" not in delta["parts"]:
             delta = await page.receive_parts()

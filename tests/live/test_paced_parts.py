@@ -28,7 +28,7 @@ def reads() -> Iterator[list[int]]:
     parts._parts.pop(PART)
 
 
-def test_it_stands_until_its_time_is_over(reads: list[int]) -> None:
+def test_a_paced_part_is_read_once_per_interval(reads: list[int]) -> None:
     topic = topic_named(f"run:{make_run().name}")
 
     first = topic.poll(None)
@@ -46,7 +46,7 @@ def test_it_stands_until_its_time_is_over(reads: list[int]) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_a_page_receives_it_right_after_its_snapshot(reads: list[int]) -> None:
+async def test_a_page_receives_a_paced_part_right_after_its_snapshot(reads: list[int]) -> None:
     await in_database(make_run)()
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         await page.send(type="subscribe", topic="run:alpha")
@@ -58,7 +58,7 @@ async def test_a_page_receives_it_right_after_its_snapshot(reads: list[int]) -> 
     assert {"queue", "run"}.isdisjoint(delta["parts"])
 
 
-def test_each_page_of_a_run_has_a_time_of_its_own(reads: list[int]) -> None:
+def test_each_page_of_a_run_has_its_own_time(reads: list[int]) -> None:
     for name in ("alpha", "beta"):
         topic = topic_named(f"run:{make_run(name=name).name}")
         topic.poll(None)

@@ -64,7 +64,7 @@ def reads() -> Any:
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the poll interval of the cluster, so that the tests need not wait."""
-    rule = topic_names.GlobalTopicRule(frame_seconds=0.1, look_seconds=0.2, is_seen_only=True)
+    rule = topic_names.GlobalTopicRule(frame_seconds=0.1, poll_seconds=0.2, is_visible_only=True)
     monkeypatch.setitem(topic_names.SERVER_TOPICS, CLUSTER, rule)
 
 
@@ -106,7 +106,7 @@ async def test_events_of_the_platform_are_in_the_audit_without_a_person() -> Non
         assert "a lease lapsed" not in [row.message for row in audit_summary.recent]
 
 
-async def test_the_audit_s_newest_are_few_and_in_their_order() -> None:
+async def test_the_newest_audit_entries_are_limited_and_ordered() -> None:
     for number in range(9):
         await note(f"change {number}")
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
@@ -118,7 +118,7 @@ async def test_the_audit_s_newest_are_few_and_in_their_order() -> None:
     assert [row.message for row in then.recent] == [f"change {n}" for n in (9, 8, 7, 6, 5, 4)]
 
 
-async def test_the_cluster_comes_whole_and_goes_on_by_itself(often: None) -> None:
+async def test_the_cluster_is_sent_completely_and_then_updated(often: None) -> None:
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         snapshot = await page.watch(CLUSTER)
         first = cluster(snapshot)
@@ -129,7 +129,7 @@ async def test_the_cluster_comes_whole_and_goes_on_by_itself(often: None) -> Non
         assert cluster(delta).at > first.at
 
 
-async def test_the_cluster_is_looked_at_once_for_all_who_watch(reads: Any, often: None) -> None:
+async def test_the_cluster_is_read_once_for_all_subscribers(reads: Any, often: None) -> None:
     headers = await in_database(cookie_of)("viewer")
     async with opened("/ws/live", headers) as one, opened("/ws/live", headers) as two:
         await one.watch(CLUSTER)
@@ -257,7 +257,7 @@ async def test_a_session_that_is_ended_closes_its_pages_with_the_next_heartbeat(
         assert answer["code"] == 4401
 
 
-async def test_a_machine_has_no_topic_of_a_person_and_no_person_sees_the_topic_of_another() -> None:
+async def test_the_topic_of_a_person_is_refused_to_tokens_and_other_people() -> None:
     async with opened("/ws/live", await in_database(headers_of)("read")) as page:
         assert await refusal(page, "me") == "forbidden"
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:

@@ -20,7 +20,7 @@ from tests.live_sockets import (
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-async def test_a_stranger_is_turned_away_with_4401() -> None:
+async def test_an_anonymous_socket_is_closed_with_4401() -> None:
     socket = WebsocketCommunicator("/ws/live", [ORIGIN])
 
     await socket.connect()
@@ -28,7 +28,7 @@ async def test_a_stranger_is_turned_away_with_4401() -> None:
     assert (await socket.receive_output(20))["code"] == 4401
 
 
-async def test_a_page_of_another_origin_is_not_let_in() -> None:
+async def test_a_page_of_another_origin_is_refused() -> None:
     headers = [(b"origin", b"https://evil.example"), *await in_database(cookie_of)("viewer")]
 
     assert not await WebsocketCommunicator("/ws/live", headers).connect()
@@ -58,7 +58,7 @@ async def test_a_request_that_cannot_be_followed_is_answered_with_an_error(
         assert (await page.receive("error"))["code"] == code
 
 
-async def test_a_socket_and_http_refuse_with_the_same_words() -> None:
+async def test_socket_and_http_refusals_have_the_same_text() -> None:
     run = await in_database(make_run)()
     await in_database(make_run)(name="beta")
     headers = await in_database(headers_of)("read", run=run)
@@ -66,18 +66,18 @@ async def test_a_socket_and_http_refuse_with_the_same_words() -> None:
         for name in ("beta", "nope"):
             await page.send(type="subscribe", topic=f"run:{name}")
             frame = await page.receive("error")
-            answer = await in_database(asked_over_http)(f"/api/v1/runs/{name}", headers)
+            answer = await in_database(refused_over_http)(f"/api/v1/runs/{name}", headers)
 
             assert {"code": frame["code"], "detail": frame["detail"]} == answer
 
 
-def asked_over_http(path: str, headers: list[tuple[bytes, bytes]]) -> dict[str, str]:
+def refused_over_http(path: str, headers: list[tuple[bytes, bytes]]) -> dict[str, str]:
     sent = {name.decode(): value.decode() for name, value in headers}
     body = Client().get(path, headers=sent).json()
     return {name: body[name] for name in ("code", "detail")}
 
 
-async def test_a_machine_sees_its_own_run_only() -> None:
+async def test_a_token_of_a_run_receives_its_own_run_only() -> None:
     run = await in_database(make_run)()
     await in_database(make_run)(name="beta")
     async with opened("/ws/live", await in_database(headers_of)("read", run=run)) as page:
@@ -87,7 +87,7 @@ async def test_a_machine_sees_its_own_run_only() -> None:
             assert (await page.receive("error"))["code"] == "forbidden"
 
 
-async def test_a_revoked_token_loses_its_socket_with_the_next_beat() -> None:
+async def test_the_socket_of_a_revoked_token_is_closed_with_the_next_heartbeat() -> None:
     token, text = await in_database(make_token)("env")
     headers = [(b"authorization", f"Bearer {text}".encode())]
     async with opened("/ws/live", headers) as page:
@@ -99,7 +99,7 @@ async def test_a_revoked_token_loses_its_socket_with_the_next_beat() -> None:
 @pytest.mark.parametrize(
     ("path", "code"), [("/ws/runs/beta/control", 4403), ("/ws/runs/alpha/control", 4404)]
 )
-async def test_a_handler_without_the_right_or_the_run_is_turned_away(path: str, code: int) -> None:
+async def test_a_handler_without_the_right_or_the_run_is_refused(path: str, code: int) -> None:
     run = await in_database(make_run)(name="alpha")
     headers = await in_database(headers_of)("env", run=run)
     await in_database(make_run)(name="beta")

@@ -11,7 +11,7 @@ from django.db import transaction
 from web.live import wakeups
 from web.live.announcements import (
     CHANNEL,
-    UNHEARD_SECONDS,
+    NO_LISTENER_SECONDS,
     ChangeNotice,
     Outbox,
     Publisher,
@@ -171,7 +171,7 @@ def shortest_pause(*, listeners: int) -> float:
     return min(later - earlier for (earlier, _), (later, _) in pairwise(broker.published))
 
 
-def test_notices_that_wait_together_say_when_the_newest_was_committed() -> None:
+def test_merged_notices_have_the_newest_commit_time() -> None:
     broker = Broker(own_subscriptions.count)
     outbox = Outbox(broker, origin="here")
     for _ in range(2):
@@ -187,8 +187,8 @@ def test_notices_that_wait_together_say_when_the_newest_was_committed() -> None:
     assert [notice.committed_at for notice in together[:1]] == [32.5]
 
 
-def test_notices_are_rarer_while_no_other_process_listens() -> None:
+def test_notices_are_less_frequent_without_other_listeners() -> None:
     own = own_subscriptions.count
 
-    assert shortest_pause(listeners=own) >= UNHEARD_SECONDS
-    assert shortest_pause(listeners=own + 1) < UNHEARD_SECONDS
+    assert shortest_pause(listeners=own) >= NO_LISTENER_SECONDS
+    assert shortest_pause(listeners=own + 1) < NO_LISTENER_SECONDS

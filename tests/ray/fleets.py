@@ -9,7 +9,7 @@ from typing import Any
 
 import psutil
 
-from rolldeck.operator_requests import MachineOrder
+from rolldeck.operator_requests import MachineCommand
 from rolldeck.wire import FleetReport, WorkerReport
 from rollouts.control.services.ray_cluster import disconnect_from_ray
 from rollouts.fleet.process.settings import FleetSettings
@@ -86,7 +86,7 @@ def small_fleet(
     spool: Path,
     *,
     name: str = "manager",
-    machines: Sequence[MachineOrder] = (),
+    machines: Sequence[MachineCommand] = (),
     policy: Mapping[str, Any] | None = None,
     weights: Mapping[str, Any] | None = None,
     **fleet: Any,

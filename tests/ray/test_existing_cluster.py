@@ -12,7 +12,7 @@ import pytest
 import rolldeck
 import rollouts
 import runs
-from rollouts.control.rules.launch import LaunchOrder
+from rollouts.control.rules.launch import LaunchRequest
 from rollouts.control.rules.reconcile import ActorState
 from rollouts.control.services.ray_cluster import LaunchRefused, RayCluster
 from runs.config.rules import run_config
@@ -33,13 +33,13 @@ def nodes() -> Iterator[RayNodes]:
         yield cluster
 
 
-def order(url: str, name: str, **environment: Any) -> LaunchOrder:
+def order(url: str, name: str, **environment: Any) -> LaunchRequest:
     config = {
         "environment": environment,
         "fleet": {**SMALL, "fragment_length": 16},
         "policy": {"hidden_sizes": [8]},
     }
-    return LaunchOrder(
+    return LaunchRequest(
         actor_name=name,
         incarnation=f"1-{name}",
         run=name,
@@ -55,14 +55,16 @@ def environment_of(pid: int | None) -> dict[str, str]:
     return dict(line.split("=", 1) for line in content.split("\0") if "=" in line)
 
 
-def test_nodes_without_our_code_refuse_the_manager_and_say_what_they_lack(nodes: RayNodes) -> None:
+def test_nodes_without_our_code_refuse_the_manager_and_name_the_missing_packages(
+    nodes: RayNodes,
+) -> None:
     cluster = RayCluster(nodes.address, namespace="bare")
 
     with pytest.raises(LaunchRefused, match="No module named 'rollouts'"):
         cluster.launch(order("http://127.0.0.1:9", "bare"))
 
 
-def test_the_pinned_runtime_env_brings_the_code_and_outlives_its_launcher(
+def test_the_pinned_runtime_env_contains_the_code_and_outlives_its_launcher(
     nodes: RayNodes, tmp_path: Path
 ) -> None:
     pinned = {"py_modules": OUR_PACKAGES, "env_vars": {"PINNED": "by the administrator"}}

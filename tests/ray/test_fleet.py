@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests" / "unit" / "rollouts" / "fleet"))
 
 from small_platform import SmallPlatform, served  # noqa: E402 path set above
-from spool_reading import spooled  # noqa: E402
+from spool_contents import spooled  # noqa: E402
 
 pytestmark = pytest.mark.ray
 NAMESPACE = "test-fleet"
@@ -107,7 +107,7 @@ def assert_no_step_is_missing(platform: SmallPlatform) -> None:
             ended_with = unpack_array(fragment.arrays["next_obs"])
 
 
-def test_a_fleet_comes_up_rolls_out_pauses_and_is_killed_with_its_processes(
+def test_a_fleet_starts_rolls_out_pauses_and_is_killed_with_its_processes(
     launched: Callable[..., Any],
 ) -> None:
     from rollouts.fleet.manager.launch import find, kill
@@ -133,7 +133,7 @@ def test_a_fleet_comes_up_rolls_out_pauses_and_is_killed_with_its_processes(
     assert not kill(namespace=NAMESPACE, name="manager")
 
 
-def test_a_killed_worker_has_a_successor_within_half_a_minute_which_steps_on(
+def test_a_killed_worker_is_replaced_within_half_a_minute(
     launched: Callable[..., Any],
 ) -> None:
     platform = SmallPlatform()
@@ -162,7 +162,7 @@ def test_a_killed_worker_has_a_successor_within_half_a_minute_which_steps_on(
     assert platform.reports[-1].workers[0].restarts == 1
 
 
-def test_a_platform_that_is_away_for_half_a_minute_loses_and_doubles_no_step(
+def test_an_outage_of_half_a_minute_loses_and_duplicates_no_step(
     launched: Callable[..., Any], tmp_path: Path
 ) -> None:
     # Enough room that only the outage stops the fleet.
@@ -210,7 +210,7 @@ def test_a_platform_that_is_away_for_half_a_minute_loses_and_doubles_no_step(
     assert_no_step_is_missing(platform)
 
 
-def test_a_killed_manager_is_restarted_by_the_cluster_and_reports_count_on(
+def test_a_killed_manager_is_restarted_by_the_cluster_with_its_counters(
     launched: Callable[..., Any],
 ) -> None:
     import ray
@@ -278,7 +278,7 @@ def test_launching_twice_is_launching_once(launched: Callable[..., Any]) -> None
     assert other != pid
 
 
-def test_a_fleet_that_cannot_be_placed_says_why_within_ten_seconds(
+def test_a_fleet_that_cannot_be_placed_has_a_reason_within_ten_seconds(
     launched: Callable[..., Any],
 ) -> None:
     platform = SmallPlatform()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rolldeck.operator_requests import MachineOrder
+from rolldeck.operator_requests import MachineCommand
 from tests.ray.fleets import (
     SmallFleet,
     connected,
@@ -52,7 +52,7 @@ def groups_left() -> list[str]:
 
 
 @pytest.mark.parametrize(("placement", "taken"), [("spread", 2), ("pack", 1)])
-def test_reserved_seats_are_spread_or_packed_and_given_back_at_the_end(
+def test_reserved_bundles_are_spread_or_packed_and_released_at_the_end(
     nodes: RayNodes, tmp_path: Path, placement: str, taken: int
 ) -> None:
     wishes = {"num_workers": 2, "num_cpus_per_worker": 1, "placement": placement}
@@ -67,7 +67,7 @@ def test_reserved_seats_are_spread_or_packed_and_given_back_at_the_end(
     eventually(lambda: not groups_left() and free_cpus() == 4)
 
 
-def test_a_fleet_that_is_stopped_gives_its_seats_back_before_its_manager_goes(
+def test_a_stopped_fleet_releases_its_bundles_before_its_manager_ends(
     nodes: RayNodes, tmp_path: Path
 ) -> None:
     wishes = {"num_workers": 2, "num_cpus_per_worker": 1, "placement": "spread"}
@@ -96,7 +96,7 @@ def test_a_reservation_outlives_the_process_of_its_manager(nodes: RayNodes, tmp_
     eventually(lambda: not groups_left() and free_cpus() == 4)
 
 
-def test_a_manager_takes_no_cpu_of_its_own(nodes: RayNodes, tmp_path: Path) -> None:
+def test_a_manager_reserves_no_cpu(nodes: RayNodes, tmp_path: Path) -> None:
     wishes = {"num_workers": 2, "num_cpus_per_worker": 2}
     with small_fleet(nodes.address, tmp_path, name="full", **wishes) as fleet:
         eventually(fleet.runs)
@@ -120,7 +120,7 @@ def test_a_manager_takes_no_cpu_of_its_own(nodes: RayNodes, tmp_path: Path) -> N
         ),
     ],
 )
-def test_a_fleet_without_a_seat_says_why_within_ten_seconds(
+def test_a_fleet_without_a_placement_has_a_reason_within_ten_seconds(
     nodes: RayNodes, tmp_path: Path, wishes: dict[str, object], expected: str
 ) -> None:
     with small_fleet(nodes.address, tmp_path, name=f"no {expected[:20]}", **wishes) as fleet:
@@ -134,7 +134,7 @@ def test_a_fleet_without_a_seat_says_why_within_ten_seconds(
         assert fleet.platform.events().count("fleet_unschedulable") == 1
 
 
-def test_a_fleet_starts_by_itself_once_another_fleet_makes_room(
+def test_a_waiting_fleet_starts_once_another_releases_its_resources(
     nodes: RayNodes, tmp_path: Path
 ) -> None:
     with small_fleet(nodes.address, tmp_path, name="first", num_cpus_per_worker=2) as first:
@@ -152,7 +152,7 @@ def test_a_fleet_starts_by_itself_once_another_fleet_makes_room(
 
 
 @pytest.mark.parametrize("placement", ["auto", "spread"])
-def test_workers_leave_a_cordoned_machine_and_nothing_is_lost_or_doubled(
+def test_workers_leave_a_cordoned_machine_without_lost_or_duplicate_steps(
     nodes: RayNodes, tmp_path: Path, placement: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     wishes = {"num_workers": 2, "num_cpus_per_worker": 1, "placement": placement}
@@ -161,7 +161,7 @@ def test_workers_leave_a_cordoned_machine_and_nothing_is_lost_or_doubled(
         [north] = {worker.node_id for worker in fleet.workers if worker.index == 0}
         before = {worker.incarnation: worker.node_id for worker in fleet.workers}
         leaving = {worker for worker, node in before.items() if node == north}
-        order = MachineOrder(node=north, host="north", reason="its fan is loud")
+        order = MachineCommand(node=north, host="north", reason="its fan is loud")
         fleet.platform.machines = [order]
 
         def has_disconnected() -> bool:
@@ -194,14 +194,14 @@ def test_workers_leave_a_cordoned_machine_and_nothing_is_lost_or_doubled(
 
 
 @pytest.mark.parametrize("placement", ["auto", "pack"])
-def test_neither_manager_nor_workers_begin_on_a_cordoned_machine(
+def test_neither_manager_nor_workers_start_on_a_cordoned_machine(
     nodes: RayNodes, tmp_path: Path, placement: str
 ) -> None:
     import ray
 
     # The head cannot take a worker that needs a CPU, but a manager needs none.
     free = next(node["NodeID"] for node in ray.nodes() if node["Resources"].get("CPU"))
-    closed = [MachineOrder(node=node["NodeID"]) for node in ray.nodes() if node["NodeID"] != free]
+    closed = [MachineCommand(node=node["NodeID"]) for node in ray.nodes() if node["NodeID"] != free]
     wishes = {"num_workers": 2, "num_cpus_per_worker": 1, "placement": placement}
     name = f"kept out {placement}"
     with small_fleet(nodes.address, tmp_path, name=name, machines=closed, **wishes) as fleet:
@@ -213,7 +213,7 @@ def test_neither_manager_nor_workers_begin_on_a_cordoned_machine(
 
 
 # Last, because a cluster does not shrink again.
-def test_a_fleet_starts_by_itself_once_a_node_with_its_resource_joins(
+def test_a_waiting_fleet_starts_once_a_node_with_its_resource_joins(
     nodes: RayNodes, tmp_path: Path
 ) -> None:
     wishes = {"resources": {"simulator": 0.5}}

@@ -7,13 +7,13 @@ import pytest
 from rollouts import jobs
 from rollouts.control.models.fleets import EnvSlot, Fleet
 from rollouts.control.queries.fleets import fleet_state
-from rollouts.control.rules.launch import LaunchOrder
+from rollouts.control.rules.launch import LaunchRequest
 from rollouts.control.rules.reconcile import ActorState
 from rollouts.control.services.ray_cluster import RayCluster
 from runs.config.rules.run_config import RunConfig, to_builtins
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunVerb
-from tests.integration.rollouts.cast import change_status, draft, fleet
+from tests.integration.rollouts.report_factories import change_status, draft, fleet
 from tests.ray_head import RayHead
 from tests.waiting import within
 
@@ -45,7 +45,7 @@ def end(run: Run, cluster: RayCluster) -> bool:
     return within(60, lambda: cluster.actor_state(name) is ActorState.MISSING)
 
 
-def test_a_started_run_has_a_fleet_that_reports_and_a_killed_one_has_none(
+def test_a_started_run_has_a_reporting_fleet_and_a_killed_one_has_none(
     cluster: RayCluster,
 ) -> None:
     run = started()
@@ -61,7 +61,7 @@ def test_a_started_run_has_a_fleet_that_reports_and_a_killed_one_has_none(
     assert fleet_state(run.pk, now=seen.observed_at).observed == "stopped"
 
 
-def test_a_fleet_that_cannot_be_placed_says_what_is_missing(cluster: RayCluster) -> None:
+def test_a_fleet_that_cannot_be_placed_names_the_missing_resource(cluster: RayCluster) -> None:
     run = started(num_gpus_per_worker=1)
 
     names_gpu = within(60, lambda: "GPU" in fleet(run).reason)
@@ -89,7 +89,7 @@ def test_a_manager_that_no_run_owns_is_found_on_the_cluster_and_ended(
     cluster: RayCluster, settings: Any
 ) -> None:
     Fleet.objects.create(run=draft("other"), attempt=1)
-    stray = LaunchOrder(
+    stray = LaunchRequest(
         actor_name="rolldeck-gone-7",
         incarnation="7-gone",
         run="gone",

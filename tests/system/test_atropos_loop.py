@@ -59,7 +59,7 @@ def mean_score(groups: list[Generated]) -> float:
     return sum(group.mean_score for group in groups) / len(groups)
 
 
-def test_groups_are_generated_with_what_was_learnt_from_earlier_ones(tmp_path: Path) -> None:
+def test_groups_are_generated_with_weights_trained_on_earlier_ones(tmp_path: Path) -> None:
     checkpoint = tmp_path / "tiny"
     tiny_checkpoint.write(checkpoint)
     with running_server(tmp_path / "var", RAY_ADDRESS=NO_RAY) as server:

@@ -91,7 +91,7 @@ def pushing(server: Server, first: int) -> Iterator[list[int]]:
     marks: list[int] = []
     is_over = threading.Event()
 
-    def go_on() -> None:
+    def keep_pushing() -> None:
         with httpx.Client(base_url=server.url, headers=server.http.headers, timeout=30) as http:
             for mark in range(first, first + 100_000):
                 tokens = LARGE_TOKENS if mark % 2 else 3
@@ -101,7 +101,7 @@ def pushing(server: Server, first: int) -> Iterator[list[int]]:
                 marks.append(mark)
                 time.sleep(0.02)
 
-    pusher = threading.Thread(target=go_on, daemon=True)
+    pusher = threading.Thread(target=keep_pushing, daemon=True)
     pusher.start()
     try:
         yield marks
@@ -150,7 +150,7 @@ def backed_up(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return known
 
 
-def test_a_server_that_is_restored_serves_what_was_acknowledged_before(
+def test_a_restored_server_serves_the_accepted_data(
     backed_up: dict[str, Any], tmp_path: Path
 ) -> None:
     assert "1 runs" in done(backed_up["output"])
@@ -186,7 +186,7 @@ def test_a_server_that_is_restored_serves_what_was_acknowledged_before(
         assert len(server.get("/api/v1/audit?kind=server_restored")["results"]) == 1
 
 
-def test_a_restore_writes_over_nothing(backed_up: dict[str, Any], tmp_path: Path) -> None:
+def test_a_restore_overwrites_nothing(backed_up: dict[str, Any], tmp_path: Path) -> None:
     folder = str(backed_up["folder"])
     assert "a server already runs" in refused(backed_up["running"])
 
@@ -200,7 +200,7 @@ def test_a_restore_writes_over_nothing(backed_up: dict[str, Any], tmp_path: Path
     assert stranger.read_bytes() == b"bytes"
 
 
-def test_a_backup_that_is_not_whole_is_refused_before_anything_is_written(
+def test_an_incomplete_backup_is_refused_before_anything_is_written(
     backed_up: dict[str, Any], tmp_path: Path
 ) -> None:
     backup: Path = backed_up["folder"]

@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks.bench import Bench
 from benchmarks.rows import p2_batch, p6_delivery, p10_live, p12_generation
-from tests.prepared import copy_database
+from tests.initial_database import copy_database
 
 pytestmark = pytest.mark.system
 
@@ -36,7 +36,7 @@ def test_groups_are_generated_from_a_checkpoint() -> None:
     assert p12_generation.ROW.result(bench)["ours"] > 0
 
 
-def test_live_pages_receive_changes_while_groups_come_in() -> None:
+def test_live_pages_receive_changes_during_pushes() -> None:
     bench = tiny_bench([])
 
     result = p10_live.ROW.result(bench)

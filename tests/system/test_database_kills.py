@@ -88,7 +88,7 @@ def fleet_counts(server: Server, run: str) -> tuple[int, int]:
     return ledger["accepted"], ledger["served"]
 
 
-def test_all_go_on_through_ten_kills_of_the_database(server: Server) -> None:
+def test_clients_survive_ten_kills_of_the_database(server: Server) -> None:
     fleet_run = server.free_name("kills-of-a-fleet")
     server.post("/api/v1/runs", {"name": fleet_run, "preset": "cartpole", "start": True})
     example = server.start_trainer(fleet_run)

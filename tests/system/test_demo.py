@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from tests import processes
+from tests.initial_database import copy_database
 from tests.login_links import redeem
-from tests.prepared import copy_database
 from tests.server import ROOT, environment, free_port, in_a_shell, wait_until
 from tests.system.test_up import living
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.system
 DEMO = [sys.executable, "manage.py", "demo"]
 
 
-def test_the_demo_reaches_its_mark_and_ends(tmp_path: Path) -> None:
+def test_the_demo_reaches_its_target_and_ends(tmp_path: Path) -> None:
     done = processes.run(
         [*DEMO, "--exit"],
         cwd=ROOT,
@@ -36,7 +36,7 @@ def test_the_demo_reaches_its_mark_and_ends(tmp_path: Path) -> None:
     wait_until(lambda: not living(tmp_path), seconds=60, what="nothing lives")
 
 
-def test_a_demo_that_misses_its_mark_says_so(tmp_path: Path) -> None:
+def test_a_demo_that_misses_its_target_fails(tmp_path: Path) -> None:
     copy_database(tmp_path / "postgres")
     done = processes.run(
         [*DEMO, "--exit", "--limit-seconds", "1"],

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests import processes
-from tests.prepared import copy_database
+from tests.initial_database import copy_database
 from tests.server import ROOT, environment, free_port, wait_until
 from tests.system.test_up import living
 

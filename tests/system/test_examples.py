@@ -38,7 +38,7 @@ def windows(server: Server, run: str) -> list[dict[str, Any]]:
         pytest.param("recall", "ppo_recurrent", 0.6, 0.75, id="recall"),
     ],
 )
-def test_an_example_learns_on_what_a_fleet_samples_for_it(
+def test_an_example_learns_from_the_fragments_of_a_fleet(
     server: Server, preset: str, example: str, begins_below: float, mark: float
 ) -> None:
     server.post("/api/v1/runs", {"name": preset, "preset": preset, "start": True})

@@ -238,7 +238,7 @@ def test_the_services_of_the_images_run_a_fleet(services: ComposeServices) -> No
     assert services.ended() == {}
 
 
-def test_the_worker_image_has_what_its_extras_promise(services: ComposeServices) -> None:
+def test_the_worker_image_has_the_packages_of_its_extras(services: ComposeServices) -> None:
     code = "import torch, ray, pyarrow, pynvml, av, pygame, starlette, tokenizers, storages"
 
     assert services.run("ray-worker", ["python", "-c", code]) == 0

@@ -62,10 +62,10 @@ def train_on_recall(kind: str, *, train_steps: int, until: float = math.inf) -> 
     return fleet.mean_return(200)
 
 
-def test_a_memory_recalls_what_it_was_shown() -> None:
+def test_a_recurrent_policy_recalls_the_cue() -> None:
     assert train_on_recall("gru", train_steps=100, until=0.9) >= 0.9
 
 
-def test_without_a_memory_the_same_trainer_stays_at_a_guess() -> None:
+def test_without_recurrence_the_same_trainer_only_guesses() -> None:
     # Guessing one of four cues: 0.25, plus or minus 0.1 over 200 episodes.
     assert 0.1 < train_on_recall("mlp", train_steps=60) < 0.4

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from benchmarks.lesson_lockstep import LockstepLesson, train
 from examples.grpo import Learner, Settings
 from rolldeck.batches import Batch
-from rollouts.fleet.engine.behavior_cloning import imitate
+from rollouts.fleet.engine.behavior_cloning import clone_behavior
 from rollouts.fleet.engine.building import build
 from rollouts.fleet.engine.checkpoints import named_tensors
 from rollouts.fleet.engine.tokenizers import Tokenizer
@@ -75,7 +75,7 @@ def test_a_calculator_is_used_better_after_grpo_than_after_imitation() -> None:
     assert config.language is not None
     torch.manual_seed(0)
     built = build(config.language)
-    imitate(built, {"calculator": Calculator(digits=1)}, seed=0)
+    clone_behavior(built, {"calculator": Calculator(digits=1)}, seed=0)
     # Each batch is sampled by the newest version, so a rate above the default is stable.
     settings = Settings(learning_rate=1e-3)
     learner = Learner(built.model, settings, temperature=1.0, seed=0)

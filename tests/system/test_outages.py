@@ -148,13 +148,13 @@ def flaw(answer: httpx.Response, form: str) -> str:
     return ""
 
 
-def test_every_route_answers_503_in_its_own_form_while_the_database_is_away(
+def test_every_route_answers_503_in_its_own_format_without_the_database(
     server: Server, browser: httpx.Client
 ) -> None:
     requests = [(route, form) for route, form in get_routes() if not route.startswith(NO_DATABASE)]
     assert len(requests) > 250
 
-    def ask(route: str, form: str) -> str:
+    def send_request(route: str, form: str) -> str:
         # The admin redirects anonymous users to its sign-in, without a query.
         client = browser if route.startswith(("admin/", *WITH_SESSION)) else server.http
         answer = client.get(
@@ -167,12 +167,14 @@ def test_every_route_answers_503_in_its_own_form_while_the_database_is_away(
         without(server, "postgres", "-D"),
         ThreadPoolExecutor(ASKED_AT_ONCE) as threads,
     ):
-        wrong = [text for text in threads.map(lambda request: ask(*request), requests) if text]
+        wrong = [
+            text for text in threads.map(lambda request: send_request(*request), requests) if text
+        ]
 
     assert wrong == [], "\n".join(wrong)
 
 
-def test_sockets_are_closed_to_be_opened_again_while_the_database_is_away(
+def test_sockets_are_closed_for_a_reconnect_without_the_database(
     server: Server, browser: httpx.Client
 ) -> None:
     run = server.new_run("sockets")
@@ -191,7 +193,7 @@ def test_sockets_are_closed_to_be_opened_again_while_the_database_is_away(
             assert closed.value.rcvd == Close(1013, "")
 
 
-def test_no_route_answers_500_while_redis_is_away(server: Server, browser: httpx.Client) -> None:
+def test_no_route_answers_500_without_redis(server: Server, browser: httpx.Client) -> None:
     server.new_run("no-redis")
     with without(server, "valkey"), ThreadPoolExecutor(8) as threads:
         answers = list(

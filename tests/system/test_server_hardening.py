@@ -134,7 +134,7 @@ def leaked(text: str, secrets: dict[str, str]) -> set[str]:
 
 
 @pytest.mark.parametrize(("name", "processes"), [("in-processes", 2), ("in-workers", 1)])
-def test_environment_code_sees_no_secret(
+def test_environment_code_has_no_secret(
     server: Server, spies: Path, name: str, processes: int
 ) -> None:
     secrets = secrets_of(server)
@@ -145,7 +145,7 @@ def test_environment_code_sees_no_secret(
         assert PASSED_ON.items() <= note["seen"].items()
 
 
-def test_processes_of_environments_know_nothing_of_ray(server: Server, spies: Path) -> None:
+def test_processes_of_environments_have_no_ray_variables(server: Server, spies: Path) -> None:
     for note in seen(spies, "in-processes", processes=2):
         assert [name for name in note["seen"] if name.startswith("RAY_")] == []
 
@@ -217,7 +217,7 @@ def test_every_server_listens_on_the_loopback_alone(server: Server, spies: Path)
     assert not any("postgres" in line or "valkey" in line for line in listening.values())
 
 
-def test_the_kernels_tables_are_read_rightly() -> None:
+def test_the_tables_of_the_kernel_are_parsed() -> None:
     with (
         socket.create_server(("", 0)) as everywhere,
         socket.create_server(("127.0.0.1", 0)) as here,

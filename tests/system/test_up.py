@@ -16,8 +16,8 @@ import psycopg
 import pytest
 
 from tests import processes
+from tests.initial_database import copy_database
 from tests.login_links import redeem
-from tests.prepared import copy_database
 from tests.processes import wait_until_gone
 from tests.server import (
     ADMIN_TOKEN,
@@ -116,7 +116,7 @@ def socket_folders(var: Path) -> list[str]:
     return [note.read_text()] if note.exists() else []
 
 
-def test_a_server_that_was_stopped_or_killed_leaves_nothing_running_and_finds_everything(
+def test_a_stopped_or_killed_server_leaves_no_process_and_keeps_its_data(
     tmp_path: Path,
 ) -> None:
     port = free_port()
@@ -175,7 +175,7 @@ def test_the_commands_that_are_printed_work_in_another_terminal(tmp_path: Path) 
             assert (known["username"], known["role"]) == ("ada", "admin")
 
 
-def test_each_part_that_dies_comes_back(tmp_path: Path) -> None:
+def test_each_part_that_dies_is_restarted(tmp_path: Path) -> None:
     copy_database(tmp_path / "postgres")
     with ready_server(tmp_path, free_port(), RAY_ADDRESS=NO_RAY) as server:
         wait_until_every_part_is_ready(server)
@@ -243,7 +243,7 @@ def test_a_server_that_the_network_could_misuse_does_not_start(
     assert expected in refused(tmp_path, free_port(), ROLLDECK_HOST="0.0.0.0", **more)
 
 
-def test_data_of_another_postgresql_is_left_alone(tmp_path: Path) -> None:
+def test_data_of_another_postgresql_is_not_changed(tmp_path: Path) -> None:
     (tmp_path / "postgres").mkdir(mode=0o700)
     (tmp_path / "postgres" / "PG_VERSION").write_text("11\n")
 
@@ -261,7 +261,7 @@ def test_secrets_are_for_this_user_only(shared: Server) -> None:
     assert ADMIN_TOKEN not in shared.log()
 
 
-def test_servers_of_ones_own_replace_ours(shared: Server, tmp_path: Path) -> None:
+def test_configured_servers_replace_the_embedded_ones(shared: Server, tmp_path: Path) -> None:
     folder, database = socket_folders(shared.var)[0], f"second_{uuid4().hex[:6]}"
     server = f"postgresql:///postgres?host={folder}&user=rolldeck"
     with psycopg.connect(server, autocommit=True) as connection:
@@ -282,7 +282,7 @@ def test_servers_of_ones_own_replace_ours(shared: Server, tmp_path: Path) -> Non
         assert shared.get("/api/v1/runs")["results"] == []
 
 
-def test_a_body_that_is_too_large_gets_its_answer(shared: Server) -> None:
+def test_a_body_above_the_limit_is_answered(shared: Server) -> None:
     answer = shared.http.post("/api/v1/runs", content=b"x" * 3_000_000)
 
     assert (answer.status_code, answer.json()["code"]) == (413, "too_large")

@@ -178,8 +178,8 @@ def _path(job: ArchiveJob) -> Path:
 def run_archive_jobs(*, clock: Callable[[], datetime]) -> int:
     """Run all pending jobs in order; return the number of jobs run."""
     done = 0
-    with _alone() as is_alone:
-        while is_alone:
+    with _exclusive() as is_exclusive:
+        while is_exclusive:
             job = ArchiveJob.objects.filter(state__in=_OPEN).order_by("id").first()
             if job is None:
                 break
@@ -189,14 +189,14 @@ def run_archive_jobs(*, clock: Callable[[], datetime]) -> int:
 
 
 @contextmanager
-def _alone() -> Iterator[bool]:
+def _exclusive() -> Iterator[bool]:
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_lock(hashtext('rolldeck.archives'))")
-        is_alone = bool(cursor.fetchone()[0])
+        is_exclusive = bool(cursor.fetchone()[0])
         try:
-            yield is_alone
+            yield is_exclusive
         finally:
-            if is_alone:
+            if is_exclusive:
                 cursor.execute("SELECT pg_advisory_unlock(hashtext('rolldeck.archives'))")
 
 

@@ -45,7 +45,7 @@ class PushView(CountsRefusals, AtroposView):
     """Base of push views; stores each push exactly once."""
 
     rule = ENVIRONMENTS
-    _entrance: PushContext | None = None
+    _context: PushContext | None = None
 
     def rules(self) -> dict[str, Any]:
         """Return the limits and options with which groups are decoded."""
@@ -71,7 +71,7 @@ class PushView(CountsRefusals, AtroposView):
                 producer=identity,
                 now=now,
                 claim=claim,
-                entrance=self._entrance,
+                context=self._context,
             )
 
         delivery = delivery_of(request)
@@ -84,7 +84,7 @@ class PushView(CountsRefusals, AtroposView):
                 keyless = ImplicitKey.of(run_id=run.pk, identity=identity, body=body)
                 claim = Claim(keyless, now=now)
                 result = run_without_key(claim=claim, push=partial(push, claim), kind=list[Receipt])
-                delivery.on_sent = partial(deliveries.note_sent, keyless.key, result.row_id)
+                delivery.on_sent = partial(deliveries.record_sent, keyless.key, result.row_id)
                 delivery.on_read = partial(deliveries.note, keyless.key, result.row_id)
         except UnknownEnvironment as error:
             loc = ("body", error.index, "env_id") if many else ("body", "env_id")
@@ -133,8 +133,8 @@ class ScoredDataView(PushView):
         return self.accept(request, [group], many=False)
 
     def _find(self) -> Run:
-        self._entrance = push_context_for_one(self.kwargs.get("run"))
-        return super()._find() if self._entrance is None else self._entrance.run
+        self._context = push_context_for_one(self.kwargs.get("run"))
+        return super()._find() if self._context is None else self._context.run
 
 
 class ScoredDataListView(PushView):

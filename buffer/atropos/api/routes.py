@@ -18,7 +18,7 @@ from rest_framework.request import Request
 
 from buffer.atropos import schemas as messages
 from buffer.atropos.api.view import RUN_OVER, AtroposView, atropos_schema, json_response
-from buffer.batches.api.sending import NotedAnswer
+from buffer.batches.api.sending import TrackedAnswer
 from buffer.batches.queries.queue_depth import UnknownEnvironmentId
 from buffer.batches.rules.batch_bytes import example_answer, stock_answer
 from buffer.batches.services.corruption import BatchCorrupt, contents_of
@@ -311,7 +311,7 @@ class BatchView(AtroposView):
             return json_response({"batch": None})
         lease, items = taken
         batch_id, fence = lease.batch.pk, lease.batch.fence
-        return NotedAnswer(
+        return TrackedAnswer(
             stock_answer(items),
             content_type="application/json",
             on_sent=partial(record_delivered, batch_id=batch_id, fence=fence),

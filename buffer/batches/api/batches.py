@@ -13,10 +13,10 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from buffer.batches.api.sending import NotedAnswer, StoredAnswer
+from buffer.batches.api.sending import StoredAnswer, TrackedAnswer
 from buffer.batches.queries.queue_depth import (
-    batch_in_sight,
     batches,
+    is_batch_available,
     item_sizes,
     queue_depth,
     uses_of,
@@ -99,14 +99,14 @@ def _head(lease: Lease, share: Share, places: range) -> BatchHead:
     )
 
 
-def _handed_over(request: Request, lease: Lease, share: Share) -> NotedAnswer:
+def _handed_over(request: Request, lease: Lease, share: Share) -> TrackedAnswer:
     """Return a leased batch, and record when its last byte was sent.
 
     For a sharded batch the last shard counts: training cannot start before it.
     """
     batch_id, fence = lease.batch.pk, lease.batch.fence
     parts, content_type = _encoded(request, lease, share)
-    return NotedAnswer(
+    return TrackedAnswer(
         parts,
         content_type=content_type,
         on_sent=partial(record_delivered, batch_id=batch_id, fence=fence),
@@ -176,7 +176,7 @@ class LeasingView(WaitingView):
         identity = identity_of(request)
 
         def read_once() -> HttpResponseBase | None:
-            while batch_in_sight(run.pk, identity=identity, count=count):
+            while is_batch_available(run.pk, identity=identity, count=count):
                 lease = lease_batch(run_id=run.pk, identity=identity, count=count)
                 if lease is None:
                     return None

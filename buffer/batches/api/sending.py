@@ -11,7 +11,7 @@ from typing import Any
 
 from django.http import HttpResponse
 
-Note = Callable[[], None]
+Callback = Callable[[], None]
 
 
 class StoredAnswer(HttpResponse):
@@ -26,22 +26,22 @@ class StoredAnswer(HttpResponse):
         self.headers["Content-Length"] = str(sum(map(len, self.parts)))
 
 
-class NotedAnswer(StoredAnswer):
+class TrackedAnswer(StoredAnswer):
     """A stored answer that calls `on_sent` or `on_cut` once, when sending ends."""
 
     def __init__(
-        self, parts: Sequence[bytes], *, on_sent: Note, on_cut: Note, **kwargs: Any
+        self, parts: Sequence[bytes], *, on_sent: Callback, on_cut: Callback, **kwargs: Any
     ) -> None:
         super().__init__(parts, **kwargs)
-        self._notes: dict[bool, Note] | None = {True: on_sent, False: on_cut}
+        self._callbacks: dict[bool, Callback] | None = {True: on_sent, False: on_cut}
 
-    def note(self, *, is_sent: bool) -> None:
+    def finish(self, *, is_sent: bool) -> None:
         """Record how sending ended; later calls have no effect."""
-        notes, self._notes = self._notes, None
-        if notes is not None:
-            notes[is_sent]()
+        callbacks, self._callbacks = self._callbacks, None
+        if callbacks is not None:
+            callbacks[is_sent]()
 
     def close(self) -> None:
         """Record the answer as sent unless the server reported otherwise."""
-        self.note(is_sent=True)
+        self.finish(is_sent=True)
         super().close()

@@ -20,7 +20,7 @@ from runs.lifecycle.models.runs import Environment, Run
 from runs.lifecycle.rules.registration import was_seen_recently
 from web import database
 
-_BATCH_IN_SIGHT: Final = """
+_IS_BATCH_AVAILABLE: Final = """
     SELECT t.id IS NULL OR r.trainer_started_at IS NULL
     OR t.last_seen_at < statement_timestamp() - interval '5 seconds'
     OR EXISTS (
@@ -121,7 +121,7 @@ def running_items(run_id: int) -> int:
     return sum(counter(run_id) for counter in _running)
 
 
-def batch_in_sight(run_id: int, *, identity: str, count: int | None) -> bool:
+def is_batch_available(run_id: int, *, identity: str, count: int | None) -> bool:
     """Return whether a lease may succeed, or the request itself must be recorded.
 
     One read without a lock, for waiting requests, because most pushes do not complete a batch. It
@@ -134,7 +134,7 @@ def batch_in_sight(run_id: int, *, identity: str, count: int | None) -> bool:
     """
     parameters = {"run": run_id, "identity": identity, "count": count}
     with database.cursor() as cursor:
-        row = cursor.execute(_BATCH_IN_SIGHT, parameters, prepare=True).fetchone()
+        row = cursor.execute(_IS_BATCH_AVAILABLE, parameters, prepare=True).fetchone()
     return row is not None and bool(row[0])
 
 

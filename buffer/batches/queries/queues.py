@@ -11,7 +11,7 @@ from buffer.batches.queries.queue_depth import QueueDepth, pause_rule, queue_dep
 from buffer.batches.rules.pauses import Gate, staleness_gate, tolerance_gate
 from buffer.batches.schemas.queues import EnvironmentQueueRow, LimitSetter
 from buffer.items.models.items import Batch
-from buffer.items.queries.admission import holdings, kind_of
+from buffer.items.queries.admission import kind_of, stored_amounts
 from buffer.items.queries.counts import counts
 from buffer.items.rules.environments import NO_ENVIRONMENT
 from buffer.items.rules.states import ItemKind, ItemState
@@ -80,7 +80,7 @@ def _gates(run: Run, depth: QueueDepth) -> list[Gate]:
     if not run.has_fleet:
         gates.append(tolerance_gate(rule, queued=depth.queued_sequences, over=depth.paused))
     if run.has_fleet or run.max_staleness is not None:
-        held = holdings(run)
+        held = stored_amounts(run)
         ahead = batches_ahead(
             max_staleness=run.max_staleness, off_policy_tolerance=run.off_policy_tolerance
         )

@@ -4,7 +4,7 @@ from typing import Final
 
 from buffer.items.models.items import Batch
 from buffer.items.queries.counts import queued_fragments
-from buffer.items.services.fragment_batches import Member, create_batch
+from buffer.items.services.fragment_batches import BatchFragment, create_batch
 from buffer.items.services.tallies import Counted
 from buffer.payloads.services.transitions import lease_items
 from buffer.replay.services.sampling import form_of_sample
@@ -43,7 +43,7 @@ def _form_of_fragments(run: Run, trainer: Trainer, count: int, *, sender: str) -
         rows = cursor.execute(_OLDEST, [run.pk, run.epoch, count], prepare=True).fetchall()
     if len(rows) < count:
         return None
-    members = [Member(version, environment, size) for _, version, environment, size in rows]
+    members = [BatchFragment(version, environment, size) for _, version, environment, size in rows]
     batch = create_batch(run, trainer, members, sender=sender)
     items = [(item_id, Counted(run.epoch, None, 1)) for item_id, _, _, _ in rows]
     if not lease_items(batch, items):

@@ -74,7 +74,7 @@ _CONFIRM: Final = f"""
         WHERE batch_id = %(batch)s AND state = %(source)s::text
         RETURNING epoch, env_id, sequences, size_bytes
     ) {ADD_MOVED_GROUPS}"""  # noqa: S608 made of constants
-_NOTE_WAITING: Final = """
+_RECORD_WAITING: Final = """
     WITH waits AS (SELECT unnest(%(waiting)s::int[]) AS env_id), unblocked AS (
         UPDATE buffer_mixingshare SET blocks_since = NULL
         WHERE run_id = %(run)s AND blocks_since IS NOT NULL
@@ -85,7 +85,7 @@ _NOTE_WAITING: Final = """
     ON CONFLICT (run_id, env_id) DO UPDATE SET blocks_since = excluded.blocks_since"""
 
 
-_TAKE_BACK: Final = """
+_SUBTRACT_SHARES: Final = """
     UPDATE buffer_mixingshare m SET sequences = m.sequences - c.value::bigint
     FROM buffer_batch b, jsonb_each_text(b.composition) AS c
     WHERE b.id = %s AND m.run_id = b.run_id
@@ -120,7 +120,7 @@ def confirm(batch: Batch, *, source: ItemState) -> None:
 def subtract_shares(batch: Batch) -> None:
     """Subtract the sequences of a dropped batch from the shares of its environments."""
     with connection.cursor() as cursor:
-        cursor.execute(_TAKE_BACK, [batch.pk])
+        cursor.execute(_SUBTRACT_SHARES, [batch.pk])
 
 
 def _record_waiting(run_id: int, refused: NoPlan, planned: Planned) -> None:
@@ -133,7 +133,7 @@ def _record_waiting(run_id: int, refused: NoPlan, planned: Planned) -> None:
         "since": refused.blocked_since,
     }
     with connection.cursor() as cursor:
-        cursor.execute(_NOTE_WAITING, waits)
+        cursor.execute(_RECORD_WAITING, waits)
 
 
 def _write(run: Run, trainer: Trainer, plan: BatchPlan, *, sender: str) -> Batch:

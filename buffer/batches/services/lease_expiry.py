@@ -18,7 +18,7 @@ from django.db.models.functions import Now
 from buffer.batches.services.leases import acknowledge_final_batch, release_batch
 from buffer.items.models.items import Batch
 from buffer.items.rules.batches import BatchNotFound
-from buffer.items.rules.states import LAPSES_BEFORE_QUARANTINE, BatchState, DropReason, ItemState
+from buffer.items.rules.states import EXPIRIES_BEFORE_QUARANTINE, BatchState, DropReason, ItemState
 from buffer.items.services.locks import lock_run
 from buffer.payloads.services.transitions import quarantine_items
 from runs.events.services import record_event
@@ -27,7 +27,7 @@ from web.live.announcements import announce
 from web.rules.errors import Conflict
 
 RECLAIMED_AT_ONCE: Final = 200
-_LAST_CHANCE: Final = LAPSES_BEFORE_QUARANTINE - 1
+_LAST_CHANCE: Final = EXPIRIES_BEFORE_QUARANTINE - 1
 
 
 class NotQuarantined(Conflict):
@@ -39,7 +39,7 @@ class NotQuarantined(Conflict):
 
 def acknowledge_final_batches() -> int:
     """Acknowledge expired last batches that stock trainers received; return their number."""
-    lapsed = Batch.objects.filter(
+    expired = Batch.objects.filter(
         state=BatchState.LEASED,
         lease_expires_at__lt=Now(),
         delivered_at__isnull=False,
@@ -49,7 +49,7 @@ def acknowledge_final_batches() -> int:
         run__num_steps__gt=0,
         run__num_steps__lte=F("ordinal") + F("run__starting_step"),
     )
-    rows = list(lapsed.values_list("id", "run_id")[:RECLAIMED_AT_ONCE])
+    rows = list(expired.values_list("id", "run_id")[:RECLAIMED_AT_ONCE])
     return sum(acknowledge_final_batch(run_id=run_id, batch_id=pk) for pk, run_id in rows)
 
 
@@ -60,14 +60,14 @@ def return_expired_batches() -> int:
     A batch stays unchanged and keeps its fence and last holder: until another trainer leases it,
     a late acknowledgement by its trainer is still accepted.
     """
-    lapsed = (
+    expired = (
         Batch.objects.select_for_update(skip_locked=True, of=("self",))
         .filter(
             state=BatchState.LEASED, lease_expires_at__lt=Now(), lease_expiries__lt=_LAST_CHANCE
         )
         .order_by("lease_expires_at")[:RECLAIMED_AT_ONCE]
     )
-    rows = list(lapsed.values_list("id", "run_id"))
+    rows = list(expired.values_list("id", "run_id"))
     returned = Batch.objects.filter(
         id__in=[batch_id for batch_id, _ in rows], state=BatchState.LEASED
     ).update(state=BatchState.RETURNED, lease_expiries=F("lease_expiries") + 1)
@@ -78,10 +78,10 @@ def return_expired_batches() -> int:
 
 def quarantine_repeated_expiries(*, now: datetime) -> int:
     """Quarantine batches whose leases expired too often; return the number of batches."""
-    lapsed = Batch.objects.filter(
+    expired = Batch.objects.filter(
         state=BatchState.LEASED, lease_expires_at__lt=Now(), lease_expiries__gte=_LAST_CHANCE
     )
-    rows = list(lapsed.values_list("id", "run_id")[:RECLAIMED_AT_ONCE])
+    rows = list(expired.values_list("id", "run_id")[:RECLAIMED_AT_ONCE])
     return sum(_quarantine(batch_id, run_id, now=now) for batch_id, run_id in rows)
 
 
@@ -162,14 +162,14 @@ def _unleased_batch(run_id: int, batch_id: UUID) -> tuple[Batch, ItemState]:
     lock_run(run_id)
     batches = Batch.objects.select_related("trainer")
     # The database clock decides expiry, also before the periodic job has processed the batch.
-    has_lapsed = Case(When(lease_expires_at__lt=Now(), then=True), default=False)
-    batch = batches.annotate(has_lapsed=has_lapsed).filter(run_id=run_id, pk=batch_id).first()
+    has_expired = Case(When(lease_expires_at__lt=Now(), then=True), default=False)
+    batch = batches.annotate(has_expired=has_expired).filter(run_id=run_id, pk=batch_id).first()
     if batch is None:
         raise BatchNotFound(f"batch {batch_id} does not exist")
     if batch.state == BatchState.QUARANTINED:
         return batch, ItemState.QUARANTINED
-    lapsed = batch.state == BatchState.LEASED and batch.has_lapsed
-    if batch.state == BatchState.RETURNED or lapsed:
+    expired = batch.state == BatchState.LEASED and batch.has_expired
+    if batch.state == BatchState.RETURNED or expired:
         return batch, ItemState.LEASED
     raise NotQuarantined(f"batch {batch_id} is {batch.state}, not quarantined or expired")
 

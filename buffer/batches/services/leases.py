@@ -18,7 +18,7 @@ from buffer.ingest.services import senders
 from buffer.items.models.items import Batch
 from buffer.items.queries.withheld import check_served
 from buffer.items.rules.batches import BatchNotFound
-from buffer.items.rules.delivery import Delivery, Next
+from buffer.items.rules.delivery import Delivery, NextAction
 from buffer.items.rules.states import (
     OPEN_BATCHES,
     UNSETTLED_BATCHES,
@@ -181,9 +181,9 @@ def _acknowledge_delivered(held: list[Batch], *, asked_at: datetime) -> Batch | 
             sender_is_alive=senders.is_alive(batch.sender),
         )
         decision = delivery.on_next_request(now=asked_at)
-        if decision is Next.CONFIRM:
+        if decision is NextAction.CONFIRM:
             _confirm(batch)
-        elif decision is Next.SEND_AGAIN and again is None:
+        elif decision is NextAction.SEND_AGAIN and again is None:
             again = batch
     return again
 

@@ -27,7 +27,7 @@ _ABOUT_GROUPS: Final = """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupsSeen:
+class GroupTotals:
     """Statistics of the groups of a batch."""
 
     items: int = 0
@@ -57,7 +57,7 @@ class Preview:
     retried_batch: UUID | None = None
     composition: dict[str, int] = field(default_factory=dict)
     shares: dict[str, float] = field(default_factory=dict)
-    groups: GroupsSeen = field(default_factory=GroupsSeen)
+    groups: GroupTotals = field(default_factory=GroupTotals)
 
 
 @transaction.atomic
@@ -116,14 +116,14 @@ def _waits_until(run: Run, plan: NoPlan) -> datetime | None:
     return plan.blocked_since + timedelta(seconds=run.dry_deadline_seconds)
 
 
-def _about(which: str, values: list[Any]) -> GroupsSeen:
+def _about(which: str, values: list[Any]) -> GroupTotals:
     with connection.cursor() as cursor:
         cursor.execute(_ABOUT_GROUPS.format(which=which), values)
         rows = cursor.fetchall()
     if not rows:
-        return GroupsSeen()
+        return GroupTotals()
     sequences, tokens, longest, received = zip(*rows, strict=True)
-    return GroupsSeen(
+    return GroupTotals(
         items=len(rows),
         sequences=sum(sequences),
         sizes=dict(sorted(Counter(sequences).items())),

@@ -13,7 +13,7 @@ from buffer.ingest.services.truncation import truncated
 from buffer.items.models.items import TrajectoryGroup
 from buffer.items.rules.states import DropReason, ItemKind, ItemState
 from buffer.items.services.tallies import COUNTED, Counted, counted
-from buffer.payloads.services.contents import NOT_KEPT, PayloadLocation
+from buffer.payloads.services.contents import NOT_STORED, PayloadLocation
 from runs.lifecycle.models.runs import OverlongSequences, Run
 from runs.lifecycle.rules.versions import PolicyVersion, version_in_force
 
@@ -35,7 +35,7 @@ class Arrival:
     receipt: Receipt
     item_id: int = 0
     state: ItemState = ItemState.QUEUED
-    location: PayloadLocation = NOT_KEPT
+    location: PayloadLocation = NOT_STORED
     is_truncated: bool = False
     """Whether its sequences were longer than the run's maximum."""
     origin: str = ""
@@ -66,7 +66,7 @@ class Plan:
         self._waiting_arrivals: dict[int, Arrival] = {}
         self.released: list[int] = []
 
-    def judge(self, group: Group) -> Arrival:
+    def classify(self, group: Group) -> Arrival:
         """Return a group as an arrival, dropped or still to be placed."""
         version = version_of(
             claimed_epoch=group.epoch, claimed_step=group.policy_step, current=self._current

@@ -12,7 +12,7 @@ from typing import Final
 from django.db import connection, transaction
 
 # Delay until other processes see that an answer was delivered.
-NOTED_WITHIN_SECONDS: Final = 0.25
+RECORD_DELAY_SECONDS: Final = 0.25
 logger = logging.getLogger(__name__)
 
 Key = tuple[int, bytes]
@@ -39,7 +39,7 @@ class _Deliveries:
         with self._lock:
             return row_id in {self._sent.get(key), self._rows.get(key)}
 
-    def note_sent(self, key: Key, row_id: int) -> None:
+    def record_sent(self, key: Key, row_id: int) -> None:
         """Record an answer that was sent."""
         with self._lock:
             self._sent[key] = row_id
@@ -61,7 +61,7 @@ class _Deliveries:
         while True:
             self._news.wait()
             self._news.clear()
-            time.sleep(NOTED_WITHIN_SECONDS)
+            time.sleep(RECORD_DELAY_SECONDS)
             try:
                 self._forget()
             except Exception:

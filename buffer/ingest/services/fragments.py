@@ -12,13 +12,13 @@ from buffer.ingest.rules import fragments as fragment_rules
 from buffer.ingest.services import backpressure
 from buffer.ingest.services.chunks import queue_whole_chunks
 from buffer.ingest.services.groups import RunNotAccepting
-from buffer.items.queries.admission import Holdings, admission, holdings
+from buffer.items.queries.admission import StoredAmounts, admission, stored_amounts
 from buffer.items.rules.ledger import ACCEPTED
 from buffer.items.rules.states import DropReason, ItemKind, ItemState
 from buffer.items.services.tallies import Changes, Counted
 from buffer.payloads.services.contents import (
     MSGPACK_CODEC,
-    NOT_KEPT,
+    NOT_STORED,
     PayloadLocation,
     insert_contents,
     write_contents,
@@ -113,7 +113,7 @@ def accept_fragments(
         DiskFull: If free disk space is below the minimum.
     """
     run = _accepting(run)
-    held = holdings(run)
+    held = stored_amounts(run)
     backpressure.check_room(
         run, ItemKind.FRAGMENTS, items=held.open_items, size_bytes=held.open_bytes
     )
@@ -160,7 +160,7 @@ def accept_fragments(
     )
 
 
-def _remaining(run: Run, held: Holdings, changes: Changes) -> int:
+def _remaining(run: Run, held: StoredAmounts, changes: Changes) -> int:
     """Return how many more fragments may be accepted after these changes."""
     arrived = changes.sequences(ACCEPTED, epoch=run.epoch)
     dropped = changes.sequences(ItemState.DROPPED, epoch=run.epoch)
@@ -207,7 +207,7 @@ def _positions(
     """Write the bytes of accepted fragments; return the location of each fragment's bytes."""
     kept = [content for (_, content), why in zip(fragments, reasons, strict=True) if why is None]
     written = iter(write_contents(kept, codec=MSGPACK_CODEC))
-    return [NOT_KEPT if why is not None else next(written) for why in reasons]
+    return [NOT_STORED if why is not None else next(written) for why in reasons]
 
 
 def insert_fragments(

@@ -26,7 +26,7 @@ from web import database
 from web.live.announcements import announce
 from web.rules.errors import Conflict
 
-NOTE_EVERY: Final = timedelta(minutes=1)
+EVENT_INTERVAL: Final = timedelta(minutes=1)
 _STORE: Final = """
     INSERT INTO buffer_trajectorygroup
         (run_id, received_at, producer, id, state, drop_reason, epoch, policy_step, env_id,
@@ -60,7 +60,7 @@ def accept_groups(
     producer: str,
     now: datetime,
     claim: Claim | None = None,
-    entrance: PushContext | None = None,
+    context: PushContext | None = None,
 ) -> list[Receipt]:
     """Store the groups of one push, all or none, and queue those that need not wait.
 
@@ -73,7 +73,7 @@ def accept_groups(
         producer: Identity of the producer.
         now: Time of the request.
         claim: Claim made in the statement that stores the groups, so that nothing is stored twice.
-        entrance: Context of the push, if already read.
+        context: Context of the push, if already read.
 
     Raises:
         Retried: If the claim cannot be made; nothing is stored.
@@ -89,26 +89,26 @@ def accept_groups(
         return []
     plan = Plan(run)
     # Lenient runs accept groups without sequences; only their notes are recorded.
-    arrivals = [plan.judge(group) for group in groups if group.sequences]
-    if entrance is None or not entrance.suffices(groups):
-        entrance = push_context_for(run, groups, count=len(arrivals))
-    entrance.check_room()
-    plan.mute(arrivals, entrance.muted)
+    arrivals = [plan.classify(group) for group in groups if group.sequences]
+    if context is None or not context.suffices(groups):
+        context = push_context_for(run, groups, count=len(arrivals))
+    context.check_room()
+    plan.mute(arrivals, context.muted)
     # There may be more ids than arrivals: groups without sequences need none.
-    for item_id, arrival in zip(entrance.ids, arrivals, strict=False):
+    for item_id, arrival in zip(context.ids, arrivals, strict=False):
         arrival.item_id = item_id
-    with _in_hand.one() as is_alone:
+    with _in_progress.one() as is_alone:
         early = _start_writing(arrivals) if is_alone else None
         try:
             write = _Write(run=run, producer=producer, now=now, claim=claim, early=early)
-            receipts = write(groups, arrivals, plan, entrance.sizes)
+            receipts = write(groups, arrivals, plan, context.sizes)
         except Retried:
             # No row refers to the written bytes.
             if early is not None:
                 early.discard_written()
             raise
-    _note(run, groups, arrivals, now=now)
-    unseen = entrance.unseen & {group.env_id for group in groups if group.env_id is not None}
+    _record_notes(run, groups, arrivals, now=now)
+    unseen = context.unseen & {group.env_id for group in groups if group.env_id is not None}
     if unseen:
         renew_environments_seen(run_id=run.pk, env_ids=unseen, now=now)
     announce(run.pk, "queue", "ledger")
@@ -260,7 +260,7 @@ def _changes(run: Run, arrivals: list[Arrival], plan: Plan) -> Changes:
     return changes
 
 
-class _InHand:
+class _InProgress:
     """Counter of the pushes that this process is storing."""
 
     def __init__(self) -> None:
@@ -280,20 +280,20 @@ class _InHand:
                 self._count -= 1
 
 
-_in_hand = _InHand()
-_noted: dict[tuple[int, str], datetime] = {}
-_noted_lock = threading.Lock()
+_in_progress = _InProgress()
+_recorded: dict[tuple[int, str], datetime] = {}
+_recorded_lock = threading.Lock()
 
 
-def _note(run: Run, groups: list[Group], arrivals: list[Arrival], *, now: datetime) -> None:
+def _record_notes(run: Run, groups: list[Group], arrivals: list[Arrival], *, now: datetime) -> None:
     """Record notes as events, each at most once per minute and process."""
     noted = [*groups, *(arrival.group for arrival in arrivals)]
     for note in sorted({note for group in noted for note in group.notes}):
-        with _noted_lock:
-            last = _noted.get((run.pk, note))
-            if last is not None and now - last < NOTE_EVERY:
+        with _recorded_lock:
+            last = _recorded.get((run.pk, note))
+            if last is not None and now - last < EVENT_INTERVAL:
                 continue
-            _noted[run.pk, note] = now
+            _recorded[run.pk, note] = now
         record_event(
             run_id=run.pk,
             kind="odd_groups",

@@ -26,9 +26,9 @@ from buffer.ingest.services.senders import is_alive, this_process
 from web import database
 from web.rules.errors import ApiError, Conflict, Invalid
 
-KEPT_FOR: Final = timedelta(hours=24)
-RETRIED_WITHIN: Final = timedelta(minutes=10)
-FORGOTTEN_AT_ONCE: Final = 1000
+KEY_LIFETIME: Final = timedelta(hours=24)
+RETRY_WINDOW: Final = timedelta(minutes=10)
+DELETED_AT_ONCE: Final = 1000
 # Time for which a repeated push waits until another process deletes the row of the first one.
 KNOWN_WITHIN_SECONDS: Final = 1.0
 _POLL_SECONDS: Final = 0.02
@@ -36,7 +36,7 @@ _LOCK: Final = "SELECT pg_try_advisory_xact_lock(hashtext('rolldeck.key'), hasht
 _FIND: Final = """
     SELECT body_fingerprint, receipt::text FROM buffer_idempotencyrecord
     WHERE run_id = %s AND key = %s"""
-_KEEP: Final = """
+_STORE: Final = """
     INSERT INTO buffer_idempotencyrecord (run_id, key, body_fingerprint, receipt, created_at)
     VALUES (%s, %s, %s, %s, %s)"""
 CLAIM: Final = """
@@ -165,7 +165,7 @@ def run_idempotent(
             return PushResult(receipt=msgspec.json.decode(first, type=kind), replayed=True)
         receipt = push()
         record = [run_id, key.key, key.body_fingerprint, _encoded(receipt), now]
-        cursor.execute(_KEEP, record, prepare=True)
+        cursor.execute(_STORE, record, prepare=True)
     return PushResult(receipt=receipt)
 
 
@@ -198,7 +198,7 @@ class Claim:
             "receipt": _encoded(receipt),
             "now": self._now,
             "delivered": deliveries.row_of(self.push.key),
-            "too_old": self._now - RETRIED_WITHIN,
+            "too_old": self._now - RETRY_WINDOW,
         }
 
     def made(self, row: tuple[Any, ...] | None) -> None:
@@ -262,13 +262,13 @@ def _is_settled(push: ImplicitKey, row: UnansweredPush, *, until: float) -> bool
 
 def delete_old_keys(*, now: datetime) -> int:
     """Delete keys older than 24 hours; return the number deleted."""
-    old = IdempotencyRecord.objects.filter(created_at__lt=now - KEPT_FOR).order_by("created_at")
-    ids = list(old.values_list("id", flat=True)[:FORGOTTEN_AT_ONCE])
+    old = IdempotencyRecord.objects.filter(created_at__lt=now - KEY_LIFETIME).order_by("created_at")
+    ids = list(old.values_list("id", flat=True)[:DELETED_AT_ONCE])
     return IdempotencyRecord.objects.filter(id__in=ids).delete()[0]
 
 
 def delete_old_pushes(*, now: datetime) -> int:
     """Delete rows of pushes without a key older than ten minutes; return the number deleted."""
-    old = UnansweredPush.objects.filter(accepted_at__lt=now - RETRIED_WITHIN)
-    ids = list(old.order_by("accepted_at").values_list("id", flat=True)[:FORGOTTEN_AT_ONCE])
+    old = UnansweredPush.objects.filter(accepted_at__lt=now - RETRY_WINDOW)
+    ids = list(old.order_by("accepted_at").values_list("id", flat=True)[:DELETED_AT_ONCE])
     return UnansweredPush.objects.filter(id__in=ids).delete()[0]

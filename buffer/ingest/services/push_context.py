@@ -124,7 +124,7 @@ def push_context_for_one(name: str | None) -> PushContext | None:
     if row is None:
         return None
     run = row_of(Run, dict(zip(_RUN_FIELDS, row, strict=False)))
-    return _entrance(run, *row[len(_RUN_FIELDS) :])
+    return _context(run, *row[len(_RUN_FIELDS) :])
 
 
 def push_context_for(run: Run, groups: Sequence[Group], *, count: int) -> PushContext:
@@ -142,7 +142,7 @@ def push_context_for(run: Run, groups: Sequence[Group], *, count: int) -> PushCo
     with database.cursor() as cursor:
         row = cursor.execute(_OF_GROUPS, parameters, prepare=True).fetchone()
     assert row is not None  # noqa: S101 an aggregate has a row
-    found = _entrance(run, *row)
+    found = _context(run, *row)
     for index, group in enumerate(groups):
         if group.env_id is not None and group.env_id not in found.sizes:
             if not run.lenient or not 0 <= group.env_id < 2**31:
@@ -158,7 +158,7 @@ def new_group_ids(count: int) -> list[int]:
         return [item_id for (item_id,) in cursor.execute(query, [count]).fetchall()]
 
 
-def _entrance(run: Run, *row: Any) -> PushContext:
+def _context(run: Run, *row: Any) -> PushContext:
     items, size_bytes, ids, known, sizes, muted, unseen = row
     return PushContext(
         run=run,

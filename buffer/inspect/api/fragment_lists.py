@@ -13,6 +13,7 @@ from rest_framework.views import APIView
 from buffer.ingest.api.fragments import FragmentPushView
 from buffer.inspect.api.group_lists import PAGE_AT_MOST, filter_of
 from buffer.inspect.queries import fragment_lists
+from buffer.inspect.queries.episode_search import BYTES_OF_EPISODE_AT_MOST, EpisodeSearch
 from buffer.inspect.rules.fragment_views import (
     MOST_STEPS,
     FragmentContent,
@@ -40,6 +41,11 @@ FILTERS: Final = [
     *(OpenApiParameter(f"version_{end}", OpenApiTypes.NUMBER) for end in ("min", "max")),
     OpenApiParameter("batch", OpenApiTypes.STR),
     OpenApiParameter("q", OpenApiTypes.STR, description="Prefix of the slot's name."),
+    OpenApiParameter(
+        "episode",
+        OpenApiTypes.STR,
+        description="Only the fragments that hold this episode: its slot, a slash and its number.",
+    ),
     *page_parameters(default=50, most=PAGE_AT_MOST),
 ]
 
@@ -65,16 +71,26 @@ class FragmentsView(FragmentPushView):
         found = readable_run(run)
         group_filter = filter_of(request)
         page_request = page_of(request, int, default=50, most=PAGE_AT_MOST)
+        search = EpisodeSearch(found.pk, bytes_at_most=BYTES_OF_EPISODE_AT_MOST)
+        episode = request.query_params.get("episode")
         page = fragment_lists.fragment_page(
-            found.pk, group_filter, limit=page_request.limit, after=page_request.after
+            found.pk,
+            group_filter,
+            limit=page_request.limit,
+            after=page_request.after,
+            ids=None if episode is None else _ids_of(search, episode),
         )
         return answer(
             FragmentList(
                 results=[summary(row, page.rewards.get(row.id)) for row in page.rows],
                 next=None if page.next is None else page_request.cursor(page.next),
-                is_partial=page.is_partial,
+                is_partial=page.is_partial or search.is_cut,
             )
         )
+
+
+def _ids_of(search: EpisodeSearch, episode: str) -> list[int]:
+    return [part.fragment for part in search.parts_of(episode)]
 
 
 class FragmentView(APIView):

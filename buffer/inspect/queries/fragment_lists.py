@@ -1,19 +1,20 @@
 """Lists of a run's fragments, and access to single fragments."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from django.db import connection
 
 from buffer.inspect.queries.group_lists import bounded_cursor
-from buffer.inspect.rules.fragment_views import Opened, reward_sum
+from buffer.inspect.rules.fragment_views import DecodedFragment, reward_sum
 from buffer.inspect.rules.group_filter import GroupFilter
 from buffer.inspect.schemas.fragments import FragmentRow
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.services.contents import PayloadMissing, content_head, readable_contents
 from web.rules.errors import NotFound
 
-LOOKED_AT: Final = 20_000
+ROWS_EXAMINED: Final = 20_000
 """Maximum number of fragments that one page searches, newest first."""
 SUMMED_BYTES: Final = 256 << 10
 """Largest fragment whose rewards are summed for a list; for larger ones open the fragment."""
@@ -30,6 +31,9 @@ _OF_BATCH: Final = """SELECT * FROM buffer_fragmentchunk
     WHERE run_id = %(run)s AND id < %(before)s AND id IN (
         SELECT id FROM buffer_fragmentchunk WHERE batch_id = %(batch)s
         UNION SELECT item_id FROM buffer_batchuse WHERE batch_id = %(batch)s)
+    ORDER BY id DESC LIMIT %(rows)s"""
+_OF_IDS: Final = """SELECT * FROM buffer_fragmentchunk
+    WHERE run_id = %(run)s AND id < %(before)s AND id = ANY(%(ids)s::bigint[])
     ORDER BY id DESC LIMIT %(rows)s"""
 _ONE: Final = f"""SELECT {ROW} FROM buffer_fragmentchunk f
     LEFT JOIN buffer_batch b ON b.id = f.batch_id
@@ -56,7 +60,12 @@ class FragmentPage:
 
 
 def fragment_page(
-    run_id: int, group_filter: GroupFilter, *, limit: int, after: int | None = None
+    run_id: int,
+    group_filter: GroupFilter,
+    *,
+    limit: int,
+    after: int | None = None,
+    ids: Sequence[int] | None = None,
 ) -> FragmentPage:
     """Return the next page of a run's fragments with stored bytes, newest first.
 
@@ -66,6 +75,7 @@ def fragment_page(
             the slot's name) apply to fragments.
         limit: Maximum number of rows.
         after: Only fragments with a smaller id.
+        ids: Only these fragments; None for all.
 
     Raises:
         SearchTooSlow: If the database takes too long.
@@ -74,11 +84,15 @@ def fragment_page(
     params |= {
         "run": run_id,
         "before": 1 << 62 if after is None else after,
-        "rows": LOOKED_AT,
+        "rows": ROWS_EXAMINED,
         "limit": limit + 1,
         "batch": group_filter.batch,
+        "ids": [] if ids is None else list(ids),
     }
     source = _OF_RUN if group_filter.batch is None else _OF_BATCH
+    if ids is not None:
+        source = _OF_IDS
+        tests += [] if group_filter.batch is None else ["f.batch_id = %(batch)s"]
     query = f"""
         SELECT {ROW} FROM ({source}) f LEFT JOIN buffer_batch b ON b.id = f.batch_id
         {f"WHERE {' AND '.join(tests)}" if tests else ""}
@@ -88,7 +102,7 @@ def fragment_page(
         rows = [FragmentRow(*row) for row in cursor.fetchall()]
         is_full = len(rows) > limit
         rows = rows[:limit]
-        last = rows[-1].id if is_full else _last_looked_at(cursor, source, params)
+        last = rows[-1].id if is_full else _last_examined(cursor, source, params)
     return FragmentPage(
         rows=rows,
         rewards=_reward_sums(rows),
@@ -97,9 +111,9 @@ def fragment_page(
     )
 
 
-def _last_looked_at(cursor: Any, source: str, params: dict[str, Any]) -> int | None:
+def _last_examined(cursor: Any, source: str, params: dict[str, Any]) -> int | None:
     """Return the last fragment searched if the search was cut off, else None."""
-    cursor.execute(f"SELECT id FROM ({source}) f OFFSET {LOOKED_AT - 1}", params)  # noqa: S608
+    cursor.execute(f"SELECT id FROM ({source}) f OFFSET {ROWS_EXAMINED - 1}", params)  # noqa: S608
     row = cursor.fetchone()
     return None if row is None else int(row[0])
 
@@ -156,7 +170,7 @@ def beside(run_id: int, row: FragmentRow) -> tuple[int | None, int | None]:
     return found.get(numbers[0]), found.get(numbers[1])
 
 
-def opened(row: FragmentRow) -> Opened:
+def opened(row: FragmentRow) -> DecodedFragment:
     """Return the decoded content of a fragment.
 
     Raises:
@@ -166,4 +180,4 @@ def opened(row: FragmentRow) -> Opened:
     """
     if not row.has_bytes:
         raise PayloadMissing(ItemKind.FRAGMENTS, row.id, why="they were not stored")
-    return Opened(content_head(ItemKind.FRAGMENTS, row.id, _ALL))
+    return DecodedFragment(content_head(ItemKind.FRAGMENTS, row.id, _ALL))

@@ -15,7 +15,7 @@ from buffer.inspect.queries.group_id_ranges import JOINED, VALUE_OF, conditions,
 from buffer.inspect.rules.group_filter import GroupFilter, ListPosition, Sort
 from web.rules.errors import NotFound, Unavailable
 
-LOOKED_AT: Final = 50_000
+ROWS_EXAMINED: Final = 50_000
 """Maximum number of groups that one page searches."""
 LAG_COUNTED_TO: Final = 10_000
 _STATEMENT_TIMEOUT_MS: Final = 5000
@@ -114,7 +114,7 @@ def group_page(
     Raises:
         SearchTooSlow: If the database takes too long.
     """
-    source = id_range(run_id, group_filter, rows=LOOKED_AT, after=after, backward=backward)
+    source = id_range(run_id, group_filter, rows=ROWS_EXAMINED, after=after, backward=backward)
     tests, values = conditions(group_filter)
     query = f"""
         SELECT {_ROW} FROM ({source.sql}) g {JOINED}
@@ -128,11 +128,11 @@ def group_page(
             return GroupPage(
                 rows=rows, next=list_position(rows[-1], group_filter), is_partial=False
             )
-        last = _last_looked_at(cursor, run_id, group_filter, after=after, backward=backward)
+        last = _last_examined(cursor, run_id, group_filter, after=after, backward=backward)
     return GroupPage(rows=rows, next=last, is_partial=last is not None)
 
 
-def _last_looked_at(
+def _last_examined(
     cursor: Any,
     run_id: int,
     group_filter: GroupFilter,
@@ -141,10 +141,10 @@ def _last_looked_at(
     backward: bool,
 ) -> ListPosition | None:
     """Return the position of the last group searched if the search was cut off, else None."""
-    source = id_range(run_id, group_filter, rows=LOOKED_AT, after=after, backward=backward)
+    source = id_range(run_id, group_filter, rows=ROWS_EXAMINED, after=after, backward=backward)
     value = VALUE_OF.get(group_filter.sort, "NULL")
     cursor.execute(
-        f"SELECT {value}, id FROM ({source.sql}) g OFFSET {LOOKED_AT - 1}",  # noqa: S608 made here
+        f"SELECT {value}, id FROM ({source.sql}) g OFFSET {ROWS_EXAMINED - 1}",  # noqa: S608 made here
         source.params,
     )
     row = cursor.fetchone()

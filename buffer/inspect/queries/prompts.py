@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from buffer.inspect.queries.group_lists import bounded_cursor
 
-LOOKED_AT: Final = 1000
+ROWS_EXAMINED: Final = 1000
 """Number of newest groups of each run that are searched for prompts."""
 MOST_PROMPTS: Final = 30
 NEWEST: Final = 16
@@ -73,7 +73,7 @@ def shared_prompts(run_ids: Sequence[int]) -> list[SharedPrompt]:
     with bounded_cursor() as cursor:
         by_prompt: dict[str, list[int]] = defaultdict(list)
         for run_id in run_ids:
-            cursor.execute(_CANDIDATES, {"run": run_id, "limit": LOOKED_AT})
+            cursor.execute(_CANDIDATES, {"run": run_id, "limit": ROWS_EXAMINED})
             for prompt, newest in cursor.fetchall():
                 by_prompt[prompt].append(newest)
         chosen = sorted(by_prompt, key=lambda one: (-len(by_prompt[one]), -max(by_prompt[one])))

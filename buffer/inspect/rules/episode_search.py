@@ -10,12 +10,38 @@ from collections.abc import Callable, Iterable, Iterator
 from msgspec import Struct
 
 from buffer.inspect.rules.fragment_views import EpisodePart
+from web.rules.errors import InvalidField
 
 RETURN_TOLERANCE = 1e-4
 """Relative tolerance, because rewards are stored as float32."""
+_DIGITS_AT_MOST = 18
 
 
-class HeldPart(Struct, frozen=True, kw_only=True):
+class InvalidEpisodeId(InvalidField):
+    """The text is not the id of an episode."""
+
+
+def slot_and_number(episode: str) -> tuple[str, int]:
+    """Return slot and number of an episode id, such as ``w0-3@5f2c/12``.
+
+    Raises:
+        InvalidEpisodeId: If the text has another form.
+    """
+    slot, slash, _ = episode.rpartition("/")
+    number = number_in(episode)
+    if not slash or not slot or number < 0:
+        raise InvalidEpisodeId("episode", "must be a slot, a slash and a number: w0-3@5f2c/12")
+    return slot, number
+
+
+def number_in(episode: str) -> int:
+    """Return the number in an episode id; -1 if it has none."""
+    digits = episode.rpartition("/")[2]
+    is_number = digits.isascii() and digits.isdecimal() and len(digits) <= _DIGITS_AT_MOST
+    return int(digits) if is_number else -1
+
+
+class StoredPart(Struct, frozen=True, kw_only=True):
     """The part of an episode that one fragment holds."""
 
     fragment: int
@@ -25,10 +51,10 @@ class HeldPart(Struct, frozen=True, kw_only=True):
     steps: int
 
 
-class HeldEpisode(Struct, frozen=True, kw_only=True):
+class StoredEpisode(Struct, frozen=True, kw_only=True):
     """An ended episode in stored fragments."""
 
-    parts: list[HeldPart]
+    parts: list[StoredPart]
     """Parts in the order of their steps."""
     total_return: float
     length: int
@@ -54,7 +80,7 @@ def ended_episodes(
     fragment: int,
     parts: Iterable[EpisodePart],
     before: Callable[[str], Iterator[tuple[int, EpisodePart]]],
-) -> Iterator[HeldEpisode]:
+) -> Iterator[StoredEpisode]:
     """Yield the episodes that end in a fragment.
 
     Args:
@@ -68,9 +94,9 @@ def ended_episodes(
         held = [(fragment, part)]
         if not part.begins:
             held = [*reversed(list(before(part.id))), *held]
-        yield HeldEpisode(
+        yield StoredEpisode(
             parts=[
-                HeldPart(fragment=place, episode=one.id, first=one.first, steps=one.steps)
+                StoredPart(fragment=place, episode=one.id, first=one.first, steps=one.steps)
                 for place, one in held
             ],
             total_return=sum(one.reward for _, one in held),

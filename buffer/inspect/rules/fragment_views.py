@@ -104,7 +104,7 @@ class NoSuchStep(NotFound):
     """The step is beyond the end of the fragment."""
 
 
-class Opened:
+class DecodedFragment:
     """A valid fragment and its arrays."""
 
     def __init__(self, content: bytes) -> None:
@@ -125,9 +125,9 @@ class Opened:
         self.real_steps = self.fragment.steps if mask is None else int(mask.sum())
 
 
-def content_of(opened: Opened) -> FragmentContent:
+def content_of(opened: DecodedFragment) -> FragmentContent:
     """Return the content of a fragment, without its steps."""
-    episodes = _episodes(opened)
+    episodes = episode_parts(opened)
     real = opened.real_steps
     return FragmentContent(
         steps=opened.fragment.steps,
@@ -143,7 +143,7 @@ def content_of(opened: Opened) -> FragmentContent:
     )
 
 
-def window(opened: Opened, *, start: int, count: int) -> StepWindow:
+def window(opened: DecodedFragment, *, start: int, count: int) -> StepWindow:
     """Return up to `count` steps from `start` on.
 
     Raises:
@@ -213,7 +213,7 @@ def _numbers(values: NDArray[Any]) -> list[Any]:
     return [[_short(value) for value in row] for row in values.tolist()]
 
 
-def _episodes(opened: Opened) -> list[EpisodePart]:
+def episode_parts(opened: DecodedFragment) -> list[EpisodePart]:
     """Return the episodes of a fragment in the order of their steps."""
     arrays, real = opened.arrays, opened.real_steps
     index = arrays["episode_index"][:real]

@@ -137,7 +137,7 @@ def clean(text: str) -> str:
     return text.replace("\x00", "\ufffd").encode(errors="replace").decode()
 
 
-_OF_INTEREST: Final = (
+_TEXT_FIELDS: Final = (
     *("lesson", "worker", "example", "is_truncated"),
     *("overrides", "messages", "finish_reasons"),
 )
@@ -145,7 +145,7 @@ _OF_INTEREST: Final = (
 
 def _opened(fields: Mapping[str, bytes]) -> dict[str, Any]:
     found = {}
-    for name in _OF_INTEREST:
+    for name in _TEXT_FIELDS:
         try:
             found[name] = msgspec.json.decode(fields[name]) if name in fields else None
         except (msgspec.MsgspecError, RecursionError, ValueError):

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-STRETCHES: Final = 240
+RANGES_AT_MOST: Final = 240
 
 
 def id_ranges(first: int, last: int, *, each: int) -> tuple[dict[str, int], bool]:
@@ -17,5 +17,5 @@ def id_ranges(first: int, last: int, *, each: int) -> tuple[dict[str, int], bool
         ``first``, ``last``, ``step`` (ids per range) and ``each``; and whether this reads all
         rows, because no range holds more than `each` ids.
     """
-    step = (last - first) // STRETCHES + 1
+    step = (last - first) // RANGES_AT_MOST + 1
     return {"first": first, "last": last, "step": max(step, each), "each": each}, step <= each

@@ -31,7 +31,7 @@ _SUM: Final = f"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Holdings:
+class StoredAmounts:
     """Items that a run holds, of the kind that it accepts."""
 
     open_items: int
@@ -51,8 +51,8 @@ def kind_of(run: Run) -> ItemKind:
     return ItemKind.GROUPS if run.takes_groups else ItemKind.FRAGMENTS
 
 
-def holdings(run: Run) -> Holdings:
-    """Return the holdings of a run, with one query."""
+def stored_amounts(run: Run) -> StoredAmounts:
+    """Return the stored amounts of a run, with one query."""
     parameters: dict[str, Any] = {
         "run": run.pk,
         "kind": str(kind_of(run)),
@@ -66,7 +66,7 @@ def holdings(run: Run) -> Holdings:
         row = cursor.execute(_SUM, parameters, prepare=True).fetchone()
     assert row is not None  # noqa: S101 a sum has a row
     open_items, open_bytes, queued_items, admitted, first_step = row
-    return Holdings(
+    return StoredAmounts(
         open_items=open_items,
         open_bytes=open_bytes,
         queued_items=queued_items,
@@ -84,7 +84,7 @@ def _trained(run: Run, *, first_step: int | None) -> int:
 
 
 def admission(run: Run, *, admitted: int, trained: int) -> int:
-    """Return how many more items a run accepts; for the arguments see :class:`Holdings`."""
+    """Return how many more items a run accepts; for the arguments see :class:`StoredAmounts`."""
     if run.batch_size is None:
         return 0
     return admission_capacity(
@@ -111,5 +111,5 @@ def admission_remaining(run_id: int) -> int:
     run = first_row(Run, "id = %s", [run_id])
     if run is None:
         raise Run.DoesNotExist(f"run {run_id} does not exist")
-    held = holdings(run)
+    held = stored_amounts(run)
     return admission(run, admitted=held.admitted, trained=held.trained)

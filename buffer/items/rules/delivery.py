@@ -14,7 +14,7 @@ from typing import Final
 SENDING_LIMIT: Final = timedelta(seconds=60)
 
 
-class Next(Enum):
+class NextAction(Enum):
     """Action for a leased batch."""
 
     CONFIRM = auto()
@@ -31,12 +31,12 @@ class Delivery:
     sender_is_alive: bool | None
     """None if unknown, because the process runs on another machine."""
 
-    def on_next_request(self, *, now: datetime) -> Next:
+    def on_next_request(self, *, now: datetime) -> NextAction:
         """Return the action for this batch on the next request of the same identity."""
         if self.delivered_at is not None:
-            return Next.CONFIRM
+            return NextAction.CONFIRM
         if self.sending_since is None or self.sender_is_alive is False:
-            return Next.SEND_AGAIN
+            return NextAction.SEND_AGAIN
         if self.sender_is_alive is None and now - self.sending_since > SENDING_LIMIT:
-            return Next.SEND_AGAIN
-        return Next.LEAVE
+            return NextAction.SEND_AGAIN
+        return NextAction.LEAVE

@@ -77,4 +77,4 @@ OPEN: Final = frozenset(
 IN_A_BATCH: Final = (ItemState.LEASED, ItemState.SERVED, ItemState.QUARANTINED)
 OPEN_BATCHES: Final = frozenset({BatchState.LEASED, BatchState.RETURNED})
 UNSETTLED_BATCHES: Final = OPEN_BATCHES | {BatchState.QUARANTINED}
-LAPSES_BEFORE_QUARANTINE: Final = 3
+EXPIRIES_BEFORE_QUARANTINE: Final = 3

@@ -29,7 +29,7 @@ _CREATE: Final = """
     RETURNING leased_at, lease_expires_at, sending_since"""
 
 
-class Member(NamedTuple):
+class BatchFragment(NamedTuple):
     """The attributes of a fragment that its batch needs."""
 
     version_min: int
@@ -40,7 +40,7 @@ class Member(NamedTuple):
 def create_batch(
     run: Run,
     trainer: Trainer,
-    members: Sequence[Member],
+    members: Sequence[BatchFragment],
     *,
     sender: str,
     batch_id: uuid.UUID | None = None,

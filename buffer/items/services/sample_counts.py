@@ -21,12 +21,12 @@ _CONFIRM: Final = """
     FROM buffer_batchuse u JOIN buffer_fragmentchunk o ON o.id = u.item_id
     WHERE u.batch_id = %(batch)s AND f.id = u.item_id
     RETURNING o.state, f.state, f.epoch, f.size_bytes, f.environment"""
-_GIVE_BACK: Final = """
+_RETURN_USES: Final = """
     UPDATE buffer_fragmentchunk f SET uses = f.uses - 1, state = 'queued'
     FROM buffer_batchuse u JOIN buffer_fragmentchunk o ON o.id = u.item_id
     WHERE u.batch_id = %(batch)s AND f.id = u.item_id
     RETURNING o.state, f.state, f.epoch, f.size_bytes, f.environment"""
-_TAKE: Final = """
+_ADD_USES: Final = """
     WITH members AS (
         SELECT f.id, picked.weight, row_number() OVER (ORDER BY picked.place, f.number) - 1 AS place
         FROM unnest(%(ids)s::bigint[], %(weights)s::float8[]) WITH ORDINALITY
@@ -47,14 +47,14 @@ _TAKE: Final = """
         SELECT %(batch)s, id, place, weight FROM taken
     )
     SELECT version_min, environment, size_bytes, state FROM taken"""
-_TAKE_OF: Final = {False: _TAKE.format(key="id"), True: _TAKE.format(key="chunk")}
+_ADD_USES_BY_KEY: Final = {False: _ADD_USES.format(key="id"), True: _ADD_USES.format(key="chunk")}
 # version_min, environment, size_bytes, state
-TakenRow = tuple[int, str, int, str]
+UsedRow = tuple[int, str, int, str]
 
 
 def add_sampled_chunks(
     batch_id: UUID, ids: list[int], weights: list[float], *, max_reuse: int, chunked: bool
-) -> list[TakenRow]:
+) -> list[UsedRow]:
     """Add sampled chunks to a batch, in order, and return a row per fragment.
 
     Args:
@@ -66,18 +66,18 @@ def add_sampled_chunks(
     """
     with database.cursor() as cursor:
         cursor.execute(
-            _TAKE_OF[chunked],
+            _ADD_USES_BY_KEY[chunked],
             {"batch": batch_id, "ids": ids, "weights": weights, "max_reuse": max_reuse},
             prepare=True,
         )
-        rows: list[TakenRow] = cursor.fetchall()
+        rows: list[UsedRow] = cursor.fetchall()
     return rows
 
 
 def settle_sample_counts(batch: Batch, *, confirmed: bool) -> None:
     """Acknowledge the uses of a sampled batch, or return them."""
     with database.cursor() as cursor:
-        cursor.execute(_CONFIRM if confirmed else _GIVE_BACK, {"batch": batch.pk}, prepare=True)
+        cursor.execute(_CONFIRM if confirmed else _RETURN_USES, {"batch": batch.pk}, prepare=True)
         moved = cursor.fetchall()
     changes = Changes(batch.run_id, ItemKind.FRAGMENTS)
     for source, to, *columns in moved:

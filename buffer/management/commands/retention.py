@@ -6,7 +6,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.utils import timezone
 
 from buffer.payloads.services.retention import apply_retention, retention_limits, segments_due
-from buffer.payloads.services.segments import turn_segment
+from buffer.payloads.services.segments import rotate_segment
 
 
 class Command(BaseCommand):
@@ -27,7 +27,7 @@ class Command(BaseCommand):
             numbers = segments_due(now=now, limits=retention_limits())
             self.stdout.write(f"due: {', '.join(map(str, numbers)) or 'none'}")
             return
-        turn_segment(now=now)
+        rotate_segment(now=now)
         report = apply_retention(now=now)
         self.stdout.write(
             f"dropped {len(report.dropped)} segments ({report.freed_bytes} bytes),"

@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 from buffer.items.models.items import Batch, Tally
 from buffer.items.rules.states import OPEN, UNSETTLED_BATCHES, BatchState, DropReason
 from buffer.items.services.locks import lock_run
-from buffer.payloads.services.expiry import drop_epochs_but
+from buffer.payloads.services.expiry import drop_epochs_except_current
 from buffer.payloads.services.transitions import drop_fragments, drop_groups
 from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run, RunKind
@@ -54,10 +54,10 @@ def settle_ended_runs(*, now: datetime) -> int:
         .values_list("run_id", flat=True)
     )
     runs = Run.objects.filter(pk__in=list(open_runs[:RUNS_AT_ONCE]))
-    return sum(drop_open(run_id=run.pk, reason=_why(run), now=now) for run in runs)
+    return sum(drop_open(run_id=run.pk, reason=_drop_reason(run), now=now) for run in runs)
 
 
-def _why(run: Run) -> DropReason:
+def _drop_reason(run: Run) -> DropReason:
     if run.archived_at is not None:
         return DropReason.RESET
     if run.status == RunStatus.COMPLETED:
@@ -82,7 +82,7 @@ def drop_other_epochs() -> int:
 @transaction.atomic
 def _drop_other_epochs(run_id: int) -> int:
     lock_run(run_id)
-    dropped = drop_epochs_but(Run.objects.get(pk=run_id))
+    dropped = drop_epochs_except_current(Run.objects.get(pk=run_id))
     if dropped:
         announce(run_id, "queue", "ledger")
     return dropped

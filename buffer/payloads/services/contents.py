@@ -95,7 +95,7 @@ class PayloadLocation(NamedTuple):
     size_bytes: int
 
 
-NOT_KEPT: Final = PayloadLocation("", 0, None, "", 0, 0)
+NOT_STORED: Final = PayloadLocation("", 0, None, "", 0, 0)
 """Location of items that were dropped on arrival."""
 
 
@@ -199,7 +199,7 @@ def batch_contents(
         PayloadMissing: Naming the first item whose bytes are not there.
     """
     first, last = (0, _WHOLE) if positions is None else (positions.start, positions.stop - 1)
-    return _found_again(kind, _OF_BATCH[kind], batch=batch_id, first=first, last=last)
+    return _read_consistently(kind, _OF_BATCH[kind], batch=batch_id, first=first, last=last)
 
 
 def latest_group(run_id: int) -> StoredContent | None:
@@ -208,7 +208,7 @@ def latest_group(run_id: int) -> StoredContent | None:
     Raises:
         PayloadMissing: If its bytes are missing.
     """
-    found = _found_again(ItemKind.GROUPS, _OF_LATEST, key=run_id)
+    found = _read_consistently(ItemKind.GROUPS, _OF_LATEST, key=run_id)
     return found[0] if found else None
 
 
@@ -242,7 +242,7 @@ def _readable_content(kind: ItemKind, item: _Item) -> list[StoredContent]:
         return []
 
 
-def _found_again(kind: ItemKind, query: str, **key: Any) -> list[StoredContent]:
+def _read_consistently(kind: ItemKind, query: str, **key: Any) -> list[StoredContent]:
     """Read the items of a query; retry if retention moved their bytes in between."""
     items = _items(query, **key)
     try:

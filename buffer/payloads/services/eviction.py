@@ -17,7 +17,7 @@ from buffer.items.services.tallies import Changes, counted
 from runs.config.rules.replay_config import ReplayConfig, replay_of
 from runs.lifecycle.models.runs import Run
 
-_RETIRE: Final = """
+_EVICT: Final = """
     WITH doomed AS (
         SELECT id, state FROM buffer_fragmentchunk
         WHERE id = ANY(%(ids)s) AND state = ANY(%(states)s) ORDER BY id FOR UPDATE
@@ -53,7 +53,7 @@ def evict(
     item_ids += FragmentChunk.objects.filter(chunk__in=chunks).values_list("id", flat=True)
     with connection.cursor() as cursor:
         cursor.execute(
-            _RETIRE,
+            _EVICT,
             {
                 "ids": item_ids,
                 "states": [str(state) for state in states],

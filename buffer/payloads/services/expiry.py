@@ -85,7 +85,7 @@ def _drop_expired(run_id: int) -> int:
     return dropped
 
 
-def drop_epochs_but(run: Run) -> int:
+def drop_epochs_except_current(run: Run) -> int:
     """Drop open fragments and batches of other epochs; return the number of items dropped."""
     batches = Batch.objects.filter(run=run, state__in=UNSETTLED_BATCHES, kind=ItemKind.FRAGMENTS)
     ids = list(batches.exclude(epoch=run.epoch).values_list("id", flat=True))
@@ -99,7 +99,7 @@ def _drop_stale_fragments(run: Run) -> int:
     oldest = _oldest(PolicyVersion(run.epoch, run.policy_step), run.max_staleness)
     if not _any(_STALE_FRAGMENTS, run=run.pk, epoch=run.epoch, oldest=oldest):
         return 0
-    dropped = drop_epochs_but(run)
+    dropped = drop_epochs_except_current(run)
     if run.policy_step > NO_POLICY_STEP:
         dropped += drop_fragments(
             run.pk,

@@ -77,22 +77,22 @@ def apply_retention(*, now: datetime, limits: RetentionLimits | None = None) -> 
     Must not run in a transaction, because partitions are detached concurrently.
     """
     report = RetentionReport()
-    with _alone() as is_alone:
-        if is_alone:
+    with _exclusive() as is_exclusive:
+        if is_exclusive:
             _apply(report, now=now, limits=limits or retention_limits())
     return report
 
 
 @contextmanager
-def _alone() -> Iterator[bool]:
+def _exclusive() -> Iterator[bool]:
     """Allow one pass at a time; yields whether this is the only one."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_lock(hashtext('rolldeck.retention'))")
-        is_alone = bool(cursor.fetchone()[0])
+        is_exclusive = bool(cursor.fetchone()[0])
         try:
-            yield is_alone
+            yield is_exclusive
         finally:
-            if is_alone:
+            if is_exclusive:
                 cursor.execute("SELECT pg_advisory_unlock(hashtext('rolldeck.retention'))")
 
 

@@ -23,7 +23,7 @@ def segment_info(row: Segment) -> SegmentInfo:
     )
 
 
-def turn_segment(*, now: datetime) -> int:
+def rotate_segment(*, now: datetime) -> int:
     """Update the sizes of segments, and seal the open one if it is full.
 
     Returns:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from buffer.items.models.items import Batch
 from buffer.items.queries.counts import queued_fragments
 from buffer.items.rules.states import ItemKind, ItemState
-from buffer.items.services.fragment_batches import Member, create_batch
+from buffer.items.services.fragment_batches import BatchFragment, create_batch
 from buffer.items.services.sample_counts import add_sampled_chunks
 from buffer.items.services.tallies import Changes, counted
 from buffer.payloads.services.eviction import keep_within_capacity
@@ -111,7 +111,7 @@ def _create(run: Run, trainer: Trainer, sample: Sample, changes: Changes, *, sen
         if state == ItemState.LEASED
     ]
     changes.move(ended, ItemState.QUEUED, ItemState.LEASED)
-    members = [Member(version, environment, size) for version, environment, size, _ in rows]
+    members = [BatchFragment(version, environment, size) for version, environment, size, _ in rows]
     return create_batch(
         run, trainer, members, sender=sender, batch_id=batch_id, sampler=replay.sampler
     )

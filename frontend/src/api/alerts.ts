@@ -10,6 +10,7 @@ export type AlertRow = Schemas["AlertRow"];
 export type AlertDetail = Schemas["AlertDetail"];
 export type AlertDelivery = Schemas["AlertDeliveryRow"];
 export type AlertSummary = Schemas["AlertSummary"];
+export type AlertGroup = Schemas["AlertGroup"];
 export type AlertKind = AlertRow["kind"];
 export type Severity = AlertRow["severity"];
 
@@ -31,6 +32,11 @@ export function alertsQuery(asked: AskedAlerts) {
     placeholderData: (before) => before,
   });
 }
+
+const RUN_REREAD_MS = 15_000;
+
+/** The unresolved alerts of a run. */
+export const runAlertsQuery = (run: string) => ({ ...alertsQuery({ run }), refetchInterval: RUN_REREAD_MS });
 
 export const alertKindsQuery = queryOptions({
   queryKey: ["alert-kinds"],

@@ -1,6 +1,6 @@
 /** API queries and mutations for the deployment: its parts, its identity, and the user's sessions. */
 
-import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
+import { keepPreviousData, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
 import type { components } from "@/api/schema";
 
@@ -20,6 +20,7 @@ export type NodeWorkers = Schemas["NodeWorkers"];
 export type MachineCordon = Schemas["MachineCordonRow"];
 export type Retention = Schemas["RetentionRow"];
 export type Growth = Schemas["Growth"];
+export type MachineHistory = Schemas["MachineHistory"];
 export type Notice = Schemas["Notice"];
 type SetNotice = Schemas["SetNoticeRequest"];
 
@@ -28,6 +29,18 @@ export const deploymentQuery = queryOptions({
   queryFn: () => body(api.GET("/api/v1/server")),
   staleTime: 60_000,
 });
+
+const MACHINE_REREAD_MS = 60_000;
+
+/** Usage of a machine in the last hours, refetched once a minute: the interval of its samples. */
+export function machineUsageQuery(node: string, hours: number) {
+  return queryOptions({
+    queryKey: ["machine-usage", node, hours],
+    queryFn: () => body(api.GET("/api/v1/cluster/nodes/{node}/usage", { params: { path: { node }, query: { hours } } })),
+    refetchInterval: MACHINE_REREAD_MS,
+    placeholderData: keepPreviousData,
+  });
+}
 
 export const licencesQuery = queryOptions({
   queryKey: ["licences"],

@@ -13,14 +13,14 @@ export type EpisodePart = Schemas["EpisodePart"];
 export type StepWindow = Schemas["StepWindow"];
 
 /** The URL parameters that filter a list of fragments. */
-type FragmentQuery = Pick<GroupQuery, "worker" | "state" | "version_min" | "version_max" | "batch" | "q">;
+type FragmentQuery = Pick<GroupQuery, "worker" | "state" | "version_min" | "version_max" | "batch" | "episode" | "q">;
 
 const PAGE_FRAGMENTS = 50;
 export const WINDOW_STEPS = 512;
 const FRESH_MS = 5_000;
 
-export function asked({ worker, state, version_min, version_max, batch, q }: GroupQuery): FragmentQuery {
-  return { worker, state, version_min, version_max, batch, q };
+export function asked({ worker, state, version_min, version_max, batch, episode, q }: GroupQuery): FragmentQuery {
+  return { worker, state, version_min, version_max, batch, episode, q };
 }
 
 export const fragmentsQuery = (run: string, query: FragmentQuery, limit = PAGE_FRAGMENTS) =>

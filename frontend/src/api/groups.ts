@@ -38,6 +38,8 @@ export type GroupQuery = {
   length_min?: number;
   length_max?: number;
   batch?: string;
+  /** Id of an episode; lists of fragments only. */
+  episode?: string;
   prompt?: string;
   q?: string;
   sort?: string;

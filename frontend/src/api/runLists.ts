@@ -23,7 +23,7 @@ export const qualifiersQuery = queryOptions({
   staleTime: Number.POSITIVE_INFINITY,
 });
 
-export const VALUES_OF = ["tag", "env", "owner", "preset", "name"] as const;
+export const VALUES_OF = ["tag", "env", "owner", "preset", "project", "name"] as const;
 export type ValueOf = (typeof VALUES_OF)[number];
 
 export function valuesQuery(of: ValueOf, part: string) {

@@ -17,18 +17,27 @@ export const schemaQuery = queryOptions({
   staleTime: Number.POSITIVE_INFINITY,
 });
 
-type NewRun = { name: string; preset: string; config: Record<string, unknown>; start: boolean };
+type NewRun = {
+  name: string;
+  project?: string;
+  uses_project_defaults?: boolean;
+  preset: string;
+  config: Record<string, unknown>;
+  start: boolean;
+};
+const NO_PROJECT = { project: "", uses_project_defaults: true };
 
 export function useCreateRun() {
   return useMutation({
-    mutationFn: (run: NewRun) => body(api.POST("/api/v1/runs", { body: { kind: "fleet", tags: [], lenient: false, ...run } })),
+    mutationFn: (run: NewRun) => body(api.POST("/api/v1/runs", { body: { kind: "fleet", lenient: false, ...NO_PROJECT, ...run } })),
   });
 }
 
 /** Validate a launch; nothing is stored. */
 export function useCheckRun() {
   return useMutation({
-    mutationFn: (run: Omit<NewRun, "start">): Promise<RunCheck> => body(api.POST("/api/v1/run-checks", { body: run })),
+    mutationFn: (run: Omit<NewRun, "start">): Promise<RunCheck> =>
+      body(api.POST("/api/v1/run-checks", { body: { ...NO_PROJECT, ...run } })),
   });
 }
 

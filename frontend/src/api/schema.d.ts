@@ -322,6 +322,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/cluster/nodes/{node}/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the usage of a machine over time
+         * @description CPU, memory and GPUs over all processes of the machine. One of its workers measures it;
+         *     while it has none, there are no samples. At most 360 points.
+         */
+        get: operations["machine_usage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/comparisons": {
         parameters: {
             query?: never;
@@ -489,6 +510,30 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/metric-choices": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List metric choices
+         * @description Your own, by page and kind of run.
+         */
+        get: operations["metric_choices_list"];
+        /**
+         * Set a metric choice
+         * @description Replaces your choice on one page for one kind of run; null deletes it.
+         */
+        put: operations["metric_choices_set"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/metrics/lines": {
         parameters: {
             query?: never;
@@ -557,6 +602,75 @@ export interface paths {
          * @description Refused if it has changed since you read it.
          */
         patch: operations["presets_update"];
+        trace?: never;
+    };
+    "/api/v1/project-activity": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the activity of projects
+         * @description Active runs, returns and the last activity; projects without runs are omitted.
+         */
+        get: operations["project_activity"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List projects
+         * @description By name.
+         */
+        get: operations["projects_list"];
+        put?: never;
+        /**
+         * Create a project
+         * @description Invalid defaults are refused.
+         */
+        post: operations["projects_create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{project}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get a project */
+        get: operations["projects_get"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a project
+         * @description Refused while it has runs that are not archived. Its archived runs stay, without a project.
+         */
+        delete: operations["projects_delete"];
+        options?: never;
+        head?: never;
+        /**
+         * Update a project
+         * @description Runs stay in it when it is renamed or archived, and keep their configuration.
+         */
+        patch: operations["projects_update"];
         trace?: never;
     };
     "/api/v1/prompts": {
@@ -756,7 +870,7 @@ export interface paths {
         put?: never;
         /**
          * Create a run
-         * @description Starts it if `start` is true.
+         * @description Starts it if `start` is true. In a project, its defaults apply to omitted values.
          */
         post: operations["runs_create"];
         delete?: never;
@@ -3911,6 +4025,14 @@ export interface components {
             deliveries: components["schemas"]["AlertDeliveryRow"][];
         };
         /**
+         * AlertGroup
+         * @description The open alerts of a run, or one alert of the deployment.
+         */
+        AlertGroup: {
+            alert: components["schemas"]["AlertRow"];
+            count: number;
+        };
+        /**
          * AlertKindList
          * @description Every kind of alert.
          */
@@ -4014,6 +4136,7 @@ export interface components {
             acknowledged: number;
             silenced: number;
             newest: components["schemas"]["AlertRow"][];
+            groups: components["schemas"]["AlertGroup"][];
         };
         /**
          * AlertsTopic
@@ -4485,7 +4608,7 @@ export interface components {
         };
         /**
          * ChartEvent
-         * @description A change of a run shown in charts: of its state, settings or epoch.
+         * @description A change of a run shown in charts: of its state, settings, epoch or fleet.
          */
         ChartEvent: {
             id: number;
@@ -4499,13 +4622,16 @@ export interface components {
          * CheckRun
          * @description Body of ``POST /api/v1/run-checks``: the run to check; `config` is merged over the preset.
          *
-         *         The name is checked only if given.
+         *         The name is checked only if given. In a project, its defaults apply as for a launch.
          */
         CheckRunRequest: {
             /** @default  */
             name: string;
             /** @default  */
-            preset: string;
+            project: string;
+            /** @default true */
+            uses_project_defaults: boolean;
+            preset?: string;
             /** @default {} */
             config: Record<string, unknown>;
         };
@@ -4687,19 +4813,19 @@ export interface components {
             pictures: components["schemas"]["Picture"][];
         };
         /**
+         * CordonCommand
+         * @description A request to cordon a worker: it drains, ends, and is not replaced.
+         */
+        CordonCommand: {
+            worker: number;
+            /** @default  */
+            reason: string;
+        };
+        /**
          * CordonMachine
          * @description Body of ``PUT /api/v1/cluster/nodes/{node}/cordon``.
          */
         CordonMachineRequest: {
-            reason: string;
-        };
-        /**
-         * CordonOrder
-         * @description A request to cordon a worker: it drains, ends, and is not replaced.
-         */
-        CordonOrder: {
-            worker: number;
-            /** @default  */
             reason: string;
         };
         /**
@@ -4715,8 +4841,25 @@ export interface components {
             env_ids: number[] | null;
         };
         /**
+         * CreateProject
+         * @description A project to create.
+         */
+        CreateProjectRequest: {
+            name: string;
+            /** @default  */
+            title: string;
+            /** @default  */
+            description: string;
+            /** @default {} */
+            defaults: components["schemas"]["GivenDefaults"];
+            /** @default  */
+            reason: string;
+        };
+        /**
          * CreateRun
          * @description A run to create; `config` overrides the preset, and `language` makes a language run.
+         *
+         *         In a project, its default configuration is merged over the preset and under `config`.
          */
         CreateRunRequest: {
             name: string;
@@ -4726,11 +4869,13 @@ export interface components {
              */
             kind: "fleet" | "outside";
             /** @default  */
-            preset: string;
+            project: string;
+            /** @default true */
+            uses_project_defaults: boolean;
+            preset?: string;
             /** @default {} */
             config: Record<string, unknown>;
-            /** @default [] */
-            tags: string[];
+            tags?: string[];
             /** @default false */
             lenient: boolean;
             /** @default false */
@@ -5080,6 +5225,7 @@ export interface components {
             /** @enum {unknown} */
             mode: "eval" | "train";
             policy_step: number;
+            episode: string;
         };
         /**
          * EpisodeFragments
@@ -5235,6 +5381,12 @@ export interface components {
             returns: number[];
             /** @default [] */
             lengths: number[];
+            /** @default  */
+            incarnation: string;
+            /** @default [] */
+            slots: number[];
+            /** @default [] */
+            numbers: number[];
             /** @default -2 */
             policy_step: number;
         };
@@ -5434,15 +5586,15 @@ export interface components {
             /** @default 0 */
             weights_command: number;
             /** @default [] */
-            recordings: components["schemas"]["RecordingOrder"][];
+            recordings: components["schemas"]["RecordingCommand"][];
             /** @default [] */
-            restarts: components["schemas"]["RestartOrder"][];
+            restarts: components["schemas"]["RestartCommand"][];
             /** @default [] */
-            cordons: components["schemas"]["CordonOrder"][];
+            cordons: components["schemas"]["CordonCommand"][];
             /** @default [] */
             stacks: components["schemas"]["StacksRequest"][];
             /** @default [] */
-            machines: components["schemas"]["MachineOrder"][];
+            machines: components["schemas"]["MachineCommand"][];
         };
         /**
          * FleetEvent
@@ -5636,6 +5788,15 @@ export interface components {
             size_bytes: number;
             has_bytes: boolean;
             reward_sum: number | null;
+        };
+        /**
+         * GivenDefaults
+         * @description Defaults to set; omitted ones stay.
+         */
+        GivenDefaults: {
+            preset?: string;
+            config?: Record<string, unknown>;
+            tags?: string[];
         };
         /**
          * GroupDetail
@@ -6217,6 +6378,7 @@ export interface components {
             allowed_verbs: ("drain" | "kill" | "pause" | "resume" | "start" | "stop")[];
             wandb_group: string | null;
             wandb_project: string | null;
+            project: string | null;
             tags: string[];
             environment: string | null;
             queued?: number | null;
@@ -6266,6 +6428,17 @@ export interface components {
             lines: number;
         };
         /**
+         * MachineCommand
+         * @description A request to empty a machine: its workers drain, and no new ones are placed there.
+         */
+        MachineCommand: {
+            node: string;
+            /** @default  */
+            host: string;
+            /** @default  */
+            reason: string;
+        };
+        /**
          * MachineCordonAnswer
          * @description Whether a machine is cordoned.
          */
@@ -6287,15 +6460,46 @@ export interface components {
             managers: string[];
         };
         /**
-         * MachineOrder
-         * @description A request to empty a machine: its workers drain, and no new ones are placed there.
+         * MachineHistory
+         * @description Usage of a machine over time.
          */
-        MachineOrder: {
+        MachineHistory: {
             node: string;
-            /** @default  */
-            host: string;
-            /** @default  */
-            reason: string;
+            step_seconds: number;
+            cpus: number | null;
+            memory_total_bytes: number | null;
+            gpus: number | null;
+            gpu_memory_total_bytes: number | null;
+            points: components["schemas"]["MachinePoint"][];
+        };
+        /**
+         * MachinePoint
+         * @description Usage of a machine in one interval: means; all null if nothing was measured.
+         */
+        MachinePoint: {
+            at: string;
+            cpu_cores: number | null;
+            memory_bytes: number | null;
+            gpu_percent: number | null;
+            gpu_memory_bytes: number | null;
+        };
+        /**
+         * MachineUsage
+         * @description Usage of a machine by all of its processes, as its operating system and driver report it.
+         */
+        MachineUsage: {
+            cpu_cores: number;
+            cpus: number;
+            memory_bytes: number;
+            memory_total_bytes: number;
+            /** @default 0 */
+            gpus: number;
+            /** @default null */
+            gpu_percent: number | null;
+            /** @default null */
+            gpu_memory_bytes: number | null;
+            /** @default null */
+            gpu_memory_total_bytes: number | null;
         };
         /**
          * MarkGroups
@@ -6387,6 +6591,45 @@ export interface components {
         MetricChanges: {
             keys: number;
             newest: number;
+        };
+        /**
+         * MetricChoiceRow
+         * @description The choice of a person on one page, for one kind of run.
+         */
+        MetricChoiceRow: {
+            /** @enum {unknown} */
+            page: "compare" | "metrics";
+            /** @enum {unknown} */
+            kind: "fleet" | "language" | "mixed" | "outside";
+            view: components["schemas"]["MetricChoiceView"];
+            changed_at: string;
+        };
+        /**
+         * MetricChoiceView
+         * @description Charts and axes of a page.
+         */
+        MetricChoiceView: {
+            /** @default [] */
+            metrics: string[];
+            /**
+             * @default step
+             * @enum {unknown}
+             */
+            x: "amount" | "elapsed" | "step" | "time";
+            /** @default 0 */
+            smooth: number;
+            /** @default [] */
+            logarithmic: string[];
+            /** @default [] */
+            panels: string[];
+        };
+        /**
+         * MetricChoices
+         * @description The caller's choices, by page and kind.
+         */
+        MetricChoices: {
+            results: components["schemas"]["MetricChoiceRow"][];
+            next: string | null;
         };
         /**
          * MetricContext
@@ -6765,6 +7008,20 @@ export interface components {
             reason: string;
         };
         /**
+         * ChangeProject
+         * @description Changes of a project; omitted fields stay.
+         */
+        PatchedChangeProjectRequest: {
+            name?: string;
+            title?: string;
+            description?: string;
+            /** @default {} */
+            defaults: components["schemas"]["GivenDefaults"];
+            archived?: boolean;
+            /** @default  */
+            reason: string;
+        };
+        /**
          * ChangeRun
          * @description Settings of a run to change; those left out stay.
          */
@@ -6786,6 +7043,7 @@ export interface components {
             num_steps?: number;
             ends_at_num_steps?: boolean;
             num_workers?: number;
+            project?: string | null;
             /** @default  */
             reason: string;
         };
@@ -7018,6 +7276,66 @@ export interface components {
             memory_bytes: number | null;
         };
         /**
+         * ProjectActivity
+         * @description Activity of a project; returns and times are of its newest 50 runs.
+         */
+        ProjectActivity: {
+            active_runs: number;
+            last_activity_at: string;
+            newest_return: components["schemas"]["ProjectRun"] | null;
+            best_runs: components["schemas"]["ProjectRun"][];
+        };
+        /**
+         * ProjectActivityList
+         * @description Activity by the name of the project; projects without runs are omitted.
+         */
+        ProjectActivityList: {
+            results: {
+                [key: string]: components["schemas"]["ProjectActivity"];
+            };
+        };
+        /**
+         * ProjectDefaults
+         * @description Defaults of the runs that are launched in a project.
+         */
+        ProjectDefaults: {
+            preset: string;
+            config: Record<string, unknown>;
+            tags: string[];
+        };
+        /**
+         * ProjectList
+         * @description Projects by name.
+         */
+        ProjectList: {
+            results: components["schemas"]["ProjectRow"][];
+            next: string | null;
+        };
+        /**
+         * ProjectRow
+         * @description A project.
+         */
+        ProjectRow: {
+            name: string;
+            title: string;
+            description: string;
+            defaults: components["schemas"]["ProjectDefaults"];
+            runs: number;
+            created_at: string;
+            created_by: string;
+            changed_at: string;
+            archived_at: string | null;
+        };
+        /**
+         * ProjectRun
+         * @description A run of a project, with its return.
+         */
+        ProjectRun: {
+            name: string;
+            status: string;
+            return_mean: number;
+        };
+        /**
          * PromptInRun
          * @description Scores of a run on a prompt, over its newest 16 groups.
          */
@@ -7221,10 +7539,10 @@ export interface components {
             recent: components["schemas"]["AuditRow"][];
         };
         /**
-         * RecordingOrder
+         * RecordingCommand
          * @description A request to record one episode.
          */
-        RecordingOrder: {
+        RecordingCommand: {
             id: string;
             /** @default null */
             worker: number | null;
@@ -7375,10 +7693,10 @@ export interface components {
             reason: string;
         };
         /**
-         * RestartOrder
+         * RestartCommand
          * @description A request to replace one worker by a new one.
          */
-        RestartOrder: {
+        RestartCommand: {
             worker: number;
             incarnation: string;
             /** @default  */
@@ -7612,6 +7930,7 @@ export interface components {
             allowed_verbs: ("drain" | "kill" | "pause" | "resume" | "start" | "stop")[];
             wandb_group: string | null;
             wandb_project: string | null;
+            project: string | null;
             tags: string[];
             config: Record<string, unknown>;
         };
@@ -7674,6 +7993,7 @@ export interface components {
             allowed_verbs: ("drain" | "kill" | "pause" | "resume" | "start" | "stop")[];
             wandb_group: string | null;
             wandb_project: string | null;
+            project: string | null;
             tags: string[];
             environment: string | null;
         };
@@ -8040,6 +8360,17 @@ export interface components {
             is_enabled: boolean;
             /** @default  */
             reason: string;
+        };
+        /**
+         * SetMetricChoice
+         * @description A choice to remember.
+         */
+        SetMetricChoiceRequest: {
+            /** @enum {unknown} */
+            page: "compare" | "metrics";
+            /** @enum {unknown} */
+            kind: "fleet" | "language" | "mixed" | "outside";
+            view: components["schemas"]["MetricChoiceView"] | null;
         };
         /**
          * SetMetricLayout
@@ -8693,6 +9024,8 @@ export interface components {
             gpu_percent: number | null;
             /** @default null */
             gpu_memory_bytes: number | null;
+            /** @default null */
+            machine: components["schemas"]["MachineUsage"] | null;
             /**
              * @default {
              *       "received": 0,
@@ -10262,6 +10595,76 @@ export interface operations {
             };
         };
     };
+    machine_usage: {
+        parameters: {
+            query?: {
+                /** @description Length of the range up to now: 1 to 168; 24 by default. */
+                hours?: number;
+            };
+            header?: never;
+            path: {
+                node: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MachineHistory"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The object does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     comparisons_list: {
         parameters: {
             query?: never;
@@ -10959,6 +11362,140 @@ export interface operations {
             };
         };
     };
+    metric_choices_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MetricChoices"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    metric_choices_set: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SetMetricChoiceRequest"];
+            };
+        };
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MetricChoices"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     metric_lines_of_runs: {
         parameters: {
             query: {
@@ -11328,6 +11865,466 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SavedPresetRow"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The object does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    project_activity: {
+        parameters: {
+            query: {
+                /** @description Names of projects, comma-separated. */
+                names: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProjectActivityList"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    projects_list: {
+        parameters: {
+            query?: {
+                /** @description List the archived projects instead of the current. */
+                archived?: boolean;
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Maximum number of results: 1 to 200, default 50. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProjectList"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    projects_create: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CreateProjectRequest"];
+            };
+        };
+        responses: {
+            /** @description Created. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProjectRow"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    projects_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                project: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProjectRow"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The object does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    projects_delete: {
+        parameters: {
+            query?: {
+                /** @description Reason for the audit log; at most 2,000 characters. */
+                reason?: string;
+            };
+            header?: never;
+            path: {
+                project: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success without content. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The object does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the object does not allow this. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    projects_update: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                project: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["PatchedChangeProjectRequest"];
+            };
+        };
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProjectRow"];
                 };
             };
             /** @description A parameter or the body is invalid. */
@@ -11938,7 +12935,7 @@ export interface operations {
     run_filter_values: {
         parameters: {
             query: {
-                of: "env" | "name" | "owner" | "preset" | "tag";
+                of: "env" | "name" | "owner" | "preset" | "project" | "tag";
                 /** @description Text that the values contain. */
                 part?: string;
             };
@@ -12383,7 +13380,10 @@ export interface operations {
     };
     annotations_list: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Changes to return: `run` (default) for state, settings and epoch; `fleet` also for launches, ended workers and published versions, the newest 100 of each. */
+                events?: "fleet" | "run";
+            };
             header?: never;
             path: {
                 run: string;
@@ -12399,6 +13399,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Annotations"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -16866,6 +17875,8 @@ export interface operations {
                 batch?: string;
                 /** @description `next` of the previous page, with the same filters. Default: first page. */
                 cursor?: string;
+                /** @description Only the fragments that hold this episode: its slot, a slash and its number. */
+                episode?: string;
                 /** @description Maximum number of results: 1 to 200, default 50. */
                 limit?: number;
                 /** @description Prefix of the slot's name. */

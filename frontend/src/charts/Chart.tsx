@@ -1,5 +1,5 @@
 import "uplot/dist/uPlot.min.css";
-import { useMemo, useState } from "react";
+import { useContext, useMemo, useState } from "react";
 import { ChartTools } from "@/charts/ChartTools";
 import { useControllableState } from "@/charts/controllableState";
 import { Legend } from "@/charts/Legend";
@@ -10,6 +10,8 @@ import { aboveZero, entryOf, isShown, summaryAt, textAt } from "@/charts/sheet";
 import { placeName, TipBox } from "@/charts/TipBox";
 import { useCopying, usePlot } from "@/charts/usePlot";
 import { counted, number } from "@/format";
+import { SharingContext } from "@/share/focus";
+import { chartTarget } from "@/share/share";
 
 function summary({ name, lines, x }: ChartProps): string {
   const newest = lines.map((line) => `${line.label} ${number(line.values.findLast((value) => value !== undefined))}`).join(", ");
@@ -37,9 +39,12 @@ function emptyText({ left, isHidden, empty }: { left: number; isHidden: boolean;
 /** The chart component: lines over time or counts, a min/max band, drag to zoom, a menu. */
 export function Chart(chart: ChartProps) {
   const { x, height = HEIGHT } = chart;
-  const [said, setSaid] = useState("");
-  const isLog = useControllableState(chart.isLog, false);
-  const hidden = useControllableState<readonly string[]>(chart.hidden, []);
+  const [announcement, setAnnouncement] = useState("");
+  const sharing = useContext(SharingContext);
+  const target = chart.target ?? chartTarget(chart.name);
+  const opened = sharing?.opened.focus === target ? sharing.opened : undefined;
+  const isLog = useControllableState(chart.isLog, opened?.scale === "log");
+  const hidden = useControllableState<readonly string[]>(chart.hidden, opened?.hide ?? []);
   const { plotted, left } = useMemo(() => seenOf(chart, isLog.value, hidden.value), [chart, isLog.value, hidden.value]);
   const shown = plotted.lines.filter((line) => isShown(line, hidden.value));
   const hasPoints = shown.some((line) => line.values.some((value) => typeof value === "number"));
@@ -56,7 +61,13 @@ export function Chart(chart: ChartProps) {
 
   const copy = (index: number) => {
     copyText(textAt(chart, index, hidden.value));
-    setSaid("Copied.");
+    setAnnouncement("Copied.");
+  };
+  const copyLink = () => {
+    const scale = !chart.isLog && isLog.value ? "log" : undefined;
+    const hide = !chart.hidden && hidden.value.length > 0 ? [...hidden.value] : undefined;
+    sharing?.copy({ focus: target, hide, scale });
+    setAnnouncement("Link copied.");
   };
   useCopying(tip && place.current?.matches(":hover") ? () => textAt(chart, tip.index, hidden.value) : null);
   const moveTo = (index: number) => {
@@ -64,7 +75,12 @@ export function Chart(chart: ChartProps) {
     plot.current?.setCursor(at === undefined ? { left: -10, top: -10 } : { left: plot.current.valToPos(at, "x"), top: 1 });
   };
   return (
-    <div className="chart-box" data-pickable={chart.onPick ? true : undefined} data-levels={chart.onValue ? true : undefined}>
+    <div
+      className="chart-box"
+      data-pickable={chart.onPick ? true : undefined}
+      data-levels={chart.onValue ? true : undefined}
+      data-target={chart.target ? undefined : target}
+    >
       <div className="chart-plot">
         <div
           ref={place}
@@ -93,11 +109,23 @@ export function Chart(chart: ChartProps) {
           />
         )}
       </div>
-      {x.length > 0 && <ChartTools chart={chart} plot={plot} isLog={isLog} hidden={hidden.value} lastIndex={lastIndex} onCopy={copy} />}
+      {x.length > 0 && (
+        <ChartTools
+          chart={chart}
+          plot={plot}
+          isLog={isLog}
+          hidden={hidden.value}
+          lastIndex={lastIndex}
+          onCopy={copy}
+          onLink={sharing ? copyLink : undefined}
+        />
+      )}
       {left > 0 && <p className="chart-left-out tiny held">▲ {counted(left, "value")} at or below 0 omitted on the log axis</p>}
-      {hasLegend && x.length > 0 && <Legend lines={chart.lines} hidden={hidden} band={plotted.band?.label} />}
+      {hasLegend && (x.length > 0 || chart.isLegendKept) && (
+        <Legend lines={chart.lines} hidden={hidden} names={chart.names} band={plotted.band?.label} />
+      )}
       <span className="unseen" aria-live="polite">
-        {said}
+        {announcement}
       </span>
     </div>
   );

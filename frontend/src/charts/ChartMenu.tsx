@@ -13,11 +13,12 @@ type Props = {
   onPicture: () => void;
   onFile: () => void;
   onCopy: () => void;
+  onLink?: () => void;
   actions?: readonly { label: string; act: () => void }[];
 };
 
 /** The menu of a chart. */
-export function ChartMenu({ name, isLog, isOpen, setIsOpen, cursor, onTable, onPicture, onFile, onCopy, actions = [] }: Props) {
+export function ChartMenu({ name, isLog, isOpen, setIsOpen, cursor, onTable, onPicture, onFile, onCopy, onLink, actions = [] }: Props) {
   return (
     <Menu opened={isOpen} onChange={setIsOpen} position="bottom-end" shadow="md">
       <Menu.Target>
@@ -36,6 +37,7 @@ export function ChartMenu({ name, isLog, isOpen, setIsOpen, cursor, onTable, onP
         <Menu.Item disabled={cursor === null} rightSection={<span className="faint tiny">Ctrl C</span>} onClick={onCopy}>
           {cursor === null ? "Copy values under the cursor" : `Copy values at ${cursor}`}
         </Menu.Item>
+        {onLink && <Menu.Item onClick={onLink}>Copy link</Menu.Item>}
         {actions.length > 0 && <Menu.Divider />}
         {actions.map(({ label, act }) => (
           <Menu.Item key={label} onClick={act}>

@@ -16,6 +16,8 @@ type Props = {
   hidden: readonly string[];
   lastIndex: RefObject<number | null>;
   onCopy: (index: number) => void;
+  /** Copies a link to the chart; absent where charts have none. */
+  onLink?: () => void;
 };
 
 const EVERYTHING: Range = { from: -Infinity, to: Infinity };
@@ -26,7 +28,7 @@ function rangeOf(plot: uPlot | null): Range {
 }
 
 /** The menu of a chart, with the actions for the visible data. */
-export function ChartTools({ chart, plot, isLog, hidden, lastIndex, onCopy }: Props) {
+export function ChartTools({ chart, plot, isLog, hidden, lastIndex, onCopy, onLink }: Props) {
   const [sheet, setSheet] = useState<Sheet | null>(null);
   const [isOpen, setIsOpen] = useState(false);
   const { name, x, xLabel } = chart;
@@ -50,6 +52,7 @@ export function ChartTools({ chart, plot, isLog, hidden, lastIndex, onCopy }: Pr
         onPicture={picture}
         onFile={() => save(new Blob([csvText(rows())], { type: "text/csv" }), fileName(name, "csv"))}
         onCopy={() => index !== null && onCopy(index)}
+        onLink={onLink}
         actions={chart.actions?.map(({ label, act }) => ({ label, act: () => act(lastIndex.current) }))}
       />
       {sheet && <SheetDialog name={name} sheet={sheet} isTime={chart.isTime} onClose={() => setSheet(null)} />}

@@ -1,20 +1,36 @@
+import type { KeyboardEvent, MouseEvent } from "react";
 import type { Controlled } from "@/charts/controllableState";
+import { styleText } from "@/charts/lineStyles";
 import type { Line } from "@/charts/model";
-import { toggled } from "@/charts/names";
+import { isolated, toggled } from "@/charts/names";
 import { Swatch } from "@/charts/Swatch";
 import { entryOf } from "@/charts/sheet";
 
 type Props = {
   lines: Line[];
   hidden: Controlled<readonly string[]>;
+  /** All names that can be hidden, if other charts share them; defaults to those of this chart. */
+  names?: readonly string[];
   /** Label of the band, if there is one. */
   band?: string;
 };
 
-/** The legend: each entry toggles its line. */
-export function Legend({ lines, hidden, band }: Props) {
+const HINT = "Click to hide or show; Shift and click, or Shift and Enter, to show it alone";
+
+/** The legend: each entry toggles its line, or shows it alone. */
+export function Legend({ lines, hidden, names, band }: Props) {
   // The last line of an entry is the prominent one.
   const entries = new Map(lines.map((line) => [entryOf(line), line]));
+  const isolate = (entry: string) => hidden.change(isolated(names ?? [...entries.keys()], hidden.value, entry));
+  const onKeyDown = (entry: string) => (event: KeyboardEvent) => {
+    if (event.key !== "Enter" || !event.shiftKey) return;
+    event.preventDefault();
+    isolate(entry);
+  };
+  const onClick = (entry: string) => (event: MouseEvent) => {
+    if (event.shiftKey) isolate(entry);
+    else hidden.change(toggled(hidden.value, entry));
+  };
   return (
     <div className="chart-legend" role="group" aria-label="Lines">
       {[...entries].map(([entry, line]) => (
@@ -23,7 +39,9 @@ export function Legend({ lines, hidden, band }: Props) {
           type="button"
           className="chart-entry"
           aria-pressed={!hidden.value.includes(entry)}
-          onClick={() => hidden.change(toggled(hidden.value, entry))}
+          title={`${styleText(line)}. ${HINT}`}
+          onClick={onClick(entry)}
+          onKeyDown={onKeyDown(entry)}
         >
           <Swatch look={line} />
           <span>{entry}</span>

@@ -45,7 +45,7 @@ export function SheetDialog({ name, sheet, isTime, onClose }: Props) {
           </tr>
         ))}
       </Table>
-      <div className="chart-sheet-foot">
+      <div className="dialog-foot chart-sheet-foot">
         <span className="small soft" role="status">
           {range}
         </span>

@@ -19,6 +19,16 @@ export const SHAPES: Record<Marker, string> = {
   star: "M0-1.2L.35-.37 1.14-.37.5.14.7.97 0 .48-.7.97-.5.14-1.14-.37-.35-.37z",
 };
 
+const DASH_WORDS = ["Solid line", "Dashed line", "Dotted line", "Dash-dotted line"];
+
+/** A line style in words: `Dashed line with squares`. */
+export function styleText({ dash, dashed, marker }: Partial<Pick<LineStyle, "dash" | "marker">> & { dashed?: boolean }): string {
+  const at = DASHES.findIndex((known) => JSON.stringify(known) === JSON.stringify(dash ?? []));
+  const words = dashed ? "Dashed line" : (DASH_WORDS[at] ?? "Line");
+  if (!marker) return words;
+  return `${words} with ${marker === "cross" ? "crosses" : `${marker}s`}`;
+}
+
 /** The style of the line at an index; the first 56 differ, and neighbours differ in colour, dash and marker. */
 export function lineStyleAt(place: number): LineStyle {
   return {

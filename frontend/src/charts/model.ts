@@ -18,8 +18,8 @@ export type Line = {
   entry?: string;
 };
 
-/** A labelled x position: a user's note or an event. */
-export type Mark = { x: number; text: string; role: "note" | "event" };
+/** A labelled x position: a user's note, an event, or a published version. */
+export type Mark = { x: number; text: string; role: "note" | "event" | "version" };
 export type Range = { from: number; to: number };
 
 export type Marked = {
@@ -70,16 +70,22 @@ export type ChartProps = Omit<Plotted, "isLog"> & {
   onPick?: (index: number) => void;
   /** A y value was chosen with a click, in the unit of the y axis. */
   onValue?: (value: number) => void;
+  /** Its place in links, if an element around it has that place; the name by default. */
+  target?: string;
   /** Further actions of the chart's menu. */
   actions?: readonly ChartAction[];
   empty: string;
   /** State owned by the page; without it the chart holds its own. */
   isLog?: Controlled<boolean>;
   hidden?: Controlled<readonly string[]>;
+  /** All names that `hidden` may hold, if charts share it; defaults to this chart's entries. */
+  names?: readonly string[];
   /** Contents of files and the table, if they differ from the plotted data. */
   sheet?: (range: Range) => Sheet;
   /** Whether a legend is shown; defaults to true for several lines. */
   hasLegend?: boolean;
+  /** Whether the legend is shown before there are points, so that the layout does not shift. */
+  isLegendKept?: boolean;
 };
 
 export const HEIGHT = 220;

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { namesOf, switched, toggled } from "./names";
+import { isolated, namesOf, switched, toggled } from "./names";
 
 it("parses unique names and drops invalid ones", () => {
   expect(namesOf("a, b,,a")).toEqual(["a", "b"]);
@@ -11,4 +11,11 @@ it("toggles names", () => {
   expect(switched("a,b", "a", true)).toBe("b,a");
   expect(switched("a", "a", false)).toBeUndefined();
   expect(toggled(toggled(["a"], "b"), "a")).toEqual(["b"]);
+});
+
+it("shows one name alone, and all names again", () => {
+  expect(isolated(["a", "b", "c"], [], "b")).toEqual(["a", "c"]);
+  expect(isolated(["a", "b", "c"], ["b"], "b")).toEqual(["a", "c"]);
+  expect(isolated(["a", "b", "c"], ["a", "c"], "b")).toEqual([]);
+  expect(isolated(["a", "b", "c"], ["a", "c"], "a")).toEqual(["b", "c"]);
 });

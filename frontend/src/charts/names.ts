@@ -15,6 +15,13 @@ export function toggled(names: readonly string[], name: string): string[] {
   return names.includes(name) ? names.filter((other) => other !== name) : [...names, name];
 }
 
+/** The hidden names that leave one name visible; none if it is the only visible one already. */
+export function isolated(all: readonly string[], hidden: readonly string[], name: string): string[] {
+  const others = all.filter((other) => other !== name);
+  const isAlone = !hidden.includes(name) && others.every((other) => hidden.includes(other));
+  return isAlone ? [] : others;
+}
+
 /** Toggle a name in a URL parameter. */
 export function switched(text: string | undefined, name: string, isOn: boolean): string | undefined {
   const others = namesOf(text).filter((other) => other !== name);

@@ -3,7 +3,7 @@
 import { useComputedColorScheme } from "@mantine/core";
 import { type RefObject, useEffect, useMemo, useRef, useState } from "react";
 import uPlot from "uplot";
-import { marksAt } from "@/charts/marks";
+import { marksAt, marksIn } from "@/charts/marks";
 import { HEIGHT, MANY_LINES, type Plotted, type Range } from "@/charts/model";
 import { onClickedPoint, onClickedValue } from "@/charts/picking";
 import { columnsOf, optionsOf } from "@/charts/plot";
@@ -78,7 +78,7 @@ export function usePlot(asked: PlotOptions): PlotState {
     const onCursor = (u: uPlot) => {
       const { idx, left = -1 } = u.cursor;
       const isAway = idx === null || idx === undefined || left < 0 || !isLookedAt(place.current, lines.length);
-      setTip(isAway ? null : { index: idx, left, marks: marksAt(plotted.marks ?? [], left, (x) => u.valToPos(x, "x")) });
+      setTip(isAway ? null : { index: idx, left, marks: marksAt(marksIn(u, plotted.marks ?? []), left, (x) => u.valToPos(x, "x")) });
       if (!isAway) lastIndex.current = idx;
     };
     const built = new uPlot(optionsOf(plotted, width, { onCursor, onNearest: setNearest }), columns, place.current);

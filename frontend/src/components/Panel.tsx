@@ -1,11 +1,11 @@
 import type { ReactNode } from "react";
 
-type Props = { title: string; note?: ReactNode; aside?: ReactNode; className?: string; children: ReactNode };
+type Props = { title: string; note?: ReactNode; aside?: ReactNode; className?: string; target?: string; children: ReactNode };
 
 /** A titled section of a page, labelled for heading navigation. */
-export function Panel({ title, note, aside, className = "", children }: Props) {
+export function Panel({ title, note, aside, className = "", target, children }: Props) {
   return (
-    <section className={`panel ${className}`} aria-label={title}>
+    <section className={`panel ${className}`} aria-label={title} data-target={target}>
       <div className="panel-head">
         <h2>{title}</h2>
         {note && <span className="note">{note}</span>}

@@ -66,7 +66,7 @@ export function ReasonDialog({
             <ErrorState title={refused} error={asking.error} />
           </Box>
         )}
-        <Group justify="flex-end" mt="lg">
+        <Group className="dialog-foot" justify="flex-end" mt="lg">
           <Button variant="default" onClick={onClose}>
             Cancel
           </Button>

@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
+import { answersOf, collect } from "./answers";
 import { answerOfRows, readExtensions, rowsOf } from "./extensions";
-import { answersOf, collect, type JsonSchema, sectionsOf } from "./fields";
+import { type JsonSchema, sectionsOf } from "./fields";
 
 const schema: JsonSchema = {
   type: "object",
@@ -19,7 +20,7 @@ it("makes a field with the registered names as choices", () => {
   expect([field?.kind, field?.choices]).toEqual(["extensions", ["module:a:B", "package:c"]]);
 });
 
-it("gives the configured list back", () => {
+it("returns the configured list", () => {
   const config = {
     environment: {
       wrappers: [

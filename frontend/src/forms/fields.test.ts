@@ -1,5 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { answersOf, collect, defaultText, type JsonSchema, placeErrors, rangeOf, read, sectionsOf } from "./fields";
+import { answersOf, collect, defaultText, read } from "./answers";
+import { placeErrors } from "./errors";
+import { type JsonSchema, rangeOf, sectionsOf } from "./fields";
 
 /** What the platform's schema looks like, one field of each kind. */
 const schema: JsonSchema = {
@@ -157,7 +159,7 @@ it("reads lists of anything but numbers as JSON", () => {
 
 describe("server errors", () => {
   it("map to their fields, nested paths to the enclosing field", () => {
-    const { placed, loose } = placeErrors(sections, [
+    const { placed, loose } = placeErrors(sections, {}, [
       { field: "config.num_steps", message: "too few" },
       { field: "config.policy.hidden_sizes[1]", message: "too many" },
       { field: "name", message: "is taken" },
@@ -166,20 +168,29 @@ describe("server errors", () => {
     expect(loose).toEqual([]);
   });
   it("without a field are returned separately", () => {
-    expect(placeErrors(sections, [{ field: "config.extra", message: "unknown" }]).loose).toEqual(["config.extra: unknown"]);
+    expect(placeErrors(sections, {}, [{ field: "config.extra", message: "unknown" }]).loose).toEqual(["config.extra: unknown"]);
   });
 });
 
-it("shows the schema's default and the preset's value", () => {
-  const fields = sectionsOf(schema).flatMap((section) => section.fields);
-  const field = (path: string) => fields.find((each) => each.path === path) ?? expect.fail(path);
+describe("the default of a field", () => {
+  const preset = { name: "cartpole", isPreset: true };
+  const clone = { name: "the-parent", isPreset: false };
   const steps = field("num_steps");
-  expect(defaultText(steps, "1000", "1000", "cartpole")).toBe("Default 1,000.");
-  expect(defaultText(steps, "1000", "7", "cartpole")).toBe("Default 1,000; cartpole: 7.");
   const seconds = field("environment.restart_interval_seconds");
-  expect(defaultText(seconds, "", "", "cartpole")).toBe("Default empty.");
-  expect(defaultText(seconds, "", "30", "cartpole")).toBe("Default empty; cartpole: 30.");
   const spec = field("environment.spec");
-  expect(defaultText(spec, "x".repeat(25), "x".repeat(25), "cartpole")).toBe("");
-  expect(defaultText(spec, "", "x".repeat(25), "cartpole")).toBe("Set by cartpole.");
+  const long = "x".repeat(25);
+
+  it("is the preset's value, next to the schema's", () => {
+    expect(defaultText(steps, "1000", "1000", preset)).toBe("Default 1,000.");
+    expect(defaultText(steps, "1000", "7", preset)).toBe("Default 7, set by cartpole; 1,000 without it.");
+    expect(defaultText(seconds, "", "", preset)).toBe("Default empty.");
+    expect(defaultText(seconds, "", "30", preset)).toBe("Default 30, set by cartpole; empty without it.");
+    expect(defaultText(spec, long, long, preset)).toBe("");
+    expect(defaultText(spec, "", long, preset)).toBe("Set by cartpole.");
+  });
+  it("is the schema's for a clone, next to the value of the cloned run", () => {
+    expect(defaultText(steps, "1000", "7", clone)).toBe("Default 1,000; the-parent: 7.");
+    expect(defaultText(seconds, "", "30", clone)).toBe("Default empty; the-parent: 30.");
+    expect(defaultText(spec, "", long, clone)).toBe("Set by the-parent.");
+  });
 });

@@ -65,7 +65,7 @@ export class LiveConnection {
   private retry: ReturnType<typeof setTimeout> | undefined;
   private ticker: ReturnType<typeof setInterval> | undefined;
   private lostAt: number;
-  private heardAt: number | null = null;
+  private lastFrameAt: number | null = null;
   private polledAt = 0;
   private polling = false;
   private isHeld = false;
@@ -90,7 +90,7 @@ export class LiveConnection {
     clearTimeout(this.retry);
     const socket = this.socket;
     this.socket = null;
-    this.heardAt = null;
+    this.lastFrameAt = null;
     this.polling = false;
     for (const topic of this.topics.values()) topic.state = disconnected(topic.state);
     if (socket) {
@@ -180,7 +180,7 @@ export class LiveConnection {
     this.socket = socket;
     socket.onopen = () => {
       this.polling = false;
-      this.heardAt = this.outside.now();
+      this.lastFrameAt = this.outside.now();
       for (const [name, topic] of this.topics) {
         if (topic.watchers > 0) this.subscribe(name, topic);
       }
@@ -199,8 +199,8 @@ export class LiveConnection {
   private lost(socket: Socket, code: number): void {
     if (this.socket !== socket) return;
     this.socket = null;
-    if (this.heardAt !== null) this.lostAt = this.outside.now();
-    this.heardAt = null;
+    if (this.lastFrameAt !== null) this.lostAt = this.outside.now();
+    this.lastFrameAt = null;
     for (const topic of this.topics.values()) topic.state = disconnected(topic.state);
     if (code === NOT_SIGNED_IN) {
       this.outside.onSignedOut();
@@ -215,7 +215,7 @@ export class LiveConnection {
 
   private take(frame: Frame): void {
     const now = this.outside.now();
-    this.heardAt = now;
+    this.lastFrameAt = now;
     // Reset the backoff only after a message: a server may accept and close immediately.
     this.attempts = 0;
     if ("at" in frame) this.clock.hear(Date.parse(frame.at), now);
@@ -260,7 +260,7 @@ export class LiveConnection {
     }
   }
 
-  private askWhatWaits(now: number): void {
+  private requestPending(now: number): void {
     for (const [name, topic] of this.topics) {
       const { sequence, error } = topic.state;
       const waits = topic.watchers > 0 && sequence === null && error === null;
@@ -288,10 +288,10 @@ export class LiveConnection {
 
   private tick(): void {
     const now = this.outside.now();
-    const silentMs = this.heardAt === null ? now - this.lostAt : now - this.heardAt;
-    if (this.heardAt !== null && silentMs > SILENCE_MS) this.socket?.close();
-    else if (this.heardAt !== null) this.askWhatWaits(now);
-    if (this.heardAt === null && silentMs > POLL_AFTER_MS) {
+    const silentMs = this.lastFrameAt === null ? now - this.lostAt : now - this.lastFrameAt;
+    if (this.lastFrameAt !== null && silentMs > SILENCE_MS) this.socket?.close();
+    else if (this.lastFrameAt !== null) this.requestPending(now);
+    if (this.lastFrameAt === null && silentMs > POLL_AFTER_MS) {
       this.polling = true;
       if (now - this.polledAt >= POLL_EVERY_MS && !this.outside.isHidden()) void this.poll();
     }
@@ -300,7 +300,7 @@ export class LiveConnection {
 
   private mode(silentMs: number): LiveMode {
     if (this.isHeld) return "held";
-    if (this.heardAt === null) return this.polling ? "polling" : "connecting";
+    if (this.lastFrameAt === null) return this.polling ? "polling" : "connecting";
     return silentMs > LAGGING_MS ? "lagging" : "live";
   }
 

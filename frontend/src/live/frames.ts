@@ -17,10 +17,10 @@ export type RowOf<T extends TopicName, N extends SeriesName<T>> = NonNullable<Co
 export type Row = { id: number } & Record<string, unknown>;
 export type Parts = Record<string, unknown>;
 export type SeriesRows = Record<string, Row[]>;
-type Told = { parts: Parts; series: SeriesRows };
+type FrameBody = { parts: Parts; series: SeriesRows };
 
-export type SnapshotFrame = Omit<Schemas["SnapshotFrame"], keyof Told> & Told;
-export type DeltaFrame = Omit<Schemas["DeltaFrame"], keyof Told> & Told;
+export type SnapshotFrame = Omit<Schemas["SnapshotFrame"], keyof FrameBody> & FrameBody;
+export type DeltaFrame = Omit<Schemas["DeltaFrame"], keyof FrameBody> & FrameBody;
 export type BeatFrame = Schemas["BeatFrame"];
 export type ClockFrame = Schemas["ClockFrame"];
 export type ErrorFrame = Schemas["ErrorFrame"];

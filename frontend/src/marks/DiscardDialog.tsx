@@ -18,7 +18,7 @@ function Left({ problems, of, onClose }: { problems: { id: number; problem: stri
         ))}
       </ul>
       {problems.length > 20 && <p className="faint small">… and {number(problems.length - 20)} more.</p>}
-      <Group justify="flex-end" mt="lg">
+      <Group className="dialog-foot" justify="flex-end" mt="lg">
         <Button data-autofocus onClick={onClose}>
           Close
         </Button>

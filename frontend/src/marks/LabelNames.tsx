@@ -42,7 +42,7 @@ export function LabelNames({ run, words, onClose }: Props) {
           ))}
         </div>
         {naming.error && <ErrorState title="Renaming failed" error={naming.error} />}
-        <Group justify="flex-end" mt="lg">
+        <Group className="dialog-foot" justify="flex-end" mt="lg">
           <Button variant="default" onClick={onClose}>
             Cancel
           </Button>

@@ -20,14 +20,14 @@ export function LabelSign({ label }: { label: number }) {
 /** The mark of a group in compact form, with text for screen readers. */
 export function MarkBadge({ mark, words }: { mark: Mark | null; words: MarkVocabulary | undefined }) {
   if (!mark) return null;
-  const told = visible(markText(mark, nameIn(words)));
+  const text = visible(markText(mark, nameIn(words)));
   return (
-    <span className={styles.badge} title={mark.note ? `${told}: ${visible(mark.note)}` : told}>
+    <span className={styles.badge} title={mark.note ? `${text}: ${visible(mark.note)}` : text}>
       {mark.label !== null && <LabelSign label={mark.label} />}
       {mark.is_pinned && <Pin size={14} fill="currentColor" aria-hidden="true" />}
       {mark.note && <StickyNote size={14} aria-hidden="true" />}
       {mark.sets.length > 0 && <Layers size={14} aria-hidden="true" />}
-      <span className="unseen">{told}</span>
+      <span className="unseen">{text}</span>
     </span>
   );
 }

@@ -39,13 +39,13 @@ export function SelectionBar({ run, groups, words, onClear }: Props) {
       <b role="status">{number(ids.length)} selected</b>
       <span className={styles.labels} role="group" aria-label="Label selected groups">
         {LABELS.map((each) => {
-          const told = `Label all ${each} ${visible(nameOf(each))}`.trimEnd();
+          const title = `Label all ${each} ${visible(nameOf(each))}`.trimEnd();
           return (
-            <Tooltip key={each} label={label === each ? `Remove label ${each} from all` : told}>
+            <Tooltip key={each} label={label === each ? `Remove label ${each} from all` : title}>
               <button
                 type="button"
                 aria-pressed={label === each}
-                aria-label={told}
+                aria-label={title}
                 onClick={() => marking.mutate({ groups: ids, label: label === each ? null : each })}
               >
                 <LabelSign label={each} />

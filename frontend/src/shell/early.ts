@@ -1,7 +1,9 @@
 /** Prefetch a page's data while its code is loading, so that requests and code load in parallel. */
 
+import { runAlertsQuery } from "@/api/alerts";
 import { metricNamesQuery } from "@/api/compare";
-import { metricKeysQuery } from "@/api/metrics";
+import { metricChoicesQuery } from "@/api/metricChoices";
+import { metricKeysQuery, metricNamesOfQuery } from "@/api/metrics";
 import { queries } from "@/api/queries";
 import { runQuery } from "@/api/runs";
 import { sessionQuery } from "@/api/session";
@@ -56,17 +58,23 @@ export function askForRun(way: Omit<WayToARun<unknown>, "search">): void {
 
 /** Prefetch the overview charts of a run. */
 export function askForCurves(way: WayToARun<OverviewSearch>): void {
-  if (isEntered(way)) void queries.prefetchQuery(earlyCurvesQuery(way.params.name, way.search));
+  if (!isEntered(way)) return;
+  void queries.prefetchInfiniteQuery(runAlertsQuery(way.params.name));
+  void queries.prefetchQuery(earlyCurvesQuery(way.params.name, way.search));
 }
 
 /** Prefetch the first metric names of a run. */
 export function askForMetrics(way: WayToARun<{ q?: string; under?: string }>): void {
-  if (isEntered(way)) void queries.prefetchInfiniteQuery(metricKeysQuery(way.params.name, way.search.q ?? "", way.search.under ?? ""));
+  if (!isEntered(way)) return;
+  void queries.prefetchQuery(metricChoicesQuery);
+  void queries.prefetchQuery(metricNamesOfQuery(way.params.name));
+  void queries.prefetchInfiniteQuery(metricKeysQuery(way.params.name, way.search.q ?? "", way.search.under ?? ""));
 }
 
 /** Prefetch the compared runs and, in parallel, their metrics. */
 export function askForCompared(way: Way<CompareSearch>): void {
   if (!isEntered(way)) return;
+  void queries.prefetchQuery(metricChoicesQuery);
   for (const run of runsOf(way.search)) {
     void queries.prefetchQuery(runQuery(run));
     void queries.prefetchQuery(metricNamesQuery(run, ""));

@@ -5,6 +5,8 @@ it("names each page, most specific first", () => {
   expect(titleOf("/")).toBe("Home · Rolldeck");
   expect(titleOf("/runs/new")).toBe("Launch · Rolldeck");
   expect(titleOf("/compare")).toBe("Compare · Rolldeck");
+  expect(titleOf("/projects")).toBe("Projects · Rolldeck");
+  expect(titleOf("/projects/poles")).toBe("Project poles · Rolldeck");
   expect(titleOf("/runs/my-run")).toBe("my-run · Rolldeck");
   expect(titleOf("/runs/my-run/queue")).toBe("Queue · my-run · Rolldeck");
   expect(titleOf("/runs/my-run/groups/17")).toBe("Group 17 · my-run · Rolldeck");

@@ -25,10 +25,10 @@ DUMP: Final = "database.dump"
 ACTOR: Final = "manage.py backup"
 
 # Writers of these tables delete files after commit; the lock keeps them out while links are made.
-_NO_WRITERS: Final = """
+_LOCK_TABLES: Final = """
     LOCK TABLE runs_policyversion, rollouts_recording, buffer_archivejob IN SHARE MODE"""
-_REST: Final = "SELECT pg_advisory_lock(hashtext('rolldeck.retention'))"
-_GO_ON: Final = "SELECT pg_advisory_unlock(hashtext('rolldeck.retention'))"
+_PAUSE_RETENTION: Final = "SELECT pg_advisory_lock(hashtext('rolldeck.retention'))"
+_RESUME_RETENTION: Final = "SELECT pg_advisory_unlock(hashtext('rolldeck.retention'))"
 _MIGRATIONS: Final = "SELECT app || '.' || name FROM django_migrations ORDER BY 1"
 _RUNS: Final = "SELECT count(*) FROM runs_run"
 _ITEMS: Final = """
@@ -41,7 +41,7 @@ class BackupRefused(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
+class BackupTotals:
     """The totals of a finished backup."""
 
     runs: int
@@ -49,7 +49,7 @@ class Made:
     size_bytes: int
 
 
-def make_backup(*, folder: Path, now: datetime, progress: Progress) -> Made:
+def make_backup(*, folder: Path, now: datetime, progress: Progress) -> BackupTotals:
     """Write a backup into a new folder, which gets its final name once it is complete.
 
     Raises:
@@ -79,7 +79,7 @@ def make_backup(*, folder: Path, now: datetime, progress: Progress) -> Made:
     return made
 
 
-def _filled(part: Path, *, now: datetime, progress: Progress) -> Made:
+def _filled(part: Path, *, now: datetime, progress: Progress) -> BackupTotals:
     with ExitStack() as undo:
         undo.enter_context(_retention_paused())
         rooms, session, snapshot = _snapshot_session(undo)
@@ -97,19 +97,19 @@ def _filled(part: Path, *, now: datetime, progress: Progress) -> Made:
             _copy_objects(part, segments, listed, progress)
             os.sync()
             listed.close()
-    return Made(runs=header.runs, files=listed.files, size_bytes=listed.size_bytes)
+    return BackupTotals(runs=header.runs, files=listed.files, size_bytes=listed.size_bytes)
 
 
 @contextmanager
 def _retention_paused() -> Iterator[None]:
     with connection.cursor() as cursor:
-        cursor.execute(_REST)
+        cursor.execute(_PAUSE_RETENTION)
         try:
             yield
         finally:
             # The server releases the lock of a lost connection.
             with suppress(Exception):
-                cursor.execute(_GO_ON)
+                cursor.execute(_RESUME_RETENTION)
 
 
 def _snapshot_session(undo: ExitStack) -> tuple[dict[str, Path], Any, str]:
@@ -119,7 +119,7 @@ def _snapshot_session(undo: ExitStack) -> tuple[dict[str, Path], Any, str]:
         cursor.execute("SELECT to_regclass('django_migrations')")
         if cursor.fetchone()[0] is None:
             raise BackupRefused("the database has no Rolldeck tables")
-        cursor.execute(_NO_WRITERS)
+        cursor.execute(_LOCK_TABLES)
         session = undo.enter_context(programs.new_session())
         session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         found = session.execute("SELECT pg_export_snapshot()").fetchone()

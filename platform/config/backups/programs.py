@@ -23,7 +23,7 @@ _VARIABLES: Final = {
     "PGHOST": "HOST",
     "PGPORT": "PORT",
 }
-_SAID_AT_MOST: Final = 2000
+_ERROR_CHARACTERS_AT_MOST: Final = 2000
 
 
 class ProgramFailed(Exception):
@@ -165,7 +165,7 @@ def _raise_if_failed(program: str, code: int, errors: IO[bytes]) -> None:
     if code == 0:
         return
     errors.seek(0)
-    words = errors.read().decode(errors="replace").strip()[-_SAID_AT_MOST:]
+    words = errors.read().decode(errors="replace").strip()[-_ERROR_CHARACTERS_AT_MOST:]
     hint = (
         " Set ROLLDECK_POSTGRES_BIN to the programs of the server's own version."
         if "version mismatch" in words

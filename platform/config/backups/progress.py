@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, Protocol, TextIO
 
 EVERY_SECONDS: Final = 0.5
-EVERY_SECONDS_IN_A_LOG: Final = 10.0
+LOG_EVERY_SECONDS: Final = 10.0
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 
 
@@ -68,7 +68,7 @@ class Progress:
         now = time.monotonic()
         if now < self._next_at:
             return
-        self._next_at = now + (EVERY_SECONDS if self._is_terminal else EVERY_SECONDS_IN_A_LOG)
+        self._next_at = now + (EVERY_SECONDS if self._is_terminal else LOG_EVERY_SECONDS)
         if self._is_terminal:
             self._stream.write(f"\r\x1b[K{text}")
             self._is_open = True

@@ -47,12 +47,12 @@ class RestoreRefused(Exception):
     """The restore would overwrite data, or the backup cannot be read by this version."""
 
 
-class RestoreWrong(Exception):
+class RestoreMismatch(Exception):
     """The restored data differs from the backup."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Restored:
+class RestoreTotals:
     """The totals of a finished restore."""
 
     runs: int
@@ -86,14 +86,14 @@ def check_backup(folder: Path, *, progress: Progress) -> manifest.Header:
     return header
 
 
-def restore_backup(folder: Path, *, now: datetime, progress: Progress) -> Restored:
+def restore_backup(folder: Path, *, now: datetime, progress: Progress) -> RestoreTotals:
     """Restore a backup into the empty deployment, and verify the result.
 
     Raises:
         BackupDamaged: If the backup is incomplete; nothing was changed.
         RestoreRefused: If existing data is in the way; nothing was changed.
         ProgramFailed: If PostgreSQL rejects the dump; no row was written.
-        RestoreWrong: If the restored data differs from the backup.
+        RestoreMismatch: If the restored data differs from the backup.
     """
     header = check_backup(folder, progress=progress)
     _refuse_other_version(header)
@@ -244,7 +244,7 @@ def _is_there(pieces: Iterator[bytes], entry: manifest.Entry) -> bool:
     return True
 
 
-def _verified(header: manifest.Header, *, applied: int) -> Restored:
+def _verified(header: manifest.Header, *, applied: int) -> RestoreTotals:
     """Compare the restored counts with the backup, and each run's ledger with its rows."""
     found: dict[str, dict[str, int]] = {}
     with connection.cursor() as cursor:
@@ -253,15 +253,15 @@ def _verified(header: manifest.Header, *, applied: int) -> Restored:
             found.setdefault(kind, {})[state] = count
     runs = list(Run.objects.values_list("pk", "name"))
     if len(runs) != header.runs or found != header.items:
-        raise RestoreWrong(
+        raise RestoreMismatch(
             f"the backup holds {header.runs} runs with {header.items}, but"
             f" {len(runs)} runs with {found} were restored"
         )
     for pk, name in runs:
         problems = ledger_problems(pk)
         if problems:
-            raise RestoreWrong(f"the ledger of {name} does not balance: {'; '.join(problems)}")
-    return Restored(
+            raise RestoreMismatch(f"the ledger of {name} does not balance: {'; '.join(problems)}")
+    return RestoreTotals(
         runs=len(runs),
         items={kind: states.get("accepted", 0) for kind, states in found.items()},
         migrations=applied,

@@ -23,7 +23,7 @@ from runs.weights.services.weights import KEPT_FILES
 from web.http.bodies import answer
 from web.rules.pages import Page
 
-KeptWord = Literal[
+RetainedData = Literal[
     "payloads", "weights", "recordings", "archives", "captures", "outcomes", "alerts", "metrics"
 ]
 _TABLES: Final[dict[str, tuple[str, ...]]] = {
@@ -50,7 +50,7 @@ class RetentionLimit(Struct, frozen=True, kw_only=True):
 class RetentionRow(Struct, frozen=True, kw_only=True):
     """One kind of data with its limits and size."""
 
-    what: KeptWord
+    what: RetainedData
     limits: list[RetentionLimit]
     """Data above any limit is deleted; without limits it is kept as long as its run."""
     size_bytes: int
@@ -105,7 +105,7 @@ def _limit(setting: str, unit: Any, *, value: int | None = None) -> RetentionLim
 
 
 def _retention_row(
-    what: KeptWord, limits: list[RetentionLimit], found: dict[str, Any]
+    what: RetainedData, limits: list[RetentionLimit], found: dict[str, Any]
 ) -> RetentionRow:
     return RetentionRow(
         what=what,

@@ -29,7 +29,7 @@ from config.cluster.messages import (
     StoragePart,
     WorkerRow,
 )
-from config.cluster.status_probe import Sight, StatusProbe
+from config.cluster.status_probe import ProbeResult, StatusProbe
 from config.versions import versions
 from rollouts import jobs
 from rollouts.control.queries.machines import machine_cordons
@@ -40,8 +40,8 @@ from runs.deployment.models.process_heartbeats import ProcessHeartbeat
 P = TypeVar("P", bound=Part)
 WAIT_SECONDS: Final = 1.0
 """Total time to wait for all probes."""
-RAY_LOOK_SECONDS: Final = 5.0
-_RAY_PROOF_SECONDS: Final = 90.0
+RAY_PROBE_SECONDS: Final = 5.0
+_RAY_STATUS_SECONDS: Final = 90.0
 
 
 def cluster_status(*, is_admin: bool) -> Cluster:
@@ -51,18 +51,18 @@ def cluster_status(*, is_admin: bool) -> Cluster:
     """
     parts = list(ProcessHeartbeat.objects.order_by("name"))
     database, broker, workers, storage = _probes(settings.REDIS_URL)
-    for lookout in (database, broker, storage):
-        lookout.begin()
-    workers.begin(_living_workers(parts))
+    for probe in (database, broker, storage):
+        probe.start()
+    workers.start(_live_workers(parts))
     if settings.RAY_ADDRESS:
-        _ray_probe().begin()
+        _ray_probe().start()
     by = time.monotonic() + WAIT_SECONDS
     return _cluster(
         parts,
-        database=database.sight(by=by),
-        broker=broker.sight(by=by),
-        workers=workers.sight(by=by),
-        storage=storage.sight(by=by),
+        database=database.result(by=by),
+        broker=broker.result(by=by),
+        workers=workers.result(by=by),
+        storage=storage.result(by=by),
         is_admin=is_admin,
     )
 
@@ -92,11 +92,11 @@ def _probes(redis_url: str) -> tuple[StatusProbe[Any], ...]:
 def _ray_probe() -> StatusProbe[None]:
     """Return the probe that makes a worker inspect Ray; its result is not awaited."""
     return StatusProbe(
-        jobs.queue_cluster_reading, clock=timezone.now, fresh_seconds=RAY_LOOK_SECONDS
+        jobs.queue_cluster_reading, clock=timezone.now, fresh_seconds=RAY_PROBE_SECONDS
     )
 
 
-def _living_workers(parts: Iterable[ProcessHeartbeat]) -> int:
+def _live_workers(parts: Iterable[ProcessHeartbeat]) -> int:
     """Return the number of job workers with a recent heartbeat."""
     since = timezone.now() - timedelta(seconds=2 * heartbeats.EVERY_SECONDS)
     return sum(part.kind == "worker" and part.confirmed_at >= since for part in parts)
@@ -105,10 +105,10 @@ def _living_workers(parts: Iterable[ProcessHeartbeat]) -> int:
 def _cluster(
     parts: Sequence[ProcessHeartbeat],
     *,
-    database: Sight[dict[str, Any]],
-    broker: Sight[dict[str, Any]],
-    workers: Sight[dict[str, list[ActiveJob]]],
-    storage: Sight[dict[str, Any]],
+    database: ProbeResult[dict[str, Any]],
+    broker: ProbeResult[dict[str, Any]],
+    workers: ProbeResult[dict[str, list[ActiveJob]]],
+    storage: ProbeResult[dict[str, Any]],
     is_admin: bool,
 ) -> Cluster:
     kind, place = probes.storage_location()
@@ -119,21 +119,21 @@ def _cluster(
         web=[_process(part) for part in parts if part.kind == "web"],
         workers=[_worker(part, workers) for part in parts if part.kind == "worker"],
         schedulers=[_process(part) for part in parts if part.kind == "scheduler"],
-        jobs=Part(**_seen(workers, is_admin=is_admin)),
+        jobs=Part(**_status_fields(workers, is_admin=is_admin)),
         ray=_ray(parts, is_admin=is_admin),
-        database=_figured(
+        database=_with_figures(
             DatabasePart,
             database,
             is_admin=is_admin,
             address=probes.database_address(probes.database_params()) if is_admin else None,
         ),
-        broker=_figured(
+        broker=_with_figures(
             BrokerPart,
             broker,
             is_admin=is_admin,
             address=probes.broker_address(settings.REDIS_URL) if is_admin else None,
         ),
-        storage=_figured(
+        storage=_with_figures(
             StoragePart,
             storage,
             is_admin=is_admin,
@@ -154,12 +154,12 @@ def _cluster(
     )
 
 
-def _seen(sight: Sight[Any], *, is_admin: bool) -> dict[str, Any]:
+def _status_fields(result: ProbeResult[Any], *, is_admin: bool) -> dict[str, Any]:
     return {
-        "state": sight.state,
-        "confirmed_at": sight.confirmed_at,
-        "problem": _problem_text(sight.problem, sight.state, is_admin=is_admin),
-        "took_ms": sight.took_ms,
+        "state": result.state,
+        "confirmed_at": result.confirmed_at,
+        "problem": _problem_text(result.problem, result.state, is_admin=is_admin),
+        "took_ms": result.took_ms,
     }
 
 
@@ -168,10 +168,10 @@ def _problem_text(problem: str, state: PartState, *, is_admin: bool) -> str:
     return problem if is_admin or state != "down" else "no answer"
 
 
-def _figured(
-    part: Callable[..., P], sight: Sight[dict[str, Any]], *, is_admin: bool, **more: Any
+def _with_figures(
+    part: Callable[..., P], result: ProbeResult[dict[str, Any]], *, is_admin: bool, **more: Any
 ) -> P:
-    return part(**_seen(sight, is_admin=is_admin), **(sight.found or {}), **more)
+    return part(**_status_fields(result, is_admin=is_admin), **(result.answer or {}), **more)
 
 
 def _process(part: ProcessHeartbeat) -> ProcessRow:
@@ -184,8 +184,8 @@ def _own(part: ProcessHeartbeat) -> dict[str, Any]:
     return own | {"memory_bytes": part.details.get("memory_bytes")}
 
 
-def _worker(part: ProcessHeartbeat, sight: Sight[dict[str, list[ActiveJob]]]) -> WorkerRow:
-    report = sight.found if sight.state == "up" else None
+def _worker(part: ProcessHeartbeat, result: ProbeResult[dict[str, list[ActiveJob]]]) -> WorkerRow:
+    report = result.answer if result.state == "up" else None
     return WorkerRow(
         **_own(part),
         queues=part.details.get("queues", []),
@@ -203,7 +203,7 @@ def _ray(parts: Iterable[ProcessHeartbeat], *, is_admin: bool) -> RayPart:
     if seen is None:
         problem = "no worker has probed it yet"
         return RayPart(state="unknown", confirmed_at=None, problem=problem, took_ms=None)
-    is_fresh = (timezone.now() - seen.confirmed_at).total_seconds() < _RAY_PROOF_SECONDS
+    is_fresh = (timezone.now() - seen.confirmed_at).total_seconds() < _RAY_STATUS_SECONDS
     state: PartState = "down" if seen.problem else "up" if is_fresh else "unknown"
     return RayPart(
         state=state,

@@ -15,11 +15,11 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sight(Generic[T]):
+class ProbeResult(Generic[T]):
     """Last known status of a part, with the answer of its last successful probe."""
 
     state: PartState
-    found: T | None = None
+    answer: T | None = None
     confirmed_at: datetime | None = None
     took_ms: float | None = None
     problem: str = ""
@@ -28,8 +28,8 @@ class Sight(Generic[T]):
 class StatusProbe(Generic[T]):
     """Probe one part in a separate thread, one probe at a time.
 
-        lookout.begin()                      # start the probes of several parts
-        sight = lookout.sight(by=deadline)   # the status known by the deadline
+        probe.start()                      # start the probes of several parts
+        result = probe.result(by=deadline) # the status known by the deadline
 
     A probe that hangs keeps its thread. Readers do not wait for it, and no second probe starts
     until it ends.
@@ -41,29 +41,29 @@ class StatusProbe(Generic[T]):
         *,
         clock: Callable[[], datetime],
         fresh_seconds: float = 2.0,
-        believed_seconds: float = 10.0,
+        valid_seconds: float = 10.0,
     ) -> None:
         """Configure the probe without starting it.
 
         Args:
             read: Returns the part's answer, or raises if there is none. Receives the arguments of
-                :meth:`begin`.
+                :meth:`start`.
             clock: Returns the time recorded for a successful probe.
             fresh_seconds: Minimum time between the end of a probe and the start of the next.
-            believed_seconds: Time for which the last status stays valid during a slower probe.
+            valid_seconds: Time for which the last status stays valid during a slower probe.
         """
         self._read = read
         self._clock = clock
         self._fresh_seconds = fresh_seconds
-        self._believed_seconds = believed_seconds
+        self._valid_seconds = valid_seconds
         self._lock = threading.Lock()
         self._done = threading.Event()
         self._is_reading = False
         self._began = 0.0
         self._ended: float | None = None
-        self._last: Sight[T] = Sight(state="unknown", problem="not looked at yet")
+        self._last: ProbeResult[T] = ProbeResult(state="unknown", problem="not probed yet")
 
-    def begin(self, *signal_arguments: Any) -> None:
+    def start(self, *signal_arguments: Any) -> None:
         """Start a probe, unless one is running or has just ended."""
         with self._lock:
             fresh = self._ended is not None and (
@@ -74,10 +74,10 @@ class StatusProbe(Generic[T]):
             self._is_reading, self._began = True, time.monotonic()
             self._done.clear()
         threading.Thread(
-            target=self._go, args=signal_arguments, name="rolldeck-lookout", daemon=True
+            target=self._run, args=signal_arguments, name="rolldeck-probe", daemon=True
         ).start()
 
-    def sight(self, *, by: float) -> Sight[T]:
+    def result(self, *, by: float) -> ProbeResult[T]:
         """Return the last status; `unknown` if it is old and the probe has not ended.
 
         Args:
@@ -88,26 +88,26 @@ class StatusProbe(Generic[T]):
             if not self._is_reading:
                 return self._last
             now = time.monotonic()
-            if self._ended is not None and now - self._ended < self._believed_seconds:
+            if self._ended is not None and now - self._ended < self._valid_seconds:
                 return self._last
             waited = now - self._began
             return replace(self._last, state="unknown", problem=f"no answer for {waited:.1f} s")
 
-    def _go(self, *signal_arguments: Any) -> None:
+    def _run(self, *signal_arguments: Any) -> None:
         try:
-            found = self._read(*signal_arguments)
+            answer = self._read(*signal_arguments)
         except Exception as error:
             logger.debug("deployment part does not answer", exc_info=True)
-            seen = replace(self._last, state="down", problem=_first_line(error))
+            result = replace(self._last, state="down", problem=_first_line(error))
         else:
-            seen = Sight(
+            result = ProbeResult(
                 state="up",
-                found=found,
+                answer=answer,
                 confirmed_at=self._clock(),
                 took_ms=(time.monotonic() - self._began) * 1000,
             )
         with self._lock:
-            self._last = seen
+            self._last = result
             self._ended = time.monotonic()
             self._is_reading = False
         self._done.set()

@@ -1,4 +1,4 @@
-"""Progress of a demo's run, independent of its subject."""
+"""Progress of a demo's run, independent of its kind."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -78,7 +78,7 @@ class Progress(Protocol):
         ...
 
 
-class Learning(Protocol):
+class ProgressSource(Protocol):
     """Reader of the learning progress of one run."""
 
     def read(self, run: RunState) -> Progress:
@@ -89,7 +89,7 @@ class Learning(Protocol):
 class ProgressReader:
     """Repeated reader of one run; keeps the last snapshot while the database is unavailable."""
 
-    def __init__(self, run_id: int, learning: Learning) -> None:
+    def __init__(self, run_id: int, learning: ProgressSource) -> None:
         self._run_id = run_id
         self._learning = learning
         self._last: Progress | None = None

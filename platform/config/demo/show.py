@@ -10,47 +10,47 @@ from typing import Any, Final
 from django.conf import settings
 from django.utils import timezone
 
+from config.demo.demos import DemoKind
 from config.demo.progress import Progress, ProgressReader, phase
 from config.demo.scenario import USER_NAME, Scenario, prepare
-from config.demo.subjects import Subject
 from config.demo.view import Frame, View
 from config.embedded.children import Child, Command, StartFailed
 from config.embedded.folders import Folders
 from config.embedded.services import Services, manage_command
 
-SERVER_STARTS_WITHIN_SECONDS: Final = 120.0
-LOOK_EVERY_SECONDS: Final = 0.5
-TRAINER_AGAIN_AFTER_SECONDS: Final = 1.0
+SERVER_START_SECONDS: Final = 120.0
+POLL_SECONDS: Final = 0.5
+TRAINER_RESTART_SECONDS: Final = 1.0
 # Enough for a loaded machine to start Python and torch, and to find a restarted web process.
 EARLY_DEATH_SECONDS: Final = 60.0
 EARLY_DEATHS_AT_MOST: Final = 10
-READY_WORDS: Final = "Ready on"
+READY_TEXT: Final = "Ready on"
 
 
 class Demo:
     """The server and the trainer as child processes, with their progress in a view.
 
     Args:
-        subject: The demo to run.
+        demo: The demo to run.
         view: Target of the output.
         exits: Whether to end once the target is reached or the time limit has passed.
-        limit_seconds: Time limit counted from the start; None for the subject's.
-        config: A run configuration that replaces the subject's preset.
+        limit_seconds: Time limit counted from the start; None for the demo's.
+        config: A run configuration that replaces the demo's preset.
     """
 
     def __init__(
         self,
-        subject: Subject,
+        demo: DemoKind,
         view: View,
         *,
         exits: bool,
         limit_seconds: float | None = None,
         config: dict[str, Any] | None = None,
     ) -> None:
-        self._subject = subject
+        self._demo = demo
         self._view = view
         self._exits = exits
-        self._limit_seconds = subject.limit_seconds if limit_seconds is None else limit_seconds
+        self._limit_seconds = demo.limit_seconds if limit_seconds is None else limit_seconds
         self._config = config
         self._folders = Folders(settings.ROLLDECK_VAR)
         self._began_at = time.monotonic()
@@ -85,12 +85,12 @@ class Demo:
         return server, scenario
 
     def _prepare(self) -> Scenario:
-        preset = "" if self._config else self._subject.preset
+        preset = "" if self._config else self._demo.preset
         return prepare(preset=preset, config=self._config, now=timezone.now())
 
     def _watch(self, server: Child, scenario: Scenario) -> str:
-        reader = ProgressReader(scenario.run_id, self._subject.learning(scenario.run_id))
-        trainer = _Trainer(self._child, self._subject.trainer, scenario)
+        reader = ProgressReader(scenario.run_id, self._demo.learning(scenario.run_id))
+        trainer = _Trainer(self._child, self._demo.trainer, scenario)
         report = _Report(self._view, limit_seconds=self._limit_seconds)
         url = settings.ROLLDECK_PUBLIC_URL + scenario.login_path
         with self._view as view:
@@ -104,7 +104,7 @@ class Demo:
                     elapsed = time.monotonic() - self._began_at
                     view.show(
                         Frame(
-                            title=self._subject.title,
+                            title=self._demo.title,
                             phase=phase(progress, trainer_exit_code=trainer.exit_code),
                             elapsed_seconds=elapsed,
                             progress=progress,
@@ -114,18 +114,18 @@ class Demo:
                     report.check(progress, elapsed)
                 if self._exits and report.missing is not None:
                     return report.missing
-                time.sleep(LOOK_EVERY_SECONDS)
+                time.sleep(POLL_SECONDS)
 
     def _wait_for(self, server: Child) -> None:
         """Show the server's own lines until it is ready."""
-        deadline = time.monotonic() + SERVER_STARTS_WITHIN_SECONDS
+        deadline = time.monotonic() + SERVER_START_SECONDS
         shown = 0
         while True:
             ended = server.exit_code is not None
             lines = server.logged().splitlines()
             for line in lines[shown:]:
                 self._view.print_line(line)
-                if line.startswith(READY_WORDS):
+                if line.startswith(READY_TEXT):
                     return
             shown = len(lines)
             if ended or time.monotonic() > deadline:
@@ -174,12 +174,12 @@ class _Trainer:
         return self._child.exit_code or None
 
     def keep_running(self) -> None:
-        """Restart a failed trainer after :data:`TRAINER_AGAIN_AFTER_SECONDS`."""
+        """Restart a failed trainer after :data:`TRAINER_RESTART_SECONDS`."""
         if self.exit_code is None:
             return
         now = time.monotonic()
         if self._again_at is None:
-            self._again_at = now + TRAINER_AGAIN_AFTER_SECONDS
+            self._again_at = now + TRAINER_RESTART_SECONDS
             self._count_death(lived_seconds=now - self._child.started_at)
         elif now >= self._again_at:
             self._again_at = None

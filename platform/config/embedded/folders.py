@@ -60,7 +60,7 @@ class Folders:
         """Return a new private, short folder for sockets; removes that of a killed server."""
         note = self.run / "sockets"
         if note.is_file():
-            _remove_left_behind(Path(note.read_text(encoding="utf-8")))
+            _remove_stale(Path(note.read_text(encoding="utf-8")))
         folder = socket_folder()
         note.write_text(str(folder), encoding="utf-8")
         return folder
@@ -78,7 +78,7 @@ def socket_folder() -> Path:
     return Path(tempfile.mkdtemp(prefix="rolldeck-", dir=base))
 
 
-def _remove_left_behind(folder: Path) -> None:
+def _remove_stale(folder: Path) -> None:
     if (
         folder.name.startswith("rolldeck-")
         and folder.is_dir()

@@ -12,8 +12,8 @@ from config.embedded import ray_head
 from config.embedded.children import Child, Command
 from config.embedded.folders import Folders
 from config.embedded.postgres import Postgres
+from config.embedded.process_watch import Part
 from config.embedded.valkey import Valkey
-from config.embedded.watching import Part
 
 JOB_PROCESSES: Final = 2
 # By default glibc returns the memory of each large body to the kernel, and the next request
@@ -82,7 +82,7 @@ def web_part(listener: socket.socket, *, workers: int, environment: Mapping[str,
         pass_fds=(listener.fileno(),),
     )
     first_answer = FirstAnswer(listener)
-    return Part(name="web", prepare=lambda: command, is_ready=lambda _: first_answer.has_come())
+    return Part(name="web", prepare=lambda: command, is_ready=lambda _: first_answer.has_answered())
 
 
 def jobs_part(*, environment: Mapping[str, str]) -> Part:
@@ -133,7 +133,7 @@ class FirstAnswer:
         self._address = ({"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), port)  # noqa: S104
         self._asked: socket.socket | None = None
 
-    def has_come(self) -> bool:
+    def has_answered(self) -> bool:
         """Return whether the server answers requests; repeats a failed request."""
         try:
             if self._asked is None:

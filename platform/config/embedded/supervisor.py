@@ -18,10 +18,10 @@ from config.embedded import parts, ray_head
 from config.embedded.children import StartFailed
 from config.embedded.folders import Folders
 from config.embedded.postgres import Postgres
+from config.embedded.process_watch import PrintLine, ProcessWatch, StopRequested
 from config.embedded.schema import adopt_bootstrap_token, migrate
 from config.embedded.services import Services, manage_command, write_private
 from config.embedded.valkey import Valkey
-from config.embedded.watching import Say, StopRequested, Watch
 
 STOP_ORDER: Final = ("web", "jobs", "beat", "ray", "valkey", "postgres")
 
@@ -33,10 +33,10 @@ class Supervisor:
         print_line: Writes one line to the console.
     """
 
-    def __init__(self, *, print_line: Say) -> None:
+    def __init__(self, *, print_line: PrintLine) -> None:
         self._print = print_line
         self._folders = Folders(settings.ROLLDECK_VAR)
-        self._watch = Watch(log_folder=self._folders.log, print_line=print_line)
+        self._watch = ProcessWatch(log_folder=self._folders.log, print_line=print_line)
 
     def run(self) -> None:
         """Run until SIGTERM or Ctrl-C.
@@ -82,7 +82,7 @@ class Supervisor:
             self._start_ray(services, sockets, environment)
             names.append("ray")
         self._watch.wait_until_ready(names)
-        self._greet(services)
+        self._print_addresses(services)
         # The code below makes no queries; an idle pool would only reconnect through restarts.
         database = cast(DatabaseWrapper, connections["default"])
         database.close()
@@ -143,7 +143,7 @@ class Supervisor:
             )
         )
 
-    def _greet(self, services: Services) -> None:
+    def _print_addresses(self, services: Services) -> None:
         if not services.ray_address:
             self._print("  Ray is not installed: fleets cannot be launched. Outside runs work.")
         self._print(f"Ready on {settings.ROLLDECK_PUBLIC_URL}  (logs: {self._folders.log})")

@@ -17,7 +17,7 @@ def write(*, now: datetime) -> None:
     alert_id = _corrupt("atropos-mix", "3 items of batch 2 were corrupt", at=at)
     solved, reason = at + timedelta(hours=1), "the disk was replaced"
     alerts.resolve(alert_id=alert_id, actor=ACTOR, reason=reason, now=solved)
-    _corrupt("hostile-text", f"{texts.MARKUP} {texts.DECEIT}", at=now - timedelta(minutes=30))
+    _corrupt("hostile-text", f"{texts.MARKUP} {texts.DECEPTIVE}", at=now - timedelta(minutes=30))
     _rule(now=now)
     conditions.watch(now=now)
     failed = Alert.objects.filter(kind=AlertKind.RUN_FAILED, run__name__startswith=PREFIX).first()

@@ -9,7 +9,7 @@ import numpy as np
 from django.conf import settings
 from numpy.typing import NDArray
 
-from config.seed.scale import ACTOR, Story
+from config.seed.scale import ACTOR, RunTimeline
 from config.seed.worker_ids import incarnation_of
 from rolldeck.operator_requests import LogLines, RecordedEpisode, RecordingUpdate
 from rolldeck.wire import (
@@ -27,6 +27,7 @@ from rollouts.control.services.launches import begin_launch, record_manager_plac
 from rollouts.control.services.logs import answer_log, request_log
 from rollouts.control.services.recordings import request_recordings, update_recording
 from rollouts.control.services.reports import accept_report
+from rollouts.metrics.services.resources import measure_resources
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunVerb
 from runs.lifecycle.services.lifecycle import change_status
@@ -70,10 +71,12 @@ class FakeFleet:
     weights_command: int = 0
 
     @classmethod
-    def launched(cls, run: Run, *, story: Story, workers: int, environment: str) -> "FakeFleet":
+    def launched(
+        cls, run: Run, *, timeline: RunTimeline, workers: int, environment: str
+    ) -> "FakeFleet":
         """Start a run and become its only manager, before a reconciler sees it."""
-        placed_at = story.at(0.01)
-        change_status(run_id=run.pk, verb=RunVerb.START, actor=ACTOR, now=story.at(0))
+        placed_at = timeline.at(0.01)
+        change_status(run_id=run.pk, verb=RunVerb.START, actor=ACTOR, now=timeline.at(0))
         order = begin_launch(
             run_id=run.pk,
             reason="the run was started",
@@ -87,7 +90,7 @@ class FakeFleet:
             run=run,
             workers=workers,
             environment=environment,
-            random=story.random,
+            random=timeline.random,
             incarnation=order.incarnation,
         )
 
@@ -119,6 +122,7 @@ class FakeFleet:
         )
         self.sequence += 1
         accept_report(run_id=self.run.pk, report=report, now=at)
+        measure_resources(now=at, only_run=self.run.pk)
 
     def answer_operator_requests(self, *, at: datetime) -> None:
         """Answer the pending requests for logs and recordings."""
@@ -196,8 +200,8 @@ class FakeFleet:
             last_log=self._log(index)[-1],
             slots=[_slot(slot, index, made) for slot in range(SLOTS)],
             cpu_percent=round(71 + 5 * index + float(self.random.normal(0, 2)), 1),
-            memory_bytes=(310 + 12 * index) << 20,
-            gpu_percent=31.0 if index < 2 else None,
+            memory_bytes=(310 + 12 * index + max(0, policy_step) // 2) << 20,
+            gpu_percent=31.0 + 3 * index + policy_step % 5 if index < 2 else None,
             gpu_memory_bytes=2_100 << 20 if index < 2 else None,
             transfers=WeightsTransfers(
                 received=policy_step + 1,

@@ -18,7 +18,7 @@ from config.seed import curves
 from config.seed.fake_fleet import SLOTS, FakeFleet
 from config.seed.fragments import SPEC, Slot
 from config.seed.people import owner
-from config.seed.scale import ACTOR, Story
+from config.seed.scale import ACTOR, RunTimeline
 from config.seed.worker_ids import incarnation_of
 from rolldeck import safetensors
 from rolldeck.wire import FleetEvent, WeightsManifest, WorkerEnding
@@ -50,7 +50,7 @@ class FleetPlan:
 
 
 def create(
-    story: Story, plan: FleetPlan, *, tags: tuple[str, ...] = ("ppo",), **fields: Any
+    timeline: RunTimeline, plan: FleetPlan, *, tags: tuple[str, ...] = ("ppo",), **fields: Any
 ) -> Run:
     """Create a CartPole run with small fragments."""
     config = {
@@ -61,32 +61,32 @@ def create(
         "seed": plan.seed,
     }
     return lifecycle.create(
-        name=story.name,
+        name=timeline.name,
         config=config,
         created_by=owner(),
         tags=tags,
         is_simulated=True,
         serves_simulated=True,  # until it is written
-        now=story.began_at,
+        now=timeline.began_at,
         **fields,
     )
 
 
-def train(run: Run, story: Story, plan: FleetPlan) -> FakeFleet:
-    """Launch the fleet of a run and train it for all versions of the story."""
-    fleet = FakeFleet.launched(run, story=story, workers=plan.workers, environment=SPEC)
-    register_trainer(run_id=run.pk, identity=TRAINER, name="ppo-node-3", now=story.at(0.015))
-    random = story.random
+def train(run: Run, timeline: RunTimeline, plan: FleetPlan) -> FakeFleet:
+    """Launch the fleet of a run and train it for all versions of the timeline."""
+    fleet = FakeFleet.launched(run, timeline=timeline, workers=plan.workers, environment=SPEC)
+    register_trainer(run_id=run.pk, identity=TRAINER, name="ppo-node-3", now=timeline.at(0.015))
+    random = timeline.random
     slots = [
         Slot(worker=worker, slot=slot, random=random)
         for worker in range(plan.workers)
         for slot in range(BATCH // plan.workers + 1)
     ]
-    many = story.scale.versions
-    step = story.length * 0.97 / many
+    many = timeline.scale.versions
+    step = timeline.length * 0.97 / many
     windows = list(curves.returns(random, many, best=plan.best, speed=plan.learning_speed))
     for version in range(many):
-        at = story.at(0.02 + 0.97 * version / many)
+        at = timeline.at(0.02 + 0.97 * version / many)
         publish(run, version, random=random, now=at)
         events = _crash(fleet) if version == many // 2 else []
         if version == many // 3:
@@ -110,8 +110,8 @@ def train(run: Run, story: Story, plan: FleetPlan) -> FakeFleet:
                 )
             measure_run(run_id=run.pk, now=at + step * 0.95)
     lease_batch(run_id=run.pk, identity=TRAINER)
-    date_batches(run, story)
-    measure(run, story, curves.ppo_metrics(random, story.scale.metric_steps))
+    date_batches(run, timeline)
+    measure(run, timeline, curves.ppo_metrics(random, timeline.scale.metric_steps))
     return fleet
 
 
@@ -175,7 +175,7 @@ def publish(
     )
 
 
-def measure(run: Run, story: Story, found: dict[str, curves.Curve]) -> None:
+def measure(run: Run, timeline: RunTimeline, found: dict[str, curves.Curve]) -> None:
     """Store metrics step by step, each with its own time, as a trainer does."""
     steps = len(next(iter(found.values())))
     every = max(1, steps // 60)
@@ -185,50 +185,52 @@ def measure(run: Run, story: Story, found: dict[str, curves.Curve]) -> None:
             for step in range(begin, min(begin + every, steps))
             for name, values in found.items()
         ]
-        at = story.at(0.02 + 0.97 * begin / steps)
+        at = timeline.at(0.02 + 0.97 * begin / steps)
         record_metrics(run_id=run.pk, push=MetricsPush(samples=samples), now=at)
 
 
-def date_batches(run: Run, story: Story) -> None:
-    """Backdate batches: leases use the database's clock, and the story lies in the past."""
+def date_batches(run: Run, timeline: RunTimeline) -> None:
+    """Backdate batches: leases use the database's clock, and the timeline lies in the past."""
     batches = list(Batch.objects.filter(run=run).order_by("ordinal"))
     for place, batch in enumerate(batches):
-        if batch.leased_at < story.ends_at:
+        if batch.leased_at < timeline.ends_at:
             continue
-        batch.leased_at = story.at(0.03 + 0.95 * place / max(len(batches), 1))
+        batch.leased_at = timeline.at(0.03 + 0.95 * place / max(len(batches), 1))
         batch.delivered_at = batch.leased_at + timedelta(seconds=0.2)
         if batch.settled_at is not None:
             batch.settled_at = batch.leased_at + timedelta(seconds=4)
     Batch.objects.bulk_update(batches, ["leased_at", "delivered_at", "settled_at"])
-    Run.objects.filter(pk=run.pk).update(trainer_started_at=story.at(0.03))
-    Trainer.objects.filter(run=run).update(last_seen_at=story.ends_at)
+    Run.objects.filter(pk=run.pk).update(trainer_started_at=timeline.at(0.03))
+    Trainer.objects.filter(run=run).update(last_seen_at=timeline.ends_at)
 
 
-def complete(run: Run, story: Story) -> None:
+def complete(run: Run, timeline: RunTimeline) -> None:
     """Complete a run by a finished drain."""
     change_status(
-        run_id=run.pk, verb=RunVerb.DRAIN, actor=ACTOR, reason="good enough", now=story.at(0.99)
+        run_id=run.pk, verb=RunVerb.DRAIN, actor=ACTOR, reason="good enough", now=timeline.at(0.99)
     )
-    drop_open(run_id=run.pk, reason=DropReason.DRAINED, now=story.ends_at)
+    drop_open(run_id=run.pk, reason=DropReason.DRAINED, now=timeline.ends_at)
     move(
         run_id=run.pk,
         target=RunStatus.COMPLETED,
         actor="fleet reconciler",
         reason="fleet and buffer are drained",
-        now=story.ends_at,
+        now=timeline.ends_at,
     )
-    _end_fleet(run, "the run is completed", now=story.ends_at)
-    rest(run, at=story.ends_at)
+    _end_fleet(run, "the run is completed", now=timeline.ends_at)
+    rest(run, at=timeline.ends_at)
 
 
-def pause(run: Run, story: Story) -> None:
+def pause(run: Run, timeline: RunTimeline) -> None:
     """Pause a run on behalf of a person who needs one of its nodes."""
     reason = "gpu-a1 gets a new driver; resume after 18:00"
-    change_status(run_id=run.pk, verb=RunVerb.PAUSE, actor=ACTOR, reason=reason, now=story.at(0.98))
-    rest(run, at=story.ends_at)
+    change_status(
+        run_id=run.pk, verb=RunVerb.PAUSE, actor=ACTOR, reason=reason, now=timeline.at(0.98)
+    )
+    rest(run, at=timeline.ends_at)
 
 
-def fail(run: Run, story: Story) -> None:
+def fail(run: Run, timeline: RunTimeline) -> None:
     """Fail a run after repeated errors of its environment."""
     error = (
         "10 launches within 10 minutes; last: every env slot of worker 1 failed: "
@@ -242,18 +244,18 @@ def fail(run: Run, story: Story) -> None:
             message=f"worker {place} failed: its environments cannot be reset",
             actor="fleet",
             reason=error,
-            now=story.at(0.9 + place / 50),
+            now=timeline.at(0.9 + place / 50),
         )
     move(
         run_id=run.pk,
         target=RunStatus.FAILED,
         actor="fleet reconciler",
         reason=error,
-        now=story.ends_at,
+        now=timeline.ends_at,
     )
-    drop_open(run_id=run.pk, reason=DropReason.KILLED, now=story.ends_at)
-    _end_fleet(run, error, now=story.ends_at)
-    rest(run, at=story.ends_at)
+    drop_open(run_id=run.pk, reason=DropReason.KILLED, now=timeline.ends_at)
+    _end_fleet(run, error, now=timeline.ends_at)
+    rest(run, at=timeline.ends_at)
 
 
 def _end_fleet(run: Run, reason: str, *, now: datetime) -> None:

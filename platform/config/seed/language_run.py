@@ -12,7 +12,7 @@ from config.seed.fake_fleet import FakeFleet
 from config.seed.fleet_runs import TRAINER, complete, date_batches, measure, publish, train_on
 from config.seed.groups import scored
 from config.seed.people import owner
-from config.seed.scale import ACTOR, Story
+from config.seed.scale import ACTOR, RunTimeline
 from config.seed.texts import Problem, reversal
 from config.seed.worker_ids import worker_id
 from rolldeck.lessons import LessonOutcome, Sample, TaskRequest
@@ -38,24 +38,24 @@ LESSONS: Final[dict[str, int]] = {
 SUMS: Final = "sums-2-digits"
 
 
-def write(story: Story) -> Run:
+def write(timeline: RunTimeline) -> Run:
     """Write the whole run, from its first lesson to its end."""
     run = create(
-        name=story.name,
+        name=timeline.name,
         config=_config(),
         created_by=owner(),
         tags=("grpo", "lessons"),
         is_simulated=True,
         serves_simulated=True,  # until it is written
-        now=story.began_at,
+        now=timeline.began_at,
     )
-    fleet = FakeFleet.launched(run, story=story, workers=2, environment="task:reverse")
-    register_trainer(run_id=run.pk, identity=TRAINER, name="grpo", now=story.at(0.02))
-    random = story.random
-    many = story.scale.versions
-    step = story.length * 0.95 / many
+    fleet = FakeFleet.launched(run, timeline=timeline, workers=2, environment="task:reverse")
+    register_trainer(run_id=run.pk, identity=TRAINER, name="grpo", now=timeline.at(0.02))
+    random = timeline.random
+    many = timeline.scale.versions
+    step = timeline.length * 0.95 / many
     for version in range(many):
-        at, done = story.at(0.03 + 0.95 * version / many), version / (many - 1)
+        at, done = timeline.at(0.03 + 0.95 * version / many), version / (many - 1)
         publish(run, version * 5, random=random, now=at)
         found = [
             (name, "train", random.binomial(1, _skill(name, done), 12) * 1.0) for name in LESSONS
@@ -63,17 +63,17 @@ def write(story: Story) -> Run:
         fleet.report(at=at, policy_step=version * 5, returns=found, seconds=60)
         _evaluate(run, version * 5, done=done, now=at)
         _micro_evaluate(run, version * 5, done=done, now=at)
-        _roll_out(run, story, version * 5, done=done, now=at)
+        _roll_out(run, timeline, version * 5, done=done, now=at)
         lease = lease_batch(run_id=run.pk, identity=TRAINER)
         if lease is not None:
             train_on(run, lease.batch, at=at + step * 0.2, lasts=step * random.uniform(0.5, 0.7))
         measure_run(run_id=run.pk, now=at + step * 0.95)
         if version == many // 2:
             _steer(run, now=at + step * 0.96)
-    date_batches(run, story)
-    measure(run, story, curves.grpo_metrics(random, story.scale.metric_steps // 2))
+    date_batches(run, timeline)
+    measure(run, timeline, curves.grpo_metrics(random, timeline.scale.metric_steps // 2))
     run.refresh_from_db()
-    complete(run, story)
+    complete(run, timeline)
     return run
 
 
@@ -146,9 +146,9 @@ def _steer(run: Run, *, now: datetime) -> None:
     steer_lesson(run_id=run.pk, lesson=SUMS, body=body, actor=ACTOR, now=now)
 
 
-def _roll_out(run: Run, story: Story, step: int, *, done: float, now: datetime) -> None:
+def _roll_out(run: Run, timeline: RunTimeline, step: int, *, done: float, now: datetime) -> None:
     """Push groups of each open lesson, and record their outcomes."""
-    random = default_rng([step, len(story.name)])
+    random = default_rng([step, len(timeline.name)])
     right = [place % 8 == 0 and done > 0.4 for place in range(2 * GROUP)]
     sums = _outcome(f"{SUMS}-train-{step}", right, step=step, generations=GROUP, tokens=96)
     count_outcome(run_id=run.pk, lesson=SUMS, outcome=sums, now=now)

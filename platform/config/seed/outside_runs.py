@@ -14,13 +14,13 @@ from buffer.batches.services.leases import lease_batch
 from buffer.followers.services import Filter, follow
 from buffer.ingest.services.groups import accept_groups
 from buffer.items.models.items import Batch
-from buffer.items.rules.states import LAPSES_BEFORE_QUARANTINE
+from buffer.items.rules.states import EXPIRIES_BEFORE_QUARANTINE
 from config.seed import marks, texts
 from config.seed.curves import grpo_metrics
 from config.seed.fleet_runs import date_batches, measure, publish, train_on
 from config.seed.groups import scored
 from config.seed.people import owner
-from config.seed.scale import ACTOR, Story
+from config.seed.scale import ACTOR, RunTimeline
 from rollouts.metrics.services.measuring import measure_run
 from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
@@ -46,18 +46,18 @@ ENVIRONMENTS: Final = (
 )
 
 
-def opened(story: Story, *, batch_size: int = BATCH) -> Run:
+def opened(timeline: RunTimeline, *, batch_size: int = BATCH) -> Run:
     """Create and start an outside run; its first trainer sets the batch size."""
     run = create(
-        name=story.name,
+        name=timeline.name,
         kind="outside",
         created_by=owner(),
         tags=("grpo", "atropos"),
         is_simulated=True,
         serves_simulated=True,  # until it is written
-        now=story.began_at,
+        now=timeline.began_at,
     )
-    change_status(run_id=run.pk, verb=RunVerb.START, actor=ACTOR, now=story.began_at)
+    change_status(run_id=run.pk, verb=RunVerb.START, actor=ACTOR, now=timeline.began_at)
     registration = Registration(
         wandb_group="seeded",
         wandb_project="rolldeck",
@@ -71,12 +71,12 @@ def opened(story: Story, *, batch_size: int = BATCH) -> Run:
             identity=identity,
             name=identity.partition(":")[2],
             registration=registration,
-            now=story.at(0.01),
+            now=timeline.at(0.01),
         )
     return run
 
 
-def join(run: Run, story: Story, name: str, weight: float, least: float | None) -> int:
+def join(run: Run, timeline: RunTimeline, name: str, weight: float, least: float | None) -> int:
     """Register an environment and return its id."""
     return register_environment(
         run_id=run.pk,
@@ -85,48 +85,52 @@ def join(run: Run, story: Story, name: str, weight: float, least: float | None) 
         max_token_length=4096,
         group_size=GROUP,
         min_batch_allocation=least,
-        now=story.at(0.02),
+        now=timeline.at(0.02),
     ).env_id
 
 
-def write_mixed(story: Story) -> Run:
+def write_mixed(timeline: RunTimeline) -> Run:
     """Write a running run with four environments, whose queue is over its threshold."""
-    run, random = opened(story), story.random
+    run, random = opened(timeline), timeline.random
     for env_id, (name, weight, least, stays) in enumerate(ENVIRONMENTS):
-        join(run, story, name, weight, least)
+        join(run, timeline, name, weight, least)
         if not stays:
-            disconnect_environment(run_id=run.pk, env_id=env_id, now=story.at(0.4))
-    pushes = story.scale.group_pushes
+            disconnect_environment(run_id=run.pk, env_id=env_id, now=timeline.at(0.4))
+    pushes = timeline.scale.group_pushes
     for number in range(pushes):
         if number % 4 == 0:
-            at = story.at(0.03 + 0.95 * number / pushes)
+            at = timeline.at(0.03 + 0.95 * number / pushes)
             publish(run, number // 4, random=random, identity=FIRST, now=at)
         env_id = (0, 1, 0, 2)[number % 4]
-        _push(run, story, random, env_id=env_id, number=number, part=0.03 + 0.95 * number / pushes)
-        at = story.at(0.03 + 0.95 * (number + 0.5) / pushes)
+        _push(
+            run, timeline, random, env_id=env_id, number=number, part=0.03 + 0.95 * number / pushes
+        )
+        at = timeline.at(0.03 + 0.95 * (number + 0.5) / pushes)
         if number % 2 and number < pushes // 2:
             _lease_and_acknowledge(
-                run, at=at, lasts=story.length * random.uniform(0.4, 1.4) / pushes
+                run, at=at, lasts=timeline.length * random.uniform(0.4, 1.4) / pushes
             )
-        measure_run(run_id=run.pk, now=at + story.length * 0.4 / pushes)
-    _every_batch_state(run, story)
-    marks.write(run, story)
-    measure(run, story, grpo_metrics(random, story.scale.metric_steps // 2))
+        measure_run(run_id=run.pk, now=at + timeline.length * 0.4 / pushes)
+    _every_batch_state(run, timeline)
+    marks.write(run, timeline)
+    measure(run, timeline, grpo_metrics(random, timeline.scale.metric_steps // 2))
     for name in ("archive", "dashboards"):
-        follow(run=run, name=name, start="earliest", only=Filter(), now=story.at(0.5))
+        follow(run=run, name=name, start="earliest", only=Filter(), now=timeline.at(0.5))
     return run
 
 
-def write_hostile(story: Story) -> Run:
+def write_hostile(timeline: RunTimeline) -> Run:
     """Write a run with hostile text in every field; all of it must be shown as plain text."""
-    run = opened(story, batch_size=64)
-    join(run, story, f"env {texts.MARKUP} \u202eslave"[:180], 1.0, None)
+    run = opened(timeline, batch_size=64)
+    join(run, timeline, f"env {texts.MARKUP} \u202eslave"[:180], 1.0, None)
     problems = texts.hostile_problems()
-    groups = [scored(one, random=story.random, env_id=0) for one in problems]
+    groups = [scored(one, random=timeline.random, env_id=0) for one in problems]
     groups = [group for group in groups if group.sequences]
     run.refresh_from_db()
-    accept_groups(run=run, groups=groups, producer=f"env:{texts.MARKUP}"[:200], now=story.at(0.5))
-    for place, text in enumerate((texts.MARKUP, texts.DECEIT, texts.LONG[:2000])):
+    accept_groups(
+        run=run, groups=groups, producer=f"env:{texts.MARKUP}"[:200], now=timeline.at(0.5)
+    )
+    for place, text in enumerate((texts.MARKUP, texts.DECEPTIVE, texts.LONG[:2000])):
         record_event(
             run_id=run.pk,
             kind="odd_groups",
@@ -135,16 +139,22 @@ def write_hostile(story: Story) -> Run:
             actor=f"env:{texts.MARKUP}",
             reason=text,
             details={texts.MARKUP: text},
-            now=story.at(0.6 + place / 10),
+            now=timeline.at(0.6 + place / 10),
         )
     change_status(
-        run_id=run.pk, verb=RunVerb.PAUSE, actor=ACTOR, reason=texts.MARKUP, now=story.ends_at
+        run_id=run.pk, verb=RunVerb.PAUSE, actor=ACTOR, reason=texts.MARKUP, now=timeline.ends_at
     )
     return run
 
 
 def _push(
-    run: Run, story: Story, random: np.random.Generator, *, env_id: int, number: int, part: float
+    run: Run,
+    timeline: RunTimeline,
+    random: np.random.Generator,
+    *,
+    env_id: int,
+    number: int,
+    part: float,
 ) -> None:
     """Push four groups; some are truncated, some without variance, some duplicated."""
     write = texts.PROBLEMS[ENVIRONMENTS[env_id][0]]
@@ -162,7 +172,7 @@ def _push(
             env_id=env_id,
             policy_step=number // 4,
             has_advantages=number % 2 == 0,
-            ended_at=story.at(part) if env_id != 1 else None,
+            ended_at=timeline.at(part) if env_id != 1 else None,
             more={"overrides": [{"is_truncated": place == 3} for place in range(GROUP)]}
             if number % 6 == 0
             else {},
@@ -171,7 +181,7 @@ def _push(
     ]
     run.refresh_from_db()
     producer = f"env:{ENVIRONMENTS[env_id][0]}_0"
-    accept_groups(run=run, groups=groups, producer=producer, now=story.at(part))
+    accept_groups(run=run, groups=groups, producer=producer, now=timeline.at(part))
 
 
 def _lease_and_acknowledge(run: Run, *, at: datetime, lasts: timedelta) -> None:
@@ -180,27 +190,27 @@ def _lease_and_acknowledge(run: Run, *, at: datetime, lasts: timedelta) -> None:
         train_on(run, lease.batch, at=at, lasts=lasts)
 
 
-def _every_batch_state(run: Run, story: Story) -> None:
+def _every_batch_state(run: Run, timeline: RunTimeline) -> None:
     """Leave batches discarded, quarantined, leased and returned; acknowledged ones exist."""
-    _quarantine_batch(run, story)
+    _quarantine_batch(run, timeline)
     dropped = Batch.objects.filter(run=run, state="quarantined").get()
-    discard(run_id=run.pk, batch_id=dropped.pk, actor=ACTOR, now=story.at(0.9))
-    _quarantine_batch(run, story)
+    discard(run_id=run.pk, batch_id=dropped.pk, actor=ACTOR, now=timeline.at(0.9))
+    _quarantine_batch(run, timeline)
     lease_batch(run_id=run.pk, identity=FIRST)
     lease_batch(run_id=run.pk, identity=SECOND)
     _expire_lease(run, SECOND)
-    date_batches(run, story)
+    date_batches(run, timeline)
     Batch.objects.filter(run=run, state="leased").update(
-        lease_expires_at=story.ends_at + timedelta(days=1)
+        lease_expires_at=timeline.ends_at + timedelta(days=1)
     )
 
 
-def _quarantine_batch(run: Run, story: Story) -> None:
+def _quarantine_batch(run: Run, timeline: RunTimeline) -> None:
     """Expire the lease of one batch until the batch is quarantined."""
-    for _ in range(LAPSES_BEFORE_QUARANTINE):
+    for _ in range(EXPIRIES_BEFORE_QUARANTINE):
         lease_batch(run_id=run.pk, identity=SECOND)
         _expire_lease(run, SECOND)
-    quarantine_repeated_expiries(now=story.at(0.88))
+    quarantine_repeated_expiries(now=timeline.at(0.88))
 
 
 def _expire_lease(run: Run, identity: str) -> None:

@@ -10,11 +10,11 @@ from typing import Final
 import numpy as np
 from django.db import transaction
 
-from config.seed import alerts, events, fleet_runs, language_run, outside_runs, writings
+from config.seed import alerts, events, fleet_runs, language_run, outside_runs, saved_objects
 from config.seed.fake_fleet import FakeFleet
 from config.seed.fleet_runs import FleetPlan
 from config.seed.fragments import SPEC
-from config.seed.scale import ACTOR, PREFIX, Scale, story
+from config.seed.scale import ACTOR, PREFIX, Scale, timeline
 from rollouts.control.services.launches import record_manager_ended
 from rollouts.fleet.manager.reports import StaleIncarnation
 from runs.access.models.tokens import TokenIssuer
@@ -59,7 +59,7 @@ def write(*, scale: Scale, clock: Clock, note: Callable[[str], object]) -> Seede
     names = [*runs, *(fleet.run.name for fleet in fleets)]
     Run.objects.current().filter(name__in=names).update(serves_simulated=False)
     _tokens(now)
-    writings.write(now=clock())
+    saved_objects.write(now=clock())
     alerts.write(now=clock())
     events.put_in_order(after=before)
     return Seeded(runs=names, fleets=fleets)
@@ -73,31 +73,37 @@ def _runs_without_fleet(scale: Scale, now: datetime) -> Iterator[Run]:
     for number in range(scale.finished_runs):
         yield _finished(scale, now, number)
     with transaction.atomic():
-        run_story = story("cartpole-failed", scale=scale, now=now, minutes_ago=400, minutes=14)
-        run = fleet_runs.create(run_story, FleetPlan(best=60, learning_speed=1.0))
-        fleet_runs.train(run, run_story, FleetPlan(best=60, learning_speed=1.0))
-        fleet_runs.fail(run, run_story)
+        run_timeline = timeline(
+            "cartpole-failed", scale=scale, now=now, minutes_ago=400, minutes=14
+        )
+        run = fleet_runs.create(run_timeline, FleetPlan(best=60, learning_speed=1.0))
+        fleet_runs.train(run, run_timeline, FleetPlan(best=60, learning_speed=1.0))
+        fleet_runs.fail(run, run_timeline)
     yield run
     with transaction.atomic():
-        run_story = story("reverse-lessons", scale=scale, now=now, minutes_ago=320, minutes=120)
-        run = language_run.write(run_story)
+        run_timeline = timeline(
+            "reverse-lessons", scale=scale, now=now, minutes_ago=320, minutes=120
+        )
+        run = language_run.write(run_timeline)
     yield run
     with transaction.atomic():
-        run = outside_runs.write_mixed(story("atropos-mix", scale=scale, now=now, minutes_ago=95))
+        run = outside_runs.write_mixed(
+            timeline("atropos-mix", scale=scale, now=now, minutes_ago=95)
+        )
     yield run
     with transaction.atomic():
         run = outside_runs.write_hostile(
-            story("hostile-text", scale=scale, now=now, minutes_ago=50)
+            timeline("hostile-text", scale=scale, now=now, minutes_ago=50)
         )
     yield run
-    run_story = story("cartpole-draft", scale=scale, now=now, minutes_ago=20)
-    yield fleet_runs.create(run_story, FleetPlan(seed=9))
+    run_timeline = timeline("cartpole-draft", scale=scale, now=now, minutes_ago=20)
+    yield fleet_runs.create(run_timeline, FleetPlan(seed=9))
 
 
 @transaction.atomic
 def _finished(scale: Scale, now: datetime, number: int) -> Run:
     """Write one run of a sweep; the runs differ in seed and number of workers."""
-    run_story = story(
+    run_timeline = timeline(
         f"cartpole-sweep-{number}",
         scale=scale.halved,
         now=now,
@@ -107,10 +113,10 @@ def _finished(scale: Scale, now: datetime, number: int) -> Run:
     plan = FleetPlan(
         best=480 - 70 * number, workers=(2, 4)[number % 2], seed=number, learning_speed=6 - number
     )
-    run = fleet_runs.create(run_story, plan, tags=("ppo", "sweep"))
-    fleet_runs.train(run, run_story, plan)
+    run = fleet_runs.create(run_timeline, plan, tags=("ppo", "sweep"))
+    fleet_runs.train(run, run_timeline, plan)
     run.refresh_from_db()
-    fleet_runs.complete(run, run_story)
+    fleet_runs.complete(run, run_timeline)
     return run
 
 
@@ -119,8 +125,8 @@ def _live(scale: Scale, clock: Clock) -> list[FakeFleet]:
     """Write the running and the paused run, and report once for both fleets."""
     now, plans = clock(), (FleetPlan(best=300, seed=3), FleetPlan(seed=1))
     stories = [
-        story("cartpole-paused", scale=scale, now=now, minutes_ago=170, minutes=130),
-        story("cartpole-live", scale=scale, now=now, minutes_ago=110),
+        timeline("cartpole-paused", scale=scale, now=now, minutes_ago=170, minutes=130),
+        timeline("cartpole-live", scale=scale, now=now, minutes_ago=110),
     ]
     fleets = [
         fleet_runs.train(fleet_runs.create(one, plan), one, plan)

@@ -36,7 +36,7 @@ SMALL: Final = Scale(versions=6, metric_steps=60, group_pushes=14, finished_runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Story:
+class RunTimeline:
     """One sample run: its name, its time span, and its random numbers."""
 
     name: str
@@ -59,10 +59,10 @@ class Story:
         return self.began_at + self.length * part
 
 
-def story(
+def timeline(
     name: str, *, scale: Scale, now: datetime, minutes_ago: float, minutes: float = 0.0
-) -> Story:
-    """Return the story of a run that began `minutes_ago`; without `minutes` it still runs."""
+) -> RunTimeline:
+    """Return the timeline of a run that began `minutes_ago`; without `minutes` it still runs."""
     began_at = now - timedelta(minutes=minutes_ago)
     ends_at = began_at + timedelta(minutes=minutes) if minutes else now
-    return Story(name=f"{PREFIX}{name}", scale=scale, began_at=began_at, ends_at=ends_at)
+    return RunTimeline(name=f"{PREFIX}{name}", scale=scale, began_at=began_at, ends_at=ends_at)

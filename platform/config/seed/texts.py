@@ -102,7 +102,9 @@ PIXEL: Final = (
 MARKUP: Final = (
     "<script>document.title='owned'</script><img src=x onerror=alert(1)><b id=hostile>b</b>"
 )
-DECEIT: Final = "pay \u202egnp.exe\u202c and \u2066left\u2069, zero\u200bwidth, \ufeffmark, Кирилл"
+DECEPTIVE: Final = (
+    "pay \u202egnp.exe\u202c and \u2066left\u2069, zero\u200bwidth, \ufeffmark, Кирилл"
+)
 TERMINAL: Final = "\x1b[31mred\x1b[0m \x1b]0;title\x07 ding\x07 \x00 nul \x7f del"
 LONG: Final = "unbroken" * 2_500
 
@@ -120,12 +122,12 @@ def hostile_problems() -> list[Problem]:
         }
     ]
     answers = [
-        _assistant(text) for text in (MARKUP, DECEIT, TERMINAL.replace("\x00", "\u2400"), LONG)
+        _assistant(text) for text in (MARKUP, DECEPTIVE, TERMINAL.replace("\x00", "\u2400"), LONG)
     ]
     javascript = "[click](javascript:alert(1)) ![x](https://example.invalid/spy.png) {{7*7}} ${7*7}"
     return [
         _one_turn(
-            prompt, [MARKUP, DECEIT, TERMINAL.replace("\x00", ""), LONG], [0.0, 1.0, 0.5, -1.0]
+            prompt, [MARKUP, DECEPTIVE, TERMINAL.replace("\x00", ""), LONG], [0.0, 1.0, 0.5, -1.0]
         ),
         Problem(prompt=pictures, answers=answers, scores=[1.0, 0.0, 0.0, 0.25]),
         _one_turn(javascript, [javascript, "{}", "null", " "], [0.1, 0.2, 0.3, 0.4]),

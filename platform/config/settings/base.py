@@ -266,7 +266,7 @@ REST_FRAMEWORK = {
     "DEFAULT_SCHEMA_CLASS": "runs.lifecycle.api.operations.OperationSchema",
     "EXCEPTION_HANDLER": "config.api_errors.handle",
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "web.http.negotiation.OneForm",
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "web.http.negotiation.SingleFormat",
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
 }

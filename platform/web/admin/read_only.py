@@ -29,7 +29,7 @@ from web.rules.visible_text import visible
 
 COUNTED_AT_MOST: Final = 10_000
 """Maximum number of counted rows; longer lists show their first pages."""
-LOOKED_AT: Final = 200_000
+ROWS_EXAMINED: Final = 200_000
 """Newest rows that filters without an index search."""
 # Query parameters of a list other than filters.
 _NO_FILTERS: Final = frozenset({"p", "o", "e", "all", "q", "_changelist_filters"})
@@ -243,7 +243,7 @@ class ReadOnlyAdmin(ModelAdmin):
         if not self.may_grow or not self._is_filtered(request):
             return rows
         newest = self.model._default_manager.aggregate(newest=Max("pk"))["newest"] or 0
-        return rows.filter(pk__gt=newest - LOOKED_AT)
+        return rows.filter(pk__gt=newest - ROWS_EXAMINED)
 
     def _is_filtered(self, request: HttpRequest) -> bool:
         filters = {name for name in request.GET if name not in _NO_FILTERS and request.GET[name]}
@@ -264,7 +264,7 @@ class ReadOnlyAdmin(ModelAdmin):
         if self.may_grow and request.method == "GET" and self._is_filtered(request):
             messages.info(
                 request,
-                f"Filters search the newest {LOOKED_AT:,} rows. "
+                f"Filters search the newest {ROWS_EXAMINED:,} rows. "
                 "Select a run to search all its rows.",
             )
         answer: TemplateResponse = super().changelist_view(request, extra_context)

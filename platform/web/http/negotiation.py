@@ -8,7 +8,7 @@ from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 
 
-class OneForm(DefaultContentNegotiation):
+class SingleFormat(DefaultContentNegotiation):
     """Never responds 406: binary responses bypass the renderers, which only support JSON."""
 
     def select_renderer(

@@ -41,8 +41,12 @@ def problem_of(error: ApiError) -> Problem:
         title=error.title,
         status=error.status,
         code=error.code,
-        detail=str(error),
-        errors=[] if error.field is None else [_field_problem(error, error.field)],
+        detail=f"{1 + len(error.others)} invalid fields" if error.others else str(error),
+        errors=[
+            _field_problem(each, each.field)
+            for each in (error, *error.others)
+            if each.field is not None
+        ],
     )
 
 

@@ -33,7 +33,7 @@ PAUSE_SECONDS: Final = 1.0
 # Notices to other processes are batched for this long; this process receives them at once.
 GATHER_SECONDS: Final = 0.005
 # Batch time while no other process listens: a new listener reads the database first.
-UNHEARD_SECONDS: Final = 0.05
+NO_LISTENER_SECONDS: Final = 0.05
 
 
 class ChangeNotice(msgspec.Struct, frozen=True):
@@ -113,7 +113,7 @@ class Outbox:
                 )
                 listening = self._publisher.publish(notice)
             others_listen = listening > own_subscriptions.count
-            time.sleep(GATHER_SECONDS if others_listen else UNHEARD_SECONDS)
+            time.sleep(GATHER_SECONDS if others_listen else NO_LISTENER_SECONDS)
 
 
 class OwnSubscriptions:

@@ -4,6 +4,7 @@ An error class sets the status, code and title of its response. `docs/reference/
 all codes.
 """
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 
@@ -28,6 +29,8 @@ class ApiError(Exception):
     """End of the invalid characters, exclusive."""
     retry_after_seconds: int | None = None
     """Time after which a retry may succeed, or None."""
+    others: "Sequence[FieldError]" = ()
+    """Errors of further fields of the same request."""
 
 
 class FieldError(ApiError):

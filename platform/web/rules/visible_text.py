@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-_DECEIVING: Final = re.compile(
+_DECEPTIVE: Final = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e"
     r"\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e01ef]"
 )
@@ -14,4 +14,4 @@ def visible(text: str) -> str:
 
     Tabs and line ends stay.
     """
-    return _DECEIVING.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text)
+    return _DECEPTIVE.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text)

@@ -11,11 +11,11 @@ from rollouts.alerts.rules.breaches import Breach, breaches
 from rollouts.alerts.schemas import FiredPeriod, PreviewedRun, RulePreview
 from rollouts.metrics.models.metrics import MetricChunk, MetricSeries
 from rollouts.metrics.queries.metrics import EPOCH, Sample, datetime_of, newest_samples
-from rollouts.metrics.queries.series import SeriesRange, blocks_of_series, drawn
+from rollouts.metrics.queries.series import SeriesRange, blocks_of_series, line_of
 from rollouts.metrics.rules.figures import written
 from rollouts.metrics.rules.series import X_AT_MOST, Blocks, condensed
 from runs.alerts.models.alert_rules import AlertRule
-from runs.alerts.queries.alert_rules import WATCHED, enabled_rules, runs_of, watched_runs
+from runs.alerts.queries.alert_rules import EVALUATED_STATES, enabled_rules, runs_of, watched_runs
 from runs.alerts.rules.alert_rules import Limit
 from runs.alerts.rules.alerts import SEEN_AT_MOST, AlertKind, Condition, Severity
 
@@ -171,7 +171,7 @@ def _previewed(
     draft: Draft, row: tuple[int, str, str], newest: Sample, *, hours: int, now: datetime
 ) -> PreviewedRun:
     series_id, run, state = row
-    is_watched = state in WATCHED
+    is_watched = state in EVALUATED_STATES
     end = now if is_watched else newest.at
     begin = end - timedelta(hours=hours)
     first = max(_micros(begin - timedelta(seconds=draft.limit.for_seconds)), 0)
@@ -179,7 +179,7 @@ def _previewed(
     blocks = condensed(blocks_of_series([series_id], chart_range)[series_id], at_most=FINENESS)
     fired = breaches(blocks.blocks, draft.limit, until=_micros(end))
     lasted = draft.limit.for_seconds
-    line = drawn(run, draft.metric, blocks.blocks, chart_range._replace(at_most=POINTS_PREVIEWED))
+    line = line_of(run, draft.metric, blocks.blocks, chart_range._replace(at_most=POINTS_PREVIEWED))
     return PreviewedRun(
         run=run,
         is_watched=is_watched,

@@ -1,18 +1,23 @@
-"""API of machine cordons."""
+"""API of machines: cordons, and usage over time."""
 
 from django.http import HttpResponse
 from django.utils import timezone
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
+from rollouts.control.queries.machine_samples import HOURS_AT_MOST, machine_history
 from rollouts.control.queries.machines import machine_cordon
-from rollouts.control.schemas.machines import CordonMachine, MachineCordonAnswer
+from rollouts.control.schemas.machines import (
+    CordonMachine,
+    MachineCordonAnswer,
+    MachineHistory,
+)
 from rollouts.control.services.machine_cordons import cordon_machine, uncordon_machine
 from runs.access.api.identity import identity_of
-from runs.access.api.permissions import Admins
+from runs.access.api.permissions import Admins, Readers
 from web.http import bodies
-from web.http.openapi import REASON
+from web.http.openapi import REASON, between
 
 
 class MachineCordonView(APIView):
@@ -53,6 +58,33 @@ class MachineCordonView(APIView):
         reason = str(request.query_params.get("reason", ""))[:2000]
         uncordon_machine(node=node, reason=reason, actor=identity_of(request), now=timezone.now())
         return _now(node)
+
+
+class MachineHistoryView(APIView):
+    """Usage of a machine of the cluster over time."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="machine_usage",
+        parameters=[
+            OpenApiParameter(
+                "hours",
+                between(1, HOURS_AT_MOST),
+                description="Length of the range up to now: 1 to 168; 24 by default.",
+            )
+        ],
+        responses={200: MachineHistory},
+        tags=["server"],
+    )
+    def get(self, request: Request, node: str) -> HttpResponse:
+        """Get the usage of a machine over time.
+
+        CPU, memory and GPUs over all processes of the machine. One of its workers measures it;
+        while it has none, there are no samples. At most 360 points.
+        """
+        hours = bodies.whole_number(request, "hours", default=24, at_least=1, at_most=HOURS_AT_MOST)
+        return bodies.answer(machine_history(node, hours=hours or 1, now=timezone.now()))
 
 
 def _now(node: str) -> HttpResponse:

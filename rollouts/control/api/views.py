@@ -13,6 +13,7 @@ from rolldeck.wire import FleetControl, FleetReport
 from rollouts.control.api.queries import wait_of
 from rollouts.control.queries.fleets import control_of, fleet_state
 from rollouts.control.schemas.fleets import FleetState
+from rollouts.control.services.machine_samples import record_machine_samples
 from rollouts.control.services.reports import accept_report
 from runs.access.api.permissions import Readers, scoped
 from runs.lifecycle.queries.runs import readable_run, run_named
@@ -100,6 +101,8 @@ class FleetReportView(APIView):
         A repeated report is stored once. Returns the control state.
         """
         report = bodies.read(request, FleetReport)
-        found = run_named(run)
-        accept_report(run_id=found.pk, report=report, now=timezone.now())
+        found, now = run_named(run), timezone.now()
+        accept_report(run_id=found.pk, report=report, now=now)
+        # A separate transaction: runs that share a machine never wait for each other's reports.
+        record_machine_samples(workers=report.workers, now=now)
         return bodies.answer(control_of(found.pk))

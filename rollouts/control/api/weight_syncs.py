@@ -5,7 +5,7 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from rollouts.control.queries.weight_syncs import DELIVERIES_AT_MOST, deliveries
+from rollouts.control.queries.weight_syncs import SYNCS_AT_MOST, deliveries
 from rollouts.control.schemas.weight_syncs import WeightSyncs
 from runs.access.api.permissions import Readers
 from runs.lifecycle.queries.runs import readable_run_id
@@ -29,7 +29,7 @@ class WeightSyncsView(APIView):
                 between(1, 200),
                 description="Number of newest versions: 1 to 200, default 20.",
             ),
-            *page_parameters(default=DELIVERIES_AT_MOST, most=DELIVERIES_AT_MOST),
+            *page_parameters(default=SYNCS_AT_MOST, most=SYNCS_AT_MOST),
         ],
         responses={200: WeightSyncs},
         tags=["weights"],
@@ -46,8 +46,8 @@ class WeightSyncsView(APIView):
         page = page_of(
             request,
             tuple[int, int, int],
-            default=DELIVERIES_AT_MOST,
-            most=DELIVERIES_AT_MOST,
+            default=SYNCS_AT_MOST,
+            most=SYNCS_AT_MOST,
         )
         found = deliveries(
             readable_run_id(run),

@@ -235,6 +235,18 @@ class EpisodeWindow(models.Model):
     lengths = ArrayField(
         models.PositiveIntegerField(), default=list, blank=True, help_text="Env steps."
     )
+    # Env slots and numbers of the same episodes, then of the lowest, highest and longest one. They
+    # identify the episodes in fragments.
+    incarnation = models.CharField(
+        max_length=120, blank=True, default="", help_text="Of the worker."
+    )
+    slots = ArrayField(models.PositiveIntegerField(), default=list, blank=True)
+    numbers = ArrayField(
+        models.PositiveBigIntegerField(),
+        default=list,
+        blank=True,
+        help_text="Counts the episodes of each slot, from 1.",
+    )
     policy_step = models.IntegerField(default=-2)
     # Position of the run when the window was stored: the x axes of the charts.
     env_steps_total = models.PositiveBigIntegerField(default=0)

@@ -40,7 +40,7 @@ def control_of(run_id: int) -> FleetControl:
     run = Run.objects.only(*fields).filter(pk=run_id).first()
     if run is None:
         raise RunNotFound(f"run {run_id} was deleted")
-    weights = weights_commands.newest_order(run_id)
+    weights = weights_commands.newest_command(run_id)
     orders: dict[str, Any] = {
         "desired": desired_of(_status_of(run)),
         "epoch": run.epoch,

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.db.models import Q
 
-from rolldeck.operator_requests import MachineOrder
+from rolldeck.operator_requests import MachineCommand
 from rollouts.control.models.fleets import Fleet, FleetWorker
 from rollouts.control.models.machines import MachineCordon
 from rollouts.control.queries.page_cursor import ABSENT
@@ -22,10 +22,10 @@ def nodes_seen() -> list[dict[str, Any]]:
     return nodes
 
 
-def pending_machine_cordons() -> list[MachineOrder]:
+def pending_machine_cordons() -> list[MachineCommand]:
     """Return the machines to be emptied."""
     rows = MachineCordon.objects.order_by("node").values_list("node", "host", "reason")
-    return [MachineOrder(node=node, host=host, reason=reason) for node, host, reason in rows]
+    return [MachineCommand(node=node, host=host, reason=reason) for node, host, reason in rows]
 
 
 def closed_nodes() -> tuple[str, ...]:

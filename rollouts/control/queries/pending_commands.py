@@ -43,28 +43,28 @@ def _unanswered(run_id: int, kind: str) -> QuerySet[LogRequest]:
     return pending.order_by("pk")
 
 
-def pending_restarts(run_id: int) -> list[operator_requests.RestartOrder]:
+def pending_restarts(run_id: int) -> list[operator_requests.RestartCommand]:
     """Return the workers to replace, without those already replaced."""
     pending = FleetWorker.objects.filter(fleet__run_id=run_id, restart_of=F("incarnation"))
     rows = pending.order_by("index").values_list("index", "incarnation", "restart_reason")
     return [
-        operator_requests.RestartOrder(worker=index, incarnation=incarnation, reason=reason)
+        operator_requests.RestartCommand(worker=index, incarnation=incarnation, reason=reason)
         for index, incarnation, reason in rows
     ]
 
 
-def pending_cordons(run_id: int) -> list[operator_requests.CordonOrder]:
+def pending_cordons(run_id: int) -> list[operator_requests.CordonCommand]:
     """Return the cordoned workers."""
     cordoned = FleetWorker.objects.filter(fleet__run_id=run_id).exclude(cordoned_at=None)
     rows = cordoned.order_by("index").values_list("index", "cordon_reason")
-    return [operator_requests.CordonOrder(worker=index, reason=reason) for index, reason in rows]
+    return [operator_requests.CordonCommand(worker=index, reason=reason) for index, reason in rows]
 
 
-def pending_recordings(run_id: int) -> list[operator_requests.RecordingOrder]:
+def pending_recordings(run_id: int) -> list[operator_requests.RecordingCommand]:
     """Return the requested recordings, including those in progress."""
     found = Recording.objects.filter(run_id=run_id, state__in=["requested", "recording"])
     rows = found.order_by("requested_at", "pk").values_list("pk", "wanted_worker", "wanted_slot")
     return [
-        operator_requests.RecordingOrder(id=str(pk), worker=worker, slot=slot)
+        operator_requests.RecordingCommand(id=str(pk), worker=worker, slot=slot)
         for pk, worker, slot in rows
     ]

@@ -8,9 +8,9 @@ from rollouts.control.models.weight_syncs import WeightsDelivery
 from rollouts.control.schemas.weight_syncs import WeightsProgress, WeightSyncRow
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.queries.runs import policy_versions
-from runs.weights.queries import acting_step, newest_order
+from runs.weights.queries import acting_step, newest_command
 
-DELIVERIES_AT_MOST: Final = 5000
+SYNCS_AT_MOST: Final = 5000
 _LOOKED_BACK: Final = 3
 """Number of newest versions that may still be in transit to workers."""
 
@@ -31,12 +31,12 @@ def weights_part(run_id: int) -> WeightsProgress | None:
         **{name: Count(f"{name}_at", filter=of_newest) for name in stages},
         **{f"{name}_last": Max(f"{name}_at") for name in stages},
     )
-    order = newest_order(run_id)
+    command = newest_command(run_id)
     reported = [at for name in stages if (at := found[f"{name}_last"]) is not None]
     return WeightsProgress(
         newest=newest,
-        acting_step=acting_step(run, order),
-        order=order.number if order else 0,
+        acting_step=acting_step(run, command),
+        order=command.number if command else 0,
         **{name: found[name] for name in stages},
         reported_at=max(reported, default=None),
     )

@@ -9,7 +9,7 @@ MANAGER_PREFIX: Final = "rolldeck-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LaunchOrder:
+class LaunchRequest:
     """Launch parameters of a manager; it requests everything else from the platform."""
 
     actor_name: str
@@ -29,7 +29,7 @@ class LaunchOrder:
     """Ray ids of the cordoned nodes: neither manager nor workers are placed there."""
 
     def __repr__(self) -> str:
-        return f"LaunchOrder({self.actor_name!r}, incarnation={self.incarnation!r})"
+        return f"LaunchRequest({self.actor_name!r}, incarnation={self.incarnation!r})"
 
 
 def run_key(*, run: str, created_at: datetime) -> str:

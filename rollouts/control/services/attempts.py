@@ -41,7 +41,7 @@ def end_attempts(fleet: Fleet, endings: Iterable[WorkerEnding], *, now: datetime
             create_defaults={**known, "ended_at": now, "started_at": now},
         )
     if endings:
-        _forget_old(fleet)
+        _delete_old(fleet)
 
 
 def end_all(fleet: Fleet, *, reason: str, now: datetime) -> None:
@@ -53,10 +53,10 @@ def end_all(fleet: Fleet, *, reason: str, now: datetime) -> None:
         reason=reason,
         **{name: Coalesce(Subquery(last.values(name)[:1]), F(name)) for name in figures},
     )
-    _forget_old(fleet)
+    _delete_old(fleet)
 
 
-def _forget_old(fleet: Fleet) -> None:
+def _delete_old(fleet: Fleet) -> None:
     ended = WorkerAttempt.objects.filter(fleet=fleet).exclude(ended_at=None)
     newest = ended.order_by("-pk").values_list("pk", flat=True)
     oldest_kept = newest[ATTEMPTS_KEPT - 1 : ATTEMPTS_KEPT].first()

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 MAX_PAUSE_SECONDS: Final = 5.0
-LOOK_SECONDS: Final = 0.005
+POLL_SECONDS: Final = 0.005
 
 
 @contextmanager
@@ -22,7 +22,7 @@ def no_collection() -> Iterator[None]:
     try:
         deadline = time.monotonic() + MAX_PAUSE_SECONDS
         while not _collected_here() and time.monotonic() < deadline:
-            time.sleep(LOOK_SECONDS)
+            time.sleep(POLL_SECONDS)
         yield
     finally:
         if collects:

@@ -9,7 +9,7 @@ from django.db import transaction
 from rollouts.control.models.fleets import EnvSlot, Fleet, FleetWorker
 from rollouts.control.queries.machines import closed_nodes
 from rollouts.control.rules import launch as rules
-from rollouts.control.rules.launch import LaunchOrder
+from rollouts.control.rules.launch import LaunchRequest
 from rollouts.control.rules.reconcile import BUDGET_WINDOW
 from rollouts.control.services import attempts
 from runs.access.models.tokens import ApiToken, TokenIssuer
@@ -28,7 +28,7 @@ _LAUNCHABLE = (RunStatus.QUEUED, RunStatus.STARTING, RunStatus.RUNNING, RunStatu
 @transaction.atomic
 def begin_launch(
     *, run_id: int, reason: str, platform_url: str, now: datetime, is_external: bool = False
-) -> LaunchOrder | None:
+) -> LaunchRequest | None:
     """Register a new manager as the run's only one, before the cluster launches it.
 
     A crash between this call and the cluster's answer leaves a manager that never started. The next
@@ -62,7 +62,7 @@ def begin_launch(
         now=now,
     )
     announce(run_id, "fleet")
-    return LaunchOrder(
+    return LaunchRequest(
         actor_name=fleet.actor_name,
         incarnation=fleet.incarnation,
         run=run.name,
@@ -78,7 +78,7 @@ def begin_launch(
 @transaction.atomic
 def launch_simulation(
     *, name: str, config: dict[str, Any], platform_url: str, actor: str, now: datetime
-) -> LaunchOrder | None:
+) -> LaunchRequest | None:
     """Create a run with the caller as its manager, invisible to the reconciler until then.
 
     Returns:

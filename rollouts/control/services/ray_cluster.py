@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, Final, Protocol
 
-from rollouts.control.rules.launch import MANAGER_PREFIX, LaunchOrder
+from rollouts.control.rules.launch import MANAGER_PREFIX, LaunchRequest
 from rollouts.control.rules.reconcile import ActorState
 from rollouts.control.services.gc_pause import no_collection
 from rollouts.fleet.process import child_environment
@@ -56,7 +56,7 @@ class Cluster(Protocol):
     def reach(self) -> None:
         """Return at once if the cluster's address accepts connections."""
 
-    def launch(self, order: LaunchOrder) -> None:
+    def launch(self, order: LaunchRequest) -> None:
         """Start a manager; an existing one of this name stays unchanged.
 
         Raises:
@@ -112,7 +112,7 @@ class RayCluster:
             where = self.address or "an address (RAY_ADDRESS is empty)"
             raise ClusterUnreachable(f"no Ray cluster at {where}: {error}") from error
 
-    def launch(self, order: LaunchOrder) -> None:
+    def launch(self, order: LaunchRequest) -> None:
         """Start a detached, named manager."""
         self._run_connected(lambda: self._launch(order), runtime_env=self._runtime_env)
 
@@ -137,7 +137,7 @@ class RayCluster:
         found: list[dict[str, Any]] = self._run_connected(_nodes)
         return found
 
-    def _launch(self, order: LaunchOrder) -> None:
+    def _launch(self, order: LaunchRequest) -> None:
         try:
             from rollouts.fleet.manager.launch import launch
             from rollouts.fleet.process.settings import FleetSettings

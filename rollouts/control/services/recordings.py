@@ -129,7 +129,7 @@ def update_recording(
     with transaction.atomic():
         taken = found.update(**fields)
         if taken and name:
-            _forget_old(run_id)
+            _delete_old(run_id)
         announce(run_id, "recordings")
     if not taken:
         if name:
@@ -175,7 +175,7 @@ def _recording_fields(update: RecordingUpdate) -> dict[str, object]:
     }
 
 
-def _forget_old(run_id: int) -> None:
+def _delete_old(run_id: int) -> None:
     """Keep only the newest recordings and the newest failures of a run."""
     ready = Recording.objects.filter(run_id=run_id, state="ready").order_by("-finished_at", "-pk")
     for old in ready[settings.ROLLDECK_RECORDINGS_PER_RUN :]:

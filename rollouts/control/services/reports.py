@@ -10,6 +10,7 @@ from django.db import transaction
 from rolldeck import wire
 from rollouts.control.models.fleets import EnvSlot, EpisodeWindow, Fleet, FleetWorker
 from rollouts.control.rules import info_totals
+from rollouts.control.rules.resources import valid_usage
 from rollouts.control.rules.returns import mean, recent_returns_of
 from rollouts.control.rules.weight_syncs import Steps
 from rollouts.control.services import attempts
@@ -78,9 +79,10 @@ def _store_workers(fleet: Fleet, workers: Iterable[wire.WorkerReport], *, now: d
     slots: list[dict[str, Any]] = []
     for worker in workers:
         values = msgspec.structs.asdict(worker)
-        reported_slots = values.pop("slots")
+        reported_slots, _ = values.pop("slots"), values.pop("machine")
         # Text printed by an environment; the fleet sanitizes it.
         values["last_log"] = log_text.clean(worker.last_log)
+        values |= valid_usage(worker)
         rows.append({**values, "fleet_id": fleet.pk, "heartbeat_at": now})
         # An index, not yet an id: the id is looked up when the slots are stored.
         slots += [

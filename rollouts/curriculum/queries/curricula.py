@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import import_module
 from typing import Any
 
@@ -24,7 +24,7 @@ from rollouts.tasks.rules.stop_tokens import built_in_vocabulary, unknown_stop_t
 from rollouts.tasks.rules.task_specs import KIND as TASK
 from rollouts.tasks.rules.task_specs import TASKS, InvalidTask, make_task
 from runs.config.rules.language_config import LanguageConfig
-from runs.config.rules.run_config import InvalidRunConfig, RunConfig
+from runs.config.rules.run_config import InvalidRunConfig, RunConfig, combined, errors_of
 from runs.lifecycle.models.runs import Run
 from web.rules.errors import Conflict
 
@@ -81,11 +81,11 @@ def curriculum_of(run_id: int) -> RunCurriculum:
 
 def first_rows(run_id: int, curriculum: RunCurriculum) -> list[Lesson]:
     """Return the initial, unsaved lessons of a run, in order."""
-    standing = initial_progress(curriculum.lessons)
+    all_progress = initial_progress(curriculum.lessons)
     made = []
     for position, name in enumerate(curriculum.order):
         row = Lesson(run_id=run_id, name=name, position=position)
-        weigh(row, standing[name], curriculum)
+        weigh(row, all_progress[name], curriculum)
         made.append(row)
     return made
 
@@ -134,19 +134,28 @@ def check_language(config: RunConfig) -> None:
     """Check that the lessons of a configuration can be learned.
 
     Raises:
-        InvalidRunConfig: With the path of the field.
+        InvalidRunConfig: With the path of the first invalid field; `others` are the further errors.
     """
     language = config.language
     if language is None:
         return
+    errors = errors_of(
+        partial(_check_curriculum, language),
+        *(
+            partial(_check_environment, f"language.lessons.{name}", lesson.spec, lesson.kwargs)
+            for name, lesson in language.lessons.items()
+        ),
+        partial(_check_stop_tokens, language),
+    )
+    if errors:
+        raise combined(errors)
+
+
+def _check_curriculum(language: LanguageConfig) -> None:
     try:
-        lessons = lessons_of(language)
-        check_curriculum(lessons, strategy_of(language))
+        check_curriculum(lessons_of(language), strategy_of(language))
     except InvalidCurriculum as error:
         raise InvalidRunConfig(f"language.{error.field}", error.message) from error
-    for name, lesson in language.lessons.items():
-        _check_environment(f"language.lessons.{name}", lesson.spec, lesson.kwargs)
-    _check_stop_tokens(language)
 
 
 def _check_stop_tokens(language: LanguageConfig) -> None:

@@ -34,7 +34,7 @@ from rollouts.curriculum.schemas import (
 )
 from rollouts.lessons.rules.evaluation import EvaluationFigures, pass_intervals
 from rollouts.lessons.rules.lessons import LessonStatus
-from rollouts.lessons.rules.strategy import concentration, drawn
+from rollouts.lessons.rules.strategy import concentration, draw_probabilities
 from runs.config.rules.language_config import RequirementConfig
 from web.rules.errors import NotFound
 from web.rules.pages import PageRequest
@@ -43,7 +43,7 @@ LESSON_ROWS_AT_MOST: Final = 500
 MOST_WITH_SAMPLES: Final = 20
 EvaluationPosition = tuple[int, int, UUID]
 """Round, position in the round, and id."""
-_ASK_NOTHING: Final = ("stopped", "failed", "respawning")
+_NO_REQUESTS: Final = ("stopped", "failed", "respawning")
 _LONG: Final = ("training", "evaluation", "last_evaluation__samples")
 
 
@@ -138,7 +138,7 @@ def _shares(rows: list[Lesson], curriculum: RunCurriculum) -> dict[str, float]:
     learnt = [row.name for row in rows if row.status == LessonStatus.GRADUATED]
     if not active and not learnt:
         return {}
-    shares = drawn(curriculum.strategy, active, graduated=learnt)
+    shares = draw_probabilities(curriculum.strategy, active, graduated=learnt)
     return reweighted(shares, {row.name: row.weight_factor for row in rows})
 
 
@@ -171,9 +171,9 @@ def _summary(
     )
 
 
-def asking_workers(workers: QuerySet[FleetWorker]) -> list[str]:
+def requesting_workers(workers: QuerySet[FleetWorker]) -> list[str]:
     """Return the names under which workers request tasks."""
-    there = workers.exclude(state__in=_ASK_NOTHING).exclude(incarnation="").order_by("index")
+    there = workers.exclude(state__in=_NO_REQUESTS).exclude(incarnation="").order_by("index")
     found = there.values_list("index", "incarnation")
     return [f"w{index}@{incarnation}" for index, incarnation in found]
 
@@ -182,7 +182,7 @@ def _awaited(row: Curriculum) -> list[str]:
     """Return the running workers that have not requested a task since the last steering."""
     if not row.awaited:
         return []
-    there = asking_workers(FleetWorker.objects.filter(fleet__run_id=row.run_id))
+    there = requesting_workers(FleetWorker.objects.filter(fleet__run_id=row.run_id))
     return [one for one in there if one in row.awaited]
 
 
@@ -202,7 +202,7 @@ def _lesson_row(
             for one in config.requires
         ],
         stop_success=config.stop_success,
-        reason=_why(row, rows, curriculum),
+        reason=_status_reason(row, rows, curriculum),
         unlock_rule=_unlock_rule(row.name, curriculum),
         probability=probability,
         zero_variance_share=_share(row.zero_variance_groups, row.groups),
@@ -221,7 +221,7 @@ def _unlock_rule(name: str, curriculum: RunCurriculum) -> str:
     return str(words(lesson)) if words and lesson.requires else ""
 
 
-def _why(row: Lesson, rows: dict[str, Lesson], curriculum: RunCurriculum) -> str:
+def _status_reason(row: Lesson, rows: dict[str, Lesson], curriculum: RunCurriculum) -> str:
     """Return the reason of a lesson's status."""
     if row.reason:
         return row.reason

@@ -8,18 +8,23 @@ proportions set by the strategy.
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from rollouts.lessons.rules.strategy import Change, Lessons, Standing, Strategy
+from rollouts.lessons.rules.strategy import Change, Lessons, ProgressByLesson, Strategy
 
 LEAST_FACTOR: Final = 0.01
 """Smallest factor; to stop a lesson, lock it."""
 MOST_FACTOR: Final = 100.0
 
 
-def judged(
-    strategy: Strategy, name: str, lessons: Lessons, standing: Standing, *, held: Collection[str]
+def decide(
+    strategy: Strategy,
+    name: str,
+    lessons: Lessons,
+    all_progress: ProgressByLesson,
+    *,
+    held: Collection[str],
 ) -> Change | None:
     """Return the lesson's status change by the strategy; None for a held lesson."""
-    return None if name in held else strategy.judge(name, lessons, standing)
+    return None if name in held else strategy.decide(name, lessons, all_progress)
 
 
 def reweighted(shares: Mapping[str, float], factors: Mapping[str, float]) -> dict[str, float]:

@@ -8,7 +8,7 @@ from django.db.models import Q
 
 from rollouts.curriculum.models import Lesson, LessonChange
 from rollouts.curriculum.queries.curricula import RunCurriculum
-from rollouts.curriculum.rules.steering import judged
+from rollouts.curriculum.rules.steering import decide
 from rollouts.curriculum.services.lesson_rows import begin, moved, progress_of
 from rollouts.lessons.rules.lessons import LessonStatus
 from rollouts.lessons.rules.performance import Progress
@@ -46,20 +46,20 @@ def progress_of_lessons(
     rows: dict[str, Lesson], lesson: str, curriculum: RunCurriculum
 ) -> dict[str, Progress]:
     """Return the progress of the locked rows and of their requirements."""
-    standing = {name: progress_of(row) for name, row in rows.items()}
+    all_progress = {name: progress_of(row) for name, row in rows.items()}
     required = {one.lesson for name in rows for one in curriculum.lessons[name].requires}
     missing = required - rows.keys()
     if missing:
         others = Lesson.objects.filter(run_id=rows[lesson].run_id, name__in=missing)
-        standing |= {
+        all_progress |= {
             row.name: progress_of(row)
             for row in others.only("name", "status", "training", "evaluation")
         }
-    return standing
+    return all_progress
 
 
 def move(
-    rows: dict[str, Lesson], standing: dict[str, Progress], curriculum: RunCurriculum
+    rows: dict[str, Lesson], all_progress: dict[str, Progress], curriculum: RunCurriculum
 ) -> list[Change]:
     """Change the status of lessons until none changes, each at most once; return the changes.
 
@@ -69,7 +69,7 @@ def move(
     held = {name for name, row in rows.items() if row.hold}
     while True:
         found = (
-            judged(curriculum.strategy, name, curriculum.lessons, standing, held=held)
+            decide(curriculum.strategy, name, curriculum.lessons, all_progress, held=held)
             for name in rows
             if name not in made
         )
@@ -78,7 +78,7 @@ def move(
             return list(made.values())
         for change in fresh:
             row = rows[change.lesson]
-            standing[row.name] = moved(row, standing[row.name], change, curriculum)
+            all_progress[row.name] = moved(row, all_progress[row.name], change, curriculum)
             made[row.name] = change
 
 

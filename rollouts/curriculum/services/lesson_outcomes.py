@@ -31,7 +31,7 @@ from runs.lifecycle.models.runs import Run
 from web.live.announcements import announce
 from web.rules.errors import InvalidField
 
-TELL_AGAIN_AFTER: Final = timedelta(minutes=1)
+REPEAT_ERROR_AFTER: Final = timedelta(minutes=1)
 """Interval between two events about a lesson that fails repeatedly."""
 # Excludes the performance in the other mode, which is long, and the counters of tasks.
 _WRITTEN: Final = {field.attname for field in Lesson._meta.concrete_fields} - {  # noqa: SLF001
@@ -78,12 +78,12 @@ def count_outcome(
     row.last_evaluation = settled or row.last_evaluation
     made: list[Change] = []
     if is_counted and outcome.rewards:
-        standing = progress_of_lessons(rows, lesson, curriculum)
-        _learn(row, standing, outcome, curriculum, round_number=settled.round if settled else 0)
-        made = move(rows, standing, curriculum)
+        all_progress = progress_of_lessons(rows, lesson, curriculum)
+        _learn(row, all_progress, outcome, curriculum, round_number=settled.round if settled else 0)
+        made = move(rows, all_progress, curriculum)
         store_changes(rows, made, run, actor=ACTOR, now=now)
         if settled:
-            _watch_regression(row, standing[lesson], now=now)
+            _watch_regression(row, all_progress[lesson], now=now)
     for name in {lesson, *(change.lesson for change in made)}:
         rows[name].save(update_fields=_written(outcome.mode))
     announce(run_id, "curriculum")
@@ -150,7 +150,7 @@ def _record_error(row: Lesson, error: str, *, now: datetime) -> None:
     """Count an error, and emit an event at limited intervals."""
     row.errors += 1
     row.last_error = error
-    if row.told_of_error_at is not None and now - row.told_of_error_at < TELL_AGAIN_AFTER:
+    if row.told_of_error_at is not None and now - row.told_of_error_at < REPEAT_ERROR_AFTER:
         return
     row.told_of_error_at = now
     record_event(
@@ -167,14 +167,14 @@ def _record_error(row: Lesson, error: str, *, now: datetime) -> None:
 
 def _learn(
     row: Lesson,
-    standing: dict[str, Progress],
+    all_progress: dict[str, Progress],
     outcome: LessonOutcome,
     curriculum: RunCurriculum,
     *,
     round_number: int,
 ) -> None:
     """Add an outcome to the progress of its lesson."""
-    progress = standing[row.name]
+    progress = all_progress[row.name]
     if outcome.mode == "eval":
         # Counted by rounds, because steps restart with each epoch.
         seen = evaluation_rules.as_outcome(
@@ -197,7 +197,7 @@ def _learn(
         row.tokens += outcome.tokens
         row.truncated += outcome.truncated
         row.duplicates += outcome.duplicates
-    standing[row.name] = progress
+    all_progress[row.name] = progress
     save_progress(row, progress, curriculum, mode=outcome.mode)
 
 

@@ -8,7 +8,7 @@ from django.db import transaction
 from rollouts.control.models.fleets import FleetWorker
 from rollouts.curriculum.models import Curriculum, Lesson, LessonChange
 from rollouts.curriculum.queries.curricula import RunCurriculum, curriculum_of, weigh
-from rollouts.curriculum.queries.lessons import asking_workers
+from rollouts.curriculum.queries.lessons import requesting_workers
 from rollouts.curriculum.schemas import LessonSteering
 from rollouts.curriculum.services.evaluations import ACTOR, LessonNotFound
 from rollouts.curriculum.services.lesson_moves import (
@@ -74,13 +74,13 @@ def steer_lesson(
     change = _steered(row, body, actor=actor, curriculum=curriculum, now=now)
     row.save(update_fields=_STEERED)
     _store(change, run, body, actor=actor, now=now)
-    standing = progress_of_lessons(rows, lesson, curriculum)
-    made = move(rows, standing, curriculum)
+    all_progress = progress_of_lessons(rows, lesson, curriculum)
+    made = move(rows, all_progress, curriculum)
     store_changes(rows, made, run, actor=ACTOR, now=now)
     for name in {one.lesson for one in made}:
         rows[name].save()
     whole.steerings += 1
-    whole.awaited = asking_workers(FleetWorker.objects.filter(fleet__run_id=run_id))
+    whole.awaited = requesting_workers(FleetWorker.objects.filter(fleet__run_id=run_id))
     whole.save(update_fields=["steerings", "awaited"])
     announce(run_id, "curriculum")
     return True

@@ -15,7 +15,7 @@ from rollouts.curriculum.services.lesson_rows import begin
 from rollouts.curriculum.services.lesson_steering import record_task_request
 from rollouts.lessons.rules.lesson_draws import draw_point, training_seed
 from rollouts.lessons.rules.lessons import LessonStatus
-from rollouts.lessons.rules.strategy import concentration, draw, drawn
+from rollouts.lessons.rules.strategy import concentration, draw, draw_probabilities
 from rollouts.metrics.services.metrics import Figure, store_figures
 from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
@@ -164,7 +164,7 @@ def _shares(
     weights = {one[0]: one[1] for one in found if one[3] == LessonStatus.ACTIVE}
     learnt = [one[0] for one in found if one[3] == LessonStatus.GRADUATED]
     _emit_completion(row, is_complete=not weights, now=now)
-    shares = drawn(curriculum.strategy, weights, graduated=learnt)
+    shares = draw_probabilities(curriculum.strategy, weights, graduated=learnt)
     shares = reweighted(shares, {one[0]: one[4] for one in found})
     if not weights:
         return shares

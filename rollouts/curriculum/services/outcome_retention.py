@@ -8,7 +8,7 @@ from django.db.models import Max
 
 from rollouts.curriculum.models import LessonOutcome
 
-TOLD_AGAIN_WITHIN: Final = timedelta(hours=1)
+REPEATED_WITHIN: Final = timedelta(hours=1)
 """Minimum retention of outcomes, so that a repeated outcome does not count twice."""
 
 
@@ -17,7 +17,7 @@ def delete_old_outcomes(*, now: datetime) -> int:
 
     The progress of lessons is kept.
     """
-    settled = LessonOutcome.objects.filter(at__lt=now - TOLD_AGAIN_WITHIN)
+    settled = LessonOutcome.objects.filter(at__lt=now - REPEATED_WITHIN)
     forgotten = 0
     if settings.ROLLDECK_OUTCOME_SECONDS:
         oldest = now - timedelta(seconds=settings.ROLLDECK_OUTCOME_SECONDS)

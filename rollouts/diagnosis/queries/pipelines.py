@@ -23,7 +23,7 @@ from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import PolicyVersion, Run
 from runs.lifecycle.services.waiting_environments import KIND as WAITS
 from runs.lifecycle.services.waiting_environments import RECORDED_EVERY
-from runs.weights.queries import acting_step, newest_order
+from runs.weights.queries import acting_step, newest_command
 
 MINUTE: Final = timedelta(minutes=1)
 ENVIRONMENTS_AT_MOST: Final = 5
@@ -86,7 +86,7 @@ def facts_of(run: Run, *, now: datetime) -> flow.Facts:
 
 def _diagnosed(run: Run, facts: flow.Facts) -> PipelineDiagnosis:
     recorded = RunDiagnosis.objects.filter(run=run).first()
-    found = bottleneck.judge(facts, previous=recorded.kind if recorded else "")
+    found = bottleneck.diagnose(facts, previous=recorded.kind if recorded else "")
     is_same = recorded is not None and recorded.kind == found.kind
     return PipelineDiagnosis(
         **asdict(found),
@@ -231,7 +231,7 @@ def _of_weights(run: Run, *, oldest: int | None, now: datetime) -> dict[str, Any
         return {}
     known = {"version": newest[0], "version_age_seconds": _seconds_since(newest[1], now=now)}
     # A worker without any weights reports that it waits for them.
-    expected = acting_step(run, newest_order(run.pk))
+    expected = acting_step(run, newest_command(run.pk))
     if oldest is None or oldest < -1 or oldest >= expected:
         return known
     # With a pinned version no worker counts as behind.

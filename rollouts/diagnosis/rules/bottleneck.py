@@ -52,7 +52,7 @@ _KEPT: Final[Mapping[str, Callable[[Facts, float], Diagnosis | None]]] = {
 }
 
 
-def judge(facts: Facts, *, previous: str = "") -> Diagnosis:
+def diagnose(facts: Facts, *, previous: str = "") -> Diagnosis:
     """Return the bottleneck of a run.
 
     Args:

@@ -1,6 +1,6 @@
 """Diagnosis of a run's throughput.
 
-:func:`rollouts.diagnosis.rules.bottleneck.judge` is the only source. The API, every page and
+:func:`rollouts.diagnosis.rules.bottleneck.diagnose` is the only source. The API, every page and
 the command line show its result, so they never disagree.
 """
 

@@ -2,17 +2,19 @@
 
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 
 class CheckRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Body of ``POST /api/v1/run-checks``: the run to check; `config` is merged over the preset.
 
-    The name is checked only if given.
+    The name is checked only if given. In a project, its defaults apply as for a launch.
     """
 
     name: Annotated[str, Meta(max_length=200)] = ""
-    preset: Annotated[str, Meta(max_length=80)] = ""
+    project: Annotated[str, Meta(max_length=80)] = ""
+    uses_project_defaults: bool = True
+    preset: Annotated[str, Meta(max_length=80)] | UnsetType = UNSET
     config: dict[str, Any] = {}
 
 

@@ -17,7 +17,7 @@ from rollouts.environments.services import probes as trials
 from rollouts.fleet.probe.messages import ProbeRequest
 from rollouts.tasks.rules.task_specs import KIND as TASK
 from runs.config.rules.environment_words import specs_in
-from runs.config.rules.run_config import InvalidRunConfig, RunConfig, to_builtins
+from runs.config.rules.run_config import InvalidRunConfig, RunConfig, combined, to_builtins
 from runs.events.services import ACTOR_LENGTH, record_event
 from web.rules.errors import InvalidField
 
@@ -35,7 +35,7 @@ def probe_environment(body: ProbeEnvironment) -> ProbedEnvironment:
     """
     if not may_be_named(body.spec) or body.spec.startswith(TASK):
         raise EnvironmentUnknown(f"{body.spec!r} is not registered for fleets on this server")
-    outcome = trials.attempt(
+    outcome = trials.run_probe(
         ProbeRequest(
             kind="environment",
             spec=body.spec,
@@ -116,10 +116,15 @@ def refuse_denied(config: RunConfig) -> None:
     if config.language is None:
         spec = config.environment.spec
         raise InvalidRunConfig("environment.spec", _refusal(spec, denied[spec]))
-    for name, lesson in config.language.lessons.items():
-        if lesson.spec in denied:
-            field = f"language.lessons.{name}.spec"
-            raise InvalidRunConfig(field, _refusal(lesson.spec, denied[lesson.spec]))
+    raise combined(
+        [
+            InvalidRunConfig(
+                f"language.lessons.{name}.spec", _refusal(lesson.spec, denied[lesson.spec])
+            )
+            for name, lesson in config.language.lessons.items()
+            if lesson.spec in denied
+        ]
+    )
 
 
 def _refusal(spec: str, reason: str) -> str:

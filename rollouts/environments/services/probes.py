@@ -20,11 +20,11 @@ from rollouts.fleet.probe.messages import Outcome, ProbeRequest
 from rollouts.fleet.process import child_environment
 from web.rules.errors import TooManyRequests
 
-TRIAL_SECONDS: Final = 20.0
+PROBE_SECONDS: Final = 20.0
 PROBE_COMMAND: Final = (sys.executable, "-m", "rollouts.fleet.probe.command")
-TRIALS_AT_ONCE: Final = 4
+PROBES_AT_ONCE: Final = 4
 LONGEST_ANSWER_BYTES: Final = 1 << 20
-_room = BoundedSemaphore(TRIALS_AT_ONCE)
+_room = BoundedSemaphore(PROBES_AT_ONCE)
 
 
 class TooManyProbes(TooManyRequests):
@@ -34,12 +34,12 @@ class TooManyProbes(TooManyRequests):
     retry_after_seconds = 5
 
 
-def attempt(request: ProbeRequest, *, seconds: float | None = None) -> Outcome:
+def run_probe(request: ProbeRequest, *, seconds: float | None = None) -> Outcome:
     """Probe an object in a subprocess; a failure is part of the outcome.
 
     Args:
         request: The object to probe.
-        seconds: Time limit; None for :data:`TRIAL_SECONDS`.
+        seconds: Time limit; None for :data:`PROBE_SECONDS`.
 
     Raises:
         TooManyProbes: If too many probes are in progress.
@@ -48,7 +48,7 @@ def attempt(request: ProbeRequest, *, seconds: float | None = None) -> Outcome:
         raise TooManyProbes("too many configurations are being checked: retry in a few seconds")
     try:
         with tempfile.TemporaryDirectory(prefix="rolldeck-trial-") as folder:
-            return _within(Path(folder), request, TRIAL_SECONDS if seconds is None else seconds)
+            return _within(Path(folder), request, PROBE_SECONDS if seconds is None else seconds)
     finally:
         _room.release()
 

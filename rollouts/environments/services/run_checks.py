@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 import msgspec
 from django.conf import settings
 from django.contrib.auth.models import User
+from msgspec import UNSET
 
 from buffer.ingest.services.backpressure import free_disk_bytes
 from rollouts.environments.rules import findings as rules
@@ -23,6 +24,8 @@ from runs.config.rules.run_config import InvalidRunConfig, RunConfig
 from runs.config.services.run_configs import UnknownPreset, configured
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.services.lifecycle import InvalidRunName, check_name
+from runs.projects.rules import ProjectArchived, UnknownProject
+from runs.projects.services import launch_values
 
 _REGISTER: Final = (
     "The check ran on the web server's machine. If the fleet's machines have it, launch; otherwise "
@@ -47,9 +50,15 @@ def check_run(body: CheckRun, *, asked_by: User | None = None) -> RunCheck:
     found = _name(body.name)
     config: RunConfig | None = None
     try:
-        config = configured(preset=body.preset, config=body.config, asked_by=asked_by)
-    except (InvalidRunConfig, UnknownPreset) as error:
-        found.append(_refusal(error))
+        values = launch_values(
+            project=body.project,
+            uses_defaults=body.uses_project_defaults,
+            preset=None if body.preset is UNSET else body.preset,
+            config=body.config,
+        )
+        config = configured(preset=values.preset, config=values.config, asked_by=asked_by)
+    except (InvalidRunConfig, UnknownPreset, UnknownProject, ProjectArchived) as error:
+        found += [_refusal(each) for each in (error, *error.others)]
     if config is not None:
         found += _static_findings(config)
     return RunCheck(
@@ -97,7 +106,7 @@ def _static_findings(config: RunConfig) -> list[Finding]:
     requests = [*_environments(config), *_cluster(config)]
     # Each waits for a separate process: concurrently they take as long as the slowest.
     with ThreadPoolExecutor(max_workers=max(1, len(requests))) as threads:
-        outcomes = list(threads.map(lambda pair: _attempt(pair[1]), requests))
+        outcomes = list(threads.map(lambda pair: _run_probe(pair[1]), requests))
     tried = [
         (field, one, outcome) for (field, one), outcome in zip(requests, outcomes, strict=True)
     ]
@@ -118,9 +127,9 @@ def _static_findings(config: RunConfig) -> list[Finding]:
     ]
 
 
-def _attempt(request: ProbeRequest) -> Outcome:
+def _run_probe(request: ProbeRequest) -> Outcome:
     # A worker imports torch, which takes long on a busy machine.
-    return probes.attempt(request, seconds=WORKER_SECONDS if request.run_config else None)
+    return probes.run_probe(request, seconds=WORKER_SECONDS if request.run_config else None)
 
 
 def _environments(config: RunConfig) -> list[tuple[str, ProbeRequest]]:
@@ -149,7 +158,7 @@ def _environments(config: RunConfig) -> list[tuple[str, ProbeRequest]]:
         for name, lesson in config.language.lessons.items()
         if not lesson.spec.startswith("task:")
     }
-    return list(foreign.values())[: probes.TRIALS_AT_ONCE - 1]
+    return list(foreign.values())[: probes.PROBES_AT_ONCE - 1]
 
 
 def _cluster(config: RunConfig) -> list[tuple[str, ProbeRequest]]:

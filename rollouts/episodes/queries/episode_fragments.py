@@ -5,8 +5,10 @@ from typing import Final, Literal
 
 import msgspec
 
-from buffer.inspect.queries.episode_search import EpisodeSearch
+from buffer.inspect.queries.episode_search import BYTES_OF_EPISODE_AT_MOST, EpisodeSearch
+from buffer.inspect.rules.episode_search import StoredPart
 from rollouts.control.models.fleets import EpisodeWindow
+from rollouts.episodes.rules.episode_ids import episodes_with
 from rollouts.episodes.schemas import EpisodeFragments, EpisodeLocation
 from web.rules.errors import NotFound
 
@@ -31,7 +33,9 @@ def fragments_of_episode(
     if window is None:
         raise ReportNotFound(f"the run has no episode report {report}")
     if window.mode == "eval":
-        return EpisodeFragments(results=[], next=None, candidates=0)
+        return _answer([], candidates=0)
+    if window.slots:
+        return _identified(run_id, episodes_with(window, of=of, value=value))
     conditions = _condition(window, of, value)
     found = [
         episode
@@ -42,12 +46,21 @@ def fragments_of_episode(
         )
         if any(episode.has(total_return=each[0], length=each[1]) for each in conditions)
     ]
+    return _answer(found[0].parts if found else [], candidates=len(found))
+
+
+def _identified(run_id: int, episodes: list[str]) -> EpisodeFragments:
+    """Return the fragments of the first of these episodes."""
+    search = EpisodeSearch(run_id, bytes_at_most=BYTES_OF_EPISODE_AT_MOST)
+    parts = search.parts_of(episodes[0]) if episodes else []
+    return _answer(parts, candidates=len(episodes))
+
+
+def _answer(parts: list[StoredPart], *, candidates: int) -> EpisodeFragments:
     return EpisodeFragments(
-        results=[EpisodeLocation(**msgspec.structs.asdict(part)) for part in found[0].parts]
-        if found
-        else [],
+        results=[EpisodeLocation(**msgspec.structs.asdict(part)) for part in parts],
         next=None,
-        candidates=len(found),
+        candidates=candidates,
     )
 
 

@@ -10,6 +10,7 @@ from buffer.inspect.queries.group_spread import sampled_groups
 from buffer.inspect.rules.id_ranges import id_ranges
 from rollouts.control.models.fleets import EpisodeWindow
 from rollouts.episodes.rules import episode_spread as rules
+from rollouts.episodes.rules.episode_ids import episodes_with
 from rollouts.episodes.rules.episode_spread import Sample
 from rollouts.episodes.rules.episode_workers import WorkerEpisodes, deviations
 from rollouts.episodes.schemas import (
@@ -24,7 +25,7 @@ from rollouts.episodes.schemas import (
 from runs.lifecycle.models.runs import Run
 
 WINDOWS_EACH: Final = 8
-LOOKED_AT: Final = 20_000
+ROWS_EXAMINED: Final = 20_000
 """Number of newest reports searched for workers and outliers."""
 FOUND: Final = 20
 EXTREMES: Final = 3
@@ -126,7 +127,7 @@ def episode_outliers(run_id: int, *, seconds: int, now: datetime) -> EpisodeOutl
     parameters: dict[str, Any] = {
         "run": run_id,
         "since": now - timedelta(seconds=seconds),
-        "rows": LOOKED_AT,
+        "rows": ROWS_EXAMINED,
         "most": EXTREMES,
     }
     with connection.cursor() as cursor:
@@ -142,7 +143,7 @@ def episode_outliers(run_id: int, *, seconds: int, now: datetime) -> EpisodeOutl
             for worker, episodes, mean, length, aborted in cursor.fetchall()
         ]
         cursor.execute(_EXTREMES, parameters)
-        extremes = [_find(kind, value, row) for kind, value, *row in cursor.fetchall()]
+        extremes = _finds(cursor.fetchall())
     far = deviations(workers)
     return EpisodeOutliers(
         seconds=seconds,
@@ -166,16 +167,28 @@ def episodes_between(run_id: int, *, of: Measure, least: float, most: float) -> 
         "run": run_id,
         "least": least,
         "most": most,
-        "rows": LOOKED_AT,
+        "rows": ROWS_EXAMINED,
         "found": FOUND,
     }
     with connection.cursor() as cursor:
         query = _MATCHES.format(kept=_KEPT[of], find=_FIND, may_match=_MAY_MATCH[of])
         cursor.execute(query, parameters)
-        return [_find("match", value, row) for value, *row in cursor.fetchall()]
+        return _finds([("match", *row) for row in cursor.fetchall()], of=of)
 
 
-def _find(kind: Any, value: float, row: Sequence[Any]) -> EpisodeFind:
+def _finds(rows: Sequence[Sequence[Any]], *, of: Measure = "return") -> list[EpisodeFind]:
+    """Return the found episodes; rows are kind, value and the columns of :data:`_FIND`."""
+    windows = EpisodeWindow.objects.in_bulk({report for _, _, report, *_ in rows})
+    found = []
+    for kind, value, *row in rows:
+        measure: Measure = "length" if kind == "longest" else of
+        window = windows.get(row[0])
+        episodes = [] if window is None else episodes_with(window, of=measure, value=value)
+        found.append(_find(kind, value, row, episode=episodes[0] if episodes else ""))
+    return found
+
+
+def _find(kind: Any, value: float, row: Sequence[Any], *, episode: str) -> EpisodeFind:
     report, at, worker, environment, mode, policy_step = row
     return EpisodeFind(
         kind=kind,
@@ -186,4 +199,5 @@ def _find(kind: Any, value: float, row: Sequence[Any]) -> EpisodeFind:
         environment=environment,
         mode=mode,
         policy_step=policy_step,
+        episode=episode,
     )

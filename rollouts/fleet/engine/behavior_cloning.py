@@ -47,7 +47,7 @@ def demonstrate(task: Task, number: int, tokenizer: Tokenizer, *, seed: int) -> 
     return Demonstration(tokens, labels)
 
 
-def imitate(
+def clone_behavior(
     built: Built,
     tasks: Mapping[str, Task],
     *,
@@ -74,7 +74,7 @@ def imitate(
         left = [name for name in tasks if success[name] < until_success]
         if not left:
             break
-        names = shown_in(step, every=list(tasks), left=left)
+        names = tasks_of_batch(step, every=list(tasks), left=left)
         shown = [
             demonstrate(tasks[name], step * BATCH + place, tokenizer, seed=seed)
             for place, name in enumerate(names)
@@ -86,7 +86,7 @@ def imitate(
     return success
 
 
-def shown_in(step: int, *, every: Sequence[str], left: Sequence[str]) -> list[str]:
+def tasks_of_batch(step: int, *, every: Sequence[str], left: Sequence[str]) -> list[str]:
     """Return the tasks demonstrated in a batch.
 
     Args:

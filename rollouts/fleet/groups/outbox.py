@@ -57,13 +57,13 @@ class Outbox:
         push = GroupPush(
             groups=[encoded(one, lesson=lesson, worker=self._worker) for one in groups]
         )
-        parcel = GroupEnvelope(
+        envelope = GroupEnvelope(
             key=f"{self._worker}/{number}",
             sequences=size * len(groups),
             group_size=size,
             content=encode(push),
         )
-        self._offer(encode(parcel))
+        self._offer(encode(envelope))
 
 
 class GroupSender:
@@ -76,26 +76,26 @@ class GroupSender:
         self.dropped: dict[str, int] = {}
         """Number of sequences that the platform dropped, by reason."""
 
-    def __call__(self, parcels: list[bytes]) -> FragmentReceipt:
+    def __call__(self, envelopes: list[bytes]) -> FragmentReceipt:
         """Push batches and return a receipt that counts sequences.
 
         If a request fails, earlier batches stay pushed; their keys make a retry harmless.
         """
         accepted, remaining = 0, 0
-        answers = [(parcel, self._pushed(parcel)) for parcel in map(decoded, parcels)]
-        for parcel, receipt in answers:
-            accepted += receipt.received * parcel.group_size
+        answers = [(envelope, self._pushed(envelope)) for envelope in map(decoded, envelopes)]
+        for envelope, receipt in answers:
+            accepted += receipt.received * envelope.group_size
             remaining = receipt.admission_remaining
-            self.sent += parcel.sequences // parcel.group_size
+            self.sent += envelope.sequences // envelope.group_size
             for reason, groups in receipt.dropped.items():
                 before = self.dropped.get(reason, 0)
-                self.dropped[reason] = before + groups * parcel.group_size
+                self.dropped[reason] = before + groups * envelope.group_size
         return FragmentReceipt(
             accepted=accepted, duplicates=0, dropped={}, admission_remaining=remaining
         )
 
-    def _pushed(self, parcel: GroupEnvelope) -> GroupsReceipt:
-        return self._push(parcel.content, parcel.key)
+    def _pushed(self, envelope: GroupEnvelope) -> GroupsReceipt:
+        return self._push(envelope.content, envelope.key)
 
 
 def decoded(content: bytes) -> GroupEnvelope:

@@ -126,7 +126,7 @@ class TaskEnvironment:
             for answer in answers:
                 episode = Episode(example=example, generation=answer.index, tokens=list(tokens))
                 episode.spans.append(generated)
-                self._judge(episode, answer, policy)
+                self._score(episode, answer, policy)
                 episodes.append(episode)
         return episodes
 
@@ -147,9 +147,9 @@ class TaskEnvironment:
         generated = Span("generate", began, time.time())
         for episode, answers in zip(episodes, answered, strict=True):
             episode.spans.append(generated)
-            self._judge(episode, answers[0], policy)
+            self._score(episode, answers[0], policy)
 
-    def _judge(self, episode: Episode, answer: Answer, policy: PolicyContext) -> None:
+    def _score(self, episode: Episode, answer: Answer, policy: PolicyContext) -> None:
         """Append a turn and the task's reply, and check whether another turn fits."""
         episode.add_answer(answer, policy.text_of(answer))
         began = time.time()

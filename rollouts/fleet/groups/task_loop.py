@@ -15,7 +15,7 @@ from rollouts.fleet.groups.credits import Credits
 from rollouts.fleet.groups.curriculum import Curriculum
 from rollouts.fleet.groups.errors import LessonFailed, SamplingStopped
 from rollouts.fleet.groups.group_statistics import split_by_variance
-from rollouts.fleet.groups.lease_keeper import LeaseKeeper
+from rollouts.fleet.groups.lease_renewer import LeaseRenewer
 from rollouts.fleet.groups.outbox import Outbox
 from rollouts.fleet.groups.outcomes import Lease
 from rollouts.fleet.groups.task_supply import TaskSupply
@@ -27,11 +27,11 @@ from rollouts.fleet.worker.messages import IDLE, WorkerCommand
 from rollouts.lessons.rules.lesson_draws import evaluation_seed
 from runs.config.rules.run_config import RunConfig
 
-LOOK_SECONDS: Final = 0.2
+POLL_SECONDS: Final = 0.2
 FAILED_PAUSE_SECONDS: Final = 2.0
 """Pause after a lesson returned nothing, because there may be no other lesson to sample."""
 
-Wants = Literal["orders", "weights", "task", "room"]
+Wants = Literal["command", "weights", "task", "room"]
 """Reason of a wait."""
 
 
@@ -73,16 +73,16 @@ class TaskContext:
 class TaskLoop:
     """Loop with at most one batch in flight; call `turn` from a dedicated thread."""
 
-    def __init__(self, around: TaskContext, *, index: int) -> None:
+    def __init__(self, context: TaskContext, *, index: int) -> None:
         """Start without a task.
 
         Args:
-            around: Context shared with the worker's other loops.
+            context: Context shared with the worker's other loops.
             index: Index of this loop; the first loop measures wait times.
         """
-        self._around = around
+        self._context = context
         self._index = index
-        self.orders: WorkerCommand = IDLE
+        self.command: WorkerCommand = IDLE
         self.is_busy = False
         self.episodes = 0
 
@@ -100,13 +100,13 @@ class TaskLoop:
 
     def _act(self, worker: GroupRolloutWorker) -> Wants | None:
         """Run a task if there is one; otherwise return the reason to wait."""
-        version = self._around.active()
-        if self.orders.desired != "running":
-            return "orders"
-        if version is None or version[0] != self.orders.epoch:
+        version = self._context.active()
+        if self.command.desired != "running":
+            return "command"
+        if version is None or version[0] != self.command.epoch:
             return "weights"
         has_room = self._has_room()
-        task = self._around.supply.next(version, has_room=has_room)
+        task = self._context.supply.next(version, has_room=has_room)
         if task is None:
             return "task" if has_room else "room"
         try:
@@ -124,20 +124,20 @@ class TaskLoop:
         sizes = self._group_sizes
         # With several sizes, the next task may need less than the largest group, or may exceed.
         least = sizes[0] if len(sizes) == 1 else 1
-        return self._around.credits.unspent >= least and self._around.has_room()
+        return self._context.credits.unspent >= least and self._context.has_room()
 
     @property
     def _group_sizes(self) -> list[int]:
-        language = self._around.config.language
+        language = self._context.config.language
         return language.group_sizes if language else [1]
 
     def _idle(self, wants: Wants) -> None:
         """Wait briefly; time lost to missing room or weights is recorded."""
         began = time.monotonic()
-        with self._around.wake:
-            self._around.wake.wait(LOOK_SECONDS)
+        with self._context.wake:
+            self._context.wake.wait(POLL_SECONDS)
         if self._index == 0 and wants in ("room", "weights"):
-            self._around.monitor.wait(time.monotonic() - began, wants=wants)
+            self._context.monitor.wait(time.monotonic() - began, wants=wants)
 
     def _evaluate(self, worker: GroupRolloutWorker, task: RolloutTask, version: Version) -> None:
         began, lease = time.monotonic(), Lease(task.evaluation, task.fence)
@@ -148,20 +148,20 @@ class TaskLoop:
                 eval_type="eval",
                 rng=Draw(task.seed, task.first_example),
                 policy_version=version,
-                worker_id=self._around.worker_id,
+                worker_id=self._context.worker_id,
                 n_generations=task.generations,
                 lease=lease,
             )
-        self._around.monitor.record("infer", time.monotonic() - began, time.monotonic())
+        self._context.monitor.record("infer", time.monotonic() - began, time.monotonic())
         if batch is not None:
             self._count(batch)
 
-    def _kept(self, task: RolloutTask, lease: Lease) -> LeaseKeeper:
-        around, language = self._around, self._around.config.language
-        return LeaseKeeper(
-            lambda: around.curriculum.renew_evaluation(lease.evaluation, lease.fence),
+    def _kept(self, task: RolloutTask, lease: Lease) -> LeaseRenewer:
+        context, language = self._context, self._context.config.language
+        return LeaseRenewer(
+            lambda: context.curriculum.renew_evaluation(lease.evaluation, lease.fence),
             lease_seconds=language.evaluation.lease_seconds if language else 120.0,
-            on_lost=lambda refusal: around.events.add(
+            on_lost=lambda refusal: context.events.add(
                 "evaluation_lease_lost",
                 f"The evaluation of {task.lesson} is leased to another worker: {refusal}",
                 level="warning",
@@ -171,13 +171,13 @@ class TaskLoop:
 
     def _train(self, worker: GroupRolloutWorker, task: RolloutTask, version: Version) -> bool:
         """Run a training task; return False if there is no room for a group of it."""
-        room = self._around.credits
+        room = self._context.credits
         count = room.reserve(
             groups=task.examples,
             group_size=task.generations,
             may_exceed=len(self._group_sizes) > 1,
         )
-        self._around.supply.return_unstarted(task, begun=count)
+        self._context.supply.return_unstarted(task, begun=count)
         if not count:
             return False
         begun = count * task.generations
@@ -207,7 +207,7 @@ class TaskLoop:
                 mode="train",
                 rng=draw,
                 policy_version=version,
-                worker_id=self._around.worker_id,
+                worker_id=self._context.worker_id,
             )
         except LessonFailed as failure:
             worker.report_failure(
@@ -215,13 +215,13 @@ class TaskLoop:
                 failure,
                 draw=draw,
                 policy_version=version,
-                worker_id=self._around.worker_id,
+                worker_id=self._context.worker_id,
             )
             batch, metrics = None, None
-        self._around.monitor.record("infer", time.monotonic() - began, time.monotonic())
+        self._context.monitor.record("infer", time.monotonic() - began, time.monotonic())
         if batch is None:
             self._drop(count * task.generations, "nothing_valid")
-            self._around.closing.wait(FAILED_PAUSE_SECONDS)
+            self._context.closing.wait(FAILED_PAUSE_SECONDS)
             return None, None
         self._count(batch)
         self._drop((count - len(batch.groups)) * task.generations, "group_invalid")
@@ -230,22 +230,22 @@ class TaskLoop:
     def _hand_over(self, batch: RolloutBatch) -> int:
         """Send the groups that a trainer can use; return their number of sequences."""
         groups = self._fresh(batch.groups)
-        language = self._around.config.language
+        language = self._context.config.language
         if language is not None and not language.keeps_zero_variance:
             groups, alike = split_by_variance(groups, rewards_of=lambda group: group.rewards)
             self._drop(len(alike) * batch.generations, "zero_variance")
         if groups:
-            self._around.outbox.send(groups, lesson=batch.metadata.lesson)
+            self._context.outbox.send(groups, lesson=batch.metadata.lesson)
         return len(groups) * batch.generations
 
     def _fresh(self, groups: Sequence[RolloutGroup]) -> list[RolloutGroup]:
         """Return the groups that the platform would still accept."""
-        orders, fresh = self.orders, []
+        command, fresh = self.command, []
         for group in groups:
             epoch, step = group.policy_version
-            if epoch != orders.epoch:
+            if epoch != command.epoch:
                 self._drop(len(group.rollouts), "new_epoch")
-            elif orders.policy_step - step > self._around.config.buffer.max_staleness:
+            elif command.policy_step - step > self._context.config.buffer.max_staleness:
                 self._drop(len(group.rollouts), "stale_version")
             else:
                 fresh.append(group)
@@ -255,28 +255,28 @@ class TaskLoop:
         self, worker: GroupRolloutWorker, task: RolloutTask, version: Version
     ) -> None:
         """Evaluate the current lesson every `micro_every_batches` batches, for display only."""
-        language = self._around.config.language
+        language = self._context.config.language
         every = language.evaluation.micro_every_batches if language else 0
-        counted = self._around.counted
+        counted = self._context.counted
         with counted.lock:
             counted.batches += 1
             is_due = every > 0 and counted.batches % every == 0
         if language is None or not is_due:
             return
-        seed = evaluation_seed(seed=self._around.config.seed, lesson=task.lesson)
+        seed = evaluation_seed(seed=self._context.config.seed, lesson=task.lesson)
         _, batch = worker.evaluate_lesson(
             task.lesson,
             n_examples=language.evaluation.micro_examples,
             eval_type="micro_eval",
             rng=Draw(seed),
             policy_version=version,
-            worker_id=self._around.worker_id,
+            worker_id=self._context.worker_id,
         )
         if batch is not None:
             self._count(batch)
 
     def _count(self, batch: RolloutBatch) -> None:
-        counted, mode = self._around.counted, batch.metadata.mode
+        counted, mode = self._context.counted, batch.metadata.mode
         with counted.lock:
             counted.tokens += batch.tokens
             counted.episodes += len(batch.rollouts)
@@ -296,11 +296,11 @@ class TaskLoop:
 
     def _drop(self, episodes: int, reason: str) -> None:
         if episodes:
-            with self._around.counted.lock:
-                self._around.counted.dropped[reason] += episodes
+            with self._context.counted.lock:
+                self._context.counted.dropped[reason] += episodes
 
     def _emit_lost(self, task: RolloutTask, failure: RolldeckError) -> None:
-        self._around.events.add(
+        self._context.events.add(
             "outcome_lost",
             f"The outcome of {task.kind} of {task.lesson} was not recorded: {failure}",
             level="warning",

@@ -17,7 +17,7 @@ from rollouts.fleet.inference.contract import InferenceFailed
 from rollouts.fleet.policies.base import tensor_of
 from rollouts.fleet.policies.policy_protocol import WeightsDoNotFit
 
-LOOK_SECONDS: Final = 0.1
+POLL_SECONDS: Final = 0.1
 """Interval at which a waiting caller checks whether to stop."""
 
 
@@ -121,7 +121,7 @@ class TorchInferenceServer:
 
     def _wait(self, waiting: "_Waiting", *, stop: threading.Event, timeout_seconds: float) -> None:
         deadline = time.monotonic() + timeout_seconds
-        while not waiting.wait(LOOK_SECONDS):
+        while not waiting.wait(POLL_SECONDS):
             if stop.is_set():
                 return
             if self._thread.error:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from rolldeck.errors import RolldeckError
-from rolldeck.operator_requests import LogLines, RecordingOrder, RecordingUpdate
+from rolldeck.operator_requests import LogLines, RecordingCommand, RecordingUpdate
 from rolldeck.wire import SlotReport, WorkerReport
 from rollouts.fleet.engine.checkpoints import CheckpointUnreadable
 from rollouts.fleet.engine.tokenizers import TokenizerUnusable
@@ -70,8 +70,8 @@ class GroupWorkerWrapper:
         )
         self._sender = coordination.sender(self._group_sender)
         self._curriculum = curriculum or PlatformCurriculum(coordination.api, stop=self._closing)
-        self._around = self._task_context()
-        self._tasks = [TaskLoop(self._around, index=at) for at in range(BATCHES_IN_FLIGHT)]
+        self._context = self._task_context()
+        self._tasks = [TaskLoop(self._context, index=at) for at in range(BATCHES_IN_FLIGHT)]
         self._worker: GroupRolloutWorker | None = None
         self._policy: LanguagePolicy | None = None
         self._refusal = ""
@@ -83,21 +83,21 @@ class GroupWorkerWrapper:
         sampling = {f"rollout {at}": self._turn_of(task) for at, task in enumerate(self._tasks)}
         coordination.begin({**sampling, "sending": self._sender.turn})
 
-    def exchange(self, orders: WorkerCommand) -> WorkerState:
+    def heartbeat(self, command: WorkerCommand) -> WorkerState:
         """Apply a command and return the worker's state."""
         with self._lock:
-            self._runtime.orders = orders
+            self._runtime.command = command
             for task in self._tasks:
-                task.orders = orders
-            self._around.credits.grant(orders.credits)
+                task.command = command
+            self._context.credits.grant(command.credits)
             self._wake()
-            return self._state(is_reporting=orders.is_reporting)
+            return self._state(is_reporting=command.is_reporting)
 
     def update_weights(self, offer: WeightsOffer) -> Version:
         """Receive a version to load in the background; return the newest version known."""
         return self._weights.offer(offer)
 
-    def record(self, order: RecordingOrder) -> None:
+    def record(self, command: RecordingCommand) -> None:
         """Refuse the recording: language runs have only text, which samples show."""
         update = RecordingUpdate(
             state="failed",
@@ -105,7 +105,7 @@ class GroupWorkerWrapper:
             reason="lessons have no video; the evaluations show samples",
         )
         try:
-            self._runtime.api.update_recording(order.id, update)
+            self._runtime.api.update_recording(command.id, update)
         except RolldeckError as failure:
             self._runtime.events.add("recording_failed", str(failure), level="warning")
 
@@ -233,13 +233,13 @@ class GroupWorkerWrapper:
         self._wake()
 
     def _wake(self) -> None:
-        with self._around.wake:
-            self._around.wake.notify_all()
+        with self._context.wake:
+            self._context.wake.notify_all()
 
     def _state(self, *, is_reporting: bool) -> WorkerState:
-        counted = self._around.counted
+        counted = self._context.counted
         # Read in the order in which sequences move on: one may count twice, but none is missed.
-        unspent, sampling = self._around.credits.held()
+        unspent, sampling = self._context.credits.held()
         waiting = self._waiting_sequences()
         episodes = []
         if is_reporting:
@@ -267,7 +267,7 @@ class GroupWorkerWrapper:
         return any(task.is_busy for task in self._tasks)
 
     def _report(self, *, is_reporting: bool) -> WorkerReport:
-        now, counted = time.monotonic(), self._around.counted
+        now, counted = time.monotonic(), self._context.counted
         common = self._runtime.report(
             self._condition(now), now=now, pids=(), is_reporting=is_reporting
         )
@@ -277,7 +277,7 @@ class GroupWorkerWrapper:
             common,
             env_steps=counted.episodes,
             env_steps_per_second=episodes_a_second,
-            fragments_cut=self._around.outbox.groups,
+            fragments_cut=self._context.outbox.groups,
             fragments_sent=self._group_sender.sent,
             dropped_steps=self._dropped(),
             time_use=" ".join(filter(None, parts)),
@@ -285,7 +285,7 @@ class GroupWorkerWrapper:
         )
 
     def _dropped(self) -> dict[str, int]:
-        counted = self._around.counted
+        counted = self._context.counted
         with counted.lock:
             return {**counted.dropped, **self._group_sender.dropped}
 
@@ -306,12 +306,12 @@ class GroupWorkerWrapper:
             return "failed", trouble
         if self._refusal:
             return "failed", self._refusal
-        orders = self._runtime.orders
+        command = self._runtime.command
         if self._worker is None:
             return "starting", self._runtime.error_of("rollout 0")
-        if orders.desired == "paused":
+        if command.desired == "paused":
             return "paused", ""
-        if orders.desired == "draining":
+        if command.desired == "draining":
             return "draining", ""
         return "running", self._obstacle()
 
@@ -321,18 +321,18 @@ class GroupWorkerWrapper:
             return self._weights.refusal
         if self._policy is not None and (outage := self._policy.server.outage()):
             return outage
-        if active is None or active[0] != self._runtime.orders.epoch:
+        if active is None or active[0] != self._runtime.command.epoch:
             return "waiting for the trainer's weights"
         if self._is_busy():
             return ""
-        if self._around.supply.reason:
-            return f"waiting: {self._around.supply.reason}"
-        return "" if self._around.credits.unspent else "waiting for room in the buffer"
+        if self._context.supply.reason:
+            return f"waiting: {self._context.supply.reason}"
+        return "" if self._context.credits.unspent else "waiting for room in the buffer"
 
     def _speed(self, now: float, *, is_reporting: bool) -> tuple[float, float]:
         """Return episodes and tokens per second since the last report."""
         since, episodes_before, tokens_before = self._measured
-        counted = self._around.counted
+        counted = self._context.counted
         if is_reporting:
             self._measured = (now, counted.episodes, counted.tokens)
         seconds = max(now - since, 1e-3)

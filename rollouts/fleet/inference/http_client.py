@@ -31,7 +31,7 @@ from runs.config.rules.inference_servers import InferenceServerSettings
 
 REQUESTS_AT_A_TIME: Final = 64
 """Maximum number of concurrent requests; further prompts wait in this process."""
-LOOK_SECONDS: Final = 0.1
+POLL_SECONDS: Final = 0.1
 CLOSE_SECONDS: Final = 0.5
 """Time limit for closing connections, and again for ending the event loop."""
 RETRIED: Final = frozenset({429, 502, 503, 504})
@@ -136,7 +136,7 @@ class HttpInferenceServer:
                     return True
             except httpx.HTTPError:
                 pass
-            if time.monotonic() > deadline or stop.wait(LOOK_SECONDS):
+            if time.monotonic() > deadline or stop.wait(POLL_SECONDS):
                 return False
 
     def close(self) -> None:
@@ -179,7 +179,7 @@ class HttpInferenceServer:
     def _wait(self, pending: "Future[None]", stop: threading.Event, deadline: float) -> None:
         while not stop.is_set():
             try:
-                return pending.result(LOOK_SECONDS)
+                return pending.result(POLL_SECONDS)
             except TimeoutError:
                 if time.monotonic() > deadline:
                     raise InferenceFailed(

@@ -14,7 +14,7 @@ import ray
 from msgspec.structs import replace
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from rolldeck.operator_requests import LogLines, RecordingOrder
+from rolldeck.operator_requests import LogLines, RecordingCommand
 from rollouts.fleet.manager.worker_placement import (
     WorkerPlacement,
     id_of,
@@ -48,17 +48,17 @@ class WorkerActor:
         redirect_output(decoded.fleet, worker=decoded.index)
         self._wrapper = begin(decoded, owns_process=True)
 
-    def exchange(self, orders: WorkerCommand) -> WorkerState:
+    def heartbeat(self, command: WorkerCommand) -> WorkerState:
         """Apply a command and return the worker's state."""
-        return self._wrapper.exchange(orders)
+        return self._wrapper.heartbeat(command)
 
     def update_weights(self, offer: WeightsOffer) -> Version:
         """Receive an offered version and return the newest version known."""
         return self._wrapper.update_weights(offer)
 
-    def record(self, order: RecordingOrder) -> None:
+    def record(self, command: RecordingCommand) -> None:
         """Record the next episode of a slot."""
-        self._wrapper.record(order)
+        self._wrapper.record(command)
 
     def read_log(self, slot: int | None, lines: int) -> LogLines:
         """Return the end of a log on this node."""

@@ -4,7 +4,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from rolldeck.operator_requests import CordonOrder, MachineOrder
+from rolldeck.operator_requests import CordonCommand, MachineCommand
 from rolldeck.wire import WorkerReport
 from rollouts.fleet.process.loops import EventLog
 
@@ -44,13 +44,13 @@ class Cordon:
         """Whether the current worker ends as soon as it is empty."""
         return self.drains_since is not None
 
-    def apply(self, order: CordonOrder | None, now: float, *, has_worker: bool) -> bool:
+    def apply(self, command: CordonCommand | None, now: float, *, has_worker: bool) -> bool:
         """Apply the requested cordon; return whether the worker has just become cordoned."""
-        if order is None:
+        if command is None:
             self.reason = None
             return False
         is_news = self.reason is None
-        self.reason = order.reason or _UNSAID
+        self.reason = command.reason or _UNSAID
         if has_worker and self.drains_since is None:
             self.drains_since = now
         if is_news:
@@ -58,13 +58,13 @@ class Cordon:
             self._events.add("worker_cordoned", text, worker=self._index)
         return is_news
 
-    def vacate(self, order: MachineOrder | None, now: float) -> None:
+    def vacate(self, command: MachineCommand | None, now: float) -> None:
         """Drain the current worker if its machine is cordoned."""
-        if order is None or self.drains_since is not None:
+        if command is None or self.drains_since is not None:
             return
-        because = f": {order.reason}" if order.reason else ""
+        because = f": {command.reason}" if command.reason else ""
         self.drains_since = now
-        self.why = f"its machine {order.host or order.node[:12]} is cordoned{because}"
+        self.why = f"its machine {command.host or command.node[:12]} is cordoned{because}"
         text = f"Worker {self._index} drains: {self.why}"
         self._events.add("worker_leaves_machine", text, worker=self._index)
 

@@ -159,16 +159,16 @@ class RolloutManager:
         shares = [0] * len(members) if control is None else self._shares(control)
         for member, share in zip(members, shares, strict=True):
             if control is None:
-                orders = WorkerCommand(desired="paused", is_reporting=is_measuring)
+                command = WorkerCommand(desired="paused", is_reporting=is_measuring)
             else:
-                orders = WorkerCommand(
+                command = WorkerCommand(
                     desired=control.desired,
                     epoch=control.epoch,
                     policy_step=control.policy_step,
                     credits=share,
                     is_reporting=is_measuring,
                 )
-            member.give(orders, now)
+            member.give(command, now)
             if self._shared is not None:
                 member.offer_weights(self._shared, now)
 
@@ -331,7 +331,7 @@ class RolloutManager:
             return
         self._reported_state = state
         self._reporter.delivered()
-        self._worker_pool.forget_delivered(workers)
+        self._worker_pool.discard_delivered(workers)
         self._apply_control(control, accepted=accepted)
 
     def _newest_step(self) -> int:

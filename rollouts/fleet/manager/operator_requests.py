@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from rolldeck.errors import RolldeckError
-from rolldeck.operator_requests import LogLines, LogRequest, RecordingOrder, StacksRequest
+from rolldeck.operator_requests import LogLines, LogRequest, RecordingCommand, StacksRequest
 from rolldeck.wire import FleetControl
 from rollouts.fleet.manager.stack_requests import StackRequests
 from rollouts.fleet.manager.worker_pool import WorkerPool
@@ -74,7 +74,7 @@ class OperatorRequests:
         self._source = source
         self._wakeup = threading.Event()
         self._wanted: list[LogRequest] = []
-        self._recordings: list[RecordingOrder] = []
+        self._recordings: list[RecordingCommand] = []
         self._stacks_wanted: list[StacksRequest] = []
         self._stacks = StackRequests(api=api, worker_pool=worker_pool)
         self._assigned: dict[str, tuple[int, str]] = {}
@@ -108,26 +108,26 @@ class OperatorRequests:
             if reading.is_over:
                 self._send_answer(reading)
 
-    def _assign_recordings(self, orders: Sequence[RecordingOrder]) -> None:
+    def _assign_recordings(self, commands: Sequence[RecordingCommand]) -> None:
         """Assign each recording to a worker, and reassign it when that worker is lost."""
-        open_ids = {order.id for order in orders}
+        open_ids = {command.id for command in commands}
         there = {(member.index, member.incarnation) for member in self._worker_pool.members}
         self._assigned = {
             name: at for name, at in self._assigned.items() if name in open_ids and at in there
         }
-        for order in orders:
-            if order.id in self._assigned:
+        for command in commands:
+            if command.id in self._assigned:
                 continue
-            for member in self._workers_that_record(order):
-                if member.call("record", order) is not None:
-                    self._assigned[order.id] = (member.index, member.incarnation)
+            for member in self._workers_that_record(command):
+                if member.call("record", command) is not None:
+                    self._assigned[command.id] = (member.index, member.incarnation)
                     break
 
-    def _workers_that_record(self, order: RecordingOrder) -> list[WorkerSupervisor]:
+    def _workers_that_record(self, command: RecordingCommand) -> list[WorkerSupervisor]:
         """Return the workers that can record, those with the fewest recordings first."""
         members = self._worker_pool.members
-        if order.worker is not None:
-            return [member for member in members if member.index == order.worker]
+        if command.worker is not None:
+            return [member for member in members if member.index == command.worker]
         load = Counter(index for index, _ in self._assigned.values())
         running = [member for member in members if member.condition == "running"]
         return sorted(running, key=lambda member: load[member.index])

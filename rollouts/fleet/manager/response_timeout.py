@@ -14,8 +14,8 @@ START_SECONDS: Final = 180.0
 A worker imports torch and creates its environments after its first answer. On a loaded machine, its
 interpreter may then answer nothing for longer than :data:`ANSWER_SECONDS`.
 """
-SAY_WAITING_AFTER_SECONDS: Final = 2.0
-LOOK_FOR_OBSTACLES_EVERY_SECONDS: Final = 1.0
+REPORT_WAITING_AFTER_SECONDS: Final = 2.0
+OBSTACLE_CHECK_SECONDS: Final = 1.0
 
 
 @dataclass(slots=True)
@@ -34,9 +34,9 @@ class ResponseTimeout:
         """Start without an obstacle."""
         self.obstacle = ""
         """Reason why the cluster cannot start the worker; empty if there is none."""
-        self._look_at = 0.0
+        self._check_at = 0.0
 
-    def judge(
+    def check(
         self, call: Call, handle: WorkerHandle, *, spawned_at: float, last: str | None, now: float
     ) -> str:
         """Return why the worker has timed out; empty to keep waiting.
@@ -52,8 +52,8 @@ class ResponseTimeout:
         if last is not None:
             limit = START_SECONDS if last == "starting" else ANSWER_SECONDS
             return f"did not answer for {limit:.0f} s" if owed > limit else ""
-        if now - spawned_at > SAY_WAITING_AFTER_SECONDS and now >= self._look_at:
-            self._look_at = now + LOOK_FOR_OBSTACLES_EVERY_SECONDS
+        if now - spawned_at > REPORT_WAITING_AFTER_SECONDS and now >= self._check_at:
+            self._check_at = now + OBSTACLE_CHECK_SECONDS
             self.obstacle = handle.obstacle()
         if self.obstacle:
             # The worker is not at fault: its start timeout has not begun.

@@ -8,7 +8,7 @@ from rolldeck.wire import WorkerReport
 
 MEASURED: Final = (
     *("stages", "time_use", "shares", "last_log"),
-    *("cpu_percent", "memory_bytes", "gpu_percent", "gpu_memory_bytes"),
+    *("cpu_percent", "memory_bytes", "gpu_percent", "gpu_memory_bytes", "machine"),
 )
 """Fields that are measured once a second and stay valid until the next measurement."""
 
@@ -40,7 +40,7 @@ def final_report(
     """Return the report of a worker that has ended, based on its last one."""
     known = last or WorkerReport(index=index, incarnation=incarnation, state="stopped")
     slots = [replace(slot, state="stopped", pid=None) for slot in known.slots]
-    return replace(known, state="stopped", reason="", restarts=restarts, slots=slots)
+    return replace(known, state="stopped", reason="", restarts=restarts, slots=slots, machine=None)
 
 
 def with_measurements(report: WorkerReport, measured: WorkerReport) -> WorkerReport:

@@ -20,7 +20,7 @@ class _Call:
     rank: Rank
 
 
-class WeightsDelivery:
+class WeightsDistributor:
     """Weight sync of one worker, with at most one call in progress."""
 
     def __init__(self, index: int, events: EventLog) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from rolldeck.operator_requests import LogLines, RecordingOrder
+from rolldeck.operator_requests import LogLines, RecordingCommand
 from rollouts.fleet.process.settings import WorkerSettings
 from rollouts.fleet.weights.records import Version, WeightsOffer
 from rollouts.fleet.worker.messages import WorkerCommand, WorkerState
@@ -11,13 +11,13 @@ from rollouts.fleet.worker.messages import WorkerCommand, WorkerState
 class Wrapper(Protocol):
     """Interface of a worker for its manager; thread-safe, and no method waits."""
 
-    def exchange(self, orders: WorkerCommand) -> WorkerState:
+    def heartbeat(self, command: WorkerCommand) -> WorkerState:
         """Apply a command and return the worker's state."""
 
     def update_weights(self, offer: WeightsOffer) -> Version:
         """Receive a version to load in the background; return the newest version known."""
 
-    def record(self, order: RecordingOrder) -> None:
+    def record(self, command: RecordingCommand) -> None:
         """Record the next episode of a slot."""
 
     def read_log(self, slot: int | None, lines: int) -> LogLines:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from rolldeck.operator_requests import CordonOrder, MachineOrder, RestartOrder
+from rolldeck.operator_requests import CordonCommand, MachineCommand, RestartCommand
 from rolldeck.wire import EpisodeWindow, InfoWindow, WorkerReport
 from rollouts.fleet.manager.worker_supervisor import WorkerSupervisor
 from rollouts.fleet.manager.workers import WorkerSource
@@ -60,22 +60,22 @@ class WorkerPool:
         if new:
             self.members = sorted([*self.members, *new], key=lambda member: member.index)
 
-    def restart(self, orders: Iterable[RestartOrder], now: float) -> None:
-        """Restart the workers named in `orders`."""
-        by_index = {order.worker: order for order in orders}
+    def restart(self, commands: Iterable[RestartCommand], now: float) -> None:
+        """Restart the workers named in `commands`."""
+        by_index = {command.worker: command for command in commands}
         for member in self.members:
             if member.index in by_index:
                 member.restart(by_index[member.index], now)
 
-    def cordon(self, orders: Iterable[CordonOrder], now: float) -> None:
-        """Cordon the workers named in `orders`, and lift the cordon of all others."""
-        by_index = {order.worker: order for order in orders}
+    def cordon(self, commands: Iterable[CordonCommand], now: float) -> None:
+        """Cordon the workers named in `commands`, and lift the cordon of all others."""
+        by_index = {command.worker: command for command in commands}
         for member in self.members:
             member.cordon(by_index.get(member.index), now)
 
-    def vacate(self, orders: Iterable[MachineOrder], now: float) -> None:
-        """Drain the workers on the machines in `orders`, and place waiting workers elsewhere."""
-        by_node = {order.node: order for order in orders}
+    def vacate(self, commands: Iterable[MachineCommand], now: float) -> None:
+        """Drain the workers on the machines in `commands`, and place waiting workers elsewhere."""
+        by_node = {command.node: command for command in commands}
         if by_node.keys() != self._closed:
             self._closed = frozenset(by_node)
             self._source.exclude_nodes(self._closed)
@@ -89,7 +89,7 @@ class WorkerPool:
         for member in self.members:
             member.turn(now)
             if member.is_gone:
-                self._part_with(member)
+                self._remove_member(member)
 
     def pop_episodes(self) -> list[EpisodeWindow]:
         """Return the statistics collected since the last call."""
@@ -111,7 +111,7 @@ class WorkerPool:
         """Return the reports of all workers, including final reports of those that left."""
         return [*(member.report(announced_step) for member in self.members), *self._left]
 
-    def forget_delivered(self, reports: list[WorkerReport]) -> None:
+    def discard_delivered(self, reports: list[WorkerReport]) -> None:
         """Forget the workers that left and whose final `reports` were delivered."""
         known = {report.incarnation for report in reports}
         self._left = [report for report in self._left if report.incarnation not in known]
@@ -121,7 +121,7 @@ class WorkerPool:
             index, settings=self._settings, source=self._source, events=self._events
         )
 
-    def _part_with(self, member: WorkerSupervisor) -> None:
+    def _remove_member(self, member: WorkerSupervisor) -> None:
         self._accepted_of_the_left += member.accepted
         self._episodes_of_the_left = [*self._episodes_of_the_left, *member.episodes]
         self._info_of_the_left = [*self._info_of_the_left, *member.info]

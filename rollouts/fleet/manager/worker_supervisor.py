@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from rolldeck.operator_requests import CordonOrder, MachineOrder, RestartOrder
+from rolldeck.operator_requests import CordonCommand, MachineCommand, RestartCommand
 from rolldeck.wire import EpisodeWindow, InfoWindow, WorkerReport
 from rollouts.fleet.manager import admission, exit_events
 from rollouts.fleet.manager.cordon import Cordon
@@ -21,7 +21,7 @@ from rollouts.fleet.manager.supervisor_reports import (
     with_losses,
     with_measurements,
 )
-from rollouts.fleet.manager.weights_distributor import WeightsDelivery
+from rollouts.fleet.manager.weights_distributor import WeightsDistributor
 from rollouts.fleet.manager.workers import WorkerHandle, WorkerSource, cause_of
 from rollouts.fleet.process import log_files
 from rollouts.fleet.process.loops import EventLog
@@ -58,8 +58,8 @@ class WorkerSupervisor:
         self._handle: WorkerHandle | None = None
         self._incarnation = NEVER_SPAWNED
         self._spawned_at = 0.0
-        self._exchange: Call | None = None
-        self._delivery = WeightsDelivery(index, events)
+        self._heartbeat: Call | None = None
+        self._distributor = WeightsDistributor(index, events)
         self._leaving_since: float | None = None
         self._restart_reason: str | None = None
         """Why a restart was requested, if one was."""
@@ -143,7 +143,7 @@ class WorkerSupervisor:
     def outstanding(self) -> int:
         """Number of credits granted and not yet used up, including those in a pending command."""
         known = self._state.outstanding if self._state else 0
-        return known + (self._exchange.credits if self._exchange else 0)
+        return known + (self._heartbeat.credits if self._heartbeat else 0)
 
     def demand_at(self, policy_step: int) -> int:
         """Return how many more credits the worker can use now.
@@ -151,7 +151,7 @@ class WorkerSupervisor:
         The answer is 0 until the worker uses version `policy_step`. Room that opens with a new
         version is reserved for samples of that version; older samples would become stale.
         """
-        if self._state is None or self._exchange is not None or self.is_winding_down:
+        if self._state is None or self._heartbeat is not None or self.is_winding_down:
             return 0
         report, unspent = self._state.report, self._state.unspent
         pace = self._pace.per_second
@@ -169,7 +169,7 @@ class WorkerSupervisor:
             return
         self._receive_state(now)
         if self._handle is not None:
-            self._delivery.on_offer_answer(now, has_started=self._state is not None)
+            self._distributor.on_offer_answer(now, has_started=self._state is not None)
         self._end_if_due(now)
 
     def _end_if_due(self, now: float) -> None:
@@ -192,56 +192,56 @@ class WorkerSupervisor:
             return self._cordon.why if self._finish_winding_down(now, is_overdue=is_overdue) else ""
         return ""
 
-    def restart(self, order: RestartOrder, now: float) -> None:
-        """Replace exactly the incarnation of the order, after it has sent its items.
+    def restart(self, command: RestartCommand, now: float) -> None:
+        """Replace exactly the incarnation of the command, after it has sent its items.
 
         A worker that was given up is started again with a fresh crash budget.
         """
-        if order.incarnation != self._incarnation or self.is_winding_down or self.is_out:
+        if command.incarnation != self._incarnation or self.is_winding_down or self.is_out:
             return
         if self._handle is None:
             self._restart_policy.schedule_at_once(now)
         elif self._restart_reason is None:
-            self._restart_reason = order.reason or "restart requested without a reason"
+            self._restart_reason = command.reason or "restart requested without a reason"
             self._shutdown.request(self._handle, now)
 
-    def cordon(self, order: CordonOrder | None, now: float) -> None:
+    def cordon(self, command: CordonCommand | None, now: float) -> None:
         """Cordon the worker, or (with None) lift the cordon and start it with a fresh budget."""
-        is_news = self._cordon.apply(order, now, has_worker=self._handle is not None)
+        is_news = self._cordon.apply(command, now, has_worker=self._handle is not None)
         if is_news and self._handle is None:
             self._restart_policy.schedule_at_once(now)
 
-    def leave_machine(self, orders: Mapping[str, MachineOrder], now: float) -> None:
+    def leave_machine(self, commands: Mapping[str, MachineCommand], now: float) -> None:
         """Drain the worker if its machine is cordoned; a successor starts on another machine."""
         is_ending = self.is_leaving or self._restart_reason is not None
         if self._state is not None and self._handle is not None and not is_ending:
-            self._cordon.vacate(orders.get(self._state.report.node_id), now)
+            self._cordon.vacate(commands.get(self._state.report.node_id), now)
 
     def request_other_node(self, now: float) -> None:
         """Cancel a worker that still waits for placement and request it again elsewhere."""
         if self._handle is None or self._state is not None or self._handle.is_placed():
             return
         self._handle.kill()
-        self._handle = self._exchange = None
+        self._handle = self._heartbeat = None
         self._restart_policy.schedule_at_once(now)
 
     def leave(self, now: float) -> None:
         """Send the worker's fragments, then end it over the next turns. This is irreversible."""
         self._leaving_since = now
 
-    def give(self, orders: WorkerCommand, now: float) -> None:
+    def give(self, command: WorkerCommand, now: float) -> None:
         """Send a command to the worker unless the previous one is still unanswered."""
         if self.is_winding_down:
-            orders = replace(orders, desired="draining", credits=0)
+            command = replace(command, desired="draining", credits=0)
         is_ending = self._restart_reason is not None or self._shutdown.is_requested
-        if self._handle is not None and self._exchange is None and not is_ending:
-            future = self._handle.submit("exchange", orders)
-            self._exchange = Call(future, now, credits=orders.credits)
+        if self._handle is not None and self._heartbeat is None and not is_ending:
+            future = self._handle.submit("heartbeat", command)
+            self._heartbeat = Call(future, now, credits=command.credits)
 
     def offer_weights(self, offer: WeightsOffer, now: float) -> None:
         """Offer a version of the weights unless the worker has it or the offer is in progress."""
         if self._handle is not None:
-            self._delivery.offer(offer, self._handle, now)
+            self._distributor.offer(offer, self._handle, now)
 
     def call(self, method: str, *arguments: object, may_start: bool = False) -> Future[Any] | None:
         """Call a method out of band; None if no worker has started.
@@ -314,21 +314,21 @@ class WorkerSupervisor:
         settings = WorkerSettings(
             fleet=self._settings, index=self.index, incarnation=self._incarnation
         )
-        self._spawned_at, self._exchange = now, None
-        self._delivery.reset_offers()
+        self._spawned_at, self._heartbeat = now, None
+        self._distributor.reset_offers()
         try:
             self._handle = self._source.spawn(settings)
         except Exception as error:  # noqa: BLE001 clusters raise many types
             self._remove(f"did not start: {error}", now)
 
     def _receive_state(self, now: float) -> None:
-        call = self._exchange
+        call = self._heartbeat
         if call is None:
             return
         if not call.future.done():
             self._check_silence(call, now)
             return
-        self._exchange = None
+        self._heartbeat = None
         try:
             state: WorkerState = call.future.result()
         except Exception as error:  # noqa: BLE001 a lost worker raises many types
@@ -346,7 +346,7 @@ class WorkerSupervisor:
         if self._handle is None:
             return
         last, since = self._state.report.state if self._state else None, self._spawned_at
-        reason = self._timeout.judge(call, self._handle, spawned_at=since, last=last, now=now)
+        reason = self._timeout.check(call, self._handle, spawned_at=since, last=last, now=now)
         if reason:
             self._remove(reason, now)
 
@@ -377,8 +377,8 @@ class WorkerSupervisor:
         self._accepted_before += last.accepted if last else 0
         ending = ending_of(self.index, self._incarnation, last, reason[:2000])
         self._lost_steps += ending.lost_steps
-        self._state = self._measured = self._exchange = None
-        self._delivery.reset_offers()
+        self._state = self._measured = self._heartbeat = None
+        self._distributor.reset_offers()
         self._reason, self._timeout.obstacle = reason, ""
         if self.is_leaving:
             exit_events.emit_loss(self._events, ending)

@@ -41,7 +41,7 @@ def main() -> None:
         answer.write(line + b"\n")
         answer.flush()
 
-    report(attempt(request, report=report))
+    report(probe(request, report=report))
     # Threads and exit handlers of imported code must not keep the process alive.
     os._exit(0)
 
@@ -53,7 +53,7 @@ def _bound() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES, FILE_BYTES))
 
 
-def attempt(request: ProbeRequest, *, report: Report = lambda _: None) -> Outcome:
+def probe(request: ProbeRequest, *, report: Report = lambda _: None) -> Outcome:
     """Return the result of a probe; exceptions are returned as `trouble`.
 
     Args:
@@ -118,7 +118,7 @@ def _random_step(made: Any) -> str:
 
     shown, taken = environments.describe(made)
     first, _ = made.reset(seed=0)
-    obs, _, _, _, _ = made.step(first_episode.drawn(taken, np.random.default_rng(0)))
+    obs, _, _, _, _ = made.step(first_episode.random_action(taken, np.random.default_rng(0)))
     return first_episode.space_mismatch(first, shown) or first_episode.space_mismatch(obs, shown)
 
 

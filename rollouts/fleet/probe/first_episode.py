@@ -32,7 +32,7 @@ def play(environment: Environment, shown: Space, taken: Space, *, steps: int) ->
     ended: Literal["terminated", "truncated", "cut"] = "cut"
     began = time.perf_counter()
     while len(rewards) < steps and ended == "cut":
-        obs, reward, terminated, truncated, _ = environment.step(drawn(taken, rng))
+        obs, reward, terminated, truncated, _ = environment.step(random_action(taken, rng))
         rewards.append(float(reward))
         outside = outside or space_mismatch(obs, shown)
         if terminated or truncated:
@@ -48,7 +48,7 @@ def play(environment: Environment, shown: Space, taken: Space, *, steps: int) ->
     )
 
 
-def drawn(space: Space, rng: np.random.Generator) -> Any:
+def random_action(space: Space, rng: np.random.Generator) -> Any:
     """Return a random action in the environment's form."""
     if space.kind == "discrete":
         return int(space.start + rng.integers(space.choices))

@@ -22,9 +22,9 @@ from rollouts.fleet.process.settings import FleetSettings
 
 MOST_BYTES: Final = 1 << 20
 """Size at which the older half of a file is discarded."""
-LAST_WORDS: Final = 20
+LAST_OUTPUT_BYTES: Final = 20
 """Number of log lines in the event about a lost worker."""
-FORGET_AFTER_SECONDS: Final = 7 * 86_400.0
+LOG_RETENTION_SECONDS: Final = 7 * 86_400.0
 
 
 class RingFile:
@@ -114,7 +114,7 @@ def log_of(settings: FleetSettings, *, worker: int | None, slot: int | None) -> 
 
 def last_log_lines(settings: FleetSettings, *, worker: int) -> list[str]:
     """Return the last lines of a worker's log, if the worker ran on this node."""
-    return tail(log_of(settings, worker=worker, slot=None), lines=LAST_WORDS)
+    return tail(log_of(settings, worker=worker, slot=None), lines=LAST_OUTPUT_BYTES)
 
 
 def tail(path: Path, *, lines: int) -> list[str]:
@@ -133,7 +133,7 @@ def tail(path: Path, *, lines: int) -> list[str]:
 def delete_old_runs(settings: FleetSettings) -> None:
     """Delete the logs of runs without output for a week."""
     mine = folder_of(settings)
-    oldest = time.time() - FORGET_AFTER_SECONDS
+    oldest = time.time() - LOG_RETENTION_SECONDS
     with contextlib.suppress(OSError):
         for folder in mine.parent.iterdir():
             newest = max((file.stat().st_mtime for file in folder.iterdir()), default=0.0)

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from rolldeck.fleet_wire import slot_name
 from runs.config.rules.language_config import LanguageConfig
 from runs.config.rules.run_config import RunConfig
 
@@ -66,7 +67,7 @@ class WorkerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def slot_name(self, slot: int) -> str:
         """Return the name of an env slot in fragments and step callbacks."""
-        return f"{self.name}-{slot}@{self.incarnation}"
+        return slot_name(worker=self.index, slot=slot, incarnation=self.incarnation)
 
 
 def sequences_of(language: LanguageConfig) -> int:

@@ -53,7 +53,7 @@ class SimulatedWorker:
         self._clock = clock
         rate = simulation.failures_per_hour / 3600
         self._dies_at = self._now + self._random.expovariate(rate) if rate else float("inf")
-        self._orders = IDLE
+        self._command = IDLE
         self._version = (0, NO_STEP)
         self._order = 0
         self._steps = self._steps_measured = 0.0
@@ -63,7 +63,7 @@ class SimulatedWorker:
         self._unspent = self._sent = self._answered = self._accepted = 0
         self._statistics = EpisodeStatistics(worker=settings.index, now=self._now)
 
-    def exchange(self, orders: WorkerCommand) -> WorkerState:
+    def heartbeat(self, command: WorkerCommand) -> WorkerState:
         """Compute the work since the last command, and apply this one.
 
         Raises:
@@ -77,16 +77,16 @@ class SimulatedWorker:
             self._steps += (now - self._now) * self._slots * pace / self._simulation.step_seconds
             self._end_episodes()
             self._send(now)
-        self._now, self._orders = now, orders
-        self._unspent += orders.credits if self._output else 0
+        self._now, self._command = now, command
+        self._unspent += command.credits if self._output else 0
         on_their_way = self._sent - self._answered
         return WorkerState(
-            report=self._report(now, is_reporting=orders.is_reporting),
+            report=self._report(now, is_reporting=command.is_reporting),
             unspent=self._unspent,
             outstanding=self._unspent + on_their_way,
             accepted=self._accepted,
-            is_drained=orders.desired == "draining" and not on_their_way,
-            episodes=self._statistics.pop(now) if orders.is_reporting else [],
+            is_drained=command.desired == "draining" and not on_their_way,
+            episodes=self._statistics.pop(now) if command.is_reporting else [],
         )
 
     def update_weights(self, offer: WeightsOffer) -> tuple[int, int]:
@@ -106,7 +106,7 @@ class SimulatedWorker:
 
     @property
     def _is_stepping(self) -> bool:
-        return self._orders.desired == "running" and self._version[1] > NO_STEP
+        return self._command.desired == "running" and self._version[1] > NO_STEP
 
     def _send(self, now: float) -> None:
         """Send a fragment if one is complete, a credit is left, and the rate allows it."""
@@ -152,15 +152,15 @@ class SimulatedWorker:
         if is_reporting:
             self._measured_at, self._steps_measured = now, self._steps
         state: Literal["draining", "paused", "running"] = "running"
-        if self._orders.desired in {"draining", "paused"}:
-            state = self._orders.desired
+        if self._command.desired in {"draining", "paused"}:
+            state = self._command.desired
         step = self._version[1]
         return WorkerReport(
             index=self._settings.index,
             incarnation=self._settings.incarnation,
             state=state,
             node="simulated",
-            announced_step=self._orders.policy_step,
+            announced_step=self._command.policy_step,
             staged_step=step,
             active_step=step,
             env_steps=int(self._steps),

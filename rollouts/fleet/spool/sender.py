@@ -29,11 +29,11 @@ PER_REQUEST: Final = 128
 BYTES_PER_REQUEST: Final = 8 * 1024 * 1024
 GATHER_SECONDS: Final = 0.01
 """Time the first fragment waits for others, as slots in step cut theirs simultaneously."""
-AWAY_AFTER_SECONDS: Final = 2.0
+OUTAGE_AFTER_SECONDS: Final = 2.0
 """Duration of a request after which the platform counts as unreachable."""
-LOOK_SECONDS: Final = 5.0
+POLL_SECONDS: Final = 5.0
 """Interval between checks for spools of ended workers."""
-SPEAK_AFTER_SECONDS: Final = 5.0
+REPORT_AFTER_SECONDS: Final = 5.0
 """Duration of an outage after which an event is emitted."""
 
 Push = Callable[[list[bytes]], FragmentReceipt]
@@ -160,7 +160,7 @@ class Sender:
             self._inherited = None
         if self._inherited is not None or now < self._look_at:
             return
-        self._look_at = now + LOOK_SECONDS
+        self._look_at = now + POLL_SECONDS
         found = self._inherit()
         if found is not None:
             # Look again at once when this one is sent.
@@ -230,7 +230,7 @@ class Sender:
         if self._is_away:
             with self._changed:
                 self._store()
-        if away >= SPEAK_AFTER_SECONDS and not self._has_spoken:
+        if away >= REPORT_AFTER_SECONDS and not self._has_spoken:
             self._has_spoken = True
             self._events.add(
                 "sending_waits", f"Fragments cannot be sent: {failure}", level="warning"
@@ -256,7 +256,7 @@ class Sender:
 
     def _is_unanswered(self) -> bool:
         asked_at = self._asked_at
-        return asked_at is not None and time.monotonic() - asked_at > AWAY_AFTER_SECONDS
+        return asked_at is not None and time.monotonic() - asked_at > OUTAGE_AFTER_SECONDS
 
     def _store(self) -> None:
         """Move the queue to the spool as far as the disk accepts it; requires the lock."""

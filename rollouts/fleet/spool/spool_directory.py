@@ -23,7 +23,7 @@ before the kernel would write it to disk, so most segments are never written."""
 MEMORY_BYTES: Final = 16 * 1024 * 1024
 """Size of fragments also kept in memory, which need not be read again for sending."""
 LOCK_TRIES: Final = 10
-KEPT_SECONDS: Final = 24 * 3600.0
+SPOOL_RETENTION_SECONDS: Final = 24 * 3600.0
 """Retention of folders that no worker inherits, because their run has ended or moved."""
 
 
@@ -194,7 +194,7 @@ class SpoolDirectory:
         return None
 
     def sweep(self, now: float) -> int:
-        """Delete folders unused for :data:`KEPT_SECONDS`; return the number of fragments.
+        """Delete folders unused for `SPOOL_RETENTION_SECONDS`; return the number of fragments.
 
         Args:
             now: Unix time in seconds.
@@ -202,7 +202,7 @@ class SpoolDirectory:
         removed = 0
         for run in _folders(self._root):
             for folder in _folders(run):
-                if now - _touched_at(folder) > KEPT_SECONDS:
+                if now - _touched_at(folder) > SPOOL_RETENTION_SECONDS:
                     removed += _remove(folder)
             # Fails while the directory still contains folders.
             with suppress(OSError):

@@ -51,7 +51,7 @@ class Record(Struct, frozen=True, array_like=True, tag=True):
     """Record a row's next episode to a file."""
 
     row: int
-    order_id: str
+    request_id: str
     video: str
 
 
@@ -83,7 +83,7 @@ class Recorded(Struct, frozen=True, array_like=True, tag=True):
     """The recorded episode of a row has ended."""
 
     row: int
-    order_id: str
+    request_id: str
     total_return: float = 0.0
     length: int = 0
     outcome: str = ""

@@ -39,8 +39,8 @@ def serve(channel: Channel, memory: int) -> None:
                     rows.step(np.asarray(asked, dtype=np.intp))
                 case Build(row, seed):
                     rows.build(row, seed)
-                case Record(row, order_id, video):
-                    rows.record(row, order_id, video)
+                case Record(row, request_id, video):
+                    rows.record(row, request_id, video)
                 case Close():
                     rows.close()
                     return

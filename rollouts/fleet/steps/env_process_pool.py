@@ -177,14 +177,14 @@ class EnvProcessPool:
                 continue
             self._expect(process, chosen.tolist(), now)
 
-    def record(self, slot: int, order_id: str, video: str) -> bool:
+    def record(self, slot: int, request_id: str, video: str) -> bool:
         """Record the slot's next episode; return False if the slot has no environment."""
         if not 0 <= slot < len(self._slots):
             return False
         if self._slots[slot].state != "running":
             return False
         try:
-            self._slots[slot].process.worker.record(slot, order_id, video)
+            self._slots[slot].process.worker.record(slot, request_id, video)
         except EnvWorkerDied:
             return False  # `hear` handles the dead process
         return True

@@ -190,9 +190,9 @@ class EnvRows:
         self._info_at = now
         self._emit(InfoReport(self._info.pop()))
 
-    def record(self, row: int, order_id: str, video: str) -> None:
+    def record(self, row: int, request_id: str, video: str) -> None:
         """Record the row's next episode."""
-        self._to_record[row] = (order_id, video)
+        self._to_record[row] = (request_id, video)
 
     def _begin_episode(self, row: int, environment: Environment) -> Any:
         """Return the first observation of the row's next episode.
@@ -208,27 +208,27 @@ class EnvRows:
         return obs
 
     def _begin_recording(self, row: int, own: Environment) -> Environment:
-        order_id, video = self._to_record.pop(row)
+        request_id, video = self._to_record.pop(row)
         try:
             recorded = RecordedEnvironment(
                 self._make_one, self._setup.spec, self._setup.kwargs, Path(video)
             )
         except Exception as error:  # noqa: BLE001 environments may raise anything
-            self._emit(Recorded(row, order_id, error=f"{type(error).__name__}: {error}"))
+            self._emit(Recorded(row, request_id, error=f"{type(error).__name__}: {error}"))
             return own
         # The seed depends on the recording id and applies to this episode only.
-        recorded.seed = zlib.crc32(order_id.encode()) >> 1
-        self._recordings[row] = (order_id, recorded, own)
+        recorded.seed = zlib.crc32(request_id.encode()) >> 1
+        self._recordings[row] = (request_id, recorded, own)
         self._put(row, recorded)
         return recorded
 
     def _end_recording(self, row: int) -> Environment:
-        order_id, recorded, own = self._recordings.pop(row)
+        request_id, recorded, own = self._recordings.pop(row)
         recorded.finish()
         recorded.close()
         self._put(row, own)
         self._emit(
-            Recorded(row, order_id, recorded.total_return, recorded.length, recorded.outcome)
+            Recorded(row, request_id, recorded.total_return, recorded.length, recorded.outcome)
         )
         return own
 

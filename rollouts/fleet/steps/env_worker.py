@@ -168,13 +168,13 @@ class EnvWorker:
         """
         self._send(Build(slot - self.slots.start, self._seeds.next(slot)))
 
-    def record(self, slot: int, order_id: str, video: str) -> None:
+    def record(self, slot: int, request_id: str, video: str) -> None:
         """Record the next episode of a slot; the result arrives as a message.
 
         Raises:
             EnvWorkerDied: If the process is gone.
         """
-        self._send(Record(slot - self.slots.start, order_id, video))
+        self._send(Record(slot - self.slots.start, request_id, video))
 
     def step(self, slots: Slots, actions: NDArray[Any]) -> None:
         """Step N waiting slots with ``actions [N, …]``; the result arrives as a message.

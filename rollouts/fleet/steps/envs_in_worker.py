@@ -87,9 +87,9 @@ class EnvsInWorker:
         """Build a new environment for one slot; see `EnvWorker`."""
         self._send(Build(slot - self.slots.start, self._seeds.next(slot)))
 
-    def record(self, slot: int, order_id: str, video: str) -> None:
+    def record(self, slot: int, request_id: str, video: str) -> None:
         """Record the next episode of a slot; see `EnvWorker`."""
-        self._send(Record(slot - self.slots.start, order_id, video))
+        self._send(Record(slot - self.slots.start, request_id, video))
 
     def step(self, slots: Slots, actions: NDArray[Any]) -> None:
         """Step N waiting slots with ``actions [N, …]``; see `EnvWorker`."""
@@ -145,8 +145,8 @@ class EnvsInWorker:
         match message:
             case Build(row, seed):
                 rows.build(row, seed)
-            case Record(row, order_id, video):
-                rows.record(row, order_id, video)
+            case Record(row, request_id, video):
+                rows.record(row, request_id, video)
             case asked:
                 rows.step(asked)
 

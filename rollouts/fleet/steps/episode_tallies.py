@@ -67,6 +67,8 @@ class EpisodeTallies:
             outcome=outcome,
             mode=self._mode,
             policy_step=int(self._policy_step[slot]),
+            slot=slot,
+            number=self.numbers[slot],
         )
         self._clear(slot)
         return over

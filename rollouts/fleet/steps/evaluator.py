@@ -71,7 +71,7 @@ class Evaluator:
         self._windows: list[EpisodeWindow] = []
         self._info = InfoTotals()
         self._closed = threading.Event()
-        self.orders = IDLE
+        self.command = IDLE
         """Newest command of the worker; rounds start only while it is to run."""
 
     @staticmethod
@@ -178,8 +178,8 @@ class Evaluator:
 
     def _is_due(self, version: Version) -> bool:
         return (
-            self.orders.desired == "running"
-            and version[0] == self.orders.epoch
+            self.command.desired == "running"
+            and version[0] == self.command.epoch
             and is_due(
                 last=self._evaluated, now=version, every=self._config.evaluation.every_train_steps
             )

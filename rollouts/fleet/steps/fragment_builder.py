@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from rolldeck.fleet_wire import episode_id
 from rolldeck.wire import EpisodeWindow, Fragment, InfoWindow
 from rollouts.fleet.policies.policy_protocol import Decision, State
 from rollouts.fleet.process.settings import WorkerSettings
@@ -27,7 +28,7 @@ class FragmentBuilder:
     """Progress handler of a rollout worker.
 
     A slot needs a credit to start a fragment, and holds it until the fragment is cut. Other threads
-    may call `grant` and `set_orders` and read the counters; all else belongs to the rollout loop.
+    may call `grant` and `set_command` and read the counters; all else belongs to the rollout loop.
     """
 
     def __init__(
@@ -65,7 +66,9 @@ class FragmentBuilder:
         self._lock = threading.Lock()
         self._credits = 0
         self._info = InfoTotals()
-        self._statistics = EpisodeStatistics(worker=settings.index, now=time.monotonic())
+        self._statistics = EpisodeStatistics(
+            worker=settings.index, incarnation=settings.incarnation, now=time.monotonic()
+        )
         self._epoch = 0
         self._newest_step = NO_STEP
         self._begins_fragments = True
@@ -96,7 +99,7 @@ class FragmentBuilder:
         with self._lock:
             self._credits += fragments
 
-    def set_orders(self, *, epoch: int, policy_step: int, begins_fragments: bool) -> None:
+    def set_command(self, *, epoch: int, policy_step: int, begins_fragments: bool) -> None:
         """Set the run's newest version, and whether new fragments may be started."""
         self._epoch, self._newest_step = epoch, policy_step
         self._begins_fragments = begins_fragments
@@ -239,8 +242,7 @@ class FragmentBuilder:
         self._monitor.record("enqueue", time.perf_counter() - start, time.monotonic())
 
     def _next_episode(self, slot: int) -> str:
-        number = self._tallies.begin(slot)
-        return f"{self._cutter.slots[slot][-48:]}/{number}"
+        return episode_id(self._cutter.slots[slot], self._tallies.begin(slot))
 
     def _abort_episode(self, slot: int) -> None:
         """End the slot's episode as aborted, if it contains any action."""

@@ -96,7 +96,7 @@ class LocalWorker:
             monitor=monitor,
         )
         self.builder.grant(UNLIMITED)
-        self._order(begins_fragments=True)
+        self._command(begins_fragments=True)
         self._loader = WeightsLoader(self.events, announce_ready=lambda: None)
         self._worker = StepRolloutWorker(
             settings,
@@ -166,7 +166,7 @@ class LocalWorker:
     def _end_fragments(self) -> None:
         """Cut the steps of all slots that wait for an action; send no further actions."""
         self._worker.pause()
-        self._order(begins_fragments=False)
+        self._command(begins_fragments=False)
         self.builder.drain()
 
     def _cut_unanswered(self) -> None:
@@ -174,8 +174,8 @@ class LocalWorker:
         for slot in range(self._config.fleet.envs_per_worker):
             self.builder.aborted(slot)
 
-    def _order(self, *, begins_fragments: bool) -> None:
-        self.builder.set_orders(epoch=EPOCH, policy_step=STEP, begins_fragments=begins_fragments)
+    def _command(self, *, begins_fragments: bool) -> None:
+        self.builder.set_command(epoch=EPOCH, policy_step=STEP, begins_fragments=begins_fragments)
         self.builder.drop_stale_steps()
 
     def _make_policy(self, observation: Space, action: Space) -> Policy:

@@ -16,7 +16,7 @@ from rolldeck.errors import InvalidRequest, NotFound, RolldeckError
 from rolldeck.operator_requests import (
     MOST_RECORDED_BYTES,
     RecordedEpisode,
-    RecordingOrder,
+    RecordingCommand,
     RecordingUpdate,
 )
 from rollouts.fleet.steps.env_messages import Recorded
@@ -33,19 +33,19 @@ ENCODE_SECONDS: Final = 60.0
 TRIES: Final = 5
 POLL_SECONDS: Final = 0.25
 """Interval at which an unassigned recording looks for a slot."""
-MOST_ORDERS: Final = 16
+MOST_COMMANDS: Final = 16
 
 
 class RecordingWrapper(Protocol):
     """Interface that starts a recording in an env process."""
 
-    def record(self, slot: int, order_id: str, video: str) -> bool:
+    def record(self, slot: int, request_id: str, video: str) -> bool:
         """Record the slot's next episode; return False if the slot cannot."""
 
 
 @dataclass(slots=True)
 class _ActiveRecording:
-    order: RecordingOrder
+    command: RecordingCommand
     video: Path
 
 
@@ -62,7 +62,7 @@ class Recordings:
         self._slots = slots
         self._api = api
         self._folder = Path(tempfile.mkdtemp(prefix="rolldeck-recordings-"))
-        self._orders: list[RecordingOrder] = []
+        self._commands: list[RecordingCommand] = []
         self._active: dict[int, _ActiveRecording] = {}
         self._next_slot = 0
         self._poll_at = 0.0
@@ -70,16 +70,18 @@ class Recordings:
         self._lock = threading.Lock()
 
     @property
-    def has_orders(self) -> bool:
+    def has_commands(self) -> bool:
         """Whether any recording waits for a slot."""
-        return bool(self._orders)
+        return bool(self._commands)
 
-    def add(self, order: RecordingOrder) -> None:
+    def add(self, command: RecordingCommand) -> None:
         """Accept a recording request; known ones are ignored."""
         with self._lock:
-            known = {one.id for one in self._orders} | {t.order.id for t in self._active.values()}
-            if order.id not in known and len(known) < MOST_ORDERS:
-                self._orders.append(order)
+            known = {one.id for one in self._commands} | {
+                t.command.id for t in self._active.values()
+            }
+            if command.id not in known and len(known) < MOST_COMMANDS:
+                self._commands.append(command)
 
     def assign(self, wrapper: RecordingWrapper, now: float) -> None:
         """Assign each request to a slot without a recording; the others keep waiting."""
@@ -87,23 +89,23 @@ class Recordings:
             return
         self._poll_at = now + POLL_SECONDS
         with self._lock:
-            orders = list(self._orders)
-        for order in orders:
-            slot = self._assign(order, wrapper)
+            commands = list(self._commands)
+        for command in commands:
+            slot = self._assign(command, wrapper)
             if slot is None:
                 continue
             with self._lock:
-                self._orders.remove(order)
+                self._commands.remove(command)
             update = RecordingUpdate(state="recording", worker=self._worker, slot=slot)
-            self._updates.put((order.id, update, None))
+            self._updates.put((command.id, update, None))
 
     def finished(self, slot: int, recorded: Recorded, policy_step: int) -> None:
         """Queue the upload of a slot's recording, which may still be encoding."""
         active = self._active.pop(slot, None)
-        if active is None or active.order.id != recorded.order_id:
+        if active is None or active.command.id != recorded.request_id:
             return
         if recorded.error:
-            self._fail(active.order, slot, recorded.error)
+            self._fail(active.command, slot, recorded.error)
             return
         update = RecordingUpdate(
             state="ready",
@@ -114,13 +116,13 @@ class Recordings:
             outcome=recorded.outcome,  # type: ignore[arg-type]
             policy_step=policy_step,
         )
-        self._updates.put((active.order.id, update, active.video))
+        self._updates.put((active.command.id, update, active.video))
 
     def lost(self, slot: int) -> None:
         """Fail the recording of a slot that lost its environment."""
         active = self._active.pop(slot, None)
         if active is not None:
-            self._fail(active.order, slot, "the environment was lost before its episode ended")
+            self._fail(active.command, slot, "the environment was lost before its episode ended")
 
     def close(self) -> None:
         """End the wait of the current turn, and delete all recordings."""
@@ -143,14 +145,14 @@ class Recordings:
             update = self._with_video(update, video)
         self._send_update(recording_id, update)
 
-    def _assign(self, order: RecordingOrder, wrapper: RecordingWrapper) -> int | None:
+    def _assign(self, command: RecordingCommand, wrapper: RecordingWrapper) -> int | None:
         """Start a recording; return its slot, or None if no slot is available."""
-        candidates = [order.slot] if order.slot is not None else self._rotated()
-        video = self._folder / f"{order.id}.video"
+        candidates = [command.slot] if command.slot is not None else self._rotated()
+        video = self._folder / f"{command.id}.video"
         for slot in candidates:
-            if slot in self._active or not wrapper.record(slot, order.id, str(video)):
+            if slot in self._active or not wrapper.record(slot, command.id, str(video)):
                 continue
-            self._active[slot] = _ActiveRecording(order, video)
+            self._active[slot] = _ActiveRecording(command, video)
             self._next_slot = slot + 1
             return slot
         return None
@@ -158,11 +160,11 @@ class Recordings:
     def _rotated(self) -> list[int]:
         return [(self._next_slot + offset) % self._slots for offset in range(self._slots)]
 
-    def _fail(self, order: RecordingOrder, slot: int | None, reason: str) -> None:
+    def _fail(self, command: RecordingCommand, slot: int | None, reason: str) -> None:
         update = RecordingUpdate(
             state="failed", worker=self._worker, slot=slot, reason=reason[-4000:]
         )
-        self._updates.put((order.id, update, None))
+        self._updates.put((command.id, update, None))
 
     def _with_video(self, update: RecordingUpdate, video: Path) -> RecordingUpdate:
         """Return the update with its recording, or a failure."""

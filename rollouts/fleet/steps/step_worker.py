@@ -149,7 +149,7 @@ class StepRolloutWorker:
         """Wait for something to do, then do it: read environments, adopt weights, infer."""
         now = time.monotonic()
         self._process_pool.maintain(now)
-        if self._recordings is not None and self._recordings.has_orders:
+        if self._recordings is not None and self._recordings.has_commands:
             self._recordings.assign(self._process_pool, now)
         if self._prepare is not None:
             self._prepare()

@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from rolldeck.operator_requests import LogLines, RecordingOrder
+from rolldeck.operator_requests import LogLines, RecordingCommand
 from rolldeck.wire import EpisodeWindow, Fragment, InfoWindow, WorkerReport, encode
 from rollouts.fleet.process.settings import WorkerSettings
 from rollouts.fleet.process.stacks import read_stacks
@@ -92,23 +92,23 @@ class RolloutWorkerWrapper:
             }
         )
 
-    def exchange(self, orders: WorkerCommand) -> WorkerState:
+    def heartbeat(self, command: WorkerCommand) -> WorkerState:
         """Apply a command and return the worker's state."""
         with self._lock:
-            self._runtime.orders = orders
+            self._runtime.command = command
             if self._evaluator is not None:
-                self._evaluator.orders = orders
-            self._fragment_builder.grant(orders.credits)
+                self._evaluator.command = command
+            self._fragment_builder.grant(command.credits)
             self._wake()
-            return self._state(is_reporting=orders.is_reporting)
+            return self._state(is_reporting=command.is_reporting)
 
     def update_weights(self, offer: WeightsOffer) -> Version:
         """Receive a version to load in the background; return the newest version known."""
         return self._weights.offer(offer)
 
-    def record(self, order: RecordingOrder) -> None:
+    def record(self, command: RecordingCommand) -> None:
         """Record the next episode of a slot."""
-        self._recordings.add(order)
+        self._recordings.add(command)
         self._wake()
 
     def read_log(self, slot: int | None, lines: int) -> LogLines:
@@ -149,9 +149,9 @@ class RolloutWorkerWrapper:
 
     def _turn(self) -> None:
         worker = self._worker or self._build()
-        orders = self._runtime.orders
-        if orders is not self._last_command:
-            self._apply(worker, orders)
+        command = self._runtime.command
+        if command is not self._last_command:
+            self._apply(worker, command)
         try:
             worker.turn()
         except Exception:
@@ -177,23 +177,23 @@ class RolloutWorkerWrapper:
         self._worker = worker
         return worker
 
-    def _apply(self, worker: StepRolloutWorker, orders: WorkerCommand) -> None:
-        self._fragment_builder.set_orders(
-            epoch=orders.epoch,
-            policy_step=orders.policy_step,
-            begins_fragments=orders.desired == "running",
+    def _apply(self, worker: StepRolloutWorker, command: WorkerCommand) -> None:
+        self._fragment_builder.set_command(
+            epoch=command.epoch,
+            policy_step=command.policy_step,
+            begins_fragments=command.desired == "running",
         )
         before = self._last_command
-        if (orders.desired, orders.epoch) != (before.desired, before.epoch):
-            logger.info("command received: %s, epoch %d", orders.desired, orders.epoch)
-        if orders.policy_step != before.policy_step:
-            logger.info("version %d announced", orders.policy_step)
+        if (command.desired, command.epoch) != (before.desired, before.epoch):
+            logger.info("command received: %s, epoch %d", command.desired, command.epoch)
+        if command.policy_step != before.policy_step:
+            logger.info("version %d announced", command.policy_step)
         self._fragment_builder.drop_stale_steps()
-        worker.epoch = orders.epoch
-        worker.is_paused = orders.desired != "running"
-        if orders.desired == "draining":
+        worker.epoch = command.epoch
+        worker.is_paused = command.desired != "running"
+        if command.desired == "draining":
             self._fragment_builder.drain()
-        self._last_command = orders
+        self._last_command = command
 
     def _state(self, *, is_reporting: bool) -> WorkerState:
         being_filled, to_send = self._fragment_builder.being_filled, self._sender.waiting

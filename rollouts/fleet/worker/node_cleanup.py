@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 GPU_WAIT_SECONDS: Final = 20.0
 """Time a worker waits for GPU memory; a driver takes seconds to free a dead process' memory."""
-GPU_LOOK_SECONDS: Final = 0.5
+GPU_POLL_SECONDS: Final = 0.5
 PROC: Final = Path("/proc")
 
 GpuMemory = Callable[[], tuple[int, int] | None]
@@ -88,7 +88,7 @@ def wait_for_gpu(share: float, gpu: GpuMemory) -> str:
         lacking = shortage(share=share, total_bytes=found[0], used_bytes=found[1])
         if not lacking or time.monotonic() >= deadline:
             return lacking
-        time.sleep(GPU_LOOK_SECONDS)
+        time.sleep(GPU_POLL_SECONDS)
 
 
 def _leftovers(mine: Mark, proc: Path) -> Iterator[tuple[psutil.Process, str]]:

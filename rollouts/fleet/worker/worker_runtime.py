@@ -22,9 +22,10 @@ from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
 from rollouts.fleet.process.spans import PipelineMonitor, time_use
 from rollouts.fleet.spool.platform_api import PlatformApi
 from rollouts.fleet.spool.sender import Push, Sender
-from rollouts.fleet.spool.spool_directory import KEPT_SECONDS, Spool, SpoolDirectory
+from rollouts.fleet.spool.spool_directory import SPOOL_RETENTION_SECONDS, Spool, SpoolDirectory
 from rollouts.fleet.weights.loader import WeightsLoader
 from rollouts.fleet.weights.records import NO_STEP, Version
+from rollouts.fleet.worker.machine_usage import MachineMeter
 from rollouts.fleet.worker.messages import IDLE, WorkerCommand
 from rollouts.fleet.worker.node_cleanup import clean_node
 from rollouts.fleet.worker.resources import ResourceMeter
@@ -59,7 +60,7 @@ class WorkerRuntime:
             announce_ready: Called when a version of the weights is ready to be adopted.
         """
         self.settings = settings
-        self.orders: WorkerCommand = IDLE
+        self.command: WorkerCommand = IDLE
         """Newest command."""
         path = log_files.log_of(settings.fleet, worker=settings.index, slot=None)
         self._log = ActorLog(RingFile(path), threads=("" if owns_process else f"{settings.name} ",))
@@ -72,6 +73,7 @@ class WorkerRuntime:
         self._measured_in: tuple[Condition, bool] = ("starting", False)
         """State, and whether weights were loaded, when the monitor was last read."""
         self._meter = ResourceMeter()
+        self._machine_meter = MachineMeter(settings.node_id)
         self.weights = WeightsLoader(self.events, announce_ready=announce_ready)
         self._sender: Sender | None = None
         self._loops: dict[str, Loop] = {}
@@ -124,6 +126,7 @@ class WorkerRuntime:
         """Save unsent items to the spool and release all resources."""
         if self._sender is not None:
             self._sender.save()
+        self._machine_meter.close()
         self.api.close()
         self._log.close()
 
@@ -167,7 +170,7 @@ class WorkerRuntime:
             node=socket.gethostname(),
             node_id=self.settings.node_id,
             pid=os.getpid(),
-            announced_step=self.orders.policy_step,
+            announced_step=self.command.policy_step,
             staged_step=self._in_epoch(self.weights.staged),
             active_step=self._in_epoch(self.weights.active),
             to_send=self._sender.waiting if self._sender else 0,
@@ -175,6 +178,7 @@ class WorkerRuntime:
             shares=shares,
             time_use=time_use(shares),
             transfers=self.weights.transfers,
+            machine=self._machine_meter.measure(now) if is_reporting else None,
             **usage,
         )
 
@@ -185,7 +189,7 @@ class WorkerRuntime:
         return self.monitor.shares(now, is_changed=is_changed)
 
     def _in_epoch(self, version: Version | None) -> int:
-        return version[1] if version and version[0] == self.orders.epoch else NO_STEP
+        return version[1] if version and version[0] == self.command.epoch else NO_STEP
 
 
 def _spool_directory_of(settings: FleetSettings, events: EventLog) -> SpoolDirectory:
@@ -197,7 +201,7 @@ def _spool_directory_of(settings: FleetSettings, events: EventLog) -> SpoolDirec
         events.add(
             "spool_swept",
             f"Removed {removed} spooled fragments that were not sent within"
-            f" {KEPT_SECONDS / 3600:.0f} h",
+            f" {SPOOL_RETENTION_SECONDS / 3600:.0f} h",
             fragments=removed,
         )
     return directory

@@ -14,7 +14,7 @@ class LessonStatus(StrEnum):
     """Not sampled yet."""
     ACTIVE = "active"
     GRADUATED = "graduated"
-    """Learned: no longer sampled, still evaluated."""
+    """TrainingTargets: no longer sampled, still evaluated."""
 
 
 class InvalidCurriculum(FieldError, Conflict):

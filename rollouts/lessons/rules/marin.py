@@ -15,7 +15,7 @@ import numpy as np
 
 from rollouts.lessons.rules.lessons import Lesson, LessonStatus
 from rollouts.lessons.rules.performance import Performance, Progress
-from rollouts.lessons.rules.strategy import Change, Lessons, Standing
+from rollouts.lessons.rules.strategy import Change, Lessons, ProgressByLesson
 from rollouts.lessons.rules.student import two_sided_p
 
 ALPHA: Final = 0.1
@@ -52,13 +52,13 @@ class MarinStrategy:
         total = sum(raised.values())
         return {name: weight / total for name, weight in raised.items()}
 
-    def judge(self, name: str, lessons: Lessons, standing: Standing) -> Change | None:
+    def decide(self, name: str, lessons: Lessons, all_progress: ProgressByLesson) -> Change | None:
         """Return the lesson's status change, if any; a graduated lesson stays graduated."""
-        match standing[name].status:
+        match all_progress[name].status:
             case LessonStatus.LOCKED:
-                return self._unlock(name, lessons, standing)
+                return self._unlock(name, lessons, all_progress)
             case LessonStatus.ACTIVE:
-                return self._graduate(name, lessons[name], standing[name])
+                return self._graduate(name, lessons[name], all_progress[name])
             case LessonStatus.GRADUATED:
                 return None
 
@@ -70,10 +70,10 @@ class MarinStrategy:
         ]
         return f"Unlocks when {'; and '.join(each)}."
 
-    def _unlock(self, name: str, lessons: Lessons, standing: Standing) -> Change | None:
+    def _unlock(self, name: str, lessons: Lessons, all_progress: ProgressByLesson) -> Change | None:
         figures = {}
         for requirement in lessons[name].requires:
-            required, progress = lessons[requirement.lesson], standing[requirement.lesson]
+            required, progress = lessons[requirement.lesson], all_progress[requirement.lesson]
             figures[requirement.lesson] = success = self.success(required, progress)
             if success < requirement.min_success or not self._is_flat(required, progress):
                 return None

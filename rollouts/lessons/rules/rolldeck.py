@@ -18,7 +18,7 @@ from typing import Final
 
 from rollouts.lessons.rules.lessons import InvalidCurriculum, Lesson, LessonStatus
 from rollouts.lessons.rules.performance import Counts, Performance, Progress, gain, total
-from rollouts.lessons.rules.strategy import Change, Lessons, Standing
+from rollouts.lessons.rules.strategy import Change, Lessons, ProgressByLesson
 from rollouts.lessons.rules.student import Z_95, samples_to_show, wilson
 
 EXPLORATION_SAMPLES: Final = 100.0
@@ -80,15 +80,15 @@ class RolldeckStrategy:
         """Return shares in proportion to the weights, none below the minimum."""
         return with_floor(weights, floor=self.minimum_sample_probability)
 
-    def judge(self, name: str, lessons: Lessons, standing: Standing) -> Change | None:
+    def decide(self, name: str, lessons: Lessons, all_progress: ProgressByLesson) -> Change | None:
         """Return the lesson's status change, if any: unlock, graduation or reactivation."""
-        match standing[name].status:
+        match all_progress[name].status:
             case LessonStatus.LOCKED:
-                return self._unlock(name, lessons, standing)
+                return self._unlock(name, lessons, all_progress)
             case LessonStatus.ACTIVE:
-                return _graduate(name, lessons[name], standing[name])
+                return _graduate(name, lessons[name], all_progress[name])
             case LessonStatus.GRADUATED:
-                return self._reactivate(name, lessons[name], standing[name])
+                return self._reactivate(name, lessons[name], all_progress[name])
 
     def unlock_rule(self, lesson: Lesson) -> str:
         """Return the unlock condition as text for users."""
@@ -101,10 +101,10 @@ class RolldeckStrategy:
         ]
         return f"Unlocks when {'; and '.join(each)}."
 
-    def _unlock(self, name: str, lessons: Lessons, standing: Standing) -> Change | None:
+    def _unlock(self, name: str, lessons: Lessons, all_progress: ProgressByLesson) -> Change | None:
         figures, reasons = {}, []
         for requirement in lessons[name].requires:
-            required, progress = lessons[requirement.lesson], standing[requirement.lesson]
+            required, progress = lessons[requirement.lesson], all_progress[requirement.lesson]
             if progress.status is LessonStatus.GRADUATED:
                 # A lesson that graduated at once was hardly trained, so its evaluated success
                 # counts.

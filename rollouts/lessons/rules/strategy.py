@@ -9,7 +9,7 @@ from rollouts.lessons.rules.lessons import Lesson, LessonStatus
 from rollouts.lessons.rules.performance import Progress
 
 Lessons = Mapping[str, Lesson]
-Standing = Mapping[str, Progress]
+ProgressByLesson = Mapping[str, Progress]
 """Progress of every lesson, by name."""
 
 
@@ -28,15 +28,15 @@ class Strategy(Protocol):
     """Decides from measurements; has no state, so any worker may call it.
 
     A strategy with an attribute `rehearsal` above 0 gives that share of the draws to graduated
-    lessons; see :func:`drawn`.
+    lessons; see :func:`draw_probabilities`.
 
     The caller stores the weight of each active lesson with its progress. A batch then updates only
     its lesson and those that require it, and a draw costs one division per lesson::
 
-        for change in changes(strategy, lessons, standing, touched=[name]):
-            standing[change.lesson] = standing[change.lesson].moved(change.target)
-        weights[name] = strategy.weight(lessons[name], standing[name])
-        following = draw(drawn(strategy, weights, graduated=graduated), point)
+        for change in changes(strategy, lessons, all_progress, touched=[name]):
+            all_progress[change.lesson] = all_progress[change.lesson].moved(change.target)
+        weights[name] = strategy.weight(lessons[name], all_progress[name])
+        following = draw(draw_probabilities(strategy, weights, graduated=graduated), point)
     """
 
     def check(self, lessons: Lessons) -> None:
@@ -55,7 +55,7 @@ class Strategy(Protocol):
     def shares(self, weights: Mapping[str, float]) -> dict[str, float]:
         """Return the probability of each active lesson by their weights; they sum to 1."""
 
-    def judge(self, name: str, lessons: Lessons, standing: Standing) -> Change | None:
+    def decide(self, name: str, lessons: Lessons, all_progress: ProgressByLesson) -> Change | None:
         """Return the lesson's status change, if any."""
 
 
@@ -76,22 +76,26 @@ def initial_progress(lessons: Lessons) -> dict[str, Progress]:
     }
 
 
-def active(standing: Standing) -> list[str]:
+def active(all_progress: ProgressByLesson) -> list[str]:
     """Return the active lessons."""
-    return [name for name, one in standing.items() if one.status is LessonStatus.ACTIVE]
+    return [name for name, one in all_progress.items() if one.status is LessonStatus.ACTIVE]
 
 
-def probabilities(strategy: Strategy, lessons: Lessons, standing: Standing) -> dict[str, float]:
+def probabilities(
+    strategy: Strategy, lessons: Lessons, all_progress: ProgressByLesson
+) -> dict[str, float]:
     """Return the probability of each drawn lesson, computed from progress alone.
 
     Empty if no lesson is active.
     """
-    weights = {name: strategy.weight(lessons[name], standing[name]) for name in active(standing)}
-    learnt = [name for name, one in standing.items() if one.status is LessonStatus.GRADUATED]
-    return drawn(strategy, weights, graduated=learnt) if weights else {}
+    weights = {
+        name: strategy.weight(lessons[name], all_progress[name]) for name in active(all_progress)
+    }
+    learnt = [name for name, one in all_progress.items() if one.status is LessonStatus.GRADUATED]
+    return draw_probabilities(strategy, weights, graduated=learnt) if weights else {}
 
 
-def drawn(
+def draw_probabilities(
     strategy: Strategy, weights: Mapping[str, float], *, graduated: Collection[str]
 ) -> dict[str, float]:
     """Return the probability of each drawn lesson; they sum to 1.
@@ -116,7 +120,7 @@ def drawn(
 def changes(
     strategy: Strategy,
     lessons: Lessons,
-    standing: Standing,
+    all_progress: ProgressByLesson,
     *,
     touched: Collection[str] | None = None,
 ) -> list[Change]:
@@ -125,22 +129,22 @@ def changes(
     Args:
         strategy: Strategy that decides.
         lessons: All lessons.
-        standing: Progress of all lessons.
+        all_progress: Progress of all lessons.
         touched: Lessons whose progress has changed since the last call; None for all.
     """
-    judged = (
-        strategy.judge(name, lessons, standing)
+    decided = (
+        strategy.decide(name, lessons, all_progress)
         for name, lesson in lessons.items()
         if touched is None
         or name in touched
         or any(one.lesson in touched for one in lesson.requires)
     )
-    return [change for change in judged if change is not None]
+    return [change for change in decided if change is not None]
 
 
-def is_complete(standing: Standing) -> bool:
+def is_complete(all_progress: ProgressByLesson) -> bool:
     """Return whether every lesson has graduated."""
-    return all(one.status is LessonStatus.GRADUATED for one in standing.values())
+    return all(one.status is LessonStatus.GRADUATED for one in all_progress.values())
 
 
 def draw(probabilities: Mapping[str, float], point: float) -> str:

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from rollouts.control.rules.launch import LaunchOrder
+from rollouts.control.rules.launch import LaunchRequest
 from rollouts.control.services.launches import launch_simulation
 from rollouts.fleet.manager.manager import RolloutManager
 from rollouts.fleet.process.settings import FleetSettings
@@ -21,7 +21,7 @@ from runs.lifecycle.services.lifecycle import change_status
 
 ACTOR = "manage.py simulate"
 SPEC = "simulated:steady"
-LOOK_SECONDS = 0.2
+POLL_SECONDS = 0.2
 
 
 class Command(BaseCommand):
@@ -65,14 +65,14 @@ class Command(BaseCommand):
         until = time.monotonic() + options["seconds"]
         try:
             while time.monotonic() < until and not manager.is_stopped:
-                time.sleep(LOOK_SECONDS)
+                time.sleep(POLL_SECONDS)
         except KeyboardInterrupt:
             self.stdout.write("ended early")
         finally:
             manager.shutdown()
             self._kill(order)
 
-    def _launch(self, options: dict[str, Any], url: str) -> LaunchOrder:
+    def _launch(self, options: dict[str, Any], url: str) -> LaunchRequest:
         now = timezone.now()
         fleet = {
             "num_workers": options["workers"],
@@ -93,14 +93,14 @@ class Command(BaseCommand):
             )
         return order
 
-    def _kill(self, order: LaunchOrder) -> None:
+    def _kill(self, order: LaunchRequest) -> None:
         run_id = run_named(order.run).pk
         now = timezone.now()
         with suppress(MoveNotAllowed):  # it was ended elsewhere
             change_status(run_id=run_id, verb=RunVerb.KILL, actor=ACTOR, reason="over", now=now)
 
 
-def _settings(order: LaunchOrder) -> FleetSettings:
+def _settings(order: LaunchRequest) -> FleetSettings:
     return msgspec.convert(
         {
             "platform_url": order.platform_url,

@@ -1,8 +1,10 @@
 """API of a run's chart annotations."""
 
+from typing import Final
+
 from django.http import HttpResponse
 from django.utils import timezone
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
@@ -13,8 +15,10 @@ from runs.access.api.identity import caller_of, identity_of
 from runs.access.api.permissions import Readers, scoped
 from runs.access.rules.rights import OPERATE, may_operate
 from runs.lifecycle.queries.runs import readable_run_id, run_id_named
-from web.http.bodies import answer, read, reason_in
+from web.http.bodies import InvalidBody, answer, read, reason_in
 from web.http.openapi import REASON
+
+EVENTS: Final = ("run", "fleet")
 
 
 def _writers() -> object:
@@ -31,6 +35,16 @@ class AnnotationsView(APIView):
 
     @extend_schema(
         operation_id="annotations_list",
+        parameters=[
+            OpenApiParameter(
+                "events",
+                str,
+                enum=EVENTS,
+                description="Changes to return: `run` (default) for state, settings and epoch;"
+                " `fleet` also for launches, ended workers and published versions, the newest 100"
+                " of each.",
+            )
+        ],
         responses={200: Annotations},
         tags=["metrics"],
     )
@@ -39,7 +53,13 @@ class AnnotationsView(APIView):
 
         Annotations by users, and the changes of the run that charts show, oldest first.
         """
-        return answer(annotations(readable_run_id(run), asker=identity_of(request)))
+        events = request.query_params.get("events", EVENTS[0])
+        if events not in EVENTS:
+            raise InvalidBody("events", f"must be one of {', '.join(EVENTS)}")
+        found = annotations(
+            readable_run_id(run), asker=identity_of(request), with_fleet=events == "fleet"
+        )
+        return answer(found)
 
     @extend_schema(
         operation_id="annotations_create",

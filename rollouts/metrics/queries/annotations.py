@@ -12,6 +12,7 @@ from rollouts.metrics.queries.metrics import EPOCH
 from rollouts.metrics.schemas.annotations import AnnotationRow, Annotations, ChartEvent
 from runs.access.queries.audit import shown_name, token_names
 from runs.events.models import RunEvent
+from runs.lifecycle.models.runs import PolicyVersion
 from web import database
 from web.rules.errors import NotFound
 
@@ -24,6 +25,16 @@ SHOWN_EVENTS: Final = (
     "archived",
     "environment_changed",
 )
+FLEET_EVENTS: Final = (
+    "fleet_launched",
+    "fleet_ended",
+    "worker_respawned",
+    "worker_failed",
+    "worker_restarted",
+    "worker_left",
+    "worker_out",
+)
+"""Launches of managers and ends of workers."""
 _MEASURED_OFTEN: Final = ("rolldeck/accepted_per_second", "rolldeck/queue/depth")
 # The last sample at a time: an unpacked row, or else one of the last chunk that had begun.
 _PLACES: Final = """
@@ -44,6 +55,15 @@ class AnnotationNotFound(NotFound):
     """The run has no such annotation."""
 
 
+class Change(NamedTuple):
+    """A change of a run, without its position."""
+
+    id: int
+    kind: str
+    message: str
+    at: datetime
+
+
 class AxisPosition(NamedTuple):
     """Position of a time on the axes other than time; None before the first measurement."""
 
@@ -51,32 +71,48 @@ class AxisPosition(NamedTuple):
     amount: int | None
 
 
-def annotations(run_id: int, *, asker: str) -> Annotations:
-    """Return a run's annotations, and the changes of the run that its charts show."""
+def annotations(run_id: int, *, asker: str, with_fleet: bool = False) -> Annotations:
+    """Return a run's annotations, and the changes of the run that its charts show.
+
+    Args:
+        run_id: Id of the run.
+        asker: Identity of the caller.
+        with_fleet: Whether to include launches, ends of workers and published versions.
+    """
     rows = list(
         Annotation.objects.filter(run_id=run_id, deleted_at=None).order_by("-at", "-pk")[
             :ANNOTATIONS_AT_MOST
         ]
     )[::-1]
     names = token_names(row.created_by for row in rows)
-    found = RunEvent.objects.filter(run_id=run_id, kind__in=SHOWN_EVENTS).order_by("-pk")
-    events = list(found[:EVENTS_AT_MOST])[::-1]
-    places = axis_positions(run_id, [event.at for event in events])
+    changes = _events(run_id, SHOWN_EVENTS)
+    if with_fleet:
+        changes += _events(run_id, FLEET_EVENTS) + _versions(run_id)
+        changes.sort(key=lambda change: change.at)
+    places = axis_positions(run_id, [change.at for change in changes])
     return Annotations(
         results=[annotation_row(row, names=names, asker=asker) for row in rows],
         next=None,
         events=[
-            ChartEvent(
-                id=event.pk,
-                kind=event.kind,
-                message=event.message,
-                at=event.at,
-                step=place.step,
-                amount=place.amount,
-            )
-            for event, place in zip(events, places, strict=True)
+            ChartEvent(**change._asdict(), **place._asdict())
+            for change, place in zip(changes, places, strict=True)
         ],
     )
+
+
+def _events(run_id: int, kinds: Sequence[str]) -> list[Change]:
+    found = RunEvent.objects.filter(run_id=run_id, kind__in=kinds).order_by("-pk")
+    rows = found.values_list("pk", "kind", "message", "at")[:EVENTS_AT_MOST]
+    return [Change(*row) for row in rows][::-1]
+
+
+def _versions(run_id: int) -> list[Change]:
+    found = PolicyVersion.objects.filter(run_id=run_id).order_by("-pk")
+    rows = found.values_list("pk", "epoch", "step", "published_at")[:EVENTS_AT_MOST]
+    return [
+        Change(pk, "weights_version", f"version {step} of epoch {epoch}", at)
+        for pk, epoch, step, at in rows
+    ][::-1]
 
 
 def annotation_row(row: Annotation, *, names: dict[str, str], asker: str) -> AnnotationRow:

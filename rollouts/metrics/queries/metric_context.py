@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from buffer.batches.queries.batches_around import batches_around
+from buffer.batches.queries.nearby_batches import nearby_batches
 from buffer.items.models.items import Batch
 from rollouts.metrics.models.metrics import MetricSeries
 from rollouts.metrics.queries.metrics import NoSuchMetric
@@ -47,7 +47,7 @@ def metric_context_at(run: Run, name: str, chart_range: SeriesRange) -> MetricCo
         raise NoSuchMetric(f"the run has no sample of {name!r} in this range")
     last = max(found)
     began_at, ended_at = min(found).at, last.at
-    around = batches_around(run.pk, began_at=began_at, ended_at=ended_at)
+    around = nearby_batches(run.pk, began_at=began_at, ended_at=ended_at)
     published = PolicyVersion.objects.filter(run=run, published_at__lte=ended_at)
     version = published.order_by("-id").only("epoch", "step", "published_at").first()
     return MetricContext(

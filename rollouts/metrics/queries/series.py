@@ -90,7 +90,7 @@ def lines(
     blocks = _blocks_of({pk: begins.get(run_id, 0) for (run_id, _), pk in ids.items()}, chart_range)
     nothing = np.empty(0, BLOCK)
     return [
-        drawn(run, name, blocks.get(ids.get((run_id, name), -1), nothing), chart_range)
+        line_of(run, name, blocks.get(ids.get((run_id, name), -1), nothing), chart_range)
         for run, run_id in run_ids
         for name in names
     ]
@@ -163,7 +163,7 @@ def _parts(found: Iterable[bytes | None], chart_range: SeriesRange) -> Iterable[
         yield blocks_of(x[inside], np.frombuffer(numbers, ">f8").astype(np.float64)[inside])
 
 
-def drawn(run: str, name: str, found: Blocks, chart_range: SeriesRange) -> MetricLine:
+def line_of(run: str, name: str, found: Blocks, chart_range: SeriesRange) -> MetricLine:
     """Return blocks of a series as a line of a chart."""
     blocks, width = condensed(found, at_most=chart_range.at_most)
     unit = 1e6 if chart_range.axis in TIMES else 1.0

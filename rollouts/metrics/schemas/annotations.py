@@ -40,9 +40,10 @@ class AnnotationRow(Struct, frozen=True, kw_only=True):
 
 
 class ChartEvent(Struct, frozen=True, kw_only=True):
-    """A change of a run shown in charts: of its state, settings or epoch."""
+    """A change of a run shown in charts: of its state, settings, epoch or fleet."""
 
     id: int
+    """Id of the event; with the kind `weights_version`, of the version."""
     kind: str
     message: str
     at: datetime

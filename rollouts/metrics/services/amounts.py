@@ -1,6 +1,6 @@
 """Amount of data that a run has processed, used as a chart axis."""
 
-from buffer.batches.queries.tokens import tokens_handed_out
+from buffer.batches.queries.tokens import served_tokens_after
 from rollouts.control.models.fleets import Fleet
 from rollouts.metrics.models.metrics import TokenTally
 from runs.lifecycle.models.runs import Run
@@ -18,7 +18,7 @@ def advance_amount(run_id: int) -> int:
         return made.first() or 0
     TokenTally.objects.bulk_create([TokenTally(run_id=run_id)], ignore_conflicts=True)
     tally = TokenTally.objects.select_for_update().get(run_id=run_id)
-    later = tokens_handed_out(run_id, after_ordinal=tally.ordinal)
+    later = served_tokens_after(run_id, after_ordinal=tally.ordinal)
     if later.ordinal > tally.ordinal:
         tally.ordinal, tally.tokens = later.ordinal, tally.tokens + later.tokens
         tally.save(update_fields=["ordinal", "tokens"])

@@ -97,13 +97,13 @@ def _of_episodes(episodes: EpisodeFlow) -> Found:
 def _of_groups(run_changes: RunChanges) -> Found:
     groups, episodes = run_changes.groups, run_changes.episodes
     # A worker of a language run reports the length of answers; for others, prompts count too.
-    tells = run_changes.run.kind == RunKind.LANGUAGE
+    is_language = run_changes.run.kind == RunKind.LANGUAGE
     dropped = run_changes.counts["without_variance"] - run_changes.before.without_variance
     seen = groups.groups + dropped
     return {
         **_rewards(groups.score_mean, groups.score_percentiles),
-        "length/mean": episodes.mean_length if tells else groups.mean_tokens,
-        "length/max": episodes.longest if tells else groups.longest_tokens,
+        "length/mean": episodes.mean_length if is_language else groups.mean_tokens,
+        "length/max": episodes.longest if is_language else groups.longest_tokens,
         "truncated_share": run_changes.digested[1],
         "zero_variance_share": (groups.without_variance + dropped) / seen if seen else None,
     }

@@ -11,10 +11,10 @@ from rollouts.metrics.rules.layouts import LAYOUT
 from rollouts.metrics.schemas.layouts import SetMetricLayout
 from runs.events.services import ACTOR_LENGTH
 from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.tags import InvalidTag, checked
 from runs.saved import services as saved
 from runs.saved.models import SavedObject
 from runs.saved.rules import Access, InvalidSavedObject, NotAllowedToChange, checked_name
+from web.rules.tags import InvalidTag, checked
 
 
 @transaction.atomic

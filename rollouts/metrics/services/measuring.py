@@ -8,7 +8,7 @@ the second does nothing. Pushes and batch requests never wait for a measurement.
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -20,9 +20,9 @@ from rollouts.metrics.queries.flows import EvaluationMeans, counts_of, has_moved
 from rollouts.metrics.rules.measures import began_at
 from rollouts.metrics.services.amounts import advance_amount
 from rollouts.metrics.services.builtin_metrics import Found, RunChanges, levels, rates, waits
-from rollouts.metrics.services.metrics import OWN_PREFIX, Figure, InvalidMetrics, store_figures
+from rollouts.metrics.services.builtin_series import store_builtin, store_or_warn
+from rollouts.metrics.services.metrics import Figure
 from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.versions import version_in_force
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +66,8 @@ def measure_run(*, run_id: int, now: datetime) -> bool:
     amount = advance_amount(run_id)
     if cursor.measured_at is not None:
         found += _since_before(run_changes, cursor.measured_at, amount=amount, now=now)
-    _store(run, found, now=now)
+    values = {name: value for one in found for name, value in one.items()}
+    store_builtin(run, values, now=now)
     if not run.takes_groups:
         _store_evaluations(run, run_changes.episodes.evaluations, now=now)
     _move_on(run_changes, found, amount=amount, was_quiet=is_quiet, now=now)
@@ -92,21 +93,8 @@ def _since_before(
     found = rates(run_changes, amount=amount, seconds=(now - since).total_seconds())
     if was_quiet and since > before:
         # The interval began before the pause, so there is no slope.
-        _store(run_changes.run, [dict.fromkeys(found, 0.0)], now=since)
+        store_builtin(run_changes.run, dict.fromkeys(found, 0.0), now=since)
     return [found, waits(run_changes.run, since=since, now=now)]
-
-
-def _store(run: Run, found: Iterable[Found], *, now: datetime) -> None:
-    version = version_in_force(
-        epoch=run.epoch, policy_step=run.policy_step, served_steps=run.served_steps
-    )
-    figures = [
-        Figure(OWN_PREFIX + name, max(0, version.step), float(value))
-        for one in found
-        for name, value in one.items()
-        if value is not None
-    ]
-    _store_figures(run, figures, now=now)
 
 
 def _store_evaluations(run: Run, evaluations: Iterable[EvaluationMeans], *, now: datetime) -> None:
@@ -120,14 +108,7 @@ def _store_evaluations(run: Run, evaluations: Iterable[EvaluationMeans], *, now:
         )
     ]
     if figures:
-        _store_figures(run, figures, now=now)
-
-
-def _store_figures(run: Run, figures: Sequence[Figure], *, now: datetime) -> None:
-    try:
-        store_figures(run_id=run.pk, figures=figures, now=now)
-    except InvalidMetrics as full:
-        logger.warning("measurements of run %s not stored: %s", run.name, full.message)
+        store_or_warn(run, figures, now=now)
 
 
 def _move_on(

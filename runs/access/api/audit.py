@@ -20,8 +20,8 @@ from web.http.openapi import REASON, between
 from web.http.paging import page_of, page_parameters
 from web.rules.spreadsheets import plain_cell
 
-QUESTIONS = ("actor", "run", "kind", "request", "text", "people")
-AUDIT_FILTERS = [OpenApiParameter(name) for name in QUESTIONS]
+FILTER_PARAMETERS = ("actor", "run", "kind", "request", "text", "people")
+AUDIT_FILTERS = [OpenApiParameter(name) for name in FILTER_PARAMETERS]
 
 
 class AuditView(APIView):
@@ -167,7 +167,7 @@ def _browsers(request: Request) -> SessionRow:
 
 
 def _filters(request: Request) -> dict[str, str]:
-    return {name: _text_parameter(request, name) for name in QUESTIONS}
+    return {name: _text_parameter(request, name) for name in FILTER_PARAMETERS}
 
 
 def _text_parameter(request: Request, name: str) -> str:

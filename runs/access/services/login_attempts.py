@@ -65,7 +65,7 @@ def reserve_attempt(*, name: str, address: str, browser: str = "", now: datetime
     return LoginAttempt(windows=tuple((key, until) for key, _, until in counted))
 
 
-def give_back(attempt: LoginAttempt) -> None:
+def return_attempt(attempt: LoginAttempt) -> None:
     """Uncount an attempt whose password was right: only wrong ones use up the limit."""
     for key, until in attempt.windows:
         found = LoginCount.objects.filter(key=key, window_ends_at=until, attempts__gt=0)

@@ -12,7 +12,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from runs.access.services.known_browsers import known_browser
-from runs.access.services.login_attempts import TooManyLogins, give_back, reserve_attempt
+from runs.access.services.login_attempts import TooManyLogins, reserve_attempt, return_attempt
 
 # A hash takes a core for a few tenths of a second; half of the cores remain for requests.
 HASHES_AT_A_TIME: Final = max(1, (os.cpu_count() or 1) // 2)
@@ -65,7 +65,7 @@ class CountedPasswords(ModelBackend):
         finally:
             _attempts.release()
         if user is not None:
-            give_back(attempt)
+            return_attempt(attempt)
         return user
 
 

@@ -19,7 +19,7 @@ from web.rules.errors import Invalid, NotFound
 
 MINIMUM_BOOTSTRAP_LENGTH: Final = 16
 # `last_used_at` is informative; writing it on each request would make every read a write.
-USE_IS_NOTED_EVERY: Final = timedelta(minutes=1)
+USE_RECORDED_EVERY: Final = timedelta(minutes=1)
 # The role of a token's owner, as `role_of` computes it for a session; null without an owner.
 OWNER_ROLE: Final = f"""(
     SELECT CASE
@@ -203,6 +203,6 @@ def authenticate(*, text: str, address: str | None, now: datetime) -> ApiToken |
         token.run = related_row(token, "run")
         if token.run is None or token.run.archived_at is not None:
             return None
-    if token.last_used_at is None or token.last_used_at <= now - USE_IS_NOTED_EVERY:
+    if token.last_used_at is None or token.last_used_at <= now - USE_RECORDED_EVERY:
         ApiToken.objects.filter(pk=token.pk).update(last_used_at=now)
     return token

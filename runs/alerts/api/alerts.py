@@ -24,8 +24,8 @@ CHOICES = {
     "severity": [str(each) for each in Severity],
     "kind": [str(each) for each in AlertKind],
 }
-QUESTIONS = (*CHOICES, "run", "text")
-ANSWERS: dict[Any, Any] = {200: AlertDetail, **problems(409)}
+FILTER_PARAMETERS = (*CHOICES, "run", "text")
+RESPONSES: dict[Any, Any] = {200: AlertDetail, **problems(409)}
 
 
 class AlertsView(APIView):
@@ -50,7 +50,7 @@ class AlertsView(APIView):
         Newest first; unresolved alerts unless `state` is given.
         """
         page = page_of(request, int, default=50, most=selectors.ALERTS_AT_MOST)
-        filters = {name: _text_parameter(request, name) for name in QUESTIONS}
+        filters = {name: _text_parameter(request, name) for name in FILTER_PARAMETERS}
         return answer(selectors.alert_page(page, filters=filters, now=timezone.now()))
 
 
@@ -97,7 +97,10 @@ class AcknowledgeView(APIView):
     permission_classes = [Operators]
 
     @extend_schema(
-        operation_id="alerts_acknowledge", request=ActionReason, responses=ANSWERS, tags=["alerts"]
+        operation_id="alerts_acknowledge",
+        request=ActionReason,
+        responses=RESPONSES,
+        tags=["alerts"],
     )
     def post(self, request: Request, alert: int) -> HttpResponse:
         """Acknowledge an alert."""
@@ -116,7 +119,7 @@ class ResolveView(APIView):
     permission_classes = [Operators]
 
     @extend_schema(
-        operation_id="alerts_resolve", request=ActionReason, responses=ANSWERS, tags=["alerts"]
+        operation_id="alerts_resolve", request=ActionReason, responses=RESPONSES, tags=["alerts"]
     )
     def post(self, request: Request, alert: int) -> HttpResponse:
         """Resolve an alert.

@@ -51,7 +51,7 @@ class WebhookTestView(APIView):
 
         A signed sample, sent once; the list shows the answer.
         """
-        delivery = services.send_sample(
+        delivery = services.send_test(
             webhook=webhook,
             actor=identity_of(request),
             reason=read(request, ActionReason).reason,

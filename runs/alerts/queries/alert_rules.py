@@ -17,7 +17,7 @@ from runs.lifecycle.rules.lifecycle import RunStatus
 from runs.search.queries.run_filters import filtered
 from web.rules.errors import NotFound
 
-WATCHED: Final = (RunStatus.RUNNING, RunStatus.DRAINING)
+EVALUATED_STATES: Final = (RunStatus.RUNNING, RunStatus.DRAINING)
 """Statuses in which rules are evaluated; a paused run is idle on purpose."""
 
 
@@ -33,7 +33,7 @@ def runs_of(*, run_id: int | None, run_filter: str, now: datetime) -> QuerySet[R
 def watched_runs(rule: AlertRule, *, now: datetime) -> QuerySet[Run]:
     """Return the runs in which a rule is evaluated now."""
     runs = runs_of(run_id=rule.run_id, run_filter=rule.run_filter, now=now)
-    return runs.filter(archived_at=None, status__in=WATCHED)
+    return runs.filter(archived_at=None, status__in=EVALUATED_STATES)
 
 
 def enabled_rules() -> list[AlertRule]:

@@ -1,5 +1,6 @@
 """Read alerts and their deliveries."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
@@ -17,6 +18,7 @@ from runs.alerts.rules.silences import Silence
 from runs.alerts.schemas.alerts import (
     AlertDeliveryRow,
     AlertDetail,
+    AlertGroup,
     AlertKindList,
     AlertKindRow,
     AlertList,
@@ -30,9 +32,12 @@ from web.rules.pages import PageRequest
 
 ALERTS_AT_MOST: Final = 200
 NEWEST: Final = 8
+GROUPS_AT_MOST: Final = 20
+GROUPED_AT_MOST: Final = 1_000
+"""Maximum number of alerts that are grouped by run."""
 DELIVERIES_AT_MOST: Final = 100
 UNRESOLVED: Final = ~Q(state=AlertState.RESOLVED)
-_WORKED_OUT: Final = frozenset({"title", "advice", "metric", "is_simulated", "silenced_until"})
+_DERIVED: Final = frozenset({"title", "advice", "metric", "is_simulated", "silenced_until"})
 
 
 class AlertNotFound(NotFound):
@@ -102,14 +107,33 @@ def alert_summary(*, now: datetime) -> AlertSummary:
     counted = unresolved_counts(besides=still)
     errors_first = Case(When(severity=Severity.ERROR, then=0), default=1)
     opened = Alert.objects.filter(state=AlertState.OPEN)
-    newest = opened.exclude(pk__in=still).select_related("run")
+    newest = opened.exclude(pk__in=still).order_by(errors_first, "-pk")
     return AlertSummary(
         errors=counted[AlertState.OPEN, Severity.ERROR],
         warnings=counted[AlertState.OPEN, Severity.WARNING],
         acknowledged=sum(counted[AlertState.ACKNOWLEDGED, each] for each in Severity),
         silenced=opened.filter(pk__in=still).count() if still else 0,
-        newest=_rows(list(newest.order_by(errors_first, "-pk")[:NEWEST]), now=now),
+        newest=_rows(list(newest.select_related("run")[:NEWEST]), now=now),
+        groups=_groups(newest, now=now),
     )
+
+
+def _groups(opened: QuerySet[Alert], *, now: datetime) -> list[AlertGroup]:
+    """Return the first alert of each run with their number; those of the deployment by one."""
+    counts: Counter[tuple[int | None, int | None]] = Counter()
+    first: dict[tuple[int | None, int | None], int] = {}
+    for alert_id, run_id in opened.values_list("pk", "run_id")[:GROUPED_AT_MOST]:
+        key = (run_id, alert_id if run_id is None else None)
+        counts[key] += 1
+        first.setdefault(key, alert_id)
+    shown = dict(list(first.items())[:GROUPS_AT_MOST])
+    alerts = opened.filter(pk__in=shown.values()).select_related("run")
+    rows = {row.id: row for row in _rows(list(alerts), now=now)}
+    return [
+        AlertGroup(alert=rows[alert_id], count=counts[key])
+        for key, alert_id in shown.items()
+        if alert_id in rows
+    ]
 
 
 def unresolved_counts(*, besides: Sequence[int] = ()) -> dict[tuple[str, str], int]:
@@ -194,7 +218,7 @@ def alert_row(alert: Alert, *, names: Mapping[str, str], known: Sequence[Silence
     An alert of a rule has the name and runbook that the rule had when it was last observed.
     """
     note = KINDS[AlertKind(alert.kind)]
-    own = set(AlertRow.__struct_fields__) - _WORKED_OUT
+    own = set(AlertRow.__struct_fields__) - _DERIVED
     given: dict[str, Any] = {name: getattr(alert, name) for name in own}
     given["run"] = alert.run.name if alert.run else None
     for name in ("acknowledged_by", "resolved_by"):

@@ -19,7 +19,7 @@ def failed_runs(_now: datetime) -> list[Condition]:
         Condition(
             kind=AlertKind.RUN_FAILED,
             run_id=run_id,
-            message=_because(f"{name} failed", reason),
+            message=_with_reason(f"{name} failed", reason),
         )
         for run_id, name, _, reason in failed.values_list(*_COLUMNS)[:SEEN_AT_MOST]
     ]
@@ -36,7 +36,7 @@ def runs_not_starting(now: datetime) -> list[Condition]:
         Condition(
             kind=AlertKind.RUN_NOT_STARTING,
             run_id=run_id,
-            message=_because(f"{name} has been {status} for more than {minutes} min", reason),
+            message=_with_reason(f"{name} has been {status} for more than {minutes} min", reason),
         )
         for run_id, name, status, reason in waiting.order_by("-pk").values_list(*_COLUMNS)[
             :SEEN_AT_MOST
@@ -68,7 +68,7 @@ def unbalanced_ledgers(_now: datetime) -> list[Condition]:
         Condition(
             kind=AlertKind.LEDGER_UNBALANCED,
             run_id=run_id,
-            message=_because(f"the ledger of {name} does not balance", problem),
+            message=_with_reason(f"the ledger of {name} does not balance", problem),
         )
         for run_id, name, problem in wrong.values_list("pk", "name", "ledger_problem")[
             :SEEN_AT_MOST
@@ -76,5 +76,5 @@ def unbalanced_ledgers(_now: datetime) -> list[Condition]:
     ]
 
 
-def _because(what: str, reason: str) -> str:
+def _with_reason(what: str, reason: str) -> str:
     return f"{what}: {reason}" if reason else what

@@ -13,7 +13,7 @@ LONGEST_WAIT: Final = timedelta(hours=1)
 _FACTOR: Final = 3
 # From RFC 1035.
 _LONGEST_HOST, _LONGEST_LABEL = 253, 63
-SAMPLE_AGAIN_AFTER: Final = timedelta(seconds=10)
+TEST_INTERVAL: Final = timedelta(seconds=10)
 """Minimum interval between two samples of one webhook."""
 # Networks whose addresses embed another address, which determines the destination.
 _CARRIERS: Final = (

@@ -83,6 +83,15 @@ class AlertKindList(Page[AlertKindRow], frozen=True, kw_only=True):
     """Every kind of alert."""
 
 
+class AlertGroup(Struct, frozen=True, kw_only=True):
+    """The open alerts of a run, or one alert of the deployment."""
+
+    alert: AlertRow
+    """The newest of the most severe ones."""
+    count: int
+    """Number of these alerts."""
+
+
 class AlertSummary(Struct, frozen=True, kw_only=True):
     """Counts of alerts that need attention, and the newest of them, errors first."""
 
@@ -94,6 +103,8 @@ class AlertSummary(Struct, frozen=True, kw_only=True):
     silenced: int
     """Silenced open alerts of either severity."""
     newest: list[AlertRow]
+    groups: list[AlertGroup]
+    """Open, unsilenced alerts by run, errors first: at most 20 groups of 1,000 alerts."""
 
 
 class AlertList(Page[AlertRow], frozen=True, kw_only=True):

@@ -35,7 +35,7 @@ def email_message(message: AlertMessage, *, delivery: int, place: str) -> AlertE
     return AlertEmail(
         subject=" ".join(visible(subject).split())[:_SUBJECT_LENGTH],
         text="\n".join(lines) + "\n",
-        letter_id=f"<rolldeck-delivery-{delivery}@{host}>",
+        message_id=f"<rolldeck-delivery-{delivery}@{host}>",
         thread=f"<rolldeck-alert-{alert.id}@{host}>" if alert.id else "",
     )
 

@@ -21,7 +21,7 @@ from web.live.announcements import NO_RUN
 from web.rules.errors import Conflict
 
 PLATFORM: Final = "platform"
-GONE: Final = "the condition no longer holds"
+CONDITION_ENDED: Final = "the condition no longer holds"
 # One statement, so that concurrent observations create a single alert.
 _RAISE: Final = """
     INSERT INTO runs_alert AS a (key, kind, run_id, subject, severity, state, message, details,
@@ -76,7 +76,7 @@ def clear(alert_ids: Iterable[int], *, now: datetime) -> int:
     for alert in gone:
         alert.cleared_at = now
         if alert.state != AlertState.RESOLVED:
-            _set_resolved(alert, actor=PLATFORM, reason=GONE, now=now)
+            _set_resolved(alert, actor=PLATFORM, reason=CONDITION_ENDED, now=now)
         alert.save()
         announce(alert.run_id)
     return len(gone)

@@ -19,7 +19,7 @@ from runs.alerts.services import alerts, webhooks
 logger = logging.getLogger(__name__)
 
 # Limits the writes for alerts whose condition still holds.
-SEEN_AGAIN_AFTER: Final = timedelta(seconds=30)
+REFRESH_AFTER: Final = timedelta(seconds=30)
 Evaluator = Callable[[datetime], list[Condition]]
 
 _evaluators: dict[frozenset[AlertKind], Evaluator] = {}
@@ -36,7 +36,7 @@ def watch(*, now: datetime) -> int:
 
     A concurrent evaluation does nothing. Alerts whose evaluation fails stay unchanged.
     """
-    if not _alone():
+    if not _exclusive():
         return 0
     changed = 0
     for kinds, evaluate in _evaluators.items():
@@ -49,7 +49,7 @@ def watch(*, now: datetime) -> int:
     return changed
 
 
-def _alone() -> bool:
+def _exclusive() -> bool:
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_xact_lock(hashtext('rolldeck conditions'))")
         return bool(cursor.fetchone()[0])
@@ -72,7 +72,7 @@ def _settle(kinds: Collection[AlertKind], found: list[Condition], *, now: dateti
 def _refresh_alert(alert: Alert, condition: Condition, *, now: datetime) -> None:
     changes = {"message": condition.message, "severity": str(condition.weight)}
     is_news = any(getattr(alert, name) != value for name, value in changes.items())
-    if not is_news and now - alert.last_seen_at < SEEN_AGAIN_AFTER:
+    if not is_news and now - alert.last_seen_at < REFRESH_AFTER:
         return
     Alert.objects.filter(pk=alert.pk).update(
         **changes, details=dict(condition.details), last_seen_at=now

@@ -14,22 +14,22 @@ class AlertEmail(NamedTuple):
     subject: str
     """A single line."""
     text: str
-    letter_id: str
+    message_id: str
     """Message-ID, the same in every attempt."""
     thread: str
     """Message-ID of the thread; empty for none."""
 
 
-def mail(to: str, letter: AlertEmail) -> None:
+def mail(to: str, message: AlertEmail) -> None:
     """Send an email message to one address.
 
     Raises:
         NotDelivered: If the mail server is unavailable or rejects it.
     """
-    headers = {"Message-ID": letter.letter_id, "Auto-Submitted": "auto-generated"}
-    if letter.thread:
-        headers |= {"References": letter.thread, "In-Reply-To": letter.thread}
+    headers = {"Message-ID": message.message_id, "Auto-Submitted": "auto-generated"}
+    if message.thread:
+        headers |= {"References": message.thread, "In-Reply-To": message.thread}
     try:
-        EmailMessage(letter.subject, letter.text, to=[to], headers=headers).send()
+        EmailMessage(message.subject, message.text, to=[to], headers=headers).send()
     except (smtplib.SMTPException, OSError) as error:
         raise NotDelivered(str(error) or type(error).__name__) from error

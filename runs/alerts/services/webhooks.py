@@ -33,18 +33,18 @@ SEND_FOR: Final = timedelta(seconds=20)
 """Time during which one pass starts deliveries."""
 # Longer than a job may take, so that no other sender takes the delivery.
 CLAIMED_FOR: Final = timedelta(seconds=90)
-_SAMPLE_LOCK: Final = "SELECT pg_advisory_xact_lock(hashtext('rolldeck.webhook'), hashtext(%s))"
+_TEST_LOCK: Final = "SELECT pg_advisory_xact_lock(hashtext('rolldeck.webhook'), hashtext(%s))"
 
 
 class WebhookNotFound(NotFound):
     """No such channel is configured."""
 
 
-class SampleSentJustNow(TooManyRequests):
+class TestSentRecently(TooManyRequests):
     """A test delivery was sent to the channel too recently."""
 
     title = "A sample was sent just now"
-    retry_after_seconds = int(rules.SAMPLE_AGAIN_AFTER.total_seconds())
+    retry_after_seconds = int(rules.TEST_INTERVAL.total_seconds())
 
 
 def queue_deliveries(alert: Alert, change: str, *, now: datetime) -> int:
@@ -79,29 +79,29 @@ def deliver_held_back(*, now: datetime) -> int:
 
 
 @transaction.atomic
-def send_sample(*, webhook: str, actor: str, reason: str = "", now: datetime) -> AlertDelivery:
+def send_test(*, webhook: str, actor: str, reason: str = "", now: datetime) -> AlertDelivery:
     """Queue a test delivery to a channel.
 
     It is signed and checked like every delivery, and sent once.
 
     Raises:
         WebhookNotFound: If no channel has this fingerprint.
-        SampleSentJustNow: If one was sent within SAMPLE_AGAIN_AFTER.
+        TestSentRecently: If one was sent within TEST_INTERVAL.
     """
     channel = channel_of(webhook)
     if channel is None:
         raise WebhookNotFound(f"webhook {webhook} not found")
     with connection.cursor() as cursor:
-        cursor.execute(_SAMPLE_LOCK, [webhook])
+        cursor.execute(_TEST_LOCK, [webhook])
     lately = AlertDelivery.objects.filter(
         change="test",
         target_fingerprint=webhook,
-        created_at__gt=now - rules.SAMPLE_AGAIN_AFTER,
+        created_at__gt=now - rules.TEST_INTERVAL,
     )
     if lately.exists():
-        seconds = rules.SAMPLE_AGAIN_AFTER.total_seconds()
-        raise SampleSentJustNow(f"a test was sent to it within the last {seconds:.0f} seconds")
-    message = _message(_sample_row(now=now), "test", now=now)
+        seconds = rules.TEST_INTERVAL.total_seconds()
+        raise TestSentRecently(f"a test was sent to it within the last {seconds:.0f} seconds")
+    message = _message(_test_row(now=now), "test", now=now)
     delivery = _delivery(channel, message, alert=None, now=now)
     delivery.save()
     record_event(
@@ -116,7 +116,7 @@ def send_sample(*, webhook: str, actor: str, reason: str = "", now: datetime) ->
     return delivery
 
 
-def _sample_row(*, now: datetime) -> AlertRow:
+def _test_row(*, now: datetime) -> AlertRow:
     """Return a resolved sample alert, which receivers do not keep open."""
     return AlertRow(
         id=0,

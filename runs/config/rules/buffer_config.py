@@ -4,6 +4,7 @@ from typing import Annotated
 
 from msgspec import Struct
 
+from runs.config.rules.config_field import NO_LANGUAGE, applicable, starting
 from runs.config.rules.config_field import described as _field
 from runs.config.rules.replay_config import ReplayConfig
 
@@ -14,7 +15,12 @@ class BufferConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     batch_size: Annotated[
         int,
         _field(
-            "Batch size", "Fragments one train step consumes.", unit="fragments", ge=1, le=1 << 20
+            "Batch size",
+            "Fragments one train step consumes.",
+            unit="fragments",
+            essential=True,
+            ge=1,
+            le=1 << 20,
         ),
     ] = 16
     max_staleness: Annotated[
@@ -23,6 +29,7 @@ class BufferConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             "Maximum staleness",
             "Maximum number of policy versions between sampling and training.",
             unit="versions",
+            essential=True,
             ge=0,
             le=1024,
         ),
@@ -46,6 +53,7 @@ class BufferConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         _field(
             "Serve simulated data",
             "Serve the data of simulated environments to trainers.",
+            when=(starting("environment.spec", "simulated:"),),
         ),
     ] = False
-    replay: ReplayConfig = ReplayConfig()
+    replay: Annotated[ReplayConfig, applicable(NO_LANGUAGE)] = ReplayConfig()

@@ -22,11 +22,13 @@ class EnvironmentConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields
         _field(
             "Environment",
             "A registered environment, as gymnasium:<id> or rolldeck:<id>.",
+            essential=True,
             pattern=r"^[a-z_]+:[\w./:-]{1,120}$",
         ),
     ] = "gymnasium:CartPole-v1"
     kwargs: Annotated[
-        dict[str, Any], _field("Arguments", "Keyword arguments for the environment.")
+        dict[str, Any],
+        _field("Arguments", "Keyword arguments for the environment.", essential=True),
     ] = {}
     wrappers: Annotated[
         list[ExtensionConfig],

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from runs.config.rules.environment_config import ExtensionConfig
-from runs.config.rules.run_config import InvalidRunConfig
+from runs.config.rules.run_config import InvalidRunConfig, combined
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,13 @@ def check(
     Raises:
         InvalidRunConfig: If one is not; `field` is its dotted path.
     """
-    for position, extension in enumerate(extensions):
-        if extension.kind not in registered:
-            raise not_registered(
-                point, f"{point.field}[{position}].kind", extension.kind, sorted(registered)
-            )
+    errors = [
+        not_registered(point, f"{point.field}[{position}].kind", extension.kind, sorted(registered))
+        for position, extension in enumerate(extensions)
+        if extension.kind not in registered
+    ]
+    if errors:
+        raise combined(errors)
 
 
 def not_registered(

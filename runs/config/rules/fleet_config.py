@@ -1,10 +1,12 @@
 """Fleet settings of a run: workers, environments, inference and placement."""
 
 import re
+from collections.abc import Iterator
 from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
+from runs.config.rules.config_field import NO_LANGUAGE, one_of
 from runs.config.rules.config_field import described as _field
 
 
@@ -12,16 +14,32 @@ class FleetConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Workers of a fleet and how they roll out."""
 
     num_workers: Annotated[
-        int, _field("Workers", "Rollout workers, each a Ray actor with a policy.", ge=1, le=4096)
+        int,
+        _field(
+            "Workers",
+            "Rollout workers, each a Ray actor with a policy.",
+            essential=True,
+            ge=1,
+            le=4096,
+        ),
     ] = 1
     envs_per_worker: Annotated[
-        int, _field("Environments per worker", "Env slots of one worker.", ge=1, le=1024)
+        int,
+        _field(
+            "Environments per worker",
+            "Env slots of one worker.",
+            essential=True,
+            when=(NO_LANGUAGE,),
+            ge=1,
+            le=1024,
+        ),
     ] = 8
     envs_per_process: Annotated[
         int,
         _field(
             "Environments per process",
             "Env slots that share one operating-system process; raise it for cheap environments.",
+            when=(NO_LANGUAGE, one_of("fleet.envs_in_worker", False)),
             ge=1,
             le=1024,
         ),
@@ -32,6 +50,7 @@ class FleetConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             "Environments in the worker",
             "Step all environments in the worker's own process: faster for those that cost a few "
             "microseconds a step; a hang or a crash affects the whole worker.",
+            when=(NO_LANGUAGE,),
         ),
     ] = False
     inference_batch_size: Annotated[
@@ -39,6 +58,7 @@ class FleetConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         _field(
             "Inference batch",
             "Observations that start an inference immediately.",
+            when=(NO_LANGUAGE,),
             ge=1,
             le=1024,
         ),
@@ -49,12 +69,22 @@ class FleetConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             "Inference timeout",
             "Start an inference with fewer observations after this long.",
             unit="ms",
+            when=(NO_LANGUAGE,),
             gt=0,
             le=60_000,
         ),
     ] = 20.0
     fragment_length: Annotated[
-        int, _field("Fragment length", "Env steps in one fragment.", unit="steps", ge=1, le=65_536)
+        int,
+        _field(
+            "Fragment length",
+            "Env steps in one fragment.",
+            unit="steps",
+            essential=True,
+            when=(NO_LANGUAGE,),
+            ge=1,
+            le=65_536,
+        ),
     ] = 128
     to_send_queue_size: Annotated[
         int, _field("Send queue", "Fragments a worker queues before it blocks.", ge=1, le=4096)
@@ -119,6 +149,7 @@ class FleetConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         _field(
             "Discount",
             "Discount per env step of the returns shown in statistics; trainers use their own.",
+            when=(NO_LANGUAGE,),
             ge=0,
             le=1,
         ),
@@ -160,24 +191,24 @@ _NOT_CUSTOM: Final = {
 }
 
 
-def contradiction(config: FleetConfig) -> tuple[str, str] | None:
-    """Return the first field that contradicts the others, and the reason."""
+def contradictions(config: FleetConfig) -> Iterator[tuple[str, str]]:
+    """Return each field that contradicts the others, and the reason."""
     if config.inference_batch_size > config.envs_per_worker:
         most = f"{config.inference_batch_size} observations can never be pending"
-        return "inference_batch_size", f"{most}: a worker has {config.envs_per_worker} environments"
+        yield "inference_batch_size", f"{most}: a worker has {config.envs_per_worker} environments"
     gpus = config.num_gpus_per_worker
     if gpus > 1:
-        return "num_gpus_per_worker", (
-            f"{gpus:g} GPUs: a worker computes on at most 1; use more workers"
+        yield (
+            "num_gpus_per_worker",
+            f"{gpus:g} GPUs: a worker computes on at most 1; use more workers",
         )
     if config.device == "cuda" and not gpus:
-        return "device", "cuda needs a GPU: set fleet.num_gpus_per_worker above 0, at most 1"
-    for name in config.resources:
-        if wrong := _wrong_name(name):
-            return "resources", wrong
+        yield "device", "cuda needs a GPU: set fleet.num_gpus_per_worker above 0, at most 1"
+    wrong = [reason for name in config.resources if (reason := _wrong_name(name))]
+    if wrong:
+        yield "resources", "; ".join(wrong)
     if config.placement != "auto" and not config.worker_resources:
-        return "placement", "must be auto for workers that reserve no CPU, GPU or custom resource"
-    return None
+        yield "placement", "must be auto for workers that reserve no CPU, GPU or custom resource"
 
 
 def _wrong_name(name: str) -> str:

@@ -4,12 +4,17 @@ A lesson is a token environment with sampling parameters. The curriculum strateg
 lesson. A language run produces groups of answers to one prompt.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, Struct
 from msgspec.structs import force_setattr
 
 from runs.config.rules.config_field import described as _field
+from runs.config.rules.config_field import none_of, one_of
+
+_BUILT: Final = (one_of("language.model.checkpoint", ""),)
+"""The workers build the model, instead of loading a checkpoint."""
+_MICRO: Final = (none_of("language.evaluation.micro_every_batches", 0),)
 
 LessonName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][\w.-]{0,63}$")]
 
@@ -23,19 +28,32 @@ class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             "Checkpoint",
             "Folder below the administrator's checkpoint folder, in Hugging Face's layout; "
             "empty to build a model with the dimensions below.",
+            essential=True,
             pattern=r"^([A-Za-z0-9][\w.-]{0,63}(/[A-Za-z0-9][\w.-]{0,63}){0,3})?$",
         ),
     ] = ""
-    hidden_size: Annotated[int, _field("Hidden size", "Width of the model.", ge=8, le=65_536)] = 128
+    hidden_size: Annotated[
+        int, _field("Hidden size", "Width of the model.", when=_BUILT, ge=8, le=65_536)
+    ] = 128
     num_hidden_layers: Annotated[
-        int, _field("Layers", "Number of transformer blocks.", ge=1, le=512)
+        int, _field("Layers", "Number of transformer blocks.", when=_BUILT, ge=1, le=512)
     ] = 4
-    num_attention_heads: Annotated[int, _field("Heads", "Query heads.", ge=1, le=512)] = 4
+    num_attention_heads: Annotated[
+        int, _field("Heads", "Query heads.", when=_BUILT, ge=1, le=512)
+    ] = 4
     num_key_value_heads: Annotated[
-        int, _field("Key-value heads", "Heads of keys and values; divides the heads.", ge=1, le=512)
+        int,
+        _field(
+            "Key-value heads",
+            "Heads of keys and values; divides the heads.",
+            when=_BUILT,
+            ge=1,
+            le=512,
+        ),
     ] = 4
     intermediate_size: Annotated[
-        int, _field("Intermediate size", "Width inside a block's MLP.", ge=8, le=1 << 20)
+        int,
+        _field("Intermediate size", "Width inside a block's MLP.", when=_BUILT, ge=8, le=1 << 20),
     ] = 384
     max_position_embeddings: Annotated[
         int,
@@ -64,7 +82,14 @@ class SamplingConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     top_k: Annotated[int, _field("Top-k", "0 for all tokens.", ge=0, le=1 << 20)] = 0
     max_tokens: Annotated[
         int,
-        _field("Longest turn", "Maximum tokens of one answer.", unit="tokens", ge=1, le=1 << 20),
+        _field(
+            "Longest turn",
+            "Maximum tokens of one answer.",
+            unit="tokens",
+            essential=True,
+            ge=1,
+            le=1 << 20,
+        ),
     ] = 32
     stop: Annotated[
         list[Annotated[str, Meta(min_length=1, max_length=64)]],
@@ -111,13 +136,16 @@ class LessonConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             "Environment",
             "A token environment: task:reverse, task:sort, task:addition, task:calculator, "
             "verifiers:<id>, or one that an administrator registered.",
+            essential=True,
             pattern=r"^[a-z_]+:[\w./:-]{1,120}$",
         ),
     ]
-    kwargs: Annotated[dict[str, Any], _field("Arguments", "Arguments of the environment.")] = {}
+    kwargs: Annotated[
+        dict[str, Any], _field("Arguments", "Arguments of the environment.", essential=True)
+    ] = {}
     requires: Annotated[
         list[RequirementConfig],
-        _field("Requires", "Lessons required before this one.", max_length=64),
+        _field("Requires", "Lessons required before this one.", essential=True, max_length=64),
     ] = []
     sampling: SamplingConfig = SamplingConfig()
     prompts_per_batch: Annotated[
@@ -132,7 +160,14 @@ class LessonConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         _field("Group size", "Answers to one prompt of this lesson; empty for the run's."),
     ] = None
     stop_success: Annotated[
-        float, _field("Learnt at", "Success rate at which the lesson graduates.", gt=0, le=1)
+        float,
+        _field(
+            "Learnt at",
+            "Success rate at which the lesson graduates.",
+            essential=True,
+            gt=0,
+            le=1,
+        ),
     ] = 0.9
     plateau_window: Annotated[
         int, _field("Plateau window", "Samples in which a plateau is detected.", ge=2, le=100_000)
@@ -174,7 +209,14 @@ class EvaluationConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         ),
     ] = 16
     micro_examples: Annotated[
-        int, _field("Micro-evaluation examples", "Problems per micro-evaluation.", ge=1, le=10_000)
+        int,
+        _field(
+            "Micro-evaluation examples",
+            "Problems per micro-evaluation.",
+            when=_MICRO,
+            ge=1,
+            le=10_000,
+        ),
     ] = 16
     evaluates_locked: Annotated[
         bool,
@@ -208,7 +250,10 @@ class EvaluationConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 class LanguageConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings of a language run."""
 
-    lessons: Annotated[dict[LessonName, LessonConfig], _field("Lessons", "Lessons by name.")]
+    lessons: Annotated[
+        dict[LessonName, LessonConfig],
+        _field("Lessons", "Lessons by name.", essential=True, order="language.lesson_order"),
+    ]
     lesson_order: Annotated[
         list[LessonName],
         _field(
@@ -224,6 +269,7 @@ class LanguageConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         _field(
             "Inference server",
             "Name of a server configured by an administrator; empty: each worker generates itself.",
+            essential=True,
             pattern=r"^([A-Za-z0-9][\w.-]{0,63})?$",
         ),
     ] = ""
@@ -238,7 +284,9 @@ class LanguageConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     strategy_options: Annotated[
         dict[str, float | bool | int], _field("Curriculum options", "Options of the strategy.")
     ] = {}
-    group_size: Annotated[int, _field("Group size", "Answers to one prompt.", ge=1, le=1024)] = 8
+    group_size: Annotated[
+        int, _field("Group size", "Answers to one prompt.", essential=True, ge=1, le=1024)
+    ] = 8
     prompts_per_batch: Annotated[
         int, _field("Prompts at a time", "Prompts a worker answers concurrently.", ge=1, le=4096)
     ] = 8

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from runs.config.rules.config_field import described as _field
+from runs.config.rules.config_field import none_of, one_of
 
 
 class PolicyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -17,31 +18,47 @@ class PolicyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             "Policy",
             "Network: mlp; cnn for images; gru with memory, for any observations; or a registered "
             "policy.",
+            essential=True,
             min_length=1,
             max_length=200,
         ),
     ] = "mlp"
     kwargs: Annotated[
         dict[str, Any],
-        _field("Policy arguments", "Keyword arguments of a registered policy.", max_length=50),
+        _field(
+            "Policy arguments",
+            "Keyword arguments of a registered policy.",
+            when=(none_of("policy.kind", "mlp", "cnn", "gru"),),
+            max_length=50,
+        ),
     ] = {}
     hidden_sizes: Annotated[
         list[Annotated[int, Meta(ge=1, le=8192)]],
         _field(
             "Hidden layers",
             "Units of each hidden layer; for a gru, of the layers before its memory.",
+            essential=True,
+            when=(one_of("policy.kind", "mlp", "cnn", "gru"),),
             min_length=1,
             max_length=8,
         ),
     ] = msgspec.field(default_factory=lambda: [64, 64])
     recurrent_units: Annotated[
-        int, _field("Recurrent units", "Units of a gru's memory.", ge=1, le=8192)
+        int,
+        _field(
+            "Recurrent units",
+            "Units of a gru's memory.",
+            when=(one_of("policy.kind", "gru"),),
+            ge=1,
+            le=8192,
+        ),
     ] = 128
     channels: Annotated[
         list[Annotated[int, Meta(ge=1, le=1024)]],
         _field(
             "Channels",
             "Channels of each convolution; each one halves the image size.",
+            when=(one_of("policy.kind", "cnn", "gru"),),
             min_length=1,
             max_length=8,
         ),

@@ -1,12 +1,13 @@
 """Replay settings of a fleet run: the sampler, its weights and its capacity."""
 
+from collections.abc import Iterator
 from math import ceil
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 
-from runs.config.rules.config_field import described
+from runs.config.rules.config_field import described, one_of
 
 Sampler = Literal["fifo", "uniform", "recency", "balanced", "weighted", "prioritized"]
 MAX_FRAGMENTS_PER_CHUNK: Final = 256
@@ -28,6 +29,7 @@ class ReplayConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         described(
             "Alpha",
             "Exponent of recency or priority; 0 is uniform.",
+            when=(one_of("buffer.replay.sampler", "recency", "prioritized"),),
             ge=0,
             le=16,
         ),
@@ -37,6 +39,7 @@ class ReplayConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         described(
             "Beta",
             "Exponent of the importance weights; 1 corrects the bias of sampling fully.",
+            when=(one_of("buffer.replay.sampler", "prioritized"),),
             ge=0,
             le=1,
         ),
@@ -92,14 +95,13 @@ def replay_of(config: dict[str, Any]) -> ReplayConfig:
     return _DEFAULTS if raw is None else msgspec.convert(raw, ReplayConfig)
 
 
-def contradiction(replay: ReplayConfig, *, batch_size: int) -> tuple[str, str] | None:
-    """Return a field that makes batches of `batch_size` fragments impossible, and the reason."""
+def contradictions(replay: ReplayConfig, *, batch_size: int) -> Iterator[tuple[str, str]]:
+    """Return each field that makes batches of `batch_size` fragments impossible, and the reason."""
     length = replay.fragments_per_chunk
     if batch_size % length:
-        return "fragments_per_chunk", f"batch_size {batch_size} must be a multiple of {length}"
+        yield "fragments_per_chunk", f"batch_size {batch_size} must be a multiple of {length}"
     if replay.max_chunks is not None and replay.max_chunks * length < batch_size:
-        return "max_chunks", f"must be at least {batch_size // length}, the chunks of one batch"
-    return None
+        yield "max_chunks", f"must be at least {batch_size // length}, the chunks of one batch"
 
 
 def admission_shortage(

@@ -5,8 +5,7 @@ the validation of stored configurations. Its parts are in separate modules: `env
 `fleet_config`, `policy_config`, `buffer_config`, `step_evaluation_config`, `language_config`.
 """
 
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -14,20 +13,21 @@ from msgspec import Struct
 
 from runs.config.rules import fleet_config, language_config
 from runs.config.rules.buffer_config import BufferConfig
+from runs.config.rules.config_field import NO_LANGUAGE, applicable
 from runs.config.rules.config_field import described as _field
 from runs.config.rules.environment_config import EnvironmentConfig
+from runs.config.rules.field_problems import problems_in, without
 from runs.config.rules.fleet_config import FleetConfig
 from runs.config.rules.language_config import (
     EvaluationConfig,
     LanguageConfig,
     LessonConfig,
-    LessonName,
     ModelConfig,
     RequirementConfig,
     SamplingConfig,
 )
 from runs.config.rules.policy_config import PolicyConfig
-from runs.config.rules.replay_config import admission_shortage, contradiction
+from runs.config.rules.replay_config import admission_shortage, contradictions
 from runs.config.rules.step_evaluation_config import StepEvaluationConfig
 from web.rules.errors import InvalidField
 
@@ -37,28 +37,39 @@ class InvalidRunConfig(InvalidField):
 
     title = "Invalid configuration"
     inside = "config"
+    others: "Sequence[InvalidRunConfig]" = ()
 
 
 class RunConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Configuration of a fleet or language run; immutable once the run is created."""
 
-    environment: EnvironmentConfig = EnvironmentConfig()
+    environment: Annotated[EnvironmentConfig, applicable(NO_LANGUAGE)] = EnvironmentConfig()
     fleet: FleetConfig = FleetConfig()
-    policy: PolicyConfig = PolicyConfig()
+    policy: Annotated[PolicyConfig, applicable(NO_LANGUAGE)] = PolicyConfig()
     buffer: BufferConfig = BufferConfig()
-    evaluation: StepEvaluationConfig = StepEvaluationConfig()
+    evaluation: Annotated[StepEvaluationConfig, applicable(NO_LANGUAGE)] = StepEvaluationConfig()
     language: Annotated[
         LanguageConfig | None,
         _field("Language", "Turns the run into a language run: lessons replace the environment."),
     ] = None
     num_steps: Annotated[
-        int, _field("Train steps", "Train steps the run is planned for.", ge=1, le=1 << 31)
+        int,
+        _field(
+            "Train steps",
+            "Train steps the run is planned for.",
+            essential=True,
+            ge=1,
+            le=1 << 31,
+        ),
     ] = 1000
     ends_at_num_steps: Annotated[
         bool,
         _field("End at train steps", "Drain and complete the run after the planned train steps."),
     ] = True
-    seed: Annotated[int, _field("Seed", "Base of all random seeds.", ge=0, le=(1 << 31) - 1)] = 0
+    seed: Annotated[
+        int,
+        _field("Seed", "Base of all random seeds.", essential=True, ge=0, le=(1 << 31) - 1),
+    ] = 0
 
 
 def _reverse(letters: int, *, after: str = "") -> LessonConfig:
@@ -144,70 +155,84 @@ def parse(raw: object) -> RunConfig:
 
     Raises:
         InvalidRunConfig: If a field is unknown, of the wrong type or out of range, or if two fields
-            contradict each other; `field` is its dotted path.
+            contradict each other; `field` is its dotted path, `others` are the further errors.
     """
-    try:
-        config = msgspec.convert(raw, RunConfig)
-    except msgspec.ValidationError as error:
-        message, _, path = str(error).partition(" - at ")
-        place = _named(path.strip("`").removeprefix("$").lstrip("."), raw)
-        unknown = re.fullmatch(r"Object contains unknown field `(.*)`", message)
-        if unknown:
-            place = ".".join(part for part in (place, unknown[1]) if part)
-            message = "unknown field"
-        raise InvalidRunConfig(place, message) from error
-    wrong = fleet_config.contradiction(config.fleet)
-    if wrong is not None:
-        raise InvalidRunConfig(f"fleet.{wrong[0]}", wrong[1])
-    if config.policy.precision == "float16" and config.fleet.policy_device == "cpu":
-        raise InvalidRunConfig(
-            "policy.precision",
-            "float16 needs a GPU: set fleet.num_gpus_per_worker above 0, or use bfloat16",
-        )
-    wrong = contradiction(config.buffer.replay, batch_size=config.buffer.batch_size)
-    if wrong is not None:
-        raise InvalidRunConfig(f"buffer.replay.{wrong[0]}", wrong[1])
-    if config.language is not None:
-        _check_language(config, config.language)
-    else:
-        _check_admission(config)
+    config, errors = examined(raw)
+    if config is None or errors:
+        raise combined(errors)
     return config
 
 
-def _check_admission(config: RunConfig) -> None:
-    shortage = admission_shortage(
+def examined(raw: object) -> tuple[RunConfig | None, list[InvalidRunConfig]]:
+    """Return the configuration, and an error for each invalid field.
+
+    Invalid fields have their defaults in the returned configuration. It is None if one of them has
+    no default. Contradictions are found only between fields that are valid.
+    """
+    problems = problems_in(raw, RunConfig)
+    if problems:
+        errors = [InvalidRunConfig(each.field, each.message) for each in problems]
+        try:
+            return msgspec.convert(without(raw, problems), RunConfig), errors
+        except msgspec.ValidationError:
+            return None, errors
+    config = msgspec.convert(raw, RunConfig)
+    return config, [InvalidRunConfig(*each) for each in _contradictions(config)]
+
+
+def combined(errors: Sequence[InvalidRunConfig]) -> InvalidRunConfig:
+    """Return the first error, with the rest as its `others`."""
+    first, *others = errors
+    first.others = others
+    return first
+
+
+def errors_of(*checks: Callable[[], object]) -> list[InvalidRunConfig]:
+    """Run every check, and return an error for each invalid field that they found."""
+    errors: list[InvalidRunConfig] = []
+    for check in checks:
+        try:
+            check()
+        except InvalidRunConfig as error:
+            errors += [error, *error.others]
+    return errors
+
+
+def _contradictions(config: RunConfig) -> Iterator[tuple[str, str]]:
+    """Return each field that contradicts others, and the reason."""
+    for field, reason in fleet_config.contradictions(config.fleet):
+        yield f"fleet.{field}", reason
+    if config.policy.precision == "float16" and config.fleet.policy_device == "cpu":
+        yield (
+            "policy.precision",
+            "float16 needs a GPU: set fleet.num_gpus_per_worker above 0, or use bfloat16",
+        )
+    batch_size = config.buffer.batch_size
+    found = [*contradictions(config.buffer.replay, batch_size=batch_size)]
+    yield from ((f"buffer.replay.{field}", reason) for field, reason in found)
+    if config.language is None:
+        shortage = None if found else _admission_shortage(config)
+        if shortage is not None:
+            yield "buffer.replay.fragments_per_chunk", shortage
+        return
+    if config.evaluation.every_train_steps:
+        yield (
+            "evaluation.every_train_steps",
+            "a language run is evaluated by language.evaluation; set this to 0",
+        )
+    wrong = language_config.contradiction(config.language, batch_size=batch_size)
+    if wrong is not None:
+        yield wrong
+
+
+def _admission_shortage(config: RunConfig) -> str | None:
+    return admission_shortage(
         slots=config.fleet.slots,
         length=config.buffer.replay.fragments_per_chunk,
         batch_size=config.buffer.batch_size,
         max_staleness=config.buffer.max_staleness,
         off_policy_tolerance=config.buffer.off_policy_tolerance,
     )
-    if shortage is not None:
-        raise InvalidRunConfig("buffer.replay.fragments_per_chunk", shortage)
-
-
-def _check_language(config: RunConfig, language: LanguageConfig) -> None:
-    if config.evaluation.every_train_steps:
-        raise InvalidRunConfig(
-            "evaluation.every_train_steps",
-            "a language run is evaluated by language.evaluation; set this to 0",
-        )
-    wrong = language_config.contradiction(language, batch_size=config.buffer.batch_size)
-    if wrong is not None:
-        raise InvalidRunConfig(*wrong)
-
-
-def _named(place: str, raw: Any) -> str:
-    """Return the path of an error with the name of its lesson, which msgspec omits."""
-    prefix = "language.lessons[...]"
-    if not place.startswith(prefix):
-        return place
-    for name, lesson in raw["language"]["lessons"].items():
-        try:
-            msgspec.convert({name: lesson}, dict[LessonName, LessonConfig])
-        except msgspec.ValidationError:
-            return f"language.lessons.{name}{place.removeprefix(prefix)}"
-    return place
 
 
 def merged(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,8 +4,9 @@ The apps register in ``AppConfig.ready``.
 """
 
 from collections.abc import Callable
+from functools import partial
 
-from runs.config.rules.run_config import RunConfig
+from runs.config.rules.run_config import RunConfig, combined, errors_of
 
 _checks: list[Callable[[RunConfig], object]] = []
 
@@ -20,7 +21,8 @@ def check_all(config: RunConfig) -> None:
     """Run every registered check on a configuration.
 
     Raises:
-        InvalidRunConfig: If a check fails.
+        InvalidRunConfig: If a check fails; `others` are the further errors.
     """
-    for check in _checks:
-        check(config)
+    errors = errors_of(*(partial(check, config) for check in _checks))
+    if errors:
+        raise combined(errors)

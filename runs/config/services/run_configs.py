@@ -1,5 +1,6 @@
 """Build and validate the configuration of a run."""
 
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -38,32 +39,55 @@ def configured(*, preset: str, config: dict[str, Any], asked_by: User | None = N
         json_values.check(config)
     except json_values.NotStorable as error:
         raise InvalidRunConfig(error.field, error.message) from error
-    parsed = run_config.parse(run_config.merged(base, config))
-    spec = parsed.environment.spec
+    parsed, errors = run_config.examined(run_config.merged(base, config))
+    if parsed is not None:
+        known = {error.field for error in errors}
+        errors += [each for each in _registry_errors(parsed) if each.field not in known]
+    if parsed is None or errors:
+        raise run_config.combined(errors)
+    return parsed
+
+
+def _registry_errors(config: RunConfig) -> list[InvalidRunConfig]:
+    """Return an error for each field that names what this server does not have or allow."""
+    environment, policy = config.environment, config.policy
     registered = {*settings.ROLLDECK_ENVIRONMENTS}
     if settings.ROLLDECK_SIMULATION:
         registered |= simulated_fleet.PROFILES.keys()
-    environment_specs.check(spec, registered=registered)
-    for point, extension_list in (
-        (extensions.WRAPPERS, parsed.environment.wrappers),
-        (extensions.ENVIRONMENT_CALLBACKS, parsed.environment.callbacks),
-        (extensions.STEP_CALLBACKS, parsed.environment.step_callbacks),
-    ):
-        extensions.check(point, extension_list, registered=registered_extensions(point))
-    simulated_fleet.simulation_of(spec, parsed.environment.kwargs)
-    policy_kinds.check(parsed.policy, registered=registered_extensions(extensions.POLICIES))
-    environment_specs.check_policy(spec, parsed.policy.kind)
-    if parsed.fleet.weights_transport == "directory" and not settings.ROLLDECK_WEIGHTS_DIRECTORY:
+    policies = registered_extensions(extensions.POLICIES)
+    lists = {
+        extensions.WRAPPERS: environment.wrappers,
+        extensions.ENVIRONMENT_CALLBACKS: environment.callbacks,
+        extensions.STEP_CALLBACKS: environment.step_callbacks,
+    }
+    return run_config.errors_of(
+        partial(environment_specs.check, environment.spec, registered=registered),
+        partial(simulated_fleet.simulation_of, environment.spec, environment.kwargs),
+        *(
+            partial(extensions.check, point, named, registered=registered_extensions(point))
+            for point, named in lists.items()
+        ),
+        partial(policy_kinds.check, policy, registered=policies),
+        partial(environment_specs.check_policy, environment.spec, policy.kind),
+        partial(_check_directory, config),
+        partial(_check_server, config),
+        partial(config_checks.check_all, config),
+    )
+
+
+def _check_directory(config: RunConfig) -> None:
+    if config.fleet.weights_transport == "directory" and not settings.ROLLDECK_WEIGHTS_DIRECTORY:
         raise InvalidRunConfig(
             "fleet.weights_transport", "no shared directory is set (ROLLDECK_WEIGHTS_DIRECTORY)"
         )
-    server = parsed.language.inference if parsed.language else ""
+
+
+def _check_server(config: RunConfig) -> None:
+    server = config.language.inference if config.language else ""
     if server and server not in settings.ROLLDECK_INFERENCE_SERVERS:
         raise InvalidRunConfig(
             "language.inference", f"unknown server {server!r} (ROLLDECK_INFERENCE_SERVERS)"
         )
-    config_checks.check_all(parsed)
-    return parsed
 
 
 def _base(preset: str, asked_by: User | None) -> dict[str, Any]:

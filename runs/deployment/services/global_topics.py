@@ -9,7 +9,7 @@ from typing import Final
 
 from runs.access.rules.rights import ADMINISTER, READ, Caller, may_administer, may_read
 
-DECK: Final = "runs"
+RUN_LIST: Final = "runs"
 ALERTS: Final = "alerts"
 AUDIT: Final = "audit"
 CLUSTER: Final = "cluster"
@@ -33,34 +33,36 @@ class GlobalTopicRule:
     may_watch: Callable[[Caller], bool] = may_read
     refusal: Callable[[Caller], str] = READ.refusal
     """Text of a refusal: the missing right."""
-    hears: frozenset[str] | None = frozenset()
+    listens_to: frozenset[str] | None = frozenset()
     """Parts whose notices concern the topic; None for all notices."""
     frame_seconds: float = 1.0
     """Minimum interval between frames."""
-    look_seconds: float = 2.0
+    poll_seconds: float = 2.0
     """Poll interval without notices."""
-    is_seen_only: bool = False
+    is_visible_only: bool = False
     """Not read while all pages that watch it are hidden."""
 
 
 SERVER_TOPICS: Final[dict[str, GlobalTopicRule]] = {
-    DECK: GlobalTopicRule(hears=None),
-    ALERTS: GlobalTopicRule(hears=frozenset({"alerts"})),
-    AUDIT: GlobalTopicRule(hears=frozenset({"events"}), is_seen_only=True),
+    RUN_LIST: GlobalTopicRule(listens_to=None),
+    ALERTS: GlobalTopicRule(listens_to=frozenset({"alerts"})),
+    AUDIT: GlobalTopicRule(listens_to=frozenset({"events"}), is_visible_only=True),
     # Machines announce only cordons: other changes are polled, once for all watchers.
-    CLUSTER: GlobalTopicRule(hears=frozenset({"cluster"}), look_seconds=5.0, is_seen_only=True),
+    CLUSTER: GlobalTopicRule(
+        listens_to=frozenset({"cluster"}), poll_seconds=5.0, is_visible_only=True
+    ),
     CLUSTER_ADMIN: GlobalTopicRule(
         may_watch=may_administer,
         refusal=ADMINISTER.refusal,
-        hears=frozenset({"cluster"}),
-        look_seconds=5.0,
-        is_seen_only=True,
+        listens_to=frozenset({"cluster"}),
+        poll_seconds=5.0,
+        is_visible_only=True,
     ),
     ME: GlobalTopicRule(
         may_watch=_is_person,
         refusal=_needs_person,
-        hears=frozenset({"me"}),
-        look_seconds=5.0,
+        listens_to=frozenset({"me"}),
+        poll_seconds=5.0,
     ),
 }
 

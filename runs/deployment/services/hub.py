@@ -53,15 +53,15 @@ class Watched:
             self.commits.update(dict.fromkeys(names or {ANY}, committed_at))
         self.changed.set()
 
-    def hears(self, notice: ChangeNotice) -> bool:
+    def listens_to(self, notice: ChangeNotice) -> bool:
         """Return whether a notice concerns a deployment topic."""
-        keys = self.rule.hears if self.rule else frozenset()
+        keys = self.rule.listens_to if self.rule else frozenset()
         return keys is None or not keys.isdisjoint(notice.parts)
 
     @property
     def is_asleep(self) -> bool:
         """Whether reading can be skipped: all watching pages are hidden and have a snapshot."""
-        if self.rule is None or not self.rule.is_seen_only:
+        if self.rule is None or not self.rule.is_visible_only:
             return False
         key = self.topic.name
         return not any(one.visible or one.sequences.get(key) is None for one in self.sockets)
@@ -141,7 +141,7 @@ class Hub:
 
     def _on_change_notice(self, notice: ChangeNotice | None) -> None:
         for watched in self._watched.values():
-            if notice is None or watched.hears(notice):
+            if notice is None or watched.listens_to(notice):
                 watched.mark_changed(None, notice.committed_at if notice else None)
             elif watched.topic.run_id == notice.run:
                 watched.mark_changed(set(notice.parts), notice.committed_at)
@@ -149,11 +149,11 @@ class Hub:
     async def _maintain(self, watched: Watched) -> None:
         """Read, send and sleep, until no page watches the topic."""
         rest = watched.rule.frame_seconds if watched.rule else FRAME_SECONDS
-        look_seconds = watched.rule.look_seconds if watched.rule else POLL_SECONDS
+        poll_seconds = watched.rule.poll_seconds if watched.rule else POLL_SECONDS
         looked_at_all = float("-inf")
         while True:
             began = self._loop.time()
-            if began - looked_at_all >= look_seconds:
+            if began - looked_at_all >= poll_seconds:
                 watched.look_at_all = True
             if watched.look_at_all:
                 looked_at_all = began
@@ -162,7 +162,7 @@ class Hub:
             # Limits the frame rate; after a slow read the pause is at least half as long.
             await asyncio.sleep(max(began + rest - self._loop.time(), rest / 2))
             if not watched.changed.is_set():
-                await self._wait_for_notice(watched, due_at=looked_at_all + look_seconds)
+                await self._wait_for_notice(watched, due_at=looked_at_all + poll_seconds)
 
     async def _wait_for_notice(self, watched: Watched, *, due_at: float) -> None:
         """Wait for a notice of the topic, at most until the next poll."""

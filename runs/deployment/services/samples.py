@@ -10,7 +10,7 @@ from django.db import connection, transaction
 
 from runs.deployment.models.deployment import SizeSample
 
-KEPT_FOR: Final = timedelta(days=14)
+RETENTION: Final = timedelta(days=14)
 _SIZES: Final = """
     SELECT pg_database_size(current_database()),
         CASE WHEN pg_is_in_recovery() THEN NULL ELSE pg_current_wal_lsn() - '0/0'::pg_lsn END"""
@@ -32,7 +32,7 @@ def record_size_sample(*, now: datetime) -> None:
             "disk_total_bytes": total,
         },
     )
-    SizeSample.objects.filter(at__lt=now - KEPT_FOR).delete()
+    SizeSample.objects.filter(at__lt=now - RETENTION).delete()
 
 
 def _room() -> tuple[int | None, int | None]:

@@ -76,6 +76,9 @@ class Run(models.Model):
     )
     created_at = models.DateTimeField()
     archived_at = models.DateTimeField(null=True, blank=True)
+    project = models.ForeignKey(
+        "runs.Project", null=True, blank=True, on_delete=models.SET_NULL, related_name="runs"
+    )
     tags = ArrayField(models.CharField(max_length=40), default=list, blank=True)
     # Search terms for filters: its environments and lessons, in lower case.
     environment_words = ArrayField(models.CharField(max_length=220), default=list, blank=True)

@@ -119,7 +119,7 @@ def run_detail(run: Run) -> RunDetail:
 
 def run_part(run_id: int) -> RunDetail | None:
     """Return a run for its live page."""
-    run = Run.objects.select_related("created_by").filter(pk=run_id).first()
+    run = Run.objects.select_related("created_by", "project").filter(pk=run_id).first()
     return None if run is None else run_detail(run)
 
 

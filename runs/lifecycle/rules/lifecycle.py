@@ -37,7 +37,7 @@ class RunVerb(StrEnum):
     KILL = "kill"
 
 
-MOVES: Final[dict[RunStatus, frozenset[RunStatus]]] = {
+TRANSITIONS: Final[dict[RunStatus, frozenset[RunStatus]]] = {
     RunStatus.DRAFT: frozenset({RunStatus.QUEUED, RunStatus.STOPPED}),
     # An outside run (without a fleet) goes from queued directly to running.
     RunStatus.QUEUED: frozenset(
@@ -116,7 +116,7 @@ class MoveNotAllowed(Conflict):
 
 def sources_of(target: RunStatus) -> frozenset[RunStatus]:
     """Return the states from which a run may move to `target`."""
-    return frozenset(source for source, targets in MOVES.items() if target in targets)
+    return frozenset(source for source, targets in TRANSITIONS.items() if target in targets)
 
 
 def sources_of_verb(verb: RunVerb) -> frozenset[RunStatus]:

@@ -8,6 +8,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from web.http.field_types import Name, Reason
 from web.rules.pages import Page
 
+ProjectName = Annotated[str, Meta(max_length=80)]
 BatchSize = Annotated[int, Meta(ge=1, le=1 << 20)]
 
 
@@ -73,6 +74,8 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     allowed_verbs: list[Literal["start", "pause", "resume", "drain", "stop", "kill"]]
     wandb_group: str | None
     wandb_project: str | None
+    project: str | None
+    """Name of its project."""
     tags: list[str]
 
 
@@ -83,13 +86,22 @@ class RunDetail(RunSummary, frozen=True, kw_only=True):
 
 
 class CreateRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A run to create; `config` overrides the preset, and `language` makes a language run."""
+    """A run to create; `config` overrides the preset, and `language` makes a language run.
+
+    In a project, its default configuration is merged over the preset and under `config`.
+    """
 
     name: Name
     kind: Literal["fleet", "outside"] = "fleet"
-    preset: Annotated[str, Meta(max_length=80)] = ""
+    project: ProjectName = ""
+    """Project of the run; empty for none."""
+    uses_project_defaults: bool = True
+    """Whether the project's default preset, configuration and tags apply."""
+    preset: Annotated[str, Meta(max_length=80)] | UnsetType = UNSET
+    """Preset of the run; omitted for the default of the project."""
     config: dict[str, Any] = {}
-    tags: Annotated[list[str], Meta(max_length=20)] = []
+    tags: Annotated[list[str], Meta(max_length=20)] | UnsetType = UNSET
+    """Tags of the run; omitted for those of the project."""
     lenient: bool = False
     """Accept groups with inconsistent lengths or unknown environments, and record an event."""
     start: bool = False
@@ -128,6 +140,8 @@ class ChangeRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Drain and complete the run after `num_steps` train steps."""
     num_workers: Annotated[int, Meta(ge=1, le=4096)] | UnsetType = UNSET
     """Rollout workers; surplus ones send their data and exit."""
+    project: Name | UnsetType | None = UNSET
+    """Project of the run, which may have ended; null for none."""
     reason: Reason = ""
     """Reason, recorded in the run's history."""
 

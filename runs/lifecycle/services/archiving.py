@@ -10,11 +10,11 @@ from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.queries.runs import RunNotFound
 from runs.lifecycle.rules.lifecycle import TERMINAL, MoveNotAllowed, RunStatus
-from runs.lifecycle.rules.tags import checked
 from runs.lifecycle.services.lifecycle import RunExists
 from web.live.announcements import announce
+from web.rules.tags import checked
 
-SHELVABLE: Final = frozenset({*TERMINAL, RunStatus.DRAFT})
+ARCHIVABLE: Final = frozenset({*TERMINAL, RunStatus.DRAFT})
 
 
 @transaction.atomic
@@ -28,7 +28,7 @@ def archive(*, run_id: int, actor: str, reason: str = "", now: datetime) -> Run:
         MoveNotAllowed: If the run is active.
     """
     changed = Run.objects.filter(
-        pk=run_id, archived_at=None, is_default=False, status__in=SHELVABLE
+        pk=run_id, archived_at=None, is_default=False, status__in=ARCHIVABLE
     ).update(archived_at=now)
     if not changed:
         run = _current(run_id)

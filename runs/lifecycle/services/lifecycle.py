@@ -29,10 +29,12 @@ from runs.lifecycle.rules.lifecycle import (
     sources_of,
     sources_of_verb,
 )
-from runs.lifecycle.rules.tags import checked
 from runs.lifecycle.services import changes
+from runs.projects.models import Project
+from runs.projects.queries import project_for_runs
 from web.live.announcements import announce
 from web.rules.errors import Conflict, Invalid
+from web.rules.tags import checked
 
 DEFAULT_RUN_NAME: Final = "default"
 # Address of the dashboard's launch form.
@@ -66,6 +68,7 @@ def create(
     kind: str = RunKind.FLEET,
     config: dict[str, Any] | None = None,
     preset: str = "",
+    project: Project | None = None,
     tags: Iterable[str] = (),
     lenient: bool = False,
     is_simulated: bool = False,
@@ -78,26 +81,24 @@ def create(
 
     Args:
         name: Unique among current runs; letters, digits, `-` and `_`.
-        kind: `fleet` (with a fleet; becomes `language` if the configuration has lessons) or
-            `outside` (data pushed by external environments).
+        kind: `fleet`, which becomes `language` if the configuration has lessons, or `outside`.
         config: Fields of a RunConfig that override the preset; not for outside runs.
-        preset: One of :data:`runs.config.rules.run_config.PRESETS`, a saved one that `created_by`
-            may see, or empty for the defaults.
+        preset: A built-in preset, one that `created_by` may see, or empty for the defaults.
+        project: Project of the run; its defaults are not applied here.
         tags: Labels for filters.
         lenient: Accept groups with inconsistent lengths or unknown environments.
-        is_simulated: Mark its data as simulated on every page, as for `simulated:…` environments.
-        serves_simulated: Serve simulated data to trainers, as `buffer.serves_simulated` does.
+        is_simulated: Mark its data as simulated, as for `simulated:…` environments.
+        serves_simulated: Serve simulated data to trainers.
         created_by: The requesting person, if any.
         actor: Actor of the event, by default `created_by`.
         now: Time of creation.
 
     Raises:
-        InvalidRunName: If the name cannot be used.
+        InvalidRunName, RunExists: If the name cannot be used; if a current run has it.
         UnknownPreset: If the preset does not exist.
         InvalidRunConfig: If the configuration is invalid; `field` is the path.
-        UnexpectedConfig: If an outside run has a configuration.
-        InvalidTag: If a tag is invalid.
-        RunExists: If a current run has this name.
+        UnexpectedConfig, InvalidTag: If an outside run has a configuration; if a tag is invalid.
+        ProjectArchived: If the project was archived meanwhile.
     """
     check_name(name)
     fields: dict[str, Any] = {"kind": kind}
@@ -110,9 +111,10 @@ def create(
         raise UnexpectedConfig("an outside run is configured by its trainer's registration")
     return _insert(
         now=now,
-        actor=actor or (f"user:{created_by.get_username()}" if created_by else "platform"),
+        actor=actor or _actor_of(created_by),
         name=name,
         preset=preset,
+        project=project,
         created_by=created_by,
         tags=checked(tags),
         lenient=lenient,
@@ -120,6 +122,10 @@ def create(
         serves_simulated=serves_simulated,
         **fields,
     )
+
+
+def _actor_of(person: User | None) -> str:
+    return f"user:{person.get_username()}" if person else "platform"
 
 
 def check_name(name: str) -> None:
@@ -171,10 +177,15 @@ def _fields_of_language(config: LanguageConfig) -> dict[str, Any]:
 
 
 @transaction.atomic
-def _insert(*, now: datetime, actor: str, **fields: Any) -> Run:
+def _insert(*, now: datetime, actor: str, project: Project | None, **fields: Any) -> Run:
+    if project is not None:
+        # Locked: a project that is being deleted or archived gets no run.
+        project = project_for_runs(project.name, is_locked=True)
     try:
         with transaction.atomic():
-            run = Run.objects.create(created_at=now, status_changed_at=now, **fields)
+            run = Run.objects.create(
+                created_at=now, status_changed_at=now, project=project, **fields
+            )
     except IntegrityError as error:
         if "run_name_is_taken_once" not in str(error):
             raise

@@ -318,11 +318,14 @@ def _fresh_default(*, now: datetime) -> Run:
     return _fresh(name=DEFAULT_RUN_NAME, is_default=True, actor="platform", now=now)
 
 
-def _fresh(*, name: str, is_default: bool, actor: str, now: datetime) -> Run:
+def _fresh(
+    *, name: str, is_default: bool, project_id: int | None = None, actor: str, now: datetime
+) -> Run:
     run = Run.objects.create(
         name=name,
         kind=RunKind.OUTSIDE,
         is_default=is_default,
+        project_id=project_id,
         status=RunStatus.QUEUED,
         created_at=now,
         status_changed_at=now,
@@ -355,7 +358,13 @@ def reset_run(*, run_id: int, actor: str, reason: str = "reset", now: datetime) 
         reason=reason,
         now=now,
     )
-    fresh = _fresh(name=run.name, is_default=run.is_default, actor=actor, now=now)
+    fresh = _fresh(
+        name=run.name,
+        is_default=run.is_default,
+        project_id=run.project_id,
+        actor=actor,
+        now=now,
+    )
     # Clients address a run by name: their tokens stay valid for the new one.
     ApiToken.objects.filter(run=run).update(run=fresh)
     return fresh

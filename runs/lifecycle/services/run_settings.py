@@ -11,8 +11,9 @@ from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run, RunKind
 from runs.lifecycle.queries.runs import RunNotFound
 from runs.lifecycle.rules.lifecycle import TERMINAL
-from runs.lifecycle.services.changed_fields import describe_changes, set_fields
+from runs.lifecycle.services.changed_fields import Changes, describe_changes, set_fields
 from runs.lifecycle.services.registry import RunIsOver
+from runs.projects.queries import project_for_runs
 from web.live.announcements import announce
 from web.rules.errors import Conflict, InvalidField
 
@@ -32,6 +33,7 @@ CHANGEABLE: Final = frozenset(
         "num_workers",
         "off_policy_tolerance",
         "overlong_sequences",
+        "project",
         "serves_simulated",
     }
 )
@@ -41,6 +43,10 @@ _ADMISSION: Final = ("max_staleness", "off_policy_tolerance", "num_workers")
 
 class NoBatchPossible(InvalidField):
     """The admission limit would prevent every batch."""
+
+
+_ALWAYS_CHANGEABLE: Final = frozenset({"project"})
+"""Settings of :data:`CHANGEABLE` that may change after the run has ended."""
 
 
 class NoFleet(Conflict):
@@ -66,7 +72,9 @@ def change_settings(
 
     Raises:
         RunNotFound: If there is no such current run.
-        RunIsOver: If the run is completed, stopped or failed.
+        RunIsOver: If the run is completed, stopped or failed, unless only its project changes.
+        UnknownProject: If there is no such project.
+        ProjectArchived: If the project is archived.
         NoFleet: If `num_workers` is to change and the run has no fleet.
         BatchSizeConfigured: If `batch_size` is to change and the run has a fleet.
         NoBatchPossible: If the changed settings admit too few fragments for a batch.
@@ -81,9 +89,9 @@ def change_settings(
         raise NoFleet(f"{run.name} is an outside run without workers")
     if "batch_size" in changes and run.has_fleet:
         raise BatchSizeConfigured(f"fixed by buffer.batch_size in the configuration of {run.name}")
-    if run.status in TERMINAL:
+    if run.status in TERMINAL and set(changes) - _ALWAYS_CHANGEABLE:
         raise RunIsOver(f"{run.name} is {run.status}: settings are read-only after a run has ended")
-    changed = set_fields(run, changes)
+    changed = _move(run, changes) | set_fields(run, _without_project(changes))
     if not changed:
         return run
     _check_admission(run, changed)
@@ -116,3 +124,17 @@ def _check_admission(run: Run, changed: Iterable[str]) -> None:
     )
     if shortage is not None:
         raise NoBatchPossible(field, shortage)
+
+
+def _without_project(changes: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in changes.items() if name != "project"}
+
+
+def _move(run: Run, changes: dict[str, Any]) -> Changes:
+    """Set the project of a run by name; return the change, empty without one."""
+    before = run.project.name if run.project else None
+    after = changes.get("project", before)
+    if after == before:
+        return {}
+    run.project = None if after is None else project_for_runs(after, is_locked=True)
+    return {"project": {"before": before, "after": after}}

@@ -12,7 +12,7 @@ from runs.lifecycle.rules.lifecycle import ACTIVE
 from runs.search.queries import run_table
 from runs.search.schemas import LiveRunRow, RunActivity, RunRow
 
-DECK_RUNS: Final = 200
+LIVE_RUNS: Final = 200
 
 
 def active_run_rows() -> list[LiveRunRow]:
@@ -29,8 +29,10 @@ def inactive_run_rows() -> list[LiveRunRow]:
 
 
 def _newest_runs() -> list[Run]:
-    found = Run.objects.current().select_related("created_by").order_by("-created_at", "-id")
-    return list(found[:DECK_RUNS])
+    found = (
+        Run.objects.current().select_related("created_by", "project").order_by("-created_at", "-id")
+    )
+    return list(found[:LIVE_RUNS])
 
 
 def _live_run_row(row: RunRow, beside: dict[str, Any]) -> LiveRunRow:

@@ -19,7 +19,12 @@ _COLUMNS: Final = {
     "batch": "batch_size",
 }
 _TIMES: Final = {"created": "created_at", "changed": "status_changed_at"}
-_TEXTS: Final = {"name": "name", "owner": "created_by__username", "preset": "preset"}
+_TEXTS: Final = {
+    "name": "name",
+    "owner": "created_by__username",
+    "preset": "preset",
+    "project": "project__name",
+}
 _LISTS: Final = {"tag": "tags", "env": "environment_words"}
 _LOOKUPS: Final = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
 # Older runs have earlier times, so comparisons of ages are reversed.

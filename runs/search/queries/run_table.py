@@ -91,7 +91,7 @@ def run_page(page: PageRequest[Position], *, text: str, sort: str, now: datetime
     """
     found = filtered(text, now=now)
     column, _ = _sort(sort)
-    behind = _behind(found, sort, page.after, now=now).select_related("created_by")
+    behind = _behind(found, sort, page.after, now=now).select_related("created_by", "project")
     rows, cursor = page.cut(
         behind[: page.limit + 1], lambda run: (getattr(run, column.column), run.pk)
     )
@@ -173,6 +173,8 @@ _VALUES: Final = {
     "env": "SELECT unnest(environment_words) AS value FROM runs_run WHERE archived_at IS NULL",
     "owner": """SELECT u.username AS value
         FROM runs_run r JOIN auth_user u ON u.id = r.created_by_id WHERE r.archived_at IS NULL""",
+    "project": """SELECT p.name AS value
+        FROM runs_run r JOIN runs_project p ON p.id = r.project_id WHERE r.archived_at IS NULL""",
     "preset": "SELECT preset AS value FROM runs_run WHERE archived_at IS NULL AND preset <> ''",
     "name": "SELECT name AS value FROM runs_run WHERE archived_at IS NULL",
 }
@@ -191,12 +193,12 @@ def filter_values(*, of: str, part: str) -> list[ValueRow]:
 
 
 CSV_COLUMNS: Final = (
-    *("name", "kind", "status", "status_reason", "environment", "tags", "created_by"),
+    *("name", "kind", "status", "status_reason", "environment", "project", "tags", "created_by"),
     *("served_steps", "num_steps", "epoch", "policy_step", "num_workers", "batch_size"),
     *("created_at", "status_changed_at", "archived_at"),
 )
 # Summary columns by header; headers include units where needed.
-CSV_OUTLOOKS: Final = {
+CSV_SUMMARIES: Final = {
     "queued": "queued",
     "return_mean": "return_mean",
     "accepted_per_second": "accepted_per_second",
@@ -211,9 +213,11 @@ def runs_csv(*, text: str, sort: str, now: datetime) -> Iterator[str]:
         InvalidFilter: If the filter is invalid, before the first line.
         UnknownSort: If the sort key is unknown.
     """
-    found = _behind(filtered(text, now=now), sort, None, now=now).select_related("created_by")
+    found = _behind(filtered(text, now=now), sort, None, now=now).select_related(
+        "created_by", "project"
+    )
     rows = found[:EXPORTED_AT_MOST]
-    yield _line([*CSV_COLUMNS, *CSV_OUTLOOKS])
+    yield _line([*CSV_COLUMNS, *CSV_SUMMARIES])
     batch: list[Run] = []
     for run in rows.iterator(chunk_size=ROWS_AT_MOST):
         batch.append(run)
@@ -228,7 +232,7 @@ def _lines(rows: list[Run]) -> Iterator[str]:
     for row in run_rows(rows):
         more = beside[row.id]
         own = [_cell(getattr(row, column)) for column in CSV_COLUMNS]
-        yield _line([*own, *(_cell(more.get(name)) for name in CSV_OUTLOOKS.values())])
+        yield _line([*own, *(_cell(more.get(name)) for name in CSV_SUMMARIES.values())])
 
 
 def _cell(value: Any) -> str:

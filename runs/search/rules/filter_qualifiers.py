@@ -78,6 +78,12 @@ QUALIFIERS: Final[dict[str, Qualifier]] = {
             meaning="An environment or a lesson, whole (:) or in part (~).",
             example="env:CartPole-v1",
         ),
+        Qualifier(
+            name="project",
+            form=Form.TEXT,
+            meaning="Its project, whole (:) or in part (~).",
+            example="project:cartpole",
+        ),
         Qualifier(name="tag", form=Form.TEXT, meaning="One of its tags.", example="tag:ablation"),
         Qualifier(name="owner", form=Form.TEXT, meaning="Who created it.", example="owner:ada"),
         Qualifier(

@@ -158,7 +158,7 @@ class CurrentWeightsView(APIView):
         target = readable_run(run)
         if not whole_number(request, "acting", default=0, at_least=0, at_most=1):
             return _manifest(current_weights(run=target))
-        step = weights_commands.acting_step(target, weights_commands.newest_order(target.pk))
+        step = weights_commands.acting_step(target, weights_commands.newest_command(target.pk))
         return _manifest(weights(run=target, epoch=target.epoch, step=step))
 
 

@@ -9,7 +9,7 @@ from rest_framework.views import APIView
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Operators, readable_by
 from runs.lifecycle.queries.runs import readable_run, run_id_named
-from runs.weights.queries import ORDERS_AT_MOST, weights_commands
+from runs.weights.queries import COMMANDS_AT_MOST, weights_commands
 from runs.weights.schemas import WeightsCommands, WeightsPin, WeightsRequest
 from runs.weights.services.weights_commands import pin_weights, sync_weights, unpin_weights
 from web.http.bodies import answer, read
@@ -19,7 +19,7 @@ from web.http.paging import page_of, page_parameters
 
 def _answer(request: Request, run: str) -> HttpResponse:
     path = f"/api/v1/runs/{run}/weights/commands"
-    page = page_of(request, int, default=ORDERS_AT_MOST, most=ORDERS_AT_MOST, path=path)
+    page = page_of(request, int, default=COMMANDS_AT_MOST, most=COMMANDS_AT_MOST, path=path)
     return answer(weights_commands(readable_run(run), page))
 
 
@@ -30,7 +30,7 @@ class WeightsCommandsView(APIView):
 
     @extend_schema(
         operation_id="weights_commands",
-        parameters=page_parameters(default=ORDERS_AT_MOST, most=ORDERS_AT_MOST),
+        parameters=page_parameters(default=COMMANDS_AT_MOST, most=COMMANDS_AT_MOST),
         responses={200: WeightsCommands},
         tags=["weights"],
     )

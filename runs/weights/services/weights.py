@@ -23,7 +23,7 @@ from rolldeck.wire import InvalidMessage, WeightsManifest
 from runs.events.services import record_event
 from runs.lifecycle.models.runs import PolicyVersion, Run, Trainer
 from runs.lifecycle.queries.runs import RunNotFound
-from runs.weights.queries import newest_order
+from runs.weights.queries import newest_command
 from runs.weights.rules.manifests import differing_field
 from web.live.announcements import announce
 from web.rules.errors import Conflict, FieldError, InvalidData, TooLarge
@@ -207,16 +207,16 @@ def _published(
             now=now,
         )
     announce(run_id, "weights", "run")
-    _forget_old_files(run_id)
+    _delete_old_files(run_id)
     return version, True
 
 
-def _forget_old_files(run_id: int) -> None:
+def _delete_old_files(run_id: int) -> None:
     kept = PolicyVersion.objects.filter(run_id=run_id).exclude(file="").order_by("-id")
-    order = newest_order(run_id)
-    if order is not None and order.pinned_step is not None:
+    command = newest_command(run_id)
+    if command is not None and command.pinned_step is not None:
         # A restarted manager needs the pinned version.
-        kept = kept.exclude(epoch=order.epoch, step=order.pinned_step)
+        kept = kept.exclude(epoch=command.epoch, step=command.pinned_step)
     for version in kept[KEPT_FILES:]:
         transaction.on_commit(partial(default_storage.delete, str(version.file.name)))
         PolicyVersion.objects.filter(pk=version.pk).update(file="")

@@ -12,7 +12,7 @@ from runs.lifecycle.rules.versions import NO_POLICY_STEP
 from runs.lifecycle.services.registry import RunIsOver
 from runs.lifecycle.services.run_settings import NoFleet
 from runs.weights.models import WeightsCommand
-from runs.weights.queries import newest_order, pinned_step
+from runs.weights.queries import newest_command, pinned_step
 from runs.weights.services.weights import KEPT_FILES
 from web.live.announcements import announce
 from web.rules.errors import Conflict
@@ -59,7 +59,7 @@ def pin_weights(
         CannotGoBack: If it is older than the version in use by a language run.
     """
     run = _steerable(run_id)
-    newest = newest_order(run_id)
+    newest = newest_command(run_id)
     kept = pinned_step(run, newest)
     if newest is not None and kept == step:
         return newest
@@ -73,7 +73,7 @@ def pin_weights(
             f"workers of a language run accept only versions after {acting}; "
             "publish the earlier weights as a new version"
         )
-    return _ordered(run, kind="pin", step=step, actor=actor, reason=reason, now=now)
+    return _record_command(run, kind="pin", step=step, actor=actor, reason=reason, now=now)
 
 
 @transaction.atomic
@@ -87,9 +87,9 @@ def unpin_weights(*, run_id: int, actor: str, reason: str, now: datetime) -> Wei
         NotPinned: If no version is pinned.
     """
     run = _steerable(run_id)
-    if pinned_step(run, newest_order(run_id)) is None:
+    if pinned_step(run, newest_command(run_id)) is None:
         raise NotPinned(f"no version of {run.name} is pinned")
-    return _ordered(run, kind="unpin", step=None, actor=actor, reason=reason, now=now)
+    return _record_command(run, kind="unpin", step=None, actor=actor, reason=reason, now=now)
 
 
 @transaction.atomic
@@ -105,8 +105,8 @@ def sync_weights(*, run_id: int, actor: str, reason: str, now: datetime) -> Weig
     run = _steerable(run_id)
     if run.policy_step == NO_POLICY_STEP:
         raise NoWeights(f"{run.name} has no weights yet")
-    step = pinned_step(run, newest_order(run_id))
-    return _ordered(run, kind="sync", step=step, actor=actor, reason=reason, now=now)
+    step = pinned_step(run, newest_command(run_id))
+    return _record_command(run, kind="sync", step=step, actor=actor, reason=reason, now=now)
 
 
 def _steerable(run_id: int) -> Run:
@@ -132,11 +132,11 @@ def _check_stored(run: Run, version: PolicyVersion) -> None:
         )
 
 
-def _ordered(
+def _record_command(
     run: Run, *, kind: str, step: int | None, actor: str, reason: str, now: datetime
 ) -> WeightsCommand:
-    before = newest_order(run.pk)
-    order = WeightsCommand.objects.create(
+    before = newest_command(run.pk)
+    command = WeightsCommand.objects.create(
         run=run,
         number=before.number + 1 if before else 1,
         kind=kind,
@@ -158,8 +158,8 @@ def _ordered(
         message=words[kind],
         actor=actor,
         reason=reason,
-        details={"order": order.number, "pinned_step": step, "newest_step": run.policy_step},
+        details={"order": command.number, "pinned_step": step, "newest_step": run.policy_step},
         now=now,
     )
     announce(run.pk, "operator_requests", "weights", "fleet")
-    return order
+    return command

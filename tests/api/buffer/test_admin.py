@@ -32,7 +32,7 @@ def test_every_table_can_be_browsed(admin: Client, model: str) -> None:
     assert admin.get(f"/admin/buffer/{model}/").status_code == 200
 
 
-def test_one_row_shows_the_first_part_of_its_payload(admin: Client) -> None:
+def test_a_row_shows_the_first_part_of_its_payload(admin: Client) -> None:
     page = admin.get(f"/admin/buffer/trajectorygroup/{TrajectoryGroup.objects.get().pk}/change/")
 
     assert "masks" in page.content.decode()

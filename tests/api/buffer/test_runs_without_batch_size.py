@@ -13,7 +13,7 @@ from rolldeck.trainer import Trainer
 from runs.lifecycle.models.runs import Run
 from tests.buffer_factories import REGISTRATION, group
 from tests.factories import bearer, make_run, make_token
-from tests.integration.buffer import archiving
+from tests.integration.buffer import archive_files
 from tests.live_server import serving
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -59,9 +59,7 @@ def test_a_stock_registration_after_a_native_one_configures_the_run(
     assert batch.head.count == 2
 
 
-def test_a_native_registration_gives_a_batch_size_and_the_first_one_stays(
-    url: str, trainer: Trainer
-) -> None:
+def test_the_first_native_registration_sets_the_batch_size(url: str, trainer: Trainer) -> None:
     assert trainer.register(batch_size=4).batch_size == 4
     assert trainer.register(batch_size=8).batch_size == 4
     requests.post(
@@ -74,7 +72,7 @@ def test_a_native_registration_gives_a_batch_size_and_the_first_one_stays(
     assert trainer.next_batch(wait_seconds=10) is not None
 
 
-def test_a_change_of_settings_gives_a_batch_size(url: str, trainer: Trainer) -> None:
+def test_the_settings_of_a_run_set_the_batch_size(url: str, trainer: Trainer) -> None:
     trainer.register()
     headers = bearer("admin")
     address = f"{url}/api/v1/runs/words"
@@ -95,11 +93,11 @@ def test_the_batch_size_of_a_fleet_is_part_of_its_configuration(url: str) -> Non
 
 
 def test_a_restored_run_is_served_after_a_native_registration(url: str, tmp_path: Path) -> None:
-    source = archiving.make_words()
-    archiving.push_groups(source, 2)
-    archiving.train(source, steps=2)
-    archiving.export(source, tmp_path / "words.parquet")
-    archiving.restore(tmp_path / "words.parquet", "replayed")
+    source = archive_files.make_words()
+    archive_files.push_groups(source, 2)
+    archive_files.train(source, steps=2)
+    archive_files.export(source, tmp_path / "words.parquet")
+    archive_files.restore(tmp_path / "words.parquet", "replayed")
     token = make_token("trainer", run=Run.objects.get(name="replayed"))[1]
 
     with Trainer(url, "replayed", token) as trainer:
@@ -109,7 +107,7 @@ def test_a_restored_run_is_served_after_a_native_registration(url: str, tmp_path
     assert batch.head.count == 2
 
 
-def test_a_run_is_created_lenient_and_shows_it(url: str) -> None:
+def test_a_run_can_be_created_lenient(url: str) -> None:
     def created(**fields: Any) -> Any:
         body = {"kind": "outside", "start": True} | fields
         answer = requests.post(f"{url}/api/v1/runs", json=body, headers=bearer("admin"), timeout=60)

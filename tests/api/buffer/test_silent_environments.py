@@ -39,7 +39,7 @@ def seen_at(env_id: int) -> datetime:
     return Environment.objects.get(env_id=env_id).last_seen_at
 
 
-def ask(outside: OutsideRun, env_id: int) -> Any:
+def request_status(outside: OutsideRun, env_id: int) -> Any:
     answer = outside.client.get(f"{BASE}/status-env?env_id={env_id}")
     assert answer.status_code == 200
     return answer.json()
@@ -56,7 +56,7 @@ def test_a_silent_environment_is_disconnected_until_its_next_call(
     assert connected(outside) == [True, False]
 
     if call == "status":
-        ask(outside, 1)
+        request_status(outside, 1)
     elif call == "push":
         outside.push(env_id=1)
     else:
@@ -77,23 +77,23 @@ def test_no_batch_waits_for_the_minimum_of_a_silent_environment(outside: Outside
 
 
 def test_a_silent_environment_has_no_weight_in_the_shares_of_others(outside: OutsideRun) -> None:
-    before = ask(outside, 0)["env_weight"]
+    before = request_status(outside, 0)["env_weight"]
     silence(1, LONG)
 
-    assert ask(outside, 0)["env_weight"] == 1.0 > before
+    assert request_status(outside, 0)["env_weight"] == 1.0 > before
 
 
-def test_last_seen_at_is_renewed_at_most_once_in_15_seconds(outside: OutsideRun) -> None:
+def test_last_seen_at_is_updated_at_most_every_15_seconds(outside: OutsideRun) -> None:
     recent = silence(0, SEEN_EVERY.total_seconds() - 5)
     with CaptureQueriesContext(connection) as queries:
         outside.push(env_id=0)
-        ask(outside, 0)
+        request_status(outside, 0)
 
     assert seen_at(0) == recent
     assert not [query for query in queries if 'UPDATE "runs_environment"' in query["sql"]]
 
 
-def test_an_environment_that_waits_for_a_trainer_is_in_the_diagnosis_and_the_events() -> None:
+def test_an_environment_without_a_trainer_appears_in_diagnosis_and_events() -> None:
     server = Server()
     server.register()
     run = Run.objects.get()

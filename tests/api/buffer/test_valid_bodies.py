@@ -9,7 +9,7 @@ from tests.valid_bodies import FLEET, RUN, VALID_BODIES
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def test_every_valid_body_is_taken() -> None:
+def test_every_valid_body_is_accepted() -> None:
     make_run(name=RUN, kind="outside")
     make_run(name=FLEET, kind="fleet", epoch=1, policy_step=0)
     headers = bearer("env", "trainer", "worker")

@@ -20,7 +20,7 @@ PAGE: Final = Path(__file__).parents[3] / "docs" / "howto" / "tokens.md"
 ADMIN: Final = "an administrator's token"
 
 
-def test_the_quick_start_pushes_a_group_and_reads_it_back(live_server: Any) -> None:
+def test_commands_of_the_quick_start_push_and_read_a_group(live_server: Any) -> None:
     section = PAGE.read_text().partition("## Quick start with curl")[2].partition("\n## ")[0]
     blocks = re.findall(r"```bash\n(.+?)```", section, re.DOTALL)
     adopt_bootstrap_token(text=ADMIN, now=NOON)

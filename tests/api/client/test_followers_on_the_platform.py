@@ -15,7 +15,7 @@ from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunStatus
 from tests.buffer_factories import body, group
 from tests.factories import make_run, make_token
-from tests.unit.client.made_up import make_fragment
+from tests.unit.client.batch_factories import make_fragment
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -57,7 +57,7 @@ def follower(connect: Connect, run: Run) -> Follower:
     return Follower("", "alpha", name="eve", connection=connect(run, "trainer"))
 
 
-def test_what_a_trainer_found_urgent_is_sampled_and_weighs_less(
+def test_items_with_high_priorities_are_sampled_more_often_with_lower_weights(
     buffer: ReplayBufferInterface,
 ) -> None:
     buffer.add_fragments([make_fragment(number=number) for number in range(2)])
@@ -75,7 +75,7 @@ def test_what_a_trainer_found_urgent_is_sampled_and_weighs_less(
     assert weights == pytest.approx({dull: 1, urgent: 1 / 8})
 
 
-def test_a_batch_of_a_queue_weighs_one_and_takes_no_priorities(connect: Connect) -> None:
+def test_a_batch_of_a_queue_has_weights_of_one_and_refuses_priorities(connect: Connect) -> None:
     queue = make_run(name="queue", config={"buffer": {"batch_size": 1}})
     connection = connect(queue, "worker", "trainer")
     buffer = ReplayBufferInterface("", "queue", connection=connection)
@@ -90,7 +90,7 @@ def test_a_batch_of_a_queue_weighs_one_and_takes_no_priorities(connect: Connect)
     assert buffer.update_priorities(batch, [2.0]) == 0
 
 
-def test_the_loop_of_a_follower_reads_all_and_ends_with_the_run(
+def test_a_follower_loop_reads_all_items_and_ends_with_the_run(
     buffer: ReplayBufferInterface, follower: Follower, run: Run
 ) -> None:
     buffer.add_fragments([make_fragment(number=number) for number in range(3)])
@@ -103,7 +103,7 @@ def test_the_loop_of_a_follower_reads_all_and_ends_with_the_run(
     assert follower.state().lag == 0
 
 
-def test_a_loop_that_died_gets_what_it_did_not_confirm_again(
+def test_a_restarted_follower_loop_receives_unacknowledged_items_again(
     buffer: ReplayBufferInterface, follower: Follower
 ) -> None:
     buffer.add_fragments([make_fragment(number=number) for number in range(2)])
@@ -133,7 +133,7 @@ def test_a_waiting_follower_is_notified_of_new_items(
     assert len(items) == 1
 
 
-def test_what_cannot_be_is_refused(buffer: ReplayBufferInterface, follower: Follower) -> None:
+def test_invalid_arguments_are_refused(buffer: ReplayBufferInterface, follower: Follower) -> None:
     with pytest.raises(NotFound):
         follower.fetch()
     buffer.add_fragments([make_fragment(number=number) for number in range(2)])
@@ -152,7 +152,7 @@ def test_what_cannot_be_is_refused(buffer: ReplayBufferInterface, follower: Foll
         follower.state()
 
 
-def test_followers_of_an_outside_run_may_ask_for_good_groups_only(connect: Connect) -> None:
+def test_followers_of_an_outside_run_may_filter_by_score(connect: Connect) -> None:
     run = make_run(name="words", kind="outside", batch_size=64, registered_at="2026-01-01T00Z")
     for score in (0.0, 1.0):
         pushed = Client().post(

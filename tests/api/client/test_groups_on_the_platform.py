@@ -48,7 +48,7 @@ def trainer(connection: Connection) -> Trainer:
     return Trainer("", "demo", connection=connection)
 
 
-def test_arrays_arrive_as_they_were_sent(sender: GroupSender, trainer: Trainer) -> None:
+def test_arrays_are_served_as_they_were_sent(sender: GroupSender, trainer: Trainer) -> None:
     tokens = np.arange(1, 13, dtype=np.int32).reshape(4, 3)
     masks = np.where(tokens > 4, tokens, -100)
     logprobs = -np.linspace(0, 1, 12).reshape(4, 3)
@@ -82,7 +82,7 @@ def test_a_batch_mixes_stock_and_binary_environments(
     assert batch.groups[0].keys() == batch.groups[1].keys()
 
 
-def test_what_is_refused_is_named(sender: GroupSender, run: Run) -> None:
+def test_refused_pushes_raise_an_error_with_the_reason(sender: GroupSender, run: Run) -> None:
     with pytest.raises(InvalidGroup, match="masks"):
         sender.push_groups([{"tokens": [[1]], "scores": [1.0]}])
     with pytest.raises(InvalidRequest) as caught:
@@ -117,7 +117,7 @@ def test_a_push_is_repeated_under_its_key() -> None:
     assert len(server.seen) == 3
 
 
-def test_a_handler_may_send_through_it(
+def test_a_handler_may_push_through_the_client(
     live_server: LiveServer, run: Run, sender: GroupSender, trainer: Trainer
 ) -> None:
     token = make_token("env", run=run)[1]

@@ -25,7 +25,7 @@ REGISTRATION = {
 }
 
 
-def test_it_waits_for_the_trainer_pauses_when_it_lags_and_resumes_when_it_catches_up(
+def test_a_handler_waits_for_the_trainer_and_pauses_while_it_lags(
     live_server: LiveServer,
 ) -> None:
     run = make_run(name="outside", kind=RunKind.OUTSIDE)

@@ -111,7 +111,7 @@ def received(trainer: Trainer, within_seconds: float) -> Batch:
     ],
     ids=["a picture", "a picture and other parts"],
 )
-def test_pictures_of_a_worker_come_back_byte_for_byte(
+def test_images_of_a_worker_are_served_byte_for_byte(
     live_server: LiveServer, spec: str, kwargs: dict[str, Any], kind: str, pictures: str
 ) -> None:
     config = config_of(spec, kwargs, kind)
@@ -126,7 +126,7 @@ def test_pictures_of_a_worker_come_back_byte_for_byte(
         trainer.publish_weights(weights, step=0)
         worker, sent = opened.enter_context(rolling_out(run, config, live_server.url))
         worker.update_weights(WeightsRecord(epoch=1, step=0, tensors=weights))
-        worker.exchange(WorkerCommand(desired="running", epoch=1, policy_step=0, credits=4))
+        worker.heartbeat(WorkerCommand(desired="running", epoch=1, policy_step=0, credits=4))
 
         batch = received(trainer, within_seconds=90)
         stacked = batch.stack()

@@ -25,7 +25,7 @@ from rolldeck.trainer import Trainer
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunStatus
 from tests.factories import make_run, make_token
-from tests.unit.client.made_up import make_fragment
+from tests.unit.client.batch_factories import make_fragment
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -61,7 +61,7 @@ def buffer(connect: Callable[..., Connection]) -> ReplayBufferInterface:
     return ReplayBufferInterface("", "alpha", connection=connect("worker", "trainer"))
 
 
-def test_a_registered_trainer_learns_the_runs_configuration(trainer: Trainer) -> None:
+def test_a_registration_returns_the_configuration_of_the_run(trainer: Trainer) -> None:
     registration = trainer.register()
 
     assert registration.epoch == 1
@@ -71,7 +71,7 @@ def test_a_registered_trainer_learns_the_runs_configuration(trainer: Trainer) ->
     assert trainer.status() == "running"
 
 
-def test_published_weights_come_back_as_they_were(trainer: Trainer) -> None:
+def test_published_weights_are_downloaded_unchanged(trainer: Trainer) -> None:
     trainer.register()
     sent = trainer.publish_weights(WEIGHTS, step=0)
     again = trainer.publish_weights(WEIGHTS, step=0)
@@ -82,7 +82,7 @@ def test_published_weights_come_back_as_they_were(trainer: Trainer) -> None:
     np.testing.assert_array_equal(tensors["policy_net.0.weight"], WEIGHTS["policy_net.0.weight"])
 
 
-def test_steps_only_rise(trainer: Trainer) -> None:
+def test_the_step_of_published_weights_must_increase(trainer: Trainer) -> None:
     trainer.register()
     trainer.publish_weights(WEIGHTS, step=1)
 
@@ -90,7 +90,7 @@ def test_steps_only_rise(trainer: Trainer) -> None:
         trainer.publish_weights(WEIGHTS, step=0)
 
 
-def test_an_ended_run_admits_no_trainer(trainer: Trainer, run: Run) -> None:
+def test_an_ended_run_refuses_trainers(trainer: Trainer, run: Run) -> None:
     Run.objects.filter(pk=run.pk).update(status=RunStatus.STOPPED)
 
     with pytest.raises(RunOver):
@@ -104,12 +104,12 @@ def test_there_are_no_weights_before_the_first(trainer: Trainer) -> None:
         trainer.current_weights()
 
 
-def test_weights_without_a_registration_never_leave(trainer: Trainer) -> None:
+def test_weights_without_a_registration_are_not_sent(trainer: Trainer) -> None:
     with pytest.raises(TrainerNotRegistered):
         trainer.publish_weights(WEIGHTS, step=0)
 
 
-def test_fragments_become_a_batch_that_is_confirmed_once(
+def test_fragments_become_a_batch_that_is_acknowledged_once(
     trainer: Trainer, buffer: ReplayBufferInterface
 ) -> None:
     trainer.register()
@@ -141,7 +141,7 @@ def test_fragments_sent_again_are_counted_as_duplicates(
     assert (receipt.accepted, receipt.duplicates) == (1, 1)
 
 
-def test_a_restarted_trainer_gets_its_batch_again_and_the_old_one_cannot_confirm_it(
+def test_a_restarted_trainer_receives_its_batch_and_the_previous_lease_is_fenced(
     connect: Callable[..., Connection], run: Run, buffer: ReplayBufferInterface
 ) -> None:
     token = make_token("trainer", run=run)[1]
@@ -165,7 +165,7 @@ def test_a_restarted_trainer_gets_its_batch_again_and_the_old_one_cannot_confirm
     assert second.ack(after) == 1
 
 
-def test_the_loop_confirms_a_batch_when_it_asks_for_the_next(
+def test_the_loop_acknowledges_a_batch_with_the_next_request(
     trainer: Trainer, buffer: ReplayBufferInterface, run: Run
 ) -> None:
     trainer.register()
@@ -182,7 +182,7 @@ def test_the_loop_confirms_a_batch_when_it_asks_for_the_next(
     assert Run.objects.get(pk=run.pk).served_steps == 2
 
 
-def test_a_new_session_drops_what_was_sampled_before(
+def test_a_new_session_drops_items_of_the_previous_epoch(
     trainer: Trainer, buffer: ReplayBufferInterface
 ) -> None:
     trainer.register()
@@ -196,7 +196,7 @@ def test_a_new_session_drops_what_was_sampled_before(
     assert receipt.dropped == {"stale_epoch": 1}
 
 
-def test_the_replay_interface_trains_alone(buffer: ReplayBufferInterface) -> None:
+def test_the_replay_interface_covers_a_training_session(buffer: ReplayBufferInterface) -> None:
     session = buffer.update_training_session()
     buffer.update_model_version(WEIGHTS, step=0)
     buffer.add_fragments([make_fragment(number=n, epoch=session.epoch) for n in range(3)])
@@ -209,7 +209,7 @@ def test_the_replay_interface_trains_alone(buffer: ReplayBufferInterface) -> Non
     assert buffer.fetch(1) is None
 
 
-def test_a_broken_fragment_is_named_and_nothing_of_its_push_is_stored(
+def test_an_invalid_fragment_is_named_and_its_push_is_not_stored(
     trainer: Trainer, buffer: ReplayBufferInterface
 ) -> None:
     trainer.register()
@@ -224,7 +224,7 @@ def test_a_broken_fragment_is_named_and_nothing_of_its_push_is_stored(
     assert buffer.add_fragment(good).accepted == 1
 
 
-def test_a_run_that_is_over_takes_no_fragments(
+def test_an_ended_run_refuses_fragments(
     trainer: Trainer, buffer: ReplayBufferInterface, run: Run
 ) -> None:
     trainer.register()
@@ -235,12 +235,12 @@ def test_a_run_that_is_over_takes_no_fragments(
         buffer.add_fragment(make_fragment())
 
 
-def test_a_trainer_must_register_before_it_asks(trainer: Trainer) -> None:
+def test_a_trainer_must_register_before_it_requests_batches(trainer: Trainer) -> None:
     with pytest.raises(TrainerNotRegistered):
         trainer.next_batch(wait_seconds=0)
 
 
-def test_metrics_are_taken(trainer: Trainer) -> None:
+def test_metrics_are_stored(trainer: Trainer) -> None:
     trainer.register()
 
     trainer.log_metrics({"loss": 0.5, "kl": 0.01}, step=1)
@@ -252,7 +252,7 @@ def test_metrics_are_taken(trainer: Trainer) -> None:
         trainer.log_metrics({"rolldeck/queued": 1.0}, step=4)
 
 
-def test_tokens_open_what_their_scope_and_run_allow(
+def test_tokens_are_limited_to_their_scopes_and_run(
     connect: Callable[..., Connection], live_server: LiveServer
 ) -> None:
     with pytest.raises(NotAllowed):

@@ -12,7 +12,7 @@ from rolldeck.replay import ReplayBufferInterface
 from rolldeck.trainer import Trainer
 from tests.api.client.test_live_platform import WEIGHTS, connect, run  # noqa: F401 fixtures
 from tests.factories import make_token
-from tests.unit.client.made_up import make_fragment
+from tests.unit.client.batch_factories import make_fragment
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Connect = Callable[..., Any]
@@ -48,7 +48,7 @@ def test_each_rank_gets_its_shard_of_each_batch(ranks: list[Trainer]) -> None:
     assert seen == [(1, [0, 1]), (2, [2, 3])]
 
 
-def test_a_rank_that_is_done_waits_until_rank_zero_holds_another_batch(
+def test_a_finished_rank_waits_until_rank_zero_leases_another_batch(
     ranks: list[Trainer],
 ) -> None:
     first, mine = ranks[0].next_batch(wait_seconds=0), ranks[1].next_batch(wait_seconds=0)

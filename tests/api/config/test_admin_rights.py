@@ -30,7 +30,7 @@ def revoke(client: Client, token: ApiToken) -> str:
     return client.post("/admin/runs/apitoken/", data, follow=True).content.decode()
 
 
-def test_a_viewer_is_offered_no_action_and_cannot_take_one(token: ApiToken) -> None:
+def test_a_viewer_has_no_actions(token: ApiToken) -> None:
     sam = staff("view_apitoken")
 
     assert "Revoke selected" not in sam.get("/admin/runs/apitoken/").content.decode()
@@ -40,7 +40,7 @@ def test_a_viewer_is_offered_no_action_and_cannot_take_one(token: ApiToken) -> N
     assert token.revoked_at is None
 
 
-def test_who_may_change_a_table_decides_about_its_rows_but_edits_none(token: ApiToken) -> None:
+def test_the_change_permission_allows_actions_and_no_edits(token: ApiToken) -> None:
     sam = staff("view_apitoken", "change_apitoken")
 
     assert "Revoke selected" in sam.get("/admin/runs/apitoken/").content.decode()
@@ -53,7 +53,7 @@ def test_who_may_change_a_table_decides_about_its_rows_but_edits_none(token: Api
     assert token.name != "mine"
 
 
-def test_the_side_bar_and_the_figures_follow_the_permissions(token: ApiToken) -> None:
+def test_sidebar_and_figures_depend_on_permissions(token: ApiToken) -> None:
     page = staff("view_run").get("/admin/").content.decode()
 
     assert 'href="/admin/runs/run/"' in page
@@ -63,14 +63,14 @@ def test_the_side_bar_and_the_figures_follow_the_permissions(token: ApiToken) ->
     assert "People" not in page
 
 
-def test_what_may_not_be_looked_at_is_refused_by_its_address(token: ApiToken) -> None:
+def test_hidden_tables_are_refused_by_their_url(token: ApiToken) -> None:
     sam = staff("view_run")
 
     assert sam.get("/admin/runs/apitoken/").status_code == 403
     assert sam.get(f"/admin/runs/apitoken/{token.pk}/change/").status_code == 403
 
 
-def test_a_figure_leads_to_the_rows_that_it_counts() -> None:
+def test_a_figure_links_to_the_rows_that_it_counts() -> None:
     Run.objects.filter(pk=make_run(name="beta").pk).update(status="failed")
     sam = staff("view_run")
 

@@ -39,6 +39,7 @@ WITHOUT_ROWS = {
         "rollouts.deniedenvironment",
     ),
     "rollouts.machinecordon",
+    "rollouts.machinesample",
 }
 """Tables shown by the dashboard that the seed leaves empty."""
 
@@ -69,7 +70,7 @@ def test_every_model_is_in_the_admin() -> None:
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model._meta.label_lower)
-def test_a_list_and_a_row_are_shown_and_nothing_can_be_changed(ada: Client, model: type) -> None:
+def test_lists_and_rows_are_read_only(ada: Client, model: type) -> None:
     options = model._meta  # type: ignore[attr-defined]
     base = f"/admin/{options.app_label}/{options.model_name}/"
     row = model._default_manager.order_by("-pk").first()  # type: ignore[attr-defined]
@@ -82,7 +83,7 @@ def test_a_list_and_a_row_are_shown_and_nothing_can_be_changed(ada: Client, mode
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model._meta.label_lower)
-def test_a_list_counts_no_more_than_it_shows_pages_of(ada: Client, model: type) -> None:
+def test_the_row_count_of_a_list_is_limited_to_its_pages(ada: Client, model: type) -> None:
     options = model._meta  # type: ignore[attr-defined]
     with CaptureQueriesContext(connection) as captured:
         ada.get(f"/admin/{options.app_label}/{options.model_name}/")
@@ -94,10 +95,10 @@ def test_a_list_counts_no_more_than_it_shows_pages_of(ada: Client, model: type) 
         assert [sql for sql in queries if "DISTINCT" in sql] == []
 
 
-def test_what_no_index_answers_is_looked_for_among_the_newest(
+def test_searches_without_an_index_cover_the_newest_rows(
     ada: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(read_only, "LOOKED_AT", 1)
+    monkeypatch.setattr(read_only, "ROWS_EXAMINED", 1)
     everything = rows_shown(ada, "/admin/buffer/trajectorygroup/")
     filtered = ada.get("/admin/buffer/trajectorygroup/?state__exact=queued").content.decode()
 
@@ -117,7 +118,7 @@ def rows_shown(ada: Client, address: str) -> int:
     return len(re.findall(r"field-state", table))
 
 
-def test_a_group_shows_its_text_with_what_would_deceive_named(ada: Client) -> None:
+def test_deceptive_characters_in_the_text_of_a_group_are_named(ada: Client) -> None:
     hostile = TrajectoryGroup.objects.filter(run__name="seed-hostile-text").order_by("id").first()
     assert hostile is not None
 
@@ -139,7 +140,7 @@ def act(ada: Client, model: str, action: str, *rows: object, reason: str = "") -
     return ada.post(f"/admin/{model}/", data, follow=True).content.decode()
 
 
-def test_an_expired_lease_is_requeued_and_one_that_holds_is_not(ada: Client) -> None:
+def test_only_an_expired_lease_is_queued_again(ada: Client) -> None:
     batch = leased(ada)
 
     assert "not quarantined or expired" in act(ada, "buffer/batch", "release", batch.pk)
@@ -171,7 +172,7 @@ def test_a_batch_is_discarded_only_with_a_reason(ada: Client) -> None:
     assert batch.run.events.filter(reason="nan in its rewards", actor="user:ada").exists()
 
 
-def test_tokens_are_revoked_and_runs_exported_with_a_trace(ada: Client) -> None:
+def test_revoked_tokens_and_exported_runs_are_audited(ada: Client) -> None:
     token = ApiToken.objects.get(name="seed-trainer")
     run = Run.objects.get(name="seed-reverse-lessons")
 
@@ -187,7 +188,7 @@ def test_tokens_are_revoked_and_runs_exported_with_a_trace(ada: Client) -> None:
     )
 
 
-def test_the_admin_says_which_server_it_is_and_leads_to_the_dashboard(
+def test_the_admin_names_the_server_and_links_to_the_dashboard(
     ada: Client, settings: Settings
 ) -> None:
     settings.ROLLDECK_DEPLOYMENT, settings.ROLLDECK_DEPLOYMENT_COLOUR = "lab cluster 3", "danger"
@@ -211,7 +212,7 @@ def test_every_table_that_the_dashboard_shows_has_a_row_in_the_seed(ada: Client)
 
 
 @pytest.mark.parametrize("model", SHOWN, ids=lambda model: model._meta.label_lower)
-def test_a_row_leads_to_where_the_dashboard_shows_it(ada: Client, model: type) -> None:
+def test_a_row_links_to_its_page_of_the_dashboard(ada: Client, model: type) -> None:
     model_admin = admin.site._registry[model]
     row = model._default_manager.order_by("-pk").first()  # type: ignore[attr-defined]
     if row is None:  # covered by the test above
@@ -228,7 +229,7 @@ def test_a_row_leads_to_where_the_dashboard_shows_it(ada: Client, model: type) -
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model._meta.label_lower)
-def test_a_list_can_be_narrowed_down(model: type) -> None:
+def test_a_list_can_be_filtered(model: type) -> None:
     model_admin = admin.site._registry[model]
 
     assert model_admin.list_filter
@@ -237,7 +238,7 @@ def test_a_list_can_be_narrowed_down(model: type) -> None:
         assert read_only.RUN_FILTER in model_admin.list_filter
 
 
-def test_what_trainers_took_and_environments_sent_is_a_click_away(ada: Client) -> None:
+def test_trainers_and_environments_link_to_their_batches_and_groups(ada: Client) -> None:
     mix = Run.objects.get(name="seed-atropos-mix")
     trainer, environment = mix.trainers.first(), mix.environments.get(env_id=0)
     assert trainer is not None

@@ -51,7 +51,7 @@ def cluster(client: Client, *, role: str = "viewer") -> dict[str, Any]:
     return content
 
 
-def test_every_part_that_answers_says_what_it_is(client: Client) -> None:
+def test_every_reachable_part_is_up_with_its_details(client: Client) -> None:
     cluster_state = cluster(client)
 
     database, broker, storage = (
@@ -84,7 +84,7 @@ def test_addresses_are_for_administrators(client: Client) -> None:
     assert all(admin)
 
 
-def test_a_dead_broker_hides_nothing_else(
+def test_a_stopped_broker_does_not_affect_other_parts(
     client: Client, settings: Settings, dead_port: int
 ) -> None:
     settings.REDIS_URL = f"redis://:secret@127.0.0.1:{dead_port}/0"
@@ -99,7 +99,7 @@ def test_a_dead_broker_hides_nothing_else(
     assert cluster_state["database"]["state"] == "up"
 
 
-def test_administrators_see_why_a_part_is_down_without_its_password(
+def test_the_reason_of_a_failed_part_is_shown_to_administrators_without_its_password(
     client: Client, settings: Settings, dead_port: int
 ) -> None:
     settings.REDIS_URL = f"redis://:secret@127.0.0.1:{dead_port}/0"
@@ -130,15 +130,15 @@ def test_an_unreachable_database_is_reported_within_the_timeout_of_libpq(
     port: str, request: pytest.FixtureRequest
 ) -> None:
     params = {"host": "127.0.0.1", "port": request.getfixturevalue(port), "user": "x"}
-    lookout: StatusProbe[Any] = StatusProbe(
+    probe: StatusProbe[Any] = StatusProbe(
         lambda: probes.database_figures(params), clock=lambda: NOON
     )
 
-    lookout.begin()
-    assert lookout.sight(by=time.monotonic() + 0.01).state in {"down", "unknown"}
-    sight = lookout.sight(by=time.monotonic() + 60)
+    probe.start()
+    assert probe.result(by=time.monotonic() + 0.01).state in {"down", "unknown"}
+    result = probe.result(by=time.monotonic() + 60)
 
-    assert (sight.state, sight.found) == ("down", None)
+    assert (result.state, result.answer) == ("down", None)
 
 
 def test_no_worker_is_distinguished_from_no_broker(dead_port: int, settings: Settings) -> None:
@@ -154,7 +154,7 @@ def test_no_worker_is_distinguished_from_no_broker(dead_port: int, settings: Set
         celery_app.conf.broker_url = away
 
 
-def test_a_process_shows_its_own_last_word(client: Client) -> None:
+def test_a_process_has_the_details_of_its_last_heartbeat(client: Client) -> None:
     now = datetime.now(UTC)
     record_heartbeat(
         kind="worker",
@@ -177,7 +177,7 @@ def test_a_process_shows_its_own_last_word(client: Client) -> None:
     assert cluster_state["schedulers"] == []
 
 
-def test_a_later_word_takes_the_place_of_the_earlier_one() -> None:
+def test_a_later_heartbeat_replaces_the_earlier_one() -> None:
     for minutes in (0, 1):
         record_heartbeat(
             kind="web",
@@ -191,7 +191,7 @@ def test_a_later_word_takes_the_place_of_the_earlier_one() -> None:
     assert (part.confirmed_at, part.details) == (NOON + timedelta(minutes=1), {"memory_bytes": 1})
 
 
-def test_processes_that_are_gone_are_forgotten_by_their_own_host() -> None:
+def test_ended_processes_are_removed_by_their_host() -> None:
     dead_pid = 2**22 + 1  # above Linux' maximum process id
     for name, host, pid in (
         ("a", "here", os.getpid()),
@@ -215,7 +215,7 @@ class TestRay:
             cluster=fake, address=self.ADDRESS, now=datetime.now(UTC), **more
         )
 
-    def test_nodes_are_shown_with_the_age_of_the_look(
+    def test_nodes_are_shown_with_the_age_of_the_status(
         self, client: Client, settings: Settings
     ) -> None:
         settings.RAY_ADDRESS = self.ADDRESS
@@ -230,7 +230,7 @@ class TestRay:
             ("head", 4.0, True)
         ]
 
-    def test_a_cluster_that_went_away_keeps_what_it_last_had(
+    def test_an_unreachable_cluster_is_shown_with_its_last_status(
         self, client: Client, settings: Settings
     ) -> None:
         settings.RAY_ADDRESS = self.ADDRESS
@@ -245,7 +245,7 @@ class TestRay:
         assert "refused" in ray["problem"]
         assert ray["confirmed_at"]
 
-    def test_a_cluster_that_never_answered_has_no_proof(
+    def test_an_unreachable_cluster_without_a_status_has_no_time(
         self, client: Client, settings: Settings
     ) -> None:
         settings.RAY_ADDRESS = self.ADDRESS
@@ -259,7 +259,7 @@ class TestRay:
         assert ray["problem"] == "no answer"
 
 
-def test_the_server_says_which_one_it_is(client: Client, settings: Settings) -> None:
+def test_the_server_has_a_name(client: Client, settings: Settings) -> None:
     settings.ROLLDECK_DEPLOYMENT = "staging"
     client.force_login(make_user(role="admin"))
 

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 from django.test import Client
 
 
-def test_the_type_of_a_problem_leads_to_its_code() -> None:
+def test_the_type_of_a_problem_links_to_its_code() -> None:
     problem = Client().get("/api/v1/nothing").json()
     address = urlsplit(problem["type"])
     page = Client().get(address.path)

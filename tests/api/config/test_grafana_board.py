@@ -33,7 +33,7 @@ def selectors(node: Any) -> Iterator[promql_parser.VectorSelector]:
 
 
 @pytest.mark.django_db
-def test_every_query_of_the_board_reads_metrics_that_there_are() -> None:
+def test_every_query_of_the_board_reads_existing_metrics() -> None:
     known = set(re.findall(r"^# TYPE (\S+) gauge$", metrics_text().decode(), re.MULTILINE))
     queries = [target["expr"] for panel in board()["panels"] for target in panel.get("targets", [])]
 
@@ -47,7 +47,7 @@ def test_every_query_of_the_board_reads_metrics_that_there_are() -> None:
     assert unseen == set(), "metrics without a panel"
 
 
-def test_a_board_is_what_grafana_imports() -> None:
+def test_the_board_has_the_import_format_of_grafana() -> None:
     dashboard = board()
     ids = [panel["id"] for panel in dashboard["panels"]]
     places: set[tuple[int, int]] = set()

@@ -15,11 +15,11 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 pytestmark = pytest.mark.django_db
 
 
-def test_a_living_process_says_so(client: Client) -> None:
+def test_the_liveness_route_answers(client: Client) -> None:
     assert client.get("/healthz/live").json() == {"status": "live"}
 
 
-def test_ready_names_each_server(client: Client) -> None:
+def test_the_readiness_route_lists_each_server(client: Client) -> None:
     answer = client.get("/healthz/ready")
 
     assert answer.status_code == 200

@@ -34,7 +34,7 @@ PROXY_HEADERS = {
 
 
 class _OldConnection(http.client.HTTPConnection):
-    """A client that speaks HTTP/1.0, like nginx to its backends."""
+    """An HTTP/1.0 client, like nginx to its backends."""
 
     _http_vsn = 10
     _http_vsn_str = "HTTP/1.0"

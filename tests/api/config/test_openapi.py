@@ -23,7 +23,7 @@ def test_the_schema_and_its_page_are_served_without_login() -> None:
 
 
 @pytest.mark.django_db
-def test_the_api_page_loads_nothing_from_elsewhere() -> None:
+def test_the_api_page_loads_nothing_from_other_hosts() -> None:
     page = Client().get("/docs").content.decode()
 
     assert "swagger-ui" in page
@@ -53,7 +53,7 @@ def operations(document: Any) -> Iterator[tuple[str, dict[str, Any]]]:
             yield f"{method.upper()} {path}", operation
 
 
-def test_every_operation_has_a_short_plain_summary_of_its_own(document: Any) -> None:
+def test_every_operation_has_a_short_unique_summary(document: Any) -> None:
     seen: dict[tuple[str, str], str] = {}
     for label, operation in operations(document):
         summary, [tag] = operation["summary"], operation["tags"]

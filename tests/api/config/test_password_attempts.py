@@ -146,7 +146,7 @@ def test_parallel_guesses_are_evaluated_up_to_the_limit_and_others_are_served(
     assert "Traceback" not in web.log()
 
 
-def test_an_address_that_tries_many_names_is_refused_as_well(
+def test_attempts_with_many_names_are_limited_by_address(
     web: WebProcess, opened: ExitStack
 ) -> None:
     statuses = attack(web, opened, [f"name-{number}" for number in range(PARALLEL)])
@@ -155,13 +155,13 @@ def test_an_address_that_tries_many_names_is_refused_as_well(
     assert statuses[REFUSED] == PARALLEL - statuses[EVALUATED]
 
 
-def test_right_passwords_use_up_no_attempts(web: WebProcess, opened: ExitStack) -> None:
+def test_successful_sign_ins_do_not_count_as_attempts(web: WebProcess, opened: ExitStack) -> None:
     for _ in range(2 * ATTEMPTS_PER_NAME_AND_PLACE):
         assert outcome(by_api(browser_of(web, opened), "alice", PASSWORD)) == SIGNED_IN
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_strangers_cannot_lock_out_a_browser_that_has_signed_in_before(
+def test_failed_attempts_do_not_lock_out_a_known_browser(
     web: WebProcess, opened: ExitStack, door: Door
 ) -> None:
     own, stranger = browser_of(web, opened), browser_of(web, opened)

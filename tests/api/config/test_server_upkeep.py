@@ -26,7 +26,7 @@ def cluster(client: Client) -> dict[str, Any]:
     return cluster_state
 
 
-def test_the_database_names_its_largest_tables_and_what_holds_their_dead_rows(
+def test_the_database_lists_its_largest_tables_with_dead_rows(
     client: Client,
 ) -> None:
     database = cluster(client)["database"]
@@ -57,7 +57,7 @@ def test_nodes_list_their_workers_by_run(client: Client) -> None:
     ]
 
 
-def test_a_sample_is_taken_once_a_moment_and_old_ones_go() -> None:
+def test_one_sample_is_recorded_per_time_and_old_ones_are_deleted() -> None:
     SizeSample.objects.create(at=NOON - timedelta(days=15))
 
     record_size_sample(now=NOON)
@@ -72,7 +72,7 @@ def test_a_sample_is_taken_once_a_moment_and_old_ones_go() -> None:
     assert sample.disk_free_bytes <= sample.disk_total_bytes
 
 
-def test_the_disk_is_foretold_from_the_samples_of_the_last_hours() -> None:
+def test_the_disk_forecast_uses_the_samples_of_the_last_hours() -> None:
     SizeSample.objects.bulk_create(
         SizeSample(
             at=NOON - timedelta(minutes=minutes),
@@ -94,7 +94,7 @@ def test_the_disk_is_foretold_from_the_samples_of_the_last_hours() -> None:
     assert forecast.disk_free_bytes[-1] == 100 * GIB
 
 
-def test_without_samples_nothing_is_foretold(client: Client) -> None:
+def test_without_samples_there_is_no_forecast(client: Client) -> None:
     growth = cluster(client)["growth"]
 
     assert (growth["samples"], growth["disk"]["state"]) == (0, "unknown")
@@ -111,7 +111,7 @@ def notice(method: str, *, role: str = "admin", path: str = "", **body: Any) -> 
     )
 
 
-def test_a_notice_stands_until_its_time_and_who_set_it_is_kept() -> None:
+def test_a_notice_has_an_author_and_expires() -> None:
     until = datetime(2999, 1, 1, tzinfo=UTC)
     answer = notice("PUT", text="The disk is changed at noon.", until=until, reason="it is old")
 
@@ -123,7 +123,7 @@ def test_a_notice_stands_until_its_time_and_who_set_it_is_kept() -> None:
     assert (event.reason, event.run_id, bool(event.actor)) == ("it is old", None, True)
 
 
-def test_a_notice_is_replaced_and_taken_down_once() -> None:
+def test_a_notice_is_replaced_and_removed_once() -> None:
     notice("PUT", text="one")
     notice("PUT", text="two")
     assert ServerNotice.objects.get().text == "two"
@@ -135,7 +135,7 @@ def test_a_notice_is_replaced_and_taken_down_once() -> None:
     assert event.reason == "done"
 
 
-def test_a_notice_that_is_over_or_says_nothing_is_refused() -> None:
+def test_an_expired_or_empty_notice_is_refused() -> None:
     over = notice("PUT", text="late", until=datetime(2020, 1, 1, tzinfo=UTC))
     empty = notice("PUT", text="")
 

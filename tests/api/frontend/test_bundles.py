@@ -96,7 +96,7 @@ def talk(text: str) -> list[dict[str, str]]:
     return [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": text}]
 
 
-def test_the_page_has_what_the_api_says_of_the_run(run: Run) -> None:
+def test_the_page_contains_the_api_data_of_the_run(run: Run) -> None:
     push(run, group(mark=5) | {"scores": [0.0, 1.0], "messages": [talk("because"), talk("so")]})
     write_down(run, "loss", 3.0, 0.5, "NaN", 1.25)
 
@@ -118,7 +118,7 @@ def test_the_page_has_what_the_api_says_of_the_run(run: Run) -> None:
     assert end == {"metrics": 1, "groups": 1, "is_cut": False}
 
 
-def test_what_a_run_wrote_cannot_leave_its_block(run: Run) -> None:
+def test_data_of_a_run_stays_inside_its_script_block(run: Run) -> None:
     push(run, group(mark=5) | {"messages": [talk(HOSTILE), talk("x")]})
 
     page = bundled(run)
@@ -131,7 +131,7 @@ def test_what_a_run_wrote_cannot_leave_its_block(run: Run) -> None:
     assert text == HOSTILE
 
 
-def test_the_page_allows_itself_its_own_script_and_nothing_else(run: Run) -> None:
+def test_the_policy_of_the_page_allows_its_own_script_only(run: Run) -> None:
     page = bundled(run)
 
     (script,) = (text for named, text in page.scripts if "type" not in named)
@@ -143,7 +143,7 @@ def test_the_page_allows_itself_its_own_script_and_nothing_else(run: Run) -> Non
     assert re.findall(r"\b(?:innerHTML|outerHTML|insertAdjacentHTML|eval|fetch)\b", script) == []
 
 
-def test_only_so_many_groups_go_along(run: Run) -> None:
+def test_the_number_of_groups_is_limited(run: Run) -> None:
     push(run, *(group(mark=mark) | {"scores": [0.0, 1.0]} for mark in range(5)))
 
     assert len(bundled(run, groups=2).parts("group")) == 2
@@ -152,7 +152,7 @@ def test_only_so_many_groups_go_along(run: Run) -> None:
     assert request_bundle(run, groups=parts.GROUPS_AT_MOST + 1).status_code == 400
 
 
-def test_of_what_is_large_a_part_goes_along(run: Run) -> None:
+def test_large_contents_are_included_in_part(run: Run) -> None:
     long = group(mark=5, tokens=parts.TOKENS + 500)
     push(run, long | {"messages": [talk("y" * 400_000), talk("short")]}, group(mark=6))
 
@@ -170,7 +170,7 @@ def bounded(run: Run, **bounds: int) -> Opened:
     return Opened(b"".join(made).decode())
 
 
-def test_a_group_and_a_page_have_an_end(run: Run) -> None:
+def test_the_size_of_a_group_and_of_the_page_is_limited(run: Run) -> None:
     push(run, group(mark=5, tokens=2000), group(mark=6))
 
     small, large = bounded(run, group_bytes=4000).parts("group")
@@ -183,7 +183,7 @@ def test_a_group_and_a_page_have_an_end(run: Run) -> None:
     assert page.parts("end")[0]["is_cut"]
 
 
-def test_a_group_whose_bytes_were_not_kept_says_so(run: Run) -> None:
+def test_a_group_without_stored_bytes_has_a_reason(run: Run) -> None:
     Run.objects.filter(pk=run.pk).update(drop_zero_variance=True)
     push(run, group(mark=5))
 
@@ -193,7 +193,7 @@ def test_a_group_whose_bytes_were_not_kept_says_so(run: Run) -> None:
     assert group_part["missing"].endswith("they were not stored")
 
 
-def test_more_metrics_than_are_drawn_at_once_all_come(run: Run) -> None:
+def test_all_metrics_are_included(run: Run) -> None:
     names = [f"metric-{number:03d}" for number in range(parts.LINES_AT_ONCE + 3)]
     for name in names:
         write_down(run, name, 1.0, 2.0)
@@ -204,7 +204,7 @@ def test_more_metrics_than_are_drawn_at_once_all_come(run: Run) -> None:
     assert page.parts("run")[0]["metrics"] == len(names)
 
 
-def test_a_real_server_streams_it_as_a_file(run: Run) -> None:
+def test_a_web_server_streams_the_page_as_a_file(run: Run) -> None:
     push(run, group(mark=5))
 
     with serving() as address:
@@ -217,7 +217,7 @@ def test_a_real_server_streams_it_as_a_file(run: Run) -> None:
     assert len(Opened(answer.text).parts("group")) == 1
 
 
-def test_notes_and_marks_go_along_as_text(run: Run) -> None:
+def test_notes_and_marks_are_included_as_text(run: Run) -> None:
     push(run, *(group(mark=mark) | {"scores": [0.0, 1.0]} for mark in (5, 6)))
     olga = Client()
     olga.force_login(make_user(username="olga", role="operator"))

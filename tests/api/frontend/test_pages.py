@@ -42,16 +42,14 @@ def built(tmp_path: Path, settings: Settings) -> Path:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_every_place_of_the_dashboard_is_the_one_page(
-    client: Client, built: Path, place: str
-) -> None:
+def test_every_dashboard_url_serves_the_same_page(client: Client, built: Path, place: str) -> None:
     response = client.get(place)
 
     assert response.status_code == 200
     assert b"Rolldeck" in response.content
 
 
-def test_the_page_hands_out_a_csrf_cookie_and_is_never_cached(client: Client, built: Path) -> None:
+def test_the_page_sets_a_csrf_cookie_and_is_never_cached(client: Client, built: Path) -> None:
     response = client.get("/runs")
 
     assert "csrftoken" in response.cookies
@@ -59,7 +57,7 @@ def test_the_page_hands_out_a_csrf_cookie_and_is_never_cached(client: Client, bu
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_the_page_says_whether_the_browser_has_a_session(
+async def test_the_page_states_whether_the_browser_has_a_session(
     server: httpx.AsyncClient, built: Path
 ) -> None:
     assert "data-session" not in (await server.get("/runs")).text
@@ -77,13 +75,13 @@ def test_the_page_may_load_nothing_from_other_hosts(client: Client, built: Path)
     assert "http" not in policy
 
 
-def test_a_browser_at_the_root_sees_the_dashboard(client: Client, built: Path) -> None:
+def test_a_browser_at_the_root_receives_the_dashboard(client: Client, built: Path) -> None:
     response = client.get("/", headers={"accept": "text/html,*/*"})
 
     assert b"<title>Rolldeck</title>" in response.content
 
 
-def test_a_dashboard_that_was_never_built_says_how_to_build_it(
+def test_a_missing_dashboard_build_is_reported_with_the_command(
     client: Client, tmp_path: Path, settings: Settings
 ) -> None:
     settings.FRONTEND_DIST = tmp_path / "nowhere"
@@ -94,7 +92,7 @@ def test_a_dashboard_that_was_never_built_says_how_to_build_it(
     assert b"npm ci" in response.content
 
 
-def test_the_page_takes_no_posts(client: Client, built: Path) -> None:
+def test_the_page_refuses_posts(client: Client, built: Path) -> None:
     assert client.post("/runs").status_code == 405
 
 
@@ -108,13 +106,15 @@ def test_the_page_takes_no_posts(client: Client, built: Path) -> None:
         ("/static/admin/css/base.css", False),
     ],
 )
-def test_only_what_has_its_hash_in_its_name_is_kept_for_ever(
+def test_only_files_with_a_hash_in_their_name_are_immutable(
     url: str, is_hashed: bool, settings: Settings
 ) -> None:
     assert bool(re.match(settings.WHITENOISE_IMMUTABLE_FILE_TEST, url)) is is_hashed
 
 
-async def test_a_static_file_is_sent_whole_and_as_nothing_else(server: httpx.AsyncClient) -> None:
+async def test_a_static_file_is_complete_and_has_its_content_type(
+    server: httpx.AsyncClient,
+) -> None:
     answer = await server.get(STYLES)
 
     assert len(answer.content) > 1000
@@ -123,7 +123,7 @@ async def test_a_static_file_is_sent_whole_and_as_nothing_else(server: httpx.Asy
     assert (await server.head(STYLES)).headers["content-length"] == str(len(answer.content))
 
 
-async def test_a_part_of_a_static_file_can_be_asked_for(server: httpx.AsyncClient) -> None:
+async def test_byte_ranges_of_static_files_are_served(server: httpx.AsyncClient) -> None:
     whole = await server.get(STYLES)
     part = await server.get(STYLES, headers={"range": "bytes=10-19"})
 
@@ -138,11 +138,11 @@ async def test_a_static_file_that_has_not_changed_is_not_sent(server: httpx.Asyn
 
 
 @pytest.mark.parametrize("place", ["/static/no/such.css", "/static/../manage.py", "/static/"])
-async def test_what_is_no_static_file_is_passed_on(server: httpx.AsyncClient, place: str) -> None:
+async def test_other_paths_are_not_found(server: httpx.AsyncClient, place: str) -> None:
     assert (await server.get(place)).status_code == 404
 
 
-async def test_static_files_take_no_posts(server: httpx.AsyncClient) -> None:
+async def test_static_files_refuse_posts(server: httpx.AsyncClient) -> None:
     assert (await server.post(STYLES)).status_code in {404, 405}
 
 

@@ -23,7 +23,7 @@ def finding(answer: dict[str, Any], field: str) -> dict[str, Any]:
     return dict(finding)
 
 
-def test_a_preset_is_ready_but_for_a_cluster(operator: APIClient) -> None:
+def test_a_preset_without_a_cluster_has_warnings(operator: APIClient) -> None:
     answer = check(operator, name="alpha", preset="cartpole")
 
     assert answer["result"] == "risky"
@@ -34,7 +34,7 @@ def test_a_preset_is_ready_but_for_a_cluster(operator: APIClient) -> None:
     assert not Run.objects.exists()
 
 
-def test_an_environment_that_cannot_be_made_is_an_error(operator: APIClient) -> None:
+def test_an_environment_that_cannot_be_created_is_an_error(operator: APIClient) -> None:
     config = {"environment": {"kwargs": {"nonsense": 1}}}
 
     answer = check(operator, preset="cartpole", config=config)
@@ -43,13 +43,27 @@ def test_an_environment_that_cannot_be_made_is_an_error(operator: APIClient) -> 
     assert "nonsense" in finding(answer, "environment.spec")["message"]
 
 
-def test_a_batch_that_is_no_whole_number_of_groups_is_an_error(operator: APIClient) -> None:
+def test_a_batch_size_that_groups_do_not_divide_is_an_error(operator: APIClient) -> None:
     config = {"buffer": {"batch_size": 100}, "language": {"group_size": 8}}
 
     answer = check(operator, preset="curriculum", config=config)
 
     assert answer["result"] == "refused"
     assert "Use 96 or 104" in finding(answer, "buffer.batch_size")["message"]
+
+
+def test_every_field_that_the_server_would_refuse_has_a_finding(operator: APIClient) -> None:
+    config = {"environment": {"spec": "x:y"}, "fleet": {"num_workers": 0}, "seed": -1}
+
+    answer = check(operator, name="a b", config=config)
+
+    assert [row["field"] for row in answer["findings"]] == [
+        "name",
+        "fleet.num_workers",
+        "seed",
+        "environment.spec",
+    ]
+    assert {row["level"] for row in answer["findings"]} == {"error"}
 
 
 @pytest.mark.parametrize(
@@ -63,7 +77,7 @@ def test_a_batch_that_is_no_whole_number_of_groups_is_an_error(operator: APIClie
         ({"name": "taken", "config": {"nope": 1}}, "name"),
     ],
 )
-def test_what_the_server_would_refuse_is_a_finding_at_its_field(
+def test_refused_values_are_findings_at_their_field(
     operator: APIClient, body: dict[str, Any], field: str
 ) -> None:
     make_run(name="taken")

@@ -17,7 +17,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 pytestmark = pytest.mark.django_db
 
 
-def test_each_demo_has_a_run_of_its_own_and_the_same_user() -> None:
+def test_each_demo_has_a_separate_run_and_the_same_user() -> None:
     first, second = prepare(preset="cartpole", now=NOW), prepare(preset="cartpole", now=NOW)
 
     assert [first.run_name, second.run_name] == ["demo-1", "demo-2"]
@@ -25,7 +25,7 @@ def test_each_demo_has_a_run_of_its_own_and_the_same_user() -> None:
     assert User.objects.get().username == "demo"
 
 
-def test_the_trainers_token_is_good_for_this_run_alone() -> None:
+def test_the_token_of_the_trainer_is_valid_for_this_run_only() -> None:
     scenario = prepare(preset="cartpole", now=NOW)
     token = ApiToken.objects.get()
 
@@ -42,7 +42,7 @@ def test_the_link_signs_the_demos_user_in() -> None:
     assert address == "/login/once?next=/runs/demo-1"
 
 
-def test_a_new_run_has_come_nowhere() -> None:
+def test_a_new_run_has_no_progress() -> None:
     run_id = prepare(preset="cartpole", now=NOW).run_id
     progress = ProgressReader(run_id, Returns(run_id)).read(now=NOW)
 
@@ -53,7 +53,7 @@ def test_a_new_run_has_come_nowhere() -> None:
     assert not progress.has_reached_target
 
 
-def test_a_new_language_run_has_learnt_nothing() -> None:
+def test_a_new_language_run_has_no_progress() -> None:
     run_id = prepare(preset="curriculum", now=NOW).run_id
     progress = ProgressReader(run_id, Curricula(run_id)).read(now=NOW)
 
@@ -66,7 +66,7 @@ def test_a_new_language_run_has_learnt_nothing() -> None:
     assert progress.milestones == ()
 
 
-def test_a_configuration_of_ones_own_makes_the_run() -> None:
+def test_the_run_uses_a_given_configuration() -> None:
     scenario = prepare(preset="", config={"seed": 7}, now=NOW)
 
     assert Run.objects.get(pk=scenario.run_id).config["seed"] == 7

@@ -41,7 +41,7 @@ async def served() -> AsyncIterator[int]:
         await serving
 
 
-async def test_a_silent_websocket_outlives_the_patience_for_headers(settings: Any) -> None:
+async def test_a_silent_websocket_outlasts_the_header_timeout(settings: Any) -> None:
     settings.ROLLDECK_MAX_HEADER_SECONDS = 0.2
     async with served() as port, connect(f"ws://127.0.0.1:{port}/") as page:
         await asyncio.sleep(0.6)

@@ -20,7 +20,7 @@ BEGINNINGS = """
     AND whole.indclass::text || ' ' LIKE part.indclass::text || ' %'"""
 
 
-def test_no_index_is_the_beginning_of_another() -> None:
+def test_no_index_is_a_prefix_of_another() -> None:
     """A redundant index costs writes, and the planner may prefer it for an unknown run.
 
     For a run without statistics PostgreSQL expects few rows, rates both indexes the same, and reads

@@ -11,12 +11,12 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosedOK
 from websockets.extensions.permessage_deflate import ClientPerMessageDeflateFactory
 
-from config.shared_frames import PACKED_FROM_BYTES, framed
+from config.shared_frames import COMPRESSED_FROM_BYTES, framed
 from config.socket_timeouts import PING_SECONDS, PING_TIMEOUT_SECONDS
-from tests.lazy_pages import served
+from tests.stalled_pages import served
 
 LONG = json.dumps([{"größe": number} for number in range(20_000)], ensure_ascii=False)
-MESSAGES = ["", "short", "ü" * (PACKED_FROM_BYTES // 2), "x" * 126, LONG, "the end"]
+MESSAGES = ["", "short", "ü" * (COMPRESSED_FROM_BYTES // 2), "x" * 126, LONG, "the end"]
 OFFERS: list[dict[str, Any]] = [
     {"compression": None},
     {"compression": "deflate"},
@@ -50,7 +50,7 @@ async def received_by(socket: ClientConnection) -> list[str]:
     return [str(await socket.recv()) for _ in MESSAGES]
 
 
-async def test_every_socket_receives_the_same_whatever_it_can_unpack() -> None:
+async def test_every_socket_receives_the_same_with_and_without_compression() -> None:
     async with asyncio.timeout(60), serving() as url, AsyncExitStack() as open_:
         sockets = [
             await open_.enter_async_context(connect(url, max_size=None, **offer))
@@ -76,7 +76,7 @@ async def test_messages_of_a_page_are_received_and_a_closed_socket_closes() -> N
             await socket.recv()
 
 
-def test_a_message_is_made_once_for_all_sockets_and_long_ones_are_packed() -> None:
+def test_a_message_is_encoded_once_for_all_sockets_and_long_ones_are_compressed() -> None:
     assert framed(LONG, 15) is framed(LONG, 15)
     assert len(framed(LONG, 15)) < len(LONG) / 3 < len(framed(LONG, None))
     assert framed("short", 15) == framed("short", None) == b"\x81\x05short"

@@ -57,7 +57,7 @@ def answering(status: int) -> Any:
     return app
 
 
-def ask(app: Any, path: str, *headers: tuple[bytes, bytes]) -> list[Any]:
+def send_request(app: Any, path: str, *headers: tuple[bytes, bytes]) -> list[Any]:
     sent: list[Any] = []
 
     async def send(message: Any) -> None:
@@ -78,7 +78,7 @@ def attributes(span: Any) -> dict[str, Any]:
     }
 
 
-def test_without_a_collector_the_application_is_what_it_was(
+def test_without_a_collector_the_application_is_unchanged(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("OTEL_EXPORTER_OTLP_ENDPOINT", raising=False)
@@ -91,7 +91,7 @@ def test_a_request_is_a_span_of_its_callers_trace_and_names_the_run(spans: Spans
     app = traced(answering(200))
     parent = f"00-{TRACE}-b7ad6b7169203331-01".encode()
 
-    messages = ask(app, "/api/v1/runs/demo/batches/next", (b"traceparent", parent))
+    messages = send_request(app, "/api/v1/runs/demo/batches/next", (b"traceparent", parent))
     [span] = wait_until(spans, seconds=20, what="the span arrives")
 
     assert messages[1]["body"] == b"answer"
@@ -105,17 +105,17 @@ def test_a_request_is_a_span_of_its_callers_trace_and_names_the_run(spans: Spans
     }
 
 
-def test_an_answer_that_is_the_servers_fault_is_marked(spans: Spans) -> None:
+def test_a_server_error_is_marked_in_its_span(spans: Spans) -> None:
     app = traced(answering(503))
 
-    ask(app, "/healthz/ready")
+    send_request(app, "/healthz/ready")
     [span] = wait_until(spans, seconds=20, what="the span arrives")
 
     assert span.status.code == span.status.STATUS_CODE_ERROR
     assert "rolldeck.run" not in attributes(span)
 
 
-def test_a_job_is_a_span_that_names_its_run_and_what_went_wrong(spans: Spans) -> None:
+def test_a_job_is_a_span_with_its_run_and_its_error(spans: Spans) -> None:
     @celery.task(name="tests.counted")
     def counted(*, run_id: int) -> None:
         raise ValueError(f"run {run_id} is odd")

@@ -12,7 +12,7 @@ from tests.factories import make_run, make_token
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def test_the_policy_learns_to_say_the_target(live_server: LiveServer) -> None:
+def test_the_policy_learns_the_target(live_server: LiveServer) -> None:
     run = make_run(name="demo", kind=RunKind.OUTSIDE)
     token = make_token("env", "trainer", run=run)[1]
 

@@ -1,4 +1,4 @@
-"""The example trains on groups that go through the platform, and goes on where it was killed."""
+"""The example trains on groups of the platform, and resumes after a kill."""
 
 import threading
 from argparse import Namespace
@@ -127,7 +127,7 @@ class Killed(Exception):
 
 
 class Mortal(Trainer):
-    """Dies before it can log one train step."""
+    """Exits before it logs a train step."""
 
     def log_metrics(self, metrics: Any, *, step: int) -> None:
         if step == STEPS // 2:
@@ -135,7 +135,7 @@ class Mortal(Trainer):
         super().log_metrics(metrics, step=step)
 
 
-def test_it_publishes_dies_and_goes_on_with_its_weights_and_its_optimizer(
+def test_a_killed_trainer_resumes_with_its_weights_and_its_optimizer(
     live_server: LiveServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = make_run(name="words", config=CONFIG)

@@ -11,7 +11,7 @@ from django.core.files.base import ContentFile
 from rolldeck import safetensors
 from rolldeck.wire import WeightsManifest
 from rollouts.control.models.fleets import FleetWorker
-from rollouts.control.rules.launch import LaunchOrder
+from rollouts.control.rules.launch import LaunchRequest
 from rollouts.fleet.manager.local_fleet import LocalFleet
 from rollouts.fleet.process.settings import FleetSettings
 from runs.lifecycle.models.runs import Run
@@ -49,7 +49,7 @@ def slots_run(pids: set[int | None] | None = None) -> bool:
     )
 
 
-def local_fleet(platform: Platform, order: LaunchOrder, folder: Path) -> LocalFleet:
+def local_fleet(platform: Platform, order: LaunchRequest, folder: Path) -> LocalFleet:
     return LocalFleet(
         FleetSettings(
             platform_url=platform.url,

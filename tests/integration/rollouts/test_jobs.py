@@ -15,7 +15,7 @@ from rollouts import jobs
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunVerb
 from tests import processes
-from tests.integration.rollouts.cast import change_status, draft
+from tests.integration.rollouts.report_factories import change_status, draft
 from tests.waiting import within
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -50,7 +50,7 @@ def job_worker(transactional_db: None, tmp_path: Path) -> Iterator[Path]:
         worker.wait(60)
 
 
-def test_asking_a_run_to_start_reaches_the_reconciler_through_the_broker(
+def test_a_start_request_reaches_the_reconciler_through_the_broker(
     job_worker: Path,
 ) -> None:
     run = draft()
@@ -76,7 +76,7 @@ def test_the_periodic_job_finds_a_run_whose_notice_was_lost(job_worker: Path) ->
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("where", ["unix:///tmp/nobody-listens.sock", "redis://127.0.0.1:1/0"])
-def test_a_dead_broker_neither_fails_nor_delays_a_start(where: str) -> None:
+def test_a_stopped_broker_neither_fails_nor_delays_a_start(where: str) -> None:
     """In a subprocess, because a Celery app keeps its first broker."""
     script = (
         "import django, time; django.setup(); import rollouts.jobs as jobs; "

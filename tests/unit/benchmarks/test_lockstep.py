@@ -38,7 +38,7 @@ def batches(*, versions_behind: int, steps: int = 6, seed: int = 0) -> list[Mapp
     return seen
 
 
-def test_data_is_as_many_versions_behind_as_was_asked_for() -> None:
+def test_data_has_the_configured_staleness() -> None:
     now = [int(arrays["policy_step"].max()) for arrays in batches(versions_behind=0)]
     late = [int(arrays["policy_step"].max()) for arrays in batches(versions_behind=4)]
 
@@ -46,7 +46,7 @@ def test_data_is_as_many_versions_behind_as_was_asked_for() -> None:
     assert late == [0, 0, 0, 0, 0, 1]
 
 
-def test_every_slot_gives_one_fragment_and_nothing_is_lost_between_two() -> None:
+def test_every_slot_has_one_fragment_without_lost_steps_between_two() -> None:
     first, second, *_ = batches(versions_behind=0)
 
     assert first["obs"].shape == (3, 16, 4)

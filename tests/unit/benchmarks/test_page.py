@@ -1,4 +1,4 @@
-"""The page about performance shows what was measured, and nothing else."""
+"""The performance page contains the measured figures only."""
 
 import pytest
 
@@ -25,13 +25,13 @@ FOUND = {
 }
 
 
-def test_the_page_shows_the_figures_that_were_measured_last() -> None:
+def test_the_page_shows_the_last_measured_figures() -> None:
     assert page.PAGE.read_text(encoding="utf-8") == page.renewed(
         page.PAGE.read_text(encoding="utf-8"), results.read()
     )
 
 
-def test_only_what_is_between_the_markers_is_rewritten() -> None:
+def test_only_the_text_between_the_markers_is_rewritten() -> None:
     text = page.renewed(f"before\n{page.BEGIN}\nold\n{page.END}\nafter", FOUND)
 
     assert text.startswith(f"before\n{page.BEGIN}\nMeasured on: two cores.\n")
@@ -40,7 +40,7 @@ def test_only_what_is_between_the_markers_is_rewritten() -> None:
     assert page.renewed(text, FOUND) == text
 
 
-def test_a_row_shows_both_sides_and_whether_the_mark_is_reached() -> None:
+def test_a_row_shows_both_sides_and_whether_the_target_is_reached() -> None:
     text = page.written(FOUND)
 
     row = (
@@ -59,7 +59,7 @@ def test_a_row_shows_its_variants_below_it() -> None:
     assert "| | … clients 16 | 8 | 4 | groups/s | 2.00× (1.00–3.00) | | |" in text
 
 
-def test_the_page_shows_what_the_length_of_the_queue_costs() -> None:
+def test_the_page_shows_the_cost_of_the_queue_length() -> None:
     cost = {"at_depth": 2.5, "at_1000": 2.0, "growth": 1.25}
     depths = [{"queued": 10_000, "forming_ms": cost, "status_env_ms": cost}]
     row = ROW | {"growth": depths, "peer_growth": [{"queued": 50_000, "status_env_ms": 13.0}]}
@@ -70,7 +70,7 @@ def test_the_page_shows_what_the_length_of_the_queue_costs() -> None:
     assert "| peer, 50,000 | – | – | 13 |" in text
 
 
-def test_the_page_says_which_rows_were_measured_on_a_busy_machine() -> None:
+def test_the_page_marks_rows_measured_on_a_busy_machine() -> None:
     rows = {"P1": ROW | {"load_before": 6.5}, "P2": ROW | {"load_before": 0.2}}
 
     text = page.written(FOUND | {"rows": rows})

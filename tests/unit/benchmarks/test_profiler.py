@@ -23,7 +23,7 @@ def test_lines_of_one_function_are_added_up() -> None:
     assert "100.0%  decode (a/b/c/wire.py)" in within
 
 
-def test_packages_are_named_and_waits_for_the_database_stand_apart() -> None:
+def test_packages_are_named_and_database_waits_are_separate() -> None:
     raw = "run (asgiref/sync.py:1) 1\nConnection.wait (psycopg/connection.py:453) 3\n"
 
     text = as_text(folded(raw), title="P1")

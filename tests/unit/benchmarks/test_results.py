@@ -17,7 +17,7 @@ def test_a_row_that_is_run_again_replaces_only_itself() -> None:
     assert again == {"machine": "n", "rows": {"P1": NEWER, "P2": FIRST}, "extras": {}}
 
 
-def test_rows_stand_in_the_order_of_their_numbers() -> None:
+def test_rows_are_ordered_by_their_numbers() -> None:
     merged: results.Results = {}
     for name in ("P11", "P9", "P1"):
         merged = results.merge(merged, machine="m", kind="rows", name=name, figures=FIRST)
@@ -25,7 +25,7 @@ def test_rows_stand_in_the_order_of_their_numbers() -> None:
     assert list(merged["rows"]) == ["P1", "P9", "P11"]
 
 
-def test_other_figures_stand_apart_from_the_rows() -> None:
+def test_other_figures_are_separate_from_the_rows() -> None:
     merged = results.merge(
         {"rows": {"P1": FIRST}}, machine="m", kind="extras", name="waiters", figures=NEWER
     )
@@ -33,7 +33,7 @@ def test_other_figures_stand_apart_from_the_rows() -> None:
     assert merged == {"machine": "m", "rows": {"P1": FIRST}, "extras": {"waiters": NEWER}}
 
 
-def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+def test_written_results_are_read_back(tmp_path: Path) -> None:
     path = tmp_path / "results" / "latest.json"
     assert results.read(path) == {"machine": "", "rows": {}, "extras": {}}
     merged = results.merge({}, machine="8 × 2,048", kind="rows", name="P1", figures=FIRST)

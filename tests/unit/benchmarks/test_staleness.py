@@ -1,4 +1,4 @@
-"""The page about old data shows what was measured."""
+"""The staleness page contains the measured figures."""
 
 import json
 import math
@@ -11,14 +11,14 @@ from benchmarks.staleness import TRIALS, reached, renewed, steps_to, table
 RESULTS = json.loads(staleness.RESULTS.read_text())
 
 
-def test_the_mark_is_reached_when_it_is_first_met_or_never() -> None:
+def test_the_target_is_reached_when_it_is_first_met_or_never() -> None:
     points = [(10, -math.inf), (20, 100.0), (30, 460.0), (40, 20.0), (50, 470.0)]
 
     assert steps_to(points, 450) == 30
     assert steps_to(points, 480) is None
 
 
-def test_what_was_reached_in_the_end_forgets_the_beginning() -> None:
+def test_the_final_return_is_over_the_last_episodes() -> None:
     assert reached([(step, 0.0) for step in range(50)] + [(50 + i, 9.0) for i in range(20)]) == 9
 
 
@@ -29,7 +29,7 @@ def test_the_page_holds_the_table_of_the_results() -> None:
     assert renewed(page, RESULTS) == page
 
 
-def test_a_trial_that_never_arrives_says_so() -> None:
+def test_a_trial_that_misses_the_target_is_marked() -> None:
     curves = {"curves": {"synchronous": [[[10, 3.0]]]}}
 
     assert table(curves).endswith("| synchronous | never | 3 |")

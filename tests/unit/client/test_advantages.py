@@ -63,7 +63,7 @@ def test_known_groups_have_known_advantages() -> None:
 
 @pytest.mark.parametrize("rule", RULES)
 @given(values=alike)
-def test_scores_that_are_all_equal_have_exactly_no_advantage(rule: str, values: Scores) -> None:
+def test_equal_scores_have_zero_advantages(rule: str, values: Scores) -> None:
     assert RULES[rule](values).tolist() == [0.0] * len(values)
     assert has_zero_variance(values)
 
@@ -119,7 +119,7 @@ def test_scores_in_another_unit_change_grpo_nothing_and_the_others_by_the_unit(
 
 
 @given(st.lists(scores, min_size=1, max_size=5), st.randoms(use_true_random=False))
-def test_a_batch_is_judged_group_by_group_in_whatever_order(
+def test_advantages_of_a_batch_depend_on_groups_and_not_on_their_order(
     groups: list[Scores], random: Random
 ) -> None:
     index = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
@@ -162,7 +162,7 @@ def test_under_the_others_every_token_counts_the_same(rule: Rule) -> None:
     assert token_weights(trained, rule=rule)[trained].tolist() == [1 / 6] * 4
 
 
-def test_a_sequence_that_trains_nothing_counts_nothing() -> None:
+def test_a_sequence_without_trained_tokens_has_no_weight() -> None:
     for rule in RULES:
         weights = token_weights(np.zeros((2, 3), dtype=np.bool_), rule=rule)
         assert weights.tolist() == np.zeros((2, 3)).tolist()

@@ -14,10 +14,10 @@ from rolldeck.wire import (
     pack_array,
     unpack_array,
 )
-from tests.unit.client.made_up import OBS_SIZE, make_batch_body, make_fragment
+from tests.unit.client.batch_factories import OBS_SIZE, make_batch_body, make_fragment
 
 
-def test_a_fragment_is_seen_through_views_of_the_received_bytes() -> None:
+def test_a_fragment_has_views_of_the_received_bytes() -> None:
     batch = Batch.decode(make_batch_body([make_fragment()]))
 
     obs = batch.fragments[0]["obs"]
@@ -27,7 +27,7 @@ def test_a_fragment_is_seen_through_views_of_the_received_bytes() -> None:
     assert not obs.flags.writeable
 
 
-def test_stacking_gives_every_array_by_fragment_and_step() -> None:
+def test_stacked_arrays_have_the_axes_fragment_and_step() -> None:
     fragments = [make_fragment(number=n, policy_step=n) for n in range(3)]
 
     arrays = Batch.decode(make_batch_body(fragments)).stack()
@@ -42,7 +42,7 @@ def test_stacking_gives_every_array_by_fragment_and_step() -> None:
     np.testing.assert_array_equal(arrays["obs"][2], unpack_array(fragments[2].arrays["obs"]))
 
 
-def test_the_ends_of_episodes_are_listed_with_their_place() -> None:
+def test_the_ends_of_episodes_are_listed_with_their_position() -> None:
     fragments = [
         make_fragment(number=0, ends={1: "terminated", 6: "truncated"}),
         make_fragment(number=1),
@@ -84,7 +84,7 @@ def test_composed_observations_are_stacked_part_by_part() -> None:
     assert not {"obs", "next_obs", "final_obs"} & arrays.keys()
 
 
-def test_a_batch_without_an_end_lists_none() -> None:
+def test_a_batch_without_an_end_has_an_empty_list() -> None:
     arrays = Batch.decode(make_batch_body([make_fragment()])).stack()
 
     assert arrays["final_obs"].shape == (0, OBS_SIZE)
@@ -109,7 +109,7 @@ def test_fragments_of_different_length_are_not_stacked() -> None:
         batch.stack()
 
 
-def test_a_batch_of_groups_gives_them_as_json() -> None:
+def test_a_batch_of_groups_has_them_as_json() -> None:
     head = BatchHead(
         id="b", ordinal=1, fence=1, kind="groups", count=1, lease_seconds=9, epoch=1, policy_step=-2
     )
@@ -121,6 +121,6 @@ def test_a_batch_of_groups_gives_them_as_json() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", make_batch_body([make_fragment()])[:-3]])
-def test_a_broken_answer_is_not_a_batch(body: bytes) -> None:
+def test_a_malformed_answer_is_refused(body: bytes) -> None:
     with pytest.raises(InvalidMessage):
         Batch.decode(body)

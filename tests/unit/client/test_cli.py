@@ -11,6 +11,7 @@ import tomllib
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -100,7 +101,7 @@ def test_answers_are_json_on_request(argv: list[str], capsys: pytest.CaptureFixt
     assert json.loads(capsys.readouterr().out) == [RUN]
 
 
-def test_a_launch_sends_preset_name_and_what_is_merged_over_it() -> None:
+def test_a_launch_sends_preset_name_and_overrides() -> None:
     command = ["launch", "--preset", "cartpole", "--name", "demo", "--config", '{"seed": 3}']
 
     with serving(platform) as server:
@@ -115,6 +116,26 @@ def test_a_launch_sends_preset_name_and_what_is_merged_over_it() -> None:
     assert server.seen[0].headers["Authorization"] == "Bearer rd_x"
 
 
+def test_a_launch_in_a_project_leaves_the_preset_to_it() -> None:
+    with serving(platform) as server:
+        to = ["--url", server.url]
+        assert main([*to, "launch", "--name", "demo", "--project", "poles"]) == 0
+        plain = ["--project", "poles", "--no-project-defaults"]
+        assert main([*to, "launch", "--name", "demo", *plain]) == 0
+
+    first, second = (json.loads(request.body) for request in server.seen)
+    assert first == {"name": "demo", "project": "poles", "start": True}
+    assert second == first | {"uses_project_defaults": False}
+
+
+def test_runs_are_listed_by_project() -> None:
+    with serving(platform) as server:
+        assert main(["--url", server.url, "runs", "--project", "poles", "--status", "paused"]) == 0
+
+    query = parse_qs(urlsplit(server.seen[0].path).query)
+    assert query == {"status": ["paused"], "q": ['project:"poles"']}
+
+
 @pytest.mark.parametrize("verb", ["pause", "resume", "drain", "stop", "kill"])
 def test_every_verb_carries_its_reason(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     with serving(platform) as server:
@@ -125,7 +146,7 @@ def test_every_verb_carries_its_reason(verb: str, capsys: pytest.CaptureFixture[
     assert capsys.readouterr().out == "demo is paused (lunch)\n"
 
 
-def test_what_holds_a_run_up_comes_with_its_proof_and_what_to_do(
+def test_a_diagnosis_is_printed_with_its_evidence_and_remedy(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with serving(platform) as server:
@@ -142,7 +163,7 @@ def test_what_holds_a_run_up_comes_with_its_proof_and_what_to_do(
     assert json.loads(capsys.readouterr().out) == WAITS
 
 
-def test_events_read_downwards_in_time(capsys: pytest.CaptureFixture[str]) -> None:
+def test_events_are_printed_oldest_first(capsys: pytest.CaptureFixture[str]) -> None:
     with serving(platform) as server:
         assert main(["--url", server.url, "events", "demo", "--limit", "2"]) == 0
 
@@ -205,7 +226,7 @@ def test_misuse_is_exit_code_two(argv: list[str], capsys: pytest.CaptureFixture[
     assert "usage" in capsys.readouterr().err
 
 
-def test_a_check_says_what_to_do_and_fails_when_a_launch_would(
+def test_a_check_prints_remedies_and_fails_when_a_launch_would(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with serving(platform) as server:
@@ -268,7 +289,7 @@ def test_any_request_of_the_api_can_be_sent(capsys: pytest.CaptureFixture[str]) 
     assert first == RUN
 
 
-def test_a_body_comes_from_a_file_or_from_stdin(
+def test_a_body_is_read_from_a_file_or_from_stdin(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "body.json").write_text('[{"name": "a"}]')
@@ -283,14 +304,14 @@ def test_a_body_comes_from_a_file_or_from_stdin(
 
 
 @pytest.mark.parametrize("words", [["LOOK", "runs"], ["GET", "runs", "x"], ["POST", "runs", "="]])
-def test_a_request_that_is_none_is_misuse(words: list[str]) -> None:
+def test_an_invalid_request_is_misuse(words: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["api", *words])
 
     assert ended.value.code == 2
 
 
-def test_whatever_the_dashboard_changes_a_command_changes_too() -> None:
+def test_every_change_of_the_dashboard_has_a_command() -> None:
     page = REFERENCE.read_text("utf-8")
     sources = "".join(path.read_text("utf-8") for path in (ROOT / "frontend/src").rglob("*.ts*"))
     changes = set(re.findall(r'api\.(POST|PUT|PATCH|DELETE)\(\s*"([^"]+)"', sources))

@@ -24,7 +24,7 @@ def fetched(file: BreakingFile, expected: bytes = OLD) -> bytes:
         return bytes(download(connection, "/file", size_bytes=len(expected), sha256=digest))
 
 
-def test_a_download_goes_on_where_the_connection_broke() -> None:
+def test_a_download_resumes_where_the_connection_broke() -> None:
     file = BreakingFile(OLD)
     file.breaks_after = [1000, 50_000]
 
@@ -32,7 +32,7 @@ def test_a_download_goes_on_where_the_connection_broke() -> None:
     assert file.requests == ["", "bytes=1000-", "bytes=51000-"]
 
 
-def test_what_came_is_read_only() -> None:
+def test_downloaded_arrays_are_read_only() -> None:
     file = BreakingFile(OLD)
     digest = hashlib.sha256(OLD).hexdigest()
     with serving(file) as url, Connection(url) as connection:
@@ -59,7 +59,7 @@ def test_a_file_of_another_length_is_refused() -> None:
         fetched(BreakingFile(OLD + b"!"))
 
 
-def test_a_server_that_sends_nothing_any_more_is_given_up() -> None:
+def test_a_silent_server_has_a_timeout() -> None:
     file = BreakingFile(OLD)
     file.breaks_after = [1000] + [0] * 100
 
@@ -81,7 +81,7 @@ def test_a_download_waits_for_a_server_that_is_unavailable() -> None:
     assert bytes(content) == OLD
 
 
-def test_a_download_that_is_refused_is_not_asked_for_again() -> None:
+def test_a_refused_download_is_not_repeated() -> None:
     with (
         failing_server.serving(in_turn(Planned(404))) as server,
         Connection(server.url) as connection,
@@ -92,7 +92,7 @@ def test_a_download_that_is_refused_is_not_asked_for_again() -> None:
     assert len(server.seen) == 1
 
 
-def test_a_file_is_there_when_it_is_whole(tmp_path: Path) -> None:
+def test_a_file_exists_only_when_it_is_complete(tmp_path: Path) -> None:
     target = tmp_path / "run.html"
     file = BreakingFile(OLD)
     file.breaks_after = [1000]

@@ -10,7 +10,7 @@ from rolldeck.chunks import join, stack
 from rolldeck.fragment_files import BYTES_PER_FILE, FragmentFiles, read_fragments
 from rolldeck.replay import pack_fragment
 from rolldeck.wire import FragmentPush, InvalidMessage, encode
-from tests.unit.client.made_up import make_arrays, make_fragment
+from tests.unit.client.batch_factories import make_arrays, make_fragment
 
 
 def names(folder: Path) -> list[str]:

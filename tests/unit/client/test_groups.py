@@ -62,7 +62,7 @@ def same(group: dict[str, Any], again: bytes) -> None:
 
 @settings(max_examples=300)
 @given(groups())
-def test_a_group_from_json_comes_back_from_msgpack(group: dict[str, Any]) -> None:
+def test_a_json_group_survives_msgpack(group: dict[str, Any]) -> None:
     stored = to_msgpack(read_json(json.dumps(group).encode()))
 
     same(group, to_json(read_msgpack(stored)))
@@ -72,7 +72,7 @@ def test_a_group_from_json_comes_back_from_msgpack(group: dict[str, Any]) -> Non
 
 @settings(max_examples=150)
 @given(groups())
-def test_what_python_packs_is_what_json_would_have_been(group: dict[str, Any]) -> None:
+def test_packed_groups_equal_their_json(group: dict[str, Any]) -> None:
     group = {name: value for name, value in group.items() if name != "epoch"}
 
     same(group, to_json(read_msgpack(wire.encode(pack_group(group)))))
@@ -92,7 +92,7 @@ def test_a_float_of_any_width_reads_back_the_same(dtype: str) -> None:
     assert read_msgpack(packed).rows["inference_logprobs"].values.dtype == dtype
 
 
-def test_masks_travel_as_flags_where_they_are_tokens() -> None:
+def test_masks_are_encoded_as_flags_where_they_repeat_tokens() -> None:
     tokens = np.arange(6, dtype=np.int32).reshape(2, 3)
     masks = np.where(tokens > 2, tokens, -100)
 
@@ -127,7 +127,7 @@ def test_free_fields_keep_their_bytes() -> None:
     assert messages in to_json(read_msgpack(stored))
 
 
-def test_a_version_travels_as_numbers() -> None:
+def test_a_version_is_encoded_as_numbers() -> None:
     group = {"tokens": [[1]], "masks": [[1]], "scores": [0.5], "epoch": 2, "policy_step": 7}
 
     arrays = read_json(json.dumps(group).encode())
@@ -215,7 +215,7 @@ def test_a_damaged_message_is_refused_or_read_but_never_crashes(data: st.DataObj
         ({"tokens": [[1]], "masks": [[1]], "scores": [1.0], "images": object()}, "images"),
     ],
 )
-def test_what_cannot_travel_is_named(group: dict[str, Any], field: str) -> None:
+def test_values_that_cannot_be_encoded_are_named(group: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidGroup) as caught:
         pack_group(group)
 

@@ -71,7 +71,7 @@ def paths(server: Server) -> list[str]:
     return [request.path for request in server.seen]
 
 
-def test_it_polls_until_a_trainer_has_started_then_reads_where_metrics_belong() -> None:
+def test_a_handler_polls_until_a_trainer_has_started_then_reads_the_metrics_project() -> None:
     with handling(Queue(waits=2)) as (handler, server, events):
         registration = handler.register()
 
@@ -89,7 +89,7 @@ def test_it_polls_until_a_trainer_has_started_then_reads_where_metrics_belong() 
         assert events[0].kind == "registered"
 
 
-def test_it_pauses_over_the_mark_and_resumes_below_the_lower_one(
+def test_a_handler_pauses_over_the_mark_and_resumes_below_the_lower_one(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     queue = Queue(batch_size=4)
@@ -117,7 +117,7 @@ def test_it_pauses_over_the_mark_and_resumes_below_the_lower_one(
     assert paths(server).count("/disconnect-env") == 1
 
 
-def test_the_status_is_asked_with_a_body_on_get_as_stock_servers_want_it() -> None:
+def test_status_requests_are_get_requests_with_a_body() -> None:
     queue = Queue()
     queue.groups = [9]
 
@@ -130,7 +130,7 @@ def test_the_status_is_asked_with_a_body_on_get_as_stock_servers_want_it() -> No
         assert json.loads(server.seen[-1].body) == {"env_id": 3}
 
 
-def test_one_group_and_several_go_their_own_ways_and_nothing_stays_at_home() -> None:
+def test_one_group_and_several_have_their_own_routes_and_none_is_lost() -> None:
     with handling(Queue()) as (handler, server, _events):
         handler.register()
         before = len(server.seen)
@@ -144,7 +144,7 @@ def test_one_group_and_several_go_their_own_ways_and_nothing_stays_at_home() -> 
         assert [group["env_id"] for group in json.loads(server.seen[-1].body)] == [3, 3]
 
 
-def test_it_can_be_stopped_while_it_waits_for_a_trainer() -> None:
+def test_a_handler_can_be_stopped_while_it_waits_for_a_trainer() -> None:
     with handling(Queue(waits=10_000)) as (handler, server, _events):
         handler.stop()
         handler.run(lambda: GROUP)
@@ -152,7 +152,7 @@ def test_it_can_be_stopped_while_it_waits_for_a_trainer() -> None:
         assert "/disconnect-env" not in paths(server)
 
 
-def test_an_answer_that_is_no_registration_is_an_error() -> None:
+def test_an_answer_without_a_registration_is_an_error() -> None:
     with (
         serving(lambda _request: Planned(body=b'{"status": "failure"}')) as server,
         RolloutHandler(server.url, OFFER) as handler,

@@ -61,7 +61,7 @@ def test_the_idempotency_key_stays_the_same_over_all_attempts_of_a_call() -> Non
     assert {request.body for request in server.seen} == {b'{"a":1}'}
 
 
-def test_a_file_upload_is_sent_whole_on_every_attempt() -> None:
+def test_a_file_upload_is_complete_on_every_attempt() -> None:
     files = {"weights": ("w.safetensors", b"\x00" * 5000, "application/octet-stream")}
 
     with serving(in_turn(Planned(502), DONE)) as server, connected(server.url) as http:
@@ -85,14 +85,14 @@ def test_a_call_that_must_not_be_repeated_is_sent_once() -> None:
     assert "Idempotency-Key" not in server.seen[0].headers
 
 
-def test_an_answer_in_the_making_is_waited_for() -> None:
+def test_a_pending_answer_is_awaited() -> None:
     busy = problem(409, "in_flight")
 
     with serving(in_turn(busy, busy, DONE)) as server, connected(server.url) as http:
         assert http.json(Call(method="POST", path="/x")) == {"done": True}
 
 
-def test_a_wish_to_wait_is_honoured() -> None:
+def test_retry_after_is_respected() -> None:
     busy = Planned(503, headers={"Retry-After": "1"})
     started = time.monotonic()
 
@@ -102,7 +102,7 @@ def test_a_wish_to_wait_is_honoured() -> None:
     assert time.monotonic() - started >= 1
 
 
-def test_a_wish_to_wait_beyond_the_deadline_fails_at_once() -> None:
+def test_retry_after_beyond_the_deadline_fails_at_once() -> None:
     busy = Planned(503, headers={"Retry-After": "600"})
     started = time.monotonic()
 
@@ -116,7 +116,7 @@ def test_a_wish_to_wait_beyond_the_deadline_fails_at_once() -> None:
     assert time.monotonic() - started < 10
 
 
-def test_an_unreachable_server_is_given_up_after_the_deadline_with_an_error(
+def test_an_unreachable_server_is_an_error_after_the_deadline(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -148,7 +148,7 @@ def test_an_unreachable_server_is_given_up_after_the_deadline_with_an_error(
     ],
     ids=["401", "403", "404", "lease", "400", "501", "302"],
 )
-def test_a_refusal_is_raised_at_once_as_its_own_kind(
+def test_a_refusal_is_raised_at_once_as_its_own_class(
     answer: Planned, error: type[RolldeckError]
 ) -> None:
     with (
@@ -193,7 +193,7 @@ def test_an_atropos_refusal_names_its_field_too() -> None:
         http.send(Call(method="POST", path="/x"))
 
 
-def test_an_answer_that_is_not_json_is_not_taken_for_one() -> None:
+def test_an_answer_that_is_not_json_is_an_error() -> None:
     with (
         serving(in_turn(Planned(200, b"<html>"))) as server,
         connected(server.url) as http,
@@ -202,7 +202,7 @@ def test_an_answer_that_is_not_json_is_not_taken_for_one() -> None:
         http.json(Call(method="GET", path="/x"))
 
 
-def test_the_token_travels_as_a_bearer_and_credentials_in_the_url_as_basic() -> None:
+def test_the_token_is_sent_as_bearer_and_credentials_of_the_url_as_basic() -> None:
     with serving(in_turn(DONE)) as server, connected(server.url) as http:
         http.send(Call(method="GET", path="/x"))
         with Connection(server.url.replace("http://", "http://run:secret@")) as basic:
@@ -252,7 +252,7 @@ def test_a_url_without_scheme_or_host_is_refused_at_once_with_an_example(url: st
     assert repr(url) in str(refused.value)
 
 
-def test_a_call_without_a_valid_token_says_how_to_give_one() -> None:
+def test_the_error_of_a_missing_token_names_the_option() -> None:
     detail = "Authentication credentials were not provided."
     with (
         serving(in_turn(problem(401, "not_authenticated", detail=detail))) as server,

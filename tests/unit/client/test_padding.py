@@ -46,7 +46,7 @@ def test_an_optional_field_without_numbers_is_an_absent_field(empty: list[Any]) 
             assert mixed[f"has_{name}"].tolist() == [False, False, True]
 
 
-def test_rows_of_several_groups_stand_below_each_other() -> None:
+def test_rows_of_several_groups_are_concatenated() -> None:
     arrays = batch(group([1, 2, 3], [4]), group([5, 6], env_id=7)).padded(pad_token_id=9)
 
     assert arrays["tokens"].tolist() == [[1, 2, 3], [4, 9, 9], [5, 6, 9]]
@@ -75,18 +75,20 @@ def test_rows_of_several_groups_stand_below_each_other() -> None:
     ("options", "width"),
     [({}, 3), ({"multiple_of": 2}, 4), ({"multiple_of": 3}, 3), ({"length": 5}, 5)],
 )
-def test_the_width_is_the_longest_row_or_as_asked(options: dict[str, int], width: int) -> None:
+def test_the_width_is_the_longest_row_or_the_requested_one(
+    options: dict[str, int], width: int
+) -> None:
     arrays = batch(group([1, 2, 3], [4])).padded(**options)
 
     assert arrays["tokens"].shape == arrays["attention_mask"].shape == (2, width)
 
 
-def test_nothing_is_cut_off_silently() -> None:
+def test_rows_are_not_truncated_silently() -> None:
     with pytest.raises(InvalidMessage, match="3 tokens does not fit into length 2"):
         batch(group([1, 2, 3])).padded(length=2)
 
 
-def test_what_only_some_groups_have_is_marked() -> None:
+def test_fields_of_only_some_groups_are_marked() -> None:
     some = group([1, 2], inference_logprobs=[[-0.5, -1.5]])
     arrays = batch(some, group([3, 4, 5])).padded()
 
@@ -130,7 +132,7 @@ def test_arrays_are_writable_and_contiguous() -> None:
         ({"tokens": [[2**40, 1, 1]], "masks": [[1, 1, 1]]}, "does not fit into int32"),
     ],
 )
-def test_what_a_lenient_run_let_through_is_named(fields: dict[str, Any], message: str) -> None:
+def test_irregular_groups_of_a_lenient_run_are_named(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidMessage, match=message):
         batch(group([1]), group([1, 3, 5]) | fields).padded()
 
@@ -170,7 +172,7 @@ def test_groups_of_both_codecs_are_shown_as_atropos_shows_them() -> None:
     assert both.groups[1]["tokens"] == [[3]]
 
 
-def test_codecs_that_are_not_one_for_each_item_are_no_batch() -> None:
+def test_a_batch_needs_one_codec_for_each_item() -> None:
     answer = BatchAnswer(batch=HEAD, codecs=["json"], items=[b"{}", b"{}"])
 
     with pytest.raises(InvalidMessage):

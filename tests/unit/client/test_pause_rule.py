@@ -28,7 +28,7 @@ def test_the_marks_are_where_the_protocol_puts_them(
     assert RULE.state_after(state, queued=queued) is after
 
 
-def test_a_queue_that_trembles_around_the_upper_mark_does_not_flap() -> None:
+def test_a_queue_around_the_upper_mark_does_not_flap() -> None:
     state, changes = RUNNING, 0
     for queued in [47, 49, 47, 49, 48, 49, 40, 49, 47] * 10:
         following = RULE.state_after(state, queued=queued)
@@ -38,7 +38,7 @@ def test_a_queue_that_trembles_around_the_upper_mark_does_not_flap() -> None:
     assert changes == 1
 
 
-def test_with_both_marks_in_one_place_the_rule_is_the_protocols_own() -> None:
+def test_with_equal_marks_the_rule_is_that_of_the_protocol() -> None:
     rule = PauseRule(batch_size=16, off_policy_tolerance=3, resume_fraction=1)
 
     assert rule.state_after(PAUSED, queued=48) is RUNNING
@@ -73,6 +73,6 @@ def test_it_never_runs_over_the_mark_nor_pauses_on_an_empty_queue(
         {"batch_size": 1, "resume_fraction": 1.1},
     ],
 )
-def test_marks_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
+def test_invalid_marks_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="must be"):
         PauseRule(**wrong)  # type: ignore[arg-type]

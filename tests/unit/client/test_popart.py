@@ -232,7 +232,7 @@ def test_an_unnormalized_head_has_the_outputs_in_the_unit_of_the_rewards(
 
 
 @given(seed=seeds, outputs=st.integers(1, 3))
-def test_a_restored_state_goes_on_as_the_saved_one(seed: int, outputs: int) -> None:
+def test_a_restored_state_continues_the_saved_one(seed: int, outputs: int) -> None:
     rng = np.random.default_rng(seed)
     one, other = PopArt(outputs, beta=0.2), PopArt(outputs, beta=0.2)
     for _ in range(3):
@@ -314,7 +314,7 @@ def test_without_targets_nothing_changes() -> None:
         ),
     ],
 )
-def test_mistakes_are_named_and_change_nothing(
+def test_invalid_arguments_are_named_and_change_nothing(
     change: Callable[[PopArt, tuple[Floats, Floats]], None], message: str
 ) -> None:
     popart, head = PopArt(), head_of(np.random.default_rng(0), np.float32)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rolldeck.batches import Batch
 from rolldeck.returns import Transitions, gae, transitions, vtrace
-from tests.unit.client.made_up import make_batch_body, make_fragment
+from tests.unit.client.batch_factories import make_batch_body, make_fragment
 
 factors = st.floats(0, 1)
 shapes = st.tuples(st.integers(1, 4), st.integers(1, 12))
@@ -115,7 +115,7 @@ def test_targets_are_those_of_equation_1_and_advantages_those_of_equation_4(
 
 
 @given(seed=seeds, shape=shapes, gamma=factors)
-def test_with_equal_policies_and_lambda_1_the_targets_are_the_rewards_to_come(
+def test_with_equal_policies_and_lambda_1_the_targets_are_the_future_rewards(
     seed: int, shape: tuple[int, int], gamma: float
 ) -> None:
     steps = made_up_steps(seed, shape)
@@ -130,7 +130,7 @@ def test_with_equal_policies_and_lambda_1_the_targets_are_the_rewards_to_come(
 
 
 @given(seed=seeds, shape=shapes, gamma=factors, lam=factors)
-def test_padding_changes_nothing_and_teaches_nothing(
+def test_padding_changes_no_targets_and_has_no_gradient(
     seed: int, shape: tuple[int, int], gamma: float, lam: float
 ) -> None:
     steps = made_up_steps(seed, shape)
@@ -176,7 +176,7 @@ def test_actions_that_the_policy_would_not_take_count_little_and_no_weight_overf
     assert (likely.weights == 1).all()
 
 
-def test_what_followed_a_step_is_valued_by_how_the_episode_went_on() -> None:
+def test_the_value_after_a_step_depends_on_the_end_of_the_episode() -> None:
     fragment = make_fragment(ends={2: "terminated", 5: "truncated"})
     arrays = Batch.decode(make_batch_body([fragment])).stack()
     values = np.arange(10, 18, dtype=np.float32)[None]
@@ -193,7 +193,7 @@ def test_what_followed_a_step_is_valued_by_how_the_episode_went_on() -> None:
     assert steps.mask.all()
 
 
-def test_behind_the_last_real_step_of_a_short_fragment_comes_its_next_observation() -> None:
+def test_a_short_fragment_ends_with_its_next_observation() -> None:
     arrays = Batch.decode(make_batch_body([make_fragment(), make_fragment(number=1)])).stack()
     arrays["mask"] = np.arange(8) < np.array([[5], [8]])
     values = np.zeros((2, 8), np.float32)
@@ -209,7 +209,7 @@ def test_behind_the_last_real_step_of_a_short_fragment_comes_its_next_observatio
     assert steps.next_values[1, 7] == 9
 
 
-def test_an_aborted_episode_goes_on_from_its_last_state() -> None:
+def test_an_aborted_episode_bootstraps_from_its_last_state() -> None:
     arrays = Batch.decode(make_batch_body([make_fragment()])).stack()
     arrays["truncated"][0, 3] = True
     values = np.arange(8, dtype=np.float32)[None]

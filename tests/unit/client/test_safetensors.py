@@ -37,11 +37,11 @@ def assert_same(actual: Arrays, expected: Arrays) -> None:
         np.testing.assert_array_equal(actual[name], array)
 
 
-def test_the_package_reads_what_we_write() -> None:
+def test_the_package_reads_our_files() -> None:
     assert_same(reference.load(safetensors.encode(TENSORS)), TENSORS)
 
 
-def test_we_read_what_the_package_writes() -> None:
+def test_we_read_files_of_the_package() -> None:
     plain = {name: np.ascontiguousarray(x) for name, x in TENSORS.items() if name != "big endian"}
     plain["count"] = TENSORS["count"]
     content = reference.save(plain, metadata={"format": "pt"})
@@ -49,7 +49,7 @@ def test_we_read_what_the_package_writes() -> None:
     assert_same(safetensors.decode(content), plain)
 
 
-def test_our_bytes_are_the_packages_bytes() -> None:
+def test_our_bytes_equal_the_bytes_of_the_package() -> None:
     tensors: Arrays = {
         "b": np.ones((2, 3), dtype=np.float32),
         "a": np.zeros(4, dtype=np.float32),
@@ -61,14 +61,14 @@ def test_our_bytes_are_the_packages_bytes() -> None:
 
 
 @given(dtype=st.sampled_from(DTYPES), shape=st.lists(st.integers(0, 4), max_size=4))
-def test_every_dtype_and_shape_comes_back(dtype: str, shape: list[int]) -> None:
+def test_every_dtype_and_shape_is_preserved(dtype: str, shape: list[int]) -> None:
     tensors = {"x": np.ones(shape, dtype=dtype), "y": np.zeros(shape, dtype=dtype)}
 
     assert_same(safetensors.decode(safetensors.encode(tensors)), tensors)
 
 
 @pytest.mark.parametrize("name", sorted(TORCH_KINDS))
-def test_torchs_own_numbers_come_back_bit_by_bit(name: str) -> None:
+def test_dtypes_of_torch_are_preserved_bit_by_bit(name: str) -> None:
     dtype = getattr(torch, name.removeprefix("torch."))
     tensors = {"x": torch.randn(3, 5).to(dtype), "none": torch.zeros(2, 0).to(dtype)}
     tensors["one"] = torch.tensor(0.5).to(dtype)
@@ -131,6 +131,6 @@ PAIRS = np.zeros(2, dtype=[("BF16", "<u2"), ("more", "<u2")])
 @pytest.mark.parametrize(
     "tensors", [{}, {"x": np.array(["word"])}, {"x": np.ones(2, complex)}, {"x": PAIRS}]
 )
-def test_what_the_format_cannot_hold_is_refused(tensors: Arrays) -> None:
+def test_unsupported_arrays_are_refused(tensors: Arrays) -> None:
     with pytest.raises(InvalidMessage):
         safetensors.encode(tensors)

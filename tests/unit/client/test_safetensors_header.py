@@ -26,7 +26,7 @@ def entry(begin: int, end: int, *, dtype: str = "F32", shape: Any = (1,)) -> dic
     return {"dtype": dtype, "shape": list(shape), "data_offsets": [begin, end]}
 
 
-def test_a_file_of_the_library_is_read_as_it_was_written() -> None:
+def test_a_file_of_the_library_is_read_unchanged() -> None:
     file = save(
         {"w": np.zeros((2, 3), np.float32), "b": np.zeros(3, np.int64)}, metadata={"by": "tests"}
     )
@@ -52,7 +52,7 @@ def test_a_file_of_the_library_is_read_as_it_was_written() -> None:
         max_size=5,
     )
 )
-def test_whatever_the_library_writes_is_accepted(tensors: dict[str, tuple[str, list[int]]]) -> None:
+def test_every_file_of_the_library_is_accepted(tensors: dict[str, tuple[str, list[int]]]) -> None:
     file = save({name: np.zeros(shape, dtype) for name, (dtype, shape) in tensors.items()})
 
     assert {t.name: list(t.shape) for t in parse(file).tensors} == {
@@ -61,7 +61,7 @@ def test_whatever_the_library_writes_is_accepted(tensors: dict[str, tuple[str, l
 
 
 @given(st.binary(max_size=200))
-def test_no_bytes_make_anything_but_the_named_error(noise: bytes) -> None:
+def test_damaged_bytes_raise_only_the_named_error(noise: bytes) -> None:
     try:
         parse(noise)
     except InvalidMessage:

@@ -12,8 +12,8 @@ import pytest
 from rolldeck.errors import InvalidAnswer, TrainerNotRegistered
 from rolldeck.http import Backoff, Connection
 from rolldeck.trainer import Trainer
+from tests.unit.client.batch_factories import make_batch_body, make_fragment
 from tests.unit.client.failing_server import Planned, Rule, Seen, in_turn, serving
-from tests.unit.client.made_up import make_batch_body, make_fragment
 
 NONE_YET = Planned(204)
 BATCH = Planned(body=make_batch_body([make_fragment()]))
@@ -29,7 +29,7 @@ def training(*answers: Planned, rule: Rule | None = None) -> Iterator[tuple[Trai
         yield Trainer(server.url, "demo", connection=connection), server.seen
 
 
-def test_a_server_that_answers_early_is_not_asked_in_a_busy_loop() -> None:
+def test_early_answers_do_not_cause_a_busy_loop() -> None:
     started = time.monotonic()
 
     with training(NONE_YET) as (trainer, seen):
@@ -48,7 +48,7 @@ def test_an_ended_run_is_not_awaited() -> None:
     assert len(seen) == 1
 
 
-def test_no_request_asks_the_server_to_wait_for_longer_than_it_may() -> None:
+def test_no_request_exceeds_the_longest_wait() -> None:
     with training(BATCH) as (trainer, seen):
         trainer.next_batch(wait_seconds=500)
 
@@ -63,7 +63,7 @@ def test_an_outage_between_two_batches_is_survived() -> None:
     assert len({request.headers["Idempotency-Key"] for request in seen}) == 1
 
 
-def test_a_batch_that_the_loop_breaks_off_stays_unconfirmed() -> None:
+def test_an_interrupted_batch_stays_unacknowledged() -> None:
     with training(BATCH) as (trainer, seen):
         for _batch in trainer.batches():
             break
@@ -71,7 +71,7 @@ def test_a_batch_that_the_loop_breaks_off_stays_unconfirmed() -> None:
     assert [request.path for request in seen] == ["/api/v1/runs/demo/batches/next"]
 
 
-def test_a_lease_that_ran_out_is_logged_and_the_loop_goes_on(
+def test_an_expired_lease_is_logged_and_the_loop_continues(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def answer(request: Seen) -> Planned:
@@ -88,7 +88,7 @@ def test_a_lease_that_ran_out_is_logged_and_the_loop_goes_on(
     assert len(seen) == 3
 
 
-def test_values_that_are_not_finite_are_sent_in_words() -> None:
+def test_values_that_are_not_finite_are_sent_as_text() -> None:
     with training(Planned(201, b'{"stored": 4}')) as (trainer, seen):
         inf = float("inf")
         trainer.log_metrics({"kl": 0.0, "loss": float("nan"), "lr": inf, "gap": -inf}, step=1)
@@ -102,7 +102,7 @@ def test_weights_need_a_registration_first() -> None:
         trainer.publish_weights({"x": np.zeros(1)}, step=0)
 
 
-def test_an_answer_that_is_no_registration_is_an_error() -> None:
+def test_an_answer_without_a_registration_is_an_error() -> None:
     answer = Planned(body=b'{"uuid": 1}')
 
     with training(answer) as (trainer, _), pytest.raises(InvalidAnswer, match="epoch"):

@@ -10,12 +10,12 @@ SAFE = {"auth": "required", "debug": False, "has_own_secret": True}
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "localhost", "::1", "[::1]"])
-def test_on_loopback_everything_goes(host: str) -> None:
+def test_on_loopback_all_settings_are_allowed(host: str) -> None:
     assert binding.dangers(host=host, auth="open", debug=True, has_own_secret=False) == []
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "deck.example", ""])
-def test_what_others_can_reach_needs_every_protection(host: str) -> None:
+def test_a_public_address_needs_every_protection(host: str) -> None:
     assert binding.dangers(host=host, **SAFE) == []
     for weakness in ({"auth": "open"}, {"debug": True}, {"has_own_secret": False}):
         assert len(binding.dangers(host=host, **SAFE | weakness)) == 1

@@ -14,7 +14,7 @@ LARGE = json.dumps(list(range(50_000))).encode()
 NETWORK = "192.0.2.7"
 
 
-async def ask(
+async def send_request(
     content: bytes,
     *,
     accept: bytes = b"gzip, deflate",
@@ -41,16 +41,16 @@ async def ask(
     return headers, b"".join(message.get("body", b"") for message in sent[1:])
 
 
-async def test_an_answer_over_a_kilobyte_is_packed() -> None:
-    headers, body = await ask(MIDDLE)
+async def test_an_answer_over_a_kilobyte_is_compressed() -> None:
+    headers, body = await send_request(MIDDLE)
 
     assert headers[b"content-encoding"] == b"gzip"
     assert headers[b"content-length"] == str(len(body)).encode()
     assert gzip.decompress(body) == MIDDLE
 
 
-async def test_a_large_answer_is_packed_piece_by_piece_for_the_network() -> None:
-    headers, body = await ask(LARGE, client=NETWORK)
+async def test_a_large_answer_is_compressed_in_chunks() -> None:
+    headers, body = await send_request(LARGE, client=NETWORK)
 
     assert headers[b"content-encoding"] == b"gzip"
     assert b"content-length" not in headers
@@ -70,14 +70,14 @@ async def test_a_large_answer_is_packed_piece_by_piece_for_the_network() -> None
         (MIDDLE, {"extra": ((b"Content-Encoding", b"br"),)}),
     ],
 )
-async def test_other_answers_stay_as_they_are(content: bytes, changes: dict[str, Any]) -> None:
-    headers, body = await ask(content, **changes)
+async def test_other_answers_are_unchanged(content: bytes, changes: dict[str, Any]) -> None:
+    headers, body = await send_request(content, **changes)
 
     assert headers.get(b"content-encoding") != b"gzip"
     assert body == content
 
 
 async def test_a_quality_above_zero_accepts() -> None:
-    headers, _ = await ask(MIDDLE, accept=b"br, gzip;q=0.5")
+    headers, _ = await send_request(MIDDLE, accept=b"br, gzip;q=0.5")
 
     assert headers[b"content-encoding"] == b"gzip"

@@ -33,11 +33,11 @@ def test_a_database_on_the_network_keeps_its_port_and_password() -> None:
         ("redis://broker:6379/1", "redis://broker:6379/1"),
     ],
 )
-def test_celery_spells_sockets_its_own_way(url: str, broker: str) -> None:
+def test_celery_gets_its_own_form_of_socket_urls(url: str, broker: str) -> None:
     assert celery_broker(url) == broker
 
 
-def test_payloads_lie_in_files_unless_a_bucket_is_named() -> None:
+def test_payloads_are_stored_in_files_unless_a_bucket_is_configured() -> None:
     files = payload_storage("", folder=Path("/server/payloads"))
     bucket = payload_storage(
         "s3://server/some/where/?endpoint=https://s3.example:9000&region=eu-1",
@@ -56,12 +56,12 @@ def test_payloads_lie_in_files_unless_a_bucket_is_named() -> None:
 @pytest.mark.parametrize(
     "url", ["/payloads", "s3:///prefix", "gs://server", "s3://server?acl=public"]
 )
-def test_other_places_for_payloads_are_refused(url: str) -> None:
+def test_other_payload_stores_are_refused(url: str) -> None:
     with pytest.raises(InvalidSetting, match="ROLLDECK_PAYLOAD_STORAGE"):
         payload_storage(url, folder=Path("/server"))
 
 
-def test_what_ray_prepares_for_fleets_is_a_json_object() -> None:
+def test_the_runtime_env_of_fleets_is_a_json_object() -> None:
     assert runtime_env("") == {}
     assert runtime_env('{"env_vars": {"A": "1"}, "py_modules": ["/opt/x"]}') == {
         "env_vars": {"A": "1"},
@@ -77,6 +77,6 @@ def test_what_ray_prepares_for_fleets_is_a_json_object() -> None:
         ('{"env_var": {}}', "'env_var' is not a valid key"),
     ],
 )
-def test_anything_else_for_ray_is_refused_at_the_start(text: str, message: str) -> None:
+def test_an_invalid_runtime_env_is_refused_at_the_start(text: str, message: str) -> None:
     with pytest.raises(InvalidSetting, match=message):
         runtime_env(text)

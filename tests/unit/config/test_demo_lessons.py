@@ -128,7 +128,7 @@ def test_every_transition_is_reported_with_its_reason() -> None:
         ((), 1.0, False),
     ],
 )
-def test_three_lessons_and_the_first_of_them_are_the_mark(
+def test_three_lessons_and_the_first_of_them_are_the_target(
     graduated: tuple[tuple[str, str], ...], success: float | None, reached: bool
 ) -> None:
     progress = LessonsProgress(
@@ -139,7 +139,7 @@ def test_three_lessons_and_the_first_of_them_are_the_mark(
     assert progress.has_reached_target is reached
 
 
-def test_a_lesson_that_fell_back_has_graduated_once() -> None:
+def test_a_lesson_that_was_reactivated_counts_as_graduated() -> None:
     progress = LessonsProgress(
         lessons=(lesson("one", 0.95), lesson("two", 0.4), lesson("three")),
         changes=(*moves(*LEARNT), fell_back("two")),
@@ -149,7 +149,7 @@ def test_a_lesson_that_fell_back_has_graduated_once() -> None:
     assert progress.share == 1.0
 
 
-def test_a_run_of_one_lesson_needs_only_that() -> None:
+def test_a_run_of_one_lesson_has_it_as_target() -> None:
     progress = LessonsProgress(lessons=(lesson("one", 0.95),), changes=moves(LEARNT[0]))
 
     assert progress.has_reached_target
@@ -163,12 +163,12 @@ def test_all_graduated_lessons_are_counted_although_fewer_are_required() -> None
     assert progress.summary.startswith("4 of 4 lessons have graduated, 3 required")
 
 
-def test_a_run_without_lessons_yet_has_reached_nothing() -> None:
+def test_a_run_without_lessons_has_not_reached_the_target() -> None:
     assert not LessonsProgress().has_reached_target
     assert LessonsProgress().summary == "0 of 0 lessons have graduated, 0 required"
 
 
-def test_it_has_begun_with_the_first_answers() -> None:
+def test_a_demo_has_started_with_the_first_answers() -> None:
     assert not LessonsProgress(lessons=(lesson("one", samples=0),)).has_begun
     assert LessonsProgress(lessons=(lesson("one"),)).has_begun
 

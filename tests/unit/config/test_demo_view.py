@@ -60,7 +60,7 @@ def test_the_phase_is_described_in_words(
 
 
 @pytest.mark.parametrize(("best", "reached"), [(None, False), (449.9, False), (450.0, True)])
-def test_the_mark_is_the_best_mean_of_twenty(best: float | None, reached: bool) -> None:
+def test_the_target_is_the_best_mean_of_twenty(best: float | None, reached: bool) -> None:
     assert ReturnsProgress(best_recent_return=best).has_reached_target is reached
 
 

@@ -7,7 +7,7 @@ import pytest
 from config import env
 
 
-def test_a_secret_may_come_from_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_secret_may_be_read_from_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("from a file\n")
     monkeypatch.setenv("SERVER_SECRET", "from the environment")
     monkeypatch.setenv("SERVER_SECRET_FILE", str(tmp_path / "secret"))
@@ -23,16 +23,14 @@ def test_a_missing_variable_has_its_default() -> None:
 
 
 @pytest.mark.parametrize("value", ["eight", "8.5", "", "-1", "70000"])
-def test_a_number_out_of_range_or_none_at_all_is_refused(
-    monkeypatch: pytest.MonkeyPatch, value: str
-) -> None:
+def test_an_invalid_number_is_refused(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     monkeypatch.setenv("SERVER_PORT", value)
 
     with pytest.raises(env.InvalidSetting, match="SERVER_PORT"):
         env.integer("SERVER_PORT", 8000, at_least=1, at_most=65535)
 
 
-def test_a_word_that_is_no_choice_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_choice_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SERVER_AUTH", "closed")
 
     with pytest.raises(env.InvalidSetting, match=r"SERVER_AUTH is 'closed'.*open, required"):
@@ -40,13 +38,13 @@ def test_a_word_that_is_no_choice_is_refused(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize(("value", "means"), [("1", True), ("Yes", True), ("off", False)])
-def test_a_flag_says_yes_or_no(monkeypatch: pytest.MonkeyPatch, value: str, means: bool) -> None:
+def test_a_flag_is_true_or_false(monkeypatch: pytest.MonkeyPatch, value: str, means: bool) -> None:
     monkeypatch.setenv("SERVER_FLAG", value)
 
     assert env.flag("SERVER_FLAG") is means
 
 
-def test_a_flag_that_says_neither_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_flag_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SERVER_FLAG", "maybe")
 
     with pytest.raises(env.InvalidSetting, match="SERVER_FLAG"):

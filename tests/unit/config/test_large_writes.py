@@ -77,7 +77,7 @@ def test_small_and_large_pieces_arrive_in_the_order_in_which_they_were_written(s
     with_connection(act)
 
 
-def test_what_a_slow_reader_leaves_waits_in_the_buffer_of_the_transport() -> None:
+def test_unread_bytes_wait_in_the_buffer_of_the_transport() -> None:
     piece = random.Random(1).randbytes(8 << 20)
 
     async def act(holder: Holder, remote: socket.socket) -> None:
@@ -90,7 +90,7 @@ def test_what_a_slow_reader_leaves_waits_in_the_buffer_of_the_transport() -> Non
     with_connection(act)
 
 
-def test_a_reader_who_left_is_noticed_like_any_other() -> None:
+def test_a_disconnected_reader_is_detected() -> None:
     async def act(holder: Holder, remote: socket.socket) -> None:
         remote.close()
         holder.transport.write(bytes(1 << 20))

@@ -8,7 +8,7 @@ from config.backups.server_versions import ServerTooOld, dumped_version, refuse_
 @pytest.mark.parametrize(
     ("dumped", "target"), [(180006, 180006), (180006, 180001), (150004, 180006), (0, 150004)]
 )
-def test_the_same_and_later_major_versions_are_taken(dumped: int, target: int) -> None:
+def test_the_same_and_later_major_versions_are_accepted(dumped: int, target: int) -> None:
     refuse_older(dumped=dumped, target=target)
 
 

@@ -11,7 +11,7 @@ from config.embedded.postgres import Postgres
 
 
 @pytest.mark.django_db
-def test_the_database_is_postgresql_and_waits_for_no_disk() -> None:
+def test_the_database_of_tests_is_postgresql_without_fsync() -> None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT current_setting('fsync'), current_setting('synchronous_commit')")
 
@@ -19,7 +19,7 @@ def test_the_database_is_postgresql_and_waits_for_no_disk() -> None:
         assert connection.vendor == "postgresql"
 
 
-def test_the_database_of_a_server_keeps_what_it_confirms(tmp_path: Path) -> None:
+def test_the_database_of_a_server_is_durable(tmp_path: Path) -> None:
     folders = {f"{name}_folder": tmp_path / name for name in ("data", "socket", "log")}
 
     options = Postgres(**folders)._command(Path("bin"), ()).argv

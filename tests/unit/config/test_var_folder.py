@@ -54,7 +54,7 @@ def test_a_folder_that_cannot_be_written_to_is_named_with_the_reason(
     assert any(reason in str(refused.value) for reason in reasons)
 
 
-def test_a_folder_is_made_and_left_empty(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_folder_is_created_empty(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("ROLLDECK_VAR", raising=False)
     folder = tmp_path / "a" / "var"
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from rolldeck.wire import Fragment
 from runs.config.rules import run_config
+from tests.unit.client.batch_factories import make_batch_body
 from tests.unit.client.failing_server import Planned, Seen
-from tests.unit.client.made_up import make_batch_body
 
 BATCHES = 3
 BATCH_SIZE = 2

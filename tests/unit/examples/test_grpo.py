@@ -7,7 +7,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from examples.grpo import Learner, Settings, Unusable, language_of, parse_args
+from examples.grpo import Learner, NotTrainable, Settings, language_of, parse_args
 from rollouts.fleet.engine.transformer import Transformer
 from runs.config.rules import run_config
 from runs.config.rules.language_config import LanguageConfig, LessonConfig, SamplingConfig
@@ -52,7 +52,7 @@ def share_of_good(one: Learner, arrays: dict[str, NDArray[Any]]) -> float:
 
 @pytest.mark.parametrize("rule", ["grpo", "rloo", "dr_grpo"])
 @pytest.mark.parametrize("tis", [None, 2.0])
-def test_tokens_that_score_become_likelier(rule: str, tis: float | None) -> None:
+def test_rewarded_tokens_become_more_likely(rule: str, tis: float | None) -> None:
     one = learner(rule=rule, tis=tis, learning_rate=1e-3)
     before = share_of_good(one, batch())
 
@@ -79,7 +79,7 @@ def test_a_token_counts_the_same_however_wide_the_batch_is(rule: str) -> None:
     assert padded["gradient_norm"] == pytest.approx(narrow["gradient_norm"], rel=1e-4)
 
 
-def test_groups_without_variance_are_counted_and_teach_nothing() -> None:
+def test_groups_without_variance_are_counted_and_have_no_gradient() -> None:
     arrays = batch()
     arrays["scores"][4:] = 1.0
     spoilt = {name: array.copy() for name, array in arrays.items()}
@@ -106,7 +106,7 @@ def test_a_batch_without_any_variance_changes_nothing() -> None:
     np.testing.assert_array_equal(weights_of(one), before)
 
 
-def test_what_the_policy_did_not_write_is_not_trained_on() -> None:
+def test_tokens_of_the_environment_are_not_trained() -> None:
     arrays, spoilt = batch(), batch()
     arrays["inference_logprobs"][:, :PROMPT] = 1.0
     spoilt["inference_logprobs"][:, :PROMPT] = -50.0
@@ -118,7 +118,7 @@ def test_what_the_policy_did_not_write_is_not_trained_on() -> None:
     np.testing.assert_array_equal(weights_of(one), weights_of(other))
 
 
-def test_a_ratio_beyond_the_clip_moves_nothing_further() -> None:
+def test_a_ratio_beyond_the_clip_has_no_gradient() -> None:
     arrays = batch(group=8)
     arrays["scores"][:] = [1, *[0] * 7]
     # The rewarded sequence is already far likelier than when it was sampled, the others far less.
@@ -133,7 +133,7 @@ def test_a_ratio_beyond_the_clip_moves_nothing_further() -> None:
     np.testing.assert_array_equal(weights_of(one), before)
 
 
-def test_truncated_importance_sampling_bounds_what_a_token_counts() -> None:
+def test_truncated_importance_sampling_bounds_the_weight_of_a_token() -> None:
     arrays = batch()
     arrays["inference_logprobs"][:] = -9.0
     one = learner(tis=2.0)
@@ -168,11 +168,11 @@ def test_kl_is_that_between_the_sampler_and_the_trainer() -> None:
         (lambda arrays: arrays["tokens"].fill(12), "token 12 is outside the model's 12 tokens"),
     ],
 )
-def test_batches_that_cannot_be_learnt_from_are_refused(spoil: Any, message: str) -> None:
+def test_unusable_batches_are_refused(spoil: Any, message: str) -> None:
     arrays = batch()
     spoil(arrays)
 
-    with pytest.raises(Unusable, match=message):
+    with pytest.raises(NotTrainable, match=message):
         learner().learn(arrays)
 
 
@@ -189,12 +189,12 @@ def lessons(*temperatures: float) -> dict[str, Any]:
 def test_answers_are_drawn_at_one_temperature() -> None:
     assert language_of(lessons(0.7, 0.7))[1] == 0.7
     for wrong in (lessons(1.0, 0.5), lessons(0.0)):
-        with pytest.raises(Unusable, match="one temperature above 0"):
+        with pytest.raises(NotTrainable, match="one temperature above 0"):
             language_of(wrong)
 
 
 def test_a_run_without_lessons_is_refused() -> None:
-    with pytest.raises(Unusable, match="without lessons, --checkpoint is required"):
+    with pytest.raises(NotTrainable, match="without lessons, --checkpoint is required"):
         language_of(run_config.to_builtins(RunConfig()))
 
 
@@ -207,7 +207,7 @@ def test_a_run_without_lessons_is_refused() -> None:
         (["--advantages", "gae"], "invalid choice: 'gae'"),
     ],
 )
-def test_mistakes_on_the_command_line_are_named(
+def test_invalid_arguments_are_named(
     words: list[str],
     message: str,
     monkeypatch: pytest.MonkeyPatch,
@@ -221,7 +221,7 @@ def test_mistakes_on_the_command_line_are_named(
     assert message in capsys.readouterr().err
 
 
-def test_the_run_alone_need_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_run_is_required(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["grpo", "--run", "words"])
 
     args = parse_args()

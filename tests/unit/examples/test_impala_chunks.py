@@ -53,7 +53,7 @@ def joined(fragments: list[Fragment]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", ["gru", "mlp"])
-def test_a_chunk_is_read_as_its_fragments_were_acted_out(kind: str) -> None:
+def test_a_chunk_is_evaluated_as_its_fragments_were_sampled(kind: str) -> None:
     policy = fresh_policy(kind)
 
     arrays = joined(rolled_out(policy, kind, times=5, begins=1))
@@ -126,7 +126,7 @@ def test_chunks_of_unequal_length_train_on_real_steps_only() -> None:
 
 
 @pytest.mark.parametrize("kind", ["gru", "mlp"])
-def test_an_action_that_is_rewarded_becomes_likelier(kind: str) -> None:
+def test_a_rewarded_action_becomes_more_likely(kind: str) -> None:
     policy = fresh_policy(kind)
     learner = ImpalaLearner(policy, 0)
     arrays = joined(rolled_out(policy, kind, times=6))
@@ -146,7 +146,7 @@ def test_an_action_that_is_rewarded_becomes_likelier(kind: str) -> None:
     assert all(np.isfinite(value) for value in metrics.values())
 
 
-def test_it_publishes_before_it_asks_then_trains_until_the_run_is_over(
+def test_the_trainer_publishes_then_trains_until_the_run_ends(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = rolled_out(fresh_policy("gru"), "gru", times=4)

@@ -9,8 +9,8 @@ from examples.ppo_cartpole import Learner, MlpPolicy, PpoSettings, main
 from rolldeck.batches import Batch
 from rollouts.fleet.policies import mlp
 from runs.config.rules.run_config import RunConfig
+from tests.unit.client.batch_factories import make_batch_body, make_fragment
 from tests.unit.client.failing_server import serving
-from tests.unit.client.made_up import make_batch_body, make_fragment
 from tests.unit.examples.served_run import ServedRun
 
 
@@ -31,9 +31,7 @@ def test_each_kind_of_observation_gets_its_own_value() -> None:
     assert steps.next_values[0, 7] == pytest.approx(value_of(arrays["next_obs"][0]), abs=1e-6)
 
 
-def test_steps_of_another_policy_are_weighed_by_how_likely_the_present_one_would_take_them() -> (
-    None
-):
+def test_steps_of_another_policy_have_importance_weights() -> None:
     arrays = Batch.decode(make_batch_body([make_fragment()])).stack()
     policy = MlpPolicy(4, 2, [8])
     learner = Learner(policy, PpoSettings(advantages="vtrace"), seed=0)
@@ -49,7 +47,7 @@ def test_steps_of_another_policy_are_weighed_by_how_likely_the_present_one_would
     assert (as_its_own._learned(arrays, steps).weights == 1).all()
 
 
-def test_padding_teaches_nothing() -> None:
+def test_padding_has_no_gradient() -> None:
     arrays = Batch.decode(make_batch_body([make_fragment(number=n) for n in range(4)])).stack()
     arrays["mask"] = np.tile(np.arange(8) < 5, (4, 1))
     spoilt = {name: array.copy() for name, array in arrays.items()}
@@ -65,7 +63,7 @@ def test_padding_teaches_nothing() -> None:
         np.testing.assert_allclose(one, other, rtol=1e-6)
 
 
-def test_an_action_that_is_rewarded_becomes_likelier() -> None:
+def test_a_rewarded_action_becomes_more_likely() -> None:
     torch.manual_seed(0)
     policy = MlpPolicy(4, 2, [8])
     learner = Learner(policy, PpoSettings(), seed=0)
@@ -85,7 +83,7 @@ def test_an_action_that_is_rewarded_becomes_likelier() -> None:
     assert all(np.isfinite(value) for value in metrics.values())
 
 
-def test_the_same_seed_learns_the_same() -> None:
+def test_the_same_seed_has_the_same_result() -> None:
     arrays = Batch.decode(make_batch_body([make_fragment(number=n) for n in range(4)])).stack()
 
     def weights_after_learning() -> list[NDArray]:
@@ -98,7 +96,7 @@ def test_the_same_seed_learns_the_same() -> None:
         np.testing.assert_array_equal(one, other)
 
 
-def test_its_weights_are_those_that_the_fleet_loads() -> None:
+def test_the_fleet_loads_the_weights_of_the_trainer() -> None:
     torch.manual_seed(0)
     trained = MlpPolicy(4, 2, [64, 64])
     fleet_policy = mlp.MlpPolicy(4, 2, [64, 64])
@@ -112,7 +110,7 @@ def test_its_weights_are_those_that_the_fleet_loads() -> None:
         torch.testing.assert_close(values, trained(obs)[1])
 
 
-def test_it_publishes_before_it_asks_then_trains_logs_and_confirms_until_the_run_is_over(
+def test_the_trainer_publishes_then_trains_logs_and_acknowledges_until_the_run_ends(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     platform = ServedRun(RunConfig(), make_fragment=make_fragment)

@@ -16,8 +16,8 @@ from rolldeck.wire import Fragment
 from rollouts.fleet.policies.heads import GaussianHead
 from rollouts.fleet.policies.mlp import MlpPolicy
 from runs.config.rules.run_config import PRESETS
+from tests.unit.client.batch_factories import make_arrays, make_batch_body
 from tests.unit.client.failing_server import serving
-from tests.unit.client.made_up import make_arrays, make_batch_body
 from tests.unit.examples.served_run import ServedRun
 
 OBS = 3
@@ -60,7 +60,7 @@ def scaled_policy() -> GaussianPolicy:
     sizes=st.lists(st.integers(1, 40), min_size=1, max_size=5),
     offset=st.floats(-100, 100),
 )
-def test_a_scale_is_that_of_everything_it_saw(seed: int, sizes: list[int], offset: float) -> None:
+def test_a_scale_covers_all_observed_values(seed: int, sizes: list[int], offset: float) -> None:
     rng = np.random.default_rng(seed)
     parts = [rng.normal(offset, 3, (size, 2)) for size in sizes]
     scale = Scale(2)
@@ -73,7 +73,7 @@ def test_a_scale_is_that_of_everything_it_saw(seed: int, sizes: list[int], offse
     np.testing.assert_allclose(scale.spread, seen.std(0).clip(1e-4), rtol=1e-2, atol=1e-2)
 
 
-def test_the_fleet_acts_and_judges_on_raw_numbers_as_the_trainer_does_on_normalised_ones() -> None:
+def test_the_fleet_has_the_outputs_of_the_trainer_without_its_normalization() -> None:
     policy = scaled_policy()
     fleet_policy = MlpPolicy(OBS, 1, [8, 8], is_continuous=True)
     obs = torch.from_numpy(made_up_batch()["obs"])
@@ -89,7 +89,7 @@ def test_the_fleet_acts_and_judges_on_raw_numbers_as_the_trainer_does_on_normali
     assert float(policy.obs_scale.spread[1]) > 5
 
 
-def test_a_density_is_the_one_that_the_fleet_stores() -> None:
+def test_a_density_equals_that_of_the_fleet() -> None:
     policy = GaussianPolicy(OBS, 2, [8])
     means, actions = torch.randn(4, 5, 2), torch.randn(4, 5, 2)
 
@@ -101,7 +101,7 @@ def test_a_density_is_the_one_that_the_fleet_stores() -> None:
     torch.testing.assert_close(actual, expected)
 
 
-def test_a_trainer_that_resumes_goes_on_with_the_same_policy_by_scales_of_its_own() -> None:
+def test_a_resumed_trainer_has_the_same_policy_with_its_own_scales() -> None:
     before, after = scaled_policy(), GaussianPolicy(OBS, 1, [8, 8])
     obs = torch.from_numpy(made_up_batch()["obs"])
     after.unfold(before.folded())
@@ -112,7 +112,7 @@ def test_a_trainer_that_resumes_goes_on_with_the_same_policy_by_scales_of_its_ow
         torch.testing.assert_close(after(obs)[0], before(obs)[0], rtol=1e-3, atol=1e-4)
 
 
-def test_actions_that_are_rewarded_become_likelier() -> None:
+def test_rewarded_actions_become_more_likely() -> None:
     torch.manual_seed(0)
     policy = GaussianPolicy(OBS, 1, [8])
     learner = Learner(policy, PpoSettings(), seed=0)
@@ -128,7 +128,7 @@ def test_actions_that_are_rewarded_become_likelier() -> None:
     assert all(np.isfinite(value) for value in metrics.values())
 
 
-def test_padding_teaches_nothing() -> None:
+def test_padding_has_no_gradient() -> None:
     arrays = made_up_batch()
     arrays["mask"] = np.tile(np.arange(16) < 10, (8, 1))
     spoilt = {name: array.copy() for name, array in arrays.items()}
@@ -143,7 +143,7 @@ def test_padding_teaches_nothing() -> None:
     torch.testing.assert_close(weights_after(arrays), weights_after(spoilt))
 
 
-def test_it_publishes_before_it_asks_then_trains_until_the_run_is_over(
+def test_the_trainer_publishes_then_trains_until_the_run_ends(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = ServedRun(PRESETS["pendulum"][1], make_fragment=make_fragment)

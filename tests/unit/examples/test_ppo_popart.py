@@ -13,8 +13,8 @@ from rolldeck.batches import Batch
 from rolldeck.returns import vtrace
 from rollouts.fleet.policies import mlp
 from runs.config.rules.run_config import RunConfig
+from tests.unit.client.batch_factories import make_batch_body, make_fragment
 from tests.unit.client.failing_server import serving
-from tests.unit.client.made_up import make_batch_body, make_fragment
 from tests.unit.examples.served_run import ServedRun
 
 
@@ -47,7 +47,7 @@ def values_of(learner: PopArtLearner, arrays: dict[str, NDArray[Any]]) -> NDArra
 
 
 @pytest.mark.parametrize("scale", [100.0, 10_000.0])
-def test_the_policy_learns_the_same_whatever_the_scale_of_the_rewards(scale: float) -> None:
+def test_learning_does_not_depend_on_the_scale_of_the_rewards(scale: float) -> None:
     unscaled = policy_after(1.0)
 
     torch.testing.assert_close(policy_after(scale), unscaled, rtol=1e-3, atol=1e-3)
@@ -81,7 +81,7 @@ def test_targets_are_normalized_and_advantages_are_not() -> None:
     np.testing.assert_allclose(learner.popart.denormalize(learned.targets), raw.targets, atol=1e-5)
 
 
-def test_the_fleet_judges_in_the_unit_of_the_rewards() -> None:
+def test_values_of_the_fleet_have_the_unit_of_the_rewards() -> None:
     learner = learner_of(1000.0)
     for step in range(1, 4):
         metrics = learner.learn(batch(step), step)
@@ -99,7 +99,7 @@ def test_the_fleet_judges_in_the_unit_of_the_rewards() -> None:
     assert metrics["explained_variance"] < 1
 
 
-def test_a_trainer_that_resumes_goes_on_with_the_same_values() -> None:
+def test_a_resumed_trainer_has_the_same_values() -> None:
     before, after = learner_of(1000.0), learner_of(1000.0)
     for step in range(1, 4):
         before.learn(batch(step), step)
@@ -115,7 +115,7 @@ def test_a_trainer_that_resumes_goes_on_with_the_same_values() -> None:
     assert after.popart.std[0] > 100
 
 
-def test_without_it_a_value_network_cannot_follow_large_rewards() -> None:
+def test_without_popart_a_value_network_cannot_follow_large_rewards() -> None:
     torch.manual_seed(0)
     plain = Learner(MlpPolicy(4, 2, [8]), PpoSettings(learning_rate=1e-2), 0)
     learner = learner_of(1000.0, learning_rate=1e-2)
@@ -132,7 +132,7 @@ def test_without_it_a_value_network_cannot_follow_large_rewards() -> None:
     assert unable < 0.1
 
 
-def test_it_publishes_before_it_asks_then_trains_until_the_run_is_over(
+def test_the_trainer_publishes_then_trains_until_the_run_ends(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = ServedRun(RunConfig(), make_fragment=make_fragment)

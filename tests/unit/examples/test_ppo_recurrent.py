@@ -62,7 +62,7 @@ def stacked(fragments: list[Fragment]) -> dict[str, NDArray[Any]]:
 
 
 @pytest.mark.parametrize("kind", ["gru", "mlp"])
-def test_a_fragment_is_read_as_it_was_acted_out(kind: str) -> None:
+def test_a_fragment_is_evaluated_as_it_was_sampled(kind: str) -> None:
     policy = fresh_policy(kind)
     arrays = stacked(rolled_out(policy, kind, times=3)[-1])
 
@@ -77,7 +77,7 @@ def test_a_fragment_is_read_as_it_was_acted_out(kind: str) -> None:
     assert not arrays["first"][:, 0].all()
 
 
-def test_its_weights_are_those_of_the_fleets_recurrent_policy() -> None:
+def test_the_fleet_loads_the_weights_of_the_recurrent_trainer() -> None:
     policy = fresh_policy("gru")
     fleet_policy = recurrent.RecurrentPolicy(
         INPUTS, ACTIONS, hidden_sizes=[8], recurrent_units=UNITS
@@ -90,7 +90,7 @@ def test_its_weights_are_those_of_the_fleets_recurrent_policy() -> None:
     ]
 
 
-def test_what_comes_behind_a_fragment_is_valued_with_what_was_remembered() -> None:
+def test_the_value_behind_a_fragment_uses_the_recurrent_state() -> None:
     policy = fresh_policy("gru")
     learner = Learner(policy, PpoSettings(gamma=1.0, lam=0.0), seed=0)
     before, after = (stacked(made) for made in rolled_out(policy, "gru", times=2))
@@ -104,7 +104,7 @@ def test_what_comes_behind_a_fragment_is_valued_with_what_was_remembered() -> No
     assert goes_on.any()
 
 
-def test_an_episode_that_was_cut_off_is_valued_with_what_it_remembered() -> None:
+def test_a_truncated_episode_is_bootstrapped_with_its_recurrent_state() -> None:
     policy = fresh_policy("gru")
     learner = Learner(policy, PpoSettings(gamma=1.0, lam=0.0), seed=0)
     arrays = stacked(rolled_out(policy, "gru", times=1)[0])
@@ -124,7 +124,7 @@ def test_an_episode_that_was_cut_off_is_valued_with_what_it_remembered() -> None
     assert target == pytest.approx(float(arrays["reward"][n, t] + value), abs=1e-4)
 
 
-def test_a_step_learns_from_what_was_seen_long_before_but_not_from_another_episode() -> None:
+def test_gradients_reach_earlier_steps_of_the_same_episode_only() -> None:
     policy = fresh_policy("gru")
     obs = torch.randn(1, 8, INPUTS, requires_grad=True)
     first = torch.zeros(1, 8, dtype=torch.bool)
@@ -138,7 +138,7 @@ def test_a_step_learns_from_what_was_seen_long_before_but_not_from_another_episo
     assert (influence[:3] == 0).all()
 
 
-def test_padding_teaches_nothing() -> None:
+def test_padding_has_no_gradient() -> None:
     arrays = stacked(rolled_out(fresh_policy("gru"), "gru", times=1)[0])
     arrays["mask"][:2, 7:] = False
     spoilt = {name: array.copy() for name, array in arrays.items()}
@@ -156,7 +156,7 @@ def test_padding_teaches_nothing() -> None:
 
 
 @pytest.mark.parametrize("kind", ["gru", "mlp"])
-def test_it_publishes_before_it_asks_then_trains_until_the_run_is_over(
+def test_the_trainer_publishes_then_trains_until_the_run_ends(
     kind: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = [fragment for some in rolled_out(fresh_policy(kind), kind, times=2) for fragment in some]
@@ -171,7 +171,7 @@ def test_it_publishes_before_it_asks_then_trains_until_the_run_is_over(
     assert capsys.readouterr().out.count("version") == 3
 
 
-def test_a_policy_that_this_trainer_does_not_have_is_refused_by_name() -> None:
+def test_an_unsupported_policy_is_refused_with_its_name() -> None:
     config = run_config.to_builtins(config_of("gru"))
     config["policy"]["kind"] = "cnn"
 

@@ -24,6 +24,6 @@ def test_a_range_of_ten_bytes(header: str, span: tuple[int, int] | None) -> None
 
 
 @pytest.mark.parametrize("header", ["bytes=10-", "bytes=10-12", "bytes=-0"])
-def test_a_range_without_any_byte_is_named(header: str) -> None:
+def test_an_empty_range_is_refused_by_name(header: str) -> None:
     with pytest.raises(UnreadableRange, match="none of the file's 10 bytes"):
         byte_range(header, size=10)

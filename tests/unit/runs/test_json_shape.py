@@ -64,6 +64,6 @@ def test_a_string_across_blocks_stays_a_string(lead: int) -> None:
     assert json_shape.too_deep(text, max_depth=2)
 
 
-def test_nesting_without_an_end_is_deep() -> None:
+def test_unclosed_nesting_counts_as_depth() -> None:
     assert json_shape.too_deep(b"[" * 1_000_000, max_depth=32)
     assert not json_shape.too_deep(b"[]" * 1_000_000, max_depth=32)

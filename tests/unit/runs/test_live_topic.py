@@ -33,7 +33,7 @@ def test_rows_are_new_once() -> None:
     assert ids(topic.window()["events"]) == [1, 2, 3]
 
 
-def test_a_row_that_was_committed_late_is_not_lost_and_is_put_in_its_place() -> None:
+def test_a_row_that_was_committed_late_is_inserted_in_order() -> None:
     topic = Topic()
     topic.new_rows("events", rows(100, 102))
 
@@ -50,7 +50,7 @@ def test_a_first_read_requests_the_newest_rows_and_an_empty_series_all_rows() ->
     assert topic.after("events") == 0
 
 
-def test_the_window_keeps_the_newest_rows_and_forgets_ids_that_cannot_return() -> None:
+def test_the_window_keeps_the_newest_rows_and_removes_old_ids() -> None:
     topic = Topic()
     for row_id in range(1, 6 * WINDOW_ROWS):
         after = topic.after("events") or 0

@@ -27,7 +27,7 @@ def test_a_position_survives_its_cursor_exactly(kind: Any, position: Any) -> Non
     assert decode(encode(position, key=b"list"), kind, key=b"list") == position
 
 
-def test_a_score_that_is_no_number_survives_its_cursor() -> None:
+def test_a_nan_score_survives_its_cursor() -> None:
     value, row = decode(encode((nan, 7), key=b""), tuple[float, int], key=b"")
 
     assert (value != value, row) == (True, 7)
@@ -53,7 +53,7 @@ def test_a_cursor_of_another_kind_is_refused() -> None:
     ("rows", "shown", "has_next"),
     [([], [], False), ([1, 2], [1, 2], False), ([1, 2, 3], [1, 2], True)],
 )
-def test_one_row_too_many_shows_that_there_is_a_next_page(
+def test_an_extra_row_indicates_a_next_page(
     rows: list[int], shown: list[int], has_next: bool
 ) -> None:
     page: PageRequest[int] = PageRequest(limit=2)

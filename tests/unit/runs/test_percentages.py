@@ -20,7 +20,7 @@ def test_a_part_is_whole_percent_with_a_space(part: float, words: str) -> None:
     assert percent(part) == words
 
 
-def test_where_it_matters_a_part_has_digits() -> None:
+def test_percentages_may_have_decimals() -> None:
     assert percent(0.9731, digits=1) == "97.3 %"
 
 
@@ -28,5 +28,5 @@ def test_where_it_matters_a_part_has_digits() -> None:
     ("seconds", "words"),
     [(0.2, "0 s"), (40, "40 s"), (119, "119 s"), (2100, "35 min"), (18_000, "5 h"), (3e5, "3 d")],
 )
-def test_a_time_is_in_the_unit_in_which_people_say_it(seconds: float, words: str) -> None:
+def test_a_duration_is_in_its_usual_unit(seconds: float, words: str) -> None:
     assert duration(seconds) == words

@@ -6,15 +6,15 @@ from web.rules.spreadsheets import plain_cell
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1+1", "\r=1+1"])
-def test_what_would_be_a_formula_becomes_text(text: str) -> None:
+def test_formulas_become_text(text: str) -> None:
     assert plain_cell(text) == f"'{text}"
 
 
 @given(st.text())
-def test_nothing_is_lost_of_a_text(text: str) -> None:
+def test_escaped_text_is_complete(text: str) -> None:
     assert plain_cell(text) in (text, f"'{text}")
 
 
 @pytest.mark.parametrize("text", ["", "a run", "1 = 1", " -", "é"])
-def test_other_text_stays_as_it_is(text: str) -> None:
+def test_other_text_is_unchanged(text: str) -> None:
     assert plain_cell(text) == text

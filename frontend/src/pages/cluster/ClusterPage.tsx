@@ -10,6 +10,7 @@ import { bytes, count, dayAndClock, duration, number } from "@/format";
 import { useCluster } from "@/live/deployment";
 import { Bar } from "@/pages/cluster/Bar";
 import { GrowthPanel } from "@/pages/cluster/GrowthPanel";
+import { MachineUsage } from "@/pages/cluster/MachineUsage";
 import { NoticePanel } from "@/pages/cluster/NoticePanel";
 import { PartPanel } from "@/pages/cluster/PartPanel";
 import { Processes } from "@/pages/cluster/Processes";
@@ -173,6 +174,7 @@ export function ClusterPage() {
           <GrowthPanel growth={data.growth} />
           <Tables tables={data.database.tables} />
           <Ray data={data} />
+          <MachineUsage nodes={data.ray.nodes} cordons={data.cordons} />
           <NoticePanel />
           <Panel title="Versions" className="span-12">
             <dl className={css.versions}>

@@ -11,10 +11,13 @@ import { namesOf, switched, wordOf } from "@/charts/names";
 import { Copy } from "@/components/Copying";
 import { EmptyState } from "@/components/EmptyState";
 import { Skeletons } from "@/components/Skeletons";
+import { returnsFirst } from "@/pages/run/metricOrder";
+import { useRememberedChoice } from "@/pages/run/useRememberedChoice";
 import { ConfigDiff } from "./ConfigDiff";
 import { Costs } from "./Costs";
+import { choiceOf, isChosen, isDefault, kindOf, recalled } from "./choice";
 import css from "./compare.module.css";
-import { unionOf } from "./comparing";
+import { defaultMetrics, unionOf, withReturn } from "./comparing";
 import { type ComparisonView, viewOf } from "./comparisonView";
 import { MetricPicker } from "./MetricPicker";
 import { Overlay } from "./Overlay";
@@ -23,6 +26,7 @@ import { ReportHead, ReportList } from "./Reports";
 import { RunChips } from "./RunChips";
 import { RunPicker } from "./RunPicker";
 import { searchOfComparison, viewOfSearch } from "./reports";
+import { returnMetricOf } from "./returns";
 import { SaveReport } from "./SaveReport";
 import { Summary } from "./Summary";
 import { type CompareSearch, RUNS_AT_MOST, runsOf } from "./search";
@@ -48,7 +52,7 @@ const WHOLE = { from: undefined, to: undefined };
 type Change = (more: Partial<CompareSearch>) => void;
 
 /** The shown metrics, chosen from those of all runs. */
-function useMetrics(runs: string[], search: CompareSearch) {
+function useMetrics({ runs, kinds }: ComparisonView, search: CompareSearch) {
   const [typed, setTyped] = useState("");
   const [asked] = useDebouncedValue(typed.trim(), TYPING_MS);
   const all = useQueries({ queries: runs.map((run) => metricNamesQuery(run, "")) });
@@ -56,16 +60,16 @@ function useMetrics(runs: string[], search: CompareSearch) {
   // The server is asked for name fragments only where a run has more names than were loaded.
   const narrowed = useQueries({ queries: runs.map((run) => ({ ...metricNamesQuery(run, asked), enabled: areMore && asked !== "" })) });
   const found = areMore && asked ? narrowed : all;
-  const union = unionOf(found.flatMap(({ data }) => data ?? []));
+  const union = returnsFirst(kinds, unionOf(found.flatMap(({ data }) => data ?? [])), ({ name }) => name);
   const isPending = all.some((one) => one.isPending);
   // Existing charts stay while the names of an added run load.
-  const usual = useRef<string[]>([]);
-  if (!isPending)
-    usual.current = unionOf(all.flatMap(({ data }) => data ?? []))
-      .slice(0, METRICS_AT_FIRST)
-      .map(({ name }) => name);
-  const shown = search.m === undefined ? usual.current : namesOf(search.m);
-  return { union, shown, areMore, typed, setTyped, isPending };
+  const usual = useRef<{ names: string[]; returnName?: string }>({ names: [] });
+  if (!isPending) {
+    const every = withReturn(unionOf(all.flatMap(({ data }) => data ?? [])), areMore);
+    usual.current = { names: defaultMetrics(kinds, every, METRICS_AT_FIRST), returnName: returnMetricOf(kinds, every) };
+  }
+  const shown = search.m === undefined ? usual.current.names : namesOf(search.m);
+  return { union, shown, returnName: usual.current.returnName, areMore, typed, setTyped, isPending };
 }
 
 type Props = {
@@ -77,12 +81,44 @@ type Props = {
   change: Change;
 };
 
+/** Changes of the address by the user, remembered as their choice; the choice is recalled in an address without one. */
+function useChoice({ kinds }: ComparisonView, search: CompareSearch, metrics: ReturnType<typeof useMetrics>, change: Change) {
+  const remembered = useRememberedChoice("compare", kindOf(kinds));
+  const known = metrics.areMore ? null : new Set(metrics.union.map(({ name }) => name));
+  const recall = metrics.isPending ? null : recalled(search, remembered.choice, known);
+  useEffect(() => {
+    if (recall) change(recall);
+  }, [recall !== null]);
+  const choose: Change = (more) => {
+    if (isChosen(more)) remembered.remember(choiceOf({ ...search, ...more }));
+    change(more);
+  };
+  const reset = () => {
+    remembered.forget();
+    change({ m: undefined, log: undefined, x: undefined, smooth: undefined, ...WHOLE });
+  };
+  return { choose, reset, isPending: remembered.isPending || recall !== null };
+}
+
 function Comparison({ chosen, view, search, hidden, shown, change }: Props) {
-  const metrics = useMetrics(view.runs, search);
+  const metrics = useMetrics(view, search);
+  const { choose, reset, isPending } = useChoice(view, search, metrics, change);
+  const isWaiting = isPending || (metrics.shown.length === 0 && metrics.isPending);
   useEffect(() => {
     shown.current = metrics.shown;
   });
   const onZoom = (span: Span | null) => change({ from: span?.from, to: span?.to });
+  const overlay = (metric: string) => (
+    <Overlay
+      key={metric}
+      metric={metric}
+      view={view}
+      hidden={hidden}
+      onZoom={onZoom}
+      isLog={{ value: namesOf(search.log).includes(metric), change: (isOn) => choose({ log: switched(search.log, metric, isOn) }) }}
+    />
+  );
+  const [first, ...others] = metrics.shown;
   return (
     <>
       <div className={css.bar}>
@@ -93,7 +129,7 @@ function Comparison({ chosen, view, search, hidden, shown, change }: Props) {
           areMore={metrics.areMore}
           typed={metrics.typed}
           onType={metrics.setTyped}
-          onChange={(names) => change({ m: wordOf(names) })}
+          onChange={(names) => choose({ m: wordOf(names) })}
         />
         <Select
           size="xs"
@@ -101,50 +137,55 @@ function Comparison({ chosen, view, search, hidden, shown, change }: Props) {
           data={SMOOTHING}
           allowDeselect={false}
           value={String(search.smooth ?? 0)}
-          onChange={(value) => change({ smooth: Number(value) || undefined })}
+          onChange={(value) => choose({ smooth: Number(value) || undefined })}
         />
         <SegmentedControl
           size="xs"
           data={AXES}
           value={view.axis}
           aria-label="Horizontal axis"
-          onChange={(x) => change({ x: x === "step" ? undefined : (x as MetricAxis), ...WHOLE })}
+          onChange={(x) => choose({ x: x === "step" ? undefined : (x as MetricAxis), ...WHOLE })}
         />
+        {!isDefault(search) && (
+          <Button size="xs" variant="default" onClick={reset} title="Show the default metrics, and forget this choice">
+            Reset to defaults
+          </Button>
+        )}
         {view.span && (
           <Button size="xs" variant="default" onClick={() => change(WHOLE)}>
             Reset zoom
           </Button>
         )}
       </div>
-      {metrics.shown.length === 0 && metrics.isPending && <Skeletons heights={[350]} />}
-      {metrics.shown.length === 0 && !metrics.isPending && view.runs.length > 0 && (
-        <div className="panel">
-          <EmptyState title="No metrics yet" command={`trainer.log_metrics({"loss": 0.5}, step=1)`}>
-            None of these runs has recorded a metric. Trainers log metrics by step.
-          </EmptyState>
-        </div>
-      )}
-      <div className={css.overlays}>
-        {metrics.shown.map((metric) => (
-          <Overlay
-            key={metric}
-            metric={metric}
-            view={view}
-            hidden={hidden}
-            onZoom={onZoom}
-            isLog={{ value: namesOf(search.log).includes(metric), change: (isOn) => change({ log: switched(search.log, metric, isOn) }) }}
+      {isWaiting ? <Skeletons heights={[350, 200, 350]} /> : null}
+      {!isWaiting && (
+        <>
+          {first === undefined && view.runs.length > 0 && (
+            <div className="panel">
+              <EmptyState title="No metrics yet" command={`trainer.log_metrics({"loss": 0.5}, step=1)`}>
+                None of these runs has recorded a metric. Trainers log metrics by step.
+              </EmptyState>
+            </div>
+          )}
+          {first !== undefined && overlay(first)}
+          <Summary chosen={chosen} metrics={metrics.shown} returnName={metrics.returnName} view={view} />
+          <div className={css.overlays}>{others.map(overlay)}</div>
+          <Costs runs={view.runs} places={view.places} />
+          <Prompts
+            chosenRuns={chosen}
+            runs={view.runs}
+            places={view.places}
+            chosen={search.prompt}
+            onChoose={(prompt) => change({ prompt })}
           />
-        ))}
-      </div>
-      <Summary chosen={chosen} metrics={metrics.shown} view={view} />
-      <Costs runs={view.runs} places={view.places} />
-      <Prompts chosenRuns={chosen} runs={view.runs} places={view.places} chosen={search.prompt} onChoose={(prompt) => change({ prompt })} />
-      <ConfigDiff
-        chosen={chosen}
-        places={view.places}
-        view={search.config ?? "differing"}
-        onView={(view) => change({ config: view === "all" ? "all" : undefined })}
-      />
+          <ConfigDiff
+            chosen={chosen}
+            places={view.places}
+            view={search.config ?? "differing"}
+            onView={(view) => change({ config: view === "all" ? "all" : undefined })}
+          />
+        </>
+      )}
     </>
   );
 }

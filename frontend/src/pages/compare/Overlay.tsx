@@ -8,6 +8,7 @@ import { bucketSheet, drawn, gapsOf, widthOf } from "@/charts/lines";
 import { runLines } from "@/charts/runLines";
 import { visible } from "@/format";
 import { useAlertWhen } from "@/pages/alerts/rules/useAlertWhen";
+import { titleOf } from "@/pages/run/metricOrder";
 import css from "./compare.module.css";
 import { absentFrom } from "./comparing";
 import type { ComparisonView } from "./comparisonView";
@@ -27,7 +28,9 @@ function Body({ metric, view, isLog, hidden, onZoom }: Props) {
   const { data, isPending } = useQuery({ ...metricLinesQuery({ ...view, name: metric }), enabled: view.runs.length > 0 });
   const lines = data ?? [];
   const shown = useMemo(() => drawn(data ?? []), [data]);
-  const names = lines.map(({ run }) => run);
+  // Before the lines are loaded, the legend already names the runs.
+  const names = data ? lines.map(({ run }) => run) : view.runs;
+  const columns = data ? shown.last : names.map(() => []);
   const gaps = gapsOf(lines);
   const absent = absentFrom(lines);
   // For all runs with this metric; the dialog restricts the scope.
@@ -41,7 +44,7 @@ function Body({ metric, view, isLog, hidden, onZoom }: Props) {
         isTime={axis === "time"}
         isDuration={axis === "elapsed"}
         xLabel={xLabel}
-        lines={runLines(names, shown.last, { smooth, places })}
+        lines={runLines(names, columns, { smooth, places })}
         band={shown.band ? { ...shown.band, label: "min – max" } : undefined}
         height={HEIGHT}
         sync="compare"
@@ -49,7 +52,9 @@ function Body({ metric, view, isLog, hidden, onZoom }: Props) {
         empty={isPending ? "Loading…" : span ? "No samples in this range." : "None of these runs has this metric."}
         isLog={isLog}
         hidden={hidden}
-        hasLegend={false}
+        names={view.runs}
+        hasLegend
+        isLegendKept
         actions={actions}
         sheet={() =>
           bucketSheet(
@@ -75,9 +80,12 @@ function Body({ metric, view, isLog, hidden, onZoom }: Props) {
 /** The chart of one metric for all runs; mounted only while on screen. */
 export function Overlay(props: Props) {
   const { ref, inViewport } = useInViewport<HTMLElement>();
+  const title = titleOf(props.view.kinds, props.metric);
   return (
     <section ref={ref} className={`panel ${css.overlay}`} aria-label={visible(props.metric)} data-metric={props.metric}>
-      <h2>{visible(props.metric)}</h2>
+      <h2>
+        {title} {title ? <span className="faint small">{visible(props.metric)}</span> : visible(props.metric)}
+      </h2>
       {inViewport && <Body {...props} />}
     </section>
   );

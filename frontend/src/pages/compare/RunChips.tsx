@@ -1,9 +1,9 @@
 import { ActionIcon } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
-import { X } from "lucide-react";
+import { Focus, X } from "lucide-react";
 import type { Controlled } from "@/charts/controllableState";
 import { lineStyleAt } from "@/charts/lineStyles";
-import { toggled } from "@/charts/names";
+import { isolated, toggled } from "@/charts/names";
 import { Swatch } from "@/charts/Swatch";
 import { SimulatedTag } from "@/components/SimulatedTag";
 import { visible } from "@/format";
@@ -15,6 +15,8 @@ type Props = { chosen: ComparedRun[]; hidden: Controlled<readonly string[]>; onT
 
 /** The compared runs with their chart styles; each chip toggles its run. */
 export function RunChips({ chosen, hidden, onTakeOut }: Props) {
+  const names = chosen.filter(({ problem }) => !problem).map(({ name }) => name);
+  const isAlone = (name: string) => names.length > 1 && isolated(names, hidden.value, name).length === 0;
   return (
     <ul className={css.chips} aria-label="Compared runs">
       {chosen.map(({ name, run, problem }, i) => (
@@ -45,6 +47,20 @@ export function RunChips({ chosen, hidden, onTakeOut }: Props) {
                 </span>
               )}
             </>
+          )}
+          {!problem && chosen.length > 1 && (
+            <ActionIcon
+              size={24}
+              radius="xl"
+              variant="subtle"
+              color="gray"
+              aria-label={`Show only ${name}`}
+              aria-pressed={isAlone(name)}
+              title={isAlone(name) ? "Show all runs" : "Show this run alone"}
+              onClick={() => hidden.change(isolated(names, hidden.value, name))}
+            >
+              <Focus size={13} aria-hidden="true" />
+            </ActionIcon>
           )}
           <ActionIcon size={24} radius="xl" variant="subtle" color="gray" aria-label={`Remove ${name}`} onClick={() => onTakeOut(name)}>
             <X size={13} aria-hidden="true" />

@@ -9,12 +9,14 @@ import { Panel } from "@/components/Panel";
 import { RunChip } from "@/components/RunChip";
 import { Table } from "@/components/Table";
 import { count, number, policyStep, visible } from "@/format";
+import { titleOf } from "@/pages/run/metricOrder";
 import css from "./compare.module.css";
 import { figuresOf, stalenessOf } from "./comparing";
 import type { ComparisonView } from "./comparisonView";
+import { equalStep, type Returns, returnsOf } from "./returns";
 import type { ComparedRun } from "./useComparedRuns";
 
-type Props = { chosen: ComparedRun[]; metrics: string[]; view: ComparisonView };
+type Props = { chosen: ComparedRun[]; metrics: string[]; returnName: string | undefined; view: ComparisonView };
 
 /** A request returns at most 100 lines: five metrics for twenty runs. */
 const NAMES_FOR_AMOUNTS = 5;
@@ -43,15 +45,47 @@ function useAmounts(view: ComparisonView, metrics: string[]): Map<string, number
   return amounts;
 }
 
-/** One row per run: its state, its progress, and its metrics in the visible range. */
-export function Summary({ chosen, metrics, view }: Props) {
+type Compared = { step: number | null; of: (run: string) => Returns | null };
+
+/** The returns of the runs over all their train steps, regardless of the visible range. */
+function useReturns(view: ComparisonView, metric: string | undefined): Compared {
+  const asked = { runs: view.runs, name: metric ?? "", axis: "step" as const, points: 1, isLive: view.isLive };
+  const enabled = metric !== undefined && view.runs.length > 0;
+  const { data: lines = [] } = useQuery({ ...metricLinesQuery(asked), enabled });
+  const step = equalStep(lines);
+  const until = { ...asked, span: { from: 0, to: step ?? 0 } };
+  const { data: equal = [] } = useQuery({ ...metricLinesQuery(until), enabled: enabled && step !== null });
+  return { step, of: (run) => returnsOf(run, lines, step === null ? [] : equal) };
+}
+
+function ReturnCells({ returns }: { returns: Returns | null }) {
+  return (
+    <>
+      <td className="num" data-return="last">
+        <b>{number(returns?.last ?? null)}</b>
+      </td>
+      <td className="num" data-return="best">
+        {number(returns?.best ?? null)}
+      </td>
+      <td className="num" data-return="equal">
+        {number(returns?.atEqualStep ?? null)}
+      </td>
+    </>
+  );
+}
+
+/** One row per run: its return, its state, its progress, and its metrics in the visible range. */
+export function Summary({ chosen, metrics, returnName, view }: Props) {
   const there = chosen.filter(({ run }) => run);
-  const columns = metrics.slice(0, COLUMNS_AT_MOST);
+  const further = metrics.filter((metric) => metric !== returnName);
+  const columns = further.slice(0, COLUMNS_AT_MOST);
   const lines = useQueries({
     queries: columns.map((name) => ({ ...metricLinesQuery({ ...view, name }), enabled: view.runs.length > 0 })),
   });
   const batches = useQueries({ queries: there.map(({ name }) => newestBatchQuery(name)) });
   const amounts = useAmounts(view, metrics);
+  const returns = useReturns(view, returnName);
+  const returnTitle = returnName ? (titleOf(view.kinds, returnName) ?? visible(returnName)) : "Return";
   const note = view.span ? "metrics in the visible range" : "metrics: last, min … max";
   return (
     <Panel title="Summary" note={note}>
@@ -61,6 +95,13 @@ export function Summary({ chosen, metrics, view }: Props) {
         tableClass={css.table}
         columns={[
           { label: "Run", className: css.fixed },
+          { label: `${returnTitle}, last`, className: "num", title: `${returnName ?? "No return"}, over the entire run` },
+          { label: "best", className: "num", title: `Greatest ${returnName ?? "return"} of the entire run` },
+          {
+            label: returns.step === null ? "at equal steps" : `at step ${number(returns.step)}`,
+            className: "num",
+            title: "At the greatest train step that every run has reached",
+          },
           "State",
           { label: "Train step", className: "num" },
           { label: "Policy", className: "num" },
@@ -80,6 +121,7 @@ export function Summary({ chosen, metrics, view }: Props) {
                     {name}
                   </Link>
                 </th>
+                <ReturnCells returns={returns.of(name)} />
                 <td>
                   <RunChip run={run} observedAt={observedAt} reason={fleetReason} />
                 </td>
@@ -109,9 +151,9 @@ export function Summary({ chosen, metrics, view }: Props) {
           );
         })}
       </Table>
-      {metrics.length > columns.length && (
+      {further.length > columns.length && (
         <p className="small soft">
-          Showing the first {number(columns.length)} of {number(metrics.length)} metrics.
+          Showing the first {number(columns.length)} of {number(further.length)} metrics.
         </p>
       )}
     </Panel>

@@ -1,14 +1,16 @@
 /** The view of a comparison: x axis, range and resolution. Pure. */
 
 import { mayMeasure, type Span } from "@/api/metrics";
-import type { MetricAxis, RunDetail } from "@/api/types";
+import type { MetricAxis } from "@/api/types";
 import { spanOf } from "@/charts/spans";
+import type { RunKind } from "@/pages/run/metricOrder";
 import type { CompareSearch } from "./search";
 import type { ComparedRun } from "./useComparedRuns";
 
 export type ComparisonView = {
   /** Names of the existing runs. */
   runs: string[];
+  kinds: RunKind[];
   /** Index of each run among the selected runs, which selects its style. */
   places: Map<string, number>;
   axis: MetricAxis;
@@ -25,7 +27,7 @@ const FEW_RUNS = 8;
 const [POINTS, POINTS_OF_MANY] = [600, 300];
 
 /** The unit in which runs of these kinds count their data. */
-function amountOf(kinds: RunDetail["kind"][]): string {
+function amountOf(kinds: RunKind[]): string {
   const areFleets = new Set(kinds.map((kind) => kind === "fleet"));
   if (areFleets.size > 1) return "tokens or env steps";
   return areFleets.has(true) ? "env steps" : "tokens served";
@@ -38,6 +40,7 @@ export function viewOf(chosen: ComparedRun[], search: CompareSearch): Comparison
   const isSeconds = axis === "time" || axis === "elapsed";
   return {
     runs: there.map(({ name }) => name),
+    kinds: [...new Set(there.map(({ kind }) => kind))],
     places: new Map(chosen.map(({ name }, i) => [name, i])),
     axis,
     span: spanOf(search),

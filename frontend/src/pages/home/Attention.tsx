@@ -1,34 +1,76 @@
 import { Button } from "@mantine/core";
+import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { CircleCheck } from "lucide-react";
-import type { AlertRow, AlertSummary } from "@/api/alerts";
+import { type ReactNode, useState } from "react";
+import { type AlertGroup, type AlertRow, type AlertSummary, alertsQuery } from "@/api/alerts";
 import { Age } from "@/components/Age";
 import { AlertChip } from "@/components/AlertChip";
 import { AppLink } from "@/components/AppLink";
 import { alertUrl } from "@/components/alertStyles";
+import { ErrorState } from "@/components/ErrorState";
 import { RunChip } from "@/components/RunChip";
-import { visible } from "@/format";
+import { counted, visible } from "@/format";
 import type { Concern } from "@/pages/home/attention";
 import css from "./home.module.css";
 
 const CONCERNS_AT_MOST = 5;
 
-function AlertLine({ alert }: { alert: AlertRow }) {
+type LineProps = { alert: AlertRow; isFurther?: boolean; children?: ReactNode };
+
+function AlertLine({ alert, isFurther = false, children }: LineProps) {
   const place = alertUrl(alert);
   return (
-    <li className={css.item} data-row data-attention={alert.kind}>
+    <li className={`${css.item} ${isFurther ? css.further : ""}`} data-row data-attention={alert.kind}>
       <AlertChip alert={alert} />
       <span className={`anywhere ${css.words}`}>
         <Link to="/alerts" search={{ alert: alert.id }} className="strong" data-open>
           {visible(alert.message)}
         </Link>
         <span className="soft small"> {alert.advice}</span>
+        {children}
       </span>
       <span className={`soft small ${css.aside}`}>
         <Age at={alert.first_seen_at} suffix=" ago" />
         {place && <AppLink to={place}>View</AppLink>}
       </span>
     </li>
+  );
+}
+
+/** The other open alerts of a run. */
+function Further({ run, besides }: { run: string; besides: number }) {
+  const { data, error, isPending } = useInfiniteQuery(alertsQuery({ run, state: "open" }));
+  if (error) return <ErrorState title="Alerts unavailable" error={error} />;
+  const rows = data?.pages[0]?.results.filter(({ id, silenced_until }) => id !== besides && !silenced_until) ?? [];
+  return (
+    <>
+      {isPending && <li className={`faint small ${css.item}`}>Loading…</li>}
+      {rows.map((alert) => (
+        <AlertLine key={alert.id} alert={alert} isFurther />
+      ))}
+    </>
+  );
+}
+
+/** The most severe alert of a run, and on request the others. */
+function GroupLines({ alert, count }: AlertGroup) {
+  const [isOpen, setOpen] = useState(false);
+  const others = count - 1;
+  return (
+    <>
+      <AlertLine alert={alert}>
+        {others > 0 && (
+          <>
+            {" "}
+            <button type="button" className="link-button small nowrap" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+              {isOpen ? "Hide the others" : `${counted(others, "more alert")} of ${alert.run}`}
+            </button>
+          </>
+        )}
+      </AlertLine>
+      {isOpen && alert.run && <Further run={alert.run} besides={alert.id} />}
+    </>
   );
 }
 
@@ -49,10 +91,11 @@ function ConcernLine({ run, why }: Concern) {
 
 type Props = { summary: AlertSummary | undefined; concerns: Concern[] };
 
-/** Open alerts, errors first, then silent runs and runs paused for long. */
+/** Open alerts by run, errors first, then silent runs and runs paused for long. */
 export function Attention({ summary, concerns }: Props) {
   const open = summary ? summary.errors + summary.warnings : 0;
-  const left = open - (summary?.newest.length ?? 0);
+  const groups = summary?.groups ?? [];
+  const left = open - groups.reduce((sum, { count }) => sum + count, 0);
   if (summary && open === 0 && concerns.length === 0) {
     return (
       <p className={css.well} role="status">
@@ -76,8 +119,8 @@ export function Attention({ summary, concerns }: Props) {
         </Button>
       </div>
       <ul className={css.items}>
-        {summary?.newest.map((alert) => (
-          <AlertLine key={alert.id} alert={alert} />
+        {groups.map((group) => (
+          <GroupLines key={group.alert.run ?? group.alert.id} {...group} />
         ))}
         {concerns.slice(0, CONCERNS_AT_MOST).map((concern) => (
           <ConcernLine key={concern.run.id} {...concern} />

@@ -8,6 +8,7 @@ import { ErrorState } from "@/components/ErrorState";
 import { useNow } from "@/components/now";
 import { Skeletons } from "@/components/Skeletons";
 import { useLiveRuns } from "@/live/deployment";
+import { useTopicError } from "@/live/live";
 import { Attention } from "@/pages/home/Attention";
 import { concerns, inAll, mineFirst } from "@/pages/home/attention";
 import { Finished, RunCards } from "@/pages/home/RunCards";
@@ -33,7 +34,9 @@ export function HomePage() {
   const underWay = active.data?.pages.flatMap(({ results }) => results) ?? [];
   const ended = (over.data?.pages[0]?.results ?? []).slice(0, FINISHED_AT_MOST);
   const activity = useQuery(runActivityQuery([...unknownIds(underWay, live), ...ended.map(({ id }) => id)]));
-  const isKnown = active.isSuccess && over.isSuccess;
+  const alertsError = useTopicError("alerts");
+  // Alerts that are shown late would move the runs.
+  const isKnown = active.isSuccess && over.isSuccess && (summary !== undefined || alertsError !== null);
   const isQuiet = isKnown && underWay.length === 0 && ended.length === 0;
   const all = useInfiniteQuery({ ...runsQuery("", NEWEST), enabled: isQuiet });
   const hasNone = isQuiet && all.data?.pages[0]?.total === 0;
@@ -59,7 +62,16 @@ export function HomePage() {
       {!isKnown && !error && <Skeletons heights={[60, 220, 180]} />}
       {isKnown && (
         <div className={css.page}>
-          {!hasNone && <Attention summary={summary} concerns={concerns(runs, summary?.newest ?? [], now)} />}
+          {!hasNone && (
+            <Attention
+              summary={summary}
+              concerns={concerns(
+                runs,
+                (summary?.groups ?? []).map(({ alert }) => alert),
+                now,
+              )}
+            />
+          )}
           {hasNone && <Start />}
           {runs.length > 0 && (
             <RunCards

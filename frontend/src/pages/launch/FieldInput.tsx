@@ -1,124 +1,55 @@
-import { Button, Select, Switch, Textarea, TextInput } from "@mantine/core";
 import { visible } from "@/format";
-import type { Answers, Field, Section } from "@/forms/fields";
-import { answersOf, defaultText } from "@/forms/fields";
+import { defaultText, type Origin } from "@/forms/answers";
+import { errorAt } from "@/forms/errors";
+import type { Field } from "@/forms/fields";
+import { STEP_ENVIRONMENTS } from "@/pages/launch/EnvironmentNames";
 import { ExtensionsInput } from "@/pages/launch/ExtensionsInput";
+import { descriptionOf, FieldControl, labelOf } from "@/pages/launch/FieldControl";
+import { LessonsInput } from "@/pages/launch/lessons/LessonsInput";
+import type { LaunchState } from "@/pages/launch/useLaunch";
 
-function label(field: Field) {
-  return (
-    <>
-      {field.title}
-      {field.unit && <span className="faint"> · {field.unit}</span>}
-    </>
-  );
-}
+/** Suggestions of fields that name registered objects. */
+const SUGGESTIONS: Record<string, string> = { "environment.spec": STEP_ENVIRONMENTS };
 
-function description(field: Field, given: string) {
-  return (
-    <>
-      {field.help} {field.range && <span className="nowrap">{field.range}.</span>} {given && <span>{given}</span>}
-    </>
-  );
-}
-
-/** `standard` is the starting value, `given` its description with the default. */
-type InputProps = {
-  field: Field;
-  answer: string | boolean;
-  standard: string | boolean;
-  given: string;
-  error?: string;
-  onChange: (answer: string | boolean) => void;
-};
-
-function FieldInput({ field, answer, standard, given, error, onChange }: InputProps) {
-  const common = { label: label(field), description: description(field, given), error, "data-field": field.path };
-  if (field.kind === "switch") {
-    return <Switch {...common} checked={answer === true} onChange={(event) => onChange(event.currentTarget.checked)} />;
-  }
-  if (field.kind === "choice") {
-    return (
-      <Select {...common} data={field.choices} value={String(answer)} allowDeselect={false} onChange={(value) => onChange(value ?? "")} />
-    );
-  }
-  const text = String(answer);
+/** The input of any field of the configuration. */
+function FieldInput({ field, state, origin }: { field: Field; state: LaunchState; origin: Origin }) {
+  const { path } = field;
+  const answer = state.answers[path] ?? "";
+  const standard = state.standard[path] ?? "";
+  const given = defaultText(field, state.defaults[path] ?? "", standard, { ...origin, name: visible(origin.name) });
+  const error = errorAt(state.errors.fields, path);
+  const text = { label: labelOf(field), description: descriptionOf(field, given) };
   if (field.kind === "extensions") {
+    return <ExtensionsInput field={field} answer={String(answer)} {...text} error={error} onChange={(next) => state.change(path, next)} />;
+  }
+  if (field.kind === "table") {
     return (
-      <ExtensionsInput
+      <LessonsInput
         field={field}
-        answer={text}
-        label={common.label}
-        description={common.description}
-        error={error}
-        onChange={onChange}
+        answer={String(answer)}
+        standard={String(standard)}
+        {...text}
+        errors={state.errors.fields}
+        onChange={(next, key) => state.change(path, next, key)}
       />
     );
   }
-  if (field.kind === "json" && (text.includes("\n") || String(standard).includes("\n"))) {
-    return (
-      <Textarea
-        {...common}
-        className="whole-row"
-        classNames={{ input: "mono" }}
-        autosize
-        minRows={3}
-        maxRows={18}
-        spellCheck={false}
-        value={text}
-        onChange={(event) => onChange(event.currentTarget.value)}
-      />
-    );
-  }
-  const changed = answer !== standard;
-  const numeric = field.kind === "integer" || field.kind === "number";
   return (
-    <TextInput
-      {...common}
-      inputMode={numeric ? "decimal" : undefined}
-      value={text}
-      placeholder={field.optional ? "empty" : undefined}
-      onChange={(event) => onChange(event.currentTarget.value)}
-      rightSectionWidth={changed ? 58 : undefined}
-      rightSection={
-        changed ? (
-          <Button variant="subtle" size="compact-xs" title={`Reset to ${String(standard) || "empty"}`} onClick={() => onChange(standard)}>
-            reset
-          </Button>
-        ) : null
-      }
+    <FieldControl
+      field={field}
+      answer={answer}
+      standard={standard}
+      given={given}
+      error={error}
+      suggestions={SUGGESTIONS[path]}
+      onChange={(next) => state.change(path, next)}
     />
   );
 }
 
-type SectionProps = {
-  section: Section;
-  answers: Answers;
-  standard: Answers;
-  from: string;
-  errors: Record<string, string>;
-  onChange: (path: string, answer: string | boolean) => void;
-};
+type FieldsProps = { fields: Field[]; state: LaunchState; origin: Origin };
 
-/** The fields of one object of the configuration. */
-export function SectionPanel({ section, answers, standard, from, errors, onChange }: SectionProps) {
-  const defaults = answersOf([section], {});
-  return (
-    <fieldset className="panel section" id={`section-${section.name || "rest"}`}>
-      <legend>{section.title}</legend>
-      {section.help && <p className="soft small section-help">{section.help}</p>}
-      <div className="fields">
-        {section.fields.map((field) => (
-          <FieldInput
-            key={field.path}
-            field={field}
-            answer={answers[field.path] ?? ""}
-            standard={standard[field.path] ?? ""}
-            given={defaultText(field, defaults[field.path] ?? "", standard[field.path] ?? "", visible(from))}
-            error={errors[field.path]}
-            onChange={(answer) => onChange(field.path, answer)}
-          />
-        ))}
-      </div>
-    </fieldset>
-  );
+/** The inputs of some fields. */
+export function FieldInputs({ fields, state, origin }: FieldsProps) {
+  return fields.map((field) => <FieldInput key={field.path} field={field} state={state} origin={origin} />);
 }

@@ -4,27 +4,19 @@ import { visible } from "@/format";
 
 const SIGNS = { ok: "✓", info: "i", warning: "▲", error: "✕" } as const;
 const TONES = { ok: "good", info: "quiet", warning: "held", error: "bad" } as const;
-const RESULTS = {
+export const RESULTS = {
   ready: { tone: "good", sign: "✓", words: "Ready to launch" },
   risky: { tone: "held", sign: "▲", words: "Launchable, with warnings" },
   refused: { tone: "bad", sign: "✕", words: "Cannot launch, or would never serve a batch" },
 } as const;
 
-/** Focus a field, or its nearest ancestor. */
-function goToField(path: string): void {
-  const fields = [...document.querySelectorAll<HTMLElement>("[data-field]")];
-  const found = fields.find(({ dataset }) => path === dataset.field || path.startsWith(`${dataset.field}.`));
-  found?.scrollIntoView({ block: "center" });
-  found?.focus();
-}
-
-type Props = { check: RunCheck; isOld: boolean };
+type Props = { check: RunCheck; isOld: boolean; onGo: (path: string) => void };
 
 /** Findings of a dry run, each with its remedy. */
-export function Findings({ check, isOld }: Props) {
+export function Findings({ check, isOld, onGo }: Props) {
   const { tone, sign, words } = RESULTS[check.result];
   return (
-    <section aria-label="Check" data-result={check.result}>
+    <section aria-label="Check" data-result={check.result} tabIndex={-1}>
       <p className="check-result" role="status">
         <Chip tone={tone} sign={sign}>
           {words}
@@ -41,7 +33,7 @@ export function Findings({ check, isOld }: Props) {
               <b>{each.subject}</b> <span className="soft">{visible(each.message)}</span>
               {each.remedy && <div className="small remedy">{visible(each.remedy)}</div>}
               {each.field && each.level !== "ok" && (
-                <button type="button" className="link-button mono tiny" onClick={() => goToField(each.field)}>
+                <button type="button" className="link-button mono tiny" onClick={() => onGo(each.field)}>
                   {each.field}
                 </button>
               )}

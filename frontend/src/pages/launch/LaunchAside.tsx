@@ -1,16 +1,13 @@
-import { Button, SegmentedControl } from "@mantine/core";
+import { SegmentedControl } from "@mantine/core";
 import { useNavigate, useSearch } from "@tanstack/react-router";
-import { useState } from "react";
-import { useMayOperate } from "@/api/session";
-import type { RunCheck } from "@/api/types";
 import { Copy } from "@/components/Copying";
 import { ErrorState } from "@/components/ErrorState";
-import type { SavedPreset } from "@/pages/launch/api";
 import { ChangeList } from "@/pages/launch/ChangeList";
 import { cliCommand, curlCommand, type Launch } from "@/pages/launch/commands";
 import { Findings } from "@/pages/launch/Findings";
+import type { Check } from "@/pages/launch/LaunchActions";
 import { ResolvedConfig } from "@/pages/launch/ResolvedConfig";
-import { SavePreset } from "@/pages/launch/SavePreset";
+import { fieldOfChange, reasonHidden } from "@/pages/launch/tiers";
 import type { LaunchState } from "@/pages/launch/useLaunch";
 
 export type View = "changes" | "config" | "copy";
@@ -31,52 +28,32 @@ function Copied({ label, text }: { label: string; text: string }) {
 
 type Props = {
   state: LaunchState;
-  start: string;
-  /** The saved preset that the form started from, and all saved presets. */
-  preset: SavedPreset | undefined;
-  saved: SavedPreset[];
+  /** Name of the preset or run that the changes refer to. */
   from: string;
   launch: Launch;
-  check: { data: RunCheck | undefined; isPending: boolean; isOld: boolean; run: () => void };
-  isLaunching: boolean;
+  check: Check;
+  onGo: (path: string) => void;
 };
 
-/** The resulting launch: validation, configuration and the launch button. */
-export function LaunchAside({ state, start, preset, saved, from, launch, check, isLaunching }: Props) {
-  const mayOperate = useMayOperate();
+/** The resulting launch: findings of a check, changes and configuration. */
+export function LaunchAside({ state, from, launch, check, onGo }: Props) {
   const { view = "changes" } = useSearch({ from: "/shell/runs/new" });
   const navigate = useNavigate({ from: "/runs/new" });
-  const [isSaving, setSaving] = useState(false);
-  const wrong = Object.keys(state.errors.fields).length;
+  const whyHidden = (path: string) => {
+    const field = fieldOfChange(state.sections, path);
+    return field && state.tiers.hidden.includes(field) ? reasonHidden(state.sections, field, state.whole) : "";
+  };
+  const reset = (path: string) => {
+    const field = fieldOfChange(state.sections, path);
+    if (field) state.change(field.path, state.standard[field.path] ?? "");
+  };
   return (
     <aside className="launch-aside panel section" aria-label="Launch">
-      <div className="launch-buttons">
-        <Button type="submit" loading={isLaunching} disabled={!mayOperate}>
-          Launch
-        </Button>
-        <Button variant="default" loading={check.isPending} disabled={!mayOperate} onClick={check.run}>
-          Check
-        </Button>
-        <Button variant="default" className="whole-row" disabled={!mayOperate} onClick={() => state.validate(false) && setSaving(true)}>
-          Save as preset…
-        </Button>
-      </div>
-      <p className="tiny faint launch-note">
-        {mayOperate
-          ? "Check validates without launching or storing anything. Launch starts the fleet, which then waits for a trainer's weights."
-          : "Launching requires the operator role."}
-      </p>
-      {wrong > 0 && (
-        <p className="small bad" role="alert">
-          {wrong === 1 ? "One field" : `${wrong} fields`} with errors.
-        </p>
-      )}
       {state.errors.loose.length > 0 && <ErrorState title="Run not created" error={state.errors.loose.join(" ")} />}
-      {check.data && <Findings check={check.data} isOld={check.isOld} />}
+      {check.data && <Findings check={check.data} isOld={check.isOld} onGo={onGo} />}
       <SegmentedControl
         fullWidth
         size="xs"
-        mt="md"
         mb="sm"
         aria-label="View"
         data={[
@@ -87,16 +64,13 @@ export function LaunchAside({ state, start, preset, saved, from, launch, check, 
         value={view}
         onChange={(value) => void navigate({ search: (old) => ({ ...old, view: value as View }), replace: true })}
       />
-      {view === "changes" && <ChangeList changes={state.changes} from={from} />}
+      {view === "changes" && <ChangeList changes={state.changes} from={from} notes={{ whyHidden, onReset: reset, onGo }} />}
       {view === "config" && <ResolvedConfig state={state} />}
       {view === "copy" && (
         <>
           <Copied label="Command" text={cliCommand(launch)} />
           <Copied label="curl" text={curlCommand(launch, location.origin)} />
         </>
-      )}
-      {isSaving && (
-        <SavePreset config={state.config} runName={state.name} start={start} from={preset} saved={saved} onClose={() => setSaving(false)} />
       )}
     </aside>
   );

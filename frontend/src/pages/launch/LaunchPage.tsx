@@ -1,23 +1,36 @@
 import "@/pages/launch/launch.css";
 import { useQuery } from "@tanstack/react-query";
-import { useSearch } from "@tanstack/react-router";
+import { Link, useSearch } from "@tanstack/react-router";
+import { projectQuery } from "@/api/projects";
 import { type RunConfigSchema, runQuery, schemaQuery } from "@/api/runs";
 import { ErrorState } from "@/components/ErrorState";
 import { Skeletons } from "@/components/Skeletons";
 import { visible } from "@/format";
 import { presetsQuery } from "@/pages/launch/api";
+import type { Config } from "@/pages/launch/kinds";
 import { LaunchForm } from "@/pages/launch/LaunchForm";
+import { presetsIn } from "@/pages/launch/projectDefaults";
 import { startsOf } from "@/pages/launch/startPresets";
-import type { Config } from "@/pages/launch/useLaunch";
 
 /** The form for a preset, or for a clone of another run. */
 function Ready({ schema, presets: builtIn }: RunConfigSchema) {
-  const { from, preset: wanted } = useSearch({ from: "/shell/runs/new" });
+  const { from, preset: chosen, project: projectName } = useSearch({ from: "/shell/runs/new" });
+  const project = useQuery({ ...projectQuery(projectName ?? ""), enabled: projectName !== undefined });
+  const wanted = chosen ?? (project.data?.defaults.preset || undefined);
   const saved = useQuery(presetsQuery);
-  const presets = startsOf(builtIn, saved.data ?? []);
+  const presets = presetsIn(project.data, startsOf(builtIn, saved.data ?? []));
   const parent = useQuery({ ...runQuery(from ?? ""), enabled: from !== undefined });
   const found = presets.find(({ name }) => name === wanted);
   const preset = from === undefined ? (found ?? presets[0]) : undefined;
+  if (project.error)
+    return (
+      <ErrorState
+        title={`No launch in project ${visible(projectName ?? "")}`}
+        error={project.error}
+        next={<Link to="/runs/new">Launch without a project</Link>}
+      />
+    );
+  if (projectName !== undefined && !project.data) return <Skeletons heights={[140, 220, 320]} />;
   if (parent.error) return <ErrorState title={`${from} cannot be cloned`} error={parent.error} onRetry={() => void parent.refetch()} />;
   if (from !== undefined && !parent.data) return <Skeletons heights={[140, 220, 320]} />;
   if (parent.data?.kind === "outside") {
@@ -28,7 +41,8 @@ function Ready({ schema, presets: builtIn }: RunConfigSchema) {
   // The name may be of a saved preset that is still loading.
   if (from === undefined && wanted !== undefined && !found && saved.isPending) return <Skeletons heights={[140, 220, 320]} />;
   const isGone = from === undefined && wanted !== undefined && !found;
-  const key = from === undefined ? `preset:${preset?.name}` : `clone:${from}`;
+  const place = project.data ? `project:${project.data.name}:` : "";
+  const key = from === undefined ? `${place}preset:${preset?.name}` : `${place}clone:${from}`;
   const config = (parent.data?.config ?? preset?.config ?? {}) as Config;
   // A new form for each start, so that no values carry over.
   return (
@@ -41,7 +55,15 @@ function Ready({ schema, presets: builtIn }: RunConfigSchema) {
           />
         </div>
       )}
-      <LaunchForm key={key} schema={schema} presets={presets} start={{ key, config }} preset={preset} parent={from} />
+      <LaunchForm
+        key={key}
+        schema={schema}
+        presets={presets}
+        start={{ key, config }}
+        preset={preset}
+        parent={from}
+        project={project.data}
+      />
     </>
   );
 }

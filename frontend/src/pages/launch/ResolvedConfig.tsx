@@ -1,9 +1,10 @@
 import { SegmentedControl, Textarea } from "@mantine/core";
 import { queryOptions, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useRef, useState } from "react";
-import { unknownPaths } from "@/forms/fields";
+import { unknownPaths } from "@/forms/answers";
 import { type Config, type Format, formatOf, jsonOf, readJson, savedFormat, saveFormat } from "@/pages/launch/configText";
-import { kindOf, type LaunchState } from "@/pages/launch/useLaunch";
+import { kindOf } from "@/pages/launch/kinds";
+import type { LaunchState } from "@/pages/launch/useLaunch";
 
 const FORMATS: { value: Format; label: string }[] = [
   { value: "json", label: "JSON" },
@@ -40,11 +41,11 @@ export function ResolvedConfig({ state }: { state: LaunchState }) {
     newest.current = text;
     setTyped(text);
     const found = as === "json" ? readJson(text) : (await queries.fetchQuery(yamlQuery)).readYaml(text);
-    const said = "problem" in found ? found.problem : await complaint(text, found.config);
+    const message = "problem" in found ? found.problem : await complaint(text, found.config);
     // The user typed on meanwhile: the newer text wins.
     if (newest.current !== text) return;
-    setProblem(said);
-    if (said) setTyped(text);
+    setProblem(message);
+    if (message) setTyped(text);
     else if ("config" in found) state.take(found.config);
   };
   const choose = (next: Format) => {

@@ -6,8 +6,9 @@ import { ReasonDialog } from "@/components/ReasonDialog";
 import { visible } from "@/format";
 import { type Access, type SavedPreset, useSavePreset } from "@/pages/launch/api";
 import { saveDraft } from "@/pages/launch/draft";
+import type { Config } from "@/pages/launch/kinds";
 import { ACCESS } from "@/pages/launch/startPresets";
-import { type Config, NAME, NAME_HELP } from "@/pages/launch/useLaunch";
+import { NAME, NAME_HELP } from "@/pages/launch/tiers";
 
 type Props = {
   /** The form's full configuration. */

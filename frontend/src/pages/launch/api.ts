@@ -33,3 +33,18 @@ export function useDeletePreset() {
     body(api.DELETE("/api/v1/presets/{preset}", { params: { path: { preset: name }, query: { reason } } })),
   );
 }
+
+/** The API's limit of one page. */
+const NAMES_AT_MOST = 100;
+
+/** The names of the registered environments of a kind that new runs may use. */
+export function environmentNamesQuery(kind: "steps" | "tokens") {
+  return queryOptions({
+    queryKey: ["known-environments", "names", kind],
+    queryFn: async () => {
+      const page = await body(api.GET("/api/v1/environments", { params: { query: { kind, limit: NAMES_AT_MOST } } }));
+      return page.results.filter(({ registered, denied }) => registered && !denied).map(({ name }) => name);
+    },
+    staleTime: 60_000,
+  });
+}

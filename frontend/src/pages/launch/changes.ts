@@ -1,9 +1,11 @@
-/** Diff of two configurations: added, removed and changed values. Pure. */
+/** Diff of two configurations: added, removed, changed and invalid values. Pure. */
 
-export type Change = { path: string; kind: "added" | "removed" | "changed"; before: unknown; after: unknown };
+import { put } from "@/forms/answers";
+import { isConfig } from "@/forms/fields";
+
+/** `invalid`: the form's text for a field has no value yet; `after` is the problem. */
+export type Change = { path: string; kind: "added" | "removed" | "changed" | "invalid"; before: unknown; after: unknown };
 type Config = Record<string, unknown>;
-
-const isConfig = (value: unknown): value is Config => typeof value === "object" && value !== null && !Array.isArray(value);
 
 function same(a: unknown, b: unknown): boolean {
   return JSON.stringify(a) === JSON.stringify(b);
@@ -28,13 +30,7 @@ export function overlayOf(changes: Change[]): Config | null {
   const overlay: Config = {};
   for (const { path, kind, after } of changes) {
     if (kind === "removed") return null;
-    const keys = path.split(".");
-    const last = keys.pop() as string;
-    const place = keys.reduce<Config>((inner, key) => {
-      inner[key] ??= {};
-      return inner[key] as Config;
-    }, overlay);
-    place[last] = after;
+    put(overlay, path, after);
   }
   return overlay;
 }

@@ -1,8 +1,9 @@
 /** Form drafts that survive a reload, one per start: a preset, or the cloned run. */
 
-import type { Answers } from "@/forms/fields";
+import type { Answers } from "@/forms/rows";
 
-export type Draft = { name: string; answers: Answers };
+/** `open` lists the names of the open sections. */
+export type Draft = { name: string; answers: Answers; open?: string[] };
 
 function keyOf(start: string): string {
   return `rolldeck-launch:${start}`;

@@ -49,7 +49,7 @@ export function ConfirmVerb({ run, verb, onCancel, onConfirm }: Props) {
             onChange={(event) => setTyped(event.currentTarget.value)}
           />
         )}
-        <Group justify="flex-end" mt="lg">
+        <Group className="dialog-foot" justify="flex-end" mt="lg">
           <Button
             variant="default"
             onClick={() => {

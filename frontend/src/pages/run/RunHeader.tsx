@@ -1,4 +1,4 @@
-import { Link } from "@tanstack/react-router";
+import { Link, useRouter } from "@tanstack/react-router";
 import { lazy, Suspense, useState } from "react";
 import type { useAsk } from "@/api/runs";
 import { useMayOperate } from "@/api/session";
@@ -7,6 +7,7 @@ import { Age } from "@/components/Age";
 import { AppLink } from "@/components/AppLink";
 import { useCopying } from "@/components/Copying";
 import { useNow } from "@/components/now";
+import { ProjectTag } from "@/components/ProjectTag";
 import { RunChip, useIsProven } from "@/components/RunChip";
 import { servedText } from "@/components/simulated";
 import { policyStep, utc, visible } from "@/format";
@@ -14,18 +15,21 @@ import { UndoPause } from "@/pages/run/UndoPause";
 import { uptimeText } from "@/pages/run/uptime";
 import { VerbButtons, VerbProblem } from "@/pages/run/VerbButtons";
 import { arrival } from "@/pages/run/verbs";
+import { viewLink } from "@/share/link";
 
+const ProjectOfRun = lazy(() => import("@/pages/run/ProjectOfRun"));
 const TagsDialog = lazy(() => import("@/pages/run/TagsDialog"));
 
-/** Copies the page URL, including filters and zoom. */
+/** Copies a link to this view, including filters, zoom and the opened object. */
 function CopyLink() {
   const { isSaid, copy } = useCopying();
+  const router = useRouter();
   return (
     <button
       type="button"
       className="link-button"
-      title="Copies the URL of this view, including filters and zoom."
-      onClick={() => copy(location.href)}
+      title="Copies a link to this view, including filters, range and the opened object."
+      onClick={() => copy(viewLink(router))}
     >
       {isSaid ? "Link copied" : "Copy link"}
     </button>
@@ -50,6 +54,7 @@ type Props = { title: string; run: RunDetail; fleet: FleetPart | undefined; ask:
 export function RunHeader({ title, run, fleet, ask }: Props) {
   const mayOperate = useMayOperate();
   const [isTagging, setTagging] = useState(false);
+  const [isMoving, setMoving] = useState(false);
   const isProven = useIsProven(run, fleet?.confirmed_at);
   const arrived = arrival(run, fleet, isProven);
   return (
@@ -91,6 +96,14 @@ export function RunHeader({ title, run, fleet, ask }: Props) {
             </button>
           )}
         </span>
+        <span>
+          {run.project && <ProjectTag name={run.project} />}
+          {mayOperate && (
+            <button type="button" className="link-button" onClick={() => setMoving(true)}>
+              {run.project ? "Change project" : "Add to project"}
+            </button>
+          )}
+        </span>
         <Link to="/compare" search={{ runs: run.name }}>
           Compare
         </Link>
@@ -99,6 +112,11 @@ export function RunHeader({ title, run, fleet, ask }: Props) {
         {run.status_reason && <span className="anywhere">“{visible(run.status_reason)}”</span>}
       </div>
       <VerbProblem ask={ask} />
+      {isMoving && (
+        <Suspense>
+          <ProjectOfRun run={run} onClose={() => setMoving(false)} />
+        </Suspense>
+      )}
       {isTagging && (
         <Suspense>
           <TagsDialog run={run} onClose={() => setTagging(false)} />

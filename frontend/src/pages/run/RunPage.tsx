@@ -1,6 +1,6 @@
 import "@/pages/run/run.css";
 import { Button, Group } from "@mantine/core";
-import { Link, Navigate, Outlet, useParams } from "@tanstack/react-router";
+import { Link, Navigate, Outlet, useParams, useSearch } from "@tanstack/react-router";
 import { useAsk } from "@/api/runs";
 import { ReadOnlyContext } from "@/api/session";
 import { AppLink } from "@/components/AppLink";
@@ -17,6 +17,8 @@ import { RunContext } from "@/pages/run/RunContext";
 import { RunHeader } from "@/pages/run/RunHeader";
 import { RunTabs } from "@/pages/run/RunTabs";
 import { newer } from "@/pages/run/verbs";
+import { Sharing } from "@/share/focus";
+import { shareSearch } from "@/share/share";
 
 function Missing({ name, error }: { name: string; error: { code: string; detail: string } }) {
   if (error.code !== "not_found")
@@ -55,6 +57,7 @@ function LiveRun({ name }: { name: string }) {
   const events = useSeries(topic, "events");
   const at = useTopicAt(topic);
   const error = useTopicError(topic);
+  const opened = shareSearch(useSearch({ from: "/shell/runs/$name" }));
   const ask = useAsk(name);
   useEventBackfill(name, topic, shown !== undefined);
   const run = newer(shown, ask.data);
@@ -77,7 +80,9 @@ function LiveRun({ name }: { name: string }) {
         </ReadOnlyContext>
         <RunTabs run={addressed} />
         <div data-unproven={!isProven || undefined}>
-          <Outlet />
+          <Sharing opened={opened}>
+            <Outlet />
+          </Sharing>
         </div>
       </RunContext>
     </ReadOnlyContext>

@@ -15,6 +15,9 @@ type Ask = ReturnType<typeof useAsk>;
 
 const MAIN: Verb[] = ["start", "pause", "resume"];
 
+/** The search parameters of the launch form for a clone, which stays in the project. */
+const cloneOf = ({ name, project }: RunSummary) => ({ from: name, project: project ?? undefined });
+
 /** The same verbs for the command palette, each with a confirmation. */
 function useVerbCommands(run: RunSummary, allowed: Verb[], onAsk: (verb: Verb) => void): Command[] {
   const navigate = useNavigate();
@@ -28,7 +31,7 @@ function useVerbCommands(run: RunSummary, allowed: Verb[], onAsk: (verb: Verb) =
     }),
   );
   if (run.kind === "outside") return verbs;
-  const clone = () => void navigate({ to: "/runs/new", search: { from: run.name } });
+  const clone = () => void navigate({ to: "/runs/new", search: cloneOf(run) });
   return [
     ...verbs,
     {
@@ -101,7 +104,7 @@ export function VerbButtons({ run, ask }: { run: RunSummary; ask: Ask }) {
         ))}
         {run.kind !== "outside" && (
           <Tooltip label="Opens the launch form with this run's configuration and highlights your changes.">
-            <Button variant="default" renderRoot={(props) => <Link to="/runs/new" search={{ from: run.name }} {...props} />}>
+            <Button variant="default" renderRoot={(props) => <Link to="/runs/new" search={cloneOf(run)} {...props} />}>
               Clone
             </Button>
           </Tooltip>

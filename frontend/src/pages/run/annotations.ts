@@ -12,10 +12,14 @@ type NewAnnotation = Schemas["NewAnnotationRequest"];
 
 const REREAD_MS = 15_000;
 
-export function annotationsQuery(run: string) {
+/** Changes of the run only, or also launches, ended workers and published versions. */
+export type MarkedEvents = "run" | "fleet";
+
+export function annotationsQuery(run: string, events: MarkedEvents = "run") {
+  const query = events === "run" ? {} : { events };
   return queryOptions({
-    queryKey: ["annotations", run],
-    queryFn: (): Promise<Annotations> => body(api.GET("/api/v1/runs/{run}/annotations", { params: { path: { run } } })),
+    queryKey: ["annotations", run, ...Object.values(query)],
+    queryFn: (): Promise<Annotations> => body(api.GET("/api/v1/runs/{run}/annotations", { params: { path: { run }, query } })),
     refetchInterval: REREAD_MS,
   });
 }

@@ -36,3 +36,13 @@ it("shows none if hidden or unknown", () => {
   expect(marksOf(FOUND, "step", BEGAN, "none")).toEqual([]);
   expect(marksOf(undefined, "step", BEGAN, "all")).toEqual([]);
 });
+
+it("distinguishes published versions from events", () => {
+  const version = { id: 7, kind: "weights_version", message: "version 3 of epoch 0", at: BEGAN, step: 3, amount: null };
+  const marks = marksOf({ ...FOUND, events: [...FOUND.events, version] }, "step", BEGAN, "all");
+  expect(marks.map(({ x, role }) => [x, role])).toEqual([
+    [20, "event"],
+    [3, "version"],
+    [10, "note"],
+  ]);
+});

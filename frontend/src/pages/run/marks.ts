@@ -25,7 +25,7 @@ export function marksOf(found: Annotations | undefined, axis: MetricAxis, beganA
   });
   const events = (shown === "all" ? found.events : []).map((row): Mark | null => {
     const x = place(row);
-    return x === null ? null : { x, text: row.message, role: "event" };
+    return x === null ? null : { x, text: row.message, role: row.kind === "weights_version" ? "version" : "event" };
   });
   return [...events, ...notes].filter((mark) => mark !== null);
 }

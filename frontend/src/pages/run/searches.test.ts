@@ -1,23 +1,35 @@
 import { expect, it } from "vitest";
 import { episodesSearch } from "./episodes/search";
+import { logOf } from "./fleet/views";
 import { logsSearch } from "./logs/search";
 import { queueSearch } from "./queue/search";
 
-const told = (search: object) => Object.fromEntries(Object.entries(search).filter(([, value]) => value !== undefined));
+const nonEmpty = (search: object) => Object.fromEntries(Object.entries(search).filter(([, value]) => value !== undefined));
 
 it("keeps batch, state and range of the queue in the URL", () => {
   const address = { batch: "0f3a", state: "leased", from: 5, to: 9 };
   expect(queueSearch(address)).toEqual(address);
-  expect(told(queueSearch({ batch: { a: 1 }, state: "eaten", from: 9, to: 5 }))).toEqual({});
+  expect(nonEmpty(queueSearch({ batch: { a: 1 }, state: "eaten", from: 9, to: 5 }))).toEqual({});
 });
 
 it("keeps axis and period of episodes in the URL", () => {
   expect(episodesSearch({ span: 3600, x: "env_steps" })).toEqual({ span: 3600, x: "env_steps" });
-  expect(told(episodesSearch({ span: "300", x: "time" }))).toEqual({});
-  expect(told(episodesSearch({ span: "-1", x: ["env_steps"] }))).toEqual({});
+  expect(nonEmpty(episodesSearch({ span: "300", x: "time" }))).toEqual({});
+  expect(nonEmpty(episodesSearch({ span: "-1", x: ["env_steps"] }))).toEqual({});
+});
+
+it("keeps the range of the throughput chart in the URL", () => {
+  expect(nonEmpty(episodesSearch({ from: 5, to: 9 }))).toEqual({ from: 5, to: 9 });
+  expect(nonEmpty(episodesSearch({ from: 9, to: 5 }))).toEqual({});
+});
+
+it("keeps the open log of a fleet in the URL", () => {
+  expect([logOf("manager"), logOf(2), logOf("2.1")]).toEqual(["manager", "2", "2.1"]);
+  expect([logOf("../x"), logOf({}), logOf("")]).toEqual([undefined, undefined, undefined]);
 });
 
 it("keeps log, time and level in the URL", () => {
   expect(logsSearch({ log: 2, at: 1_772_366_400, level: "error" })).toEqual({ log: "2", at: 1_772_366_400, level: "error" });
-  expect(told(logsSearch({ log: { a: 1 }, at: "noon", level: "loud" }))).toEqual({});
+  expect(nonEmpty(logsSearch({ words: "/fail/" }))).toEqual({ words: "/fail/" });
+  expect(nonEmpty(logsSearch({ log: { a: 1 }, at: "noon", level: "loud" }))).toEqual({});
 });

@@ -13,7 +13,7 @@ export type Words = {
   /** Noun for a worker's slots. */
   slots: string;
   /** Noun for unsent data. */
-  parcels: string;
+  envelopes: string;
 };
 
 const STEPS: Words = {
@@ -21,7 +21,7 @@ const STEPS: Words = {
   works: "env steps",
   length: "env steps",
   slots: "env slots",
-  parcels: "Fragments",
+  envelopes: "Fragments",
 };
 
 /** In a language run an episode is one answer: workers count episodes, and length is in tokens. */
@@ -30,7 +30,7 @@ const LANGUAGE: Words = {
   works: "episodes",
   length: "tokens",
   slots: "concurrent batches",
-  parcels: "Group envelopes",
+  envelopes: "Group envelopes",
 };
 
 export const wordsOf = (kind: RunDetail["kind"]): Words => (kind === "language" ? LANGUAGE : STEPS);

@@ -55,7 +55,7 @@ export function BulkDialog({ bulk, which, runs, filter, onClose }: Props) {
           />
           {act.isPending && <Progress mt="md" value={(100 * progress.done) / (progress.done + progress.left || 1)} aria-label="Progress" />}
           {act.isError && <ErrorState title="Bulk action failed" error={act.error} />}
-          <Group justify="flex-end" mt="md">
+          <Group className="dialog-foot" justify="flex-end" mt="md">
             <Button variant="default" onClick={onClose}>
               Cancel
             </Button>
@@ -77,7 +77,7 @@ export function BulkDialog({ bulk, which, runs, filter, onClose }: Props) {
               ))}
             </ul>
           )}
-          <Group justify="flex-end" mt="md">
+          <Group className="dialog-foot" justify="flex-end" mt="md">
             <Button data-autofocus onClick={onClose}>
               Close
             </Button>

@@ -1,218 +1,29 @@
-import { Button, Checkbox, Menu, Tooltip } from "@mantine/core";
-import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { Button } from "@mantine/core";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { useRef, useState } from "react";
-import { ApiProblem } from "@/api/problems";
-import { NEWEST, runActivityQuery, runsQuery, type Which } from "@/api/runLists";
 import { useMayOperate } from "@/api/session";
 import { EmptyState } from "@/components/EmptyState";
-import { ErrorState } from "@/components/ErrorState";
-import { ShowMore } from "@/components/ShowMore";
-import { Skeletons } from "@/components/Skeletons";
-import { counted } from "@/format";
-import { useLiveRuns } from "@/live/deployment";
-import { RUNS_AT_MOST } from "@/pages/compare/search";
-import { BulkDialog } from "@/pages/runs/BulkDialog";
-import { BULK_ACTIONS, type BulkAction } from "@/pages/runs/bulk";
-import { COLUMNS, columnsOf, wordOf } from "@/pages/runs/columns";
-import { FilterBox } from "@/pages/runs/FilterBox";
-import { RunsTable } from "@/pages/runs/RunsTable";
-import { restingIds, shownRuns, unknownIds } from "@/pages/runs/rows";
-import { Views } from "@/pages/runs/Views";
-import css from "./runs.module.css";
-
-const COUNTED_AT_MOST = 10_000;
-const SLOW_MS = 60_000;
+import { RunList } from "@/pages/runs/RunList";
 
 export function RunsPage() {
-  const { q = "", sort = NEWEST, cols, dense } = useSearch({ from: "/shell/runs" });
+  const look = useSearch({ from: "/shell/runs" });
   const navigate = useNavigate({ from: "/runs" });
   const mayOperate = useMayOperate();
-  const live = useLiveRuns();
-  const list = useInfiniteQuery(runsQuery(q, sort));
-  const problem = list.error instanceof ApiProblem && list.error.status === 400 ? list.error : null;
-  // While the filter is invalid, show the rows of the last valid filter.
-  const lastGood = useRef(list.data);
-  if (list.isSuccess) lastGood.current = list.data;
-  const data = problem ? lastGood.current : list.data;
-  const listed = data?.pages.flatMap(({ results }) => results) ?? [];
-  const activity = useQuery(runActivityQuery(unknownIds(listed, live)));
-  // Ended runs rarely change.
-  const resting = useQuery({ ...runActivityQuery(restingIds(listed, live)), staleTime: SLOW_MS, refetchInterval: SLOW_MS });
-  const [selected, setSelected] = useState<ReadonlySet<number>>(new Set());
-  const [chosen, setChosen] = useState<{ bulk: BulkAction; which: Which; runs: number } | null>(null);
-  const shown = shownRuns(listed, live, { ...resting.data, ...activity.data });
-  const columns = columnsOf(cols);
-  const total = data?.pages[0]?.total ?? 0;
-
-  const look = (changes: Partial<{ q: string; sort: typeof sort; cols: string; dense: boolean }>) => {
-    if ("q" in changes) setSelected(new Set());
-    void navigate({
-      search: (now) => {
-        const next = { ...now, ...changes };
-        return {
-          q: next.q || undefined,
-          sort: next.sort === NEWEST ? undefined : next.sort,
-          cols: next.cols,
-          dense: next.dense || undefined,
-        };
-      },
-      replace: "q" in changes,
-    });
-  };
-  const select = (ids: number[], isOn: boolean) =>
-    setSelected((before) => {
-      const after = new Set(before);
-      for (const id of ids) isOn ? after.add(id) : after.delete(id);
-      return after;
-    });
-  const isBare = list.isSuccess && total === 0 && q === "";
   const launch = mayOperate && (
     <Button component={Link} to="/runs/new">
       Launch a run
     </Button>
   );
-  const ids = shown.filter(({ id }) => selected.has(id)).map(({ id }) => id);
   return (
-    <>
-      <div className="page-title">
-        <h1>Runs</h1>
-        <FilterBox value={q} onChange={(text) => look({ q: text })} problem={problem} />
-        <span className="spacer" />
-        {!isBare && launch}
-      </div>
-      {list.isPending && <Skeletons heights={[320]} />}
-      {list.isError && !problem && <ErrorState title="Runs unavailable" error={list.error} onRetry={() => void list.refetch()} />}
-      {isBare && (
-        <div className="panel">
-          <EmptyState title="No runs yet" command="make demo" action={launch}>
-            A run has a fleet or environments, a queue and a trainer. Launch one here, start the demo, or connect an Atropos environment.
-          </EmptyState>
-        </div>
-      )}
-      {!isBare && data && (
-        <section className="panel" aria-label="List of runs">
-          <div className={css.bar}>
-            {ids.length > 0 ? (
-              <>
-                {mayOperate ? (
-                  <Actions label={`${ids.length} selected`} onPick={(one) => setChosen({ bulk: one, which: { ids }, runs: ids.length })} />
-                ) : (
-                  <span className="soft small" role="status">
-                    {ids.length} selected
-                  </span>
-                )}
-                <CompareButton runs={shown.filter(({ id, archived_at }) => selected.has(id) && !archived_at).map(({ name }) => name)} />
-              </>
-            ) : (
-              <span className="soft small" role="status">
-                {total > COUNTED_AT_MOST ? "More than 10,000 runs" : counted(total, "run")}
-                {problem ? " match the last valid filter" : q ? " match" : ""}
-              </span>
-            )}
-            {mayOperate && ids.length === 0 && total > 0 && !problem && (
-              <Actions label="All matching" onPick={(one) => setChosen({ bulk: one, which: { q }, runs: total })} />
-            )}
-            <span className="spacer" />
-            {!problem && (
-              <Button
-                component="a"
-                size="compact-sm"
-                variant="default"
-                href={`/api/v1/runs.csv?${new URLSearchParams({ q, sort })}`}
-                download
-              >
-                CSV
-              </Button>
-            )}
-            <Views
-              look={{ q: q || undefined, sort: sort === NEWEST ? undefined : sort, cols, dense }}
-              onLook={(next) => void navigate({ search: next })}
-            />
-            <Menu position="bottom-end" closeOnItemClick={false}>
-              <Menu.Target>
-                <Button size="compact-sm" variant="default">
-                  Columns
-                </Button>
-              </Menu.Target>
-              <Menu.Dropdown>
-                {COLUMNS.map(({ id, label }) => {
-                  const names = columns.map((column) => column.id);
-                  const isOn = names.includes(id);
-                  return (
-                    <Menu.CheckboxItem
-                      key={id}
-                      checked={isOn}
-                      onChange={() => look({ cols: wordOf(isOn ? names.filter((name) => name !== id) : [...names, id]) })}
-                    >
-                      {label}
-                    </Menu.CheckboxItem>
-                  );
-                })}
-              </Menu.Dropdown>
-            </Menu>
-            <Checkbox size="xs" label="Dense" checked={dense ?? false} onChange={(event) => look({ dense: event.currentTarget.checked })} />
-          </div>
-          {shown.length === 0 ? (
-            <EmptyState title="No matching runs">
-              Remove a term from the filter, or show <Link to="/runs">all runs</Link>.
-            </EmptyState>
-          ) : (
-            <RunsTable
-              runs={shown}
-              columns={columns}
-              sort={sort}
-              onSort={(next) => look({ sort: next })}
-              selected={selected}
-              onSelect={select}
-              isDense={dense ?? false}
-            />
-          )}
-          {!problem && <ShowMore pages={list} />}
-        </section>
-      )}
-      {chosen && <BulkDialog {...chosen} filter={q} onClose={() => setChosen(null)} />}
-    </>
-  );
-}
-
-/** Compare the selected runs, from two up to the limit. */
-function CompareButton({ runs }: { runs: string[] }) {
-  const isFit = runs.length >= 2 && runs.length <= RUNS_AT_MOST;
-  return (
-    <Tooltip label={isFit ? "Shared charts and configuration differences." : `Select 2 to ${RUNS_AT_MOST} runs to compare.`}>
-      {isFit ? (
-        <Button
-          size="compact-sm"
-          variant="default"
-          renderRoot={(props) => <Link to="/compare" search={{ runs: runs.join(",") }} {...props} />}
-        >
-          Compare
-        </Button>
-      ) : (
-        <Button size="compact-sm" variant="default" data-disabled aria-disabled onClick={(event) => event.preventDefault()}>
-          Compare
-        </Button>
-      )}
-    </Tooltip>
-  );
-}
-
-function Actions({ label, onPick }: { label: string; onPick: (bulk: BulkAction) => void }) {
-  return (
-    <Menu position="bottom-start">
-      <Menu.Target>
-        <Button size="compact-sm" variant="default">
-          {label} ▾
-        </Button>
-      </Menu.Target>
-      <Menu.Dropdown>
-        {BULK_ACTIONS.map((bulk) => (
-          <Menu.Item key={bulk.action} onClick={() => onPick(bulk)}>
-            {bulk.label}
-          </Menu.Item>
-        ))}
-      </Menu.Dropdown>
-    </Menu>
+    <RunList
+      heading={<h1>Runs</h1>}
+      look={look}
+      onLook={(search, replace) => void navigate({ search, replace })}
+      aside={launch}
+      empty={
+        <EmptyState title="No runs yet" command="make demo" action={launch}>
+          A run has a fleet or environments, a queue and a trainer. Launch one here, start the demo, or connect an Atropos environment.
+        </EmptyState>
+      }
+    />
   );
 }

@@ -25,7 +25,7 @@ function NameDialog({ onKeep, onClose }: { onKeep: (name: string) => void; onClo
           value={name}
           onChange={(event) => setName(event.currentTarget.value)}
         />
-        <Group justify="flex-end" mt="lg">
+        <Group className="dialog-foot" justify="flex-end" mt="lg">
           <Button variant="default" onClick={onClose}>
             Cancel
           </Button>

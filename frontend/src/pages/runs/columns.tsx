@@ -3,6 +3,7 @@
 import type { ReactNode } from "react";
 import type { SortName } from "@/api/runLists";
 import { Age } from "@/components/Age";
+import { ProjectTag } from "@/components/ProjectTag";
 import { RunChip } from "@/components/RunChip";
 import { Spark } from "@/components/Spark";
 import { count, number, policyStep, visible } from "@/format";
@@ -46,6 +47,12 @@ export const COLUMNS: Column[] = [
         {visible(environmentOf(run))}
       </span>
     ),
+  },
+  {
+    id: "project",
+    label: "Project",
+    isShown: true,
+    cell: (run) => run.project && <ProjectTag name={run.project} />,
   },
   {
     id: "tags",

@@ -59,7 +59,7 @@ export function CreateTokenForm({ scope = "env", run: wanted = "", onClose, onCr
             <Copy text={created.token} />
           </div>
           <p className="soft small">Commands on this page contain the token until you leave or reload it.</p>
-          <Group justify="flex-end">
+          <Group className="dialog-foot" justify="flex-end">
             <Button data-autofocus onClick={close}>
               Done
             </Button>
@@ -123,7 +123,7 @@ export function CreateTokenForm({ scope = "env", run: wanted = "", onClose, onCr
             />
             <Select label="Expires after" data={LIVES} value={life} allowDeselect={false} onChange={(value) => setLife(value ?? "")} />
             {create.isError && fields.length === 0 && <ErrorState title="Token not created" error={create.error} />}
-            <Group justify="flex-end">
+            <Group className="dialog-foot" justify="flex-end">
               <Button variant="default" onClick={close}>
                 Cancel
               </Button>

@@ -102,7 +102,7 @@ function Decoded({ place, list }: { place: Place; list: SequenceList }) {
 /** The messages of a sequence as plain text. */
 export function Messages({ run, group, sequence, list }: Place & { list: SequenceList }) {
   const place = { run, group, sequence };
-  const told = useQuery({ ...messagesQuery(run, group, sequence, FIRST_CHARACTERS), enabled: list.has_messages });
+  const firstPage = useQuery({ ...messagesQuery(run, group, sequence, FIRST_CHARACTERS), enabled: list.has_messages });
   if (!list.has_messages && list.has_text) return <Decoded place={place} list={list} />;
   if (!list.has_messages) {
     return (
@@ -111,20 +111,20 @@ export function Messages({ run, group, sequence, list }: Place & { list: Sequenc
       </EmptyState>
     );
   }
-  if (told.isError) return <ErrorState title="Messages unavailable" error={told.error} />;
-  if (!told.data) return <Skeletons heights={[90, 160]} />;
-  if (told.data.total === 0 && told.data.pictures.length === 0) {
+  if (firstPage.isError) return <ErrorState title="Messages unavailable" error={firstPage.error} />;
+  if (!firstPage.data) return <Skeletons heights={[90, 160]} />;
+  if (firstPage.data.total === 0 && firstPage.data.pictures.length === 0) {
     return <EmptyState title="No messages in this sequence">Other sequences of the group may have messages.</EmptyState>;
   }
   return (
     <>
-      {told.data.results.map((message) => (
+      {firstPage.data.results.map((message) => (
         <Message key={message.index} message={message} place={place} />
       ))}
-      {told.data.total > told.data.results.length && (
-        <p className="faint tiny">{number(told.data.total - told.data.results.length)} more messages are in the export.</p>
+      {firstPage.data.total > firstPage.data.results.length && (
+        <p className="faint tiny">{number(firstPage.data.total - firstPage.data.results.length)} more messages are in the export.</p>
       )}
-      <Pictures pictures={told.data.pictures} />
+      <Pictures pictures={firstPage.data.pictures} />
     </>
   );
 }

@@ -27,8 +27,8 @@ export const Spans = memo(function Spans({ window, from, to, channel, selected, 
   for (let place = from; place < to; place += 1) {
     const at = place - window.start;
     const isOwn = window.is_own[at] ?? false;
-    const told = { isOwn, logprob: window.logprobs?.[at] ?? null, advantage: window.advantages?.[at] ?? null };
-    const level = levelOf(told, channel);
+    const values = { isOwn, logprob: window.logprobs?.[at] ?? null, advantage: window.advantages?.[at] ?? null };
+    const level = levelOf(values, channel);
     const isBoundary = at > 0 && window.is_own[at - 1] !== isOwn;
     const classes = [
       styles.token,

@@ -76,6 +76,12 @@ export function Steps({ run, fragment, total, chosen, onChoose }: Props) {
   const asked = useQueries({ queries: starts.map((start) => stepsQuery(run, fragment, start)) });
   const windows = new Map(asked.flatMap(({ data }) => (data ? [[data.start, data] as const] : [])));
   const failed = asked.find(({ isError }) => isError);
+  // A link leads to the list, which may be below the screen.
+  const isLinked = useRef(chosen !== undefined);
+  useEffect(() => {
+    if (isLinked.current) scroller.current?.scrollIntoView({ block: "center" });
+    isLinked.current = false;
+  }, []);
   useEffect(() => {
     if (chosen !== undefined) virtual.scrollToIndex(chosen, { align: "center" });
   }, [chosen, virtual]);

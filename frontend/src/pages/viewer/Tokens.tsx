@@ -1,5 +1,6 @@
 import { Button } from "@mantine/core";
 import { useQueries } from "@tanstack/react-query";
+import { useRouter } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type KeyboardEvent, type MouseEvent, useEffect, useRef, useState } from "react";
 import { type SequenceSummary, type SequenceWindow, WINDOW_TOKENS, windowQuery } from "@/api/groups";
@@ -12,6 +13,7 @@ import type { Channel } from "@/pages/viewer/channels";
 import { Spans } from "@/pages/viewer/Spans";
 import { TokenCard } from "@/pages/viewer/TokenCard";
 import styles from "@/pages/viewer/tokens.module.css";
+import { viewLink } from "@/share/link";
 import { useShortcuts } from "@/shell/keyboard";
 
 /** Tokens per chunk: a balance between render time and the number of chunks. */
@@ -36,6 +38,7 @@ const placeUnder = (target: EventTarget): number | null => {
 
 /** The tokens of a sequence; only visible chunks are fetched and rendered. */
 export function Tokens({ run, group, sequence, channel, token, onChannel, onToken }: Props) {
+  const router = useRouter();
   const scroller = useRef<HTMLDivElement>(null);
   const [hovered, setHovered] = useState<number | null>(null);
   const selected = token === undefined ? null : Math.min(token, Math.max(0, sequence.tokens - 1));
@@ -55,6 +58,13 @@ export function Tokens({ run, group, sequence, channel, token, onChannel, onToke
   });
   const windowAt = (place: number) => windows.get(Math.floor(place / WINDOW_TOKENS) * WINDOW_TOKENS);
   const failed = asked.find((each) => each.isError);
+
+  // A link leads to the list, which may be below the screen.
+  const isLinked = useRef(token !== undefined);
+  useEffect(() => {
+    if (isLinked.current) scroller.current?.scrollIntoView({ block: "center" });
+    isLinked.current = false;
+  }, []);
 
   // Scroll to the token from the URL: first its chunk, then the token once rendered.
   const brought = useRef<number | null>(null);
@@ -166,7 +176,7 @@ export function Tokens({ run, group, sequence, channel, token, onChannel, onToke
         place={shown}
         total={sequence.tokens}
         window={shown === null ? undefined : windowAt(shown)}
-        link={selected !== null && shown === selected ? location.href : undefined}
+        link={selected !== null && shown === selected ? viewLink(router) : undefined}
       />
     </>
   );

@@ -9,11 +9,11 @@ const SEQUENCES_DRAWN = 64;
 type Axis = { beginOf: (spans: Span[]) => number; length: number };
 
 /** A common x axis: clock times share a start, relative times start with their sequence. */
-function axisOf(told: SequenceSummary[]): Axis {
-  const clocks = told.flatMap(({ spans }) => spans).filter(({ start }) => start >= LEAST_CLOCK_SECONDS);
+function axisOf(timed: SequenceSummary[]): Axis {
+  const clocks = timed.flatMap(({ spans }) => spans).filter(({ start }) => start >= LEAST_CLOCK_SECONDS);
   const first = clocks.reduce((least, { start }) => Math.min(least, start), Infinity);
   const beginOf = (spans: Span[]) => ((spans[0]?.start ?? 0) >= LEAST_CLOCK_SECONDS ? first : 0);
-  const length = told.reduce((most, { spans }) => spans.reduce((longest, { end }) => Math.max(longest, end - beginOf(spans)), most), 0);
+  const length = timed.reduce((most, { spans }) => spans.reduce((longest, { end }) => Math.max(longest, end - beginOf(spans)), most), 0);
   return { beginOf, length: length || 1 };
 }
 
@@ -25,13 +25,13 @@ function Track({ sequence, axis, colourOf }: { sequence: SequenceSummary; axis: 
   return (
     <div className={styles.track} style={{ height: `${lanes}rem` }}>
       {placed.map(({ span, lane }, index) => {
-        const told = `${visible(span.name)}: ${preciseDuration(span.end - span.start)}, starting at ${preciseDuration(span.start - begin)}`;
+        const timed = `${visible(span.name)}: ${preciseDuration(span.end - span.start)}, starting at ${preciseDuration(span.start - begin)}`;
         return (
           <span
             key={index}
             role="img"
-            aria-label={told}
-            title={told}
+            aria-label={timed}
+            title={timed}
             data-colour={colourOf(span.name)}
             style={{ left: share(span.start - begin), width: share(span.end - span.start), top: `${lane}rem` }}
           />
@@ -43,10 +43,10 @@ function Track({ sequence, axis, colourOf }: { sequence: SequenceSummary; axis: 
 
 /** The generation spans of each sequence over time. */
 export function Waterfall({ sequences }: { sequences: SequenceSummary[] }) {
-  const told = sequences.filter(({ spans }) => spans.length > 0).slice(0, SEQUENCES_DRAWN);
-  if (told.length === 0) return null;
-  const axis = axisOf(told);
-  const names = namesOf(told);
+  const timed = sequences.filter(({ spans }) => spans.length > 0).slice(0, SEQUENCES_DRAWN);
+  if (timed.length === 0) return null;
+  const axis = axisOf(timed);
+  const names = namesOf(timed);
   const colourOf = (name: string) =>
     Math.min(
       NAMES_WITH_A_COLOUR,
@@ -64,7 +64,7 @@ export function Waterfall({ sequences }: { sequences: SequenceSummary[] }) {
         <span className="faint">across all sequences; 0 to {preciseDuration(axis.length)}</span>
       </p>
       <ol className={styles.tracks}>
-        {told.map((sequence) => (
+        {timed.map((sequence) => (
           <li key={sequence.index}>
             <span>
               <b>{number(sequence.score)}</b> <span className="faint tiny">sequence {sequence.index}</span>

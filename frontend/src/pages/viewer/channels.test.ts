@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { CHANNELS, LEGEND, levelOf, nextChannel } from "@/pages/viewer/channels";
 
-const told = { isOwn: true, logprob: -0.05, advantage: 0.5 };
+const values = { isOwn: true, logprob: -0.05, advantage: 0.5 };
 
 describe("colours", () => {
   it("mark trained tokens", () => {
-    expect([levelOf(told, "mask"), levelOf({ ...told, isOwn: false }, "mask")]).toEqual(["own", ""]);
+    expect([levelOf(values, "mask"), levelOf({ ...values, isOwn: false }, "mask")]).toEqual(["own", ""]);
   });
   it.each([
     [-0.05, "rare0"],
@@ -14,9 +14,9 @@ describe("colours", () => {
     [-2, "rare3"],
     [-4, "rare4"],
     [-9, "rare5"],
-  ])("increase with the surprise of a token: %f", (logprob, level) => expect(levelOf({ ...told, logprob }, "logprob")).toBe(level));
+  ])("increase with the surprise of a token: %f", (logprob, level) => expect(levelOf({ ...values, logprob }, "logprob")).toBe(level));
   it("distinguish positive and negative advantages", () => {
-    expect([2, 0.5, 0.1, 0, -0.1, -0.5, -2].map((advantage) => levelOf({ ...told, advantage }, "advantage"))).toEqual([
+    expect([2, 0.5, 0.1, 0, -0.1, -0.5, -2].map((advantage) => levelOf({ ...values, advantage }, "advantage"))).toEqual([
       "gain3",
       "gain2",
       "gain1",
@@ -27,7 +27,7 @@ describe("colours", () => {
     ]);
   });
   it("mark surprising tokens only", () => {
-    expect([-1, -2.5, -4, -6].map((logprob) => levelOf({ ...told, logprob }, "surprise"))).toEqual(["", "odd1", "odd2", "odd3"]);
+    expect([-1, -2.5, -4, -6].map((logprob) => levelOf({ ...values, logprob }, "surprise"))).toEqual(["", "odd1", "odd2", "odd3"]);
   });
   it("are empty without a value", () => {
     const unknown = { isOwn: false, logprob: null, advantage: null };

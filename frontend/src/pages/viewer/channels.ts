@@ -3,7 +3,7 @@
 export const CHANNELS = ["mask", "logprob", "advantage", "surprise"] as const;
 export type Channel = (typeof CHANNELS)[number];
 
-export type Told = { isOwn: boolean; logprob: number | null; advantage: number | null };
+export type TokenValues = { isOwn: boolean; logprob: number | null; advantage: number | null };
 
 export const LABELS: Record<Channel, string> = {
   mask: "Mask",
@@ -22,16 +22,16 @@ function steps(value: number, marks: readonly number[]): number {
 }
 
 /** The CSS class of a token in a channel; empty without a value. */
-export function levelOf(told: Told, channel: Channel): string {
-  if (channel === "mask") return told.isOwn ? "own" : "";
+export function levelOf(values: TokenValues, channel: Channel): string {
+  if (channel === "mask") return values.isOwn ? "own" : "";
   if (channel === "advantage") {
-    if (told.advantage === null || told.advantage === 0 || !told.isOwn) return told.isOwn ? "own" : "";
-    const size = Math.abs(told.advantage) > 1 ? 3 : Math.abs(told.advantage) > 0.25 ? 2 : 1;
-    return told.advantage > 0 ? `gain${size}` : `loss${size}`;
+    if (values.advantage === null || values.advantage === 0 || !values.isOwn) return values.isOwn ? "own" : "";
+    const size = Math.abs(values.advantage) > 1 ? 3 : Math.abs(values.advantage) > 0.25 ? 2 : 1;
+    return values.advantage > 0 ? `gain${size}` : `loss${size}`;
   }
-  if (told.logprob === null) return "";
-  if (channel === "logprob") return `rare${steps(told.logprob, LIKELY)}`;
-  const size = steps(told.logprob, SURPRISING);
+  if (values.logprob === null) return "";
+  if (channel === "logprob") return `rare${steps(values.logprob, LIKELY)}`;
+  const size = steps(values.logprob, SURPRISING);
   return size > 0 ? `odd${size}` : "";
 }
 

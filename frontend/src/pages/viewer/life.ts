@@ -13,9 +13,9 @@ const iso = (seconds: number) => new Date(seconds * 1000).toISOString();
 
 /** Start and end of the generation as Unix times; null if unknown. */
 export function madeIn(sequences: SequenceSummary[]): { start: number; end: number } | null {
-  const told = sequences.flatMap(({ spans }) => spans).filter(({ start }) => start >= LEAST_CLOCK_SECONDS);
-  if (told.length === 0) return null;
-  return told.reduce((whole, { start, end }) => ({ start: Math.min(whole.start, start), end: Math.max(whole.end, end) }), {
+  const timed = sequences.flatMap(({ spans }) => spans).filter(({ start }) => start >= LEAST_CLOCK_SECONDS);
+  if (timed.length === 0) return null;
+  return timed.reduce((whole, { start, end }) => ({ start: Math.min(whole.start, start), end: Math.max(whole.end, end) }), {
     start: Infinity,
     end: 0,
   });

@@ -66,13 +66,13 @@ function Option({ shown: { command, at }, id, isActive, isTyped, onHover, onPick
 /** The command palette: type, select, Enter. */
 export function Palette({ typed, onType, onClose, onHelp }: Props) {
   const [active, setActive] = useState(0);
-  const [said, setSaid] = useState("");
+  const [announcement, setAnnouncement] = useState("");
   const [recent] = useState(recentIds);
   const [asked] = useDebouncedValue(typed.trim(), TYPED_MS);
   const id = useId();
   const copy = (text: string, what: string) => {
     copyText(text);
-    setSaid(`${what} copied`);
+    setAnnouncement(`${what} copied`);
   };
   const { commands, isLooking } = useCommands(asked, { onHelp, onCopied: copy });
   const shown = ranked(commands, typed, recent).slice(0, SHOWN_AT_MOST);
@@ -128,7 +128,7 @@ export function Palette({ typed, onType, onClose, onHelp }: Props) {
             onChange={(event) => {
               onType(event.currentTarget.value);
               setActive(0);
-              setSaid("");
+              setAnnouncement("");
             }}
           />
         </div>
@@ -156,7 +156,7 @@ export function Palette({ typed, onType, onClose, onHelp }: Props) {
         </div>
         {shown.length === 0 && <p className={css.nothing}>{isLooking ? "Searching runs…" : `No matches for “${visible(typed)}”.`}</p>}
         <div className={css.foot}>
-          <span role="status">{said || count}</span>
+          <span role="status">{announcement || count}</span>
           <span className="spacer" />
           <span className="wide-only">
             <Kbd size="xs">↑</Kbd> <Kbd size="xs">↓</Kbd> select · <Kbd size="xs">Enter</Kbd> open · <Kbd size="xs">Esc</Kbd> close

@@ -41,7 +41,7 @@ it("lists recent commands first without text", () => {
   ]);
 });
 
-it("lets what was used lately win a close match, but not over a far better one", () => {
+it("prefers recent entries in close matches only", () => {
   expect(titles("seed", ["seed-a", "seed-b"], ["seed-b"])).toEqual(["seed-b", "seed-a"]);
   expect(titles("runs", ["r-u-n-s", "Runs"], ["r-u-n-s"])).toEqual(["Runs", "r-u-n-s"]);
 });

@@ -11,7 +11,7 @@ export type Shown = {
   heading: string;
 };
 
-const GROUPS: Command["group"][] = ["This page", "Tabs", "Go to", "Runs", "General"];
+const GROUPS: Command["group"][] = ["This page", "Tabs", "Go to", "Projects", "Runs", "General"];
 /** Matches in additional terms rank below matches in titles. */
 const WORDS_WEIGHT = 0.5;
 const RECENT_BONUS = 5;

@@ -22,6 +22,7 @@ const passing =
 const PAGES: Record<string, Asked> = {
   "/": { path: "/api/v1/runs" },
   "/runs": { path: "/api/v1/runs", query: passing({ q: "q", sort: "sort" }) },
+  "/projects": { path: "/api/v1/projects" },
   "/compare": { path: "/api/v1/run-costs", query: passing({ runs: "runs" }) },
   "/alerts": { path: "/api/v1/alerts" },
   "/environments": { path: "/api/v1/environments", query: passing({ q: "q", kind: "kind" }) },
@@ -51,6 +52,7 @@ const RUN: Record<string, Asked> = {
   logs: { path: "/api/v1/runs/{run}/events" },
 };
 const OF_RUN = /^\/runs\/([^/]+)(?:\/(.*))?$/;
+const OF_PROJECT = /^\/projects\/([^/]+)$/;
 const ONE: [RegExp, Read, string][] = [
   [/^groups\/(\d+)$/, "/api/v1/runs/{run}/groups/{group}", "{group}"],
   [/^fragments\/(\d+)$/, "/api/v1/runs/{run}/fragments/{fragment}", "{fragment}"],
@@ -76,6 +78,8 @@ export function requestOf(pathname: string, search: Search): Request | null {
     const query = asked.query?.(search) ?? {};
     return place === "/compare" && !query.runs ? null : { path: asked.path, query };
   }
+  const [, project] = OF_PROJECT.exec(place) ?? [];
+  if (project) return { path: `/api/v1/projects/${project}`, query: {} };
   const [, run, tab = ""] = OF_RUN.exec(place) ?? [];
   return run ? ofRun(run, tab, search) : null;
 }

@@ -1,9 +1,11 @@
 import { useMantineColorScheme } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useLocation, useNavigate } from "@tanstack/react-router";
+import { useLocation, useNavigate, useRouter } from "@tanstack/react-router";
+import { projectChoicesQuery } from "@/api/projects";
 import { foundRunsQuery } from "@/api/runLists";
 import { useSignOut } from "@/api/session";
 import { stateText } from "@/components/simulated";
+import { viewLink } from "@/share/link";
 import { MAIN_PAGES } from "@/shell/mainPages";
 import { type Command, offered } from "@/shell/palette/commands";
 import { recentRuns } from "@/shell/palette/recent";
@@ -45,10 +47,12 @@ function requestCommands(pathname: string, search: Record<string, unknown>, onCo
 /** All available commands; runs are searched on the server. */
 export function useCommands(typed: string, { onHelp, onCopied }: Callbacks): { commands: Command[]; isLooking: boolean } {
   const navigate = useNavigate();
+  const router = useRouter();
   const { pathname, search } = useLocation();
   const signOut = useSignOut();
   const { setColorScheme } = useMantineColorScheme();
   const runs = useQuery(foundRunsQuery(typed));
+  const projects = useQuery(projectChoicesQuery);
 
   const places = MAIN_PAGES.map(
     ({ to, label, key }): Command => ({
@@ -57,6 +61,15 @@ export function useCommands(typed: string, { onHelp, onCopied }: Callbacks): { c
       title: label,
       keys: ["g", key],
       act: () => void navigate({ to }),
+    }),
+  );
+  const grouped = (projects.data ?? []).map(
+    ({ name, title }): Command => ({
+      id: `project:${name}`,
+      group: "Projects",
+      title: name,
+      note: title,
+      act: () => void navigate({ to: "/projects/$project", params: { project: name } }),
     }),
   );
   const known = new Map((runs.data ?? []).map((run) => [run.name, stateText(run)]));
@@ -79,7 +92,7 @@ export function useCommands(typed: string, { onHelp, onCopied }: Callbacks): { c
       group: "General",
       title: "Copy link to this page",
       words: "share address url",
-      act: () => onCopied(location.href, "Link"),
+      act: () => onCopied(viewLink(router), "Link"),
     },
     ...requestCommands(pathname, search, onCopied),
     { id: "general:keys", group: "General", title: "Keyboard shortcuts", words: "help shortcuts keys", keys: ["?"], act: onHelp },
@@ -87,5 +100,5 @@ export function useCommands(typed: string, { onHelp, onCopied }: Callbacks): { c
     { id: "general:admin", group: "General", title: "Admin", words: "django tables", act: () => location.assign("/admin/") },
     { id: "general:out", group: "General", title: "Sign out", words: "log out leave", act: () => signOut.mutate() },
   ];
-  return { commands: [...offered(), ...places, ...named, ...general], isLooking: runs.isFetching };
+  return { commands: [...offered(), ...places, ...grouped, ...named, ...general], isLooking: runs.isFetching };
 }

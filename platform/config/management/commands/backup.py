@@ -8,8 +8,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
 from config.backups import manifest
-from config.backups.at_hand import database_at_hand
 from config.backups.create import BackupRefused, make_backup
+from config.backups.local_database import local_database
 from config.backups.programs import ProgramFailed
 from config.backups.progress import Progress, size
 from config.backups.restore import check_backup
@@ -40,7 +40,7 @@ class Command(BaseCommand):
                 progress.end()
                 self.stdout.write(f"{folder} complete: {header.runs} runs as of {header.made_at}")
                 return
-            with database_at_hand(alone=False):
+            with local_database(alone=False):
                 made = make_backup(folder=folder.absolute(), now=now, progress=progress)
         except (
             BackupRefused,

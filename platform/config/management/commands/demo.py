@@ -7,8 +7,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from rich.console import Console
 
+from config.demo.demos import DEMOS
 from config.demo.show import Demo
-from config.demo.subjects import SUBJECTS
 from config.demo.view import LiveView, PlainView, View
 from config.embedded.children import StartFailed
 from runs.config.rules.run_config import InvalidRunConfig
@@ -21,12 +21,12 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add the subject and the options."""
+        """Add the demo and the options."""
         parser.add_argument(
-            "subject",
+            "demo",
             nargs="?",
             default="cartpole",
-            choices=[*SUBJECTS],
+            choices=[*DEMOS],
             help="cartpole (PPO), or grpo (lessons in text)",
         )
         parser.add_argument(
@@ -49,7 +49,7 @@ class Command(BaseCommand):
         console = Console()
         view: View = LiveView(console) if console.is_terminal else PlainView(console)
         demo = Demo(
-            SUBJECTS[options["subject"]],
+            DEMOS[options["demo"]],
             view,
             exits=options["exit"],
             limit_seconds=options["limit_seconds"],

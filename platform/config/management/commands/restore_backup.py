@@ -9,10 +9,10 @@ from django.utils import timezone
 
 from buffer.payloads.services.objects import PayloadStorageDown
 from config.backups import manifest
-from config.backups.at_hand import database_at_hand
+from config.backups.local_database import local_database
 from config.backups.programs import ProgramFailed
 from config.backups.progress import Progress
-from config.backups.restore import RestoreRefused, RestoreWrong, restore_backup
+from config.backups.restore import RestoreMismatch, RestoreRefused, restore_backup
 from config.embedded.children import StartFailed
 
 
@@ -30,13 +30,13 @@ class Command(BaseCommand):
         """Restore the backup and print its totals."""
         progress = Progress(sys.stderr)
         try:
-            with database_at_hand(alone=True):
+            with local_database(alone=True):
                 restored = restore_backup(folder.absolute(), now=timezone.now(), progress=progress)
         except (
             PayloadStorageDown,
             ProgramFailed,
             RestoreRefused,
-            RestoreWrong,
+            RestoreMismatch,
             StartFailed,
             manifest.BackupDamaged,
             OSError,

@@ -63,7 +63,7 @@ def api() -> Api:
     return Api()
 
 
-def test_an_archive_is_asked_for_written_and_fetched(api: Api) -> None:
+def test_an_archive_is_requested_written_and_downloaded(api: Api) -> None:
     row = api.archive(steps="2:3", states=["served"])
 
     assert (row["state"], row["has_file"], row["report"]["items"]) == ("done", True, 2)
@@ -90,7 +90,7 @@ def test_an_archive_is_restored_into_another_run(api: Api) -> None:
     assert TrajectoryGroup.objects.filter(run__name="again", state="queued").count() == 3
 
 
-def test_a_file_that_is_not_there_is_a_named_case(api: Api) -> None:
+def test_a_missing_archive_file_is_refused_with_its_code(api: Api) -> None:
     archive = api.post("words/archives", {}).json()
 
     early = api.get(f"words/archives/{archive['id']}/file")
@@ -112,7 +112,7 @@ def test_a_file_that_is_not_there_is_a_named_case(api: Api) -> None:
         ({"what": 1}, "what"),
     ],
 )
-def test_a_window_that_makes_no_sense_is_refused_by_name(
+def test_an_invalid_window_is_refused_with_its_field(
     api: Api, window: dict[str, Any], field: str
 ) -> None:
     response = api.post("words/archives", window)
@@ -122,7 +122,7 @@ def test_a_window_that_makes_no_sense_is_refused_by_name(
     assert not ArchiveJob.objects.exists()
 
 
-def test_a_job_that_fails_says_why_and_holds_up_no_other(api: Api) -> None:
+def test_a_failed_job_has_a_reason_and_blocks_no_other(api: Api) -> None:
     row = api.archive()
     make_run(name="carts")
 
@@ -134,7 +134,7 @@ def test_a_job_that_fails_says_why_and_holds_up_no_other(api: Api) -> None:
     assert "carts does not accept the groups" in failed["error"]
 
 
-def test_a_job_whose_process_died_is_done_again(api: Api) -> None:
+def test_a_job_of_a_killed_process_is_retried(api: Api) -> None:
     archive = api.post("words/archives", {}).json()
     ArchiveJob.objects.update(state="working")
 
@@ -143,7 +143,7 @@ def test_a_job_whose_process_died_is_done_again(api: Api) -> None:
     assert api.get(f"words/archives/{archive['id']}").json()["state"] == "done"
 
 
-def test_a_right_to_one_run_reads_no_archive_of_another(api: Api) -> None:
+def test_a_token_of_one_run_reads_no_archive_of_another(api: Api) -> None:
     row = api.archive()
     other = make_run(name="other", kind="outside")
 
@@ -153,7 +153,7 @@ def test_a_right_to_one_run_reads_no_archive_of_another(api: Api) -> None:
     assert Run.objects.get(name="other").archive_jobs.count() == 0
 
 
-def test_a_deleted_archive_is_known_and_has_no_file(api: Api) -> None:
+def test_a_deleted_archive_is_listed_without_a_file(api: Api) -> None:
     row = api.archive()
     path = f"words/archives/{row['id']}"
     file = archive_file(ArchiveJob.objects.get(pk=row["id"]))
@@ -170,7 +170,7 @@ def test_a_deleted_archive_is_known_and_has_no_file(api: Api) -> None:
     assert api.client.delete(f"/api/v1/runs/{path}", headers=api.headers).status_code == 409
 
 
-def test_a_file_that_is_being_restored_stays(api: Api) -> None:
+def test_an_archive_that_is_being_restored_is_not_deleted(api: Api) -> None:
     row = api.archive()
     make_run(name="again", kind="outside")
     assert api.post("again/restorations", {"archive": row["id"]}).status_code == 202
@@ -188,7 +188,7 @@ def test_a_file_that_is_being_restored_stays(api: Api) -> None:
     )
 
 
-def test_archives_are_kept_as_long_as_the_setting_says(api: Api, settings: Any) -> None:
+def test_archives_expire_after_the_configured_time(api: Api, settings: Any) -> None:
     old, new = api.archive(), api.archive()
     settings.ROLLDECK_ARCHIVE_SECONDS = 3600
     ArchiveJob.objects.filter(pk=old["id"]).update(finished_at=Now() - timedelta(seconds=3601))

@@ -45,7 +45,7 @@ BROKEN: dict[str, tuple[Any, list[Any]]] = {
 
 
 @pytest.mark.parametrize(("content", "loc"), BROKEN.values(), ids=BROKEN.keys())
-def test_what_would_poison_training_is_refused(
+def test_groups_that_would_poison_training_are_refused(
     server: Server, content: Any, loc: list[Any]
 ) -> None:
     server.register()
@@ -70,7 +70,7 @@ def test_one_invalid_group_rejects_the_list(server: Server) -> None:
     assert TrajectoryGroup.objects.count() == 0
 
 
-def test_odd_lengths_of_advantages_are_noted_once(server: Server) -> None:
+def test_wrong_lengths_of_advantages_are_recorded_once(server: Server) -> None:
     server.register()
 
     for _ in range(3):
@@ -81,7 +81,7 @@ def test_odd_lengths_of_advantages_are_noted_once(server: Server) -> None:
     assert len(noted) == 3  # three oddities, each noted once
 
 
-def test_a_lenient_run_notes_what_others_refuse(server: Server) -> None:
+def test_a_lenient_run_records_irregularities_that_strict_runs_refuse(server: Server) -> None:
     server.register()
     Run.objects.update(lenient=True)
 
@@ -90,7 +90,7 @@ def test_a_lenient_run_notes_what_others_refuse(server: Server) -> None:
     assert RunEvent.objects.filter(kind="odd_groups").exists()
 
 
-def test_a_lenient_run_notes_an_empty_group_and_keeps_nothing_of_it(server: Server) -> None:
+def test_a_lenient_run_records_an_empty_group_and_stores_none_of_it(server: Server) -> None:
     server.register()
     Run.objects.update(lenient=True)
     empty = {"tokens": [], "masks": [], "scores": []}
@@ -107,7 +107,7 @@ def test_a_lenient_run_notes_an_empty_group_and_keeps_nothing_of_it(server: Serv
     [b'{"tokens":[[1]],"masks":[[1]],"scores":[NaN]}', body(group(sequences=1025))],
     ids=["JSON only for Python", "over a limit"],
 )
-def test_not_even_a_lenient_run_takes_what_would_break_readers_or_memory(
+def test_a_lenient_run_refuses_groups_that_exceed_memory_or_break_readers(
     server: Server, content: bytes
 ) -> None:
     server.register()
@@ -129,7 +129,7 @@ LIMITED: dict[str, tuple[str, int, Any, list[Any]]] = {
 
 
 @pytest.mark.parametrize(("name", "bound", "content", "loc"), LIMITED.values(), ids=LIMITED.keys())
-def test_a_refusal_names_the_limit_and_the_place(
+def test_a_refusal_names_the_limit_and_the_position(
     server: Server, settings: Any, name: str, bound: int, content: Any, loc: list[Any]
 ) -> None:
     server.register()

@@ -25,11 +25,11 @@ def marks(batch: list[dict[str, Any]]) -> list[int]:
     return [group["tokens"][0][0] for group in batch]
 
 
-def test_the_root_greets_clients(server: Server) -> None:
+def test_the_root_has_the_greeting_of_atropos(server: Server) -> None:
     assert server.get("/").json() == {"message": "AtroposLib API"}
 
 
-def test_before_registration_everything_says_so(server: Server) -> None:
+def test_requests_before_a_registration_report_that_no_trainer_started(server: Server) -> None:
     assert server.get("/wandb_info").json() == {"group": None, "project": None}
     assert server.get("/info").json() == {"batch_size": -1, "max_token_len": -1}
     assert server.get("/status").json() == {"current_step": 0, "queue_size": 0}
@@ -41,7 +41,7 @@ def test_before_registration_everything_says_so(server: Server) -> None:
     assert server.get("/latest_example").json()["tokens"] == []
 
 
-def test_groups_come_back_oldest_first_in_exact_batches(server: Server) -> None:
+def test_groups_are_served_oldest_first_in_exact_batches(server: Server) -> None:
     assert isinstance(server.register()["uuid"], int)
 
     for mark in range(6):
@@ -57,7 +57,7 @@ def test_groups_come_back_oldest_first_in_exact_batches(server: Server) -> None:
     assert server.get("/status").json() == {"current_step": 3, "queue_size": 0}
 
 
-def test_asking_again_confirms_what_was_delivered(server: Server) -> None:
+def test_the_next_request_acknowledges_the_previous_batch(server: Server) -> None:
     server.register()
     server.post("/scored_data_list", [group(mark=mark) for mark in range(2)])
 
@@ -72,7 +72,7 @@ def test_asking_again_confirms_what_was_delivered(server: Server) -> None:
     assert miscounts(run.pk) == []
 
 
-def test_a_cut_answer_comes_again_with_the_same_bytes(server: Server) -> None:
+def test_an_interrupted_response_is_repeated_with_the_same_bytes(server: Server) -> None:
     server.register()
     server.post("/scored_data_list", [group(mark=mark) for mark in range(4)])
     response = server.get("/batch")
@@ -86,7 +86,7 @@ def test_a_cut_answer_comes_again_with_the_same_bytes(server: Server) -> None:
     assert server.get("/status").json()["current_step"] == 1
 
 
-def test_a_restarted_trainer_gets_its_unconfirmed_batch_again(server: Server) -> None:
+def test_a_restarted_trainer_receives_its_unacknowledged_batch_again(server: Server) -> None:
     server.register()
     server.post("/scored_data_list", [group(mark=mark) for mark in range(4)])
     first = server.batch()
@@ -116,7 +116,7 @@ def test_environments_wait_for_the_first_batch_request(server: Server) -> None:
     assert server.register_env(desired_name="code")["env_id"] == 2
 
 
-def test_everything_comes_back_as_it_was_sent(server: Server) -> None:
+def test_groups_are_served_as_they_were_sent(server: Server) -> None:
     server.register(batch_size=2)
     sent = group(
         advantages=[[0.1, 1e-17, -3.0]] * 2,
@@ -154,7 +154,7 @@ def test_numbers_in_quotes_and_whole_floats_are_integers(server: Server) -> None
     assert group["advantages"] is None
 
 
-def test_smaller_groups_wait_until_they_complete_one_another(server: Server) -> None:
+def test_smaller_groups_wait_until_they_add_up_to_the_group_size(server: Server) -> None:
     server.register()
     server.batch()
     server.register_env(group_size=4)
@@ -194,7 +194,7 @@ def test_one_odd_group_never_blocks_the_others(server: Server) -> None:
     assert marks(server.batch()) == [2, 3]
 
 
-def test_an_environment_asks_for_its_status_in_three_ways(server: Server) -> None:
+def test_environment_status_has_three_request_forms(server: Server) -> None:
     server.register()
     server.batch()
     server.register_env(min_batch_allocation=0.25)
@@ -218,7 +218,7 @@ def test_an_environment_asks_for_its_status_in_three_ways(server: Server) -> Non
     assert server.get("/status-env").status_code == 422
 
 
-def test_environments_leave(server: Server) -> None:
+def test_an_environment_can_disconnect(server: Server) -> None:
     server.register()
     server.batch()
     server.register_env()
@@ -237,7 +237,7 @@ def test_groups_pushed_before_registration_are_served_after_it(server: Server) -
     assert len(server.batch()) == 1
 
 
-def test_reset_archives_the_run_and_begins_a_fresh_one(server: Server) -> None:
+def test_a_reset_archives_the_run_and_starts_an_empty_one(server: Server) -> None:
     server.register()
     server.post("/scored_data", group())
 
@@ -249,7 +249,7 @@ def test_reset_archives_the_run_and_begins_a_fresh_one(server: Server) -> None:
     assert Run.objects.count() == 2
 
 
-def test_named_runs_do_not_see_each_other(server: Server) -> None:
+def test_named_runs_are_separate(server: Server) -> None:
     from tests.factories import make_run
 
     for name in ("alpha", "beta"):
@@ -282,7 +282,7 @@ def test_a_retried_push_is_stored_once(server: Server) -> None:
     assert IdempotencyRecord.objects.get().receipt == [{}]  # queued; no words of the answer
 
 
-def test_a_full_queue_says_when_to_come_back(server: Server, settings: Any) -> None:
+def test_a_full_queue_answers_with_retry_after(server: Server, settings: Any) -> None:
     settings.ROLLDECK_MAX_QUEUED_GROUPS = 2
     server.register(batch_size=2)
     for _ in range(2):
@@ -297,7 +297,7 @@ def test_a_full_queue_says_when_to_come_back(server: Server, settings: Any) -> N
     assert server.post("/scored_data", group()).status_code == 200
 
 
-def test_without_open_mode_credentials_are_needed(server: Server, settings: Any) -> None:
+def test_credentials_are_required_without_open_mode(server: Server, settings: Any) -> None:
     from tests.factories import bearer
 
     settings.ROLLDECK_AUTH = "required"

@@ -62,7 +62,7 @@ def poll(environment: StockEnvironment, outside: OutsideRun) -> int:
 
 
 @pytest.mark.parametrize("is_exact", [False, True])
-def test_a_paused_run_has_no_room_and_a_resumed_one_has_it_again(
+def test_a_paused_run_reports_a_full_queue_until_it_is_resumed(
     outside: OutsideRun, is_exact: bool
 ) -> None:
     Run.objects.update(exact_queue_size=is_exact)
@@ -84,7 +84,7 @@ def test_a_paused_run_has_no_room_and_a_resumed_one_has_it_again(
     assert outside.get("ledger")["groups"]["accepted"] == 1
 
 
-def test_the_time_of_a_hold_is_kept_until_the_run_goes_on(outside: OutsideRun) -> None:
+def test_the_time_of_a_hold_is_stored_until_the_run_resumes(outside: OutsideRun) -> None:
     def held_at() -> list[str | None]:
         return [row["held_at"] for row in outside.get("environments")["results"]]
 
@@ -107,7 +107,7 @@ def test_the_time_of_a_hold_is_kept_until_the_run_goes_on(outside: OutsideRun) -
     assert held_at() == [None, None]
 
 
-def test_a_stock_environment_ends_its_rollouts_within_one_poll(outside: OutsideRun) -> None:
+def test_a_stock_environment_stops_its_rollouts_within_one_poll(outside: OutsideRun) -> None:
     environment = stock_environment()
     running = poll(environment, outside)
     change(outside, "pause")
@@ -118,7 +118,7 @@ def test_a_stock_environment_ends_its_rollouts_within_one_poll(outside: OutsideR
 
 
 @pytest.mark.parametrize("steps_left", [16, 4, 3])
-def test_a_pause_near_the_end_of_the_run_ends_no_environment(
+def test_a_pause_near_the_last_step_stops_no_environment(
     outside: OutsideRun, steps_left: int
 ) -> None:
     Run.objects.update(num_steps=100, starting_step=0, served_steps=100 - steps_left)
@@ -132,7 +132,7 @@ def test_a_pause_near_the_end_of_the_run_ends_no_environment(
 
 
 @pytest.mark.parametrize("verb", ["drain", "stop"])
-def test_a_run_that_ends_has_no_room(outside: OutsideRun, verb: str) -> None:
+def test_a_run_that_ends_reports_a_full_queue(outside: OutsideRun, verb: str) -> None:
     outside.push(mark=1)
     environment = stock_environment()
     poll(environment, outside)
@@ -142,7 +142,7 @@ def test_a_run_that_ends_has_no_room(outside: OutsideRun, verb: str) -> None:
     assert status(outside)["held"] is True
 
 
-def test_a_completed_run_ends_its_environments(outside: OutsideRun) -> None:
+def test_a_completed_run_stops_its_environments(outside: OutsideRun) -> None:
     environment = stock_environment()
     poll(environment, outside)
     Run.objects.update(status="completed")

@@ -22,7 +22,7 @@ def outside() -> OutsideRun:
     return make_words_run()
 
 
-def test_a_preview_shows_the_next_batch_and_takes_nothing(outside: OutsideRun) -> None:
+def test_a_preview_shows_the_next_batch_and_leases_nothing(outside: OutsideRun) -> None:
     outside.push(mark=1)
     outside.push(mark=2, tokens=9)
     outside.push(mark=3)
@@ -42,7 +42,7 @@ def test_a_preview_shows_the_next_batch_and_takes_nothing(outside: OutsideRun) -
     assert (row["padding"], row["composition"]) == (seen["padding"], seen["composition"])
 
 
-def test_a_preview_says_why_there_is_no_batch(outside: OutsideRun) -> None:
+def test_a_preview_has_the_reason_for_a_missing_batch(outside: OutsideRun) -> None:
     outside.push()
     assert outside.get("batches/preview")["reason"] == "too_few"
     outside.push(sequences=3)
@@ -68,7 +68,7 @@ def test_a_preview_says_why_there_is_no_batch(outside: OutsideRun) -> None:
     assert not MixingShare.objects.exclude(blocks_since=None).exists()
 
 
-def test_a_preview_names_the_batch_that_came_back(outside: OutsideRun) -> None:
+def test_a_preview_names_the_released_batch(outside: OutsideRun) -> None:
     outside.push(mark=1)
     outside.push(mark=2)
     batch = outside.next()
@@ -97,7 +97,7 @@ def test_a_fleet_has_no_mixing(outside: OutsideRun) -> None:
         assert (answer.status_code, answer.json()["code"]) == (409, "wrong_kind")
 
 
-def test_mixing_shows_targets_what_was_realised_and_debts(outside: OutsideRun) -> None:
+def test_mixing_lists_targets_realised_shares_and_debts(outside: OutsideRun) -> None:
     outside.push()
     outside.push()
     outside.next()
@@ -120,7 +120,7 @@ def change(outside: OutsideRun, content: Any) -> Any:
     )
 
 
-def test_how_long_a_minimum_may_hold_batches_back_is_set_on_the_run(outside: OutsideRun) -> None:
+def test_the_deadline_of_minimums_is_a_setting_of_the_run(outside: OutsideRun) -> None:
     changed = change(outside, {"dry_deadline_seconds": None})
 
     assert (changed.status_code, changed.json()["dry_deadline_seconds"]) == (200, None)
@@ -145,7 +145,7 @@ def test_an_impossible_setting_is_refused_and_changes_nothing(
     assert Run.objects.get(pk=outside.run.pk).dry_deadline_seconds == 30.0
 
 
-def test_the_settings_of_a_run_that_is_over_are_history(outside: OutsideRun) -> None:
+def test_settings_of_an_ended_run_are_read_only(outside: OutsideRun) -> None:
     Run.objects.filter(pk=outside.run.pk).update(status="stopped")
 
     answer = change(outside, {"dry_deadline_seconds": 1})

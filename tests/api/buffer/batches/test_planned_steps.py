@@ -12,7 +12,7 @@ from tests.api.buffer.outside_run import OutsideRun, make_mixed_run
 from tests.api.buffer.stock_server import Server
 from tests.buffer_factories import group
 from tests.fake_cluster import FakeCluster
-from tests.integration.rollouts.cast import NOON
+from tests.integration.rollouts.report_factories import NOON
 
 pytestmark = pytest.mark.django_db
 
@@ -73,7 +73,7 @@ def test_a_returned_last_batch_is_served_again(outside: OutsideRun) -> None:
     assert outside.next()["batch"]["id"] == last["batch"]["id"]
 
 
-def test_steps_before_the_run_count(outside: OutsideRun) -> None:
+def test_steps_before_the_run_are_counted(outside: OutsideRun) -> None:
     Run.objects.update(num_steps=10, starting_step=9)
     fill(outside, batches=2)
     outside.ack(outside.next())
@@ -83,7 +83,7 @@ def test_steps_before_the_run_count(outside: OutsideRun) -> None:
 
 
 @pytest.mark.parametrize("settings", [{"ends_at_num_steps": False}, {"num_steps": 5}])
-def test_a_run_goes_on_with_the_end_switched_off_or_later(
+def test_a_run_continues_when_its_planned_steps_are_removed_or_raised(
     outside: OutsideRun, settings: dict[str, Any]
 ) -> None:
     assert change(outside, **settings).status_code == 200
@@ -94,7 +94,9 @@ def test_a_run_goes_on_with_the_end_switched_off_or_later(
     assert status(outside) == "running"
 
 
-def test_a_run_ends_when_its_number_is_lowered_below_its_steps(outside: OutsideRun) -> None:
+def test_a_run_completes_when_its_planned_steps_are_lowered_below_its_served_steps(
+    outside: OutsideRun,
+) -> None:
     assert change(outside, num_steps=5).status_code == 200
     fill(outside, batches=4)
     for _ in range(3):
@@ -106,7 +108,7 @@ def test_a_run_ends_when_its_number_is_lowered_below_its_steps(outside: OutsideR
 
 
 @pytest.mark.parametrize("number", [0, -1])
-def test_a_run_without_a_planned_number_goes_on(outside: OutsideRun, number: int) -> None:
+def test_a_run_without_planned_steps_continues(outside: OutsideRun, number: int) -> None:
     Run.objects.update(num_steps=number)
     fill(outside, batches=1)
     outside.ack(outside.next())
@@ -114,7 +116,7 @@ def test_a_run_without_a_planned_number_goes_on(outside: OutsideRun, number: int
     assert status(outside) == "running"
 
 
-def test_a_planned_number_of_zero_is_refused(outside: OutsideRun) -> None:
+def test_zero_planned_steps_are_refused(outside: OutsideRun) -> None:
     refused = change(outside, num_steps=0)
 
     assert refused.status_code == 400

@@ -51,7 +51,9 @@ def quarantined(outside: OutsideRun) -> Any:
     return batch
 
 
-def test_a_batch_that_lapses_three_times_is_quarantined_with_an_alert(outside: OutsideRun) -> None:
+def test_a_batch_whose_lease_expires_three_times_is_quarantined_with_an_alert(
+    outside: OutsideRun,
+) -> None:
     batch = quarantined(outside)
 
     assert outside.next() is None
@@ -115,7 +117,7 @@ def test_a_discarded_batch_is_dropped_as_poison(outside: OutsideRun) -> None:
     ("action", "state", "states"),
     [("release", "queued", {"queued": 2}), ("discard", "dropped", {"dropped": {"poison": 2}})],
 )
-def test_an_administrator_decides_in_the_admin(
+def test_an_administrator_releases_and_discards_in_the_admin(
     outside: OutsideRun, action: str, state: str, states: dict[str, Any]
 ) -> None:
     batch = quarantined(outside)["batch"]["id"]
@@ -143,7 +145,7 @@ def test_an_administrator_decides_in_the_admin(
     assert RunEvent.objects.filter(actor="user:alice").count() == 1
 
 
-def test_who_is_not_staff_decides_nothing_in_the_admin(outside: OutsideRun) -> None:
+def test_a_user_without_staff_rights_changes_nothing_in_the_admin(outside: OutsideRun) -> None:
     batch = quarantined(outside)["batch"]["id"]
 
     answer = outside.operator.post(
@@ -154,7 +156,7 @@ def test_who_is_not_staff_decides_nothing_in_the_admin(outside: OutsideRun) -> N
     assert Batch.objects.get(pk=batch).state == "quarantined"
 
 
-def test_who_trained_on_a_quarantined_batch_after_all_may_still_say_so(outside: OutsideRun) -> None:
+def test_a_late_trainer_may_acknowledge_a_quarantined_batch(outside: OutsideRun) -> None:
     batch = quarantined(outside)
 
     assert outside.ack(batch).status_code == 200
@@ -220,7 +222,7 @@ def test_corrupt_bytes_are_never_served(outside: OutsideRun, stock: bool) -> Non
     assert outside.get("mixing")["environments"][0]["sequences"] == 4
 
 
-def test_without_another_item_for_a_corrupt_one_there_is_no_batch_yet(outside: OutsideRun) -> None:
+def test_a_batch_waits_for_a_replacement_of_a_corrupt_item(outside: OutsideRun) -> None:
     outside.push(mark=1)
     outside.push(mark=2)
     corrupt(TrajectoryGroup.objects.order_by("id")[1].pk)

@@ -47,7 +47,7 @@ def test_a_queue_within_its_tolerance_pauses_no_environment(outside: OutsideRun)
     assert queue["unit"] == "sequences"
 
 
-def test_a_pause_says_why_who_since_when_and_for_how_long(outside: OutsideRun) -> None:
+def test_a_pause_has_reason_actor_time_and_duration(outside: OutsideRun) -> None:
     changed = outside.operator.patch(
         "/api/v1/runs/words",
         data=body({"off_policy_tolerance": 2.0, "reason": "fresher data"}),
@@ -71,7 +71,7 @@ def test_a_pause_says_why_who_since_when_and_for_how_long(outside: OutsideRun) -
     assert row["oldest_at"] is not None
 
 
-def test_a_pause_ends_with_its_time(outside: OutsideRun) -> None:
+def test_a_pause_ends_after_its_duration(outside: OutsideRun) -> None:
     fill(outside, groups=6)
     assert Run.objects.get(pk=outside.run.pk).over_tolerance_at is not None
     outside.next()
@@ -83,7 +83,7 @@ def test_a_pause_ends_with_its_time(outside: OutsideRun) -> None:
     assert Run.objects.get(pk=outside.run.pk).over_tolerance_at is None
 
 
-def test_a_fleet_is_held_by_the_age_of_what_it_would_make() -> None:
+def test_the_queue_of_a_fleet_has_the_staleness_gate() -> None:
     run = make_run(name="alpha", epoch=1, policy_step=0)
     worker, reader = bearer("worker", run=run), bearer("read")
     outside = OutsideRun(run)
@@ -145,7 +145,7 @@ def test_a_batch_shows_its_groups_without_their_bytes(outside: OutsideRun) -> No
 
 
 @pytest.mark.parametrize("swept", [False, True])
-def test_a_lapsed_batch_may_be_queued_again(outside: OutsideRun, swept: bool) -> None:
+def test_an_expired_batch_may_be_queued_again(outside: OutsideRun, swept: bool) -> None:
     batch = left_alone(outside, swept=swept)
 
     answer = outside.decide("release", batch, reason="the trainer is gone")
@@ -157,7 +157,7 @@ def test_a_lapsed_batch_may_be_queued_again(outside: OutsideRun, swept: bool) ->
     assert miscounts(outside.run.pk) == []
 
 
-def test_a_lapsed_batch_may_be_discarded(outside: OutsideRun) -> None:
+def test_an_expired_batch_may_be_discarded(outside: OutsideRun) -> None:
     batch = left_alone(outside, swept=True)
 
     assert outside.decide("discard", batch, reason="bad rewards").status_code == 200
@@ -168,7 +168,9 @@ def test_a_lapsed_batch_may_be_discarded(outside: OutsideRun) -> None:
 
 
 @pytest.mark.parametrize("verb", ["release", "discard"])
-def test_a_batch_that_a_trainer_holds_is_left_to_it(outside: OutsideRun, verb: str) -> None:
+def test_a_leased_batch_is_neither_queued_again_nor_discarded(
+    outside: OutsideRun, verb: str
+) -> None:
     fill(outside, groups=2)
     batch = outside.next()["batch"]["id"]
 

@@ -1,4 +1,4 @@
-"""Data of simulated runs is served only where the run's settings say so."""
+"""Data of simulated runs is served only if the run's settings allow it."""
 
 import json
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from tests.api.buffer.outside_run import OutsideRun, make_mixed_run
 from tests.buffer_factories import fragment
 from tests.factories import bearer, make_run
 from tests.fake_cluster import FakeCluster
-from tests.integration.rollouts.cast import NOON
+from tests.integration.rollouts.report_factories import NOON
 
 pytestmark = pytest.mark.django_db(transaction=True)
 BATCHES = "/api/v1/runs/words/batches"

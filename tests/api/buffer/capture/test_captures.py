@@ -84,7 +84,7 @@ def test_scored_sessions_become_one_group(server: Server) -> None:
     assert (group["epoch"], group["policy_step"]) == (0, 0)
 
 
-def test_a_call_and_a_score_that_come_twice_count_once(server: Server) -> None:
+def test_a_repeated_call_or_score_counts_once(server: Server) -> None:
     first, again = server.add("one", call()), server.add("one", call())
     scored, repeated = server.score(one=1.0), server.score(one=1.0)
 
@@ -96,7 +96,7 @@ def test_a_call_and_a_score_that_come_twice_count_once(server: Server) -> None:
     assert TrajectoryGroup.objects.count() == 1
 
 
-def test_a_scored_session_takes_neither_another_score_nor_calls(server: Server) -> None:
+def test_a_scored_session_refuses_calls_and_scores(server: Server) -> None:
     server.add("one", call())
     server.score(one=1.0)
 
@@ -116,7 +116,7 @@ def test_an_unknown_session_is_named_and_nothing_is_scored(server: Server) -> No
     assert not TrajectoryGroup.objects.exists()
 
 
-def test_gaps_are_listed_and_alone_make_no_group(server: Server) -> None:
+def test_gaps_are_listed_and_a_session_of_gaps_makes_no_group(server: Server) -> None:
     gap = {"key": "g", "kind": "chat", "gap": "no token ids"}
     server.add("one", call())
     server.add("one", gap)
@@ -152,7 +152,7 @@ def test_gaps_are_listed_and_alone_make_no_group(server: Server) -> None:
         ({"key": "", "kind": "chat"}, "key"),
     ],
 )
-def test_a_bad_call_names_its_field_and_keeps_nothing(
+def test_an_invalid_call_is_refused_with_its_field_and_not_stored(
     server: Server, content: dict[str, Any], field: str
 ) -> None:
     refused = server.add("one", content)
@@ -162,7 +162,7 @@ def test_a_bad_call_names_its_field_and_keeps_nothing(
     assert not CaptureSession.objects.exists()
 
 
-def test_a_session_is_shown_with_what_its_calls_make(server: Server) -> None:
+def test_a_session_is_shown_with_the_sequences_of_its_calls(server: Server) -> None:
     server.add("one", call())
 
     listed, shown = server.get("captures").json()["results"], server.get("captures/one").json()

@@ -95,7 +95,7 @@ def advantages_in(content: bytes, codec: str) -> list[list[float]]:
     return [row.tolist() for row in np.split(rows.values, np.cumsum(rows.lengths)[:-1])]
 
 
-def test_both_settings_are_off_until_an_operator_asks(server: Server) -> None:
+def test_both_settings_are_off_by_default(server: Server) -> None:
     sent = body(group(scores=[0.5, 0.5]))
 
     answer = server.push_json(sent, group(scores=[0.0, 1.0]))
@@ -118,7 +118,7 @@ def test_an_operator_changes_them_and_the_run_shows_them(server: Server) -> None
     ("wrong", "field"),
     [({"advantages": "gae"}, "advantages"), ({"drop_zero_variance": "no"}, "drop_zero_variance")],
 )
-def test_what_is_no_rule_is_refused_by_name(
+def test_an_unknown_rule_is_refused_with_its_field(
     server: Server, wrong: dict[str, Any], field: str
 ) -> None:
     answer = server.change(**wrong)
@@ -128,7 +128,7 @@ def test_what_is_no_rule_is_refused_by_name(
     assert server.run.advantages == ""
 
 
-def test_json_gets_one_number_for_each_token_behind_the_bytes_that_came(server: Server) -> None:
+def test_json_groups_get_one_advantage_per_token_after_the_original_bytes(server: Server) -> None:
     server.change(advantages="rloo")
     sent = body(group(**FIELDS))
 
@@ -143,7 +143,7 @@ def test_json_gets_one_number_for_each_token_behind_the_bytes_that_came(server: 
 
 
 @pytest.mark.parametrize("extra", [{}, {"distill_token_ids": [[[1], [2], [3]]] * 2}])
-def test_a_null_that_came_makes_room_and_every_other_value_keeps_its_bytes(
+def test_a_null_is_replaced_and_all_other_values_keep_their_bytes(
     server: Server, extra: dict[str, Any]
 ) -> None:
     server.change(advantages="rloo")
@@ -161,7 +161,7 @@ def test_a_null_that_came_makes_room_and_every_other_value_keeps_its_bytes(
             assert bytes(after[name]) == bytes(before[name])
 
 
-def test_the_binary_form_gets_one_number_for_each_sequence(server: Server) -> None:
+def test_msgpack_groups_get_one_advantage_per_sequence(server: Server) -> None:
     server.change(advantages="rloo")
     sent = wire.encode(pack_group(group(**FIELDS)))
     left_out = msgspec.msgpack.decode(sent)
@@ -192,7 +192,7 @@ def test_grpo_divides_by_the_deviation(server: Server, codec: str) -> None:
 
 
 @pytest.mark.parametrize("codec", ["json", "msgpack"])
-def test_a_group_that_brings_its_own_keeps_them(server: Server, codec: str) -> None:
+def test_a_group_with_advantages_keeps_them(server: Server, codec: str) -> None:
     server.change(advantages="rloo")
     own = [[0.25, 0.5, 1.0], [-1.0, 0.0, 2.0]]
 
@@ -223,7 +223,7 @@ def test_a_lenient_run_adds_nothing_where_scores_are_missing(server: Server) -> 
     assert all(json.loads(content)["advantages"] is None for content in server.stored())
 
 
-def test_advantages_that_no_json_could_tell_are_left_out(server: Server) -> None:
+def test_advantages_that_json_cannot_represent_are_left_out(server: Server) -> None:
     server.change(advantages="rloo")
 
     server.push_json(*[group(scores=[1.7e308, -1.7e308])] * 2)
@@ -248,7 +248,7 @@ def test_groups_without_variance_are_dropped_reported_and_counted(
     assert Payload.objects.count() == 1
 
 
-def test_a_group_of_one_and_one_that_waits_for_others(server: Server) -> None:
+def test_single_sequences_and_buffered_groups_are_not_dropped(server: Server) -> None:
     server.change(drop_zero_variance=True)
     server.http.get("/atropos/demo/batch", headers={"Authorization": server.trainer})
     server.call("/atropos/demo/register-env", body(ENVIRONMENT | {"group_size": 4}), server.env)
@@ -263,7 +263,7 @@ def test_a_group_of_one_and_one_that_waits_for_others(server: Server) -> None:
     assert server.ledger().waiting == 1
 
 
-def test_what_is_stale_is_dropped_for_that(server: Server) -> None:
+def test_stale_groups_are_dropped_as_stale(server: Server) -> None:
     server.change(drop_zero_variance=True)
 
     answer = server.push_json(group(policy_step=7, scores=[0.0, 0.0]))
@@ -284,7 +284,7 @@ def test_a_push_repeated_after_the_setting_changed_is_answered_as_before(server:
     assert server.ledger().queued == 1
 
 
-def test_the_arrays_of_a_batch_hold_what_was_added(server: Server) -> None:
+def test_the_arrays_of_a_batch_contain_the_added_advantages(server: Server) -> None:
     server.change(advantages="rloo")
     server.push_as("json", group(scores=[1.0, -0.5]))
     server.push_as("msgpack", group(scores=[1.0, -0.5]))

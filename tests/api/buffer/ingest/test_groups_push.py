@@ -118,7 +118,7 @@ def test_a_push_may_be_a_json_list(server: Server) -> None:
         ([group(env_id=7)], "groups[0].env_id"),
     ],
 )
-def test_a_wrong_json_push_names_the_field_and_stores_nothing(
+def test_an_invalid_json_push_is_refused_with_its_field_and_not_stored(
     server: Server, content: Any, field: str
 ) -> None:
     answer = server.push_native_json(content)
@@ -150,7 +150,7 @@ def test_a_stock_trainer_gets_the_same_values_in_its_json(server: Server) -> Non
         (f"{BATCH_TYPE}; groups=nonsense", ["json", "json"]),
     ],
 )
-def test_a_batch_of_both_codecs_comes_as_asked(
+def test_a_batch_of_both_codecs_is_served_in_the_requested_format(
     server: Server, accept: str, codecs: list[str]
 ) -> None:
     server.push_json(group(mark=1, advantages=[[0.5, 1e-7, -2.0]] * 2))
@@ -183,7 +183,7 @@ def test_the_latest_example_and_the_preview_are_json(server: Server) -> None:
     assert json.loads(previews.group_preview(TrajectoryGroup.objects.get().pk)) == latest.json()
 
 
-def test_groups_wait_for_their_environments_size(server: Server) -> None:
+def test_groups_wait_for_the_group_size_of_their_environment(server: Server) -> None:
     # A trainer must have asked for a batch before environments may join.
     server.http.get("/atropos/demo/batch", headers={"Authorization": server.trainer})
     offer = {"max_token_length": 64, "desired_name": "e", "weight": 1.0, "group_size": 4}
@@ -216,7 +216,7 @@ def array(values: Any, dtype: str) -> wire.Array:
     return wire.pack_array(np.array(values, dtype=dtype))
 
 
-def test_json_under_the_binary_type_names_the_format_and_the_route_for_json(server: Server) -> None:
+def test_json_with_the_msgpack_content_type_is_refused_with_the_json_route(server: Server) -> None:
     content = json.dumps({"groups": [group()]}).encode()
 
     answer = server.call("/api/v1/runs/demo/groups", content, GROUPS_TYPE, server.env)
@@ -255,7 +255,7 @@ def test_json_under_the_binary_type_names_the_format_and_the_route_for_json(serv
     ],
     ids=str,
 )
-def test_a_broken_group_is_refused_with_its_place_and_nothing_is_stored(
+def test_an_invalid_group_is_refused_with_its_position_and_nothing_is_stored(
     server: Server, broken: Any, field: str, message: str
 ) -> None:
     answer = server.push(packed(), broken)
@@ -278,14 +278,14 @@ def test_a_broken_group_is_refused_with_its_place_and_nothing_is_stored(
         (msgspec.msgpack.encode({"schema": 1, "groups": ["text"]}), "groups[0]"),
     ],
 )
-def test_a_broken_push_is_refused(server: Server, data: bytes, field: str) -> None:
+def test_a_malformed_push_is_refused(server: Server, data: bytes, field: str) -> None:
     answer = server.call("/api/v1/runs/demo/groups", data, GROUPS_TYPE, server.env)
 
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["field"] == field
 
 
-def test_a_lenient_run_takes_and_notes_what_only_poisons_training() -> None:
+def test_a_lenient_run_accepts_and_records_groups_that_only_poison_training() -> None:
     server = Server(lenient=True)
 
     answer = server.push(changed(tokens=array([1, 2, 3, 4, 5, -6], "int32")))
@@ -295,7 +295,7 @@ def test_a_lenient_run_takes_and_notes_what_only_poisons_training() -> None:
     assert "tokens: token_range" in note.message
 
 
-def test_groups_of_a_version_that_is_not_out_yet_are_dropped_and_counted(server: Server) -> None:
+def test_groups_of_an_unpublished_version_are_dropped_and_counted(server: Server) -> None:
     answer = server.push(changed(policy_step=9), changed(policy_step=0)).json()
 
     assert (answer["received"], answer["dropped"]) == (1, {"future": 1})
@@ -303,7 +303,7 @@ def test_groups_of_a_version_that_is_not_out_yet_are_dropped_and_counted(server:
     assert miscounts(server.run.pk) == []
 
 
-def test_a_fleet_run_takes_no_groups(server: Server) -> None:
+def test_a_fleet_run_refuses_groups(server: Server) -> None:
     fleet = make_run(name="fleet", kind="fleet", status="running")
     token = f"Bearer {make_token('env', run=fleet)[1]}"
 
@@ -312,7 +312,7 @@ def test_a_fleet_run_takes_no_groups(server: Server) -> None:
     assert (answer.status_code, answer.json()["code"]) == (409, "run_not_accepting")
 
 
-def test_numbers_that_no_array_holds_stay_json(db: None) -> None:
+def test_numbers_that_do_not_fit_an_array_stay_json(db: None) -> None:
     server = Server(lenient=True)
     server.push_json(group(mark=2**70), group(mark=1))
 

@@ -62,7 +62,7 @@ def server() -> Server:
     return Server()
 
 
-def test_lessons_make_a_run_a_language_run(server: Server) -> None:
+def test_a_run_with_lessons_is_a_language_run(server: Server) -> None:
     run = Run.objects.get(pk=server.run.pk)
 
     assert (run.kind, run.has_fleet, run.takes_groups) == ("language", True, True)
@@ -70,14 +70,14 @@ def test_lessons_make_a_run_a_language_run(server: Server) -> None:
     assert fleet_view(run.pk).launches_fleets
 
 
-def test_a_stock_trainer_joins_it_as_it_is(server: Server) -> None:
+def test_a_stock_trainer_can_register_unchanged(server: Server) -> None:
     after = Run.objects.get(pk=server.run.pk)
 
     assert server.registered.status_code == 200
     assert (after.batch_size, after.max_token_len) == (4, 64)
 
 
-def test_a_worker_pushes_groups_and_a_trainer_gets_them(server: Server) -> None:
+def test_groups_of_a_worker_are_served_to_a_trainer(server: Server) -> None:
     pushed = server.push(group(), group(mark=2))
 
     assert pushed.status_code == 200, pushed.content
@@ -85,7 +85,7 @@ def test_a_worker_pushes_groups_and_a_trainer_gets_them(server: Server) -> None:
     assert server.next_batch().status_code == 200
 
 
-def test_what_waits_from_another_epoch_is_dropped_when_a_trainer_begins_anew(
+def test_queued_groups_of_another_epoch_are_dropped_when_a_trainer_restarts(
     server: Server,
 ) -> None:
     server.push(group(), group(mark=2))
@@ -96,7 +96,7 @@ def test_what_waits_from_another_epoch_is_dropped_when_a_trainer_begins_anew(
     assert ledger["groups"]["dropped"] == {"stale_epoch": 2}
 
 
-def test_it_takes_no_fragments(server: Server) -> None:
+def test_a_language_run_refuses_fragments(server: Server) -> None:
     path, content = "/api/v1/runs/words/fragments", wire.encode(wire.FragmentPush(fragments=[]))
     answer = APIClient().generic(
         "POST", path, content, content_type=FRAGMENTS_TYPE, headers=server.worker
@@ -105,13 +105,13 @@ def test_it_takes_no_fragments(server: Server) -> None:
     assert answer.status_code in {409, 422}
 
 
-def test_the_list_names_its_lessons(server: Server) -> None:
+def test_the_list_of_runs_names_the_lessons(server: Server) -> None:
     (row,) = active_run_rows()
 
     assert (row.kind, row.environment) == ("language", "reverse-2")
 
 
-def test_a_run_may_name_an_inference_server_that_the_server_offers(settings: Any) -> None:
+def test_a_run_may_use_a_configured_inference_server(settings: Any) -> None:
     operator = APIClient(headers=bearer("admin"))
     config = CONFIG | {"language": {**CONFIG["language"], "inference": "big"}}
     body = {"name": "beside", "config": config}

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[4]
 
 
 @pytest.mark.django_db
-def test_every_limit_is_shown_as_it_is_set(settings: Any) -> None:
+def test_every_limit_is_shown_with_its_value(settings: Any) -> None:
     settings.ROLLDECK_MAX_TOKENS_PER_GROUP = 77
 
     shown = Client(headers=bearer("env")).get("/api/v1/limits").json()

@@ -50,13 +50,13 @@ def post(path: str, sent: bytes, kind: str, **headers: str) -> int:
 
 
 def refused(outside: OutsideRun) -> dict[int, dict[str, Any]]:
-    """Return what the page shows, once the refusals so far were counted."""
+    """Count the refusals so far, and return the data of the page."""
     flush_refused_pushes()
     rows = outside.get("environments")["results"]
     return {row["env_id"]: row["refused"] for row in rows}
 
 
-def test_refusals_are_added_up_by_environment_and_reason(outside: OutsideRun) -> None:
+def test_refusals_are_counted_by_environment_and_reason(outside: OutsideRun) -> None:
     push(group(env_id=0), 200)
     push(group(env_id=0) | {"scores": [1.0]}, 422)
     push({"env_id": 0, "masks": [[1]], "scores": [1.0]}, 422)
@@ -97,7 +97,7 @@ def test_binary_pushes_are_counted_as_well(outside: OutsideRun) -> None:
     assert "scores" in refusals[1]["invalid_data"]["message"]
 
 
-def test_a_run_that_takes_nothing_and_a_full_queue_say_so(
+def test_a_run_that_refuses_pushes_and_a_full_queue_have_their_own_reasons(
     outside: OutsideRun, settings: Any
 ) -> None:
     settings.ROLLDECK_MAX_QUEUED_GROUPS = 0
@@ -113,7 +113,7 @@ def test_a_run_that_takes_nothing_and_a_full_queue_say_so(
     }
 
 
-def test_who_names_no_environment_of_the_run_is_counted_for_none(outside: OutsideRun) -> None:
+def test_refusals_of_unknown_environments_are_counted_without_one(outside: OutsideRun) -> None:
     for content in (group(env_id=7), group(env_id=-1), b"{", b"", {"env_id": "0"}):
         push(content, 422)
     push(group(env_id=0) | {"scores": []}, 401, Authorization="Bearer unknown")
@@ -121,7 +121,7 @@ def test_who_names_no_environment_of_the_run_is_counted_for_none(outside: Outsid
     assert refused(outside) == {0: {}, 1: {}}
 
 
-def test_one_environment_has_few_reasons(outside: OutsideRun) -> None:
+def test_the_reasons_of_one_environment_are_limited(outside: OutsideRun) -> None:
     Environment.objects.filter(env_id=0).update(
         refused={
             f"reason_{n}": {"pushes": 1, "newest_at": "2026-03-01T12:00:00Z", "message": ""}
@@ -222,7 +222,7 @@ def test_a_run_without_environments_reports_refused_pushes_instead_of_no_activit
     assert not Alert.objects.filter(cleared_at=None, kind="pushes_refused").exists()
 
 
-def test_a_full_queue_has_an_alert_of_its_own(outside: OutsideRun, settings: Any) -> None:
+def test_a_full_queue_raises_a_separate_alert(outside: OutsideRun, settings: Any) -> None:
     Run.objects.update(status="running")
     settings.ROLLDECK_MAX_QUEUED_GROUPS = 0
     push(group(env_id=0), 503)

@@ -58,7 +58,7 @@ def test_a_queued_group_is_discarded_once_and_never_served(outside: OutsideRun) 
     assert (event.actor, event.reason) == ("user:olga", "its prompt is broken")
 
 
-def test_a_group_that_a_trainer_holds_is_left_to_it_and_the_others_go(outside: OutsideRun) -> None:
+def test_a_leased_group_is_not_discarded_with_the_others(outside: OutsideRun) -> None:
     for mark in (1, 2, 3):
         outside.push(mark=mark, env_id=0)
     held, _, free = ids()
@@ -92,7 +92,7 @@ def test_a_group_that_waits_for_others_can_be_discarded(outside: OutsideRun) -> 
         ({"groups": [9_999_999]}, 404, None),
     ],
 )
-def test_what_makes_no_sense_is_refused(
+def test_invalid_parameters_are_refused(
     outside: OutsideRun, fields: dict[str, Any], status: int, field: str | None
 ) -> None:
     outside.push(mark=1, env_id=0)
@@ -119,7 +119,7 @@ def test_a_group_of_another_run_is_not_found(outside: OutsideRun) -> None:
     assert TrajectoryGroup.objects.get().state == "queued"
 
 
-def test_what_a_muted_environment_pushes_is_counted_and_not_served(outside: OutsideRun) -> None:
+def test_pushes_of_a_muted_environment_are_counted_and_not_served(outside: OutsideRun) -> None:
     outside.push(mark=1, env_id=0)
 
     response = mute(outside, 0, muted=True)
@@ -136,7 +136,7 @@ def test_what_a_muted_environment_pushes_is_counted_and_not_served(outside: Outs
     assert (event.actor, event.reason) == ("user:olga", "it rewards nonsense")
 
 
-def test_an_environment_that_pushes_again_is_served_again(outside: OutsideRun) -> None:
+def test_an_unmuted_environment_is_served_again(outside: OutsideRun) -> None:
     mute(outside, 0, muted=True)
     outside.push(mark=1, env_id=0)
     mute(outside, 0, muted=False)
@@ -190,7 +190,7 @@ def test_incomplete_groups_are_listed_by_size_and_age(outside: OutsideRun) -> No
     assert row["waiting_since"] is not None
 
 
-def test_pushes_of_each_environment_are_shown_muted_or_not(outside: OutsideRun) -> None:
+def test_pushes_of_muted_environments_are_shown_too(outside: OutsideRun) -> None:
     assert outside.get("push-rates") == {"results": [], "next": None}
     mute(outside, 1, muted=True)
     for mark, env_id in enumerate((0, 0, 0, 1)):

@@ -62,7 +62,7 @@ def made(
     )
 
 
-def test_the_newest_come_first_with_what_they_earned(run: Run) -> None:
+def test_the_newest_fragments_are_listed_first_with_their_rewards(run: Run) -> None:
     ids = send(run, made("w0-0@a", 1), made("w0-1@a", 2, reward=2.5))
 
     rows = get(run)["results"]
@@ -85,7 +85,7 @@ def test_the_newest_come_first_with_what_they_earned(run: Run) -> None:
     ],
     ids=str,
 )
-def test_a_list_is_narrowed_by_what_fragments_have(
+def test_filters_select_fragments_by_their_fields(
     run: Run, query: dict[str, Any], expected: list[int]
 ) -> None:
     ids = send(run, made("w0-0@a", 1), made("w0-1@a", 2), made("w1-0@a", 3, worker="w1@a"))
@@ -93,7 +93,7 @@ def test_a_list_is_narrowed_by_what_fragments_have(
     assert listed(run, **query) == [ids[place] for place in expected]
 
 
-def test_pages_follow_one_another_without_gap_or_double(run: Run) -> None:
+def test_pages_have_no_gaps_and_no_duplicates(run: Run) -> None:
     ids = send(run, *(made(f"w0-{slot}@a") for slot in range(5)))
     rows, cursor = [], ""
     for _ in range(3):
@@ -105,7 +105,7 @@ def test_pages_follow_one_another_without_gap_or_double(run: Run) -> None:
     assert (cursor, page["is_partial"]) == (None, False)
 
 
-def test_an_order_that_only_groups_have_changes_no_page(run: Run) -> None:
+def test_an_order_of_groups_does_not_change_pages_of_fragments(run: Run) -> None:
     ids = send(run, made("w0-0@a"), made("w0-1@a"))
     first = get(run, limit=1, sort="score")
 
@@ -114,16 +114,16 @@ def test_an_order_that_only_groups_have_changes_no_page(run: Run) -> None:
     assert [first["results"][0]["id"], rest["results"][0]["id"]] == ids[::-1]
 
 
-def test_the_fragments_of_a_batch_are_found_and_know_their_step(run: Run) -> None:
+def test_fragments_are_found_by_batch_with_their_train_step(run: Run) -> None:
     client, trainer = Client(), bearer("trainer", run=run)
 
-    def ask(path: str, content: bytes = b"{}") -> int:
+    def send_request(path: str, content: bytes = b"{}") -> int:
         url = f"/api/v1/runs/{run.name}{path}"
         return client.post(url, content, "application/json", headers=trainer).status_code
 
-    assert ask("/trainers", b'{"name": "t", "resume": true}') == 200
+    assert send_request("/trainers", b'{"name": "t", "resume": true}') == 200
     ids = send(run, *(made(f"w0-{slot}@a") for slot in range(3)))
-    assert ask("/batches/next") == 200
+    assert send_request("/batches/next") == 200
     batch = FragmentChunk.objects.get(pk=ids[0]).batch_id
 
     rows = get(run, batch=str(batch))["results"]
@@ -132,7 +132,7 @@ def test_the_fragments_of_a_batch_are_found_and_know_their_step(run: Run) -> Non
     assert {row["step"] for row in rows} == {1}
 
 
-def test_a_fragment_is_opened_with_its_neighbours_in_its_slot(run: Run) -> None:
+def test_a_fragment_is_shown_with_its_neighbours_in_its_slot(run: Run) -> None:
     ids = send(run, *(fragment(slot="w0-0@a", number=number) for number in range(3)))
 
     response = get(run, f"/{ids[1]}")
@@ -146,7 +146,7 @@ def test_a_fragment_is_opened_with_its_neighbours_in_its_slot(run: Run) -> None:
     assert get(run, f"/{ids[1]}/steps", start=2)["reward"] == [1, 1]
 
 
-def test_bytes_that_are_no_fragment_any_more_leave_a_row_and_a_reason(run: Run) -> None:
+def test_a_fragment_with_corrupt_bytes_is_listed_with_a_reason(run: Run) -> None:
     ids = send(run, made("w0-0@a"), made("w0-1@a"))
     size = FragmentChunk.objects.get(pk=ids[0]).size_bytes
     Payload.objects.filter(item_id=ids[0], kind="fragments").update(content=b"\xc1" * size)
@@ -159,7 +159,7 @@ def test_bytes_that_are_no_fragment_any_more_leave_a_row_and_a_reason(run: Run) 
     assert [row["reward_sum"] for row in get(run)["results"]] == [4.0, None]
 
 
-def test_bytes_that_are_lost_leave_a_row_and_a_reason(run: Run) -> None:
+def test_a_fragment_with_missing_bytes_is_listed_with_a_reason(run: Run) -> None:
     ids = send(run, made("w0-0@a"))
     Payload.objects.filter(item_id=ids[0], kind="fragments").delete()
 
@@ -189,7 +189,7 @@ def test_a_fragment_of_another_run_is_not_found(run: Run) -> None:
     ],
     ids=str,
 )
-def test_what_makes_no_sense_is_refused(
+def test_invalid_parameters_are_refused(
     run: Run, path: str, query: dict[str, Any], status: int
 ) -> None:
     ids = send(run, made("w0-0@a"))
@@ -197,7 +197,7 @@ def test_what_makes_no_sense_is_refused(
     get(run, path.format(first=ids[0]), status=status, **query)
 
 
-def test_the_live_part_has_the_newest_fragments_as_the_list_has_them(run: Run) -> None:
+def test_the_live_part_equals_the_list_of_the_newest_fragments(run: Run) -> None:
     ids = send(run, *(made(f"s{number}@a", reward=float(number)) for number in range(7)))
 
     part = newest_part(run.pk)

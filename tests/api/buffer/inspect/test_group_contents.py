@@ -36,7 +36,7 @@ def get(run: Run, path: str, **query: Any) -> Any:
     return Client().get(f"/api/v1/runs/demo/groups/{path}", query, headers=headers)
 
 
-def test_a_long_sequence_comes_in_windows(run: Run) -> None:
+def test_a_long_sequence_is_served_in_windows(run: Run) -> None:
     tokens = [list(range(10_000))]
     logprobs = [np.full(10_000, -0.5, dtype=np.float32)]
     path = push(
@@ -64,7 +64,7 @@ def test_sequences_are_listed_without_their_tokens(run: Run) -> None:
     ]
 
 
-def test_content_is_json_in_whichever_codec_it_came(run: Run) -> None:
+def test_content_is_json_for_both_codecs(run: Run) -> None:
     sent = group(mark=4, mine=[1])
     path = push(run, sent)
 
@@ -108,7 +108,7 @@ def test_messages_are_read_a_page_at_a_time(run: Run, limit: int) -> None:
     assert foreign["errors"][0]["field"] == "cursor"
 
 
-def test_what_a_browser_has_is_not_sent_again(run: Run) -> None:
+def test_cached_content_is_not_sent_again(run: Run) -> None:
     path = push(run, group())
     first = get(run, f"{path}/sequences/0")
 
@@ -120,7 +120,7 @@ def test_what_a_browser_has_is_not_sent_again(run: Run) -> None:
     assert (again.status_code, again.content) == (304, b"")
 
 
-def test_looking_changes_nothing(run: Run) -> None:
+def test_reads_change_no_state(run: Run) -> None:
     group_path = push(run, group())
     before = TrajectoryGroup.objects.filter(pk=group_path).values().get()
 

@@ -42,7 +42,7 @@ def exported(run: Run, **query: Any) -> bytes:
     return b"".join(answer.streaming_content)  # type: ignore[attr-defined]
 
 
-def test_each_group_is_a_line_with_all_it_holds(run: Run) -> None:
+def test_each_group_is_one_complete_line(run: Run) -> None:
     sent = group(mark=5) | {"scores": [0.0, 1.0], "messages": [[], []]}
     push(run, sent, group(mark=6))
 
@@ -55,7 +55,7 @@ def test_each_group_is_a_line_with_all_it_holds(run: Run) -> None:
     assert len(exported(run, state="queued").splitlines()) == 1
 
 
-def test_more_groups_than_fit_a_page_come_once_each(run: Run) -> None:
+def test_an_export_of_several_pages_has_each_group_once(run: Run) -> None:
     push(run, *(group(mark=mark) | {"scores": [0.0, 1.0]} for mark in range(120)))
 
     ids = [json.loads(line)["id"] for line in exported(run).splitlines()]
@@ -84,7 +84,7 @@ def test_parquet_has_a_row_for_each_group(run: Run) -> None:
     )
 
 
-def test_a_real_server_streams_it(run: Run) -> None:
+def test_a_web_server_streams_the_export(run: Run) -> None:
     push(run, *(group(mark=mark) | {"scores": [0.0, 1.0]} for mark in range(60)))
 
     with serving() as address:

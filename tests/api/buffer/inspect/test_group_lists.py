@@ -95,7 +95,7 @@ def test_groups_are_listed_newest_first_a_page_at_a_time(server: Server) -> None
     assert (third["next"], third["is_partial"]) == (None, False)
 
 
-def test_a_list_begins_next_to_a_group_in_either_direction(server: Server) -> None:
+def test_a_list_starts_next_to_a_group_in_both_directions(server: Server) -> None:
     ids = server.push(*(scored(0.0, 1.0, mark=mark) for mark in range(5)))
 
     assert server.ids(from_group=ids[2], limit=1) == [ids[1]]
@@ -105,7 +105,7 @@ def test_a_list_begins_next_to_a_group_in_either_direction(server: Server) -> No
     assert further["next"] is None
 
 
-def test_a_group_is_listed_before_it_is_digested(server: Server) -> None:
+def test_a_group_is_listed_before_its_digest_exists(server: Server) -> None:
     server.push(scored(0.25, 0.75, messages=user_messages("What is 2 + 2?", "What is 2 + 2?")))
 
     (before,) = server.get()["results"]
@@ -121,7 +121,7 @@ def test_a_group_is_listed_before_it_is_digested(server: Server) -> None:
     assert DigestCursor.objects.get().accepted == 1
 
 
-def test_words_are_found_in_messages_and_in_this_run_only(server: Server) -> None:
+def test_words_are_searched_in_messages_of_this_run_only(server: Server) -> None:
     hit, _ = server.push(
         scored(0.0, 1.0, messages=user_messages("the harmonic oscillator", "x")),
         scored(0.0, 1.0, messages=user_messages("a pendulum", "x")),
@@ -212,7 +212,7 @@ def test_groups_are_found_by_the_batch_that_served_them(server: Server) -> None:
     assert (detail["newer"], detail["older"]) == (ids[1], None)
 
 
-def test_what_was_dropped_when_it_came_is_in_the_list_without_content(server: Server) -> None:
+def test_groups_dropped_at_ingest_are_listed_without_content(server: Server) -> None:
     Run.objects.filter(pk=server.run.pk).update(drop_zero_variance=True)
     stored, dropped = server.push(scored(0.0, 1.0), scored(0.5, 0.5))
 
@@ -225,7 +225,7 @@ def test_what_was_dropped_when_it_came_is_in_the_list_without_content(server: Se
     assert server.refused(f"/{dropped}/sequences")[0] == 410
 
 
-def test_facets_count_what_each_choice_would_show(server: Server) -> None:
+def test_facets_count_the_groups_of_each_choice(server: Server) -> None:
     server.push(
         scored(0.0, 0.2, lesson="sort", env_id=server.env_id),
         scored(0.8, 1.0, lesson="sort"),
@@ -272,13 +272,13 @@ def test_facets_count_what_each_choice_would_show(server: Server) -> None:
         ({"limit": "0"}, "limit"),
     ],
 )
-def test_a_filter_that_makes_no_sense_is_refused_by_name(
+def test_an_invalid_filter_is_refused_with_its_field(
     server: Server, query: dict[str, Any], field: str
 ) -> None:
     assert server.refused(**query) == (400, field)
 
 
-def test_a_group_of_another_run_is_not_there(server: Server) -> None:
+def test_a_group_of_another_run_is_not_found(server: Server) -> None:
     (mine,) = server.push(scored(0.0, 1.0))
     other = make_run(name="other", kind="outside", status="running")
     TrajectoryGroup.objects.filter(pk=mine).update(run=other)
@@ -287,7 +287,7 @@ def test_a_group_of_another_run_is_not_there(server: Server) -> None:
         assert server.refused(f"/{mine}{path}")[0] == 404
 
 
-def test_a_group_that_cannot_be_taken_apart_stops_no_other(server: Server) -> None:
+def test_an_unreadable_group_does_not_affect_the_others(server: Server) -> None:
     Run.objects.filter(pk=server.run.pk).update(lenient=True)
     bad = scored(0.0, 1.0) | {"tokens": [[1 << 70, 2, 3], [1, 2, 4]]}
     ids = server.push(bad, scored(0.0, 1.0))
@@ -297,7 +297,7 @@ def test_a_group_that_cannot_be_taken_apart_stops_no_other(server: Server) -> No
     assert server.refused(f"/{ids[0]}/sequences")[0] == 422
 
 
-def test_the_live_part_has_the_newest_groups_as_the_list_has_them(server: Server) -> None:
+def test_the_live_part_equals_the_list_of_the_newest_groups(server: Server) -> None:
     ids = server.push(*(scored(0.0, float(number)) for number in range(7)))
     server.digest()
 

@@ -65,7 +65,7 @@ def groups(server: Marking) -> Iterator[list[int]]:
     assert list(TrajectoryGroup.objects.order_by("pk").values()) == rows
 
 
-def test_a_group_bears_label_pin_and_note_with_who_and_when(
+def test_label_pin_and_note_of_a_group_have_author_and_time(
     server: Marking, groups: list[int]
 ) -> None:
     server.mark(groups[0], label=3)
@@ -79,7 +79,7 @@ def test_a_group_bears_label_pin_and_note_with_who_and_when(
     assert server.marks()[groups[1]] is None
 
 
-def test_what_is_taken_away_leaves_no_row(server: Marking, groups: list[int]) -> None:
+def test_removed_marks_leave_no_row(server: Marking, groups: list[int]) -> None:
     server.mark(*groups, label=3)
     server.mark(groups[0], note="look again")
     words = server.mark(*groups, label=None)
@@ -135,7 +135,7 @@ def test_facets_count_marks_over_the_whole_run(server: Marking, groups: list[int
     assert server.get("/facets", label="2")["matching"] == 2
 
 
-def test_every_change_is_in_the_audit_once_with_what_was_before(
+def test_every_change_is_audited_once_with_the_previous_values(
     server: Marking, groups: list[int]
 ) -> None:
     server.mark(groups[0], label=3, reason="first look")
@@ -166,7 +166,7 @@ def test_every_change_is_in_the_audit_once_with_what_was_before(
     assert last.details["groups"] == [groups[0]]
 
 
-def test_a_set_is_made_filled_emptied_and_ended(server: Marking, groups: list[int]) -> None:
+def test_a_set_is_created_filled_emptied_and_deleted(server: Marking, groups: list[int]) -> None:
     server.put_in("best", *groups)
     server.send("/sets/best", {"remove": groups[:3], "add": [groups[3]]})
 
@@ -193,7 +193,7 @@ def test_a_set_is_made_filled_emptied_and_ended(server: Marking, groups: list[in
         ("/sets/best", {"add": ["one"]}, "add[0]"),
     ],
 )
-def test_what_makes_no_sense_is_refused_by_its_field(
+def test_invalid_marks_are_refused_with_their_field(
     server: Marking, groups: list[int], path: str, content: dict[str, Any], field: str
 ) -> None:
     body = {"groups": groups[:1]} | content if path == "/marks" else content
@@ -207,7 +207,7 @@ def test_what_makes_no_sense_is_refused_by_its_field(
 
 
 @pytest.mark.parametrize("query", [{"label": "0"}, {"mark": "loved"}, {"prompt": "x"}])
-def test_a_filter_that_makes_no_sense_names_its_field(
+def test_an_invalid_filter_is_refused_with_its_field(
     server: Marking, query: dict[str, str]
 ) -> None:
     assert server.refused(**query) == (400, next(iter(query)))
@@ -223,7 +223,7 @@ def test_groups_of_another_run_cannot_be_marked(server: Marking, groups: list[in
     assert server.ids(set="best") == []
 
 
-def test_a_viewer_reads_marks_and_changes_none(server: Marking, groups: list[int]) -> None:
+def test_a_viewer_cannot_change_marks(server: Marking, groups: list[int]) -> None:
     server.mark(groups[0], label=1)
 
     assert server.vera.get("/api/v1/runs/demo/marks").json()["labels"][0]["groups"] == 1
@@ -232,7 +232,9 @@ def test_a_viewer_reads_marks_and_changes_none(server: Marking, groups: list[int
     assert server.marks()[groups[0]]["label"] == 1
 
 
-def test_two_people_at_once_lose_nothing_of_each_other(server: Marking, groups: list[int]) -> None:
+def test_concurrent_changes_of_two_people_are_both_stored(
+    server: Marking, groups: list[int]
+) -> None:
     def change(changes: dict[str, Any]) -> None:
         mark_groups(
             run_id=server.run.pk, group_ids=groups, changes=changes, actor="user:x", now=NOON
@@ -262,7 +264,7 @@ def test_an_export_of_a_set_contains_the_marks_of_its_groups(
     assert earlier["group"]["scores"] == [1.0, 1.0]
 
 
-def test_marks_are_there_after_the_run_was_reset(server: Marking, groups: list[int]) -> None:
+def test_marks_survive_a_reset_of_the_run(server: Marking, groups: list[int]) -> None:
     server.mark(groups[0], label=1)
 
     server.send("/reset", {"reason": "anew"})
@@ -270,7 +272,7 @@ def test_marks_are_there_after_the_run_was_reset(server: Marking, groups: list[i
     assert GroupMark.objects.get(run=server.run).label == 1
 
 
-def test_looking_changes_nothing(server: Marking, groups: list[int]) -> None:
+def test_reads_change_no_state(server: Marking, groups: list[int]) -> None:
     before = RunEvent.objects.count()
 
     server.get(label="1")
@@ -281,7 +283,7 @@ def test_looking_changes_nothing(server: Marking, groups: list[int]) -> None:
     assert not GroupMark.objects.exists()
 
 
-def test_groups_of_one_prompt_are_known_in_every_run(server: Marking) -> None:
+def test_groups_of_one_prompt_are_found_in_every_run(server: Marking) -> None:
     questions = user_messages("What is 2 + 2?", "What is 2 + 2?")
     answered = [[*row, {"role": "assistant", "content": "4"}] for row in questions]
     one, other, last = server.push(

@@ -65,7 +65,7 @@ def api(run: Run) -> Api:
     return api
 
 
-def test_a_sampled_batch_says_the_id_and_weight_of_each_item(api: Api) -> None:
+def test_a_sampled_batch_has_the_id_and_weight_of_each_item(api: Api) -> None:
     api.push(0, 1)
     ids = dict(FragmentChunk.objects.values_list("number", "id"))
     assert api.prioritise((ids[0], 1.0), (ids[1], 4.0)).json() == {"updated": 2}
@@ -99,7 +99,7 @@ def test_ranks_get_each_sampled_item_once_with_its_own_weight(api: Api) -> None:
     assert api.next(rank=1, world_size=2).items == shards[1].items
 
 
-def test_a_queue_says_nothing_more_than_before() -> None:
+def test_a_queue_adds_no_fields_to_a_batch() -> None:
     run = make_run(name="queue", config={"buffer": {"batch_size": 1}})
     Run.objects.filter(pk=run.pk).update(epoch=1, policy_step=0)
     api = Api(run)
@@ -132,7 +132,7 @@ def test_the_list_of_batches_names_the_sampler(api: Api) -> None:
         ({}, "updates"),
     ],
 )
-def test_priorities_that_cannot_be_are_refused_by_name(
+def test_invalid_priorities_are_refused_with_their_field(
     api: Api, content: dict[str, Any], field: str
 ) -> None:
     response = api.post("/fragments/priorities", content)
@@ -141,7 +141,7 @@ def test_priorities_that_cannot_be_are_refused_by_name(
     assert response.json()["errors"][0]["field"] == field
 
 
-def test_priorities_of_a_batch_that_is_not_there_are_refused(api: Api) -> None:
+def test_priorities_of_an_unknown_batch_are_refused(api: Api) -> None:
     for batch in ("x", "00000000-0000-0000-0000-000000000001"):
         response = api.prioritise((1, 1.0), batch=batch)
         assert (response.status_code, response.json()["code"]) == (404, "not_found")

@@ -28,7 +28,7 @@ def watched(*, at: datetime | None = None) -> dict[str, str]:
     return dict(Alert.objects.filter(cleared_at=None).values_list("kind", "message"))
 
 
-def test_a_lapsed_lease_raises_an_alert_until_the_batch_is_leased_again(
+def test_an_expired_lease_raises_an_alert_until_the_batch_is_leased_again(
     outside: OutsideRun,
 ) -> None:
     outside.push(mark=1)
@@ -43,7 +43,9 @@ def test_a_lapsed_lease_raises_an_alert_until_the_batch_is_leased_again(
     assert watched() == {}
 
 
-def test_a_quarantined_batch_raises_an_alert_until_a_person_decides(outside: OutsideRun) -> None:
+def test_a_quarantined_batch_raises_an_alert_until_it_is_released_or_discarded(
+    outside: OutsideRun,
+) -> None:
     outside.push(mark=1)
     outside.push(mark=2)
     for _ in range(3):

@@ -19,7 +19,15 @@ from rollouts.metrics.schemas.metrics import Metric, MetricsPush
 from rollouts.metrics.services.metrics import record_metrics
 from runs.lifecycle.models.runs import Run
 from tests.fake_cluster import FakeCluster
-from tests.integration.rollouts.cast import NOON, accept, later, launched, report, window, worker
+from tests.integration.rollouts.report_factories import (
+    NOON,
+    accept,
+    later,
+    launched,
+    report,
+    window,
+    worker,
+)
 from web.admin.read_only import COUNTED_AT_MOST
 
 pytestmark = pytest.mark.django_db
@@ -77,7 +85,7 @@ def statements(admin: Client, address: str) -> list[str]:
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_a_table_can_be_looked_at_and_searched(admin: Client, table: str) -> None:
+def test_a_table_can_be_listed_and_searched(admin: Client, table: str) -> None:
     fill("other", workers=1)
     names = {
         query: set(re.findall(r">(pole|other)</a>", listed(admin, table, query)))
@@ -94,14 +102,12 @@ def listed(admin: Client, table: str, query: str) -> str:
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_no_row_can_be_added_by_hand(admin: Client, table: str) -> None:
+def test_no_row_can_be_added(admin: Client, table: str) -> None:
     assert admin.get(f"/admin/rollouts/{table}/add/").status_code == 403
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_a_list_takes_as_many_statements_however_many_rows_it_shows(
-    admin: Client, table: str
-) -> None:
+def test_the_statements_of_a_list_do_not_depend_on_its_rows(admin: Client, table: str) -> None:
     address = f"/admin/rollouts/{table}/"
     statements(admin, address)  # fills the caches
     few = statements(admin, address)
@@ -112,7 +118,7 @@ def test_a_list_takes_as_many_statements_however_many_rows_it_shows(
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_a_list_counts_no_more_rows_than_it_shows_pages_of(admin: Client, table: str) -> None:
+def test_the_row_count_of_a_list_is_limited_to_its_pages(admin: Client, table: str) -> None:
     sql = statements(admin, f"/admin/rollouts/{table}/?q=pole")
     counts = [
         statement
@@ -124,7 +130,7 @@ def test_a_list_counts_no_more_rows_than_it_shows_pages_of(admin: Client, table:
     assert [count for count in counts if f"LIMIT {COUNTED_AT_MOST + 1}" not in count] == []
 
 
-def test_a_list_says_how_many_rows_there_are(admin: Client) -> None:
+def test_a_list_shows_its_row_count(admin: Client) -> None:
     fill("second", workers=3)
 
     page = admin.get("/admin/rollouts/recording/").content.decode()
@@ -152,7 +158,7 @@ def test_lists_read_no_log(admin: Client) -> None:
     assert [statement for statement in sql if '"rollouts_logrequest"."content"' in statement] == []
 
 
-def test_a_film_of_text_is_shown_and_linked(admin: Client) -> None:
+def test_a_text_recording_is_shown_and_linked(admin: Client) -> None:
     row = Recording.objects.get()
     page = admin.get(f"/admin/rollouts/recording/{row.pk}/change/").content.decode()
 
@@ -162,7 +168,7 @@ def test_a_film_of_text_is_shown_and_linked(admin: Client) -> None:
     assert b"".join(admin.get(address)) == HOSTILE.encode()
 
 
-def test_a_fleet_leads_to_its_workers_and_they_to_their_slots(admin: Client) -> None:
+def test_a_fleet_links_to_its_workers_and_they_to_their_slots(admin: Client) -> None:
     slot = EnvSlot.objects.get()
     fleet = admin.get(f"/admin/rollouts/fleet/{slot.worker.fleet_id}/change/").content.decode()
     workers = f"/admin/rollouts/fleetworker/?fleet__id__exact={slot.worker.fleet_id}"

@@ -15,7 +15,7 @@ from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunVerb
 from tests.factories import bearer, make_run, make_user
 from tests.fake_cluster import FakeCluster
-from tests.integration.rollouts.cast import (
+from tests.integration.rollouts.report_factories import (
     change_status,
     fleet,
     launched,
@@ -51,9 +51,7 @@ def sent(run: Run, **fields: Any) -> dict[str, Any]:
     return msgspec.to_builtins(given)
 
 
-def test_a_report_is_answered_with_what_the_platform_wants(
-    run: Run, manager: dict[str, str]
-) -> None:
+def test_a_report_is_answered_with_the_desired_state(run: Run, manager: dict[str, str]) -> None:
     answer = call("POST", "pole/fleet/report", manager, sent(run))
 
     assert answer.status_code == 200, answer.content
@@ -100,7 +98,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("change", "field"), WRONG.values(), ids=WRONG.keys())
-def test_a_wrong_report_is_refused_by_field_and_not_stored(
+def test_an_invalid_report_is_refused_with_its_field_and_not_stored(
     run: Run, manager: dict[str, str], change: dict[str, Any], field: str
 ) -> None:
     body = sent(run)
@@ -120,11 +118,11 @@ def test_a_wrong_report_is_refused_by_field_and_not_stored(
 
 
 @pytest.mark.parametrize("raw", [b"{", b"[]", b'{"incarnation": NaN}', b"\xff\xfe", b"[" * 100_000])
-def test_a_body_that_is_no_report_is_refused(run: Run, manager: dict[str, str], raw: bytes) -> None:
+def test_a_malformed_report_is_refused(run: Run, manager: dict[str, str], raw: bytes) -> None:
     assert call("POST", "pole/fleet/report", manager, raw).status_code == 400
 
 
-def test_only_a_worker_of_this_run_may_speak_for_its_fleet(run: Run) -> None:
+def test_only_a_token_of_the_run_may_report_for_its_fleet(run: Run) -> None:
     other = make_run(name="other")
     strangers = [None, bearer("trainer", run=run), bearer("worker", run=other), bearer("env")]
 
@@ -140,14 +138,14 @@ def test_only_a_worker_of_this_run_may_speak_for_its_fleet(run: Run) -> None:
     assert not FleetWorker.objects.exists()
 
 
-def test_a_run_that_is_not_there_is_not_found() -> None:
+def test_an_unknown_run_is_not_found() -> None:
     headers = bearer("admin")
 
     for path in ("fleet", "fleet/control", "episodes", "metrics"):
         assert call("GET", f"nowhere/{path}", headers).status_code == 404
 
 
-def test_control_answers_at_once_when_the_fleet_knows_less(
+def test_control_answers_at_once_when_the_fleet_is_out_of_date(
     run: Run, manager: dict[str, str]
 ) -> None:
     began = time.monotonic()
@@ -159,7 +157,7 @@ def test_control_answers_at_once_when_the_fleet_knows_less(
 
 
 @pytest.mark.parametrize("query", ["wait=31", "wait=-1", "wait=soon", "wait=nan"])
-def test_control_refuses_a_wait_that_it_cannot_keep(
+def test_control_refuses_a_wait_above_the_limit(
     run: Run, manager: dict[str, str], query: str
 ) -> None:
     answer = call("GET", f"pole/fleet/control?{query}", manager)
@@ -204,7 +202,7 @@ def seconds_until_received(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_wait_ends_with_the_same_orders_when_nothing_changes(
+def test_a_wait_ends_with_the_same_commands_when_nothing_changes(
     run: Run, manager: dict[str, str]
 ) -> None:
     known = call("GET", "pole/fleet/control", manager).json()["fingerprint"]
@@ -216,7 +214,7 @@ def test_a_wait_ends_with_the_same_orders_when_nothing_changes(
     assert 0.9 < time.monotonic() - began < 15
 
 
-def test_a_manager_that_was_ended_loses_its_right_to_speak(run: Run) -> None:
+def test_the_token_of_an_ended_manager_is_revoked(run: Run) -> None:
     cluster = FakeCluster()
     other = launched(cluster, "other")
     token = cluster.orders[0].token

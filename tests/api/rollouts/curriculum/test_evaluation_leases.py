@@ -53,7 +53,7 @@ def test_a_lease_that_is_renewed_does_not_go_to_another_worker() -> None:
     assert lessons.finish(task, successes=32).status_code == 200
 
 
-def test_a_lapsed_lease_of_an_untaken_batch_is_renewed_too() -> None:
+def test_an_expired_lease_is_renewed_if_no_other_worker_has_it() -> None:
     lessons = Class({"a": lesson()})
     task = lessons.task()
     let_pass(task, seconds=1000)
@@ -87,26 +87,26 @@ def test_a_longer_lease_of_a_later_attempt_is_not_cut() -> None:
     assert seconds_left(second) > 150
 
 
-def test_an_evaluation_that_is_not_there_is_not_found() -> None:
+def test_an_unknown_evaluation_is_not_found() -> None:
     lessons = Class({"a": lesson()})
     other = {"evaluation": "00000000-0000-0000-0000-000000000009", "fence": 1}
 
     assert renew(lessons, other).status_code == 404
 
 
-def ask(school: Class, /, **body: Any) -> Any:
+def request_evaluations(school: Class, /, **body: Any) -> Any:
     """Return the response to an operator who requests evaluations."""
     url = f"/api/v1/runs/{school.run.name}/evaluations"
     return APIClient().post(url, body, format="json", headers=bearer("admin"))
 
 
-def test_a_person_has_lessons_evaluated_beside_the_schedule() -> None:
+def test_an_operator_may_request_unscheduled_evaluations() -> None:
     lessons = Class({"a": lesson(), "b": lesson(), "c": lesson("a")})
     lessons.evaluate_all(successes=20)
     lessons.publish(2)
     assert lessons.task()["kind"] == "train"
 
-    answer = ask(lessons, lessons=["b"], reason="it looks stuck")
+    answer = request_evaluations(lessons, lessons=["b"], reason="it looks stuck")
 
     assert answer.status_code == 201
     newest = answer.json()["results"][0]
@@ -122,11 +122,11 @@ def test_a_person_has_lessons_evaluated_beside_the_schedule() -> None:
     assert lessons.evaluate_all(successes=20) == ["a", "b"]
 
 
-def test_all_unlocked_lessons_are_evaluated_unless_a_worker_holds_them() -> None:
+def test_all_unlocked_lessons_without_a_lease_are_evaluated() -> None:
     lessons = Class({"a": lesson(), "b": lesson(), "c": lesson("a")})
     in_transit = lessons.task()
 
-    assert ask(lessons).status_code == 201
+    assert request_evaluations(lessons).status_code == 201
     assert lessons.evaluate_all(successes=20) == ["b"]
     assert lessons.finish(in_transit, successes=20).status_code == 200
     assert Evaluation.objects.count() == 2
@@ -141,13 +141,13 @@ def test_all_unlocked_lessons_are_evaluated_unless_a_worker_holds_them() -> None
         ({}, {"lesson": "a"}, 400, "invalid"),
     ],
 )
-def test_what_cannot_be_evaluated_is_refused_by_name(
+def test_lessons_that_cannot_be_evaluated_are_named(
     fields: dict[str, Any], body: dict[str, Any], status: int, code: str
 ) -> None:
     lessons = Class({"a": lesson()})
     Run.objects.filter(pk=lessons.run.pk).update(**fields)
 
-    answer = ask(lessons, **body)
+    answer = request_evaluations(lessons, **body)
 
     assert (answer.status_code, answer.json()["code"]) == (status, code)
     assert not Evaluation.objects.exists()
@@ -156,12 +156,12 @@ def test_what_cannot_be_evaluated_is_refused_by_name(
 def outcomes(lessons: Class, *ages: timedelta) -> None:
     """Report outcomes of the given ages."""
     for age in ages:
-        lessons.tell("a", [1.0])
+        lessons.report("a", [1.0])
         newest = LessonOutcome.objects.order_by("-pk").values("pk")[:1]
         LessonOutcome.objects.filter(pk__in=newest).update(at=datetime.now(UTC) - age)
 
 
-def test_outcomes_are_forgotten_when_they_are_old_and_what_was_learnt_stays(settings: Any) -> None:
+def test_old_outcomes_are_deleted_without_changing_progress(settings: Any) -> None:
     settings.ROLLDECK_OUTCOME_SECONDS = 3 * 24 * 3600
     lessons = Class({"a": lesson()})
     outcomes(lessons, timedelta(days=4), timedelta(days=2), timedelta())
@@ -172,7 +172,7 @@ def test_outcomes_are_forgotten_when_they_are_old_and_what_was_learnt_stays(sett
     assert lessons.lessons()["a"]["samples"] == 3
 
 
-def test_stored_outcomes_are_limited_except_those_that_may_be_sent_again(
+def test_stored_outcomes_are_limited_except_those_that_may_be_repeated(
     settings: Any,
 ) -> None:
     settings.ROLLDECK_OUTCOME_SECONDS, settings.ROLLDECK_OUTCOME_ROWS = 0, 2
@@ -184,7 +184,7 @@ def test_stored_outcomes_are_limited_except_those_that_may_be_sent_again(
     assert LessonOutcome.objects.count() == 3
 
 
-def test_without_limits_everything_is_kept(settings: Any) -> None:
+def test_without_limits_all_outcomes_are_kept(settings: Any) -> None:
     settings.ROLLDECK_OUTCOME_SECONDS = settings.ROLLDECK_OUTCOME_ROWS = 0
     lessons = Class({"a": lesson()})
     outcomes(lessons, timedelta(days=400))

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.mark.parametrize("model", [Lesson, LessonChange, LessonOutcome, Evaluation])
-def test_a_table_of_lessons_is_listed_and_shown_and_not_changed(
+def test_tables_of_lessons_are_read_only(
     model: type[Lesson | LessonChange | LessonOutcome | Evaluation],
 ) -> None:
     lessons = Class({"a": lesson(stop_success=0.5), "b": lesson("a")})

@@ -89,7 +89,9 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
 
 
 @pytest.mark.parametrize(("config", "field", "words"), WRONG.values(), ids=WRONG.keys())
-def test_wrong_lessons_are_refused_by_field(config: dict[str, Any], field: str, words: str) -> None:
+def test_invalid_lessons_are_refused_with_their_field(
+    config: dict[str, Any], field: str, words: str
+) -> None:
     body = {"name": "words", "config": config}
 
     answer = APIClient().post("/api/v1/runs", body, format="json", headers=bearer("admin"))
@@ -120,14 +122,14 @@ class FirstOnly:
         first = next(iter(weights))
         return {name: float(name == first) for name in weights}
 
-    def judge(self, *_: Any) -> None:
+    def decide(self, *_: Any) -> None:
         """Keep the status of every lesson."""
 
 
 NAME = f"{__name__}:FirstOnly"
 
 
-def test_a_strategy_that_an_administrator_registered_decides(settings: Any) -> None:
+def test_a_registered_strategy_decides(settings: Any) -> None:
     settings.ROLLDECK_STRATEGIES = [NAME]
     lessons = Class(
         {"a": lesson(), "b": lesson()}, strategy=NAME, strategy_options={"keenness": 2.0}
@@ -138,7 +140,7 @@ def test_a_strategy_that_an_administrator_registered_decides(settings: Any) -> N
     assert lessons.lessons()["b"]["success"] == 0.25
 
 
-def test_a_registered_strategy_that_cannot_be_imported_says_so(settings: Any) -> None:
+def test_a_registered_strategy_that_cannot_be_imported_is_reported(settings: Any) -> None:
     settings.ROLLDECK_STRATEGIES = ["no.such.module:Strategy"]
     config = language({"a": lesson()}, strategy="no.such.module:Strategy")
 
@@ -158,7 +160,7 @@ def created(config: dict[str, Any]) -> Run:
     return Run.objects.get(name="words")
 
 
-def test_lessons_are_listed_as_they_were_written() -> None:
+def test_lessons_are_listed_in_configured_order() -> None:
     # Not in the order of the database's object keys, which sorts shorter names first.
     written = ["the-first-of-all", "second", "third-one", "z", "a"]
     run = created(language({name: lesson() for name in written}))
@@ -169,7 +171,7 @@ def test_lessons_are_listed_as_they_were_written() -> None:
     assert [row["name"] for row in shown.json()["results"]] == written
 
 
-def test_lessons_are_listed_in_the_order_that_is_asked_for() -> None:
+def test_lessons_are_listed_in_the_requested_order() -> None:
     run = created(
         language({"a": lesson(), "b": lesson(), "c": lesson()}, lesson_order=["gone", "c"])
     )

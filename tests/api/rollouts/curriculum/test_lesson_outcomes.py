@@ -18,7 +18,7 @@ def kinds(lessons: Class) -> list[str]:
     return list(events.values_list("kind", flat=True))
 
 
-def test_an_outcome_counts_once_however_often_it_is_sent() -> None:
+def test_a_repeated_outcome_counts_once() -> None:
     lessons = Class({"a": lesson()})
     outcome = lessons.outcome([1.0, 0.0, 0.0, 0.0], generations=4, tokens=40, truncated=1)
 
@@ -32,8 +32,8 @@ def test_an_outcome_counts_once_however_often_it_is_sent() -> None:
 
 def test_groups_without_variance_are_counted() -> None:
     lessons = Class({"a": lesson()})
-    lessons.tell("a", [1.0] * 8, generations=4, zero_variance_groups=2, duplicates=3)
-    lessons.tell("a", [1.0, 0.0, 1.0, 0.0], generations=4)
+    lessons.report("a", [1.0] * 8, generations=4, zero_variance_groups=2, duplicates=3)
+    lessons.report("a", [1.0, 0.0, 1.0, 0.0], generations=4)
 
     row = lessons.lessons()["a"]
 
@@ -41,9 +41,9 @@ def test_groups_without_variance_are_counted() -> None:
     assert row["duplicate_share"] == pytest.approx(3 / 12)
 
 
-def test_a_lesson_graduates_by_its_evaluation_and_what_requires_it_unlocks() -> None:
+def test_a_lesson_graduates_by_its_evaluation_and_unlocks_its_dependents() -> None:
     lessons = Class({"a": lesson(stop_success=0.8), "b": lesson("a"), "c": lesson("b")})
-    lessons.tell("a", [1.0] * 64)
+    lessons.report("a", [1.0] * 64)
     assert lessons.lessons()["a"]["status"] == "active"
 
     outcome = lessons.finish(lessons.task(), successes=32).json()
@@ -66,7 +66,7 @@ def test_a_lesson_graduates_by_its_evaluation_and_what_requires_it_unlocks() -> 
     assert lessons.get("lessons/history", lesson="b", limit=5)["results"] == history[:1]
 
 
-def test_a_graduated_lesson_that_gets_worse_comes_back() -> None:
+def test_a_graduated_lesson_that_gets_worse_is_active_again() -> None:
     lessons = Class({"a": lesson(stop_success=0.8)})
     lessons.finish(lessons.task(), successes=32)
     lessons.get("lessons")
@@ -82,7 +82,7 @@ def test_a_graduated_lesson_that_gets_worse_comes_back() -> None:
     assert row["probability"] == 1.0
 
 
-def test_a_regression_is_reported_once_where_lessons_do_not_return() -> None:
+def test_a_regression_is_reported_once_without_reactivation() -> None:
     lessons = Class({"a": lesson(stop_success=0.8)}, strategy_options={"reactivates": False})
     lessons.finish(lessons.task(), successes=32)
     for step in range(5, 65, 5):
@@ -103,8 +103,8 @@ def test_failure_unlocks_nothing_and_a_plateau_of_success_does() -> None:
     flat = lesson(plateau_window=64, stop_success=0.9)
     lessons = Class({"a": flat, "hopeless": flat, "b": lesson("a"), "c": lesson("hopeless")})
     for _ in range(8):
-        lessons.tell("a", [1.0, 1.0, 1.0, 0.0] * 8)
-        lessons.tell("hopeless", [0.0] * 32)
+        lessons.report("a", [1.0, 1.0, 1.0, 0.0] * 8)
+        lessons.report("hopeless", [0.0] * 32)
 
     rows = lessons.lessons()
 
@@ -118,7 +118,7 @@ def test_the_published_strategy_can_be_chosen() -> None:
     )
     lessons.evaluate_all(successes=0)
     for _ in range(3):
-        lessons.tell("a", [1.0] * 40)
+        lessons.report("a", [1.0] * 40)
 
     rows = lessons.lessons()
 
@@ -126,11 +126,11 @@ def test_the_published_strategy_can_be_chosen() -> None:
     assert (rows["a"]["status"], rows["b"]["status"]) == ("graduated", "active")
 
 
-def test_a_micro_evaluation_is_logged_and_moves_nothing() -> None:
+def test_a_micro_evaluation_is_logged_and_changes_no_state() -> None:
     lessons = Class({"a": lesson(stop_success=0.5)})
     before = lessons.lessons()["a"]
 
-    lessons.tell("a", [1.0] * 64, mode="micro_eval")
+    lessons.report("a", [1.0] * 64, mode="micro_eval")
 
     after = lessons.lessons()["a"]
     assert after | {"revision": 0} == before | {"revision": 0}
@@ -138,24 +138,24 @@ def test_a_micro_evaluation_is_logged_and_moves_nothing() -> None:
     assert (row.mode, row.counted, row.samples, row.successes) == ("micro_eval", False, 64, 64)
 
 
-def test_what_an_older_epoch_sampled_is_logged_only() -> None:
+def test_outcomes_of_an_older_epoch_are_only_logged() -> None:
     lessons = Class({"a": lesson()})
     lessons.publish(0, epoch=2)
 
-    assert lessons.tell("a", [1.0] * 8, epoch=1).json()["is_new"] is True
+    assert lessons.report("a", [1.0] * 8, epoch=1).json()["is_new"] is True
 
     assert lessons.lessons()["a"]["samples"] == 0
 
 
-def test_a_failing_lesson_is_reported_now_and_then_and_continues() -> None:
+def test_a_failing_lesson_is_reported_at_intervals_and_continues() -> None:
     lessons = Class({"a": lesson()})
     for _ in range(3):
-        assert lessons.tell("a", [], error="no such file").status_code == 200
+        assert lessons.report("a", [], error="no such file").status_code == 200
     assert kinds(lessons) == ["lesson_failed"]
     Lesson.objects.update(told_of_error_at=Now() - timedelta(minutes=2))
 
-    lessons.tell("a", [], error="no such file")
-    lessons.tell("a", [1.0])
+    lessons.report("a", [], error="no such file")
+    lessons.report("a", [1.0])
 
     row = lessons.lessons()["a"]
     assert kinds(lessons) == ["lesson_failed", "lesson_failed"]
@@ -199,7 +199,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("fields", "field"), WRONG.values(), ids=WRONG.keys())
-def test_wrong_outcomes_are_refused_by_field_and_nothing_is_stored(
+def test_invalid_outcomes_are_refused_with_their_field_and_not_stored(
     fields: dict[str, Any], field: str
 ) -> None:
     lessons = Class({"a": lesson()})
@@ -211,10 +211,10 @@ def test_wrong_outcomes_are_refused_by_field_and_nothing_is_stored(
     assert not LessonOutcome.objects.exists()
 
 
-def test_a_lesson_or_an_evaluation_that_is_not_there_is_not_found() -> None:
+def test_unknown_lessons_and_evaluations_are_not_found() -> None:
     lessons = Class({"a": lesson(), "b": lesson()})
     task = lessons.task()
 
-    assert lessons.tell("nobody", [1.0]).status_code == 404
+    assert lessons.report("nobody", [1.0]).status_code == 404
     assert lessons.finish(task | {"lesson": "b"}, successes=1).status_code == 404
     assert not LessonChange.objects.exists()

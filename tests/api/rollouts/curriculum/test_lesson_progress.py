@@ -10,13 +10,13 @@ from tests.lesson_factories import Class, lesson
 pytestmark = pytest.mark.django_db
 
 
-def test_each_lesson_has_what_was_sampled_of_it_at_each_version() -> None:
+def test_each_lesson_has_its_samples_by_version() -> None:
     lessons = Class({"b": lesson(), "a": lesson(), "never": lesson("a")})
-    lessons.tell("b", [1.0, 0.0])
-    lessons.tell("a", [1.0, 1.0, 0.0])
-    lessons.tell("b", [0.0, 0.0])
+    lessons.report("b", [1.0, 0.0])
+    lessons.report("a", [1.0, 1.0, 0.0])
+    lessons.report("b", [0.0, 0.0])
     lessons.publish(3)
-    lessons.tell("a", [1.0])
+    lessons.report("a", [1.0])
 
     progress = lessons.get("lessons/progress")
 
@@ -28,11 +28,11 @@ def test_each_lesson_has_what_was_sampled_of_it_at_each_version() -> None:
     ]
 
 
-def test_versions_are_put_together_where_there_are_more_than_buckets() -> None:
+def test_versions_are_merged_where_they_outnumber_buckets() -> None:
     lessons = Class({"a": lesson()})
     for step in range(10, 30):
         lessons.publish(step)
-        lessons.tell("a", [1.0, float(step % 2)])
+        lessons.report("a", [1.0, float(step % 2)])
 
     progress = lessons.get("lessons/progress", buckets=4)
 
@@ -45,27 +45,27 @@ def test_versions_are_put_together_where_there_are_more_than_buckets() -> None:
 
 def test_evaluations_other_epochs_and_other_runs_are_not_training() -> None:
     other = Class({"a": lesson()}, name="other")
-    other.tell("a", [1.0])
+    other.report("a", [1.0])
     lessons = Class({"a": lesson()})
-    lessons.tell("a", [1.0])
+    lessons.report("a", [1.0])
     lessons.finish(lessons.task(), successes=32)
-    lessons.tell("a", [1.0], mode="micro_eval")
+    lessons.report("a", [1.0], mode="micro_eval")
     lessons.publish(5, epoch=2)
     assert lessons.get("lessons/progress")["results"] == []
 
-    lessons.tell("a", [0.0, 1.0])
-    lessons.tell("a", [1.0], epoch=1)
+    lessons.report("a", [0.0, 1.0])
+    lessons.report("a", [1.0], epoch=1)
 
     progress = lessons.get("lessons/progress")
     assert (progress["epoch"], progress["outcomes"]) == (2, 1)
     assert progress["results"] == [{"lesson": "a", "step": [5], "samples": [2], "successes": [1]}]
 
 
-def test_of_very_many_tasks_the_newest_are_read() -> None:
+def test_of_many_tasks_the_newest_are_read() -> None:
     lessons = Class({"a": lesson()})
     for step in range(6):
         lessons.publish(step)
-        lessons.tell("a", [1.0])
+        lessons.report("a", [1.0])
 
     progress = lesson_progress(lessons.run.pk, buckets=60, outcomes_read=3)
 
@@ -73,20 +73,20 @@ def test_of_very_many_tasks_the_newest_are_read() -> None:
     assert progress.results[0].step == [3, 4, 5]
 
 
-def test_of_very_many_lessons_buckets_are_wider() -> None:
+def test_buckets_are_wider_for_many_lessons() -> None:
     lessons = Class(
         {f"lesson-{number}": lesson() for number in range(400)},
         strategy_options={"minimum_sample_probability": 0.001},
     )
     for step in range(100):
         lessons.publish(step)
-        lessons.tell("lesson-7", [1.0])
+        lessons.report("lesson-7", [1.0])
 
     assert lesson_progress(lessons.run.pk, buckets=200).bucket == 2
 
 
 @pytest.mark.parametrize("buckets", ["0", "201", "many"])
-def test_a_wrong_number_of_buckets_is_named(buckets: str) -> None:
+def test_an_invalid_number_of_buckets_is_refused_with_its_field(buckets: str) -> None:
     lessons = Class({"a": lesson()})
 
     answer = APIClient().get(
@@ -99,7 +99,7 @@ def test_a_wrong_number_of_buckets_is_named(buckets: str) -> None:
     assert "buckets" in answer.json()["detail"]
 
 
-def test_a_run_without_lessons_has_none() -> None:
+def test_a_run_without_lessons_has_no_progress() -> None:
     run = make_run(name="outside")
 
     answer = APIClient().get(

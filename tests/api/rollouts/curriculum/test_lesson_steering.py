@@ -42,7 +42,7 @@ def pair() -> Class:
     return lessons
 
 
-def test_a_lesson_that_is_held_locked_is_drawn_no_more(pair: Class, alice: APIClient) -> None:
+def test_a_lesson_with_a_locked_hold_is_not_drawn(pair: Class, alice: APIClient) -> None:
     assert drawn(pair) == {"a", "b"}
 
     answer = steer(alice, "a", hold="locked", reason="it drowns b")
@@ -55,7 +55,7 @@ def test_a_lesson_that_is_held_locked_is_drawn_no_more(pair: Class, alice: APICl
     assert (row["steered_by"], row["steered_reason"]) == ("user:alice", "it drowns b")
 
 
-def test_the_history_says_who_decided_and_why(pair: Class, alice: APIClient) -> None:
+def test_the_history_has_actor_and_reason(pair: Class, alice: APIClient) -> None:
     steer(alice, "a", hold="locked", weight_factor=2, reason="it drowns b")
 
     newest = pair.get("lessons/history")["results"][0]
@@ -70,7 +70,7 @@ def test_the_history_says_who_decided_and_why(pair: Class, alice: APIClient) -> 
     assert (event.actor, event.reason) == ("user:alice", "it drowns b")
 
 
-def test_a_held_lesson_does_not_graduate_until_it_is_given_back(
+def test_a_lesson_with_a_hold_graduates_only_after_its_release(
     pair: Class, alice: APIClient
 ) -> None:
     steer(alice, "a", hold="active")
@@ -88,7 +88,7 @@ def test_a_held_lesson_does_not_graduate_until_it_is_given_back(
     ]
 
 
-def test_a_lesson_that_is_unlocked_by_hand_waits_again_once_it_is_given_back(
+def test_a_manually_unlocked_lesson_locks_again_after_its_release(
     alice: APIClient,
 ) -> None:
     lessons = Class({"a": lesson(stop_success=0.8), "b": lesson("a")})
@@ -105,7 +105,7 @@ def test_a_lesson_that_is_unlocked_by_hand_waits_again_once_it_is_given_back(
     assert drawn(lessons) == {"a"}
 
 
-def test_a_lesson_given_back_late_unlocks_at_once_when_its_rule_is_met(alice: APIClient) -> None:
+def test_a_released_lesson_unlocks_at_once_if_its_rule_is_met(alice: APIClient) -> None:
     lessons = Class({"a": lesson(stop_success=0.8), "b": lesson("a")})
     steer(alice, "b", hold="locked")
     lessons.evaluate_all(successes=32)
@@ -128,7 +128,9 @@ def test_a_factor_changes_how_often_a_lesson_is_drawn(pair: Class, alice: APICli
     assert 130 <= given.count("b") <= 190
 
 
-def test_workers_are_awaited_until_each_has_asked(pair: Class, alice: APIClient) -> None:
+def test_a_change_is_pending_until_each_worker_has_requested_a_task(
+    pair: Class, alice: APIClient
+) -> None:
     fleet = Fleet.objects.create(run=pair.run)
     for index, state in enumerate(("running", "running", "stopped")):
         FleetWorker.objects.create(
@@ -147,7 +149,7 @@ def test_workers_are_awaited_until_each_has_asked(pair: Class, alice: APIClient)
     assert pair.get("lessons")["summary"]["awaited"] == []
 
 
-def test_the_same_again_changes_nothing(pair: Class, alice: APIClient) -> None:
+def test_a_repeated_request_changes_nothing(pair: Class, alice: APIClient) -> None:
     for _ in range(2):
         assert steer(alice, "a", hold="locked").status_code == 200
 
@@ -172,7 +174,7 @@ def test_the_last_lesson_cannot_be_locked(pair: Class, alice: APIClient) -> None
         ({"weight": 3}, "weight"),
     ],
 )
-def test_what_cannot_be_is_refused_and_changes_nothing(
+def test_invalid_requests_are_refused_and_change_nothing(
     pair: Class, alice: APIClient, steering: dict[str, Any], field: str
 ) -> None:
     refusal = steer(alice, "a", **steering)
@@ -182,16 +184,16 @@ def test_what_cannot_be_is_refused_and_changes_nothing(
     assert not LessonChange.objects.exists()
 
 
-def test_lessons_of_a_run_that_is_over_are_history(pair: Class, alice: APIClient) -> None:
+def test_lessons_of_an_ended_run_are_read_only(pair: Class, alice: APIClient) -> None:
     Run.objects.filter(pk=pair.run.pk).update(status=RunStatus.COMPLETED)
 
     assert steer(alice, "a", hold="locked").json()["code"] == "run_over"
     assert steer(alice, "nowhere", hold="locked").status_code == 404
 
 
-def test_micro_evaluations_are_shown_apart_and_move_nothing(pair: Class) -> None:
-    pair.tell("a", [1.0] * 30 + [0.0] * 10, mode="micro_eval")
-    pair.tell("b", [1.0] * 40, mode="micro_eval")
+def test_micro_evaluations_are_separate_and_change_no_state(pair: Class) -> None:
+    pair.report("a", [1.0] * 30 + [0.0] * 10, mode="micro_eval")
+    pair.report("b", [1.0] * 40, mode="micro_eval")
 
     rows = pair.get("lessons/a/micro-evaluations")["results"]
 

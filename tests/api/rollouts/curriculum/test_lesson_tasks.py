@@ -1,15 +1,12 @@
 """Tasks of the workers of a language run."""
 
 from collections import Counter
-from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db.models import F
-from django.db.models.functions import Now
 from rest_framework.test import APIClient
 
-from rollouts.curriculum.models import Evaluation, Lesson
+from rollouts.curriculum.models import Lesson
 from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunStatus
@@ -31,7 +28,7 @@ def training_tasks(lessons: Class, count: int) -> list[dict[str, Any]]:
     return tasks
 
 
-def test_no_two_tasks_are_of_the_same_problems() -> None:
+def test_no_two_tasks_have_the_same_problems() -> None:
     tasks = training_tasks(Class({"a": lesson(), "b": lesson()}), 40)
 
     problems = [
@@ -122,7 +119,7 @@ def test_lessons_are_drawn_by_their_shares() -> None:
     lessons = Class({"a": lesson(), "hopeless": lesson()})
     training_tasks(lessons, 1)
     for _ in range(5):
-        lessons.tell("hopeless", [0.0] * 200)
+        lessons.report("hopeless", [0.0] * 200)
 
     drawn = Counter(task["lesson"] for task in training_tasks(lessons, 100))
 
@@ -130,7 +127,7 @@ def test_lessons_are_drawn_by_their_shares() -> None:
     assert 0 < drawn["hopeless"] < 15
 
 
-def test_what_has_graduated_keeps_the_share_that_the_run_says() -> None:
+def test_graduated_lessons_have_the_configured_share() -> None:
     lessons = Class({"new": lesson(), "learnt": lesson()}, strategy_options={"rehearsal": 0.3})
     training_tasks(lessons, 1)
     Lesson.objects.filter(name="learnt").update(status="graduated", weight=0)
@@ -153,7 +150,7 @@ def test_a_worker_waits_until_there_are_weights_of_this_epoch() -> None:
 
 
 @pytest.mark.parametrize("status", ["paused", "draining", "completed", "failed", "stopped"])
-def test_a_worker_waits_while_the_run_does_not_roll_out(status: str) -> None:
+def test_a_worker_waits_while_the_run_is_not_running(status: str) -> None:
     lessons = Class({"a": lesson()})
     Run.objects.filter(pk=lessons.run.pk).update(
         status=status, drain_target=RunStatus.COMPLETED if status == "draining" else ""
@@ -162,179 +159,6 @@ def test_a_worker_waits_while_the_run_does_not_roll_out(status: str) -> None:
     task = lessons.task()
 
     assert (task["kind"], task["reason"]) == ("wait", status)
-
-
-def test_every_unlocked_lesson_is_evaluated_at_the_first_version_and_every_few_steps() -> None:
-    lessons = Class({"a": lesson(), "b": lesson(), "locked": lesson("a")})
-
-    first = lessons.evaluate_all(successes=10)
-    lessons.publish(4)
-    early = lessons.evaluate_all(successes=10)
-    lessons.publish(5)
-    later = lessons.evaluate_all(successes=10)
-
-    assert (first, early, later) == (["a", "b"], [], ["a", "b"])
-
-
-def test_an_evaluation_is_of_the_same_problems_and_draws_for_ever() -> None:
-    lessons = Class({"a": lesson()}, evaluation={"generations": 3})
-    first = lessons.task()
-    lessons.finish(first, successes=0)
-    lessons.publish(5)
-
-    again = lessons.task()
-
-    assert first["kind"] == again["kind"] == "evaluate"
-    for same in ("first_example", "examples", "generations", "seed"):
-        assert first[same] == again[same]
-    assert (first["first_example"], first["examples"], first["generations"]) == (0, 32, 3)
-    assert first["evaluation"] != again["evaluation"]
-
-
-def test_a_new_epoch_begins_with_an_evaluation_though_its_steps_are_lower() -> None:
-    lessons = Class({"a": lesson()})
-    lessons.publish(40)
-    lessons.evaluate_all(successes=30)
-
-    lessons.publish(7, epoch=2)
-
-    assert lessons.evaluate_all(successes=3) == ["a"]
-    evaluation = lessons.lessons()["a"]["evaluation"]
-    assert (evaluation["epoch"], evaluation["policy_step"]) == (2, 7)
-    assert evaluation["figures"]["successes"] == 3
-
-
-def test_a_worker_with_older_weights_is_not_given_an_evaluation() -> None:
-    lessons = Class({"a": lesson()})
-    lessons.evaluate_all(successes=0)
-    lessons.publish(5)
-
-    assert lessons.task(policy_step=4)["kind"] == "train"
-    assert lessons.task(policy_step=5)["kind"] == "evaluate"
-
-
-def expire(task: dict[str, Any]) -> None:
-    Evaluation.objects.filter(pk=task["evaluation"]).update(expires_at=Now() - timedelta(seconds=1))
-
-
-def test_a_lost_evaluation_goes_to_another_worker_and_its_late_result_is_refused() -> None:
-    lessons = Class({"a": lesson()})
-    lost = lessons.task(worker="w0@1")
-    assert lessons.task(worker="w1@1")["kind"] == "train"
-    expire(lost)
-
-    taken = lessons.task(worker="w1@1")
-
-    assert (taken["evaluation"], taken["fence"]) == (lost["evaluation"], lost["fence"] + 1)
-    late = lessons.finish(lost, successes=32)
-    assert (late.status_code, late.json()["code"]) == (409, "lease_lost")
-    assert lessons.finish(taken, successes=16).status_code == 200
-    assert lessons.lessons()["a"]["evaluation"]["figures"]["successes"] == 16
-    assert lessons.finish(taken, successes=32).status_code == 409
-
-
-def test_a_late_result_counts_if_no_worker_took_the_evaluation_over() -> None:
-    lessons = Class({"a": lesson()})
-    task = lessons.task()
-    expire(task)
-
-    assert lessons.finish(task, successes=20).status_code == 200
-
-
-def test_each_attempt_has_twice_the_time_and_the_last_one_gives_up() -> None:
-    lessons = Class({"a": lesson()}, evaluation={"lease_seconds": 100})
-    seconds = []
-    for _ in range(5):
-        task = lessons.task()
-        leased = Evaluation.objects.filter(pk=task["evaluation"])
-        left = leased.annotate(left=F("expires_at") - Now()).values_list("left", flat=True).get()
-        seconds.append(round(left.total_seconds(), -2))
-        expire(task)
-
-    assert lessons.task()["kind"] == "train"
-
-    assert seconds == [100, 200, 400, 800, 1600]
-    assert Evaluation.objects.get().state == "lost"
-    assert RunEvent.objects.filter(run=lessons.run, kind="evaluation_lost").count() == 1
-    lessons.publish(5)
-    assert lessons.task()["kind"] == "evaluate"
-
-
-def test_an_evaluation_without_results_goes_to_the_next_worker() -> None:
-    lessons = Class({"a": lesson()})
-    first = lessons.task()
-    response = lessons.finish(first | {"examples": 0}, successes=0, error="the simulator is away")
-
-    again = lessons.task()
-
-    assert response.json()["is_new"] is True
-    assert (again["evaluation"], again["fence"]) == (first["evaluation"], first["fence"] + 1)
-    assert "the simulator is away" in lessons.lessons()["a"]["last_error"]
-    (shown,) = lessons.get("evaluations")["results"]
-    assert (shown["state"], shown["attempts"]) == ("leased", 2)
-    assert shown["reason"] == "the simulator is away"
-    assert lessons.finish(again, successes=20).status_code == 200
-    (shown,) = lessons.get("evaluations")["results"]
-    assert (shown["state"], shown["reason"]) == ("done", "")
-
-
-def test_an_evaluation_that_fails_on_every_attempt_is_shown_as_failed_with_an_event() -> None:
-    lessons = Class({"a": lesson()})
-    for _ in range(5):
-        task = lessons.task()
-        assert task["kind"] == "evaluate"
-        lessons.finish(task | {"examples": 0}, successes=0, error="the simulator is away")
-
-    assert lessons.task()["kind"] == "train"
-    (shown,) = lessons.get("evaluations")["results"]
-    assert (shown["state"], shown["attempts"]) == ("failed", 5)
-    assert shown["reason"] == "the simulator is away"
-    assert shown["figures"] is None
-    event = RunEvent.objects.get(run=lessons.run, kind="evaluation_failed")
-    assert event.level == "warning"
-    assert "a could not be evaluated in round 1: 5 attempts" in event.message
-
-
-def test_locked_lessons_are_evaluated_in_each_round_on_request() -> None:
-    chain = {"a": lesson(), "b": lesson("a")}
-    plain = Class(chain, name="plain")
-    whole = Class(chain, name="whole", evaluation={"evaluates_locked": True})
-
-    assert [plain.evaluate_all(successes=0), whole.evaluate_all(successes=0)] == [["a"], ["a", "b"]]
-    plain.publish(5)
-    whole.publish(5)
-    assert [plain.evaluate_all(successes=0), whole.evaluate_all(successes=0)] == [["a"], ["a", "b"]]
-    assert whole.lessons()["b"]["status"] == "locked"
-    assert whole.lessons()["b"]["evaluation"]["figures"]["problems"] == 32
-
-
-@pytest.mark.parametrize(("every", "rounds"), [(1, 8), (4, 2), (8, 1)])
-def test_graduated_lessons_are_evaluated_in_one_of_so_many_rounds(every: int, rounds: int) -> None:
-    lessons = Class(
-        {"a": lesson(), "b": lesson()},
-        evaluation={"graduated_every_rounds": every},
-        strategy_options={"reactivates": False},
-    )
-    lessons.evaluate_all(successes=0)
-    Lesson.objects.filter(run=lessons.run, name="b").update(status="graduated", weight=0.0)
-
-    names = []
-    for step in range(5, 45, 5):
-        lessons.publish(step)
-        names += lessons.evaluate_all(successes=0)
-
-    assert names.count("a") == 8
-    assert names.count("b") == rounds
-
-
-def test_a_slow_evaluation_does_not_pile_up() -> None:
-    lessons = Class({"a": lesson()})
-    slow = lessons.task()
-    lessons.publish(50)
-
-    assert lessons.task()["kind"] == "train"
-    assert lessons.finish(slow, successes=32, policy_step=0).status_code == 200
-    assert Evaluation.objects.count() == 1
 
 
 def test_graduation_of_all_lessons_is_reported_once_and_sampling_continues_evenly() -> None:
@@ -349,18 +173,6 @@ def test_graduation_of_all_lessons_is_reported_once_and_sampling_continues_evenl
     assert min(drawn["a"], drawn["b"]) > 8
     assert RunEvent.objects.filter(run=lessons.run, kind="curriculum_complete").count() == 1
     assert lessons.get("lessons")["summary"]["completed_at"] is not None
-
-
-def test_graduated_lessons_are_evaluated_in_one_round_of_four() -> None:
-    lessons = Class({"a": lesson(stop_success=0.5), "b": lesson()})
-    rounds = []
-    for step in range(0, 50, 5):
-        lessons.publish(step)
-        rounds.append(lessons.evaluate_all(successes=28))
-
-    assert rounds[0] == ["a", "b"]
-    assert all("b" in turn for turn in rounds)
-    assert sum("a" in turn for turn in rounds[1:]) == 2
 
 
 def test_an_outside_run_and_a_fleet_of_environments_have_no_lessons() -> None:
@@ -391,7 +203,7 @@ def test_figures_of_the_draw_are_metrics_once_a_version() -> None:
     }
 
 
-def test_lessons_are_shown_before_the_first_worker_asks() -> None:
+def test_lessons_are_shown_before_the_first_task_request() -> None:
     lessons = Class({"b": lesson("a"), "a": lesson()})
 
     rows = lessons.get("lessons")["results"]

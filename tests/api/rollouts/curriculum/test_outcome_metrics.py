@@ -30,7 +30,7 @@ def test_a_training_outcome_becomes_samples_with_the_metrics_of_its_environment(
     lessons = Class({"a": lesson()})
     lessons.publish(3)
 
-    lessons.tell("a", [1.0, 0.0, 0.5, 0.0], tokens=40, truncated=1, metrics={"turns_mean": 1.5})
+    lessons.report("a", [1.0, 0.0, 0.5, 0.0], tokens=40, truncated=1, metrics={"turns_mean": 1.5})
 
     assert series(lessons) == {
         "rollout/a/success": [(3, 0.5)],
@@ -45,7 +45,7 @@ def test_evaluations_of_both_kinds_become_samples() -> None:
     lessons = Class({"a": lesson()})
 
     lessons.finish(lessons.task(), successes=16, metrics={"turns_mean": 2.0})
-    lessons.tell("a", [1.0, 0.0], mode="micro_eval", metrics={"turns_mean": 3.0})
+    lessons.report("a", [1.0, 0.0], mode="micro_eval", metrics={"turns_mean": 3.0})
 
     found = series(lessons)
     assert found["eval/a/success"] == [(0, 0.5)]
@@ -61,18 +61,18 @@ def test_a_repeated_outcome_and_one_without_results_add_no_samples() -> None:
 
     for _ in range(2):
         assert lessons.post("lessons/a/outcomes", outcome).status_code == 200
-    lessons.tell("a", [], error="no simulator", metrics={"turns_mean": 9.0})
+    lessons.report("a", [], error="no simulator", metrics={"turns_mean": 9.0})
 
     assert series(lessons)["env/a/turns_mean"] == [(0, 1.0)]
 
 
-def test_an_outcome_counts_when_the_run_has_too_many_series(
+def test_an_outcome_counts_although_the_run_has_too_many_series(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(metric_services, "SERIES_AT_MOST", 2)
     lessons = Class({"a": lesson()})
 
-    told = lessons.tell("a", [1.0])
+    told = lessons.report("a", [1.0])
 
     assert told.json()["is_new"] is True
     assert lessons.lessons()["a"]["samples"] == 1
@@ -92,21 +92,21 @@ def test_an_outcome_counts_when_the_run_has_too_many_series(
 def test_metrics_beyond_the_limits_are_refused(metrics: dict[str, float], field: str) -> None:
     lessons = Class({"a": lesson()})
 
-    told = lessons.tell("a", [1.0], metrics=metrics)
+    told = lessons.report("a", [1.0], metrics=metrics)
 
     assert told.status_code == 400
     assert field in told.content.decode()
     assert not LessonOutcome.objects.exists()
 
 
-def test_the_newest_micro_evaluations_come_with_their_answers() -> None:
+def test_the_newest_micro_evaluations_have_their_answers() -> None:
     lessons = Class({"a": lesson(), "b": lesson()})
     for step in range(3):
         lessons.publish(step)
         answers = [sample(place) for place in range(16)]
-        lessons.tell("a", [1.0, 0.0], mode="micro_eval", samples=answers)
-    lessons.tell("a", [], mode="micro_eval", error="no simulator")
-    lessons.tell("b", [1.0], mode="micro_eval", samples=[sample(99)])
+        lessons.report("a", [1.0, 0.0], mode="micro_eval", samples=answers)
+    lessons.report("a", [], mode="micro_eval", error="no simulator")
+    lessons.report("b", [1.0], mode="micro_eval", samples=[sample(99)])
 
     rows = lessons.get("lessons/a/micro-evaluations", samples=2)["results"]
 
@@ -120,9 +120,9 @@ def test_the_newest_micro_evaluations_come_with_their_answers() -> None:
 
 def test_only_the_newest_twenty_micro_evaluations_of_a_lesson_keep_answers() -> None:
     lessons = Class({"a": lesson(), "b": lesson()})
-    lessons.tell("b", [1.0], mode="micro_eval", samples=[sample(0)])
+    lessons.report("b", [1.0], mode="micro_eval", samples=[sample(0)])
     for place in range(23):
-        lessons.tell("a", [1.0], mode="micro_eval", samples=[sample(place)])
+        lessons.report("a", [1.0], mode="micro_eval", samples=[sample(place)])
 
     kept = LessonOutcome.objects.exclude(answers=[]).order_by("pk")
     assert [row.answers[0]["prompt"] for row in kept.filter(lesson="a")] == [
@@ -134,6 +134,6 @@ def test_only_the_newest_twenty_micro_evaluations_of_a_lesson_keep_answers() -> 
 def test_a_training_outcome_stores_no_answers() -> None:
     lessons = Class({"a": lesson()})
 
-    lessons.tell("a", [1.0], samples=[sample(0)])
+    lessons.report("a", [1.0], samples=[sample(0)])
 
     assert LessonOutcome.objects.get().answers == []

@@ -33,12 +33,12 @@ def olga() -> Client:
     return person("olga", "operator")
 
 
-def judge(client: Client, *, is_allowed: bool, reason: str = "", spec: str = SPEC) -> Any:
+def approve(client: Client, *, is_allowed: bool, reason: str = "", spec: str = SPEC) -> Any:
     body = {"spec": spec, "is_allowed": is_allowed, "reason": reason}
     return client.put("/api/v1/environments/approvals", body, content_type="application/json")
 
 
-def attempt(client: Client, **fields: Any) -> Any:
+def probe(client: Client, **fields: Any) -> Any:
     body = {"spec": SPEC, "kwargs": {"delay": 4}, **fields}
     return client.post("/api/v1/environments/probes", body, content_type="application/json")
 
@@ -53,12 +53,12 @@ def row(client: Client, spec: str = SPEC) -> Any:
     return environment
 
 
-def test_what_is_denied_is_refused_to_new_runs_with_its_reason_and_allowed_again(
+def test_a_denied_environment_is_refused_to_new_runs_until_it_is_allowed(
     ada: Client, olga: Client
 ) -> None:
     config = {"environment": {"spec": SPEC}}
-    assert judge(ada, is_allowed=False, reason="it leaks memory").status_code == 204
-    assert judge(ada, is_allowed=False, reason="again").status_code == 204
+    assert approve(ada, is_allowed=False, reason="it leaks memory").status_code == 204
+    assert approve(ada, is_allowed=False, reason="again").status_code == 204
 
     refused = launch(olga, "late", **config)
     assert refused.status_code == 400
@@ -75,7 +75,7 @@ def test_what_is_denied_is_refused_to_new_runs_with_its_reason_and_allowed_again
     assert (denied["reason"], denied["denied_by"]) == ("it leaks memory", "ada")
     assert row(olga, "CartPole-v1")["denied"] is None
 
-    assert judge(ada, is_allowed=True, reason="mended").status_code == 204
+    assert approve(ada, is_allowed=True, reason="mended").status_code == 204
     assert launch(olga, "late", **config).status_code == 201
     assert row(olga)["denied"] is None
     events = RunEvent.objects.filter(kind__startswith="environment_").order_by("pk")
@@ -85,10 +85,10 @@ def test_what_is_denied_is_refused_to_new_runs_with_its_reason_and_allowed_again
     ]
 
 
-def test_a_lesson_that_is_denied_is_named_by_its_field(ada: Client, olga: Client) -> None:
+def test_a_denied_lesson_is_named_by_its_field(ada: Client, olga: Client) -> None:
     config = language(lessons={"sums": lesson()})
     spec = config["language"]["lessons"]["sums"]["spec"]
-    assert judge(ada, is_allowed=False, reason="too easy", spec=spec).status_code == 204
+    assert approve(ada, is_allowed=False, reason="too easy", spec=spec).status_code == 204
     body = {"kind": "fleet", "name": "talk", "start": False, "config": config}
 
     refused = olga.post("/api/v1/runs", body, content_type="application/json")
@@ -98,20 +98,22 @@ def test_a_lesson_that_is_denied_is_named_by_its_field(ada: Client, olga: Client
     ]
 
 
-def test_only_administrators_decide_and_only_about_what_the_server_offers(
+def test_only_administrators_may_deny_and_only_available_environments(
     ada: Client, olga: Client, settings: Settings
 ) -> None:
-    assert judge(olga, is_allowed=False, reason="no").status_code == 403
-    assert judge(ada, is_allowed=True, spec="module:os:system").status_code == 404
-    empty = judge(ada, is_allowed=False, reason="  ")
+    assert approve(olga, is_allowed=False, reason="no").status_code == 403
+    assert approve(ada, is_allowed=True, spec="module:os:system").status_code == 404
+    empty = approve(ada, is_allowed=False, reason="  ")
     assert [each["field"] for each in empty.json()["errors"]] == ["reason"]
     settings.ROLLDECK_ENVIRONMENTS = ["module:my_lab:Maze"]
-    assert judge(ada, is_allowed=False, reason="old", spec="module:my_lab:Maze").status_code == 204
+    assert (
+        approve(ada, is_allowed=False, reason="old", spec="module:my_lab:Maze").status_code == 204
+    )
     assert [each.spec for each in DeniedEnvironment.objects.all()] == ["module:my_lab:Maze"]
 
 
-def test_an_episode_is_played_and_described(olga: Client) -> None:
-    answer = attempt(olga, steps=50)
+def test_a_probe_describes_an_episode(olga: Client) -> None:
+    answer = probe(olga, steps=50)
 
     assert answer.status_code == 200, answer.content
     tried = answer.json()
@@ -125,8 +127,8 @@ def test_an_episode_is_played_and_described(olga: Client) -> None:
     assert not RunEvent.objects.exists()
 
 
-def test_an_episode_that_goes_on_is_cut(olga: Client) -> None:
-    episode = attempt(olga, steps=2).json()["episode"]
+def test_a_long_episode_is_cut(olga: Client) -> None:
+    episode = probe(olga, steps=2).json()["episode"]
 
     assert (episode["steps"], episode["ended"]) == (2, "cut")
 
@@ -141,20 +143,20 @@ def test_an_episode_that_goes_on_is_cut(olga: Client) -> None:
         ({"surprise": 1}, 400),
     ],
 )
-def test_what_no_fleet_steps_is_not_tried(
+def test_environments_that_no_fleet_steps_are_not_probed(
     olga: Client, fields: dict[str, Any], status: int
 ) -> None:
-    assert attempt(olga, **fields).status_code == status
+    assert probe(olga, **fields).status_code == status
 
 
 def test_a_viewer_cannot_test_a_webhook() -> None:
     make_run(name="alpha")
 
-    assert attempt(person("vic", "viewer")).status_code == 403
+    assert probe(person("vic", "viewer")).status_code == 403
 
 
-def test_exceptions_that_it_raises_are_reported(olga: Client) -> None:
-    tried = attempt(olga, kwargs={"no_such_argument": 1}).json()
+def test_exceptions_of_an_environment_are_reported(olga: Client) -> None:
+    tried = probe(olga, kwargs={"no_such_argument": 1}).json()
 
     assert "no_such_argument" in tried["trouble"]
     assert tried["episode"] is None

@@ -70,7 +70,7 @@ def test_available_environments_are_listed_before_their_first_use(
     assert (maze["registered"], maze["runs"], maze["per_hour"]) == (True, 0, None)
 
 
-def test_an_environment_from_outside_brings_its_figures(server: Server) -> None:
+def test_an_outside_environment_has_its_figures(server: Server) -> None:
     for name in ("one", "two"):
         make_run(
             name=name,
@@ -145,7 +145,7 @@ def test_a_lesson_s_environment_is_found_by_its_spec(server: Server) -> None:
     }
 
 
-def test_what_it_is_launched_with_is_a_configuration_that_the_server_takes(server: Server) -> None:
+def test_the_launch_configuration_of_an_environment_is_valid(server: Server) -> None:
     for row in server.get()["results"]:
         shown = server.get("/detail", kind=row["kind"], name=row["name"])
         parsed = configured(preset="", config=shown["config"])
@@ -155,7 +155,7 @@ def test_what_it_is_launched_with_is_a_configuration_that_the_server_takes(serve
         assert row["name"] in {*specs, parsed.environment.spec}
 
 
-def test_pages_follow_one_another_without_gap_or_repetition(server: Server) -> None:
+def test_pages_have_no_gaps_and_no_duplicates(server: Server) -> None:
     make_run(name="outside", kind="outside", status="running")
     server.opens("outside")
     for name in ("zebra", "Äpfel", "gymnasium:CartPole-v1"):
@@ -199,7 +199,7 @@ def test_archived_runs_are_not_counted(server: Server) -> None:
         ("/detail", {"name": "x"}, 400, "kind"),
     ],
 )
-def test_a_question_that_makes_no_sense_is_refused_by_its_field(
+def test_an_invalid_query_is_refused_with_its_field(
     server: Server, path: str, query: dict[str, str], status: int, field: str
 ) -> None:
     answer = server.get(path, **query)

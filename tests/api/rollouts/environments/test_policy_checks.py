@@ -35,7 +35,9 @@ def check(operator: APIClient, **policy: Any) -> dict[str, Any]:
     return {"result": answer["result"], **row}
 
 
-def test_the_launch_form_lists_it_and_a_run_may_use_it(operator: APIClient) -> None:
+def test_the_launch_form_lists_a_registered_policy_and_a_run_may_use_it(
+    operator: APIClient,
+) -> None:
     schema = operator.get("/api/v1/run-config-schema").json()["schema"]
     body = {"name": "alpha", "config": {"policy": {"kind": kind("Plain"), "kwargs": {"bias": 0}}}}
     created = operator.post("/api/v1/runs", body, format="json")
@@ -47,7 +49,7 @@ def test_the_launch_form_lists_it_and_a_run_may_use_it(operator: APIClient) -> N
     assert created.json()["config"]["policy"]["kind"] == kind("Plain")
 
 
-def test_a_check_takes_a_step_with_it(operator: APIClient) -> None:
+def test_a_check_takes_a_step_with_the_policy(operator: APIClient) -> None:
     check_result = check(operator, kind=kind("Plain"))
 
     assert check_result["level"] == "ok"
@@ -81,7 +83,7 @@ def test_a_policy_that_hangs_is_refused_at_its_field_after_the_limit(
     outcome = msgspec.json.encode(Outcome(observation="float32 [4]", stage="policy")).decode()
     hang = f"import time; print({outcome!r}, flush=True); time.sleep(3600)"
     monkeypatch.setattr(probes, "PROBE_COMMAND", (sys.executable, "-S", "-c", hang))
-    monkeypatch.setattr(probes, "TRIAL_SECONDS", 1.5)
+    monkeypatch.setattr(probes, "PROBE_SECONDS", 1.5)
 
     found = check(operator, kind=kind("Plain"))
 
@@ -89,7 +91,7 @@ def test_a_policy_that_hangs_is_refused_at_its_field_after_the_limit(
     assert "it did not finish within 1.5 s" in found["message"]
 
 
-def test_a_package_that_only_the_fleet_may_have_is_a_warning(operator: APIClient) -> None:
+def test_a_package_that_only_the_fleet_needs_is_a_warning(operator: APIClient) -> None:
     check_result = check(operator, kind="module:no_such_package:Policy")
 
     assert check_result["level"] == "warning"

@@ -32,7 +32,7 @@ def check(operator: APIClient, *callbacks: dict[str, Any], **config: Any) -> dic
 
 
 @pytest.mark.parametrize("policy", ["mlp", "gru"])
-def test_a_check_calls_it_for_every_step_of_a_worker(
+def test_a_check_calls_the_callback_for_every_step_of_a_worker(
     operator: APIClient, tmp_path: Path, policy: str
 ) -> None:
     lines = tmp_path / "lines"
@@ -56,7 +56,7 @@ def test_the_schema_of_the_launch_form_lists_registered_names(operator: APIClien
     assert not {one for one in fields["wrappers"]["x-choices"] if "own_callbacks" in one}
 
 
-def test_a_run_may_use_it(operator: APIClient, tmp_path: Path) -> None:
+def test_a_run_may_use_a_registered_callback(operator: APIClient, tmp_path: Path) -> None:
     one = callback("Lines", file=str(tmp_path / "lines"))
     body = {"name": "alpha", "config": {"environment": {"step_callbacks": [one]}}}
 

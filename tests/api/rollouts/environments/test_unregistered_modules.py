@@ -104,7 +104,7 @@ def test_a_check_of_an_unregistered_module_is_refused(
 
 
 @pytest.mark.parametrize(("config", "field"), CONFIGS.values(), ids=CONFIGS)
-def test_a_preset_with_an_unregistered_module_makes_no_run(
+def test_a_preset_with_an_unregistered_module_creates_no_run(
     operator: APIClient, config: dict[str, Any], field: str
 ) -> None:
     preset = {"name": "poisoned", "title": "Poisoned", "config": config}
@@ -115,7 +115,7 @@ def test_a_preset_with_an_unregistered_module_makes_no_run(
 
 
 @pytest.mark.parametrize("spec", [*STEPPED, *LESSONS])
-def test_an_unregistered_module_is_not_tried(operator: APIClient, spec: str) -> None:
+def test_an_unregistered_module_is_not_probed(operator: APIClient, spec: str) -> None:
     response = operator.post("/api/v1/environments/probes", {"spec": spec}, format="json")
 
     assert response.status_code in {400, 404}, response.content
@@ -139,7 +139,7 @@ def test_a_worker_builds_no_unregistered_lesson(spec: str) -> None:
     assert caught.value.kind == "environment_unknown"
 
 
-def test_what_is_registered_here_is_not_registered_there(settings: Settings) -> None:
+def test_a_setting_of_the_server_registers_nothing_in_workers(settings: Settings) -> None:
     """The server's setting alone must not make a worker import anything."""
     settings.ROLLDECK_ENVIRONMENTS = [f"verifiers:{MODULE}"]
     with pytest.raises(LessonFailed, match="not registered on"):
@@ -154,7 +154,7 @@ def test_a_registered_lesson_is_accepted(operator: APIClient, settings: Settings
     assert response.status_code == 201, response.content
 
 
-def test_the_poison_works(tmp_path: Path) -> None:
+def test_the_test_module_records_its_import(tmp_path: Path) -> None:
     note = tmp_path / "elsewhere"
     subprocess.run(
         [sys.executable, "-c", f"import {MODULE}"],

@@ -30,7 +30,7 @@ def check(operator: APIClient, *wrappers: dict[str, Any]) -> dict[str, Any]:
     return {"result": answer["result"], **row}
 
 
-def test_a_run_may_use_it_and_a_check_takes_a_step(operator: APIClient) -> None:
+def test_a_run_may_use_a_wrapper_and_a_check_takes_a_step(operator: APIClient) -> None:
     config = {"environment": {"wrappers": [wrapper("Scaled", factor=2)]}}
     body = {"name": "alpha", "config": config}
     created = operator.post("/api/v1/runs", body, format="json")

@@ -9,9 +9,10 @@ from django.test import Client
 
 from buffer.items.models.items import FragmentChunk
 from rolldeck import wire
+from rolldeck.fleet_wire import episode_id
 from rollouts.control.models.fleets import EpisodeWindow
 from runs.lifecycle.models.runs import Run
-from tests.api.rollouts.episodes.test_episode_spread import report
+from tests.api.rollouts.episodes.test_episode_distributions import report
 from tests.buffer_factories import arrays, fragment, push
 from tests.factories import bearer, make_run
 
@@ -62,14 +63,7 @@ def ids(run: Run) -> list[int]:
         cut("w1-0@a", 0, ("b/0", 6, ""), begins=True),
         cut("w1-0@a", 1, ("b/0", 3, "terminated"), ("b/1", 3, ""), begins=False),
     ]
-    answer = Client().post(
-        f"/api/v1/runs/{run.name}/fragments",
-        data=push(*fragments),
-        content_type=wire.FRAGMENTS_TYPE,
-        headers=bearer("worker", run=run),
-    )
-    assert answer.status_code == 200, answer.content
-    return list(FragmentChunk.objects.filter(run=run).order_by("id").values_list("id", flat=True))
+    return pushed(run, *fragments)
 
 
 def reported(run: Run, *returns: float, **fields: Any) -> int:
@@ -88,7 +82,7 @@ def request_fragments(run: Run, report: int, *, status: int = 200, **query: Any)
     return answer.json()
 
 
-def test_the_fragments_of_the_very_episode_are_found(run: Run, ids: list[int]) -> None:
+def test_the_fragments_of_an_episode_are_found(run: Run, ids: list[int]) -> None:
     pk = reported(run, 2.0, 9.0, 1.0)
 
     assert request_fragments(run, pk, value=9) == {
@@ -114,9 +108,126 @@ def test_return_and_length_together_identify_the_episode(run: Run, ids: list[int
     assert request_fragments(run, pk, value=2) == {"results": [], "next": None, "candidates": 0}
 
 
-def test_an_episode_whose_beginning_is_not_stored_is_not_taken_for_another(
-    run: Run, ids: list[int]
+def pushed(run: Run, *fragments: wire.Fragment) -> list[int]:
+    answer = Client().post(
+        f"/api/v1/runs/{run.name}/fragments",
+        data=push(*fragments),
+        content_type=wire.FRAGMENTS_TYPE,
+        headers=bearer("worker", run=run),
+    )
+    assert answer.status_code == 200, answer.content
+    return list(FragmentChunk.objects.filter(run=run).order_by("id").values_list("id", flat=True))
+
+
+Alike = dict[tuple[str, int], int]
+
+
+@pytest.fixture
+def alike(run: Run) -> Alike:
+    """Two slots with three episodes of return 2 each, and one of return 12 in three fragments.
+
+    Return the ids of the fragments by slot and number.
+    """
+    pushed(
+        run,
+        *(
+            cut(
+                slot,
+                0,
+                *((f"{slot}/{number}", 2, "terminated") for number in (1, 2, 3)),
+                begins=True,
+            )
+            for slot in ("w0-0@a", "w0-1@a")
+        ),
+        cut("w0-0@a", 1, ("w0-0@a/4", 4, "terminated"), ("w0-0@a/5", 2, ""), begins=True),
+        cut("w0-0@a", 2, ("w0-0@a/5", 6, ""), begins=False),
+        cut("w0-0@a", 3, ("w0-0@a/5", 4, "truncated"), ("w0-0@a/6", 2, ""), begins=False),
+    )
+    rows = FragmentChunk.objects.filter(run=run).values_list("slot", "number", "id")
+    return {(slot.partition("@")[0], number): pk for slot, number, pk in rows}
+
+
+def filtered(run: Run, *, status: int = 200, **query: Any) -> Any:
+    answer = Client().get(
+        f"/api/v1/runs/{run.name}/fragments", query, headers=bearer("trainer", "read", run=run)
+    )
+    assert answer.status_code == status, answer.content
+    return answer.json()
+
+
+def test_of_several_episodes_alike_a_report_with_slots_identifies_one(
+    run: Run, alike: Alike
 ) -> None:
+    slots = {"incarnation": "a", "slots": [1, 0, 0, 1, 0, 0], "numbers": [3, 2, 5, 3, 5, 5]}
+    pk = reported(run, 2.0, 2.0, 12.0, **slots)
+
+    assert request_fragments(run, pk, value=2) == {
+        "next": None,
+        "results": [{"fragment": alike["w0-1", 0], "episode": "w0-1@a/3", "first": 4, "steps": 2}],
+        "candidates": 2,
+    }
+    absent = reported(run, 2.0, incarnation="a", slots=[1] * 4, numbers=[9] * 4)
+    assert request_fragments(run, absent, value=2)["results"] == []
+
+
+def test_outliers_and_matches_name_the_episode(run: Run, alike: Alike) -> None:
+    # The lowest and the longest episode are not among the listed ones.
+    slots = {"incarnation": "a", "slots": [0, 0, 1, 0, 0], "numbers": [2, 5, 3, 5, 1]}
+    reported(run, 7.0, 12.0, **slots, return_min=1.0, length_max=20)
+    get = Client().get
+    headers = bearer("trainer", "read", run=run)
+    path = f"/api/v1/runs/{run.name}/episodes"
+
+    extremes = get(f"{path}/outliers", headers=headers).json()["extremes"]
+    assert {row["kind"]: row["episode"] for row in extremes} == {
+        "lowest": "w0-1@a/3",
+        "highest": "w0-0@a/5",
+        "longest": "w0-0@a/1",
+    }
+    found = get(f"{path}/matches", {"least": 6, "most": 8}, headers=headers).json()["results"]
+    assert [row["episode"] for row in found] == ["w0-0@a/2"]
+    reported(run, 7.0)
+    found = get(f"{path}/matches", {"least": 6, "most": 8}, headers=headers).json()["results"]
+    assert [row["episode"] for row in found] == ["", "w0-0@a/2"]
+
+
+def test_the_list_of_fragments_is_filtered_by_an_episode(run: Run, alike: Alike) -> None:
+    def ids(episode: str, **query: Any) -> list[int]:
+        page = filtered(run, episode=episode, **query)
+        assert not page["is_partial"]
+        return [row["id"] for row in page["results"]]
+
+    long = [alike["w0-0", number] for number in (3, 2, 1)]
+    assert ids("w0-0@a/5") == long
+    assert ids("w0-0@a/4") == [alike["w0-0", 1]]
+    assert ids("w0-0@a/2") == [alike["w0-0", 0]]
+    assert ids("w0-1@a/2") == [alike["w0-1", 0]]
+    assert ids("w0-0@a/5", state="served") == []
+    assert [ids(f"w0-0@a/{number}") for number in (0, 7)] == [[], []]
+    assert ids("w9-9@a/1") == []
+    page = filtered(run, episode="w0-0@a/5", limit=2)
+    assert [row["id"] for row in page["results"]] == long[:2]
+    page = filtered(run, episode="w0-0@a/5", limit=2, cursor=page["next"])
+    assert [row["id"] for row in page["results"]] == long[2:]
+
+
+def test_a_slot_of_a_long_name_is_found_by_its_end(run: Run) -> None:
+    slot = f"w0-0@{'b' * 60}"
+    episode = episode_id(slot, 7)
+    assert episode == f"{'b' * 48}/7"
+    (stored,) = pushed(run, cut(slot, 0, (episode, 6, "terminated"), begins=True))
+
+    assert [row["id"] for row in filtered(run, episode=episode)["results"]] == [stored]
+
+
+@pytest.mark.parametrize("episode", ["", "w0-0@a", "w0-0@a/", "/3", "w0-0@a/x", "w0-0@a/-1"])
+def test_an_episode_without_slot_and_number_is_refused(run: Run, episode: str) -> None:
+    (error,) = filtered(run, episode=episode, status=400)["errors"]
+
+    assert error["field"] == "episode"
+
+
+def test_an_episode_without_a_stored_beginning_has_no_fragments(run: Run, ids: list[int]) -> None:
     FragmentChunk.objects.filter(pk=ids[0]).delete()
 
     assert request_fragments(run, reported(run, 5.0), value=5)["results"] == []
@@ -128,7 +239,7 @@ def test_an_evaluation_has_no_fragments(run: Run, ids: list[int]) -> None:
     assert request_fragments(run, pk, value=9) == {"results": [], "next": None, "candidates": 0}
 
 
-def test_a_report_of_another_run_and_a_value_that_is_none_are_refused(run: Run) -> None:
+def test_a_report_of_another_run_and_an_invalid_value_are_refused(run: Run) -> None:
     other = reported(make_run(name="beta"), 9.0)
 
     assert request_fragments(run, other, value=9, status=404)["code"] == "not_found"

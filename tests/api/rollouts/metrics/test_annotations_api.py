@@ -10,7 +10,7 @@ from rollouts.metrics.models.annotations import Annotation
 from rollouts.metrics.services.metrics import Figure, pack_metrics, store_figures
 from runs.events.models import RunEvent
 from runs.events.services import record_event
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models.runs import PolicyVersion, Run
 from tests.factories import NOON, bearer, make_run, make_user
 
 pytestmark = pytest.mark.django_db
@@ -40,9 +40,7 @@ def write(client: Client, **body: Any) -> Any:
     return client.post(PATH, body, content_type="application/json")
 
 
-def test_a_text_stands_at_its_moment_and_at_the_step_that_was_measured_last(
-    run: Run, olga: Client
-) -> None:
+def test_an_annotation_has_its_time_and_the_last_measured_step(run: Run, olga: Client) -> None:
     measured(run, 1, 2, 3)
     at = (NOON + timedelta(seconds=25)).isoformat()
 
@@ -56,7 +54,7 @@ def test_a_text_stands_at_its_moment_and_at_the_step_that_was_measured_last(
     assert (event.actor, event.run_id) == ("user:olga", run.pk)
 
 
-def test_a_trainer_says_where_it_was_itself(run: Run, olga: Client) -> None:
+def test_a_trainer_may_set_the_step_of_an_annotation(run: Run, olga: Client) -> None:
     answer = Client().post(
         PATH,
         {"text": "new data", "step": 40},
@@ -69,7 +67,7 @@ def test_a_trainer_says_where_it_was_itself(run: Run, olga: Client) -> None:
     assert (row["created_by"], row["amount"], row["is_own"]) == ("a token", None, False)
 
 
-def test_changes_of_the_run_have_places_on_every_axis_packed_or_not(run: Run, olga: Client) -> None:
+def test_changes_of_the_run_have_positions_on_every_axis(run: Run, olga: Client) -> None:
     for minute in range(13):
         at = NOON + timedelta(minutes=minute)
         figures = [Figure("loss", minute, 0.5) for _ in range(110)]
@@ -87,7 +85,7 @@ def test_changes_of_the_run_have_places_on_every_axis_packed_or_not(run: Run, ol
     ]
 
 
-def test_its_author_or_an_operator_takes_a_text_away(run: Run, olga: Client) -> None:
+def test_the_author_or_an_operator_may_delete_an_annotation(run: Run, olga: Client) -> None:
     headers = bearer("trainer", "read", run=run)
     bob = Client()
     bob.force_login(make_user(username="bob", role="viewer"))
@@ -112,7 +110,7 @@ def test_its_author_or_an_operator_takes_a_text_away(run: Run, olga: Client) -> 
         ({"text": "a", "step": -1}, "step"),
     ],
 )
-def test_what_cannot_be_written_is_refused_by_field(
+def test_invalid_annotations_are_refused_with_their_field(
     olga: Client, body: dict[str, Any], field: str
 ) -> None:
     answer = write(olga, **body)
@@ -120,3 +118,40 @@ def test_what_cannot_be_written_is_refused_by_field(
     assert answer.status_code == 400
     assert [each["field"] for each in answer.json()["errors"]] == [field]
     assert not Annotation.objects.exists()
+
+
+def test_charts_of_the_fleet_show_launches_ended_workers_and_versions_too(
+    run: Run, olga: Client
+) -> None:
+    measured(run, 1, 2, 3)
+    for second, kind in enumerate(["status", "fleet_launched", "worker_failed", "tagged"]):
+        at = NOON + timedelta(seconds=second)
+        record_event(run_id=run.pk, kind=kind, message=kind, actor="fleet", now=at)
+    PolicyVersion.objects.create(
+        run=run,
+        step=2,
+        epoch=0,
+        manifest={},
+        size_bytes=1,
+        published_at=NOON + timedelta(seconds=25),
+    )
+
+    plain = olga.get(PATH).json()["events"]
+    full = olga.get(f"{PATH}?events=fleet").json()["events"]
+
+    assert [event["kind"] for event in plain] == ["status"]
+    shown = [(event["kind"], event["message"], event["step"]) for event in full]
+    assert shown == [
+        ("status", "status", None),
+        ("fleet_launched", "fleet_launched", None),
+        ("worker_failed", "worker_failed", None),
+        ("weights_version", "version 2 of epoch 0", 2),
+    ]
+
+
+def test_an_unknown_choice_of_events_is_refused_by_name(run: Run, olga: Client) -> None:
+    answer = olga.get(f"{PATH}?events=all")
+
+    assert answer.status_code == 400
+    [error] = answer.json()["errors"]
+    assert (error["field"], error["message"]) == ("events", "must be one of run, fleet")

@@ -80,7 +80,7 @@ def test_a_comparison_is_stored_shared_and_deleted_with_a_reason(olga: Client) -
         ({"surprise": 1}, "surprise"),
     ],
 )
-def test_what_cannot_be_compared_is_refused_by_field_and_not_kept(
+def test_invalid_comparisons_are_refused_with_their_field_and_not_stored(
     olga: Client, fields: dict[str, Any], field: str
 ) -> None:
     answer = keep(olga, **fields)
@@ -90,7 +90,7 @@ def test_what_cannot_be_compared_is_refused_by_field_and_not_kept(
     assert not SavedObject.objects.exists()
 
 
-def test_so_many_are_kept_and_no_more(olga: Client) -> None:
+def test_the_number_of_stored_comparisons_is_limited(olga: Client) -> None:
     plain = {"kind": "comparison", "name": "one", "body": VIEW, "access": Access.OPEN}
     times = {"created_at": NOON, "changed_at": NOON}
     rows = [SavedObject(**plain, **times) for _ in range(COMPARISON.at_most or 0)]
@@ -108,7 +108,7 @@ def blocks(text: str, kind: str) -> list[Any]:
     return [json.loads(block) for block in matches]
 
 
-def test_the_file_holds_all_that_it_shows_and_no_foreign_markup(olga: Client) -> None:
+def test_the_report_file_is_complete_and_escapes_markup(olga: Client) -> None:
     made = keep(olga, name=HOSTILE[:100], remarks=HOSTILE).json()
     make_run(name="gamma")
     SavedObject.objects.update(body={**VIEW, "runs": ["alpha", "gone", "beta"]})
@@ -133,7 +133,7 @@ def test_the_file_holds_all_that_it_shows_and_no_foreign_markup(olga: Client) ->
     assert blocks(text, "end") == [{"lines": 2}]
 
 
-def test_the_file_holds_the_range_that_was_looked_at(olga: Client) -> None:
+def test_the_report_file_has_the_selected_range(olga: Client) -> None:
     made = keep(olga, view={**VIEW, "begin": 1.0, "end": 3.0}).json()
 
     answer = olga.get(f"/api/v1/comparisons/{made['id']}/file")

@@ -55,7 +55,7 @@ def test_a_private_layout_exists_in_every_run_and_for_its_owner_only(
     assert keep(olga).status_code == 201
 
 
-def test_operators_share_with_a_run_or_a_tag(people: tuple[Client, Client]) -> None:
+def test_operators_share_layouts_with_a_run_or_a_tag(people: tuple[Client, Client]) -> None:
     olga, vic = people
     assert keep(vic, share="run").status_code == 403
     assert keep(olga, share="run", reason="for the review").status_code == 201
@@ -98,7 +98,7 @@ def test_the_owner_of_a_layout_and_operators_may_change_it(people: tuple[Client,
         ({"view": {"colour": "red"}}, "view.colour"),
     ],
 )
-def test_a_layout_that_means_nothing_is_refused(
+def test_an_invalid_layout_is_refused(
     people: tuple[Client, Client], fields: dict[str, Any], field: str
 ) -> None:
     answer = keep(people[0], **fields)
@@ -108,7 +108,7 @@ def test_a_layout_that_means_nothing_is_refused(
     assert not SavedObject.objects.exists()
 
 
-def test_all_names_of_a_run_come_at_once(people: tuple[Client, Client]) -> None:
+def test_all_metric_names_of_a_run_are_returned_at_once(people: tuple[Client, Client]) -> None:
     alpha = make_run(name="named")
     figures = [Figure(name, 1, 1.0) for name in ("b/c", "a", "b/a")]
     store_figures(run_id=alpha.pk, figures=figures, now=NOON)

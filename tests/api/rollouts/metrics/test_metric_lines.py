@@ -57,7 +57,7 @@ def write_many(run: Run, count: int, *, spike_at: int = -1, name: str = "loss") 
     store_figures(run_id=run.pk, figures=figures, now=NOON)
 
 
-def test_few_samples_are_given_one_by_one(run: Run) -> None:
+def test_few_samples_are_returned_without_buckets(run: Run) -> None:
     write(run, [0.5, 0.25, 0.125])
 
     series = line(run)
@@ -67,7 +67,7 @@ def test_few_samples_are_given_one_by_one(run: Run) -> None:
     assert series["min"] == series["max"] == series["count"] == []
 
 
-def test_a_line_is_the_same_before_and_after_its_samples_are_packed(run: Run) -> None:
+def test_packing_samples_does_not_change_a_line(run: Run) -> None:
     write_many(run, 3 * FULL, spike_at=1700)
     queries: list[dict[str, Any]] = [
         *({"points": 50}, {"points": 2000}, {"points": 20, "from": 1000, "to": 1999}),
@@ -88,7 +88,7 @@ def test_a_line_is_the_same_before_and_after_its_samples_are_packed(run: Run) ->
         assert (now["x"][-1], now["last"][-1]) == (was["x"][-1], was["last"][-1])
 
 
-def test_a_spike_is_in_the_band_at_the_widest_zoom_and_found_at_the_closest(run: Run) -> None:
+def test_a_spike_is_in_the_band_at_every_zoom(run: Run) -> None:
     write_many(run, 3 * FULL, spike_at=1700)
     pack(run)
 
@@ -126,7 +126,7 @@ def test_numbers_that_are_not_finite_are_gaps_with_a_count(run: Run) -> None:
     assert (together["count"], together["gaps"]) == ([5], [3])
 
 
-def test_a_trainer_says_nan_in_words_and_reads_it_back(run: Run) -> None:
+def test_nan_is_sent_as_text_and_read_back(run: Run) -> None:
     samples = [Metric(name="loss", step=1, value="NaN"), Metric(name="loss", step=2, value=0.5)]
     record_metrics(run_id=run.pk, push=MetricsPush(samples=samples), now=NOON)
 
@@ -136,7 +136,7 @@ def test_a_trainer_says_nan_in_words_and_reads_it_back(run: Run) -> None:
     }  # fmt: skip
 
 
-def test_several_values_at_one_step_are_one_place_with_a_band(run: Run) -> None:
+def test_several_values_at_one_step_are_one_point_with_a_band(run: Run) -> None:
     figures = [Figure("loss", step, value) for step, value in [(1, 5.0), (1, 3.0), (1, 4.0)]]
     store_figures(run_id=run.pk, figures=figures, now=NOON)
 
@@ -146,7 +146,7 @@ def test_several_values_at_one_step_are_one_place_with_a_band(run: Run) -> None:
     assert series["mean"] == [4]
 
 
-def test_steps_that_go_back_still_draw_a_rising_line_that_holds_all_values(run: Run) -> None:
+def test_decreasing_steps_become_an_ordered_line_with_all_values(run: Run) -> None:
     figures = [Figure("loss", step, 1.0) for step in range(2000)]
     figures += [Figure("loss", step, 2.0) for step in range(1000, 3000)]
     store_figures(run_id=run.pk, figures=figures, now=NOON)
@@ -172,7 +172,7 @@ def test_every_sample_can_be_read_page_by_page_packed_or_not(run: Run) -> None:
     assert steps == list(range(3 * FULL))
 
 
-def test_packing_leaves_the_newest_samples_and_what_is_young(run: Run) -> None:
+def test_packing_skips_the_newest_samples(run: Run) -> None:
     write_many(run, FULL - 1)
     assert pack(run) == 0
     write(run, [1.0], first_step=FULL)
@@ -198,7 +198,7 @@ def test_names_are_searched_and_paged(run: Run) -> None:
     assert get(run, "keys", prefix="layer/2")["total"] == 11
 
 
-def test_lines_of_several_runs_come_in_the_order_asked(run: Run) -> None:
+def test_lines_of_several_runs_have_the_requested_order(run: Run) -> None:
     other = make_run(name="other")
     write(run, [1.0])
     write(other, [2.0])
@@ -218,7 +218,7 @@ def test_lines_of_several_runs_come_in_the_order_asked(run: Run) -> None:
     ]
 
 
-def test_runs_of_different_days_are_drawn_from_where_each_began(run: Run) -> None:
+def test_runs_of_different_days_are_aligned_at_their_start(run: Run) -> None:
     later = make_run(name="later")
     Run.objects.filter(pk=run.pk).update(created_at=NOON)
     began = NOON + timedelta(seconds=FULL)
@@ -262,7 +262,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("query", "field"), WRONG.values(), ids=WRONG.keys())
-def test_a_wrong_question_is_refused_by_field(run: Run, query: Any, field: str) -> None:
+def test_an_invalid_query_is_refused_with_its_field(run: Run, query: Any, field: str) -> None:
     assert get(run, "lines", status=400, **query)["errors"][0]["field"] == field
 
 

@@ -57,7 +57,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("body", "field"), WRONG.values(), ids=WRONG.keys())
-def test_wrong_samples_are_refused_by_field_and_none_is_stored(
+def test_invalid_samples_are_refused_with_their_field_and_not_stored(
     run: Run, body: Any, field: str
 ) -> None:
     answer = push(run, body)
@@ -88,7 +88,7 @@ def test_only_trainers_write(run: Run, scope: str, status: int) -> None:
     assert push(run, {"samples": [sample()]}, scope).status_code == status
 
 
-def test_strangers_neither_write_nor_read(run: Run) -> None:
+def test_anonymous_callers_neither_write_nor_read(run: Run) -> None:
     assert APIClient().post(URL, {"samples": [sample()]}, format="json").status_code == 401
     assert APIClient().get(URL).status_code == 401
 

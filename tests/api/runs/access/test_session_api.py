@@ -29,7 +29,7 @@ def sign_in(browser: Client, username: str = "alice", password: str | None = Non
 
 
 @pytest.mark.parametrize("role", ["viewer", "operator", "admin"])
-def test_a_person_signs_in_is_known_and_signs_out(browser: Client, role: str) -> None:
+def test_a_person_signs_in_and_out(browser: Client, role: str) -> None:
     make_user(role=role)
 
     assert browser.get("/api/v1/session").json() == {
@@ -68,7 +68,7 @@ def test_a_change_by_session_needs_the_csrf_token(browser: Client) -> None:
     assert response.status_code == 403
 
 
-def test_a_wrong_password_is_refused_and_too_many_have_to_wait(browser: Client) -> None:
+def test_wrong_passwords_are_refused_and_limited(browser: Client) -> None:
     make_user()
 
     for _ in range(ATTEMPTS_PER_NAME_AND_PLACE):
@@ -82,7 +82,7 @@ def test_a_wrong_password_is_refused_and_too_many_have_to_wait(browser: Client) 
     assert sign_in(browser, "bob").status_code == 200
 
 
-def test_a_person_who_was_switched_off_cannot_sign_in(browser: Client) -> None:
+def test_a_deactivated_person_cannot_sign_in(browser: Client) -> None:
     user = make_user()
     user.is_active = False
     user.save()
@@ -129,11 +129,11 @@ def test_a_one_time_link_needs_the_csrf_token(browser: Client) -> None:
 
 
 @pytest.mark.parametrize("target", ["https://evil.example/", "//evil.example", "javascript:x"])
-def test_a_one_time_link_never_leads_to_another_host(browser: Client, target: str) -> None:
+def test_a_one_time_link_never_redirects_to_another_host(browser: Client, target: str) -> None:
     assert redeem(browser, link_of(make_user(), then=target))["Location"] == "/"
 
 
-def test_a_person_sees_where_they_are_signed_in_and_ends_one_of_them() -> None:
+def test_a_person_lists_sessions_and_ends_one() -> None:
     make_user()
     make_user(username="bob")
     browsers = [

@@ -17,7 +17,7 @@ def create_token_for(networks: list[str]) -> Any:
     return client.post("/api/v1/tokens", body, content_type="application/json")
 
 
-def test_a_token_is_refused_from_elsewhere() -> None:
+def test_a_token_is_refused_outside_its_networks() -> None:
     make_run(name="alpha")
     created = create_token_for(["10.0.0.0/8", "192.168.1.7"]).json()
     headers = {"Authorization": f"Bearer {created['token']}"}
@@ -31,7 +31,7 @@ def test_a_token_is_refused_from_elsewhere() -> None:
     assert [status(address) for address in ("127.0.0.1", "192.168.1.8", "")] == [401, 401, 401]
 
 
-def test_what_is_no_network_is_refused_by_its_field() -> None:
+def test_an_invalid_network_is_refused_with_its_field() -> None:
     answer = create_token_for(["10.0.0.0/8", "the lab"])
 
     assert answer.status_code == 400

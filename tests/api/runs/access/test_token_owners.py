@@ -73,7 +73,7 @@ def test_a_token_of_an_administrator_works(ada: User, scope: str, run: str | Non
 
 @pytest.mark.parametrize("scope", CALLS)
 @pytest.mark.parametrize("end", ["deactivated", "deleted"])
-def test_a_token_of_a_person_who_left_is_refused(ada: User, scope: str, end: str) -> None:
+def test_a_token_of_a_deactivated_person_is_refused(ada: User, scope: str, end: str) -> None:
     headers = created(ada, scope)
     if end == "deleted":
         ada.delete()
@@ -99,7 +99,7 @@ def test_a_token_of_a_demoted_person_is_limited_to_the_new_role(
 
 
 @pytest.mark.parametrize("scope", CALLS)
-def test_a_person_who_comes_back_has_working_tokens_again(ada: User, scope: str) -> None:
+def test_a_reactivated_person_has_working_tokens(ada: User, scope: str) -> None:
     headers = created(ada, scope)
     User.objects.filter(pk=ada.pk).update(is_active=False, is_staff=False)
     assert not is_allowed(headers, CALLS[scope])
@@ -132,7 +132,7 @@ def test_a_token_created_with_a_token_has_the_same_owner(ada: User) -> None:
     assert not is_allowed(child, CALLS["trainer"])
 
 
-def test_the_bootstrap_token_and_what_it_creates_need_no_owner() -> None:
+def test_the_bootstrap_token_and_its_tokens_need_no_owner() -> None:
     make_run(name="alpha")
     adopt_bootstrap_token(text="sixteen letters!", now=NOON)
     bootstrap = {"Authorization": "Bearer sixteen letters!"}
@@ -151,7 +151,7 @@ def test_the_bootstrap_token_and_what_it_creates_need_no_owner() -> None:
     assert refused.json()["errors"][0]["field"] == "scopes"
 
 
-def test_the_list_of_tokens_shows_what_is_suspended(ada: User) -> None:
+def test_the_list_of_tokens_shows_suspended_scopes(ada: User) -> None:
     created(ada, "trainer", "read", "user")
     demote(ada, to="operator")
     client = Client()

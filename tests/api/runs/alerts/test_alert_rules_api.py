@@ -45,7 +45,7 @@ def made(client: Client, **fields: Any) -> dict[str, Any]:
     return row
 
 
-def test_a_rule_is_made_listed_changed_and_deleted_with_reasons(olga: Client) -> None:
+def test_a_rule_is_created_listed_changed_and_deleted_with_reasons(olga: Client) -> None:
     make_run(name="pole")
     row = made(olga, run="pole", reason="it diverged last week")
     assert (row["run"], row["filter"], row["condition"]) == ("pole", "", "above 5 for 1 min")
@@ -89,7 +89,7 @@ def test_a_rule_is_made_listed_changed_and_deleted_with_reasons(olga: Client) ->
         ({"surprise": 1}, "surprise"),
     ],
 )
-def test_a_rule_that_cannot_be_watched_is_refused_by_field_and_not_stored(
+def test_an_invalid_rule_is_refused_with_its_field_and_not_stored(
     olga: Client, fields: dict[str, Any], field: str
 ) -> None:
     make_run(name="pole")
@@ -100,7 +100,7 @@ def test_a_rule_that_cannot_be_watched_is_refused_by_field_and_not_stored(
     assert not AlertRule.objects.exists()
 
 
-def test_a_server_has_so_many_rules_and_no_more(olga: Client) -> None:
+def test_the_number_of_rules_is_limited(olga: Client) -> None:
     row = made(olga)
     rule = AlertRule.objects.get(pk=row["id"])
     AlertRule.objects.bulk_create(_copies(rule, RULES_AT_MOST - 1))
@@ -147,7 +147,7 @@ def test_a_preview_shows_when_a_rule_would_have_fired_and_stores_nothing(olga: C
     assert not AlertRule.objects.exists()
 
 
-def test_a_preview_says_where_a_metric_was_silent(olga: Client) -> None:
+def test_a_preview_shows_gaps_of_a_metric(olga: Client) -> None:
     now = datetime.now(UTC)
     run = make_run(name="pole")
     for seconds in (900, 880, 500, 480):
@@ -165,7 +165,7 @@ def test_a_preview_says_where_a_metric_was_silent(olga: Client) -> None:
     assert raised == expected
 
 
-def test_a_preview_of_a_run_that_is_over_shows_its_last_hours(olga: Client) -> None:
+def test_a_preview_of_an_ended_run_shows_its_last_hours(olga: Client) -> None:
     run = make_run(name="past", status=RunStatus.COMPLETED)
     for minute, value in enumerate([1.0, 9.0, 9.0, 1.0]):
         at = NOON + timedelta(minutes=minute)
@@ -192,7 +192,7 @@ def test_a_preview_of_a_run_that_is_over_shows_its_last_hours(olga: Client) -> N
         ({"metric": "a\x00"}, "metric"),
     ],
 )
-def test_a_preview_of_what_cannot_be_is_refused_by_field(
+def test_an_invalid_preview_is_refused_with_its_field(
     olga: Client, query: dict[str, Any], field: str
 ) -> None:
     given = {"metric": "loss", "comparator": "above", "threshold": "5", **query}
@@ -202,7 +202,7 @@ def test_a_preview_of_what_cannot_be_is_refused_by_field(
     assert [each["field"] for each in answer.json()["errors"]] == [field]
 
 
-def test_a_silenced_rule_fires_visibly_and_the_bell_does_not_count_it(
+def test_a_silenced_rule_fires_without_being_counted_by_the_bell(
     olga: Client,
 ) -> None:
     now = datetime.now(UTC)

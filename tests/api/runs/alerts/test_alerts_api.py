@@ -43,7 +43,7 @@ def kinds(page: Any) -> list[str]:
     return [row["kind"] for row in page["results"]]
 
 
-def test_what_is_unresolved_is_listed_newest_first_a_page_at_a_time(olga: Client) -> None:
+def test_unresolved_alerts_are_listed_newest_first_in_pages(olga: Client) -> None:
     run = make_run(name="pole", is_simulated=True)
     raise_one(AlertKind.DISK_LOW)
     raise_one(AlertKind.RUN_STALLED, run_id=run.pk, message="nothing came into pole")
@@ -66,7 +66,26 @@ def test_what_is_unresolved_is_listed_newest_first_a_page_at_a_time(olga: Client
     assert kinds({"results": first["summary"]["newest"]}) == ["disk_low", "run_stalled"]
 
 
-def test_alerts_are_found_by_what_is_known_of_them(olga: Client) -> None:
+def test_the_summary_groups_alerts_by_run_with_the_most_severe_first(olga: Client) -> None:
+    pole, reach = make_run(name="pole"), make_run(name="reach")
+    raise_one(AlertKind.RUN_STALLED, run_id=reach.pk)
+    raise_one(AlertKind.LEASE_LAPSED, run_id=pole.pk)
+    raise_one(AlertKind.ITEMS_CORRUPT, run_id=pole.pk)
+    raise_one(AlertKind.STALE_DROPS, run_id=pole.pk)
+    raise_one(AlertKind.DISK_LOW)
+    over = raise_one(AlertKind.RUN_STALLED, run_id=pole.pk)
+    alerts.clear([over], now=NOON)
+
+    groups = list_alerts(olga)["summary"]["groups"]
+    found = [(one["alert"]["run"], one["alert"]["kind"], one["count"]) for one in groups]
+    assert found == [
+        (None, "disk_low", 1),
+        ("pole", "items_corrupt", 3),
+        ("reach", "run_stalled", 1),
+    ]
+
+
+def test_alerts_are_filtered_by_their_fields(olga: Client) -> None:
     run = make_run(name="pole")
     raise_one(AlertKind.DISK_LOW)
     over = raise_one(AlertKind.LEASE_LAPSED, run_id=run.pk, message="a batch of pole came back")
@@ -84,9 +103,7 @@ def test_alerts_are_found_by_what_is_known_of_them(olga: Client) -> None:
     ("name", "value"),
     [("state", "asleep"), ("kind", "x"), ("severity", "loud"), ("text", "\x00"), ("cursor", "-1")],
 )
-def test_a_question_that_means_nothing_is_refused_by_its_name(
-    olga: Client, name: str, value: str
-) -> None:
+def test_an_invalid_filter_is_refused_with_its_field(olga: Client, name: str, value: str) -> None:
     answer = olga.get("/api/v1/alerts", {name: value})
 
     assert answer.status_code == 400
@@ -109,7 +126,7 @@ def test_an_alert_is_acknowledged_and_resolved_with_a_reason(olga: Client) -> No
     assert RunEvent.objects.filter(kind__startswith="alert_", actor="user:olga").count() == 2
 
 
-def test_a_machine_that_acts_is_shown_by_its_name() -> None:
+def test_a_token_that_acts_is_shown_by_its_name() -> None:
     alert = raise_one(AlertKind.DISK_LOW)
     machine = APIClient(headers=bearer("admin"))
 

@@ -30,7 +30,7 @@ def post(client: Client, webhook: str, **body: Any) -> Any:
     return client.post(f"/api/v1/webhooks/{webhook}/test", body, content_type="application/json")
 
 
-def test_a_server_lists_the_webhooks_that_are_set_and_none_of_their_secrets(olga: Client) -> None:
+def test_configured_webhooks_are_listed_without_secrets(olga: Client) -> None:
     answer = olga.get("/api/v1/webhooks")
 
     (row,) = answer.json()["results"]
@@ -46,7 +46,7 @@ def test_a_server_lists_the_webhooks_that_are_set_and_none_of_their_secrets(olga
     assert b"between us" not in answer.content
 
 
-def test_a_test_is_taken_on_and_its_outcome_is_listed(olga: Client) -> None:
+def test_a_test_is_accepted_and_its_outcome_listed(olga: Client) -> None:
     accepted = post(olga, fingerprint(URL), reason="is it there?")
 
     assert accepted.status_code == 202, accepted.content
@@ -56,7 +56,7 @@ def test_a_test_is_taken_on_and_its_outcome_is_listed(olga: Client) -> None:
 
     delivery = AlertDelivery.objects.get()
     AlertDelivery.objects.update(created_at=NOON)
-    later = webhooks.send_sample(
+    later = webhooks.send_test(
         webhook=fingerprint(URL), actor="user:ada", now=NOON + timedelta(hours=1)
     )
     (row,) = olga.get("/api/v1/webhooks").json()["results"]
@@ -64,7 +64,7 @@ def test_a_test_is_taken_on_and_its_outcome_is_listed(olga: Client) -> None:
     assert row["last_test"]["id"] == later.pk
 
 
-def test_a_second_test_within_seconds_is_refused_with_when_to_come_back(olga: Client) -> None:
+def test_a_second_test_within_seconds_is_refused_with_retry_after(olga: Client) -> None:
     post(olga, fingerprint(URL))
     refused = post(olga, fingerprint(URL))
 
@@ -73,7 +73,7 @@ def test_a_second_test_within_seconds_is_refused_with_when_to_come_back(olga: Cl
     assert AlertDelivery.objects.count() == 1
 
 
-def test_what_is_not_set_cannot_be_tested(olga: Client) -> None:
+def test_an_unknown_webhook_cannot_be_tested(olga: Client) -> None:
     assert post(olga, "0123456789abcdef").status_code == 404
     wrong = post(olga, fingerprint(URL), url="http://169.254.169.254/latest/meta-data")
     assert wrong.status_code == 400

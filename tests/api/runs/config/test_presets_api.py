@@ -49,7 +49,7 @@ def error_of(answer: Any) -> tuple[int, str, list[str]]:
     return answer.status_code, problem["code"], [each["field"] for each in problem["errors"]]
 
 
-def test_a_preset_is_kept_whole_and_a_run_begins_with_it(olga: APIClient) -> None:
+def test_a_stored_preset_configures_a_run(olga: APIClient) -> None:
     saved = save(olga, description="four of them", access="shared", reason="for the sweep")
 
     assert saved.status_code == 201
@@ -80,7 +80,7 @@ def test_a_private_preset_is_visible_to_its_owner_only(olga: APIClient, oscar: A
     assert [finding["field"] for finding in checked["findings"]] == ["preset"]
 
 
-def test_a_shared_one_is_changed_by_its_owner_and_an_open_one_by_every_operator(
+def test_a_shared_preset_is_changed_by_its_owner_and_an_open_one_by_operators(
     olga: APIClient, oscar: APIClient
 ) -> None:
     save(olga, access="shared")
@@ -107,7 +107,7 @@ def test_the_later_of_two_changes_is_refused(olga: APIClient) -> None:
     assert olga.get("/api/v1/presets/four").json()["description"] == "first"
 
 
-def test_the_audit_does_not_tell_what_is_in_a_private_preset(olga: APIClient) -> None:
+def test_the_audit_omits_the_contents_of_private_presets(olga: APIClient) -> None:
     save(olga)
     change(olga, config={"fleet": {"num_workers": 8}}, access="shared")
 
@@ -117,7 +117,7 @@ def test_the_audit_does_not_tell_what_is_in_a_private_preset(olga: APIClient) ->
     assert event.message == "preset four changed: access, config"
 
 
-def test_a_deleted_preset_frees_its_name_and_its_runs_stay(olga: APIClient) -> None:
+def test_a_deleted_preset_frees_its_name_and_keeps_its_runs(olga: APIClient) -> None:
     save(olga)
     olga.post("/api/v1/runs", {"name": "alpha", "preset": "four"}, format="json")
 
@@ -142,21 +142,21 @@ def test_a_deleted_preset_frees_its_name_and_its_runs_stay(olga: APIClient) -> N
         ({"more": 1}, (400, "invalid", ["more"])),
     ],
 )
-def test_what_cannot_be_a_preset_is_refused_by_its_field(
+def test_an_invalid_preset_is_refused_with_its_field(
     olga: APIClient, fields: dict[str, Any], expected: tuple[int, str, list[str]]
 ) -> None:
     assert error_of(save(olga, **fields)) == expected
     assert not SavedObject.objects.exists()
 
 
-def test_a_secret_does_not_get_in_by_a_change_either(olga: APIClient) -> None:
+def test_a_change_that_adds_a_secret_is_refused(olga: APIClient) -> None:
     save(olga)
 
     refused = change(olga, config=SECRET)
     assert error_of(refused) == (400, "invalid", ["config.environment.kwargs.api_key"])
 
 
-def test_a_machine_shares_what_it_saves() -> None:
+def test_a_token_cannot_create_private_presets() -> None:
     machine = APIClient(headers=bearer("admin"))
 
     assert error_of(save(machine)) == (400, "invalid", ["access"])

@@ -65,7 +65,7 @@ def test_an_archived_run_is_read_only(
     assert Run.objects.values().get(pk=run.pk) == before
 
 
-def test_a_name_means_the_current_run_then_the_one_archived_last(operator: APIClient) -> None:
+def test_a_name_selects_the_current_run_or_the_last_archived_one(operator: APIClient) -> None:
     first, second = archived_run(), archived_run(minutes=1)
 
     def at(address: str) -> int:
@@ -78,7 +78,7 @@ def test_a_name_means_the_current_run_then_the_one_archived_last(operator: APICl
     assert at(f"cart--{first.pk}") == namesake.pk
 
 
-def test_an_address_of_no_run_is_not_found(operator: APIClient) -> None:
+def test_an_unknown_run_address_is_not_found(operator: APIClient) -> None:
     run = archived_run()
 
     for address in (
@@ -114,7 +114,7 @@ def test_a_token_of_the_next_run_of_the_name_cannot_read_the_archived_one(
     assert not suffix or "config" not in answer.json()
 
 
-def test_atropos_routes_of_an_archived_run_name_the_reason(client: Any, db: None) -> None:
+def test_atropos_routes_of_an_archived_run_have_a_reason(client: Any, db: None) -> None:
     run = make_run(name="cart", kind="outside", status=RunStatus.STOPPED)
     archive(run_id=run.pk, actor="user:olga", now=NOON)
 

@@ -35,7 +35,7 @@ def test_the_audit_is_filtered_and_paged() -> None:
     assert ",ci,alpha,note,n1," in lines[1]
 
 
-def test_signing_out_everywhere_leaves_the_browser_that_asked() -> None:
+def test_signing_out_everywhere_keeps_the_current_session() -> None:
     person = make_user(username="ada")
     here, there, other = Client(), Client(), Client()
     here.force_login(person)

@@ -43,7 +43,7 @@ def test_a_run_has_no_notes_until_they_are_written(olga: APIClient) -> None:
     )
 
 
-def test_every_earlier_text_stays(olga: APIClient) -> None:
+def test_every_earlier_version_is_kept(olga: APIClient) -> None:
     for revision, text in enumerate(("one", "two, longer", "")):
         assert write(olga, text, revision=revision).status_code == 200
 
@@ -68,7 +68,7 @@ def test_the_later_of_two_edits_is_refused_and_nothing_is_lost(olga: APIClient) 
     assert write(olga, "first\n\nsecond", revision=1).status_code == 200
 
 
-def test_an_answer_that_was_lost_is_asked_for_again(olga: APIClient) -> None:
+def test_a_repeated_edit_is_answered_as_before(olga: APIClient) -> None:
     assert write(olga, "same").json() == write(olga, "same").json()
     assert RunNote.objects.count() == 1
 
@@ -83,16 +83,14 @@ def test_an_answer_that_was_lost_is_asked_for_again(olga: APIClient) -> None:
         ({"more": 1}, "more"),
     ],
 )
-def test_what_cannot_be_notes_is_refused(
-    olga: APIClient, fields: dict[str, Any], field: str
-) -> None:
+def test_invalid_notes_are_refused(olga: APIClient, fields: dict[str, Any], field: str) -> None:
     refused = olga.put(PATH, {"text": "", "revision": 0} | fields, format="json")
 
     assert (refused.status_code, refused.json()["errors"][0]["field"]) == (400, field)
     assert not RunNote.objects.exists()
 
 
-def test_a_run_that_is_not_there_has_no_notes(olga: APIClient) -> None:
+def test_an_unknown_run_has_no_notes(olga: APIClient) -> None:
     assert olga.get("/api/v1/runs/nobody/notes").status_code == 404
     body = {"text": "a", "revision": 0}
     assert olga.put("/api/v1/runs/nobody/notes", body, format="json").status_code == 404

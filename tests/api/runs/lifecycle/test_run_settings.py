@@ -17,7 +17,7 @@ def change(operator: APIClient, **body: Any) -> Any:
     return operator.patch("/api/v1/runs/alpha", body, format="json")
 
 
-def test_named_settings_change_and_the_event_says_who_what_and_why(operator: APIClient) -> None:
+def test_changed_settings_have_an_event_with_actor_and_reason(operator: APIClient) -> None:
     run = make_run(kind="outside")
 
     answer = change(operator, max_age_seconds=90, max_staleness=4, reason="policy drifts")
@@ -35,13 +35,13 @@ def test_named_settings_change_and_the_event_says_who_what_and_why(operator: API
     assert event.details["max_staleness"] == {"before": None, "after": 4}
 
 
-def test_null_lifts_a_limit(operator: APIClient) -> None:
+def test_null_removes_a_limit(operator: APIClient) -> None:
     make_run(kind="outside", max_staleness=3)
 
     assert change(operator, max_staleness=None).json()["max_staleness"] is None
 
 
-def test_what_is_so_already_leaves_no_event(operator: APIClient) -> None:
+def test_an_unchanged_setting_emits_no_event(operator: APIClient) -> None:
     make_run(max_staleness=3)
     events = RunEvent.objects.count()
 
@@ -60,7 +60,7 @@ def test_what_is_so_already_leaves_no_event(operator: APIClient) -> None:
         ({"runtime_env": {"pip": ["x"]}}, "runtime_env"),
     ],
 )
-def test_a_value_that_cannot_be_is_refused_by_name_and_nothing_changes(
+def test_an_invalid_value_is_refused_with_its_field_and_nothing_changes(
     operator: APIClient, body: dict[str, Any], field: str
 ) -> None:
     make_run(kind="outside")
@@ -118,7 +118,7 @@ def test_a_tolerance_below_one_batch_is_refused_for_a_fleet_without_staleness_li
     }
 
 
-def test_a_run_that_is_over_keeps_its_settings(operator: APIClient) -> None:
+def test_settings_of_an_ended_run_cannot_change(operator: APIClient) -> None:
     make_run(status=RunStatus.COMPLETED)
 
     answer = change(operator, lenient=True)
@@ -127,7 +127,7 @@ def test_a_run_that_is_over_keeps_its_settings(operator: APIClient) -> None:
     assert not Run.objects.get().lenient
 
 
-def test_a_fleet_is_made_larger_and_its_configuration_stays(operator: APIClient) -> None:
+def test_a_fleet_is_resized_without_a_change_of_its_configuration(operator: APIClient) -> None:
     run = make_run(config={"fleet": {"num_workers": 2}}, num_workers=2)
 
     answer = change(operator, num_workers=5, reason="more data")

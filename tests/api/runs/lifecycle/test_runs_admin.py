@@ -19,7 +19,7 @@ from runs.lifecycle.models.runs import PolicyVersion, Run
 from runs.lifecycle.services.notes import write_notes
 from runs.lifecycle.services.registry import register_environment, register_trainer
 from runs.weights.models import WeightsCommand
-from tests.factories import NOON, make_run, make_token, make_user
+from tests.factories import NOON, make_project, make_run, make_token, make_user
 
 pytestmark = pytest.mark.django_db
 
@@ -86,11 +86,12 @@ def run() -> Run:
     WeightsCommand.objects.create(
         run=run, number=1, kind="sync", epoch=1, newest_step=0, actor="user:ada", at=NOON
     )
+    make_project(name="a")
     LoginCount.objects.create(key="a", attempts=1, window_ends_at=NOON)
     return run
 
 
-def test_every_model_is_there() -> None:
+def test_every_model_is_registered() -> None:
     assert sorted(PAGES) == [
         "alert",
         "alertdelivery",
@@ -101,6 +102,7 @@ def test_every_model_is_there() -> None:
         "logincount",
         "policyversion",
         "processheartbeat",
+        "project",
         "run",
         "runevent",
         "runnote",
@@ -113,7 +115,7 @@ def test_every_model_is_there() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_page_lists_searches_and_shows_its_rows_and_changes_none(
+def test_admin_pages_list_search_and_show_rows_read_only(
     browser: Client, run: Run, page: str
 ) -> None:
     listed = browser.get(f"/admin/runs/{page}/", {"q": "a"})
@@ -127,7 +129,7 @@ def test_a_page_lists_searches_and_shows_its_rows_and_changes_none(
     assert browser.post(f"/admin/runs/{page}/{row.pk}/delete/", {"post": "yes"}).status_code == 403
 
 
-def test_the_page_of_a_run_links_to_what_belongs_to_it(browser: Client, run: Run) -> None:
+def test_the_page_of_a_run_links_to_its_rows(browser: Client, run: Run) -> None:
     shown = browser.get(f"/admin/runs/run/{run.pk}/change/").content.decode()
 
     assert f"/admin/runs/runevent/?run__id__exact={run.pk}" in shown
@@ -141,7 +143,7 @@ def test_the_page_of_a_token_does_not_show_its_hash(browser: Client, run: Run) -
     assert token.token_sha256 not in shown
 
 
-def test_the_action_revokes_tokens_and_says_who_did(browser: Client, run: Run) -> None:
+def test_the_action_revokes_tokens_and_records_the_actor(browser: Client, run: Run) -> None:
     token = ApiToken.objects.get()
 
     chosen = {"action": "revoke", "_selected_action": [token.pk]}
@@ -153,7 +155,7 @@ def test_the_action_revokes_tokens_and_says_who_did(browser: Client, run: Run) -
     assert (event.actor, event.reason) == ("user:ada", "leaked")
 
 
-def test_people_without_staff_rights_see_no_admin() -> None:
+def test_people_without_staff_rights_cannot_open_the_admin() -> None:
     client = Client()
     client.force_login(make_user(role="operator"))
 

@@ -14,6 +14,7 @@ from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunStatus, RunVerb
 from tests.factories import NOON, bearer, make_run, make_token, make_user
+from tests.run_config_fields import leaves, wrong_values
 
 pytestmark = pytest.mark.django_db
 
@@ -30,7 +31,7 @@ def fields_of(response: Any) -> list[str]:
     return [error["field"] for error in response.json()["errors"]]
 
 
-def test_a_run_is_created_shown_listed_and_found(operator: APIClient) -> None:
+def test_a_run_is_created_shown_and_listed(operator: APIClient) -> None:
     body = {"name": "alpha", "preset": "cartpole", "config": {"buffer": {"batch_size": 4}}}
 
     created = operator.post("/api/v1/runs", body, format="json")
@@ -114,6 +115,55 @@ def test_a_malformed_run_is_refused_by_field_and_nothing_stored(
     assert not Run.objects.exists()
 
 
+@pytest.mark.parametrize("is_language", [False, True])
+def test_a_run_with_every_field_wrong_is_refused_by_every_field(
+    operator: APIClient, is_language: bool
+) -> None:
+    config = wrong_values(is_language=is_language)
+
+    response = operator.post("/api/v1/runs", {"name": "a", "config": config}, format="json")
+
+    assert response.status_code == 400
+    paths = [field.partition("[")[0] for field in fields_of(response)]
+    assert paths == [f"config.{path}" for path, _ in leaves(config)]
+    assert response.json()["detail"] == f"{len(paths)} invalid fields"
+    assert not Run.objects.exists()
+
+
+def test_what_this_server_lacks_is_refused_along_with_invalid_values(operator: APIClient) -> None:
+    config = {
+        "environment": {
+            "spec": "gymnasium:Nope-v1",
+            "wrappers": [{"kind": "module:a:A"}, {"kind": "module:b:B"}],
+        },
+        "policy": {"kind": "transformer"},
+        "fleet": {"weights_transport": "directory", "num_workers": 0},
+        "language": {
+            "inference": "nowhere",
+            "lessons": {
+                "one": {"spec": "task:nope"},
+                "two": {"spec": "x:y"},
+                "three": {"spec": "task:sort", "sampling": {"temperature": -1}},
+            },
+        },
+    }
+
+    response = operator.post("/api/v1/runs", {"name": "a", "config": config}, format="json")
+
+    assert fields_of(response) == [
+        "config.fleet.num_workers",
+        "config.language.lessons.three.sampling.temperature",
+        "config.environment.spec",
+        "config.environment.wrappers[0].kind",
+        "config.environment.wrappers[1].kind",
+        "config.policy.kind",
+        "config.fleet.weights_transport",
+        "config.language.inference",
+        "config.language.lessons.one.spec",
+        "config.language.lessons.two.spec",
+    ]
+
+
 def test_a_name_that_is_taken_is_a_conflict(operator: APIClient) -> None:
     make_run()
 
@@ -138,7 +188,7 @@ def test_each_verb_has_a_route_and_a_second_start_is_a_conflict(operator: APICli
     assert kinds[0] == "draining → stopped"
 
 
-def test_a_verb_with_a_malformed_body_moves_nothing(operator: APIClient) -> None:
+def test_a_verb_with_a_malformed_body_changes_no_state(operator: APIClient) -> None:
     run = make_run()
 
     response = operator.post("/api/v1/runs/alpha/pause", {"reason": 1}, format="json")
@@ -187,7 +237,7 @@ def test_lists_of_runs_refuse_an_unknown_status(operator: APIClient) -> None:
     assert fields_of(operator.get("/api/v1/runs?q=%00")) == ["q"]
 
 
-def test_the_list_of_runs_costs_the_same_however_many_there_are(
+def test_queries_of_the_run_list_do_not_depend_on_the_number_of_runs(
     operator: APIClient, django_assert_max_num_queries: Any
 ) -> None:
     for number in range(20):
@@ -220,7 +270,7 @@ def test_an_ended_run_refuses_registrations() -> None:
     assert (answer.status_code, answer.json()["code"]) == (409, "run_over")
 
 
-def test_a_registered_environment_makes_a_run_and_is_not_imported_for_it(
+def test_a_run_with_a_registered_environment_is_created_without_importing_it(
     operator: APIClient, settings: Any
 ) -> None:
     settings.ROLLDECK_ENVIRONMENTS = ["module:my_lab.nowhere:Maze"]
@@ -333,14 +383,14 @@ def test_an_expired_token_is_refused() -> None:
     assert response.status_code == 401
 
 
-def test_a_method_that_is_not_there_is_a_problem_too(operator: APIClient) -> None:
+def test_an_unsupported_method_is_a_problem_too(operator: APIClient) -> None:
     response = operator.delete("/api/v1/runs")
 
     assert (response.status_code, response.json()["code"]) == (405, "method_not_allowed")
 
 
 @pytest.mark.parametrize("verb", list(RunVerb))
-def test_no_verb_is_asked_by_get(operator: APIClient, verb: RunVerb) -> None:
+def test_verbs_refuse_get(operator: APIClient, verb: RunVerb) -> None:
     make_run()
 
     assert operator.get(f"/api/v1/runs/alpha/{verb}").status_code == 405

@@ -42,7 +42,7 @@ def test_an_event_names_the_request_that_caused_it(operator: APIClient) -> None:
     assert resumed["request_id"] == again["X-Request-ID"] != ""
 
 
-def test_an_id_that_could_be_anything_is_replaced(operator: APIClient) -> None:
+def test_an_invalid_request_id_is_replaced(operator: APIClient) -> None:
     answer = operator.get("/api/v1/runs", headers={"X-Request-ID": "a b\tc; drop"})
 
     assert len(answer["X-Request-ID"]) == 32
@@ -80,7 +80,7 @@ def test_an_environments_weight_is_changed_with_a_reason(operator: APIClient) ->
     ("body", "field"),
     [({"weight": -1}, "weight"), ({"weight": "x"}, "weight"), ({"group_size": 2}, "group_size")],
 )
-def test_a_weight_that_is_none_is_refused(
+def test_an_invalid_weight_is_refused(
     operator: APIClient, body: dict[str, Any], field: str
 ) -> None:
     add_environment(make_run(kind="outside"))
@@ -91,7 +91,7 @@ def test_a_weight_that_is_none_is_refused(
     assert Environment.objects.get().weight == 1.0
 
 
-def test_an_environment_is_disconnected_with_a_reason_and_can_come_back(
+def test_an_environment_is_disconnected_with_a_reason_and_can_reconnect(
     operator: APIClient,
 ) -> None:
     add_environment(make_run(kind="outside"))
@@ -106,7 +106,7 @@ def test_an_environment_is_disconnected_with_a_reason_and_can_come_back(
     assert event.message.endswith(": connected True → False")
 
 
-def test_an_environment_that_is_not_there_is_not_found(operator: APIClient) -> None:
+def test_an_unknown_environment_is_not_found(operator: APIClient) -> None:
     make_run(kind="outside")
 
     answer = operator.patch("/api/v1/runs/alpha/environments/7", {"weight": 1}, format="json")
@@ -114,7 +114,7 @@ def test_an_environment_that_is_not_there_is_not_found(operator: APIClient) -> N
     assert answer.status_code == 404
 
 
-def test_a_reset_archives_the_run_and_begins_afresh(operator: APIClient) -> None:
+def test_a_reset_archives_the_run_and_starts_an_empty_one(operator: APIClient) -> None:
     run = make_run(kind="outside", epoch=3)
 
     unsaid = operator.post("/api/v1/runs/alpha/reset", {}, format="json")

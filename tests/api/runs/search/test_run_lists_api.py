@@ -28,7 +28,7 @@ def outcome(answer: Any) -> dict[str, str]:
     return {each["name"]: each["problem"] for each in answer.json()["results"]}
 
 
-def test_a_filter_that_cannot_be_read_is_pointed_at(olga: APIClient) -> None:
+def test_an_invalid_filter_is_refused_with_its_position(olga: APIClient) -> None:
     answer = olga.get("/api/v1/runs", {"q": "name~a stat:running"})
 
     assert answer.status_code == 400
@@ -37,7 +37,7 @@ def test_a_filter_that_cannot_be_read_is_pointed_at(olga: APIClient) -> None:
     assert "unknown qualifier 'stat'" in problem["message"]
 
 
-def test_pages_follow_one_another(olga: APIClient) -> None:
+def test_pages_are_consecutive(olga: APIClient) -> None:
     for name in ("alpha", "beta", "gamma"):
         make_run(name=name)
 
@@ -50,7 +50,7 @@ def test_pages_follow_one_another(olga: APIClient) -> None:
     assert second["next"] is None
 
 
-def test_the_old_questions_are_still_answered(olga: APIClient) -> None:
+def test_search_and_status_parameters_are_accepted(olga: APIClient) -> None:
     make_run(name="alpha-1")
     make_run(name="beta", status=RunStatus.PAUSED)
 
@@ -58,14 +58,14 @@ def test_the_old_questions_are_still_answered(olga: APIClient) -> None:
     assert [run["name"] for run in both] == ["beta"]
 
 
-def test_the_language_explains_itself(olga: APIClient) -> None:
+def test_the_filter_language_is_described_by_the_api(olga: APIClient) -> None:
     rows = {row["name"]: row for row in olga.get("/api/v1/run-filter").json()["results"]}
 
     assert rows["state"]["choices"][:2] == ["draft", "queued"]
     assert rows["step"]["operators"] == [":", "=", ">", ">=", "<", "<="]
 
 
-def test_tags_are_set_in_one_form_and_the_change_is_kept(olga: APIClient) -> None:
+def test_tags_are_normalized_and_their_change_is_stored(olga: APIClient) -> None:
     run = make_run(status=RunStatus.COMPLETED)
 
     answer = olga.put(
@@ -83,7 +83,7 @@ def test_tags_are_set_in_one_form_and_the_change_is_kept(olga: APIClient) -> Non
     assert refused.json()["errors"][0]["field"] == "tags"
 
 
-def test_one_action_on_many_says_which_were_not_done_and_why(olga: APIClient) -> None:
+def test_a_bulk_action_lists_failures_with_reasons(olga: APIClient) -> None:
     running, over = make_run(name="goes"), make_run(name="over", status=RunStatus.COMPLETED)
 
     done = outcome(act(olga, action="pause", ids=[running.pk, over.pk], reason="maintenance"))
@@ -94,7 +94,7 @@ def test_one_action_on_many_says_which_were_not_done_and_why(olga: APIClient) ->
     assert (event.actor, event.reason) == ("user:olga", "maintenance")
 
 
-def test_all_that_match_are_acted_on_a_part_at_a_time(
+def test_a_bulk_action_on_a_filter_is_applied_in_parts(
     olga: APIClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(services.AT_ONCE + 1):
@@ -111,7 +111,7 @@ def test_all_that_match_are_acted_on_a_part_at_a_time(
     assert Run.objects.filter(tags__contains=["sweep"]).count() == services.AT_ONCE + 1
 
 
-def test_what_is_over_is_archived_and_comes_back_unless_its_name_is_taken(olga: APIClient) -> None:
+def test_ended_runs_are_archived_and_unarchived_unless_the_name_is_taken(olga: APIClient) -> None:
     over, active = make_run(name="over", status=RunStatus.STOPPED), make_run(name="active")
 
     done = outcome(act(olga, action="archive", ids=[over.pk, active.pk]))
@@ -137,7 +137,7 @@ def test_what_is_over_is_archived_and_comes_back_unless_its_name_is_taken(olga: 
         ({"action": "pause", "q": "state:odd"}, "q"),
     ],
 )
-def test_an_action_that_makes_no_sense_is_refused(
+def test_an_invalid_bulk_action_is_refused(
     olga: APIClient, body: dict[str, Any], field: str
 ) -> None:
     answer = act(olga, **body)
@@ -146,7 +146,7 @@ def test_an_action_that_makes_no_sense_is_refused(
     assert answer.json()["errors"][0]["field"] == field
 
 
-def test_the_activity_of_many_runs_is_read_at_once(olga: APIClient) -> None:
+def test_the_activity_of_many_runs_is_read_together(olga: APIClient) -> None:
     run = make_run()
 
     answer = olga.get("/api/v1/run-activity", {"ids": f"{run.pk},999999"})
@@ -155,7 +155,7 @@ def test_the_activity_of_many_runs_is_read_at_once(olga: APIClient) -> None:
     assert olga.get("/api/v1/run-activity", {"ids": "1,x"}).status_code == 400
 
 
-def test_as_many_runs_are_diagnosed_as_a_page_shows(olga: APIClient) -> None:
+def test_the_number_of_diagnosed_runs_is_limited_to_a_page(olga: APIClient) -> None:
     run = make_run(status=RunStatus.PAUSED)
 
     answer = olga.get("/api/v1/run-diagnoses", {"ids": f"{run.pk},999999"})
@@ -170,7 +170,7 @@ def test_as_many_runs_are_diagnosed_as_a_page_shows(olga: APIClient) -> None:
         assert (refused.status_code, refused.json()["errors"][0]["field"]) == (400, "ids")
 
 
-def test_the_list_is_a_file_too(olga: APIClient) -> None:
+def test_the_list_can_be_exported(olga: APIClient) -> None:
     make_run(name="alpha", tags=["night"])
 
     answer = olga.get("/api/v1/runs.csv", {"q": "tag:night"})

@@ -61,13 +61,13 @@ def test_weights_are_published_current_and_downloaded(trainer: APIClient) -> Non
 
 
 @pytest.mark.parametrize("path", ["1/1", "2/0", "1/-1", "9999999999/0"])
-def test_a_version_that_is_unknown_is_not_found(trainer: APIClient, path: str) -> None:
+def test_an_unknown_version_is_not_found(trainer: APIClient, path: str) -> None:
     publish(trainer)
 
     assert trainer.get(f"/api/v1/runs/alpha/weights/{path}").status_code == 404
 
 
-def test_a_part_of_the_file_may_be_asked_for(trainer: APIClient) -> None:
+def test_byte_ranges_of_the_file_are_served(trainer: APIClient) -> None:
     publish(trainer)
     url = "/api/v1/runs/alpha/weights/1/0"
 

@@ -26,7 +26,7 @@ from buffer.payloads.services.cleanup import drop_open
 from buffer.payloads.services.contents import readable_contents
 from buffer.payloads.services.partitions import clear_current_segment, current_segment
 from buffer.payloads.services.retention import apply_retention
-from buffer.payloads.services.segments import seal, turn_segment
+from buffer.payloads.services.segments import rotate_segment, seal
 from rolldeck import wire
 from rolldeck.group_encoding import pack_group
 from runs.events.models import RunEvent
@@ -34,7 +34,7 @@ from runs.lifecycle.models.runs import Run
 from runs.lifecycle.services.registry import register_trainer
 from tests.buffer_factories import body, fragment, group, push
 from tests.factories import NOON, make_run
-from tests.integration.buffer.archiving import (
+from tests.integration.buffer.archive_files import (
     export,
     make_words,
     push_groups,
@@ -52,9 +52,7 @@ def run() -> Run:
     return make_words()
 
 
-def test_groups_come_back_as_a_run_that_replays_them_byte_for_byte(
-    run: Run, tmp_path: Path
-) -> None:
+def test_restored_groups_are_replayed_byte_for_byte(run: Run, tmp_path: Path) -> None:
     push_groups(run, 3, env_id=1)
     push_groups(run, 3, tokens=40_000)
     served = train(run, steps=5)
@@ -93,7 +91,7 @@ def test_archives_of_simulated_runs_stay_simulated(run: Run, tmp_path: Path) -> 
     assert restore(tmp_path / "words.parquet", "real").stored > 0
 
 
-def test_groups_in_binary_come_back_byte_for_byte(run: Run, tmp_path: Path) -> None:
+def test_msgpack_groups_are_restored_byte_for_byte(run: Run, tmp_path: Path) -> None:
     sent = [wire.encode(pack_group(group(mark=mark, tokens=40))) for mark in (1, 2)]
     groups = decode_group_push(wire.encode(wire.GroupPush(groups=sent)))
     accept_groups(run=run, groups=groups, producer="bob", now=NOON)
@@ -110,7 +108,7 @@ def test_groups_in_binary_come_back_byte_for_byte(run: Run, tmp_path: Path) -> N
     ]
 
 
-def test_fragments_come_back_byte_for_byte(tmp_path: Path) -> None:
+def test_fragments_are_restored_byte_for_byte(tmp_path: Path) -> None:
     run = make_run(name="carts", epoch=1, policy_step=0, batch_size=2)
     register_fleet_trainer(run)
     sent = decode_push(push(*(fragment(number=n) for n in range(4)), fragment(number=4, epoch=0)))
@@ -140,7 +138,7 @@ def source(path: Path) -> str:
     return metadata[b"rolldeck.source"].decode().strip('"')
 
 
-def test_a_fleet_run_that_is_not_there_is_drafted_with_its_configuration(tmp_path: Path) -> None:
+def test_a_missing_fleet_run_is_drafted_with_its_configuration(tmp_path: Path) -> None:
     run = make_run(
         name="carts", config={"policy": {"hidden_sizes": [8]}}, epoch=1, policy_step=0, batch_size=2
     )
@@ -195,7 +193,7 @@ def test_a_window_is_restored_out_of_a_larger_file(run: Run, tmp_path: Path) -> 
         (window(), {1, 2, 3, 4, None}),
     ],
 )
-def test_windows_choose_by_step_and_state(
+def test_windows_select_by_step_and_state(
     run: Run, tmp_path: Path, window: Window, expected: set[int | None]
 ) -> None:
     push_groups(run, 2, env_id=0)
@@ -210,7 +208,7 @@ def test_windows_choose_by_step_and_state(
     assert set(table["served_step"].to_pylist()) == expected
 
 
-def test_windows_choose_by_environment(run: Run, tmp_path: Path) -> None:
+def test_windows_select_by_environment(run: Run, tmp_path: Path) -> None:
     push_groups(run, 2, env_id=0)
     push_groups(run, 3, env_id=1)
     train(run, steps=5)
@@ -220,7 +218,7 @@ def test_windows_choose_by_environment(run: Run, tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "some.parquet")["env_id"].to_pylist() == [1, 1, 1]
 
 
-def test_the_file_describes_itself(run: Run, tmp_path: Path) -> None:
+def test_the_file_contains_its_description(run: Run, tmp_path: Path) -> None:
     push_groups(run, 1, env_id=0)
     (content,) = train(run)
     export(run, tmp_path / "words.parquet")
@@ -238,12 +236,12 @@ def test_the_file_describes_itself(run: Run, tmp_path: Path) -> None:
     assert row["received_at"] == NOON
 
 
-def test_what_has_no_bytes_any_more_is_left_out_and_counted(run: Run, tmp_path: Path) -> None:
+def test_items_without_bytes_are_left_out_and_counted(run: Run, tmp_path: Path) -> None:
     clear_current_segment()
     push_groups(run, 1)
     train(run)
     number = current_segment()
-    turn_segment(now=NOON)
+    rotate_segment(now=NOON)
     seal(number, now=NOON)
     push_groups(run, 1, tokens=40_000)
     push_groups(run, 1, tokens=50_000)
@@ -263,7 +261,7 @@ def test_what_has_no_bytes_any_more_is_left_out_and_counted(run: Run, tmp_path: 
     clear_current_segment()
 
 
-def test_an_empty_window_is_a_whole_file(run: Run, tmp_path: Path) -> None:
+def test_an_empty_window_is_a_valid_file(run: Run, tmp_path: Path) -> None:
     assert export(run, tmp_path / "none.parquet").items == 0
     assert restore(tmp_path / "none.parquet", "again").stored == 0
 
@@ -290,7 +288,7 @@ ROOT = Path(__file__).resolve().parents[4]
 OURS = [str(ROOT), str(ROOT / "platform"), str(ROOT / "client")]
 
 
-def test_without_pyarrow_the_error_says_what_to_install(tmp_path: Path) -> None:
+def test_without_pyarrow_the_error_names_the_package(tmp_path: Path) -> None:
     program = (
         "import sys; sys.modules['pyarrow'] = None; import django; django.setup()\n"
         "from pathlib import Path\n"
@@ -322,7 +320,7 @@ def resident(name: str) -> float:
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(name))
 
 
-def test_memory_stays_flat_while_hundreds_of_megabytes_pass(run: Run, tmp_path: Path) -> None:
+def test_memory_stays_constant_for_hundreds_of_megabytes(run: Run, tmp_path: Path) -> None:
     count = 320
     content = decode_group(body(group(tokens=60_000, inference_logprobs=[[-0.5] * 60_000] * 2)))
     assert len(content.content) > 2**20

@@ -16,7 +16,7 @@ from runs.lifecycle.models.runs import Run
 from runs.lifecycle.services.registry import register_trainer
 from tests.buffer_factories import fragment, push
 from tests.factories import NOON, make_run
-from tests.integration.buffer.archiving import (
+from tests.integration.buffer.archive_files import (
     EVERYTHING,
     export,
     make_words,
@@ -96,7 +96,7 @@ CHANGES: dict[str, Any] = {
         ("no JSON", "is invalid"),
     ],
 )
-def test_a_bad_file_is_named_and_stores_nothing(
+def test_an_invalid_file_is_refused_and_nothing_is_stored(
     run: Run, tmp_path: Path, how: str, message: str
 ) -> None:
     push_groups(run, 2)
@@ -128,7 +128,7 @@ def test_fragments_with_the_same_slot_and_number_store_nothing(tmp_path: Path) -
     assert FragmentChunk.objects.filter(run=run).count() == 2
 
 
-def test_an_archive_fits_only_runs_that_take_its_kind(run: Run, tmp_path: Path) -> None:
+def test_an_archive_fits_only_runs_of_its_kind(run: Run, tmp_path: Path) -> None:
     make_run(name="carts")
     export(run, tmp_path / "words.parquet")
 

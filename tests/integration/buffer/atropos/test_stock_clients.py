@@ -61,7 +61,7 @@ async def roll_out(url: str, groups: list[dict[str, Any]]) -> dict[str, Any]:
     return status
 
 
-def test_a_stock_environment_and_a_stock_trainer_meet(url: str) -> None:
+def test_a_stock_environment_and_a_stock_trainer_exchange_groups(url: str) -> None:
     groups = [group(mark=mark, tokens=500) for mark in range(8)]
     trained: list[int] = []
 
@@ -84,7 +84,7 @@ def test_a_stock_environment_and_a_stock_trainer_meet(url: str) -> None:
 
 
 def start_reading_a_batch(url: str, size: int) -> bytes:
-    """Ask for a batch, read `size` bytes of the answer and hang up."""
+    """Request a batch, read `size` bytes of the answer and disconnect."""
     address = urlsplit(url)
     with socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 * 1024)
@@ -96,7 +96,7 @@ def start_reading_a_batch(url: str, size: int) -> bytes:
     return read
 
 
-def test_an_answer_cut_on_the_way_comes_again_with_the_same_bytes(url: str) -> None:
+def test_an_interrupted_response_is_repeated_with_the_same_bytes(url: str) -> None:
     requests.post(f"{url}/register", json=REGISTRATION, timeout=60)
     # Larger than what the kernel buffers between two sockets.
     big = [group(mark=mark, sequences=2, tokens=400_000) for mark in (1, 2, 3, 4)]

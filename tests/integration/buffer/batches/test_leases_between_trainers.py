@@ -36,7 +36,7 @@ def push(run: Run, *, groups: int) -> None:
     accept_groups(run=run, groups=made, producer="tests", now=NOON)
 
 
-def take(run: Run, identity: str) -> Lease:
+def lease_for(run: Run, identity: str) -> Lease:
     lease = leases.lease_batch(run_id=run.pk, identity=identity)
     assert lease is not None
     return lease
@@ -57,11 +57,11 @@ def lapse(lease: Lease) -> None:
     jobs.reclaim_expired_leases()
 
 
-def test_trainers_hold_different_batches_and_each_gets_its_own_again(run: Run) -> None:
+def test_trainers_lease_different_batches_and_receive_their_own_again(run: Run) -> None:
     push(run, groups=8)
-    first = {identity: take(run, identity) for identity in TRAINERS}
+    first = {identity: lease_for(run, identity) for identity in TRAINERS}
 
-    again = {identity: take(run, identity) for identity in reversed(TRAINERS)}
+    again = {identity: lease_for(run, identity) for identity in reversed(TRAINERS)}
 
     assert len({lease.batch.pk for lease in first.values()}) == len(TRAINERS)
     for identity, lease in first.items():
@@ -70,14 +70,14 @@ def test_trainers_hold_different_batches_and_each_gets_its_own_again(run: Run) -
     assert len({part for lease in first.values() for part in content(lease)}) == 8
 
 
-def test_a_batch_that_passes_through_hands_keeps_its_bytes_and_obeys_the_last(run: Run) -> None:
+def test_a_released_batch_keeps_its_bytes_and_follows_the_last_lease(run: Run) -> None:
     push(run, groups=2)
-    alice = take(run, "alice")
+    alice = lease_for(run, "alice")
     before = content(alice)
     alice_fence = alice.batch.fence
     lapse(alice)
 
-    bob = take(run, "bob")
+    bob = lease_for(run, "bob")
 
     assert (bob.batch.pk, content(bob)) == (alice.batch.pk, before)
     with pytest.raises(LeaseLost):
@@ -93,16 +93,16 @@ def test_a_batch_that_passes_through_hands_keeps_its_bytes_and_obeys_the_last(ru
     assert miscounts(run.pk) == []
 
 
-def test_three_dead_trainers_end_in_quarantine_and_the_fourth_goes_on(run: Run) -> None:
+def test_three_dead_trainers_quarantine_a_batch_and_the_fourth_receives_another(run: Run) -> None:
     push(run, groups=4)
     fences = []
     for identity in TRAINERS[:3]:
-        lease = take(run, identity)
+        lease = lease_for(run, identity)
         assert lease.batch.ordinal == 1
         fences.append(lease.batch.fence)
         lapse(lease)
 
-    fourth = take(run, TRAINERS[3])
+    fourth = lease_for(run, TRAINERS[3])
 
     assert fourth.batch.ordinal == 2
     assert RunEvent.objects.filter(kind="batch_quarantined").count() == 1
@@ -117,9 +117,9 @@ def test_three_dead_trainers_end_in_quarantine_and_the_fourth_goes_on(run: Run) 
     assert miscounts(run.pk) == []
 
 
-def test_a_confirmed_batch_cannot_lapse(run: Run) -> None:
+def test_an_acknowledged_batch_does_not_expire(run: Run) -> None:
     push(run, groups=2)
-    lease = take(run, "alice")
+    lease = lease_for(run, "alice")
     confirm(run, lease)
 
     lapse(lease)
@@ -128,10 +128,10 @@ def test_a_confirmed_batch_cannot_lapse(run: Run) -> None:
     assert leases.lease_batch(run_id=run.pk, identity="bob") is None
 
 
-def test_what_ends_with_its_run_leaves_the_quarantine_too(run: Run) -> None:
+def test_quarantined_batches_of_an_ended_run_are_dropped(run: Run) -> None:
     push(run, groups=2)
     for _ in range(3):
-        lapse(take(run, "alice"))
+        lapse(lease_for(run, "alice"))
 
     assert drop_open(run_id=run.pk, reason="killed", now=NOON) == 2
 

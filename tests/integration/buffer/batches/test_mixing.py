@@ -48,7 +48,7 @@ def push(run: Run, env_id: int | None, *, count: int = 1, sequences: int = 1) ->
     accept_groups(run=run, groups=[content] * count, producer="tests", now=NOON)
 
 
-def take(run: Run) -> Batch | None:
+def leased_batch(run: Run) -> Batch | None:
     """Lease a batch and acknowledge it."""
     lease = leases.lease_batch(run_id=run.pk, identity="alice")
     if lease is None:
@@ -56,12 +56,12 @@ def take(run: Run) -> Batch | None:
     return acknowledge_batch(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
 
 
-def test_batches_share_by_weight_and_carry_over_what_they_owe(run: Run) -> None:
+def test_batches_are_shared_by_weight_and_debts_carry_over(run: Run) -> None:
     heavy, light = environment(run, weight=3.0), environment(run, weight=1.0)
     push(run, light, count=8)
     push(run, heavy, count=8, sequences=2)
 
-    batches = [take(run) for _ in range(4)]
+    batches = [leased_batch(run) for _ in range(4)]
 
     served: Counter[str] = Counter()
     for batch in batches:
@@ -75,7 +75,7 @@ def test_batches_share_by_weight_and_carry_over_what_they_owe(run: Run) -> None:
     assert miscounts(run.pk) == []
 
 
-def test_a_batch_is_oldest_first_and_says_how_much_of_it_is_padding(run: Run) -> None:
+def test_a_batch_is_oldest_first_and_has_its_padding(run: Run) -> None:
     push(run, None, count=2)
     accept_groups(
         run=run,
@@ -84,7 +84,7 @@ def test_a_batch_is_oldest_first_and_says_how_much_of_it_is_padding(run: Run) ->
         now=NOON,
     )
 
-    batch = take(run)
+    batch = leased_batch(run)
 
     assert batch is not None
     members = TrajectoryGroup.objects.filter(batch=batch).order_by("position")
@@ -101,23 +101,23 @@ def test_a_batch_waits_for_a_dry_minimum_and_is_served_without_it_after_the_dead
     busy, dry = environment(run), environment(run, minimum=0.5)
     push(run, busy, count=12)
 
-    assert take(run) is None
+    assert leased_batch(run) is None
 
     waits = MixingShare.objects.get(run=run, env_id=dry)
     assert waits.blocks_since is not None
-    assert take(run) is None
+    assert leased_batch(run) is None
     assert MixingShare.objects.get(pk=waits.pk).blocks_since == waits.blocks_since
     MixingShare.objects.filter(pk=waits.pk).update(
         blocks_since=waits.blocks_since - timedelta(seconds=31)
     )
-    batch = take(run)
+    batch = leased_batch(run)
     assert batch is not None
     assert batch.composition == {str(busy): 4}
     assert MixingShare.objects.filter(pk=waits.pk, blocks_since=None, debt=4.0).exists()
     # The next batch waits again, and the groups that arrive then are served first.
-    assert take(run) is None
+    assert leased_batch(run) is None
     push(run, dry, count=4)
-    batch = take(run)
+    batch = leased_batch(run)
     assert batch is not None
     assert batch.composition == {str(dry): 4}
 
@@ -126,13 +126,13 @@ def test_without_a_deadline_a_minimum_holds_batches_until_its_environment_leaves
     busy, dry = environment(run), environment(run, minimum=0.25)
     Run.objects.filter(pk=run.pk).update(dry_deadline_seconds=None)
     push(run, busy, count=4)
-    assert take(run) is None
+    assert leased_batch(run) is None
     MixingShare.objects.update(blocks_since=NOON)
-    assert take(run) is None
+    assert leased_batch(run) is None
 
     disconnect_environment(run_id=run.pk, env_id=dry, now=NOON)
 
-    assert take(run) is not None
+    assert leased_batch(run) is not None
     assert not MixingShare.objects.exclude(blocks_since=None).exists()
 
 
@@ -142,15 +142,15 @@ def test_a_draining_run_waits_for_no_minimum(run: Run) -> None:
     push(run, busy, count=4)
     Run.objects.filter(pk=run.pk).update(status="draining", drain_target="completed")
 
-    assert take(run) is not None
+    assert leased_batch(run) is not None
 
 
-def test_an_odd_group_behind_what_is_weighed_completes_a_batch(run: Run) -> None:
+def test_an_odd_group_behind_the_window_completes_a_batch(run: Run) -> None:
     """All windows hold threes; only the single sequences far behind them make fours."""
     push(run, None, count=2 * planning.SPARE_GROUPS, sequences=3)
     push(run, None, count=3, sequences=1)
 
-    batches = [take(run) for _ in range(4)]
+    batches = [leased_batch(run) for _ in range(4)]
 
     assert [batch is not None for batch in batches] == [True, True, True, False]
     assert miscounts(run.pk) == []
@@ -190,7 +190,7 @@ def blocks_read(sql: str, values: list[Any]) -> tuple[int, str]:
     return top["Shared Hit Blocks"] + top["Shared Read Blocks"], json.dumps(top)
 
 
-def test_the_oldest_groups_are_found_by_index_whatever_the_length_of_the_queue(run: Run) -> None:
+def test_the_oldest_groups_are_found_by_index_in_queues_of_any_length(run: Run) -> None:
     for _ in range(4):
         environment(run)
     lengths: list[Any] = [[0, 1, 2, 3], [20, 20, 20, 20], run.pk]
@@ -214,7 +214,7 @@ def test_a_batch_takes_as_many_statements_from_a_long_queue_as_from_a_short_one(
         for _ in range(4):
             environment(other)
         queue_many(other, count, environments=4)
-        take(other)
+        leased_batch(other)
         with CaptureQueriesContext(connection) as queries:
             lease = leases.lease_batch(run_id=other.pk, identity="alice")
         assert lease is not None

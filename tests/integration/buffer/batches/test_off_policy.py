@@ -64,7 +64,7 @@ def dropped(run: Run) -> dict[str, int]:
     return counted
 
 
-def test_groups_are_stamped_with_the_version_in_force_or_the_one_they_name(run: Run) -> None:
+def test_groups_have_the_current_or_their_own_version(run: Run) -> None:
     push(run)
     publish(run, 3)
     push(run)
@@ -75,7 +75,7 @@ def test_groups_are_stamped_with_the_version_in_force_or_the_one_they_name(run: 
     assert list(stamps) == [(0, 0), (1, 3), (1, 2), (1, 1)]
 
 
-def test_the_version_comes_back_as_it_was_sent_and_no_null_is_added(run: Run) -> None:
+def test_the_version_is_served_as_sent_without_an_added_null(run: Run) -> None:
     named = decode_group(body(group(policy_step=2, epoch=1)))
     plain = decode_group(body(group()))
 
@@ -83,7 +83,7 @@ def test_the_version_comes_back_as_it_was_sent_and_no_null_is_added(run: Run) ->
     assert b"policy_step" not in plain.content
 
 
-def test_a_version_that_is_no_number_is_refused_by_name(client: Client) -> None:
+def test_a_non_numeric_version_is_refused_with_its_field(client: Client) -> None:
     client.post("/register", REGISTRATION, content_type="application/json")
 
     answer = client.post(
@@ -95,7 +95,7 @@ def test_a_version_that_is_no_number_is_refused_by_name(client: Client) -> None:
     assert not TrajectoryGroup.objects.exists()
 
 
-def test_a_group_of_the_future_or_another_epoch_is_dropped_at_once_and_the_answer_says_so(
+def test_groups_of_the_future_or_another_epoch_are_dropped_and_reported(
     run: Run,
 ) -> None:
     publish(run, 0)
@@ -108,7 +108,7 @@ def test_a_group_of_the_future_or_another_epoch_is_dropped_at_once_and_the_answe
     assert dropped(run) == {"future": 1, "stale_epoch": 1}
 
 
-def test_the_answer_to_a_push_names_what_was_dropped(client: Client) -> None:
+def test_the_answer_to_a_push_lists_dropped_groups(client: Client) -> None:
     client.post("/register", REGISTRATION, content_type="application/json")
 
     answer = client.post("/scored_data", group(policy_step=9), content_type="application/json")
@@ -158,7 +158,7 @@ def test_without_published_weights_batches_count_as_versions(run: Run) -> None:
     assert dropped(run) == {"stale_version": 2}
 
 
-def test_what_waited_too_long_is_dropped_when_a_batch_is_asked_for(run: Run) -> None:
+def test_stale_groups_are_dropped_on_a_batch_request(run: Run) -> None:
     set_up(run, max_age_seconds=60)
     push(run, count=2, at=LONG_AGO)
     push(run, count=2)
@@ -186,7 +186,7 @@ def test_stale_items_are_dropped_in_the_background_without_a_request(run: Run) -
     assert dropped(run) == {"stale_age": 2}
 
 
-def test_a_restored_trainer_opens_no_flood(run: Run) -> None:
+def test_admission_counts_from_the_restored_step(run: Run) -> None:
     set_up(run, max_staleness=1)
     publish(run, 500)
     assert admission_remaining(run.pk) == 2 * 4
@@ -204,7 +204,7 @@ def test_without_a_staleness_limit_the_tolerance_bounds_admission(run: Run) -> N
     assert queue_depth(run.pk).admission_capacity == 6
 
 
-def test_bytes_are_counted_wherever_an_item_goes(run: Run) -> None:
+def test_bytes_are_counted_in_every_state_of_an_item(run: Run) -> None:
     push(run, count=4)
     size = TrajectoryGroup.objects.values_list("size_bytes", flat=True)[0]
     assert queue_depth(run.pk).size_bytes == 4 * size
@@ -227,7 +227,7 @@ def test_bytes_are_counted_wherever_an_item_goes(run: Run) -> None:
         ("ROLLDECK_MIN_FREE_DISK_BYTES", 1 << 60, 507),
     ],
 )
-def test_a_push_over_a_limit_is_refused_whole_and_says_when_to_come_back(
+def test_a_push_over_a_limit_is_refused_with_retry_after(
     client: Client, settings: Any, setting: str, value: int, status: int
 ) -> None:
     client.post("/register", REGISTRATION, content_type="application/json")
@@ -241,7 +241,7 @@ def test_a_push_over_a_limit_is_refused_whole_and_says_when_to_come_back(
     assert TrajectoryGroup.objects.count() == 2
 
 
-def test_the_room_on_the_disk_is_that_of_the_server() -> None:
+def test_the_free_disk_space_is_that_of_the_server() -> None:
     assert backpressure.free_disk_bytes() > 0
 
 
@@ -280,7 +280,7 @@ def test_over_the_tolerance_environments_get_their_share_until_the_lower_mark(
     assert Batch.objects.count() == 2
 
 
-def test_a_preview_leaves_out_what_the_next_request_would_drop(run: Run) -> None:
+def test_a_preview_omits_items_that_the_next_request_drops(run: Run) -> None:
     publish(run, 1)
     push(run, count=2)
     publish(run, 9)

@@ -69,7 +69,7 @@ def read(run: Run, name: str = "eve", *, count: int = 100) -> list[int]:
 
 @pytest.fixture
 def elsewhere() -> Iterator[Callable[[Callable[[], None]], "Elsewhere"]]:
-    """Run something in a transaction of another connection, which stays open until told."""
+    """Run a function in a transaction of another connection, which stays open until released."""
     with ThreadPoolExecutor(4) as pool:
         yield lambda work: Elsewhere(pool, work)
 
@@ -109,7 +109,7 @@ class Elsewhere:
         self._done.result(10)
 
 
-def test_a_follower_reads_everything_in_order_and_takes_nothing(run: Run) -> None:
+def test_a_follower_reads_everything_in_order_and_removes_nothing(run: Run) -> None:
     add(run, 0, 1)
     add(run, 2)
     follow(run)
@@ -120,7 +120,7 @@ def test_a_follower_reads_everything_in_order_and_takes_nothing(run: Run) -> Non
     assert set(FragmentChunk.objects.values_list("state", flat=True)) == {"queued"}
 
 
-def test_what_is_not_confirmed_comes_again(run: Run) -> None:
+def test_unacknowledged_items_are_served_again(run: Run) -> None:
     add(run, 0)
     eve = follow(run)
 
@@ -130,7 +130,7 @@ def test_what_is_not_confirmed_comes_again(run: Run) -> None:
     assert first == again
 
 
-def test_followers_do_not_disturb_one_another(run: Run) -> None:
+def test_followers_are_independent(run: Run) -> None:
     add(run, 0, 1)
     follow(run, "eve")
     follow(run, "mallory")
@@ -174,7 +174,7 @@ def test_a_row_that_commits_later_with_a_greater_transaction_and_smaller_id_is_n
     assert read(run) == [0, 1]
 
 
-def test_a_transaction_that_fails_holds_nothing_up_for_long(
+def test_a_failed_transaction_delays_followers_only_briefly(
     run: Run, elsewhere: Callable[[Callable[[], None]], Elsewhere]
 ) -> None:
     follow(run)
@@ -190,7 +190,7 @@ def test_a_transaction_that_fails_holds_nothing_up_for_long(
     assert read(run) == [1]
 
 
-def test_the_latest_start_leaves_out_what_was_there(run: Run) -> None:
+def test_a_follower_from_latest_omits_earlier_items(run: Run) -> None:
     add(run, 0)
     follow(run, start="latest")
     add(run, 1)
@@ -198,7 +198,7 @@ def test_the_latest_start_leaves_out_what_was_there(run: Run) -> None:
     assert read(run) == [1]
 
 
-def test_a_follower_that_is_made_again_keeps_its_place(run: Run) -> None:
+def test_a_recreated_follower_keeps_its_cursor(run: Run) -> None:
     add(run, 0)
     follow(run)
     read(run)
@@ -211,7 +211,7 @@ def test_a_follower_that_is_made_again_keeps_its_place(run: Run) -> None:
         follow(run, environment="other")
 
 
-def test_items_of_every_fate_are_read_but_those_that_came_too_late(run: Run) -> None:
+def test_items_of_every_state_except_late_ones_are_read(run: Run) -> None:
     add(run, 0)
     add(run, 1, epoch=0)
     drop_open(run_id=run.pk, reason="killed", now=NOON)
@@ -220,7 +220,7 @@ def test_items_of_every_fate_are_read_but_those_that_came_too_late(run: Run) -> 
     assert read(run) == [0]
 
 
-def test_items_whose_bytes_retention_let_go_are_passed_over(run: Run) -> None:
+def test_items_without_bytes_are_skipped(run: Run) -> None:
     add(run, 0)
     follow(run)
     number = FragmentChunk.objects.get().segment
@@ -240,7 +240,7 @@ def test_a_follower_may_read_one_environment_only(run: Run) -> None:
     assert read(run) == [0]
 
 
-def test_an_older_place_is_refused_and_the_same_one_is_fine(run: Run) -> None:
+def test_an_older_cursor_is_refused_and_the_same_one_accepted(run: Run) -> None:
     add(run, 0, 1)
     eve = follow(run)
     first = queries.read_on(run, eve, count=1)
@@ -264,7 +264,7 @@ def test_a_cursor_that_names_no_item_is_refused(run: Run, cursor: str) -> None:
         confirm_read(run=run, name="eve", cursor=cursor, now=NOON)
 
 
-def test_a_follower_that_is_gone_is_not_found(run: Run) -> None:
+def test_a_deleted_follower_is_not_found(run: Run) -> None:
     follow(run)
     unfollow(run=run, name="eve")
 

@@ -10,7 +10,7 @@ from django.db import connection
 from django.db.models.functions import Now
 
 from buffer import jobs
-from buffer.batches.queries.queue_depth import batch_in_sight, is_drained
+from buffer.batches.queries.queue_depth import is_batch_available, is_drained
 from buffer.batches.services.leases import (
     LeaseLost,
     acknowledge_batch,
@@ -74,7 +74,7 @@ def lapse(batch: Batch) -> None:
     jobs.reclaim_expired_leases()
 
 
-def test_each_group_goes_to_one_trainer_once_while_many_push(run: Run) -> None:
+def test_each_group_is_served_once_under_concurrent_pushes(run: Run) -> None:
     served: list[int] = []
     done = threading.Event()
 
@@ -112,7 +112,7 @@ def test_each_group_goes_to_one_trainer_once_while_many_push(run: Run) -> None:
     assert miscounts(run.pk) == []
 
 
-def test_a_lapsed_lease_goes_to_the_next_trainer_whole_and_fences_the_first(run: Run) -> None:
+def test_a_batch_with_an_expired_lease_is_leased_to_the_next_trainer_and_fenced(run: Run) -> None:
     for mark in range(4):
         push(run, mark=mark)
     first = lease_batch(run_id=run.pk, identity="alice")
@@ -131,9 +131,9 @@ def test_a_lapsed_lease_goes_to_the_next_trainer_whole_and_fences_the_first(run:
     assert miscounts(run.pk) == []
 
 
-def test_who_waits_sees_a_batch_when_one_is_whole_held_or_came_back(run: Run) -> None:
+def test_a_waiting_request_returns_when_a_batch_is_complete_leased_or_released(run: Run) -> None:
     def sees(identity: str, *, count: int | None = None) -> bool:
-        return batch_in_sight(run.pk, identity=identity, count=count)
+        return is_batch_available(run.pk, identity=identity, count=count)
 
     assert sees("alice")  # its first question is noted: environments wait for it
     for trainer in ("alice", "bob"):
@@ -157,7 +157,7 @@ def test_who_waits_sees_a_batch_when_one_is_whole_held_or_came_back(run: Run) ->
     assert not sees("alice")
 
 
-def test_a_late_confirmation_counts_while_no_other_trainer_has_the_batch(run: Run) -> None:
+def test_a_late_acknowledgement_counts_while_no_other_trainer_has_the_batch(run: Run) -> None:
     for mark in range(2):
         push(run, mark=mark)
     lease = lease_batch(run_id=run.pk, identity="alice")
@@ -186,7 +186,7 @@ def test_a_stock_trainer_that_is_slower_than_its_lease_trains_nothing_twice(run:
     assert Batch.objects.get(pk=first.batch.pk).state == "confirmed"
 
 
-def test_an_answer_whose_process_died_comes_again_at_once(run: Run) -> None:
+def test_the_answer_of_a_killed_process_is_repeated_at_once(run: Run) -> None:
     for mark in range(4):
         push(run, mark=mark)
     dead = this_process().rpartition(":")[0] + ":1"
@@ -202,7 +202,7 @@ def test_an_answer_whose_process_died_comes_again_at_once(run: Run) -> None:
     assert again.batch.pk == first.batch.pk
 
 
-def test_a_kill_drops_everything_open_and_counts_it(run: Run) -> None:
+def test_a_kill_drops_and_counts_all_open_items(run: Run) -> None:
     for mark in range(5):
         push(run, mark=mark)
     lease = lease_batch(run_id=run.pk, identity="alice")
@@ -217,7 +217,7 @@ def test_a_kill_drops_everything_open_and_counts_it(run: Run) -> None:
         acknowledge_batch(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
 
 
-def test_what_an_ended_run_leaves_is_settled_by_the_job(run: Run) -> None:
+def test_the_job_cleans_up_after_an_ended_run(run: Run) -> None:
     push(run)
     Run.objects.filter(pk=run.pk).update(status="stopped")
 
@@ -248,7 +248,7 @@ def test_two_halves_that_arrive_at_once_complete_each_other(run: Run) -> None:
     assert miscounts(run.pk) == []
 
 
-def test_a_push_that_fails_leaves_nothing_behind(run: Run) -> None:
+def test_a_failed_push_leaves_no_rows(run: Run) -> None:
     good = decode_group(body(group()))
     stray = decode_group(body(group(env_id=3)))
 

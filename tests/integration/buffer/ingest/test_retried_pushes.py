@@ -46,7 +46,7 @@ def hold(tmp_path: Path) -> Path:
 @pytest.fixture
 def web(tmp_path: Path, hold: Path) -> Iterator[WebProcess]:
     with web_process(
-        tmp_path / "web.log", module=("tests.held_answers", "{fd}", str(hold))
+        tmp_path / "web.log", module=("tests.delayed_answers", "{fd}", str(hold))
     ) as process:
         httpx.post(f"{process.url}/register", json=REGISTRATION, timeout=30).raise_for_status()
         yield process
@@ -122,7 +122,7 @@ def test_the_same_data_after_an_answer_is_new_data(web: WebProcess) -> None:
     assert stored() == 5
 
 
-def test_the_same_data_after_an_answer_is_new_to_every_process(
+def test_the_same_data_after_an_answer_is_new_data_in_every_process(
     web: WebProcess, tmp_path: Path
 ) -> None:
     with web_process(tmp_path / "other.log") as other:
@@ -167,7 +167,7 @@ def test_other_bytes_and_other_identities_are_other_pushes(web: WebProcess, hold
     assert stored() == 3
 
 
-def test_after_ten_minutes_it_is_new_data(web: WebProcess, hold: Path) -> None:
+def test_after_ten_minutes_the_same_data_is_new_data(web: WebProcess, hold: Path) -> None:
     hold.touch()
     send_and_hang_up(web)
     hold.unlink()
@@ -177,7 +177,7 @@ def test_after_ten_minutes_it_is_new_data(web: WebProcess, hold: Path) -> None:
     assert stored() == 2
 
 
-def test_a_retry_is_answered_although_the_run_has_ended_since(web: WebProcess, hold: Path) -> None:
+def test_a_retry_is_answered_after_the_end_of_the_run(web: WebProcess, hold: Path) -> None:
     hold.touch()
     send_and_hang_up(web)
     hold.unlink()
@@ -188,14 +188,14 @@ def test_a_retry_is_answered_although_the_run_has_ended_since(web: WebProcess, h
     assert refused.status_code == 409
 
 
-def test_answered_pushes_leave_nothing_behind(web: WebProcess) -> None:
+def test_answered_pushes_leave_no_rows(web: WebProcess) -> None:
     push(web)
     push(web, body(group(mark=2)))
 
     eventually(lambda: not UnansweredPush.objects.exists(), 20)
 
 
-def test_lost_answers_are_forgotten_with_age(web: WebProcess, hold: Path) -> None:
+def test_lost_answers_expire(web: WebProcess, hold: Path) -> None:
     hold.touch()
     send_and_hang_up(web)
 
@@ -206,7 +206,7 @@ def test_lost_answers_are_forgotten_with_age(web: WebProcess, hold: Path) -> Non
 KEYED = {"Idempotency-Key": "one push"}
 
 
-def test_a_key_outlives_the_server_that_was_killed_before_the_answer(
+def test_a_key_survives_a_server_that_was_killed_before_the_answer(
     web: WebProcess, hold: Path, tmp_path: Path
 ) -> None:
     hold.touch()
@@ -225,11 +225,11 @@ def test_a_key_outlives_the_server_that_was_killed_before_the_answer(
 
 
 def test_of_many_pushes_with_one_key_at_once_one_is_stored(web: WebProcess, tmp_path: Path) -> None:
-    def ask(url: str) -> httpx.Response:
+    def send_request(url: str) -> httpx.Response:
         return httpx.post(f"{url}/scored_data", content=PUSH, headers=KEYED, timeout=30)
 
     with web_process(tmp_path / "other.log") as other:
-        threads = [in_background(partial(ask, server.url)) for server in [web, other] * 8]
+        threads = [in_background(partial(send_request, server.url)) for server in [web, other] * 8]
         for thread, _ in threads:
             thread.join()
 
@@ -292,7 +292,7 @@ def test_outcome_of_an_own_answer_is_awaited_however_late_it_is(
             raise outcome
         return outcome
 
-    deliveries.note_sent(key.key, row.pk)
+    deliveries.record_sent(key.key, row.pk)
     threading.Timer(0.5, deliveries.note, [key.key, row.pk, True]).start()
     result = run_without_key(claim=Claim(key, now=now), push=store, kind=list[str])
 

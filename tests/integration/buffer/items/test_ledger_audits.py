@@ -94,7 +94,7 @@ def test_a_balanced_run_is_audited_once_until_something_moves(run: Run) -> None:
     assert alarms(run) == []
 
 
-def test_an_audit_that_takes_long_is_made_seldom(run: Run) -> None:
+def test_a_slow_audit_runs_less_often(run: Run) -> None:
     push(run)
     jobs.audit_ledgers()
     LedgerAudit.objects.update(audited_at=NOON, took_seconds=10)
@@ -128,7 +128,7 @@ def test_an_uncounted_row_raises_one_alert_until_it_is_repaired(run: Run) -> Non
     assert alarms(run)[1:] == [("ledger_balanced", "info")]
 
 
-def test_counts_that_do_not_add_up_raise_an_alarm(run: Run) -> None:
+def test_counts_that_do_not_add_up_raise_an_alert(run: Run) -> None:
     push(run)
     Tally.objects.filter(state="accepted").update(items=5)
 
@@ -143,7 +143,7 @@ def test_ledgers_that_agree_have_no_discrepancies() -> None:
     assert discrepancies(counted=ledger, found=ledger) == []
 
 
-def test_audits_find_nothing_wrong_while_everything_moves(run: Run) -> None:
+def test_audits_find_no_error_under_load(run: Run) -> None:
     wrong: list[str] = []
 
     def push_some(mark: int) -> None:
@@ -169,7 +169,7 @@ def test_audits_find_nothing_wrong_while_everything_moves(run: Run) -> None:
     assert sum(part.ledger.accepted for part in parts) == 36
 
 
-def test_metrics_say_how_a_run_is(run: Run) -> None:
+def test_metrics_describe_a_run(run: Run) -> None:
     push(run, count=5)
     lease_batch(run_id=run.pk, identity="alice")
 
@@ -189,7 +189,7 @@ def test_metrics_say_how_a_run_is(run: Run) -> None:
     assert 'rolldeck_batch_wait_seconds{run="words"}' in text
 
 
-def test_metrics_count_what_was_dropped_by_reason(run: Run) -> None:
+def test_metrics_count_dropped_items_by_reason(run: Run) -> None:
     push(run, count=2, policy_step=9)
 
     text = Client(headers=bearer("metrics")).get("/metrics").content.decode()

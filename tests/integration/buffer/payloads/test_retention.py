@@ -35,7 +35,7 @@ from buffer.payloads.services.partitions import (
     remove_segment,
 )
 from buffer.payloads.services.retention import apply_retention
-from buffer.payloads.services.segments import turn_segment
+from buffer.payloads.services.segments import rotate_segment
 from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
 from tests.buffer_factories import body, group
@@ -89,7 +89,7 @@ def train(run: Run) -> list[bytes]:
 def seal(*, now: datetime = NOON) -> int:
     """Seal the open segment, its size noted; return its number."""
     number = current_segment()
-    turn_segment(now=now - timedelta(days=30))
+    rotate_segment(now=now - timedelta(days=30))
     segments.seal(number, now=now)
     return number
 
@@ -117,7 +117,7 @@ def bytes_on_disk() -> int:
     return tables + sum(file.stat().st_size for file in files if file.is_file())
 
 
-def test_twenty_segments_pass_through_and_the_disk_stays_flat(run: Run) -> None:
+def test_the_disk_usage_stays_constant_over_twenty_segments(run: Run) -> None:
     limits = RetentionLimits(seconds=None, size_bytes=3 * 2**20, items=None)
     sizes = []
     for turn in range(20):
@@ -137,7 +137,7 @@ def test_twenty_segments_pass_through_and_the_disk_stays_flat(run: Run) -> None:
     assert Segment.objects.exclude(dropped_at=None).count() >= 14
 
 
-def test_items_of_a_dropped_segment_are_known_and_say_that_their_bytes_expired(run: Run) -> None:
+def test_items_of_a_dropped_segment_are_listed_with_expired_bytes(run: Run) -> None:
     small, large = push(run), push(run, tokens=60_000)
     train(run)
     batch = train(run)
@@ -159,7 +159,7 @@ def test_items_of_a_dropped_segment_are_known_and_say_that_their_bytes_expired(r
     assert event.details == {"segment": number, "items": 2}
 
 
-def test_what_is_still_open_moves_and_is_served_as_it_came(run: Run) -> None:
+def test_open_items_are_moved_and_served_unchanged(run: Run) -> None:
     for mark in (1, 2):
         push(run, tokens=60_000, mark=mark)
         train(run)
@@ -179,7 +179,7 @@ def test_what_is_still_open_moves_and_is_served_as_it_came(run: Run) -> None:
     assert miscounts(run.pk) == []
 
 
-def test_large_open_items_move_into_one_object_and_keep_their_checksums(run: Run) -> None:
+def test_large_open_items_are_moved_into_one_object_with_their_checksums(run: Run) -> None:
     for mark in range(4):
         push(run, tokens=60_000, mark=mark)
         train(run)
@@ -207,7 +207,7 @@ def test_a_segment_that_is_mostly_open_stays(run: Run) -> None:
     assert items[2].segment == number
 
 
-def test_an_open_item_whose_bytes_are_lost_does_not_hold_its_segment(run: Run) -> None:
+def test_an_open_item_without_bytes_does_not_keep_its_segment(run: Run) -> None:
     for mark in range(4):
         push(run, tokens=60_000, mark=mark)
         train(run)
@@ -218,7 +218,7 @@ def test_an_open_item_whose_bytes_are_lost_does_not_hold_its_segment(run: Run) -
     assert apply_retention(now=LATER, limits=EVERYTHING).dropped == [number]
 
 
-def test_a_pass_that_died_is_finished_by_the_next(run: Run) -> None:
+def test_an_interrupted_pass_is_finished_by_the_next(run: Run) -> None:
     push(run, tokens=60_000)
     train(run)
     number = seal()
@@ -231,7 +231,7 @@ def test_a_pass_that_died_is_finished_by_the_next(run: Run) -> None:
     assert Segment.objects.get(number=number).cleared_at == LATER
 
 
-def test_a_partition_that_was_half_detached_goes_too() -> None:
+def test_a_partly_detached_partition_is_dropped_too() -> None:
     number = seal()
     with connection.cursor() as cursor:
         cursor.execute(f"ALTER TABLE buffer_payload DETACH PARTITION buffer_payload_{number}")
@@ -241,12 +241,12 @@ def test_a_partition_that_was_half_detached_goes_too() -> None:
     assert number not in partitions()
 
 
-def test_partitions_do_not_go_inside_a_transaction() -> None:
+def test_partitions_are_not_dropped_inside_a_transaction() -> None:
     with pytest.raises(transaction.TransactionManagementError), transaction.atomic():
         remove_segment(1)
 
 
-def test_readers_and_writers_do_not_wait_while_partitions_come_and_go(run: Run) -> None:
+def test_readers_and_writers_do_not_wait_for_partition_changes(run: Run) -> None:
     push(run)
     number = seal()
     make_partition(number + 1)
@@ -267,14 +267,14 @@ def test_readers_and_writers_do_not_wait_while_partitions_come_and_go(run: Run) 
     assert modes <= {"AccessShareLock", "ShareUpdateExclusiveLock"}
 
 
-def test_the_job_goes_on_to_the_next_segment_when_one_is_full(run: Run, settings: Any) -> None:
+def test_the_job_opens_the_next_segment_when_one_is_full(run: Run, settings: Any) -> None:
     settings.ROLLDECK_SEGMENT_BYTES = 10
     first = current_segment()
-    jobs.turn_segments()
+    jobs.rotate_segments()
     assert current_segment() == first
     push(run)
 
-    jobs.turn_segments()
+    jobs.rotate_segments()
 
     assert current_segment() == first + 1
     assert {first, first + 1} <= partitions()
@@ -283,7 +283,7 @@ def test_the_job_goes_on_to_the_next_segment_when_one_is_full(run: Run, settings
     assert sealed.size_bytes == TrajectoryGroup.objects.get().size_bytes
 
 
-def test_the_command_says_what_is_due_and_drops_it(run: Run, settings: Any) -> None:
+def test_the_command_lists_and_drops_due_segments(run: Run, settings: Any) -> None:
     push(run)
     train(run)
     number = seal()

@@ -24,7 +24,7 @@ from buffer.payloads.services.partitions import (
     make_partition,
 )
 from buffer.payloads.services.retention import apply_retention
-from buffer.payloads.services.segments import seal, turn_segment
+from buffer.payloads.services.segments import rotate_segment, seal
 from config.settings.connections import payload_storage  # noqa: TID251 as the settings do
 from runs.lifecycle.models.runs import Run
 from tests.buffer_factories import body, group
@@ -73,7 +73,7 @@ def push(run: Run, *tokens: int) -> list[bytes]:
     return [content.content for content in groups]
 
 
-def take(run: Run) -> Lease:
+def lease_for(run: Run) -> Lease:
     lease = leases.lease_batch(run_id=run.pk, identity="alice")
     assert lease is not None
     return lease
@@ -88,13 +88,13 @@ def keys(bucket: Any) -> list[str]:
     return sorted(stored_object.key for stored_object in bucket.objects.all())
 
 
-def test_a_push_is_one_object_and_comes_back_as_often_as_asked(run: Run, bucket: Any) -> None:
+def test_a_push_is_one_object_that_can_be_read_repeatedly(run: Run, bucket: Any) -> None:
     sent = push(run, 500, 900)
-    lease = take(run)
+    lease = lease_for(run)
 
     assert keys(bucket) == [f"server/{TrajectoryGroup.objects.all()[0].object}"]
     assert read(lease) == sent
-    assert read(take(run)) == sent
+    assert read(lease_for(run)) == sent
 
 
 def test_small_pushes_stay_in_the_database(run: Run, bucket: Any) -> None:
@@ -102,10 +102,10 @@ def test_small_pushes_stay_in_the_database(run: Run, bucket: Any) -> None:
 
     assert len(keys(bucket)) == 1
     assert Payload.objects.count() == 1
-    assert read(take(run)) == sent
+    assert read(lease_for(run)) == sent
 
 
-def test_a_part_of_an_object_is_read_for_itself(run: Run, bucket: Any) -> None:
+def test_a_part_of_an_object_is_read_alone(run: Run, bucket: Any) -> None:
     push(run, 900, 5_000, 900, 700, 700, 700)
     first, _, third, *_ = TrajectoryGroup.objects.order_by("id")
 
@@ -118,13 +118,13 @@ def test_many_objects_are_read_for_one_batch(run: Run) -> None:
     Run.objects.filter(pk=run.pk).update(batch_size=48)
     sent = [push(run, 400 + mark)[0] for mark in range(24)]
 
-    assert read(take(Run.objects.get(pk=run.pk))) == sent
+    assert read(lease_for(Run.objects.get(pk=run.pk))) == sent
 
 
-def test_an_object_that_is_gone_or_cut_names_its_item(run: Run, bucket: Any) -> None:
+def test_a_missing_or_truncated_object_is_reported_with_its_item(run: Run, bucket: Any) -> None:
     push(run, 500, 900)
     first, second = TrajectoryGroup.objects.order_by("id")
-    lease = take(run)
+    lease = lease_for(run)
     key = keys(bucket)[0]
 
     whole = bucket.Object(key).get()["Body"].read()
@@ -136,16 +136,16 @@ def test_an_object_that_is_gone_or_cut_names_its_item(run: Run, bucket: Any) -> 
         read(lease)
 
 
-def test_retention_empties_the_prefix_of_a_segment_and_moves_what_is_open(
+def test_retention_empties_the_prefix_of_a_segment_and_moves_open_items(
     run: Run, bucket: Any
 ) -> None:
     for _ in range(3):
         push(run, 900, 900)
-        lease = take(run)
+        lease = lease_for(run)
         acknowledge_batch(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
     (left,) = push(run, 900)
     number = current_segment()
-    turn_segment(now=NOON - timedelta(days=9))
+    rotate_segment(now=NOON - timedelta(days=9))
     seal(number, now=NOON)
 
     report = apply_retention(
@@ -160,7 +160,7 @@ def test_retention_empties_the_prefix_of_a_segment_and_moves_what_is_open(
     make_partition(1)
 
 
-def test_a_bucket_that_does_not_answer_asks_for_patience_and_stores_nothing(
+def test_an_unreachable_bucket_answers_with_retry_after_and_stores_nothing(
     run: Run, bucket: Any
 ) -> None:
     bucket.delete()

@@ -12,7 +12,7 @@ from runs.alerts.services import conditions
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunVerb
 from tests.fake_cluster import FakeCluster
-from tests.integration.rollouts.cast import (
+from tests.integration.rollouts.report_factories import (
     accept,
     change_status,
     fleet,
@@ -49,7 +49,7 @@ def test_a_fleet_whose_run_has_ended_may_be_silent() -> None:
     assert watched(later(600)) == {}
 
 
-def test_workers_that_failed_are_named_and_those_coming_back_have_a_minute() -> None:
+def test_failed_workers_are_named_and_restarting_ones_have_a_minute() -> None:
     run = rolling(FakeCluster())
     workers = [worker(0), worker(1, state="failed"), worker(2, state="respawning")]
     accept(run, report(run, *workers, sequence=1), now=later(1))

@@ -14,7 +14,7 @@ from rollouts.control.services.launches import begin_launch, record_manager_ende
 from runs.lifecycle.models.runs import Run
 from tests.factories import bearer
 from tests.fake_cluster import FakeCluster
-from tests.integration.rollouts.cast import (
+from tests.integration.rollouts.report_factories import (
     NOON,
     URL,
     accept,
@@ -42,7 +42,7 @@ def attempts_of(run: Run, worker: int | None = None) -> list[AttemptRow]:
     return queries_attempts.attempts(run.pk, worker=worker, before=None, limit=100)
 
 
-def test_a_worker_that_lives_is_an_open_attempt_with_the_figures_of_its_last_report(
+def test_a_live_worker_is_an_open_attempt_with_its_last_report(
     run: Run,
 ) -> None:
     accept(run, report(run, worker(state="starting")))
@@ -53,7 +53,7 @@ def test_a_worker_that_lives_is_an_open_attempt_with_the_figures_of_its_last_rep
     assert (row.node, row.pid, row.env_steps) == ("n1", 7, 90)
 
 
-def test_a_worker_that_died_says_where_why_and_what_it_cost(run: Run) -> None:
+def test_a_dead_worker_has_node_reason_and_lost_steps(run: Run) -> None:
     accept(run, report(run, worker(env_steps=90)))
     event = lost("a", node="n1", pid=7, env_steps=95, lost_steps=12, unsent_fragments=2)
     respawning = worker(state="respawning", pid=None)
@@ -67,7 +67,7 @@ def test_a_worker_that_died_says_where_why_and_what_it_cost(run: Run) -> None:
     assert (old.lost_steps, old.unsent_fragments) == (12, 2)
 
 
-def test_a_worker_that_died_before_any_report_spoke_of_it_is_a_row_too(run: Run) -> None:
+def test_a_worker_that_died_before_its_first_report_is_a_row_too(run: Run) -> None:
     accept(run, report(run, worker(incarnation="c"), events=[lost("a"), lost("b")]))
 
     assert sorted((row.incarnation, row.ended_at) for row in attempts_of(run)) == sorted(
@@ -84,7 +84,7 @@ def test_a_repeated_report_ends_no_attempt_twice(run: Run) -> None:
     assert WorkerAttempt.objects.count() == 2
 
 
-def test_a_worker_of_which_there_was_no_process_yet_is_no_attempt(run: Run) -> None:
+def test_a_worker_without_a_process_has_no_attempt(run: Run) -> None:
     accept(run, report(run, worker(incarnation="none", state="starting")))
 
     assert attempts_of(run) == []
@@ -107,7 +107,7 @@ def test_attempts_end_with_their_manager(run: Run) -> None:
     assert (new.ended_at, new.reason) == (later(20), "the run is stopped")
 
 
-def test_only_the_newest_attempts_are_kept_and_those_that_live(
+def test_only_the_newest_and_the_open_attempts_are_kept(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(attempts, "ATTEMPTS_KEPT", 3)

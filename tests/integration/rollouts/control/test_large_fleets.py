@@ -12,7 +12,15 @@ from rollouts.control.models.fleets import EnvSlot, EpisodeWindow, FleetWorker
 from rollouts.control.queries.fleets import fleet_state
 from runs.lifecycle.models.runs import Run
 from tests.fake_cluster import FakeCluster
-from tests.integration.rollouts.cast import NOON, accept, later, launched, report, window, worker
+from tests.integration.rollouts.report_factories import (
+    NOON,
+    accept,
+    later,
+    launched,
+    report,
+    window,
+    worker,
+)
 
 pytestmark = pytest.mark.django_db
 WORKERS, SLOTS = 2000, 8
@@ -35,7 +43,7 @@ def large_report(run: Run, *, sequence: int, env_steps: int) -> FleetReport:
     return replace(report(run, sequence=sequence), workers=workers, episodes=episodes)
 
 
-def test_a_report_of_two_thousand_workers_takes_as_many_statements_as_one_of_two(
+def test_the_statements_of_a_report_do_not_depend_on_the_workers(
     django_assert_max_num_queries: MostQueries,
 ) -> None:
     run = launched(FakeCluster())
@@ -56,7 +64,7 @@ def test_a_report_of_two_thousand_workers_takes_as_many_statements_as_one_of_two
     assert min(seconds) < 1, seconds
 
 
-def test_the_page_of_two_thousand_workers_takes_a_handful_of_statements(
+def test_the_page_of_two_thousand_workers_needs_few_statements(
     django_assert_max_num_queries: MostQueries,
 ) -> None:
     run = launched(FakeCluster())
@@ -76,7 +84,7 @@ def test_the_page_of_two_thousand_workers_takes_a_handful_of_statements(
     assert min(seconds) < 1, seconds
 
 
-def test_what_has_not_changed_is_not_written_again() -> None:
+def test_unchanged_rows_are_not_written_again() -> None:
     run = launched(FakeCluster())
     slots = [SlotReport(slot=0, state="stepping", episodes=1)]
     accept(run, report(run, worker(slots=slots), sequence=1))

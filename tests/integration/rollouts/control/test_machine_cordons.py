@@ -18,7 +18,7 @@ from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunStatus, RunVerb
 from tests.factories import bearer, make_user
 from tests.fake_cluster import FakeCluster
-from tests.integration.rollouts.cast import (
+from tests.integration.rollouts.report_factories import (
     NOON,
     accept,
     change_status,
@@ -108,7 +108,7 @@ def test_workers_whose_code_is_older_are_counted_by_their_host(cluster: FakeClus
     assert put(reason="hot").json()["cordon"]["workers"] == 1
 
 
-def test_who_asked_and_why_is_kept_once_however_often_it_is_asked(cluster: FakeCluster) -> None:
+def test_a_repeated_request_keeps_the_first_actor_and_reason(cluster: FakeCluster) -> None:
     answers = [put(reason=reason).json() for reason in ("hot", "again")]
     assert answers[0] == answers[1]
     for reason in ("cold", "again"):
@@ -133,7 +133,7 @@ def test_who_asked_and_why_is_kept_once_however_often_it_is_asked(cluster: FakeC
         ("gpu-1-id", {"reason": "hot", "until": "noon"}, 400, "until"),
     ],
 )
-def test_what_cannot_be_cordoned_is_refused_by_the_name_of_its_field(
+def test_an_invalid_cordon_is_refused_with_its_field(
     cluster: FakeCluster, node: str, body: dict[str, str], status_code: int, field: str
 ) -> None:
     answer = put(node, **body)
@@ -143,7 +143,7 @@ def test_what_cannot_be_cordoned_is_refused_by_the_name_of_its_field(
     assert not MachineCordon.objects.exists()
 
 
-def test_a_machine_that_has_left_is_not_cordoned_but_can_be_let_in(cluster: FakeCluster) -> None:
+def test_a_removed_machine_can_only_be_uncordoned(cluster: FakeCluster) -> None:
     put(reason="hot")
     for name in ("gpu-1", "gpu-2"):
         cluster.lose_node(name)
@@ -155,7 +155,7 @@ def test_a_machine_that_has_left_is_not_cordoned_but_can_be_let_in(cluster: Fake
     assert machine_cordons() == []
 
 
-def test_a_machine_that_comes_back_under_another_id_is_cordoned_still(
+def test_a_machine_that_returns_with_another_id_is_still_cordoned(
     cluster: FakeCluster,
 ) -> None:
     run = rolling(cluster)
@@ -174,7 +174,7 @@ def test_a_machine_that_comes_back_under_another_id_is_cordoned_still(
     assert cordon.cordoned_by
 
 
-def test_of_several_new_nodes_of_a_host_none_is_taken_for_the_one_that_left(
+def test_several_new_nodes_of_a_host_do_not_inherit_a_cordon(
     cluster: FakeCluster,
 ) -> None:
     run = rolling(cluster)
@@ -192,7 +192,7 @@ def test_of_several_new_nodes_of_a_host_none_is_taken_for_the_one_that_left(
     assert [node for node, *_ in orders(run)] == ["gpu-1-id"]
 
 
-def test_a_new_manager_receives_the_machines_that_it_must_avoid(cluster: FakeCluster) -> None:
+def test_a_new_manager_receives_the_cordoned_machines(cluster: FakeCluster) -> None:
     put(reason="hot")
 
     rolling(cluster)
@@ -200,7 +200,7 @@ def test_a_new_manager_receives_the_machines_that_it_must_avoid(cluster: FakeClu
     assert cluster.orders[-1].closed_nodes == ("gpu-1-id",)
 
 
-def test_while_every_machine_is_cordoned_a_run_waits_says_why_and_spends_no_launch(
+def test_a_run_waits_with_a_reason_while_every_machine_is_cordoned(
     cluster: FakeCluster,
 ) -> None:
     for name in ("head", "gpu-1", "gpu-2"):
@@ -222,7 +222,7 @@ def test_while_every_machine_is_cordoned_a_run_waits_says_why_and_spends_no_laun
     assert cluster.orders[-1].closed_nodes == ("gpu-1-id", "head-id")
 
 
-def test_a_viewer_sees_the_cordon_on_the_page_of_the_cluster(
+def test_the_cluster_page_shows_the_cordon_to_a_viewer(
     cluster: FakeCluster, client: Client
 ) -> None:
     put(reason="hot")

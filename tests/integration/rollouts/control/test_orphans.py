@@ -12,7 +12,14 @@ from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunVerb
 from tests.fake_cluster import FakeCluster
-from tests.integration.rollouts.cast import NOON, URL, change_status, fleet, launched, reconcile_run
+from tests.integration.rollouts.report_factories import (
+    NOON,
+    URL,
+    change_status,
+    fleet,
+    launched,
+    reconcile_run,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -21,7 +28,7 @@ def end_orphans(cluster: FakeCluster) -> list[str]:
     return orphans.end_orphans(cluster=cluster, platform_url=URL, now=NOON)
 
 
-def test_the_manager_of_a_run_is_left_alone() -> None:
+def test_the_manager_of_a_run_is_not_ended() -> None:
     cluster = FakeCluster()
     run = launched(cluster)
 
@@ -29,7 +36,7 @@ def test_the_manager_of_a_run_is_left_alone() -> None:
     assert list(cluster.actors) == [fleet(run).actor_name]
 
 
-def test_an_earlier_manager_that_is_still_there_is_ended_with_an_event() -> None:
+def test_a_remaining_earlier_manager_is_ended_with_an_event() -> None:
     cluster = FakeCluster()
     run = launched(cluster)
     cluster.actors["rolldeck-pole-0"] = ActorState.ALIVE
@@ -54,7 +61,7 @@ def test_the_manager_of_a_run_that_has_ended_is_ended_when_the_reconciler_could_
     assert cluster.actors == {}
 
 
-def test_the_manager_of_a_run_that_is_no_more_is_ended() -> None:
+def test_the_manager_of_a_deleted_run_is_ended() -> None:
     cluster = FakeCluster()
     run = launched(cluster)
     name = fleet(run).actor_name
@@ -63,7 +70,7 @@ def test_the_manager_of_a_run_that_is_no_more_is_ended() -> None:
     assert end_orphans(cluster) == [name]
 
 
-def test_managers_of_other_platforms_and_silent_ones_are_left_alone() -> None:
+def test_managers_of_other_platforms_and_silent_ones_are_not_ended() -> None:
     cluster = FakeCluster()
     cluster.actors = {
         "rolldeck-theirs-1": ActorState.ALIVE,
@@ -81,7 +88,7 @@ def test_orphans_are_not_searched_before_a_first_launch(settings: Any) -> None:
     assert jobs.end_orphans() == []
 
 
-def test_a_cluster_that_is_away_has_no_orphans_to_end(settings: Any) -> None:
+def test_orphans_of_an_unreachable_cluster_are_not_ended(settings: Any) -> None:
     settings.RAY_ADDRESS = "127.0.0.1:1"
     launched(FakeCluster())
 

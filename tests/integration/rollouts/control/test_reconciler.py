@@ -16,7 +16,7 @@ from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunStatus, RunVerb
 from runs.lifecycle.services.lifecycle import move
 from tests.fake_cluster import FakeCluster
-from tests.integration.rollouts.cast import (
+from tests.integration.rollouts.report_factories import (
     NOON,
     accept,
     change_status,
@@ -34,7 +34,7 @@ from tests.integration.rollouts.cast import (
 pytestmark = pytest.mark.django_db
 
 
-def test_a_queued_run_gets_a_manager_that_may_speak_for_it() -> None:
+def test_a_queued_run_gets_a_manager_with_a_token() -> None:
     cluster = FakeCluster()
     run = draft()
     change_status(run, RunVerb.START)
@@ -66,11 +66,11 @@ def test_simultaneous_passes_launch_one_manager() -> None:
     run = draft()
     change_status(run, RunVerb.START)
 
-    def go() -> None:
+    def reconcile_once() -> None:
         reconcile_run(run, cluster)
         connection.close()
 
-    threads = [threading.Thread(target=go) for _ in range(8)]
+    threads = [threading.Thread(target=reconcile_once) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -80,7 +80,7 @@ def test_simultaneous_passes_launch_one_manager() -> None:
     assert RunEvent.objects.filter(kind="fleet_launched").count() == 1
 
 
-def test_an_external_manager_keeps_its_run_while_it_is_silent_and_is_ended_with_the_run() -> None:
+def test_a_silent_external_manager_keeps_its_run_and_ends_with_it() -> None:
     cluster = FakeCluster()
     cluster.is_reachable = False
     order = launch_simulation(
@@ -122,7 +122,7 @@ def test_a_run_whose_manager_was_external_gets_a_manager_on_the_cluster_when_res
     assert not fleet(run).is_external
 
 
-def test_a_manager_that_died_is_replaced_and_the_old_one_loses_its_token() -> None:
+def test_a_dead_manager_is_replaced_and_its_token_revoked() -> None:
     cluster = FakeCluster()
     run = rolling(cluster)
     first = fleet(run)
@@ -151,7 +151,7 @@ def test_a_hung_manager_is_killed_and_replaced() -> None:
     assert list(cluster.actors) == [fleet(run).actor_name]
 
 
-def test_a_manager_that_only_cannot_reach_the_platform_is_left_alone() -> None:
+def test_a_manager_that_cannot_reach_the_platform_is_not_replaced() -> None:
     cluster = FakeCluster()
     run = rolling(cluster)
 
@@ -160,7 +160,7 @@ def test_a_manager_that_only_cannot_reach_the_platform_is_left_alone() -> None:
     assert cluster.killed == []
 
 
-def test_a_job_that_died_after_writing_its_launch_down_is_made_up_for() -> None:
+def test_a_launch_interrupted_after_its_record_is_repeated() -> None:
     cluster = FakeCluster()
     cluster.refuses = "out of memory"
     run = launched(cluster)
@@ -172,7 +172,7 @@ def test_a_job_that_died_after_writing_its_launch_down_is_made_up_for() -> None:
     assert list(cluster.actors) == ["rolldeck-pole-2"]
 
 
-def test_an_unreachable_cluster_is_reported_and_tried_again() -> None:
+def test_an_unreachable_cluster_is_reported_and_retried() -> None:
     cluster = FakeCluster()
     cluster.is_reachable = False
     run = draft()
@@ -193,7 +193,7 @@ def test_an_unreachable_cluster_is_reported_and_tried_again() -> None:
     assert Run.objects.get(pk=run.pk).status_reason == ""
 
 
-def test_managers_that_keep_dying_fail_the_run_with_the_reason() -> None:
+def test_managers_that_crash_repeatedly_fail_the_run_with_the_reason() -> None:
     cluster = FakeCluster()
     run = launched(cluster)
 
@@ -233,7 +233,7 @@ def test_a_killed_run_keeps_no_manager() -> None:
     assert not ApiToken.objects.filter(run=run, revoked_at=None).exists()
 
 
-def test_a_killed_run_whose_cluster_is_away_is_looked_at_until_it_is_back() -> None:
+def test_a_killed_run_of_an_unreachable_cluster_is_reconciled_until_it_returns() -> None:
     cluster = FakeCluster()
     run = rolling(cluster)
     change_status(run, RunVerb.KILL)
@@ -276,7 +276,7 @@ def test_a_stopping_run_is_stopped_at_its_deadline() -> None:
     assert cluster.actors == {}
 
 
-def test_a_manager_that_dies_in_a_drain_does_not_hold_it_up() -> None:
+def test_a_manager_that_dies_in_a_drain_does_not_delay_it() -> None:
     cluster = FakeCluster()
     run = rolling(cluster)
     change_status(run, RunVerb.DRAIN)
@@ -303,7 +303,7 @@ def test_a_run_paused_before_its_launch_gets_its_fleet_when_it_is_resumed() -> N
     assert len(cluster.orders) == 1
 
 
-def test_only_runs_that_need_something_are_looked_at() -> None:
+def test_only_runs_with_differences_are_reconciled() -> None:
     cluster = FakeCluster()
     draft("idle")
     outside = draft("outside", kind="outside")

@@ -32,8 +32,8 @@ from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunVerb
 from tests.factories import bearer
 from tests.fake_cluster import FakeCluster
-from tests.integration.rollouts.cast import NOON, change_status, draft, later, launched
 from tests.integration.rollouts.local_fleets import Platform, local_fleet, publish
+from tests.integration.rollouts.report_factories import NOON, change_status, draft, later, launched
 from tests.live_server import serving
 from tests.waiting import within
 
@@ -68,7 +68,7 @@ def update(row: Recording, state: str = "ready", *, seconds: float = 1, **fields
     )
 
 
-def test_a_request_travels_with_the_orders_of_the_fleet_until_it_is_met(run: Run) -> None:
+def test_a_request_is_sent_with_commands_until_it_is_fulfilled(run: Run) -> None:
     before = control_of(run.pk)
     [row] = request(run, worker=0, slot=3, reason="it falls to the left")
     assert RunEvent.objects.get(kind="recording_requested").reason == "it falls to the left"
@@ -83,7 +83,7 @@ def test_a_request_travels_with_the_orders_of_the_fleet_until_it_is_met(run: Run
     assert control_of(run.pk).fingerprint == before.fingerprint
 
 
-def test_a_finished_recording_says_what_the_episode_was(run: Run) -> None:
+def test_a_finished_recording_describes_its_episode(run: Run) -> None:
     [row] = request(run)
     update(row, "recording", seconds=1)
     update(row, seconds=5, outcome="truncated", policy_step=3)
@@ -106,9 +106,7 @@ def test_a_finished_recording_says_what_the_episode_was(run: Run) -> None:
         ({"environment": "gymnasium:Other-v0"}, "environment"),
     ],
 )
-def test_what_the_fleet_does_not_have_is_not_asked_for(
-    run: Run, wrong: dict[str, Any], field: str
-) -> None:
+def test_unknown_slots_are_not_recorded(run: Run, wrong: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidRecording) as refused:
         request(run, **wrong)
 
@@ -116,7 +114,7 @@ def test_what_the_fleet_does_not_have_is_not_asked_for(
     assert not Recording.objects.exists()
 
 
-def test_a_run_without_a_living_fleet_films_nothing(run: Run) -> None:
+def test_a_run_without_a_live_fleet_records_nothing(run: Run) -> None:
     outside = draft("outside", kind="outside")
     change_status(run, RunVerb.KILL)
 
@@ -125,7 +123,7 @@ def test_a_run_without_a_living_fleet_films_nothing(run: Run) -> None:
             request(each_run)
 
 
-def test_only_so_many_are_under_way_at_a_time(run: Run) -> None:
+def test_the_number_of_open_requests_is_limited(run: Run) -> None:
     request(run, episodes=4)
     first = request(run, episodes=4)[0]
 
@@ -147,13 +145,13 @@ def test_a_recording_is_finished_once(run: Run) -> None:
         assert recorded.read() == b"film"
 
 
-def test_a_ready_recording_without_a_film_has_failed(run: Run) -> None:
+def test_a_ready_recording_without_a_file_has_failed(run: Run) -> None:
     [row] = request(run)
 
     assert update(row, content=b"").state == "failed"
 
 
-def test_the_newest_films_are_kept_and_older_ones_leave_nothing(
+def test_the_newest_recordings_are_kept_and_older_ones_deleted(
     run: Run, settings: Any, django_capture_on_commit_callbacks: Any
 ) -> None:
     settings.ROLLDECK_RECORDINGS_PER_RUN = 2
@@ -166,7 +164,7 @@ def test_the_newest_films_are_kept_and_older_ones_leave_nothing(
     assert [default_storage.exists(name) for name in names] == [False, False, True, True]
 
 
-def test_what_no_fleet_finishes_is_given_up(run: Run) -> None:
+def test_unanswered_requests_expire(run: Run) -> None:
     request(run)
     late = NOON + recording_services.RECORDING_TIMEOUT + timedelta(seconds=1)
     [fresh] = request(run, seconds=60)
@@ -194,7 +192,7 @@ def put(platform: Platform, row: Recording, body: bytes) -> httpx.Response:
     )
 
 
-def test_nonsense_from_a_worker_stores_nothing(platform: Platform) -> None:
+def test_malformed_recordings_are_not_stored(platform: Platform) -> None:
     [row] = request(launched(FakeCluster()))
     wrong = RecordingUpdate(state="ready", worker=0, media=MEDIA, content=b"x")
     bodies = {
@@ -213,7 +211,9 @@ def test_nonsense_from_a_worker_stores_nothing(platform: Platform) -> None:
     assert put(platform, row, msgspec.msgpack.encode(wrong)).status_code == 404
 
 
-def test_a_real_fleet_films_the_next_episode_of_a_slot(platform: Platform, tmp_path: Path) -> None:
+def test_a_local_fleet_records_the_next_episode_of_a_slot(
+    platform: Platform, tmp_path: Path
+) -> None:
     cluster = FakeCluster()
     run = launched(cluster)
     publish(run)

@@ -21,7 +21,7 @@ from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunStatus, RunVerb
 from runs.lifecycle.services.run_settings import change_settings
 from tests.fake_cluster import FakeCluster
-from tests.integration.rollouts.cast import (
+from tests.integration.rollouts.report_factories import (
     NOON,
     accept,
     change_status,
@@ -87,7 +87,7 @@ def test_the_next_report_replaces_the_last_one() -> None:
     assert EnvSlot.objects.get().error == "boom"
 
 
-def test_what_became_of_weights_is_shown_and_scraped() -> None:
+def test_weight_syncs_are_shown_and_scraped() -> None:
     run = launched(FakeCluster())
     states = WeightsTransfers(received=3, adopted=2, superseded=1, received_bytes=400, seconds=0.5)
     accept(run, report(run, worker(0, transfers=states), worker(1, transfers=states)))
@@ -134,7 +134,7 @@ def test_the_same_report_counts_once_however_many_send_it_at_a_time() -> None:
     assert EpisodeWindow.objects.count() == 1
 
 
-def test_a_worker_that_the_fleet_speaks_of_no_more_has_stopped() -> None:
+def test_a_worker_missing_from_reports_has_stopped() -> None:
     run = launched(FakeCluster())
     accept(run, report(run, worker(0, env_steps=10), worker(1, env_steps=7, outstanding=3)))
     accept(run, report(run, worker(0, env_steps=12), sequence=1))
@@ -152,7 +152,7 @@ def test_a_worker_that_the_fleet_speaks_of_no_more_has_stopped() -> None:
     assert fleet(run).env_steps_total == 12 + 7 + 4
 
 
-def test_the_wanted_number_of_workers_reaches_the_fleet_and_the_next_manager() -> None:
+def test_the_desired_number_of_workers_is_sent_to_the_fleet_and_the_next_manager() -> None:
     cluster = FakeCluster()
     run = launched(cluster)
     before = control_of(run.pk)
@@ -178,7 +178,7 @@ def test_a_run_is_running_once_a_worker_has_stepped() -> None:
     assert status(run) is RunStatus.RUNNING
 
 
-def test_the_first_report_ends_the_talk_of_trouble() -> None:
+def test_the_first_report_clears_the_trouble() -> None:
     cluster = FakeCluster()
     cluster.refuses = "out of memory"
     run = launched(cluster)
@@ -248,7 +248,7 @@ def test_the_recent_mean_is_over_the_last_twenty_training_returns() -> None:
     assert means == [0.0, 5.0, 5.0]
 
 
-def test_recent_episodes_are_summed_up_by_environment_and_over_them() -> None:
+def test_recent_episodes_are_summarized_by_environment_and_in_total() -> None:
     run = launched(FakeCluster())
     windows = [
         window(1.0, 3.0),
@@ -276,7 +276,7 @@ def test_recent_episodes_are_summed_up_by_environment_and_over_them() -> None:
     assert summary.since is None
 
 
-def test_a_summary_says_so_when_there_are_more_reports_than_it_takes() -> None:
+def test_a_summary_of_too_many_reports_is_marked() -> None:
     run = launched(FakeCluster())
     for second in range(4):
         body = report(run, worker(), sequence=second, episodes=[window(1.0)])
@@ -310,7 +310,7 @@ def test_events_of_a_fleet_become_events_of_its_run() -> None:
     assert (stored.actor, stored.level, stored.message) == ("fleet", "warning", "slot 3 failed")
 
 
-def test_a_fleet_that_has_gone_quiet_is_unknown() -> None:
+def test_a_fleet_without_heartbeats_is_unknown() -> None:
     run = rolling(FakeCluster())
 
     state = fleet_state(run.pk, now=later(5.1))
@@ -319,7 +319,7 @@ def test_a_fleet_that_has_gone_quiet_is_unknown() -> None:
     assert [shown.state for shown in state.workers] == ["unknown"]
 
 
-def test_another_launch_proves_nothing_before_its_manager_has_spoken() -> None:
+def test_a_new_launch_is_unknown_before_its_first_report() -> None:
     cluster = FakeCluster()
     run = rolling(cluster)
     cluster.actors.clear()
@@ -350,7 +350,7 @@ def test_a_fleet_that_is_launched_for_the_first_time_starts() -> None:
     )
 
 
-def test_a_stopped_fleet_does_not_lapse() -> None:
+def test_a_stopped_fleet_does_not_become_unknown() -> None:
     cluster = FakeCluster()
     run = rolling(cluster)
     change_status(run, RunVerb.KILL)
@@ -362,7 +362,7 @@ def test_a_stopped_fleet_does_not_lapse() -> None:
     assert (state.observed, state.confirmed_at, listed["observed_at"]) == ("stopped", None, None)
 
 
-def test_what_a_fleet_has_under_way_is_taken_off_the_capacity_that_is_shown() -> None:
+def test_the_shown_capacity_excludes_items_in_progress() -> None:
     run = launched(FakeCluster())
     accept(run, report(run, worker(outstanding=5), worker(1, outstanding=2)))
 

@@ -17,7 +17,14 @@ from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunVerb
 from tests.factories import bearer
 from tests.fake_cluster import FakeCluster
-from tests.integration.rollouts.cast import NOON, accept, change_status, report, rolling, worker
+from tests.integration.rollouts.report_factories import (
+    NOON,
+    accept,
+    change_status,
+    report,
+    rolling,
+    worker,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -69,7 +76,7 @@ def test_a_cordon_is_requested_then_drains_then_is_applied_then_lifted(run: Run)
     assert cordon(run) == [""]
 
 
-def test_who_asked_and_why_is_kept_once_however_often_it_is_asked(run: Run) -> None:
+def test_a_repeated_request_keeps_the_first_actor_and_reason(run: Run) -> None:
     for reason in ("hot", "again"):
         assert post("cordon", incarnation="a", reason=reason).status_code == 202
     for reason in ("cold", "again"):
@@ -83,7 +90,7 @@ def test_who_asked_and_why_is_kept_once_however_often_it_is_asked(run: Run) -> N
     assert all(event.actor for event in events)
 
 
-def test_another_incarnation_is_not_cordoned_unseen(run: Run) -> None:
+def test_another_incarnation_is_not_cordoned_unexpectedly(run: Run) -> None:
     accept(run, report(run, worker(incarnation="b"), sequence=1))
 
     answer = post("cordon", incarnation="a")
@@ -92,7 +99,7 @@ def test_another_incarnation_is_not_cordoned_unseen(run: Run) -> None:
     assert orders(run) == []
 
 
-def test_a_cordon_holds_for_the_worker_that_came_in_between(run: Run) -> None:
+def test_a_cordon_applies_to_a_worker_started_in_between(run: Run) -> None:
     post("cordon", incarnation="a")
 
     accept(run, report(run, worker(incarnation="b"), sequence=1))
@@ -110,7 +117,7 @@ def test_a_cordoned_worker_is_not_replaced(run: Run) -> None:
     assert "lift the cordon" in answer.json()["detail"]
 
 
-def test_a_seat_that_is_no_more_is_not_kept_free(run: Run) -> None:
+def test_a_removed_worker_is_not_cordoned(run: Run) -> None:
     accept(run, report(run, worker(), worker(1, incarnation="c"), sequence=1))
     post("cordon", 1, incarnation="c")
 
@@ -129,7 +136,7 @@ def test_without_a_fleet_no_worker_can_be_cordoned_or_queried(run: Run) -> None:
 
 
 @pytest.mark.parametrize("verb", ["cordon", "stacks"])
-def test_bad_requests_name_what_is_wrong(run: Run, verb: str) -> None:
+def test_invalid_requests_are_refused_with_their_field(run: Run, verb: str) -> None:
     assert post(verb, 7, incarnation="a").status_code == 404
     nameless = post(verb, incarnation="")
     assert nameless.status_code == 400
@@ -137,7 +144,7 @@ def test_bad_requests_name_what_is_wrong(run: Run, verb: str) -> None:
     assert post("uncordon", 7).status_code == 404
 
 
-def test_a_newest_log_line_is_stored_without_what_could_do_harm(run: Run) -> None:
+def test_the_newest_log_line_is_stored_without_control_characters(run: Run) -> None:
     accept(run, report(run, worker(last_log="\x1b[31mred\x00\x07 dead"), sequence=1))
 
     [shown] = fleet_state(run.pk, now=NOON).workers
@@ -150,7 +157,7 @@ def stacks(run: Run) -> Any:
     )
 
 
-def test_stacks_are_asked_for_and_answered_through_the_channel_of_reports(run: Run) -> None:
+def test_stacks_are_requested_and_answered_through_reports(run: Run) -> None:
     assert stacks(run)["state"] == "never"
 
     assert post("stacks", incarnation="a", reason="it hangs").json()["state"] == "requested"
@@ -177,7 +184,7 @@ def test_stacks_are_asked_for_and_answered_through_the_channel_of_reports(run: R
     assert event.reason == "it hangs"
 
 
-def test_unanswered_stack_requests_are_given_up(run: Run) -> None:
+def test_unanswered_stack_requests_expire(run: Run) -> None:
     post("stacks", incarnation="a")
     asked_at = msgspec.convert(stacks(run)["asked_at"], type=type(NOON))
 
@@ -186,7 +193,7 @@ def test_unanswered_stack_requests_are_given_up(run: Run) -> None:
     assert stacks_shown.state == "timeout"
 
 
-def test_the_log_of_a_worker_and_its_stacks_do_not_answer_for_each_other(run: Run) -> None:
+def test_log_and_stack_requests_are_separate(run: Run) -> None:
     post("stacks", incarnation="a")
 
     request_log(run_id=run.pk, worker=0, slot=None, lines=10, now=NOON)

@@ -12,7 +12,14 @@ from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunVerb
 from tests.factories import bearer
 from tests.fake_cluster import FakeCluster
-from tests.integration.rollouts.cast import NOON, accept, change_status, report, rolling, worker
+from tests.integration.rollouts.report_factories import (
+    NOON,
+    accept,
+    change_status,
+    report,
+    rolling,
+    worker,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -41,7 +48,7 @@ def is_to_restart(run: Run) -> list[bool]:
     return [worker.is_to_restart for worker in fleet_state(run.pk, now=NOON).workers]
 
 
-def test_the_order_stands_until_another_incarnation_is_reported(run: Run) -> None:
+def test_the_command_is_sent_until_another_incarnation_is_reported(run: Run) -> None:
     before = control_of(run.pk).fingerprint
 
     answer = restart(incarnation="a", reason="it drifts")
@@ -57,7 +64,7 @@ def test_the_order_stands_until_another_incarnation_is_reported(run: Run) -> Non
     assert control_of(run.pk).fingerprint == before
 
 
-def test_who_asked_and_why_is_kept_once_however_often_it_is_asked(run: Run) -> None:
+def test_a_repeated_request_keeps_the_first_actor_and_reason(run: Run) -> None:
     restart(incarnation="a", reason="it drifts")
     assert restart(incarnation="a", reason="again").status_code == 202
 
@@ -66,7 +73,7 @@ def test_who_asked_and_why_is_kept_once_however_often_it_is_asked(run: Run) -> N
     assert event.actor
 
 
-def test_a_worker_that_was_replaced_since_is_left_alone(run: Run) -> None:
+def test_a_worker_that_was_already_replaced_is_not_restarted(run: Run) -> None:
     accept(run, report(run, worker(incarnation="b"), sequence=1))
 
     answer = restart(incarnation="a")
@@ -76,7 +83,7 @@ def test_a_worker_that_was_replaced_since_is_left_alone(run: Run) -> None:
     assert orders(run) == []
 
 
-def test_there_is_nothing_to_replace_without_a_fleet(run: Run) -> None:
+def test_without_a_fleet_no_worker_can_be_replaced(run: Run) -> None:
     change_status(run, RunVerb.KILL, reason="over")
 
     answer = restart(incarnation="a")
@@ -84,7 +91,7 @@ def test_there_is_nothing_to_replace_without_a_fleet(run: Run) -> None:
     assert (answer.status_code, answer.json()["code"]) == (409, "worker_not_there")
 
 
-def test_bad_requests_name_what_is_wrong(run: Run) -> None:
+def test_invalid_requests_are_refused_with_their_field(run: Run) -> None:
     assert restart(7, incarnation="a").status_code == 404
     nameless = restart(incarnation="")
     assert nameless.status_code == 400

@@ -44,8 +44,8 @@ def cpu_ms(work: Callable[[int], object], times: int) -> float:
     return statistics.median(taken)
 
 
-def test_an_outcome_costs_the_lessons_it_touches(lessons: Class) -> None:
-    def tell(turn: int) -> None:
+def test_the_cost_of_an_outcome_depends_on_its_lessons_only(lessons: Class) -> None:
+    def report_outcome(turn: int) -> None:
         outcome = LessonOutcome(
             key=f"outcome-{turn}",
             worker="w0@1",
@@ -58,13 +58,13 @@ def test_an_outcome_costs_the_lessons_it_touches(lessons: Class) -> None:
         )
         count_outcome(run_id=lessons.run.pk, lesson="l4", outcome=outcome, now=NOON)
 
-    cpu_ms(tell, 40)  # until the performance has its maximum length
-    spent = cpu_ms(lambda turn: tell(1_000 + turn), 60)
+    cpu_ms(report_outcome, 40)  # until the performance has its maximum length
+    spent = cpu_ms(lambda turn: report_outcome(1_000 + turn), 60)
 
     assert spent < MARGIN * OUTCOME_CPU_MS, f"{spent:.2f} ms"
 
 
-def test_a_draw_among_a_thousand_lessons_is_no_work_for_the_strategy(lessons: Class) -> None:
+def test_a_draw_among_a_thousand_lessons_is_cheap(lessons: Class) -> None:
     strategy = curriculum_of(lessons.run.pk).strategy
     rows = Lesson.objects.filter(run=lessons.run, status="active").values_list("name", "weight")
     weights = {name: weight + place / LESSONS for place, (name, weight) in enumerate(rows)}
@@ -75,7 +75,7 @@ def test_a_draw_among_a_thousand_lessons_is_no_work_for_the_strategy(lessons: Cl
     assert spent < MARGIN * STRATEGY_CPU_MS, f"{spent:.2f} ms"
 
 
-def test_a_task_reads_one_number_of_each_lesson(lessons: Class) -> None:
+def test_a_task_reads_one_column_of_each_lesson(lessons: Class) -> None:
     request = TaskRequest(worker="w0@1", epoch=1, policy_step=0)
 
     spent = cpu_ms(lambda _: next_lesson_task(run_id=lessons.run.pk, request=request, now=NOON), 30)

@@ -26,7 +26,7 @@ def at_once(calls: list[Callable[[], Any]]) -> list[Any]:
         return [future.result() for future in [threads.submit(call, one) for one in calls]]
 
 
-def test_the_first_workers_of_a_run_meet_and_its_lessons_are_made_once() -> None:
+def test_simultaneous_first_workers_create_the_lessons_once() -> None:
     lessons = Class({"a": lesson(), "b": lesson("a")})
 
     tasks = at_once([partial(lessons.task, f"w{place}@1") for place in range(8)])
@@ -43,12 +43,12 @@ def test_every_outcome_of_many_workers_counts_once() -> None:
     lessons.task()
     outcomes = [lessons.outcome([1.0, 0.0]) for _ in range(24)]
 
-    def tell(worker: str) -> None:
+    def report_outcome(worker: str) -> None:
         for place, outcome in enumerate(outcomes):
             path = f"lessons/{'ab'[place % 2]}/outcomes"
             assert lessons.post(path, outcome | {"worker": worker}).status_code == 200
 
-    at_once([partial(tell, f"w{place}@1") for place in range(6)])
+    at_once([partial(report_outcome, f"w{place}@1") for place in range(6)])
 
     assert LessonOutcome.objects.count() == 24
     assert {row["samples"] for row in lessons.lessons().values()} == {24}
@@ -81,7 +81,7 @@ def test_every_due_evaluation_is_leased_to_one_worker_only() -> None:
     assert len(set(leased)) == len(leased) == 6
 
 
-def test_workers_that_ask_and_tell_across_a_web_of_lessons_never_lock_each_other_out() -> None:
+def test_concurrent_tasks_and_outcomes_do_not_deadlock() -> None:
     """Requirements point against the order in which lessons are locked, as far as possible."""
     web = {
         f"l{place}": lesson(*(f"l{above}" for above in range(place + 1, 6))) for place in range(6)

@@ -112,7 +112,7 @@ def seen(run: Run) -> tuple[Pipeline, dict[str, PipelineStage]]:
     return pipeline, {stage.name: stage for stage in pipeline.stages}
 
 
-def test_a_fleet_whose_trainer_waits_is_held_up_by_its_slowest_stage() -> None:
+def test_the_bottleneck_of_a_fleet_with_a_waiting_trainer_is_its_slowest_stage() -> None:
     run = make_run(batch_size=8)
     work(run, workers=2)
     arrive(run, count=6, since=-3, interval_seconds=0.5)
@@ -131,7 +131,7 @@ def test_a_fleet_whose_trainer_waits_is_held_up_by_its_slowest_stage() -> None:
     assert stages["train"].waits == pytest.approx(1 - 12 / 49.5)
 
 
-def test_without_a_delivery_note_a_batch_is_held_from_its_lease_on() -> None:
+def test_without_a_delivery_time_a_batch_is_held_since_its_lease() -> None:
     run = make_run(batch_size=8)
     lend(run, (-50, -45.5))
     Batch.objects.update(delivered_at=None)
@@ -155,7 +155,7 @@ def test_workers_without_heartbeats_are_left_out() -> None:
     )
 
 
-def test_weights_that_do_not_reach_a_worker_are_named_once_they_are_late() -> None:
+def test_late_weights_of_a_worker_are_named() -> None:
     run = make_run(batch_size=8)
     work(run, workers=2, active_step=1)
     for step, published in ((1, -50), (2, -40), (3, -1)):
@@ -190,7 +190,7 @@ def publish(run: Run, *, step: int, published: float) -> None:
     )
 
 
-def test_batches_tell_how_long_they_were_under_way_and_in_hand() -> None:
+def test_batches_have_transfer_and_training_times() -> None:
     run = make_run(batch_size=8)
     lend(run, (-50, -45.5), (-30, -25.5), (-10, -5.5))
 
@@ -222,7 +222,7 @@ def test_every_route_and_page_reads_the_same_diagnosis(situation: str) -> None:
     assert beside_others == {run.pk: page.diagnosis}
 
 
-def test_an_outside_run_begins_where_the_server_sees_it() -> None:
+def test_the_pipeline_of_an_outside_run_starts_at_the_server() -> None:
     run = make_run(name="mix", kind="outside", batch_size=8)
 
     pipeline, stages = seen(run)
@@ -231,7 +231,7 @@ def test_an_outside_run_begins_where_the_server_sees_it() -> None:
     assert pipeline.unit == "sequences"
 
 
-def test_what_came_in_before_the_last_minute_counts_for_nothing() -> None:
+def test_only_items_of_the_last_minute_count() -> None:
     run = make_run(batch_size=8)
     work(run, workers=1)
     arrive(run, count=10, since=-120, interval_seconds=1)
@@ -243,7 +243,7 @@ def test_what_came_in_before_the_last_minute_counts_for_nothing() -> None:
     assert pipeline.diagnosis.summary == "No trainer leases the queued batches."
 
 
-def test_it_costs_as_many_queries_with_many_rows_as_with_few() -> None:
+def test_the_queries_of_a_pipeline_do_not_depend_on_its_rows() -> None:
     few, many = make_run(name="few"), make_run(name="many")
     costs = []
     for run, amount in ((few, 1), (many, 40)):

@@ -29,7 +29,7 @@ KINDS: Final = ("fleet", "language", "outside")
 GROUPS_EACH: Final = 20
 # Measured with ten other busy processes: 0.08 s and 0.11 to 0.2 s. A separate query per run takes
 # longer than this at any load.
-LOOK_SECONDS: Final = 2.0
+POLL_SECONDS: Final = 2.0
 PAGE_SECONDS: Final = 2.0
 # Active outside runs, in their state after a minute of work.
 _GROUPS: Final = """
@@ -119,7 +119,7 @@ def test_an_evaluation_of_alerts_costs_few_queries_and_little_time(many_runs: No
     assert not Alert.objects.exists()
     of_flows = [query for query in queries if "buffer_fragmentchunk" in query["sql"]]
     assert len(of_flows) == 1, "what flows in the active runs is looked at once for all kinds"
-    assert quickest(lambda: conditions.watch(now=now)) < LOOK_SECONDS
+    assert quickest(lambda: conditions.watch(now=now)) < POLL_SECONDS
 
 
 def test_the_environments_of_all_runs_are_a_page_within_the_budget(many_runs: None) -> None:

@@ -18,7 +18,7 @@ SECOND = timedelta(seconds=1)
 
 
 @pytest.mark.django_db
-def test_only_the_hash_of_a_token_is_kept() -> None:
+def test_only_the_hash_of_a_token_is_stored() -> None:
     token, text = make_token("trainer", "env")
 
     assert text.startswith(f"{token.prefix}_")
@@ -29,7 +29,7 @@ def test_only_the_hash_of_a_token_is_kept() -> None:
 
 
 @pytest.mark.django_db
-def test_a_token_is_good_until_it_expires_and_not_a_moment_longer() -> None:
+def test_a_token_is_valid_until_it_expires() -> None:
     _, text = make_token("env", expires_at=NOON + SECOND)
 
     assert authenticate(text=text, address=None, now=NOON) is not None
@@ -37,7 +37,7 @@ def test_a_token_is_good_until_it_expires_and_not_a_moment_longer() -> None:
 
 
 @pytest.mark.django_db
-def test_a_revoked_token_is_refused_at_once_and_revoking_twice_is_fine() -> None:
+def test_a_revoked_token_is_refused_at_once_and_can_be_revoked_again() -> None:
     run = make_run()
     token, text = make_token("env", run=run)
 
@@ -60,14 +60,14 @@ def test_a_token_of_an_archived_run_is_refused() -> None:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("text", ["", "rd_x", "\x00", "ü" * 1000])
-def test_any_other_text_is_no_token(text: str) -> None:
+def test_other_text_is_not_a_token(text: str) -> None:
     make_token("env")
 
     assert authenticate(text=text, address=None, now=NOON) is None
 
 
 @pytest.mark.django_db
-def test_a_use_is_noted_at_most_once_a_minute() -> None:
+def test_the_last_use_is_updated_at_most_once_a_minute() -> None:
     token, text = make_token("env")
 
     for seconds, noted in [(0, 0), (59, 0), (60, 60), (61, 60)]:
@@ -77,7 +77,7 @@ def test_a_use_is_noted_at_most_once_a_minute() -> None:
 
 
 @pytest.mark.django_db
-def test_checking_a_token_brings_its_run_and_writes_nothing(
+def test_checking_a_token_returns_its_run_and_writes_nothing(
     django_assert_num_queries: object,
 ) -> None:
     run = make_run()
@@ -110,7 +110,7 @@ def test_an_unknown_token_cannot_be_revoked() -> None:
 
 
 @pytest.mark.django_db
-def test_the_bootstrap_token_is_adopted_once_however_often_the_server_starts() -> None:
+def test_the_bootstrap_token_is_stored_once_over_restarts() -> None:
     first = adopt_bootstrap_token(text="sixteen letters!", now=NOON)
     second = adopt_bootstrap_token(text="sixteen letters!", now=NOON)
 
@@ -120,7 +120,7 @@ def test_the_bootstrap_token_is_adopted_once_however_often_the_server_starts() -
 
 
 @pytest.mark.django_db
-def test_a_bootstrap_token_that_was_revoked_stays_revoked() -> None:
+def test_a_revoked_bootstrap_token_stays_revoked() -> None:
     token = adopt_bootstrap_token(text="sixteen letters!", now=NOON)
     revoke_token(token_id=token.pk, actor="user:ada", now=NOON)
 
@@ -136,7 +136,7 @@ def test_a_short_bootstrap_token_is_refused() -> None:
 
 
 @pytest.mark.django_db
-def test_a_token_is_good_from_its_networks_alone() -> None:
+def test_a_token_is_valid_in_its_networks_only() -> None:
     _, text = make_token("env", from_networks=["10.0.0.0/8"])
 
     def is_good(address: str | None) -> bool:

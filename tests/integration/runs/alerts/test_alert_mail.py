@@ -25,7 +25,7 @@ class Mailbox:
     """Messages received by a mail server that first rejects a number of attempts."""
 
     def __init__(self) -> None:
-        self.letters: list[EmailMessage] = []
+        self.messages: list[EmailMessage] = []
         self.refusals = 0
 
     async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802, ARG002 the library's names
@@ -34,7 +34,7 @@ class Mailbox:
             return "451 come again later"
         content = envelope.content
         assert isinstance(content, bytes)
-        self.letters.append(message_from_bytes(content, policy=policy.default))  # type: ignore[arg-type]
+        self.messages.append(message_from_bytes(content, policy=policy.default))  # type: ignore[arg-type]
         return "250 taken"
 
 
@@ -67,19 +67,17 @@ def send(*, at: datetime = NOON) -> int:
     return webhooks.send_due(clock=lambda: at)
 
 
-def test_a_letter_says_what_is_wrong_where_and_what_to_do(
-    mailbox: Mailbox, settings: Settings
-) -> None:
+def test_an_email_has_problem_run_and_remedy(mailbox: Mailbox, settings: Settings) -> None:
     settings.ROLLDECK_DEPLOYMENT = "lab"
     run = make_run(name="pole")
     alert = raise_one(kind=AlertKind.RUN_STALLED, run_id=run.pk, message="nothing came into pole")
 
     assert send() == 1
 
-    (letter,) = mailbox.letters
-    assert (letter["To"], letter["From"]) == ("ops@example.org", "Rolldeck <server@example.org>")
-    assert letter["Subject"] == "[lab] warning raised: nothing came into pole"
-    text = letter.get_content()
+    (message,) = mailbox.messages
+    assert (message["To"], message["From"]) == ("ops@example.org", "Rolldeck <server@example.org>")
+    assert message["Subject"] == "[lab] warning raised: nothing came into pole"
+    text = message.get_content()
     assert f"/alerts?alert={alert}" in text
     assert "Check that its fleet" in text
     delivery = AlertDelivery.objects.get()
@@ -87,18 +85,18 @@ def test_a_letter_says_what_is_wrong_where_and_what_to_do(
     assert delivery.last_took_ms == 0
 
 
-def test_letters_of_one_alert_are_one_thread(mailbox: Mailbox) -> None:
+def test_emails_of_one_alert_are_one_thread(mailbox: Mailbox) -> None:
     alert = raise_one()
     alerts.acknowledge(alert_id=alert, actor="user:ada", reason="on it", now=NOON)
     assert send() == 2
 
-    first, then = mailbox.letters
+    first, then = mailbox.messages
     assert first["References"] == then["References"]
     assert first["Message-ID"] != then["Message-ID"]
     assert "acknowledged by ada: on it" in then.get_content()
 
 
-def test_a_letter_that_was_refused_is_the_same_one_later(mailbox: Mailbox) -> None:
+def test_a_refused_email_is_retried_unchanged(mailbox: Mailbox) -> None:
     mailbox.refusals = 1
     raise_one()
 
@@ -107,31 +105,31 @@ def test_a_letter_that_was_refused_is_the_same_one_later(mailbox: Mailbox) -> No
     assert (delivery.state, delivery.attempts) == ("waiting", 1)
     assert "come again later" in delivery.last_error
     assert send(at=NOON + timedelta(seconds=5)) == 1
-    assert [letter["Message-ID"] for letter in mailbox.letters] == [
+    assert [message["Message-ID"] for message in mailbox.messages] == [
         f"<rolldeck-delivery-{delivery.pk}@127.0.0.1>"
     ]
 
 
-def test_a_message_of_strangers_adds_no_header(mailbox: Mailbox) -> None:
+def test_text_of_a_run_adds_no_email_header(mailbox: Mailbox) -> None:
     raise_one(message="first line\r\nBcc: everybody@example.org\u202e")
     assert send() == 1
 
-    (letter,) = mailbox.letters
-    assert letter["Bcc"] is None
-    assert "U+202E" in letter["Subject"]
+    (message,) = mailbox.messages
+    assert message["Bcc"] is None
+    assert "U+202E" in message["Subject"]
 
 
-def test_a_sample_shows_whether_mail_arrives(mailbox: Mailbox) -> None:
+def test_a_test_email_reports_its_delivery(mailbox: Mailbox) -> None:
     (channel,) = channels()
-    webhooks.send_sample(webhook=channel.fingerprint, actor="user:ada", now=NOON)
+    webhooks.send_test(webhook=channel.fingerprint, actor="user:ada", now=NOON)
     assert send() == 1
 
-    (letter,) = mailbox.letters
-    assert "test notification, no action required" in letter["Subject"]
-    assert letter["References"] is None
+    (message,) = mailbox.messages
+    assert "test notification, no action required" in message["Subject"]
+    assert message["References"] is None
 
 
-def test_mail_may_be_for_errors_only_and_a_server_that_is_away_is_tried_again(
+def test_email_may_be_limited_to_errors_and_is_retried(
     settings: Settings, mailbox: Mailbox
 ) -> None:
     settings.ROLLDECK_ALERT_EMAIL_LEVEL = "error"
@@ -142,4 +140,4 @@ def test_mail_may_be_for_errors_only_and_a_server_that_is_away_is_tried_again(
     settings.EMAIL_PORT = 1
     assert send() == 0
     assert AlertDelivery.objects.get().state == "waiting"
-    assert mailbox.letters == []
+    assert mailbox.messages == []

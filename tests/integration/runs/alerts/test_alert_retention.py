@@ -22,7 +22,7 @@ def raise_one(run_name: str) -> int:
     return alerts.raise_alert(condition, now=OLD)
 
 
-def test_only_what_has_been_over_for_long_is_forgotten(settings: Settings) -> None:
+def test_only_long_resolved_alerts_are_deleted(settings: Settings) -> None:
     settings.ROLLDECK_ALERT_WEBHOOKS = ["https://hooks.example.org/"]
     over, lately, settled, holds = (raise_one(name) for name in ("a", "b", "c", "d"))
     alerts.clear([over], now=OLD)
@@ -36,7 +36,7 @@ def test_only_what_has_been_over_for_long_is_forgotten(settings: Settings) -> No
     assert AlertDelivery.objects.filter(alert=holds).exists()
 
 
-def test_a_server_may_keep_them_for_ever(settings: Settings) -> None:
+def test_alerts_are_kept_without_a_limit(settings: Settings) -> None:
     settings.ROLLDECK_ALERT_RETENTION_DAYS = 0
     alerts.clear([raise_one("a")], now=OLD)
 

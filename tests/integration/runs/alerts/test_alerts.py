@@ -43,7 +43,7 @@ def test_repeated_conditions_are_counted_and_not_notified_again() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_many_who_see_the_same_at_once_raise_one_alert() -> None:
+def test_simultaneous_evaluations_raise_one_alert() -> None:
     begin = threading.Barrier(8)
 
     def see() -> None:
@@ -60,7 +60,7 @@ def test_many_who_see_the_same_at_once_raise_one_alert() -> None:
     assert Alert.objects.get().times_seen == 8
 
 
-def test_the_same_of_another_run_is_another_alert() -> None:
+def test_the_same_condition_of_another_run_is_another_alert() -> None:
     runs = [make_run(name="one"), make_run(name="two")]
     for run in runs:
         raised(kind=AlertKind.RUN_STALLED, run_id=run.pk)
@@ -68,7 +68,7 @@ def test_the_same_of_another_run_is_another_alert() -> None:
     assert {*Alert.objects.values_list("run__name", flat=True)} == {"one", "two"}
 
 
-def test_who_acknowledges_is_kept_with_the_reason_and_audited() -> None:
+def test_an_acknowledgement_has_actor_and_reason_and_is_audited() -> None:
     alert = raised()
     for actor in ("user:ada", "user:bob"):
         alerts.acknowledge(alert_id=alert.pk, actor=actor, reason="I am at it", now=NOON)
@@ -95,7 +95,7 @@ def test_a_resolved_alert_needs_no_attention() -> None:
     assert RunEvent.objects.filter(kind="alert_resolved").count() == 1
 
 
-def test_a_fact_that_was_resolved_and_happens_again_is_another_alert() -> None:
+def test_a_condition_that_returns_after_its_resolution_is_another_alert() -> None:
     first = raised(kind=AlertKind.ITEMS_CORRUPT)
     alerts.resolve(alert_id=first.pk, actor="user:ada", now=NOON)
 
@@ -122,7 +122,7 @@ def test_a_failed_run_raises_an_alert_until_it_is_started_again() -> None:
     assert alert.cleared_at == NOON + later(45)
 
 
-def test_what_holds_on_is_seen_again_now_and_then() -> None:
+def test_a_lasting_condition_updates_its_last_time() -> None:
     make_run(status=RunStatus.FAILED)
     conditions.watch(now=NOON)
     for seconds in (10, 20, 31):
@@ -147,7 +147,7 @@ def test_manually_resolved_alerts_notify_again_only_when_they_return() -> None:
     assert (first.cleared_at, second.state) == (NOON + later(10), AlertState.OPEN)
 
 
-def test_a_run_that_does_not_start_says_what_it_waits_for() -> None:
+def test_a_run_that_does_not_start_has_a_reason() -> None:
     make_run(status=RunStatus.STARTING, status_reason="the cluster has no GPU")
 
     conditions.watch(now=NOON + later(170))
@@ -209,7 +209,7 @@ def broken_look() -> Iterator[None]:
     del conditions._evaluators[kinds]
 
 
-def test_what_cannot_be_looked_at_stays_and_holds_up_no_other(broken_look: None) -> None:
+def test_a_failed_check_keeps_its_alerts_and_blocks_no_other(broken_look: None) -> None:
     corrupt = raised(kind=AlertKind.ITEMS_CORRUPT)
     make_run(status=RunStatus.FAILED)
 
@@ -221,7 +221,7 @@ def test_what_cannot_be_looked_at_stays_and_holds_up_no_other(broken_look: None)
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_simultaneous_passes_are_one() -> None:
+def test_simultaneous_passes_run_once() -> None:
     make_run(status=RunStatus.FAILED)
     counts: list[int] = []
     begin = threading.Barrier(4)

@@ -72,7 +72,7 @@ def test_alerts_that_resolve_during_a_silence_never_notify() -> None:
     assert deliveries() == []
 
 
-def test_a_silence_is_of_its_kind_and_its_run_only() -> None:
+def test_a_silence_applies_to_its_kind_and_its_run_only() -> None:
     one, other = make_run(name="one"), make_run(name="other")
     silence(run="one")
     for run in (one, other):
@@ -114,7 +114,7 @@ def test_a_silence_ends_before_its_time_and_the_next_evaluation_notifies() -> No
         ({"kind": "rule", "rule": 1}, "rule"),
     ],
 )
-def test_a_silence_that_means_nothing_is_refused(fields: dict[str, Any], field: str) -> None:
+def test_an_invalid_silence_is_refused(fields: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidSilence) as refused:
         silence(**fields)
 

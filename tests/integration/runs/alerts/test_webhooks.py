@@ -38,8 +38,8 @@ def send(*, at: datetime = NOON) -> int:
     return webhooks.send_due(clock=lambda: at)
 
 
-def send_sample(there: Receiver, *, at: datetime = NOON) -> AlertDelivery:
-    return webhooks.send_sample(
+def send_test(there: Receiver, *, at: datetime = NOON) -> AlertDelivery:
+    return webhooks.send_test(
         webhook=fingerprint(there.url), actor="user:ada", reason="new key", now=at
     )
 
@@ -106,7 +106,7 @@ def test_warnings_are_not_sent_to_webhooks_for_errors(private: Settings) -> None
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]"])
-def test_a_machine_that_is_not_public_receives_nothing(settings: Settings, host: str) -> None:
+def test_a_private_address_receives_nothing(settings: Settings, host: str) -> None:
     with receiver() as there:
         settings.ROLLDECK_ALERT_WEBHOOKS = [there.url.replace("127.0.0.1", host)]
         raise_one()
@@ -127,7 +127,7 @@ def test_a_redirect_is_not_followed(private: Settings) -> None:
     assert (delivery.state, delivery.last_status, len(there.requests)) == ("waiting", 302, 1)
 
 
-def test_a_webhook_that_never_answers_is_given_up(private: Settings) -> None:
+def test_a_webhook_without_an_answer_is_abandoned(private: Settings) -> None:
     with receiver() as there:
         url = there.url  # the receiver has stopped
     private.ROLLDECK_ALERT_WEBHOOKS = [url]
@@ -151,9 +151,7 @@ def test_a_webhook_that_was_removed_from_the_settings_is_not_called(private: Set
 
 
 @pytest.mark.parametrize("host", ["hooks..example.org", f"{'a' * 64}.example.org"])
-def test_a_host_name_that_does_not_resolve_receives_nothing_and_is_given_up(
-    private: Settings, host: str
-) -> None:
+def test_a_host_name_that_does_not_resolve_is_abandoned(private: Settings, host: str) -> None:
     private.ROLLDECK_ALERT_WEBHOOKS = [f"http://{host}/"]
     raise_one()
     for hour in range(12):
@@ -162,18 +160,18 @@ def test_a_host_name_that_does_not_resolve_receives_nothing_and_is_given_up(
     assert AlertDelivery.objects.get().state == "given up"
 
 
-def test_a_silent_webhook_is_not_waited_for_long() -> None:
+def test_a_silent_webhook_has_a_timeout() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
         with pytest.raises(posting.NotDelivered):
             posting.post(url, b"{}", may_be_private=True)
 
 
-def test_a_sample_takes_the_way_of_every_delivery_and_is_audited(private: Settings) -> None:
+def test_a_webhook_test_is_delivered_like_an_alert_and_audited(private: Settings) -> None:
     with receiver() as there, receiver() as other:
         private.ROLLDECK_ALERT_WEBHOOKS = [other.url, there.url]
         private.ROLLDECK_ALERT_WEBHOOK_LEVEL = "error"  # tests ignore the level
-        sample = send_sample(there)
+        sample = send_test(there)
         assert sample.state == "waiting"
         ticks = iter([NOON, NOON, NOON + timedelta(milliseconds=412), NOON + timedelta(days=1)])
         assert webhooks.send_due(clock=lambda: next(ticks)) == 1
@@ -196,12 +194,12 @@ def test_a_sample_takes_the_way_of_every_delivery_and_is_audited(private: Settin
 
 
 @pytest.mark.parametrize(("status", "expected"), [(500, "status 500"), (302, "status 302")])
-def test_a_sample_is_tried_once_and_says_what_came(
+def test_a_webhook_test_is_tried_once_and_reports_the_answer(
     private: Settings, status: int, expected: str
 ) -> None:
     with receiver(status) as there:
         private.ROLLDECK_ALERT_WEBHOOKS = [there.url]
-        sample = send_sample(there)
+        sample = send_test(there)
         assert [send(), send(at=NOON + timedelta(hours=3))] == [0, 0]
 
     sample.refresh_from_db()
@@ -209,10 +207,10 @@ def test_a_sample_is_tried_once_and_says_what_came(
     assert (sample.last_status, sample.last_error) == (status, expected)
 
 
-def test_a_sample_reaches_no_machine_that_an_alert_would_not(settings: Settings) -> None:
+def test_a_webhook_test_reaches_public_addresses_only(settings: Settings) -> None:
     with receiver() as there:
         settings.ROLLDECK_ALERT_WEBHOOKS = [there.url]
-        sample = send_sample(there)
+        sample = send_test(there)
         send()
 
     sample.refresh_from_db()
@@ -220,18 +218,18 @@ def test_a_sample_reaches_no_machine_that_an_alert_would_not(settings: Settings)
     assert "not public" in sample.last_error
 
 
-def test_a_webhook_gets_one_sample_in_ten_seconds_from_all_callers(private: Settings) -> None:
+def test_a_webhook_gets_one_test_in_ten_seconds_from_all_callers(private: Settings) -> None:
     with receiver() as there, receiver() as other:
         private.ROLLDECK_ALERT_WEBHOOKS = [there.url, other.url]
-        send_sample(there)
-        with pytest.raises(webhooks.SampleSentJustNow):
-            send_sample(there, at=NOON + timedelta(seconds=9))
-        send_sample(other)
-        send_sample(there, at=NOON + timedelta(seconds=10))
+        send_test(there)
+        with pytest.raises(webhooks.TestSentRecently):
+            send_test(there, at=NOON + timedelta(seconds=9))
+        send_test(other)
+        send_test(there, at=NOON + timedelta(seconds=10))
 
     assert AlertDelivery.objects.filter(change="test").count() == 3
 
 
-def test_only_what_is_set_can_be_sent_a_sample(private: Settings) -> None:
+def test_only_configured_webhooks_can_be_tested(private: Settings) -> None:
     with receiver() as there, pytest.raises(webhooks.WebhookNotFound):
-        send_sample(there)
+        send_test(there)

@@ -23,5 +23,5 @@ def test_a_row_is_the_one_that_a_query_gives() -> None:
     assert not row._state.adding
 
 
-def test_no_row_is_none() -> None:
+def test_a_missing_row_is_none() -> None:
     assert first_row(Run, "name = %s", ["nobody"]) is None

@@ -61,7 +61,7 @@ def test_the_first_trainer_opens_the_run_and_its_first_epoch() -> None:
 
 
 @pytest.mark.django_db
-def test_the_first_stock_trainer_configures_the_run_and_later_ones_join_it() -> None:
+def test_the_first_stock_trainer_configures_the_run_for_later_ones() -> None:
     run = default_run(now=NOON)
 
     first = register(run, "address:a", registration=STOCK)
@@ -104,7 +104,7 @@ def test_a_restarted_trainer_opens_an_epoch_and_one_that_resumes_does_not() -> N
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("status", [RunStatus.COMPLETED, RunStatus.STOPPED, RunStatus.FAILED])
-def test_an_ended_run_admits_no_trainer(status: RunStatus) -> None:
+def test_an_ended_run_refuses_trainers(status: RunStatus) -> None:
     run = make_run(status=status)
 
     with pytest.raises(RunIsOver, match=f"alpha is {status}"):
@@ -143,7 +143,7 @@ def test_a_disconnect_is_recorded_once_and_an_unknown_environment_is_false() -> 
 
 
 @pytest.mark.django_db(transaction=True)
-def test_sixteen_environments_that_join_at_once_get_sixteen_ids() -> None:
+def test_sixteen_simultaneous_environments_get_sixteen_ids() -> None:
     run = make_run()
     barrier = threading.Barrier(16)
 
@@ -181,7 +181,7 @@ def test_sixteen_first_requests_at_once_share_one_default_run() -> None:
 
 
 @pytest.mark.django_db
-def test_a_reset_archives_the_default_run_and_a_fresh_one_follows() -> None:
+def test_a_reset_archives_the_default_run_and_starts_another() -> None:
     old = default_run(now=NOON)
     register(old, registration=STOCK)
     join(old)
@@ -230,9 +230,7 @@ def test_tokens_of_a_run_stay_valid_over_a_reset() -> None:
         ("environment_group_size_is_positive", {"group_size": 0}),
     ],
 )
-def test_the_database_keeps_the_facts_about_an_environment(
-    name: str, fields: dict[str, Any]
-) -> None:
+def test_the_database_refuses_invalid_environments(name: str, fields: dict[str, Any]) -> None:
     run = make_run()
     join(run)
     second = join(run)

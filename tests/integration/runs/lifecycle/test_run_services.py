@@ -27,7 +27,7 @@ from tests.factories import NOON, make_run, make_user
 LATER = NOON + timedelta(minutes=1)
 
 
-def ask(run: Run, verb: RunVerb, **more: Any) -> Run:
+def apply_verb(run: Run, verb: RunVerb, **more: Any) -> Run:
     return lifecycle.change_status(run_id=run.pk, verb=verb, actor="user:alice", now=LATER, **more)
 
 
@@ -83,7 +83,7 @@ def test_a_fleet_run_begins_as_a_draft_with_its_whole_configuration() -> None:
     ],
     ids=str,
 )
-def test_a_wrong_run_is_refused_and_nothing_stored(
+def test_an_invalid_run_is_refused_and_not_stored(
     fields: dict[str, Any], error: type[Exception]
 ) -> None:
     with pytest.raises(error):
@@ -118,12 +118,12 @@ def test_a_name_is_taken_once_among_current_runs_and_free_again_after_the_archiv
         (RunVerb.KILL, RunStatus.DRAFT, RunStatus.STOPPED),
     ],
 )
-def test_a_verb_moves_a_run_and_the_event_says_who_what_when_why(
+def test_a_verb_changes_the_state_and_the_event_has_actor_time_and_reason(
     verb: RunVerb, before: RunStatus, after: RunStatus
 ) -> None:
     run = make_run(status=before)
 
-    moved = ask(run, verb, reason="because")
+    moved = apply_verb(run, verb, reason="because")
 
     assert (moved.status, moved.status_reason, moved.status_changed_at) == (after, "because", LATER)
     event = RunEvent.objects.filter(run=run, kind="status").get()
@@ -132,10 +132,10 @@ def test_a_verb_moves_a_run_and_the_event_says_who_what_when_why(
 
 
 @pytest.mark.django_db
-def test_starting_an_outside_run_makes_it_run_at_once() -> None:
+def test_a_started_outside_run_is_running_at_once() -> None:
     run = make_run(kind="outside", status=RunStatus.DRAFT)
 
-    assert ask(run, RunVerb.START).status == RunStatus.RUNNING
+    assert apply_verb(run, RunVerb.START).status == RunStatus.RUNNING
 
 
 @pytest.mark.django_db
@@ -143,15 +143,15 @@ def test_a_second_start_names_the_present_status_and_writes_nothing() -> None:
     run = make_run(status=RunStatus.RUNNING)
 
     with pytest.raises(MoveNotAllowed, match="alpha is running"):
-        ask(run, RunVerb.START)
+        apply_verb(run, RunVerb.START)
 
     assert not RunEvent.objects.filter(run=run, kind="status").exists()
 
 
 @pytest.mark.django_db
 def test_a_drain_ends_as_completed_without_a_deadline_and_a_stop_with_one() -> None:
-    drained = ask(make_run(name="a"), RunVerb.DRAIN)
-    stopped = ask(make_run(name="b"), RunVerb.STOP, deadline_seconds=5)
+    drained = apply_verb(make_run(name="a"), RunVerb.DRAIN)
+    stopped = apply_verb(make_run(name="b"), RunVerb.STOP, deadline_seconds=5)
 
     assert (drained.drain_target, drained.drain_deadline_at) == (RunStatus.COMPLETED, None)
     assert stopped.drain_target == RunStatus.STOPPED
@@ -159,7 +159,7 @@ def test_a_drain_ends_as_completed_without_a_deadline_and_a_stop_with_one() -> N
 
 
 @pytest.mark.django_db
-def test_a_move_that_came_too_late_changes_nothing() -> None:
+def test_a_late_transition_changes_nothing() -> None:
     run = make_run(status=RunStatus.STOPPED)
 
     moved = move(run_id=run.pk, target=RunStatus.RUNNING, actor="fleet", now=LATER)
@@ -169,8 +169,8 @@ def test_a_move_that_came_too_late_changes_nothing() -> None:
 
 
 @pytest.mark.django_db
-def test_a_move_ends_the_drain_it_was_for() -> None:
-    run = ask(make_run(), RunVerb.STOP)
+def test_a_transition_ends_its_drain() -> None:
+    run = apply_verb(make_run(), RunVerb.STOP)
 
     assert move(run_id=run.pk, target=RunStatus.STOPPED, actor="fleet", now=LATER)
 
@@ -179,18 +179,18 @@ def test_a_move_ends_the_drain_it_was_for() -> None:
 
 
 @pytest.mark.django_db
-def test_an_archived_run_cannot_be_asked() -> None:
+def test_an_archived_run_refuses_verbs() -> None:
     run = make_run(archived_at=NOON)
 
     with pytest.raises(RunNotFound):
-        ask(run, RunVerb.KILL)
+        apply_verb(run, RunVerb.KILL)
 
 
 @pytest.mark.django_db(transaction=True)
 def test_of_eight_starts_at_once_one_starts_the_run() -> None:
     run = make_run(status=RunStatus.DRAFT)
 
-    answers = together(8, lambda _: ask(run, RunVerb.START))
+    answers = together(8, lambda _: apply_verb(run, RunVerb.START))
 
     assert [type(answer) for answer in answers].count(MoveNotAllowed) == 7
     assert RunEvent.objects.filter(run=run, kind="status").count() == 1
@@ -213,7 +213,7 @@ def test_of_eight_creations_of_one_name_at_once_one_succeeds() -> None:
         ("run_draining_has_a_target", {"status": "draining", "drain_target": ""}),
     ],
 )
-def test_the_database_keeps_the_facts_about_a_run(name: str, fields: dict[str, Any]) -> None:
+def test_the_database_refuses_invalid_runs(name: str, fields: dict[str, Any]) -> None:
     run = make_run()
 
     with pytest.raises(IntegrityError, match=name), transaction.atomic():
@@ -234,11 +234,11 @@ def test_the_event_series_is_read_oldest_first_from_either_end() -> None:
 
 
 @pytest.mark.django_db
-def test_the_event_of_a_move_that_was_rolled_back_is_not_kept() -> None:
+def test_the_event_of_a_rolled_back_transition_is_not_stored() -> None:
     run = make_run()
 
     with transaction.atomic():
-        ask(run, RunVerb.PAUSE)
+        apply_verb(run, RunVerb.PAUSE)
         transaction.set_rollback(True)
 
     run.refresh_from_db()
@@ -247,11 +247,11 @@ def test_the_event_of_a_move_that_was_rolled_back_is_not_kept() -> None:
 
 
 @pytest.mark.django_db
-def test_a_run_says_when_it_was_started_the_last_time() -> None:
+def test_a_run_has_the_time_of_its_last_start() -> None:
     run = make_run(kind="outside", status=RunStatus.DRAFT)
     assert run.started_at is None
 
-    started = ask(run, RunVerb.START)
+    started = apply_verb(run, RunVerb.START)
     paused = lifecycle.change_status(
         run_id=run.pk, verb=RunVerb.PAUSE, actor="user:alice", now=LATER + timedelta(hours=1)
     )

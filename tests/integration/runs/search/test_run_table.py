@@ -88,11 +88,11 @@ def four_runs(db: None) -> None:
         ("is:unbalanced", []),
     ],
 )
-def test_a_filter_finds(text: str, names: list[str], four_runs: None) -> None:
+def test_a_filter_selects_runs(text: str, names: list[str], four_runs: None) -> None:
     assert names_of(text) == names
 
 
-def test_a_row_says_what_it_rolls_out(four_runs: None) -> None:
+def test_a_row_names_its_environment_or_lessons(four_runs: None) -> None:
     page = page_of()
 
     assert {row.name: row.environment for row in page.results} == {
@@ -133,12 +133,12 @@ def test_a_page_does_not_shift_when_a_run_is_created_meanwhile() -> None:
 
 
 @pytest.mark.django_db
-def test_an_order_that_is_none_is_refused() -> None:
+def test_an_unknown_order_is_refused() -> None:
     with pytest.raises(UnknownSort, match="known: created"):
         names_of(sort="colour")
 
 
-def test_values_are_offered_with_how_many_runs_have_them(four_runs: None) -> None:
+def test_values_are_suggested_with_their_number_of_runs(four_runs: None) -> None:
     make_run(name="cart-2", tags=["ablation"])
 
     offered = run_table.filter_values(of="tag", part="A")
@@ -147,7 +147,7 @@ def test_values_are_offered_with_how_many_runs_have_them(four_runs: None) -> Non
     assert "cartpole-v1" in {row.value for row in run_table.filter_values(of="env", part="cart")}
 
 
-def test_a_table_of_all_that_match_holds_no_formula(four_runs: None) -> None:
+def test_an_exported_table_contains_no_formula(four_runs: None) -> None:
     Run.objects.filter(name="words").update(status_reason='=HYPERLINK("x"), "quoted"')
 
     lines = list(csv.DictReader(run_table.runs_csv(text="state:completed", sort="name", now=NOW)))

@@ -58,7 +58,7 @@ def stored_files(run: Run) -> set[str]:
     return set(default_storage.listdir(folder)[1]) if default_storage.exists(folder) else set()
 
 
-def test_published_weights_are_current_whole_and_announced_in_the_history(run: Run) -> None:
+def test_published_weights_are_current_complete_and_an_event(run: Run) -> None:
     version, is_new = publish(run)
 
     run.refresh_from_db()
@@ -70,7 +70,7 @@ def test_published_weights_are_current_whole_and_announced_in_the_history(run: R
     assert RunEvent.objects.get(kind="weights_published").details["step"] == 0
 
 
-def test_later_versions_of_an_epoch_do_not_bury_the_history(run: Run) -> None:
+def test_later_versions_of_an_epoch_add_no_events(run: Run) -> None:
     publish(run)
     publish(run, step=1)
 
@@ -78,7 +78,7 @@ def test_later_versions_of_an_epoch_do_not_bury_the_history(run: Run) -> None:
     assert PolicyVersion.objects.filter(run=run).count() == 2
 
 
-def test_the_same_version_again_is_the_same_answer(run: Run) -> None:
+def test_a_repeated_version_is_answered_as_before(run: Run) -> None:
     first, _ = publish(run)
     publish(run, step=1)
 
@@ -108,7 +108,7 @@ def test_the_same_version_again_is_the_same_answer(run: Run) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_a_file_that_is_not_what_its_manifest_says_is_refused_by_field(
+def test_a_file_that_contradicts_its_manifest_is_refused_with_its_field(
     run: Run, fields: dict[str, Any], field: str
 ) -> None:
     with pytest.raises(ManifestMismatch) as caught:
@@ -119,7 +119,7 @@ def test_a_file_that_is_not_what_its_manifest_says_is_refused_by_field(
     assert not stored_files(run)
 
 
-def test_a_file_that_is_no_safetensors_is_refused(run: Run) -> None:
+def test_a_file_of_another_format_is_refused(run: Run) -> None:
     noise = b"\xff" * 64
 
     with pytest.raises(ManifestMismatch) as caught:
@@ -192,7 +192,7 @@ def test_a_version_that_was_never_published_has_no_weights(run: Run) -> None:
         current_weights(run=run)
 
 
-def test_what_is_stored_is_what_a_reader_of_safetensors_reads(run: Run) -> None:
+def test_stored_weights_are_readable_with_safetensors(run: Run) -> None:
     version, _ = publish(run)
 
     with weights_file(version) as file:

@@ -162,7 +162,7 @@ def test_debts_stay_within_two_batches_and_belong_to_weights(
     ),
     ones=st.integers(12, 24),
 )
-def test_shares_come_to_their_targets_while_every_environment_has_data(
+def test_shares_converge_to_their_targets_while_every_environment_has_data(
     sizes: list[tuple[int, float]], ones: int
 ) -> None:
     """Each batch leaves every environment at most two batches from its due."""
@@ -232,7 +232,7 @@ def test_debts_hold_no_rounding_errors() -> None:
         assert all(debt == 0.0 or abs(debt) > 1e-6 for debt in debts.values()), debts
 
 
-def test_who_was_dry_for_long_comes_back_with_two_batches_at_most() -> None:
+def test_the_debt_to_an_empty_environment_is_limited_to_two_batches() -> None:
     debts = {0: 0.0, 1: 0.0, 2: 0.0}
     for _ in range(50):
         made = plan(
@@ -255,7 +255,7 @@ def test_who_was_dry_for_long_comes_back_with_two_batches_at_most() -> None:
     assert taken[3] < 4
 
 
-def test_a_weight_of_nothing_gets_what_others_leave() -> None:
+def test_a_weight_of_zero_gets_the_remainder() -> None:
     made = plan(queue(0, 1, 1, 1, weight=0.0), queue(1, 1, 1, first=100), batch_size=3)
 
     assert isinstance(made, BatchPlan)
@@ -263,14 +263,14 @@ def test_a_weight_of_nothing_gets_what_others_leave() -> None:
     assert made.shares == {0: 0.0, 1: 1.0}
 
 
-def test_groups_without_an_environment_are_one_more_environment() -> None:
+def test_groups_without_an_environment_share_one_queue() -> None:
     made = plan(queue(NO_ENVIRONMENT, *[1] * 8, first=100), queue(1, *[1] * 8), batch_size=4)
 
     assert isinstance(made, BatchPlan)
     assert made.composition == {NO_ENVIRONMENT: 2, 1: 2}
 
 
-def test_a_dry_minimum_holds_a_batch_back_until_its_deadline_and_is_owed_then() -> None:
+def test_an_unmet_minimum_delays_a_batch_until_its_deadline_and_becomes_a_debt() -> None:
     queues = [queue(0, *[1] * 8), queue(1, connected=True, minimum=0.5)]
 
     held = plan(*queues, batch_size=4)
@@ -302,7 +302,7 @@ def test_minimums_beyond_the_batch_are_scaled_together() -> None:
     assert required_sequences(queues, batch_size=8) == {0: 4, 1: 4}
 
 
-def test_the_oldest_groups_give_way_when_only_younger_ones_meet_every_minimum() -> None:
+def test_newer_groups_are_preferred_when_only_they_meet_every_minimum() -> None:
     """The 5 of the first environment leaves no room for the other's minimum; its 4 does."""
     made = plan(
         queue(0, 5, 4, connected=True, minimum=0.5),
@@ -314,7 +314,7 @@ def test_the_oldest_groups_give_way_when_only_younger_ones_meet_every_minimum() 
     assert made.composition == {0: 4, 1: 4}
 
 
-def test_the_forecast_is_what_the_batch_takes_when_groups_are_small() -> None:
+def test_the_forecast_equals_the_batch_for_small_groups() -> None:
     queues = [
         queue(0, *[1] * 60, debt=10.0, weight=2.0),
         queue(1, *[1] * 4),

@@ -33,7 +33,7 @@ def test_distances_are_those_of_the_textbook() -> None:
     assert total_variation(["a"], ["b"]) == 1.0
 
 
-def test_what_has_nothing_to_compare_has_no_distance() -> None:
+def test_empty_samples_have_no_distance() -> None:
     assert kolmogorov_smirnov(np.array([np.nan]), np.array([1.0])) is None
     assert total_variation([], ["a"]) is None
     assert summary(np.array([])).mean is None
@@ -81,7 +81,7 @@ def test_scores_and_environments_are_named() -> None:
     )
 
 
-def test_few_items_and_chance_say_nothing() -> None:
+def test_few_items_and_chance_show_no_bias() -> None:
     assert sentence(items([9.0] * 5), items([1.0] * 500), unit="groups") == (
         "too few groups to compare: 5 dropped, 500 served"
     )

@@ -61,7 +61,7 @@ def test_packing_alone_does_not_close_the_queue() -> None:
     assert capacity({0: 188, 1: 64}, over=False) == 23
 
 
-def test_over_the_tolerance_each_environment_sees_only_its_own_part_of_it() -> None:
+def test_over_the_tolerance_each_environment_gets_its_share_of_the_queue() -> None:
     # 192 sequences may wait, 96 of each environment: room for 12 groups less those it has queued.
     assert capacity({0: 80, 1: 112}) == 24 - 2
     assert capacity({0: 80, 1: 200}) == 24 - 2
@@ -74,7 +74,7 @@ def test_items_of_disconnected_environments_count_against_all() -> None:
 
 
 @given(weights=st.lists(st.floats(0, 100), min_size=1, max_size=9), minimum=st.floats(0, 1))
-def test_shares_are_the_whole(weights: list[float], minimum: float) -> None:
+def test_shares_sum_to_the_queue(weights: list[float], minimum: float) -> None:
     environments = [share(number, weight=weight) for number, weight in enumerate(weights)]
     environments.append(share(99, weight=0.0, min_batch_allocation=minimum))
 
@@ -85,7 +85,7 @@ def test_shares_are_the_whole(weights: list[float], minimum: float) -> None:
 
 
 @given(st.lists(st.integers(0, 400), max_size=60), st.integers(1, 200), st.floats(0.1, 9))
-def test_the_queue_counts_as_over_between_the_marks_as_it_did_before(
+def test_the_queue_keeps_its_state_between_the_marks(
     lengths: list[int], batch_size: int, tolerance: float
 ) -> None:
     rule = PauseRule(batch_size=batch_size, off_policy_tolerance=tolerance)
@@ -101,7 +101,7 @@ def test_the_queue_counts_as_over_between_the_marks_as_it_did_before(
 
 
 @given(st.integers(1, 500), st.floats(1, 50), st.floats(0, 1))
-def test_what_a_trainer_leaves_behind_never_keeps_producers_waiting(
+def test_a_remainder_below_a_batch_never_pauses_producers(
     batch_size: int, tolerance: float, fraction: float
 ) -> None:
     rule = PauseRule(
@@ -116,18 +116,18 @@ def test_handlers_and_platform_have_the_same_marks() -> None:
     assert PauseRule(batch_size=100, off_policy_tolerance=4).resume_at == RESUME_FRACTION * 400
 
 
-def test_a_paced_handler_uses_whatever_room_its_share_leaves() -> None:
+def test_a_paced_handler_uses_the_room_of_its_share() -> None:
     assert RULE.state_after(HandlerState.PAUSED, queued=184, paced=True) is HandlerState.RUNNING
     assert RULE.state_after(HandlerState.RUNNING, queued=192, paced=True) is HandlerState.PAUSED
 
 
-def test_one_stock_environment_alone_throws_nothing_away_either_way() -> None:
+def test_one_stock_environment_drops_no_groups() -> None:
     assert run(1, is_paced=True) == run(1, is_paced=False)
     assert run(1, is_paced=True).cancelled == 0
 
 
 @pytest.mark.parametrize("environments", [4, 8])
-def test_several_stock_environments_throw_away_less_and_train_as_fast(environments: int) -> None:
+def test_several_stock_environments_drop_fewer_groups_at_equal_speed(environments: int) -> None:
     bare, smooth = run(environments, is_paced=False), run(environments, is_paced=True)
 
     assert smooth.cancelled < bare.cancelled / 2

@@ -17,7 +17,7 @@ def test_a_queue_over_its_tolerance_is_reported_with_its_numbers() -> None:
     assert (gate.closed, gate.reopens_after) == (True, 913 - 384)
 
 
-def test_between_the_marks_the_status_names_where_producers_resume() -> None:
+def test_between_the_marks_the_status_has_the_resume_mark() -> None:
     gate = tolerance_gate(RULE, queued=500, over=True)
 
     assert gate.condition.endswith("500 < tolerance × batch = 3 × 256 = 768; resumes at 384")

@@ -5,7 +5,7 @@ import pytest
 
 from buffer.batches.rules.batch_bytes import Item, msgpack_answer
 from buffer.batches.rules.status_env import EnvironmentShare, environment_status
-from buffer.items.rules.delivery import SENDING_LIMIT, Delivery, Next
+from buffer.items.rules.delivery import SENDING_LIMIT, Delivery, NextAction
 from buffer.items.rules.ledger import balance
 from rolldeck.wire import BatchAnswer, BatchHead
 
@@ -16,20 +16,20 @@ LONG_AGO = NOON - SENDING_LIMIT - timedelta(seconds=1)
 @pytest.mark.parametrize(
     ("delivered_at", "sending_since", "alive", "expected"),
     [
-        (NOON, None, None, Next.CONFIRM),
-        (None, None, None, Next.SEND_AGAIN),
-        (None, NOON, True, Next.LEAVE),
-        (None, LONG_AGO, True, Next.LEAVE),
-        (None, NOON, False, Next.SEND_AGAIN),
-        (None, NOON, None, Next.LEAVE),
-        (None, LONG_AGO, None, Next.SEND_AGAIN),
+        (NOON, None, None, NextAction.CONFIRM),
+        (None, None, None, NextAction.SEND_AGAIN),
+        (None, NOON, True, NextAction.LEAVE),
+        (None, LONG_AGO, True, NextAction.LEAVE),
+        (None, NOON, False, NextAction.SEND_AGAIN),
+        (None, NOON, None, NextAction.LEAVE),
+        (None, LONG_AGO, None, NextAction.SEND_AGAIN),
     ],
 )
-def test_the_next_request_settles_the_batch_before(
+def test_the_next_request_acknowledges_the_batch_before(
     delivered_at: datetime | None,
     sending_since: datetime | None,
     alive: bool | None,
-    expected: Next,
+    expected: NextAction,
 ) -> None:
     delivery = Delivery(
         delivered_at=delivered_at, sending_since=sending_since, sender_is_alive=alive
@@ -38,7 +38,7 @@ def test_the_next_request_settles_the_batch_before(
     assert delivery.on_next_request(now=NOON) is expected
 
 
-def test_a_ledger_balances_only_when_every_item_is_somewhere() -> None:
+def test_a_ledger_balances_only_when_every_item_is_counted() -> None:
     counts = [("accepted", "", 6), ("queued", "", 2), ("served", "", 3), ("dropped", "killed", 1)]
 
     assert balance(counts).balanced
@@ -68,7 +68,7 @@ def test_no_environment_is_starved() -> None:
     assert status.env_weight == 0.01
 
 
-def test_a_share_of_nothing_is_the_least_share() -> None:
+def test_a_share_of_zero_is_the_least_share() -> None:
     environments = [share(0, connected=False)]
 
     status = environment_status(env_id=0, environments=environments, queued={}, batch_size=4)
@@ -84,7 +84,7 @@ def test_the_group_size_is_raised_to_the_largest_group_queued() -> None:
     assert (status.max_group_size, status.self_queue_size, status.queue_size) == (8, 3, 3)
 
 
-def test_a_handwritten_answer_is_what_the_encoder_writes() -> None:
+def test_a_concatenated_answer_equals_that_of_the_encoder() -> None:
     head = BatchHead(
         id="b",
         ordinal=1,

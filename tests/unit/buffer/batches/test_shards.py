@@ -40,5 +40,5 @@ def test_no_shard_is_further_from_its_share_than_the_largest_group(
 
 
 @pytest.mark.parametrize(("rank", "places"), [(0, [0]), (1, [1, 2])])
-def test_an_example(rank: int, places: list[int]) -> None:
+def test_the_example_of_the_documentation_is_sharded(rank: int, places: list[int]) -> None:
     assert list(shard([4, 2, 2], rank=rank, world_size=2)) == places

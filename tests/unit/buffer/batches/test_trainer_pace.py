@@ -28,12 +28,14 @@ def test_a_trainer_waits_while_it_has_no_batch(
     assert waiting_share(held, since=0, until=10) == pytest.approx(share)
 
 
-def test_no_time_has_no_shares() -> None:
+def test_an_empty_period_has_no_shares() -> None:
     assert waiting_share([(0, 1)], since=5, until=5) is None
 
 
 @given(spans=SPANS)
-def test_it_is_the_share_of_moments_that_no_span_covers(spans: list[tuple[float, float]]) -> None:
+def test_the_wait_is_the_share_of_time_that_no_span_covers(
+    spans: list[tuple[float, float]],
+) -> None:
     share = waiting_share(spans, since=20, until=80)
 
     edges = sorted({20.0, 80.0, *(edge for span in spans for edge in span if 20 < edge < 80)})

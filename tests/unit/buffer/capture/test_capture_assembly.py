@@ -48,7 +48,7 @@ def test_a_shared_beginning_is_trained_on_in_the_first_of_two_sequences() -> Non
     ]
 
 
-def test_several_answers_to_a_call_are_sequences_of_their_own() -> None:
+def test_several_answers_to_a_call_are_separate_sequences() -> None:
     made = assemble([call(1, answers=[answer(2), answer(3)]), call(1, 3, 5, answers=[answer(6)])])
 
     assert [sequence.tokens for sequence in made.sequences] == [[1, 2], [1, 3, 5, 6]]
@@ -72,7 +72,7 @@ def test_the_oldest_version_counts_and_an_unknown_one_makes_all_unknown() -> Non
 
 @st.composite
 def sessions(draw: st.DrawFn) -> list[CapturedCall]:
-    """Calls whose prompts go on from some earlier call, or from nothing."""
+    """Calls whose prompts continue an earlier call, or none."""
     tokens = st.lists(st.integers(0, 3), max_size=3)
     calls: list[CapturedCall] = []
     ends: list[tuple[int, ...]] = [()]

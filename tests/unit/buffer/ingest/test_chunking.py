@@ -11,7 +11,7 @@ def waiting(
     return [WaitingFragment(number, number, number not in breaks) for number in numbers]
 
 
-def test_a_chunk_is_cut_as_soon_as_it_is_whole() -> None:
+def test_a_chunk_is_cut_as_soon_as_it_is_complete() -> None:
     assert cut(waiting(0, breaks={0}), length=2) == ([], [])
     assert cut(waiting(0, 1, breaks={0}), length=2) == ([[0, 1]], [])
     assert cut(waiting(0, 1, 2, breaks={0}), length=2) == ([[0, 1]], [])
@@ -21,20 +21,20 @@ def test_every_fragment_alone_is_a_chunk_of_one() -> None:
     assert cut(waiting(4, 6, 7, breaks={6}), length=1) == ([[4], [6], [7]], [])
 
 
-def test_fragments_that_come_out_of_order_are_put_in_order() -> None:
+def test_fragments_that_arrive_out_of_order_are_sorted() -> None:
     assert cut(waiting(3, 1, 2), length=3) == ([[1, 2, 3]], [])
 
 
-def test_what_stands_before_a_break_can_never_be_whole() -> None:
+def test_fragments_before_a_break_never_complete_a_chunk() -> None:
     assert cut(waiting(0, 1, 2, breaks={0, 2}), length=3) == ([], [0, 1])
 
 
-def test_what_stands_before_a_gap_waits_for_the_missing_one() -> None:
+def test_fragments_before_a_gap_wait_for_the_missing_one() -> None:
     assert cut(waiting(0, 2, 3), length=2) == ([[2, 3]], [])
 
 
 @given(st.sets(st.integers(0, 12)), st.sets(st.integers(0, 12)), st.integers(1, 4))
-def test_every_fragment_has_one_fate_and_every_chunk_is_consecutive(
+def test_every_fragment_has_one_state_and_every_chunk_is_consecutive(
     numbers: set[int], breaks: set[int], length: int
 ) -> None:
     fragments = waiting(*numbers, breaks=breaks)

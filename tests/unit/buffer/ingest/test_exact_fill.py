@@ -35,7 +35,7 @@ def test_a_fill_exists_exactly_when_some_choice_sums_to_the_batch(
 
 # The reference tries every subset, which takes a busy machine its time.
 @given(window=sizes, target=st.integers(1, 24))
-def test_a_group_is_passed_over_only_when_it_cannot_be_part_of_the_fill(
+def test_a_group_is_skipped_only_when_it_cannot_be_part_of_the_fill(
     window: list[int], target: int
 ) -> None:
     fill = exact_fill(window, behind={}, target=target)
@@ -91,13 +91,13 @@ def test_released_groups_always_sum_to_the_group_size_and_none_is_lost(
     assert sorted(released + held) == list(range(len(arrivals)))
 
 
-def test_first_come_first_taken_before_any_other_choice() -> None:
+def test_older_groups_are_preferred_to_any_other_choice() -> None:
     assert complete([1, 2, 3], group_size=3) == [0, 1]
     assert complete([2, 2, 3], group_size=3) == [2]
     assert complete([2, 2], group_size=3) == []
 
 
-def test_sizes_that_never_sum_do_not_wait_for_ever() -> None:
+def test_sizes_that_never_sum_do_not_block() -> None:
     waiting = WaitingGroups(group_size=4)
 
     released = [waiting.add(key, 3) for key in range(MOST_WAITING + 3)]

@@ -9,7 +9,7 @@ from runs.lifecycle.rules.versions import PolicyVersion
 CURRENT = PolicyVersion(2, 5)
 
 
-def test_a_group_that_says_nothing_is_of_the_version_in_force() -> None:
+def test_a_group_without_a_version_has_the_current_one() -> None:
     assert version_of(claimed_epoch=None, claimed_step=None, current=CURRENT) == CURRENT
     assert version_of(claimed_epoch=1, claimed_step=None, current=CURRENT) == CURRENT
 
@@ -36,7 +36,7 @@ def test_without_published_weights_a_step_counts_batches() -> None:
         (PolicyVersion(1, 9), None, DropReason.STALE_EPOCH),
     ],
 )
-def test_what_cannot_train_the_policy_is_dropped_with_its_reason(
+def test_groups_of_unusable_versions_are_dropped_with_a_reason(
     sampled: PolicyVersion, limit: int | None, reason: DropReason | None
 ) -> None:
     assert drop_reason(sampled, current=CURRENT, max_staleness=limit) is reason

@@ -69,7 +69,7 @@ def judged_as_msgpack(group: dict[str, Any], **rules: Any) -> Group | str:
 
 @settings(max_examples=400)
 @given(groups(), st.booleans())
-def test_both_codecs_are_judged_by_the_same_rules(group: dict[str, Any], lenient: bool) -> None:
+def test_both_codecs_have_the_same_rules(group: dict[str, Any], lenient: bool) -> None:
     rules = {"limits": JSON_LIMITS, "lenient": lenient}
 
     as_json, as_msgpack = judged_as_json(group, **rules), judged_as_msgpack(group, **rules)
@@ -89,7 +89,7 @@ BINARY = [body.content for body in VALID_BODIES if body.name.startswith("binary"
 
 @settings(max_examples=500)
 @given(st.data())
-def test_a_damaged_push_is_refused_with_a_place_or_taken_whole(data: st.DataObject) -> None:
+def test_a_damaged_push_is_refused_with_a_position_or_accepted(data: st.DataObject) -> None:
     content = bytearray(data.draw(st.sampled_from(BINARY)))
     for _ in range(data.draw(st.integers(0, 3))):
         content[data.draw(st.integers(0, len(content) - 1))] ^= 1 << data.draw(st.integers(0, 7))
@@ -124,12 +124,12 @@ def test_added_advantages_replace_an_empty_field_in_both_codecs() -> None:
 @example(b"\x82\xa6schema\x01\xa6groups\xdd\xff\xff\xff\xff")
 @example(b"\x81" * 5000)
 @example(b"\xdf\xff\xff\xff\xff")
-def test_noise_is_refused(content: bytes) -> None:
+def test_random_bytes_are_refused(content: bytes) -> None:
     with pytest.raises(InvalidGroups):
         decode_push(content)
 
 
-def test_what_is_too_large_is_refused_by_the_name_of_its_limit() -> None:
+def test_values_above_a_limit_are_refused_with_its_name() -> None:
     group = {"tokens": [[1, 2]] * 3, "masks": [[1, 2]] * 3, "scores": [0.0] * 3}
     content = wire.encode(wire.GroupPush(groups=[wire.encode(pack_group(group))] * 2))
     cases = {

@@ -69,7 +69,7 @@ def outcome(read: Any) -> Any:
 
 @settings(max_examples=400)
 @given(groups, st.booleans(), st.booleans())
-def test_both_readers_say_the_same(group: dict[str, Any], lenient: bool, ascii: bool) -> None:  # noqa: A002
+def test_both_readers_agree(group: dict[str, Any], lenient: bool, ascii: bool) -> None:  # noqa: A002
     content = json.dumps(group, ensure_ascii=ascii).encode("utf-8", "surrogatepass")
 
     fast = outcome(lambda: decode_group(content, lenient=lenient))
@@ -121,7 +121,7 @@ def test_a_plain_group_is_read_fast() -> None:
     ],
     ids=str,
 )
-def test_what_is_not_plain_is_left_to_the_thorough_reader(changed: dict[str, Any]) -> None:
+def test_complex_groups_are_left_to_the_full_reader(changed: dict[str, Any]) -> None:
     content = json.dumps(PLAIN | changed).replace("\\\\u", "\\u").encode()
 
     assert read_plain(content) is None
@@ -150,7 +150,7 @@ def test_the_last_of_two_equal_keys_counts_as_everywhere_in_python() -> None:
         b'{"tokens": [[NaN]], "masks": [[1]], "scores": [0.5]}',
     ],
 )
-def test_what_is_no_json_is_read_by_neither(content: bytes) -> None:
+def test_invalid_json_is_refused_by_both_readers(content: bytes) -> None:
     assert read_plain(content) is None
     with pytest.raises(InvalidBody):
         decode_group(content)
@@ -184,7 +184,7 @@ def test_the_bytes_are_kept_and_absent_fields_are_null() -> None:
 
 @pytest.mark.parametrize("field", ["tokens", "masks", "scores"])
 @pytest.mark.parametrize("value", ['"words"', '{"a": [1]}', "7", "true"])
-def test_what_is_no_list_of_rows_is_refused_and_no_accident(field: str, value: str) -> None:
+def test_values_that_are_not_lists_of_rows_are_refused(field: str, value: str) -> None:
     parts = {"tokens": "[[1]]", "masks": "[[1]]", "scores": "[0.5]"} | {field: value}
     text = ",".join(f'"{name}":{part}' for name, part in parts.items())
 

@@ -33,7 +33,7 @@ GOOD = {"name": "generate", "start": 1.8e9, "end": 1.8e9 + 2}
         ([[GOOD], [GOOD | {"end": 3}]], (1, 0, "end")),
     ],
 )
-def test_what_is_no_span_is_named(value: Any, path: tuple[Any, ...]) -> None:
+def test_invalid_spans_are_named(value: Any, path: tuple[Any, ...]) -> None:
     problem = span_problem(value, sequences=2)
 
     assert problem is not None
@@ -54,7 +54,7 @@ def _pushed(**fields: Any) -> bytes:
     return wire.encode(wire.GroupPush(groups=[packed]))
 
 
-def test_our_own_wire_refuses_spans_by_their_place_and_atropos_takes_any() -> None:
+def test_the_wire_format_refuses_invalid_spans_and_atropos_accepts_them() -> None:
     wrong = [[GOOD], [GOOD | {"end": 0}]]
 
     with pytest.raises(InvalidGroups) as refused:

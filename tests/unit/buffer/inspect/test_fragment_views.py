@@ -11,9 +11,9 @@ from buffer.inspect.rules.fragment_views import (
     LINE_POINTS,
     MOST_NUMBERS,
     MOST_STEPS,
+    DecodedFragment,
     FragmentUnreadable,
     NoSuchStep,
-    Opened,
     content_of,
     reward_sum,
     window,
@@ -22,14 +22,14 @@ from rolldeck import wire
 from tests.buffer_factories import arrays, fragment, padded
 
 
-def opened(steps: int = 4, **changed: Any) -> Opened:
+def opened(steps: int = 4, **changed: Any) -> DecodedFragment:
     """Open a fragment with some arrays changed."""
     episodes = changed.pop("episode_ids", ["e0"])
     made = fragment(steps=steps, arrays=arrays(steps, **changed), episode_ids=episodes)
-    return Opened(wire.encode(made))
+    return DecodedFragment(wire.encode(made))
 
 
-def test_a_step_shows_what_was_seen_done_and_earned() -> None:
+def test_a_step_has_observation_action_and_reward() -> None:
     content = window(
         opened(
             obs=np.arange(16, dtype=np.float32).reshape(4, 4),
@@ -47,7 +47,7 @@ def test_a_step_shows_what_was_seen_done_and_earned() -> None:
     assert (content.reward, content.value) == ([0, -2.5], [20.5, 20.5])
 
 
-def test_a_number_is_shown_as_it_was_written_and_not_as_its_nearest_double() -> None:
+def test_a_number_is_shown_in_its_precision_and_not_as_a_double() -> None:
     content = content_of(opened(reward=np.full(4, 0.1, np.float32)))
 
     assert content.reward_sum == 0.4
@@ -69,7 +69,7 @@ def test_long_actions_are_cut_and_pictures_are_described_by_their_size() -> None
     assert (content.action_size, content.obs, content.obs_size) == (100, [], 192)
 
 
-def test_parts_of_observations_stand_beside_one_another() -> None:
+def test_parts_of_observations_are_listed_together() -> None:
     content = window(
         opened(
             obs=None,
@@ -112,8 +112,8 @@ def test_episodes_are_separated_with_how_they_ended() -> None:
     ]
 
 
-def test_padding_is_marked_and_counts_for_nothing() -> None:
-    made = Opened(wire.encode(fragment(steps=6, arrays=padded(6, real=4))))
+def test_padding_is_marked_and_not_counted() -> None:
+    made = DecodedFragment(wire.encode(fragment(steps=6, arrays=padded(6, real=4))))
 
     assert window(made, start=0, count=6).is_padding == [False] * 4 + [True] * 2
     content = content_of(made)
@@ -121,7 +121,7 @@ def test_padding_is_marked_and_counts_for_nothing() -> None:
     assert content.rewards.step == [0, 1, 2, 3]
 
 
-def test_a_window_behind_the_end_is_not_there_and_none_is_too_wide() -> None:
+def test_a_window_behind_the_end_is_missing_and_windows_are_limited() -> None:
     with pytest.raises(NoSuchStep, match="4 steps"):
         window(opened(), start=4, count=1)
     assert len(window(opened(5000), start=0, count=1 << 30).reward) == MOST_STEPS
@@ -132,7 +132,7 @@ def test_a_window_behind_the_end_is_not_there_and_none_is_too_wide() -> None:
     spike=st.floats(-1e6, 1e6, width=32),
     at=st.floats(0, 1, exclude_max=True),
 )
-def test_no_spike_of_the_rewards_is_lost(steps: int, spike: float, at: float) -> None:
+def test_spikes_of_rewards_are_kept(steps: int, spike: float, at: float) -> None:
     rewards = np.zeros(steps, np.float32)
     rewards[int(at * steps)] = spike
     line = content_of(opened(steps, reward=rewards)).rewards
@@ -145,7 +145,7 @@ def test_no_spike_of_the_rewards_is_lost(steps: int, spike: float, at: float) ->
 
 
 @given(steps=st.integers(1, 60), width=st.integers(1, 20))
-def test_windows_side_by_side_are_the_fragment(steps: int, width: int) -> None:
+def test_consecutive_windows_are_the_fragment(steps: int, width: int) -> None:
     rewards = np.arange(steps, dtype=np.float32)
     whole = opened(steps, reward=rewards)
 
@@ -155,9 +155,9 @@ def test_windows_side_by_side_are_the_fragment(steps: int, width: int) -> None:
 
 
 @given(st.binary(max_size=200))
-def test_bytes_that_are_no_fragment_are_refused_by_name(content: bytes) -> None:
+def test_invalid_fragment_bytes_are_refused_with_a_reason(content: bytes) -> None:
     with pytest.raises(FragmentUnreadable, match="not a valid fragment"):
-        Opened(content)
+        DecodedFragment(content)
     assert reward_sum(content) is None
 
 
@@ -165,4 +165,4 @@ def test_a_fragment_that_contradicts_itself_is_reported() -> None:
     broken = wire.encode(fragment(arrays=arrays(4, reward=np.ones(3, np.float32))))
 
     with pytest.raises(FragmentUnreadable, match=r"arrays\.reward: has shape \[3\] for 4 steps"):
-        Opened(broken)
+        DecodedFragment(broken)

@@ -35,7 +35,7 @@ rows = st.lists(st.integers(0, 3), max_size=30).map(np.array)
 
 
 @given(one=rows, other=rows)
-def test_what_two_sequences_share_is_equal_and_ends_where_they_differ(
+def test_the_shared_prefix_of_two_sequences_ends_where_they_differ(
     one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]
 ) -> None:
     length = shared(one, other)
@@ -78,7 +78,7 @@ def test_a_window_of_bytes_reads_characters_that_begin_before_it() -> None:
     assert content.text == ["é", "", "", "✓"]
 
 
-def test_tokens_that_the_policy_did_not_draw_have_no_logprob() -> None:
+def test_tokens_of_the_environment_have_no_logprob() -> None:
     logprobs = [[1.0, -0.1, -3.0], [1.0, -0.1, -0.2, -0.3]]
     group = opened(inference_logprobs=logprobs, is_correct=[False, True])
 
@@ -122,7 +122,7 @@ def test_equal_sequences_point_to_the_first_of_them() -> None:
     assert digest(group).duplicates == 1
 
 
-def test_messages_are_cut_and_one_of_them_can_be_had_whole() -> None:
+def test_messages_are_cut_and_one_can_be_read_completely() -> None:
     messages = [
         {"role": "user", "content": "x" * 100},
         {"role": "tool", "content": {"a": 1}, "id": 7},
@@ -139,7 +139,7 @@ def test_messages_are_cut_and_one_of_them_can_be_had_whole() -> None:
     assert conversation(group, 0, characters=10, only=9).results == []
 
 
-def test_pictures_are_shown_up_to_a_size_and_links_never() -> None:
+def test_images_are_shown_up_to_a_size_and_links_never() -> None:
     small = "data:image/png;base64," + base64.b64encode(b"\x89PNG small").decode()
     large = "data:image/png;base64," + "A" * (MOST_PICTURE_BYTES * 2)
     script = "data:image/svg+xml;base64,PHN2Zy8+"
@@ -161,7 +161,7 @@ def test_pictures_are_shown_up_to_a_size_and_links_never() -> None:
     assert conversation(group, 1, characters=100).pictures == []
 
 
-def test_a_digest_holds_each_message_once_and_no_more_than_fits() -> None:
+def test_a_digest_has_each_message_once_up_to_its_limit() -> None:
     prompt = {"role": "user", "content": "the same question\x00"}
     long = [{"role": "assistant", "content": f"{place} " + "y" * 3000} for place in range(9)]
     group = opened(messages=[[prompt, *long], [prompt]])
@@ -199,5 +199,5 @@ def test_truncation_is_read_from_the_group_or_else_from_its_length(
 
 
 @given(st.binary(max_size=40))
-def test_the_pieces_of_bytes_are_their_text(content: bytes) -> None:
+def test_the_tokens_of_bytes_are_their_text(content: bytes) -> None:
     assert "".join(byte_pieces([*content, 256])) == content.decode(errors="replace")

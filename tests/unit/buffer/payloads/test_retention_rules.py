@@ -46,11 +46,11 @@ def test_a_segment_is_full_by_age_or_size_and_never_when_empty() -> None:
     )
 
 
-def test_without_limits_everything_stays() -> None:
+def test_without_limits_all_segments_are_kept() -> None:
     assert due([stretch(n) for n in range(9)], now=NOON, limits=NO_LIMITS) == []
 
 
-def test_the_oldest_go_until_the_rest_fits() -> None:
+def test_the_oldest_segments_are_dropped_until_the_rest_fits() -> None:
     segments = [stretch(4, sealed=None), *(stretch(n) for n in (3, 1, 2))]
 
     assert due(segments, now=NOON, limits=limits(size_bytes=20)) == [1, 2]
@@ -83,7 +83,7 @@ segments_of_any_size = st.lists(
 
 
 @given(segments_of_any_size, st.integers(0, 400), st.integers(0, 40), st.integers(0, 200))
-def test_what_stays_fits_or_cannot_go_yet(
+def test_kept_segments_fit_or_cannot_be_dropped_yet(
     sizes: list[tuple[int, int, int]], size_limit: int, item_limit: int, minutes: int
 ) -> None:
     ages = sorted((age for _, _, age in sizes), reverse=True)

@@ -48,7 +48,7 @@ def shares(rule: SamplerRule, of: Chunks, *, draws: int = 20_000, count: int = 1
 
 
 @given(st.sampled_from(NAMES), st.integers(1, 40), st.data())
-def test_a_sample_holds_different_chunks_and_weights_up_to_one(
+def test_a_sample_has_distinct_chunks_and_weights_up_to_one(
     name: SamplerName, total: int, data: st.DataObject
 ) -> None:
     count = data.draw(st.integers(1, total))
@@ -81,18 +81,18 @@ def test_the_same_generator_draws_the_same_sample(name: SamplerName) -> None:
     assert first.tolist() == second.tolist()
 
 
-def test_more_than_there_is_cannot_be_sampled() -> None:
+def test_a_sample_cannot_exceed_the_stored_items() -> None:
     with pytest.raises(TooFewChunks):
         SamplerRule(name="uniform").sample(chunks(2), 3, np.random.default_rng(0))
 
 
-def test_fifo_takes_the_oldest_in_their_order() -> None:
+def test_fifo_samples_the_oldest_in_order() -> None:
     sample = SamplerRule(name="fifo").sample(chunks(5), 3, np.random.default_rng(0))
 
     assert sample.ids.tolist() == [10, 11, 12]
 
 
-def test_uniform_takes_each_as_often() -> None:
+def test_uniform_samples_each_chunk_equally_often() -> None:
     assert shares(SamplerRule(name="uniform"), chunks(4)) == pytest.approx([0.25] * 4, abs=0.02)
 
 
@@ -111,7 +111,7 @@ def test_recency_with_alpha_zero_is_uniform() -> None:
     assert shares_by_id == pytest.approx([0.25] * 4, abs=0.02)
 
 
-def test_balanced_takes_as_many_of_a_rare_environment_as_of_a_common_one() -> None:
+def test_balanced_samples_rare_and_common_environments_equally() -> None:
     of = chunks(100, environments=[0] * 90 + [1] * 10)
 
     sample = SamplerRule(name="balanced").sample(of, 16, np.random.default_rng(0))
@@ -137,7 +137,7 @@ def test_quotas_are_as_even_as_the_environments_allow(
         assert quotas.max() <= unfinished.min() + 1
 
 
-def test_weighted_takes_in_proportion_and_counts_a_new_chunk_as_one() -> None:
+def test_weighted_samples_in_proportion_and_counts_a_new_chunk_as_one() -> None:
     of = chunks(3, priorities=[3.0, np.nan, 4.0])
 
     assert shares(SamplerRule(name="weighted"), of) == pytest.approx(
@@ -145,7 +145,7 @@ def test_weighted_takes_in_proportion_and_counts_a_new_chunk_as_one() -> None:
     )
 
 
-def test_prioritized_takes_in_proportion_to_the_power_alpha() -> None:
+def test_prioritized_samples_in_proportion_to_the_power_alpha() -> None:
     of = chunks(3, priorities=[1.0, 4.0, 9.0])
 
     shares_by_id = shares(SamplerRule(name="prioritized", alpha=0.5), of)
@@ -153,7 +153,7 @@ def test_prioritized_takes_in_proportion_to_the_power_alpha() -> None:
     assert shares_by_id == pytest.approx([1 / 6, 2 / 6, 3 / 6], abs=0.02)
 
 
-def test_a_new_chunk_is_as_urgent_as_the_most_urgent_one() -> None:
+def test_a_new_chunk_has_the_highest_priority() -> None:
     of = chunks(3, priorities=[1.0, 5.0, np.nan])
 
     shares_by_id = shares(SamplerRule(name="prioritized", alpha=1), of)

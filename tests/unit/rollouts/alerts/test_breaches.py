@@ -78,9 +78,7 @@ def test_breaches_match_a_sample_by_sample_evaluation(
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(samples=SAMPLES, limit=LIMITS)
-def test_blocks_of_many_samples_find_no_spell_that_has_to_last_where_there_is_none(
-    samples: Samples, limit: Limit
-) -> None:
+def test_blocks_of_many_samples_have_no_false_breach(samples: Samples, limit: Limit) -> None:
     times, values = placed(samples)
     exact = walked(times, values, limit, until=times[-1])
 
@@ -104,7 +102,7 @@ def test_a_number_holds_until_the_next_one() -> None:
     assert breach_periods([0], [6], limit, until=10) == [Breach(0, None)]
 
 
-def test_what_is_not_finite_breaks_only_the_rule_that_asks_for_it() -> None:
+def test_values_that_are_not_finite_breach_only_their_rule() -> None:
     below = Limit(comparator=Comparator.BELOW, threshold=5)
     broken = Limit(comparator=Comparator.NOT_FINITE)
 
@@ -124,9 +122,7 @@ def test_a_silence_lasts_from_one_sample_to_the_next() -> None:
 
 
 @given(waits=st.lists(st.integers(1, 40), min_size=1, max_size=60), wait=st.integers(10, 30))
-def test_blocks_of_many_samples_find_no_silence_that_there_is_not(
-    waits: list[int], wait: int
-) -> None:
+def test_blocks_of_many_samples_have_no_false_silence(waits: list[int], wait: int) -> None:
     silent = Limit(comparator=Comparator.NO_DATA, for_seconds=wait)
     times, values = placed([(each, 1.0) for each in waits])
     gaps = [Breach(a, b) for a, b in pairwise(times) if b - a >= wait]
@@ -147,7 +143,7 @@ def test_blocks_of_many_samples_find_no_silence_that_there_is_not(
         ("no_data", None, 9, "for_seconds"),
     ],
 )
-def test_a_limit_that_cannot_be_is_refused(
+def test_an_invalid_limit_is_refused(
     comparator: str, threshold: float | None, seconds: int, field: str
 ) -> None:
     with pytest.raises(InvalidRule) as refused:

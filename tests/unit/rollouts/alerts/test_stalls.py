@@ -23,7 +23,7 @@ def stall(**fields: Any) -> Stall | None:
     return stall_of(Flow(**(flow | fields)), timeout=TIMEOUT, now=NOON)
 
 
-def test_producers_are_missing_where_less_than_a_batch_is_there_and_nothing_comes() -> None:
+def test_producers_are_missing_where_no_batch_is_complete_and_no_items_arrive() -> None:
     assert stall() is Stall.PRODUCERS
     assert stall(queued=7, arrived_at=minutes_ago(11)) is Stall.PRODUCERS
     assert stall(queued=7, arrived_at=minutes_ago(9)) is None
@@ -36,12 +36,12 @@ def test_trainers_are_missing_where_a_batch_is_ready_and_not_leased() -> None:
     assert stall(queued=8, taken_at=minutes_ago(9)) is None
 
 
-def test_no_trainer_is_missing_while_one_is_at_work() -> None:
+def test_no_trainer_is_missing_while_one_has_a_lease() -> None:
     assert stall(leased=8) is None
     assert stall(leased=8, queued=80, taken_at=minutes_ago(50)) is None
 
 
-def test_a_run_that_went_on_a_moment_ago_has_time() -> None:
+def test_a_recently_resumed_run_has_a_grace_period() -> None:
     assert stall(running_since=minutes_ago(1), arrived_at=minutes_ago(600)) is None
 
 

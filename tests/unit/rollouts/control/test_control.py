@@ -26,5 +26,5 @@ def test_the_fingerprint_changes_with_each_of_its_parts(change: dict[str, Any]) 
     assert print_of(**change) != print_of()
 
 
-def test_the_same_orders_have_the_same_fingerprint() -> None:
+def test_the_same_commands_have_the_same_fingerprint() -> None:
     assert print_of() == print_of()

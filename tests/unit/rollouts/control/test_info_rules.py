@@ -35,7 +35,7 @@ def test_metrics_cover_the_time_between_two_measurements() -> None:
     assert info_figures(after, after) == {}
 
 
-def test_the_first_64_names_of_a_run_stay() -> None:
+def test_the_first_64_names_of_a_run_are_kept() -> None:
     first = added({}, window(*((f"n{number}", "step", 1, 1.0) for number in range(64))))
     second = added(first.totals, window(("late", "step", 5, 5.0), ("n3", "step", 1, 1.0)))
     third = added(second.totals, window(("later", "step", 1, 1.0)))

@@ -45,7 +45,7 @@ def reporting(status: RunStatus = RunStatus.RUNNING, **known: Any) -> FleetView:
         (RunStatus.FAILED, "stopped"),
     ],
 )
-def test_what_a_fleet_should_do_follows_from_the_status(status: RunStatus, desired: str) -> None:
+def test_the_desired_fleet_state_follows_from_the_status(status: RunStatus, desired: str) -> None:
     assert desired_of(status) == desired
 
 
@@ -55,7 +55,7 @@ def test_a_queued_run_gets_a_fleet() -> None:
     assert decision.action is Action.LAUNCH
 
 
-def test_a_run_that_is_started_again_has_a_fresh_budget() -> None:
+def test_a_restarted_run_has_a_new_launch_budget() -> None:
     spent = tuple(seconds_ago(s) for s in range(30))
 
     decision = decide(view(RunStatus.QUEUED, recent_launches_at=spent), now=NOON)
@@ -102,12 +102,12 @@ def test_a_drain_does_not_wait_for_an_external_manager_that_stopped_reporting() 
     assert decide(draining(120), now=NOON).action is Action.ABANDON
 
 
-def test_a_draft_is_left_alone() -> None:
+def test_a_draft_needs_no_action() -> None:
     assert decide(view(RunStatus.DRAFT, has_manager=False), now=NOON).action is Action.WAIT
 
 
 @pytest.mark.parametrize("status", [RunStatus.STARTING, RunStatus.RUNNING, RunStatus.PAUSED])
-def test_a_fleet_that_reports_is_left_alone(status: RunStatus) -> None:
+def test_a_reporting_fleet_needs_no_action(status: RunStatus) -> None:
     assert decide(reporting(status), now=NOON).action is Action.WAIT
 
 
@@ -123,13 +123,13 @@ def test_a_run_that_was_paused_before_its_launch_waits_for_the_resume() -> None:
     assert "paused" in decision.reason
 
 
-def test_a_manager_that_was_just_launched_may_take_its_time() -> None:
+def test_a_new_manager_has_time_to_start() -> None:
     fresh = view(RunStatus.STARTING, observed="none", launched_at=seconds_ago(5))
 
     assert decide(fresh, now=NOON).action is Action.WAIT
 
 
-def test_a_silent_manager_is_looked_at_before_anything_is_done() -> None:
+def test_a_silent_manager_is_probed_first() -> None:
     assert decide(reporting(observed_at=seconds_ago(9)), now=NOON).action is Action.CHECK
 
 
@@ -142,7 +142,7 @@ def test_a_manager_that_is_gone_is_replaced_at_once() -> None:
     assert decision.reason == "its manager is gone from the cluster"
 
 
-def test_a_manager_that_answers_is_kept_through_an_outage_of_the_platform() -> None:
+def test_a_manager_that_answers_survives_an_outage_of_the_platform() -> None:
     silent = reporting(observed_at=seconds_ago(60))
 
     decision = after_check(silent, ActorState.ALIVE, now=NOON)
@@ -151,7 +151,7 @@ def test_a_manager_that_answers_is_kept_through_an_outage_of_the_platform() -> N
     assert decision.reason == "its manager has not reported for 60 s"
 
 
-def test_a_manager_that_answers_and_never_reports_is_replaced_in_the_end() -> None:
+def test_a_manager_that_answers_and_never_reports_is_replaced() -> None:
     silent = reporting(observed_at=seconds_ago(121))
 
     assert after_check(silent, ActorState.ALIVE, now=NOON).action is Action.LAUNCH
@@ -165,7 +165,7 @@ def test_a_hung_manager_is_replaced_after_fifteen_seconds(silence: int, action: 
 
 
 @pytest.mark.parametrize(("age", "action"), [(44, Action.WAIT), (46, Action.LAUNCH)])
-def test_a_manager_that_never_came_up_is_replaced_after_45_seconds(
+def test_a_manager_that_never_started_is_replaced_after_45_seconds(
     age: int, action: Action
 ) -> None:
     never = view(RunStatus.STARTING, observed="none", launched_at=seconds_ago(age))
@@ -174,14 +174,14 @@ def test_a_manager_that_never_came_up_is_replaced_after_45_seconds(
 
 
 @pytest.mark.parametrize("observed", ["failed", "stopped", "drained"])
-def test_a_fleet_that_ended_by_itself_is_launched_again(observed: str) -> None:
+def test_an_ended_fleet_is_launched_again(observed: str) -> None:
     decision = decide(reporting(observed=observed), now=NOON)
 
     assert decision.action is Action.LAUNCH
     assert observed in decision.reason
 
 
-def test_a_fleet_that_would_fail_alike_again_fails_the_run_in_its_own_words() -> None:
+def test_a_permanent_fleet_failure_fails_the_run_with_its_reason() -> None:
     hopeless = reporting(observed="failed", is_final=True, reason="policy.kind: cnn needs images")
 
     decision = decide(hopeless, now=NOON)
@@ -202,7 +202,7 @@ def test_too_many_launches_fail_the_run_with_the_last_reason() -> None:
     )
 
 
-def test_launches_of_long_ago_are_forgiven() -> None:
+def test_old_launches_do_not_count() -> None:
     spent = tuple(seconds_ago(600 + 60 * s) for s in range(10))
     silent = reporting(observed_at=seconds_ago(9), recent_launches_at=spent)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from rolldeck.wire import FleetReport, SlotReport, WorkerReport
-from rollouts.control.rules.launch import LaunchOrder, actor_name
+from rollouts.control.rules.launch import LaunchRequest, actor_name
 from rollouts.control.rules.returns import mean, recent_returns_of
 from rollouts.fleet.manager.reports import InvalidReport, check, env_steps_since
 
@@ -54,13 +54,13 @@ def test_only_the_last_twenty_returns_are_kept() -> None:
     assert stored == [float(n) for n in range(10, 30)]
 
 
-def test_there_is_no_mean_of_nothing() -> None:
+def test_an_empty_list_has_no_mean() -> None:
     assert mean([]) is None
     assert mean([1.0, 2.0]) == 1.5
 
 
-def test_an_order_does_not_show_its_token() -> None:
-    order = LaunchOrder(
+def test_the_repr_of_a_launch_omits_its_token() -> None:
+    order = LaunchRequest(
         actor_name=actor_name(run="pole", attempt=2),
         incarnation="2-ff",
         run="pole",

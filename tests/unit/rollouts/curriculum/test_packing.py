@@ -10,7 +10,7 @@ REWARDS = st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=40
 
 
 @given(st.lists(st.tuples(st.integers(0, 2**31), REWARDS), max_size=8))
-def test_what_was_packed_is_unpacked_unchanged(batches: list[tuple[int, list[float]]]) -> None:
+def test_packed_values_are_unpacked_unchanged(batches: list[tuple[int, list[float]]]) -> None:
     performance = Performance()
     for step, rewards in batches:
         successes = sum(reward > 0 for reward in rewards)
@@ -21,11 +21,11 @@ def test_what_was_packed_is_unpacked_unchanged(batches: list[tuple[int, list[flo
     assert unpack(pack(performance)) == performance
 
 
-def test_nothing_is_no_performance_at_all() -> None:
+def test_an_empty_row_has_no_performance() -> None:
     assert unpack(b"") == Performance()
 
 
-def test_a_row_stays_small_however_long_a_lesson_goes_on() -> None:
+def test_the_size_of_a_row_does_not_grow_with_a_lesson() -> None:
     performance = Performance()
     for step in range(2_000):
         performance = performance.add(Outcome(step=step, rewards=(0.5,) * 64, successes=32))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.diagnosis.rules.bottleneck import judge
+from rollouts.diagnosis.rules.bottleneck import diagnose
 from rollouts.diagnosis.rules.diagnosis import Diagnosis
 from rollouts.diagnosis.rules.flow import STAGES, Facts, SlowestWorker, stages, stay
 from rollouts.diagnosis.rules.pace import SELDOM, gain_of_a_worker
@@ -104,17 +104,17 @@ def outside(**known: Any) -> Facts:
         ),
     ],
 )
-def test_a_fleet_is_judged_by_both_sides_of_its_queue(
+def test_a_fleet_is_diagnosed_by_both_sides_of_its_queue(
     known: dict[str, Any], stage: str | None, says: str
 ) -> None:
-    diagnosis = judge(facts(**known))
+    diagnosis = diagnose(facts(**known))
 
     assert diagnosis.stage == stage
     assert says in diagnosis.summary
 
 
-def test_the_proof_holds_the_rates_and_the_change_what_a_worker_more_would_give() -> None:
-    diagnosis = judge(facts())
+def test_the_evidence_has_the_rates_and_the_gain_of_another_worker() -> None:
+    diagnosis = diagnose(facts())
 
     assert "15 fragments arrive per second" in diagnosis.evidence
     assert "the trainer could consume about 37.5 per second" in diagnosis.evidence
@@ -124,8 +124,8 @@ def test_the_proof_holds_the_rates_and_the_change_what_a_worker_more_would_give(
 
 def test_a_saturated_trainer_gets_the_number_of_workers_that_suffices() -> None:
     held = {"waiting_room": 0.6, "env_step": 0.3}
-    diagnosis = judge(facts(trainer_waits=0.02, shares=held, max_staleness=1))
-    waiting = judge(facts(trainer_waits=0.15, shares=held, max_staleness=1))
+    diagnosis = diagnose(facts(trainer_waits=0.02, shares=held, max_staleness=1))
+    waiting = diagnose(facts(trainer_waits=0.15, shares=held, max_staleness=1))
 
     assert "the staleness limit (max_staleness 1) pauses workers 60 % of their time" in (
         diagnosis.evidence
@@ -137,7 +137,7 @@ def test_a_saturated_trainer_gets_the_number_of_workers_that_suffices() -> None:
 def test_the_slowest_stage_is_the_one_with_most_time_in_the_spans_of_the_page() -> None:
     """A step took 3.98 ms: 2.31 of inference, 0.16 in the environment, the rest exchange."""
     shares = {"env_step": 0.05, "recv": 0.12, "act": 0.1, "infer": 0.25, "send": 0.12}
-    diagnosis = judge(facts(workers=2, trainer_waits=0.3, shares=shares))
+    diagnosis = diagnose(facts(workers=2, trainer_waits=0.3, shares=shares))
     shown = {stage.name: stage.share for stage in stages(facts(shares=shares))}
 
     assert diagnosis.stage == "infer"
@@ -147,14 +147,14 @@ def test_the_slowest_stage_is_the_one_with_most_time_in_the_spans_of_the_page() 
     assert shown["infer"] == shares["infer"]
 
 
-def test_sending_beside_the_loop_is_no_bottleneck_before_it_is_busy_all_the_time() -> None:
-    assert judge(facts(shares={"send": 0.5, "infer": 0.3})).stage == "infer"
-    assert judge(facts(shares={"send": 0.95, "infer": 0.8})).stage == "push"
+def test_sending_is_a_bottleneck_only_when_always_busy() -> None:
+    assert diagnose(facts(shares={"send": 0.5, "infer": 0.3})).stage == "infer"
+    assert diagnose(facts(shares={"send": 0.95, "infer": 0.8})).stage == "push"
 
 
 @pytest.mark.parametrize("waits", [0.22, 0.25, 0.29])
 def test_workers_held_back_by_the_staleness_limit_are_no_bottleneck(waits: float) -> None:
-    diagnosis = judge(
+    diagnosis = diagnose(
         facts(workers=2, trainer_waits=waits, shares=HELD_BACK, max_staleness=1, queued=0)
     )
 
@@ -176,15 +176,15 @@ def test_workers_held_back_by_the_staleness_limit_are_no_bottleneck(waits: float
 )
 def test_an_empty_queue_is_never_called_full(known: dict[str, Any], says: str) -> None:
     common = {"queued": 0, "pause_above": 48.0, "trainer_waits": 0.1, "shares": HELD_BACK}
-    diagnosis = judge(facts(**common, **known, is_limited=True))
+    diagnosis = diagnose(facts(**common, **known, is_limited=True))
 
     assert says in diagnosis.summary
     assert "full" not in diagnosis.summary
 
 
-def test_of_an_outside_run_only_what_the_server_sees_is_judged() -> None:
-    waiting = judge(outside(trainer_waits=0.8))
-    training = judge(outside(trainer_waits=0.1))
+def test_an_outside_run_is_diagnosed_by_its_server_data() -> None:
+    waiting = diagnose(outside(trainer_waits=0.8))
+    training = diagnose(outside(trainer_waits=0.1))
 
     assert (waiting.stage, training.stage) == ("push", "train")
     assert waiting.summary.startswith("The environments are the bottleneck")
@@ -194,7 +194,7 @@ def test_of_an_outside_run_only_what_the_server_sees_is_judged() -> None:
 
 def test_an_outside_run_whose_queue_pauses_its_environments_needs_no_more_of_them() -> None:
     # A stock trainer acknowledges a batch before training, and so appears to wait.
-    diagnosis = judge(outside(queued=104, pause_above=96.0, is_full=True, trainer_waits=0.9))
+    diagnosis = diagnose(outside(queued=104, pause_above=96.0, is_full=True, trainer_waits=0.9))
 
     assert (diagnosis.stage, diagnosis.summary) == (
         "train",
@@ -204,7 +204,7 @@ def test_an_outside_run_whose_queue_pauses_its_environments_needs_no_more_of_the
     assert "more environments" not in diagnosis.change
 
 
-def test_a_worker_more_gives_no_more_than_the_trainer_takes() -> None:
+def test_another_worker_adds_no_more_than_the_trainer_consumes() -> None:
     assert gain_of_a_worker(facts(workers=1, trainer_waits=0.2)) == pytest.approx(0.25)
     assert gain_of_a_worker(facts(workers=10, trainer_waits=1.0)) == pytest.approx(0.1)
     assert gain_of_a_worker(facts(workers=0)) is None
@@ -212,7 +212,7 @@ def test_a_worker_more_gives_no_more_than_the_trainer_takes() -> None:
     assert gain_of_a_worker(facts(shares=HELD_BACK)) is None
 
 
-def test_stages_say_how_fast_how_busy_and_what_waits() -> None:
+def test_stages_have_rate_busy_share_and_queue() -> None:
     stages_by_name = {stage.name: stage for stage in stages(facts(age_seconds=0.3, to_send=2))}
 
     assert tuple(stages_by_name) == STAGES
@@ -228,7 +228,7 @@ def test_stages_say_how_fast_how_busy_and_what_waits() -> None:
     assert (stages_by_name["train"].waits, stages_by_name["train"].waits_for) == (0.6, "data")
 
 
-def test_a_language_fleet_generates_and_steps_nothing() -> None:
+def test_a_language_fleet_has_a_generation_stage_and_no_env_stage() -> None:
     names = [stage.name for stage in stages(facts(kind="language", unit="sequences"))]
 
     assert names == ["infer", "push", "queue", "batch", "train"]
@@ -273,11 +273,11 @@ rate = st.none() | st.floats(0, 1e6)
         }
     )
 )
-def test_whatever_is_known_there_is_one_sentence_and_every_part_is_a_part(
+def test_every_diagnosis_has_one_sentence_and_valid_shares(
     known: dict[str, Any],
 ) -> None:
     of = facts(**known)
-    diagnosis: Diagnosis = judge(of)
+    diagnosis: Diagnosis = diagnose(of)
     seen = stages(of)
 
     assert diagnosis.summary.endswith(".")
@@ -319,46 +319,46 @@ NEAR: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {
 def test_diagnosis_remains_while_its_numbers_stay_near_the_threshold(name: str) -> None:
     at_first, kind, later = NEAR[name]
 
-    assert judge(facts(**at_first)).kind == kind
-    assert judge(facts(**later)).kind != kind
-    assert judge(facts(**later), previous=kind).kind == kind
+    assert diagnose(facts(**at_first)).kind == kind
+    assert diagnose(facts(**later)).kind != kind
+    assert diagnose(facts(**later), previous=kind).kind == kind
 
 
 @pytest.mark.parametrize("previous", ["trainer", "staleness_limit", "slow_worker", "sending"])
 def test_diagnosis_changes_when_its_numbers_are_clearly_different(previous: str) -> None:
-    assert judge(facts(), previous=previous).kind == "environments"
+    assert diagnose(facts(), previous=previous).kind == "environments"
 
 
 @pytest.mark.parametrize("previous", ["paused", "no_trainer", "", "a kind of an older release"])
 def test_blocking_diagnosis_ends_with_its_cause(previous: str) -> None:
-    assert judge(facts(), previous=previous) == judge(facts())
+    assert diagnose(facts(), previous=previous) == diagnose(facts())
 
 
 def test_crashing_workers_are_the_diagnosis_although_others_work() -> None:
     reason = "Worker 1 is lost, respawning in 4.0 s: MemoryError"
-    diagnosis = judge(facts(crashes=3, crash_reason=reason, workers=3))
+    diagnosis = diagnose(facts(crashes=3, crash_reason=reason, workers=3))
 
     assert (diagnosis.kind, diagnosis.summary) == (
         "workers_crash",
         "Workers crashed 3 times in 5 min.",
     )
     assert diagnosis.evidence == [reason, "1 of 4 workers are not running"]
-    assert judge(facts(crashes=2)).kind == "environments"
+    assert diagnose(facts(crashes=2)).kind == "environments"
 
 
 def test_one_slow_worker_is_named_with_the_rate_of_the_others() -> None:
     slowest = SlowestWorker(index=2, rate=12.5, median_of_others=60.0)
-    diagnosis = judge(facts(slowest_worker=slowest))
+    diagnosis = diagnose(facts(slowest_worker=slowest))
 
     assert diagnosis.summary == (
         "Worker 2 is slow: 12.5 env steps per second, the other workers make 60."
     )
-    assert judge(facts(slowest_worker=slowest, trainer_waits=0.1)).kind == "trainer"
+    assert diagnose(facts(slowest_worker=slowest, trainer_waits=0.1)).kind == "trainer"
 
 
 def test_inference_server_that_does_not_answer_precedes_the_crashes_it_causes() -> None:
     known = {"crashes": 5, "inference_failures": 7, "inference_error": "POST /v1: refused"}
-    diagnosis = judge(facts(kind="language", unit="sequences", workers=0, **known))
+    diagnosis = diagnose(facts(kind="language", unit="sequences", workers=0, **known))
 
     assert (diagnosis.kind, diagnosis.stage) == ("inference_failed", "infer")
     assert diagnosis.summary == "Generation failed 7 times in the last minute."
@@ -366,7 +366,7 @@ def test_inference_server_that_does_not_answer_precedes_the_crashes_it_causes() 
 
 
 def test_running_workers_that_cannot_sample_are_named_with_their_reason() -> None:
-    diagnosis = judge(facts(workers_blocked=1, block_reason="weights do not fit"))
+    diagnosis = diagnose(facts(workers_blocked=1, block_reason="weights do not fit"))
 
     assert (diagnosis.kind, diagnosis.evidence) == ("workers_blocked", ["weights do not fit"])
     assert diagnosis.summary == "1 of 4 workers cannot sample."

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rollouts.diagnosis.rules.bottleneck import judge
+from rollouts.diagnosis.rules.bottleneck import diagnose
 from rollouts.diagnosis.rules.diagnosis import Diagnosis
 from rollouts.diagnosis.rules.flow import Facts, SlowestWorker, stages
 from tests.diagnosis_cases.cases import CASES
@@ -30,7 +30,7 @@ def replayed(name: str) -> list[tuple[Facts, Diagnosis]]:
     previous, found = "", []
     for number, sample in enumerate(case["samples"]):
         facts = facts_of(sample)
-        diagnosis = judge(facts, previous=previous)
+        diagnosis = diagnose(facts, previous=previous)
         found.append((facts, diagnosis))
         if number % every == 0:
             previous = diagnosis.kind

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.diagnosis.rules.bottleneck import judge
+from rollouts.diagnosis.rules.bottleneck import diagnose
 from rollouts.diagnosis.rules.flow import STAGES, Facts
 from rollouts.diagnosis.rules.pace import SELDOM
 from rollouts.diagnosis.rules.stalls import LATE_SECONDS, LONG_SECONDS
@@ -190,15 +190,15 @@ SITUATIONS: dict[str, tuple[dict[str, Any], str, str]] = {
 def test_a_situation_is_named_with_its_remedy(name: str) -> None:
     known, summary, change = SITUATIONS[name]
 
-    diagnosis = judge(Facts(**known))
+    diagnosis = diagnose(Facts(**known))
 
     assert diagnosis.summary == summary
     assert change in diagnosis.change
 
 
 @pytest.mark.parametrize("name", SITUATIONS)
-def test_no_situation_alarms_or_leaves_one_without_numbers(name: str) -> None:
-    diagnosis = judge(Facts(**SITUATIONS[name][0]))
+def test_no_situation_has_alarm_words_or_missing_numbers(name: str) -> None:
+    diagnosis = diagnose(Facts(**SITUATIONS[name][0]))
 
     assert not {"!", "ERROR", "WARNING"} & set(diagnosis.summary.split())
     assert "!" not in diagnosis.summary + diagnosis.change
@@ -242,7 +242,7 @@ facts = st.builds(
 @given(facts)
 def test_statements_of_a_diagnosis_match_the_facts(of: Facts) -> None:
     """Each claim in a summary is consistent with its facts."""
-    diagnosis = judge(of)
+    diagnosis = diagnose(of)
     waits = of.trainer_waits
     claims = {
         "No trainer leases": waits is None and of.queued >= (of.batch_size or 0),
@@ -269,13 +269,13 @@ def test_statements_of_a_diagnosis_match_the_facts(of: Facts) -> None:
 
     assert untrue == []
     assert diagnosis.stage is None or diagnosis.stage in STAGES
-    assert judge(of) == diagnosis
+    assert diagnose(of) == diagnosis
 
 
 @given(facts)
 def test_a_run_that_does_not_move_has_no_bottleneck(of: Facts) -> None:
     if of.status in {"draft", "paused", "stopped", "failed"}:
-        diagnosis = judge(of)
+        diagnosis = diagnose(of)
 
         assert diagnosis.stage is None
         assert "bottleneck" not in diagnosis.summary

@@ -26,7 +26,7 @@ def sample(**given: Any) -> Sample:
     return Sample(**(plain | given))
 
 
-def test_an_environment_is_what_its_runs_call_so() -> None:
+def test_figures_include_only_samples_of_members() -> None:
     samples = [sample(), sample(env_id=1, reward_sum=900.0), sample(run_id=2, reward_sum=0.0)]
 
     figures = figures_of(samples, members=[(1, [0], [None]), (2, [0], [None])], now=NOON)
@@ -46,7 +46,7 @@ def test_a_fleet_steps_nothing_but_its_environment() -> None:
     assert figures_of(samples, members=[(7, [None], [None])], now=NOON).examined == 30
 
 
-def test_a_rate_is_of_the_time_that_was_looked_at() -> None:
+def test_a_rate_covers_the_measured_period() -> None:
     ten_minutes = sample(is_cut=True, oldest_at=NOON - timedelta(minutes=10))
     members = [(1, [0], [None])]
 
@@ -56,14 +56,14 @@ def test_a_rate_is_of_the_time_that_was_looked_at() -> None:
     assert figures_of([ten_minutes, other], members=members, now=NOON).per_hour == 60
 
 
-def test_a_burst_is_no_rate_of_millions() -> None:
+def test_a_short_burst_has_no_extreme_rate() -> None:
     burst = sample(is_cut=True, oldest_at=NOON - timedelta(milliseconds=3))
 
     assert figures_of([burst], members=[(1, [0], [None])], now=NOON).per_hour == 1800
 
 
 @pytest.mark.parametrize("samples", [[], [sample(run_id=9)]])
-def test_without_data_no_alert_is_raised(samples: list[Sample]) -> None:
+def test_without_data_figures_are_unknown(samples: list[Sample]) -> None:
     assert figures_of(samples, members=[(1, [0], [None])], now=NOON) == Figures(
         per_hour=None, reward_mean=None, zero_variance_share=None, examined=0
     )

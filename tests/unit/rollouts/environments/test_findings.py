@@ -17,7 +17,7 @@ def fleet(**fields: Any) -> RunConfig:
     return parse({"fleet": fields})
 
 
-def test_a_train_step_is_told_in_groups_of_each_size() -> None:
+def test_a_train_step_is_described_in_groups_of_each_size() -> None:
     raw = msgspec.to_builtins(PRESETS["curriculum"][1])
     raw["language"]["lessons"]["sort-2-digits"]["group_size"] = 16
 
@@ -60,7 +60,9 @@ def test_answers_as_long_as_the_context_leave_no_room_for_a_prompt() -> None:
         ({"num_gpus_per_worker": 1}, "error", "GPU"),
     ],
 )
-def test_seats_are_counted_on_every_node(fields: dict[str, Any], level: str, words: str) -> None:
+def test_room_for_workers_is_checked_on_every_node(
+    fields: dict[str, Any], level: str, words: str
+) -> None:
     (finding,) = findings.room(fleet(**fields), Cluster(nodes=[NODE]))
 
     assert (finding.level, words in finding.message) == (level, True), finding.message
@@ -88,7 +90,7 @@ def test_a_disk_that_is_too_small_is_reported_before_it_is_full(free: int, level
     assert "6.53 kB per fragment" in finding.message
 
 
-def test_retention_bounds_what_a_run_takes() -> None:
+def test_retention_bounds_the_disk_usage_of_a_run() -> None:
     room = DiskRoom(free_bytes=2 * 10**9, kept_free_bytes=10**9, retention_bytes=10**6)
 
     (finding,) = findings.disk(fleet(), room, bytes_per_step=10**6)

@@ -48,7 +48,7 @@ def test_percentiles_are_of_the_returns_of_all_windows() -> None:
     assert task.percentiles == {5: 5.0, 25: 25.0, 50: 50.0, 75: 75.0, 95: 95.0}
 
 
-def test_lengths_have_percentiles_where_fleets_sent_them() -> None:
+def test_lengths_have_percentiles_if_reported() -> None:
     sent = window("a", 1.0, 1.0, 1.0, lengths=[10, 20, 30])
     [task] = tasks([sent, window("a", 1.0)])
 

@@ -13,11 +13,11 @@ import msgspec
 
 from rolldeck import safetensors
 from rolldeck.operator_requests import (
-    CordonOrder,
+    CordonCommand,
     LogLines,
     LogRequest,
-    MachineOrder,
-    RestartOrder,
+    MachineCommand,
+    RestartCommand,
     StacksRequest,
 )
 from rolldeck.wire import (
@@ -52,9 +52,9 @@ class SmallPlatform:
         """Status of all answers to pushes and reports; 0 for real answers."""
         self.log_requests: list[LogRequest] = []
         self.log_answers: dict[str, LogLines] = {}
-        self.restarts: list[RestartOrder] = []
-        self.cordons: list[CordonOrder] = []
-        self.machines: list[MachineOrder] = []
+        self.restarts: list[RestartCommand] = []
+        self.cordons: list[CordonCommand] = []
+        self.machines: list[MachineCommand] = []
         self.stacks: list[StacksRequest] = []
         self.gate = threading.Event()
         """Pushes are answered while it is set."""

@@ -38,8 +38,8 @@ class Bench:
         self.worker.update_weights(WeightsRecord(epoch=epoch, step=step, tensors=tensors))
 
     def order(self, desired: str = "running", **changes: Any) -> WorkerState:
-        orders = {"epoch": 1, "policy_step": 0, "is_reporting": True, **changes}
-        state = self.worker.exchange(WorkerCommand(desired=desired, **orders))  # type: ignore[arg-type]
+        command = {"epoch": 1, "policy_step": 0, "is_reporting": True, **changes}
+        state = self.worker.heartbeat(WorkerCommand(desired=desired, **command))  # type: ignore[arg-type]
         self.reported += state.events
         self.events += [event.kind for event in state.events]
         self.aborted += sum(window.aborted for window in state.episodes)

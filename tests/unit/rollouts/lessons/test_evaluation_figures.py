@@ -30,7 +30,7 @@ def test_one_answer_each_is_a_plain_rate_with_its_interval() -> None:
     assert (figures.problems, figures.successes) == (100, 90)
 
 
-def test_more_answers_to_the_same_problems_do_not_make_it_surer() -> None:
+def test_more_answers_to_the_same_problems_do_not_narrow_the_interval() -> None:
     once = figures_of([1.0, 0.0] * 50, [True, False] * 50, generations=1)
     alike = figures_of([1.0] * 4 + [0.0] * 4, [True] * 4 + [False] * 4, generations=4)
     often = figures_of(([1.0] * 4 + [0.0] * 4) * 50, ([True] * 4 + [False] * 4) * 50, generations=4)
@@ -60,7 +60,7 @@ def test_pass_at_k_is_the_share_of_choices_that_hold_a_success(
     assert rates == pytest.approx(sum(any(choice) for choice in choices) / len(choices))
 
 
-def test_a_strategy_is_shown_problems_not_answers() -> None:
+def test_an_outcome_has_one_reward_per_problem() -> None:
     outcome = as_outcome([1.0, 0.0, 1.0, 1.0], [True, False, True, True], generations=2, step=3)
 
     assert outcome.rewards == (0.5, 1.0)
@@ -88,7 +88,7 @@ def test_a_regression_is_a_fall_that_chance_does_not_explain() -> None:
         ([10, 12, 22, 20], False),
     ],
 )
-def test_a_lesson_stalls_where_chance_explains_all_that_it_gained(
+def test_a_lesson_stalls_where_chance_explains_its_gain(
     successes: list[int], stalled: bool
 ) -> None:
     results = [Counts(step, count, 32) for step, count in enumerate(successes)]
@@ -99,7 +99,7 @@ def test_a_lesson_stalls_where_chance_explains_all_that_it_gained(
 @given(
     problems=st.lists(st.integers(0, 4), min_size=1, max_size=60),
 )
-def test_every_pass_at_k_has_bounds_that_hold_it_and_rises_with_k(problems: list[int]) -> None:
+def test_pass_at_k_is_within_its_bounds_and_rises_with_k(problems: list[int]) -> None:
     successes = [place < right for right in problems for place in range(4)]
 
     intervals = pass_intervals(
@@ -124,7 +124,7 @@ def test_pass_at_1_of_one_answer_each_has_the_bounds_of_success() -> None:
     assert (intervals.low, intervals.high) == (figures.success.low, figures.success.high)
 
 
-def test_the_bounds_of_pass_at_k_hold_its_truth_as_often_as_they_say() -> None:
+def test_the_bounds_of_pass_at_k_have_their_coverage() -> None:
     random = np.random.default_rng(5)
     skills = random.beta(0.4, 0.6, size=100_000)
     truth = float(np.mean(1 - (1 - skills) ** 4))

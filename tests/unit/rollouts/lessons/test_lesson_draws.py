@@ -30,7 +30,7 @@ def test_seeds_fit_every_generator(seed: int, lesson: str, example: int) -> None
     assert 0 <= evaluation_seed(seed=seed, lesson=lesson) < 2**31
 
 
-def test_tasks_lessons_and_modes_have_seeds_of_their_own() -> None:
+def test_tasks_lessons_and_modes_have_separate_seeds() -> None:
     seeds = {
         *(training_seed(seed=1, lesson="a", first_example=first) for first in range(100)),
         *(training_seed(seed=1, lesson="b", first_example=first) for first in range(100)),

@@ -10,11 +10,11 @@ def lesson(*names: str) -> Lesson:
     return Lesson(requires=tuple(Requirement(lesson=name) for name in names))
 
 
-def test_lessons_without_requirements_stay_as_they_are_given() -> None:
+def test_lessons_without_requirements_keep_their_order() -> None:
     assert in_order({"b": lesson(), "a": lesson(), "c": lesson()}) == ["b", "a", "c"]
 
 
-def test_a_lesson_comes_after_what_it_requires() -> None:
+def test_a_lesson_follows_its_requirements() -> None:
     lessons = {"last": lesson("middle", "first"), "middle": lesson("first"), "first": lesson()}
 
     assert in_order(lessons) == ["first", "middle", "last"]
@@ -29,7 +29,7 @@ def test_a_long_chain_does_not_exhaust_the_stack() -> None:
 
 
 @given(st.lists(st.sets(st.integers(0, 30), max_size=4), min_size=1, max_size=30), st.randoms())
-def test_every_lesson_is_there_once_and_after_its_requirements(
+def test_every_lesson_occurs_once_after_its_requirements(
     required: list[set[int]], random: object
 ) -> None:
     names = list(range(len(required)))

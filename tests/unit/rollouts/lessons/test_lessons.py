@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from rollouts.lessons.rules.lessons import InvalidCurriculum, Lesson, Requirement, check_lessons
 from rollouts.lessons.rules.performance import BATCHES_KEPT, REWARDS_KEPT, Performance
 from rollouts.lessons.rules.strategy import concentration, draw, initial_progress, is_complete
-from tests.unit.rollouts.lessons.made_up import over_time, performance
+from tests.unit.rollouts.lessons.lesson_states import over_time, performance
 
 
 def after(*names: str) -> Lesson:
@@ -32,7 +32,7 @@ def test_a_lesson_may_not_require_itself_or_an_unknown_lesson() -> None:
 
 
 @given(st.lists(st.integers(0, 20), max_size=40))
-def test_lessons_that_wait_for_earlier_ones_are_sound(links: list[int]) -> None:
+def test_lessons_that_require_earlier_ones_are_valid(links: list[int]) -> None:
     lessons = {"0": Lesson()}
     for place, link in enumerate(links, start=1):
         lessons[str(place)] = after(str(link % place), str((link * 7) % place))
@@ -46,17 +46,17 @@ def test_a_chain_of_thousands_is_checked_as_well() -> None:
         check_lessons(chain | {"0": after("4999")})
 
 
-def test_lessons_without_requirements_begin_active() -> None:
+def test_lessons_without_requirements_start_active() -> None:
     begun = initial_progress({"a": Lesson(), "b": after("a")})
 
-    assert {name: str(standing.status) for name, standing in begun.items()} == {
+    assert {name: str(all_progress.status) for name, all_progress in begun.items()} == {
         "a": "active",
         "b": "locked",
     }
     assert not is_complete(begun)
 
 
-def test_a_performance_keeps_the_newest_only() -> None:
+def test_a_performance_keeps_only_the_newest_results() -> None:
     made = performance(*[[float(n)] * 8 for n in range(500)])
 
     assert (made.samples, len(made.rewards), len(made.batches)) == (
@@ -79,7 +79,7 @@ def test_a_late_batch_of_an_older_step_counts_for_the_newest() -> None:
     st.dictionaries(st.text(max_size=3), st.floats(0.01, 1), min_size=1),
     st.floats(0, 1, exclude_max=True),
 )
-def test_every_point_is_in_some_lesson(weights: dict[str, float], point: float) -> None:
+def test_every_point_selects_a_lesson(weights: dict[str, float], point: float) -> None:
     total = sum(weights.values())
     shares = {name: weight / total for name, weight in weights.items()}
 

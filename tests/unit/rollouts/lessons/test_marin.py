@@ -14,19 +14,19 @@ from rollouts.lessons.rules.marin import (
 )
 from rollouts.lessons.rules.performance import Progress
 from rollouts.lessons.rules.strategy import probabilities
-from tests.unit.rollouts.lessons.made_up import moves, performance, progress
+from tests.unit.rollouts.lessons.lesson_states import moves, performance, progress
 
 MARIN = MarinStrategy()
 ONE = {"a": Lesson(stop_success=1.0)}
 
 
 @pytest.mark.parametrize("n", [0, 1, 10, 20, 50])
-def test_n_successes_in_a_row(n: int) -> None:
+def test_smoothed_success_of_equal_outcomes_has_a_closed_form(n: int) -> None:
     assert smoothed_success([1.0] * n) == pytest.approx(1 - 0.5 * 0.9**n, rel=1e-12)
     assert smoothed_success([0.0] * n) == pytest.approx(0.5 * 0.9**n, rel=1e-12)
 
 
-def test_the_average_to_the_last_bit() -> None:
+def test_the_average_equals_that_of_marin_to_the_last_bit() -> None:
     expected = 0.5
     for success in (1.0, 0.0, 1.0, 1.0):
         expected = (1 - 0.1) * expected + 0.1 * success
@@ -43,14 +43,14 @@ class Known(MarinStrategy):
 
 def weights(*rates: float, samples: int) -> list[float]:
     lessons = {str(place): Lesson() for place in range(len(rates))}
-    standing = {
+    all_progress = {
         str(place): progress(training=performance([rate] * samples))
         for place, rate in enumerate(rates)
     }
-    return list(probabilities(Known(), lessons, standing).values())
+    return list(probabilities(Known(), lessons, all_progress).values())
 
 
-def test_sampling_weights() -> None:
+def test_sampling_weights_equal_those_of_marin() -> None:
     rates = weights(0.5, 0.9, 0.1, samples=100)
 
     learnable = [1.0, 0.36, 0.36]
@@ -71,9 +71,9 @@ def test_quirk_a_threshold_of_1_is_never_reached() -> None:
     always = performance([1.0] * 1000)
 
     assert smoothed_success(always.rewards) == 0.9999999999999994
-    standing = {"a": progress(training=always, evaluation=always)}
-    assert moves(MARIN, ONE, standing) == {}
-    assert moves(MARIN, {"a": Lesson(stop_success=0.99)}, standing) == {"a": "graduated"}
+    all_progress = {"a": progress(training=always, evaluation=always)}
+    assert moves(MARIN, ONE, all_progress) == {}
+    assert moves(MARIN, {"a": Lesson(stop_success=0.99)}, all_progress) == {"a": "graduated"}
 
 
 def test_graduation_needs_an_evaluation_and_ignores_its_result() -> None:
@@ -81,18 +81,18 @@ def test_graduation_needs_an_evaluation_and_ignores_its_result() -> None:
     always, never = performance([1.0] * 100), performance([0.0] * 100)
 
     assert moves(MARIN, lessons, {"a": progress(training=always)}) == {}
-    standing = {"a": progress(training=always, evaluation=never)}
-    assert moves(MARIN, lessons, standing) == {"a": "graduated"}
+    all_progress = {"a": progress(training=always, evaluation=never)}
+    assert moves(MARIN, lessons, all_progress) == {"a": "graduated"}
 
 
-def test_quirk_total_failure_unlocks_what_depends_on_it() -> None:
+def test_quirk_total_failure_unlocks_dependents() -> None:
     lessons = {"a": Lesson(), "b": Lesson(requires=(Requirement(lesson="a"),))}
-    standing = {
+    all_progress = {
         "a": progress(training=performance([0.0] * 50)),
         "b": progress(status=LessonStatus.LOCKED),
     }
 
-    assert moves(MARIN, lessons, standing) == {"b": "active"}
+    assert moves(MARIN, lessons, all_progress) == {"b": "active"}
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ REGRESSIONS = [
 
 
 @pytest.mark.parametrize(("values", "slope", "p"), REGRESSIONS)
-def test_regression_is_scipys(values: list[float], slope: float, p: float) -> None:
+def test_regression_equals_that_of_scipy(values: list[float], slope: float, p: float) -> None:
     fit = regression(np.asarray(values, dtype=np.float64))
 
     assert fit == pytest.approx((slope, p), rel=1e-9, nan_ok=True)

@@ -7,33 +7,38 @@ from hypothesis import strategies as st
 from rollouts.lessons.rules.lessons import InvalidCurriculum, Lesson, LessonStatus
 from rollouts.lessons.rules.marin import MarinStrategy
 from rollouts.lessons.rules.rolldeck import RolldeckStrategy
-from rollouts.lessons.rules.strategy import drawn, probabilities
-from tests.unit.rollouts.lessons.made_up import performance, progress
+from rollouts.lessons.rules.strategy import draw_probabilities, probabilities
+from tests.unit.rollouts.lessons.lesson_states import performance, progress
 
 WEIGHTS = {"a": 0.25, "b": 0.25}
 LEARNT = ["c", "d"]
 
 
 def test_graduated_lessons_share_the_rehearsal_evenly() -> None:
-    shares = drawn(RolldeckStrategy(rehearsal=0.2), WEIGHTS, graduated=LEARNT)
+    shares = draw_probabilities(RolldeckStrategy(rehearsal=0.2), WEIGHTS, graduated=LEARNT)
 
     assert shares == pytest.approx({"a": 0.4, "b": 0.4, "c": 0.1, "d": 0.1})
 
 
-def test_without_rehearsal_what_is_learnt_is_not_drawn() -> None:
-    assert drawn(RolldeckStrategy(), WEIGHTS, graduated=LEARNT) == {"a": 0.5, "b": 0.5}
-    assert drawn(MarinStrategy(), WEIGHTS, graduated=LEARNT) == pytest.approx({"a": 0.5, "b": 0.5})
+def test_without_rehearsal_graduated_lessons_are_not_drawn() -> None:
+    assert draw_probabilities(RolldeckStrategy(), WEIGHTS, graduated=LEARNT) == {"a": 0.5, "b": 0.5}
+    assert draw_probabilities(MarinStrategy(), WEIGHTS, graduated=LEARNT) == pytest.approx(
+        {"a": 0.5, "b": 0.5}
+    )
 
 
-def test_before_anything_is_learnt_nothing_is_kept_back() -> None:
-    assert drawn(RolldeckStrategy(rehearsal=0.5), WEIGHTS, graduated=[]) == {"a": 0.5, "b": 0.5}
+def test_before_the_first_graduation_there_is_no_rehearsal() -> None:
+    assert draw_probabilities(RolldeckStrategy(rehearsal=0.5), WEIGHTS, graduated=[]) == {
+        "a": 0.5,
+        "b": 0.5,
+    }
 
 
 @pytest.mark.parametrize("strategy", [RolldeckStrategy(rehearsal=0.3), MarinStrategy()])
-def test_once_all_are_learnt_all_are_drawn_alike(
+def test_after_all_graduations_lessons_are_drawn_equally(
     strategy: RolldeckStrategy | MarinStrategy,
 ) -> None:
-    assert drawn(strategy, {}, graduated=LEARNT) == {"c": 0.5, "d": 0.5}
+    assert draw_probabilities(strategy, {}, graduated=LEARNT) == {"c": 0.5, "d": 0.5}
 
 
 @given(
@@ -47,7 +52,7 @@ def test_shares_sum_to_one_and_the_active_keep_their_proportions(
     strategy = RolldeckStrategy(rehearsal=rehearsal)
     alone = strategy.shares(weights)
 
-    shares = drawn(strategy, weights, graduated=sorted(graduated))
+    shares = draw_probabilities(strategy, weights, graduated=sorted(graduated))
 
     assert sum(shares.values()) == pytest.approx(1)
     active_share = 1 - rehearsal if graduated else 1.0
@@ -55,22 +60,22 @@ def test_shares_sum_to_one_and_the_active_keep_their_proportions(
         assert shares[name] == pytest.approx(active_share * share)
 
 
-def test_probabilities_of_a_standing_hold_the_rehearsal() -> None:
-    standing = {
+def test_probabilities_include_the_rehearsal() -> None:
+    all_progress = {
         "locked": progress(status=LessonStatus.LOCKED),
         "new": progress(training=performance([1.0, 0.0])),
         "learnt": progress(status=LessonStatus.GRADUATED),
     }
 
     shares = probabilities(
-        RolldeckStrategy(rehearsal=0.25), dict.fromkeys(standing, Lesson()), standing
+        RolldeckStrategy(rehearsal=0.25), dict.fromkeys(all_progress, Lesson()), all_progress
     )
 
     assert shares == pytest.approx({"new": 0.75, "learnt": 0.25})
 
 
 @pytest.mark.parametrize("rehearsal", [-0.1, 1.0, float("nan")])
-def test_a_share_that_leaves_nothing_to_learn_is_refused(rehearsal: float) -> None:
+def test_a_rehearsal_share_of_one_is_refused(rehearsal: float) -> None:
     with pytest.raises(InvalidCurriculum) as refusal:
         RolldeckStrategy(rehearsal=rehearsal).check({"a": Lesson()})
 

@@ -13,7 +13,7 @@ from rollouts.lessons.rules.lessons import InvalidCurriculum, Lesson, LessonStat
 from rollouts.lessons.rules.performance import Progress
 from rollouts.lessons.rules.rolldeck import RolldeckStrategy, is_plateaued, with_floor
 from rollouts.lessons.rules.strategy import changes, draw, probabilities
-from tests.unit.rollouts.lessons.made_up import moves, over_time, performance, progress
+from tests.unit.rollouts.lessons.lesson_states import moves, over_time, performance, progress
 
 DEFAULT = RolldeckStrategy()
 ONE = {"a": Lesson(stop_success=0.9)}
@@ -26,20 +26,20 @@ def evaluated(successes: int, samples: int, **fields: object) -> Progress:
     return progress(evaluation=performance(rewards), **fields)  # type: ignore[arg-type]
 
 
-def why(standing: dict[str, Progress]) -> str:
+def why(all_progress: dict[str, Progress]) -> str:
     """Return the reason of the only status change."""
-    (change,) = changes(DEFAULT, CHAIN, standing)
+    (change,) = changes(DEFAULT, CHAIN, all_progress)
     return change.reason
 
 
-def test_a_lesson_graduates_when_its_evaluation_leaves_no_doubt() -> None:
+def test_a_lesson_graduates_when_its_evaluation_is_significant() -> None:
     assert moves(DEFAULT, ONE, {"a": evaluated(62, 64)}) == {"a": "graduated"}
     # 0.9375 is above the threshold; its lower bound is not.
     assert moves(DEFAULT, ONE, {"a": evaluated(60, 64)}) == {}
     assert moves(DEFAULT, ONE, {"a": evaluated(9, 9)}) == {}
 
 
-def test_training_alone_graduates_nothing() -> None:
+def test_training_alone_graduates_no_lesson() -> None:
     assert moves(DEFAULT, ONE, {"a": progress(training=performance([1.0] * 1000))}) == {}
 
 
@@ -60,7 +60,7 @@ def test_a_threshold_of_1_is_refused_and_so_is_one_that_no_evaluation_shows() ->
     RolldeckStrategy(evaluation_samples=25).check(ONE)
 
 
-def test_a_graduated_lesson_that_got_worse_comes_back() -> None:
+def test_a_graduated_lesson_that_got_worse_is_active_again() -> None:
     learnt = {"status": LessonStatus.GRADUATED}
 
     assert moves(DEFAULT, ONE, {"a": evaluated(50, 64, **learnt)}) == {"a": "active"}
@@ -69,7 +69,7 @@ def test_a_graduated_lesson_that_got_worse_comes_back() -> None:
 
 
 @given(samples=st.integers(1, 300), share=st.floats(0, 1))
-def test_nothing_both_graduates_and_comes_back(samples: int, share: float) -> None:
+def test_no_evaluation_both_graduates_and_reactivates(samples: int, share: float) -> None:
     successes = round(share * samples)
     up = moves(DEFAULT, ONE, {"a": evaluated(successes, samples)})
     down = moves(DEFAULT, ONE, {"a": evaluated(successes, samples, status=LessonStatus.GRADUATED)})
@@ -77,29 +77,29 @@ def test_nothing_both_graduates_and_comes_back(samples: int, share: float) -> No
 
 
 def test_failure_unlocks_nothing() -> None:
-    standing = {"a": progress(training=performance(*[[0.0] * 8] * 50)), "b": LOCKED}
+    all_progress = {"a": progress(training=performance(*[[0.0] * 8] * 50)), "b": LOCKED}
 
-    assert moves(DEFAULT, CHAIN, standing) == {}
+    assert moves(DEFAULT, CHAIN, all_progress) == {}
 
 
-def test_success_that_gets_no_better_unlocks() -> None:
+def test_a_plateau_of_success_unlocks() -> None:
     coin = random.Random(3)
     batches = [[float(coin.random() < 0.7) for _ in range(8)] for _ in range(20)]
-    standing = {"a": progress(training=performance(*batches)), "b": LOCKED}
+    all_progress = {"a": progress(training=performance(*batches)), "b": LOCKED}
 
-    assert moves(DEFAULT, CHAIN, standing) == {"b": "active"}
-    assert why(standing) == "a stopped improving at 0.79"
+    assert moves(DEFAULT, CHAIN, all_progress) == {"b": "active"}
+    assert why(all_progress) == "a stopped improving at 0.79"
 
 
-def test_what_requires_a_learnt_lesson_unlocks() -> None:
+def test_dependents_of_a_graduated_lesson_unlock() -> None:
     # Without training, the success from training alone is only the prior.
-    standing = {"a": evaluated(62, 64, status=LessonStatus.GRADUATED), "b": LOCKED}
+    all_progress = {"a": evaluated(62, 64, status=LessonStatus.GRADUATED), "b": LOCKED}
 
-    assert moves(DEFAULT, CHAIN, standing) == {"b": "active"}
-    assert why(standing) == "a has graduated"
+    assert moves(DEFAULT, CHAIN, all_progress) == {"b": "active"}
+    assert why(all_progress) == "a has graduated"
 
 
-def test_a_lesson_that_still_improves_unlocks_nothing_yet() -> None:
+def test_an_improving_lesson_unlocks_nothing() -> None:
     batches = [[1.0] * n + [0.0] * (8 - n) for n in (1, 3, 5, 6, 7, 8, 8)]
     training = performance(*batches)
 
@@ -119,7 +119,7 @@ def test_rewards_of_0_and_1_plateau_when_they_are_steady(rate: float) -> None:
 
 
 @pytest.mark.parametrize("gain", [0.4, 0.6])
-def test_a_rate_that_rises_is_no_plateau(gain: float) -> None:
+def test_a_rising_rate_is_not_a_plateau(gain: float) -> None:
     random = np.random.default_rng(0)
     lesson = Lesson(plateau_window=64)
     rates = 0.3 + gain * (np.arange(8)[:, None] >= 4)
@@ -139,7 +139,7 @@ def test_the_order_inside_a_batch_does_not_count(batch: list[float]) -> None:
     )
 
 
-def test_the_floor_is_a_floor() -> None:
+def test_every_share_is_at_least_the_floor() -> None:
     shares = with_floor({"good": 0.25} | {str(n): 0.0 for n in range(19)}, floor=0.04)
 
     assert shares["good"] == pytest.approx(1 - 19 * 0.04)
@@ -166,49 +166,49 @@ def test_shares_sum_to_1_keep_the_floor_and_the_proportions(
             )
 
 
-def test_a_floor_that_cannot_hold_is_refused() -> None:
+def test_an_impossible_floor_is_refused() -> None:
     lessons = {str(n): Lesson() for n in range(21)}
 
     with pytest.raises(InvalidCurriculum, match=r"0\.05 for each of 21 lessons"):
         DEFAULT.check(lessons)
 
 
-def test_what_is_half_learnt_and_new_is_sampled_most() -> None:
+def test_new_lessons_of_medium_success_are_sampled_most() -> None:
     lessons = {name: Lesson() for name in ("new", "half", "easy", "hopeless")}
-    standing = {
+    all_progress = {
         "new": progress(),
         "half": progress(training=performance(*[[1.0, 0.0] * 4] * 50)),
         "easy": progress(training=performance(*[[1.0] * 8] * 50)),
         "hopeless": progress(training=performance(*[[0.0] * 8] * 50)),
     }
 
-    shares = probabilities(DEFAULT, lessons, standing)
+    shares = probabilities(DEFAULT, lessons, all_progress)
 
     assert sorted(shares, key=shares.__getitem__, reverse=True)[:2] == ["new", "half"]
     assert shares["easy"] == shares["hopeless"] == 0.05
 
 
-def test_every_change_says_why() -> None:
+def test_every_transition_has_a_reason() -> None:
     [change] = changes(DEFAULT, ONE, {"a": evaluated(64, 64)})
 
     assert change.reason == "evaluation succeeded 64 times of 64: at least 0.959 ≥ 0.9"
     assert change.figures["lower_bound"] == pytest.approx(0.9594, abs=1e-4)
 
 
-def test_a_batch_touches_its_lesson_and_those_that_require_it_only() -> None:
+def test_a_batch_affects_its_lesson_and_dependents_only() -> None:
     lessons = CHAIN | {"c": Lesson(requires=(Requirement(lesson="b"),)), "d": Lesson()}
-    standing = {
+    all_progress = {
         "a": evaluated(64, 64),
         "b": LOCKED,
         "c": LOCKED,
         "d": evaluated(64, 64),
     }
 
-    moved = changes(DEFAULT, lessons, standing, touched=["a"])
+    moved = changes(DEFAULT, lessons, all_progress, touched=["a"])
 
     assert [change.lesson for change in moved] == ["a"]
-    standing["a"] = standing["a"].moved(LessonStatus.GRADUATED)
-    again = changes(DEFAULT, lessons, standing, touched=["a"])
+    all_progress["a"] = all_progress["a"].moved(LessonStatus.GRADUATED)
+    again = changes(DEFAULT, lessons, all_progress, touched=["a"])
     assert [change.lesson for change in again] == ["b"]
 
 
@@ -217,8 +217,8 @@ def test_among_a_thousand_lessons_a_batch_and_a_draw_take_milliseconds() -> None
     lessons = {str(n): Lesson(requires=before[n]) for n in range(1000)}
     strategy = RolldeckStrategy(minimum_sample_probability=0.0005)
     trained = performance(*[[1.0, 0.0] * 4] * 100)
-    standing = {name: evaluated(30, 64, training=trained) for name in lessons}
-    weights = {name: strategy.weight(lessons[name], standing[name]) for name in lessons}
+    all_progress = {name: evaluated(30, 64, training=trained) for name in lessons}
+    weights = {name: strategy.weight(lessons[name], all_progress[name]) for name in lessons}
 
     def fastest(work: Callable[[], object]) -> float:
         taken = []
@@ -228,5 +228,5 @@ def test_among_a_thousand_lessons_a_batch_and_a_draw_take_milliseconds() -> None
             taken.append(time.process_time() - began)
         return 1000 * min(taken)
 
-    assert fastest(lambda: changes(strategy, lessons, standing, touched=["7"])) < 5
+    assert fastest(lambda: changes(strategy, lessons, all_progress, touched=["7"])) < 5
     assert fastest(lambda: draw(strategy.shares(weights), 0.5)) < 1

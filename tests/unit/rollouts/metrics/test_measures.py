@@ -22,7 +22,7 @@ def test_a_rank_of_counts_is_that_of_the_items_one_by_one(
     assert at_rank(counts, part) == np.percentile(items, 100 * part, method="inverted_cdf")
 
 
-def test_there_is_no_rank_of_nothing() -> None:
+def test_an_empty_list_has_no_rank() -> None:
     assert at_rank({}, 0.5) is None
     assert at_rank({3: 0}, 0.5) is None
 
@@ -40,7 +40,7 @@ def test_a_window_begins_where_the_last_one_ended() -> None:
     assert began(3600, 3590, was_quiet=False) == 0
 
 
-def test_after_a_rest_a_burst_is_not_spread_over_the_rest() -> None:
+def test_after_an_idle_period_a_burst_has_its_own_window() -> None:
     assert began(3600, None, was_quiet=True) == 3590
     assert began(3600, 3595, was_quiet=True) == 3590
     # Measurements paused for a while despite activity.

@@ -35,7 +35,7 @@ def of_chunks(samples: Samples, at_most: int) -> Line:
 @pytest.mark.parametrize("way", [of_samples, of_chunks])
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(samples=SAMPLES, at_most=st.integers(1, 50))
-def test_every_value_lies_within_the_band_at_its_place(
+def test_every_value_is_within_the_band_at_its_position(
     way: object, samples: Samples, at_most: int
 ) -> None:
     blocks = way(samples, at_most).blocks  # type: ignore[operator]
@@ -72,14 +72,14 @@ def test_extremes_counts_and_ends_survive_and_nothing_is_counted_twice(
     np.testing.assert_equal(end["last"], values[newest])
 
 
-def test_few_samples_come_back_one_by_one_however_far_apart() -> None:
+def test_few_samples_are_returned_without_buckets() -> None:
     line = of_samples([(0, 1.0), (1, 2.0), (2**60, 3.0)], at_most=3)
 
     assert line.width == 1
     assert line.blocks["last"].tolist() == [1.0, 2.0, 3.0]
 
 
-def test_of_samples_at_one_place_the_last_to_come_is_the_last() -> None:
+def test_the_last_of_several_samples_at_one_step_is_the_latest() -> None:
     line = of_samples([(5, 1.0), (5, 9.0), (4, 0.0), (5, 2.0)], at_most=10)
 
     assert line.blocks["x_first"].tolist() == [4, 5]
@@ -87,7 +87,7 @@ def test_of_samples_at_one_place_the_last_to_come_is_the_last() -> None:
     assert line.blocks["max"].tolist() == [0.0, 9.0]
 
 
-def test_buckets_stay_where_they_are_while_a_line_grows() -> None:
+def test_bucket_borders_are_stable_while_a_line_grows() -> None:
     short = of_samples([(i, float(i)) for i in range(1000)], at_most=300)
     longer = of_samples([(i, float(i)) for i in range(1010)], at_most=300)
 
@@ -95,7 +95,7 @@ def test_buckets_stay_where_they_are_while_a_line_grows() -> None:
     assert short.blocks.tolist() == longer.blocks[:250].tolist()
 
 
-def test_a_step_back_leaves_blocks_that_overlap_and_still_hold_their_values() -> None:
+def test_blocks_overlap_after_a_step_back_and_keep_their_values() -> None:
     before = [(i, 1.0) for i in range(100)]
     after = [(i, 2.0) for i in range(50, 150)]
 

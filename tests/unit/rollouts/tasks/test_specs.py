@@ -38,7 +38,7 @@ def test_a_spec_and_its_arguments_make_a_task(
         ("task:sort", {"length": 10**9}, "kwargs.length: 1000000000 is not an integer"),
     ],
 )
-def test_mistakes_are_named(spec: str, kwargs: dict[str, Any], message: str) -> None:
+def test_invalid_specs_are_named(spec: str, kwargs: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidTask) as caught:
         make_task(spec, kwargs)
 

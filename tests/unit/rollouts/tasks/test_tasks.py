@@ -27,7 +27,7 @@ def answered(task: Task, prompt: str, answer: str, *turns: str) -> tuple[float, 
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
 @given(number=st.integers(0, 10**6))
-def test_examples_are_the_same_for_ever_and_within_the_alphabet(task: Task, number: int) -> None:
+def test_examples_are_constant_and_within_the_alphabet(task: Task, number: int) -> None:
     [one], [again] = (examples(task, [number], mode="train", seed=7) for _ in range(2))
 
     assert one == again
@@ -47,7 +47,7 @@ def test_examples_differ_by_number_mode_and_seed(task: Task) -> None:
 
 @pytest.mark.parametrize("task", TASKS[:5], ids=lambda task: task.name)
 @given(number=st.integers(0, 1000))
-def test_the_expected_answer_is_right_and_nothing_is_wrong(task: Task, number: int) -> None:
+def test_the_expected_answer_is_right_and_an_empty_one_wrong(task: Task, number: int) -> None:
     [example] = examples(task, [number], mode="eval", seed=0)
 
     right = task.reply(example, [Turn(f" {example.answer}\n")])
@@ -57,7 +57,7 @@ def test_the_expected_answer_is_right_and_nothing_is_wrong(task: Task, number: i
         assert (wrong.reward, wrong.is_correct, wrong.is_over) == (0.0, False, True)
 
 
-def test_near_is_worth_something_but_less_than_right() -> None:
+def test_a_near_answer_scores_less_than_a_right_one() -> None:
     task = Reverse(length=4)
 
     assert answered(task, "abcd>", "dcba", "dcba") == (1.0, True, "")
@@ -92,7 +92,7 @@ def test_the_reward_of_any_answer_is_between_0_and_1(task: Task, text: str) -> N
     assert bool(reply.text) is not reply.is_over
 
 
-def test_a_calculator_is_asked_until_the_answer_is_known() -> None:
+def test_a_calculator_is_called_until_the_answer() -> None:
     task = Calculator(calls=2)
 
     assert answered(task, "3*17+4;", "55", "?3*17") == (0.0, False, "=51;")
@@ -103,11 +103,11 @@ def test_a_calculator_is_asked_until_the_answer_is_known() -> None:
 
 
 @pytest.mark.parametrize("turn", ["", "55", "?3*", "?a+b", "?1+1?1+1", "!", "?9999999999+1"])
-def test_what_is_neither_question_nor_answer_ends_it(turn: str) -> None:
+def test_an_invalid_turn_ends_the_episode(turn: str) -> None:
     assert answered(Calculator(), "3*17+4;", "55", turn) == (0.0, True, "")
 
 
-def test_more_questions_than_allowed_end_it() -> None:
+def test_more_calls_than_allowed_end_the_episode() -> None:
     turns = ["?1+1"] * 3
     assert answered(Calculator(calls=2), "3*17+4;", "55", *turns) == (0.0, True, "")
     assert Calculator(calls=2).most_turns == 3

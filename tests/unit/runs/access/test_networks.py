@@ -5,7 +5,7 @@ import pytest
 from runs.access.rules.networks import InvalidNetwork, checked, is_within
 
 
-def test_addresses_and_networks_are_kept_shortly_and_once() -> None:
+def test_addresses_and_networks_are_normalized_and_unique() -> None:
     assert checked([" 10.0.0.0/8", "192.168.1.7", "10.0.0.0/8", "fd00::/8"]) == [
         "10.0.0.0/8",
         "192.168.1.7/32",
@@ -14,7 +14,7 @@ def test_addresses_and_networks_are_kept_shortly_and_once() -> None:
 
 
 @pytest.mark.parametrize("entry", ["", "everywhere", "10.0.0.1/8", "10.0.0.0/33", "::1::"])
-def test_what_is_no_network_is_named(entry: str) -> None:
+def test_an_invalid_network_is_named(entry: str) -> None:
     with pytest.raises(InvalidNetwork, match="neither an address"):
         checked([entry])
 
@@ -32,5 +32,5 @@ def test_what_is_no_network_is_named(entry: str) -> None:
         ("unix:", False),
     ],
 )
-def test_only_what_is_within_is_let_in(address: str | None, is_in: bool) -> None:
+def test_only_addresses_of_the_networks_are_accepted(address: str | None, is_in: bool) -> None:
     assert is_within(address, ["10.0.0.0/8", "fd00::/8"]) is is_in

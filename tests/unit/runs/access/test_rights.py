@@ -38,7 +38,7 @@ def machine(*scopes: str, run: str | None = None, role: Role = Role.ANONYMOUS) -
     ],
     ids=str,
 )
-def test_a_caller_may_do_to_a_run_what_the_table_says(caller: Caller, may: str) -> None:
+def test_the_rights_of_a_caller_match_the_table(caller: Caller, may: str) -> None:
     allowed = {
         "read": rights.may_read(caller, run="alpha"),
         "operate": rights.may_operate(caller, run="alpha"),
@@ -49,7 +49,7 @@ def test_a_caller_may_do_to_a_run_what_the_table_says(caller: Caller, may: str) 
     assert [right for right, is_allowed in allowed.items() if is_allowed] == may.split()
 
 
-def test_a_token_of_one_run_reaches_nothing_that_belongs_to_all() -> None:
+def test_a_token_of_one_run_has_no_server_rights() -> None:
     assert not rights.may_read(machine("read", run="alpha"))
     assert not rights.may_administer(machine("admin", run="alpha"))
     assert rights.may_read(machine("read"))
@@ -87,7 +87,7 @@ def test_a_token_has_the_scopes_that_its_owner_may_grant(
         (rights.ADMINISTER, machine("env", "read"), None, "scope admin, or the role admin"),
     ],
 )
-def test_a_refusal_names_what_is_needed_and_what_the_caller_has(
+def test_a_refusal_names_required_and_granted_scopes(
     rule: rights.Rule, caller: Caller, run: str | None, words: str
 ) -> None:
     assert not rule.allows(caller, run=run)

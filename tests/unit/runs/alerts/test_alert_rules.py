@@ -44,7 +44,7 @@ def test_a_condition_of_another_run_or_another_part_is_another_one() -> None:
     assert len(keys) == 9
 
 
-def test_the_message_of_a_condition_is_no_part_of_its_identity() -> None:
+def test_the_message_of_a_condition_is_not_part_of_its_identity() -> None:
     first = Condition(kind=AlertKind.DISK_LOW, message="2 GB", severity=Severity.WARNING)
     then = Condition(kind=AlertKind.DISK_LOW, message="1 GB", details={"free": 1})
 
@@ -52,7 +52,7 @@ def test_the_message_of_a_condition_is_no_part_of_its_identity() -> None:
     assert (first.weight, then.weight) == (Severity.WARNING, Severity.ERROR)
 
 
-def test_every_kind_says_what_it_is_and_what_to_do_and_is_known_to_machines() -> None:
+def test_every_kind_has_title_remedy_and_code() -> None:
     assert {*KINDS} == {*AlertKind}
     assert all(note.title and note.advice.endswith(".") for note in KINDS.values())
     assert {*get_args(wire.Kind)} == {*AlertKind}

@@ -20,17 +20,17 @@ PRIVATE = [
 
 
 @pytest.mark.parametrize("address", PRIVATE)
-def test_an_address_that_only_this_network_reaches_is_not_public(address: str) -> None:
+def test_a_private_address_is_not_public(address: str) -> None:
     assert not webhooks.is_public(address)
 
 
 @pytest.mark.parametrize("address", ["93.184.216.34", "2606:4700::6810:84e5", "::ffff:8.8.8.8"])
-def test_an_address_of_the_internet_is(address: str) -> None:
+def test_an_internet_address_is_public(address: str) -> None:
     assert webhooks.is_public(address)
 
 
 @given(st.ip_addresses(v=4))
-def test_an_address_is_as_public_inside_ipv6_as_it_is_by_itself(
+def test_an_ipv4_address_inside_ipv6_is_classified_alike(
     address: ipaddress.IPv4Address,
 ) -> None:
     assert webhooks.is_public(f"::ffff:{address}") == webhooks.is_public(str(address))
@@ -44,7 +44,7 @@ def test_an_address_is_as_public_inside_ipv6_as_it_is_by_itself(
         *("https://a/b c", "http://hooks..example.org/", "http://./", f"http://{'a' * 64}.org/"),
     ],
 )
-def test_what_is_no_address_of_a_webhook_is_refused(url: str) -> None:
+def test_an_invalid_webhook_address_is_refused(url: str) -> None:
     with pytest.raises(webhooks.InvalidWebhook):
         webhooks.check_url(url)
 
@@ -65,7 +65,7 @@ def test_a_signature_is_over_the_time_and_the_body() -> None:
     assert webhooks.signature("", b"{}", at_seconds=5) == "t=5"
 
 
-def test_waits_grow_to_an_hour_and_end() -> None:
+def test_retry_delays_grow_to_an_hour_and_end() -> None:
     waits = [webhooks.wait_after(attempts) for attempts in range(1, webhooks.ATTEMPTS)]
     known = [wait for wait in waits if wait is not None]
 

@@ -37,7 +37,7 @@ def refusal(lessons: dict[str, dict[str, Any]], **fields: Any) -> InvalidRunConf
     ],
     ids=str,
 )
-def test_a_wrong_value_is_refused_by_the_path_with_its_lesson(
+def test_an_invalid_value_is_refused_with_the_path_of_its_lesson(
     lesson: dict[str, Any], field: str, limit: str
 ) -> None:
     error = refusal({"first": {}, "second": lesson})
@@ -60,7 +60,7 @@ def test_a_lesson_without_sizes_uses_those_of_the_run() -> None:
     assert language.most_sequences == 20
 
 
-def test_a_batch_that_no_whole_groups_fill_is_refused_with_the_sizes_that_fit() -> None:
+def test_a_batch_size_that_groups_do_not_fill_is_refused_with_valid_sizes() -> None:
     error = refusal({"a": {}, "b": {"group_size": 6}}, group_size=8, batch_size=64)
 
     assert error.field == "buffer.batch_size"

@@ -23,7 +23,7 @@ from runs.saved.rules import Access
         ("private", True, False, False, "see"),
     ],
 )
-def test_a_preset_is_seen_and_changed_by_whom_the_table_says(
+def test_the_rights_on_presets_match_the_table(
     access: str, owner: bool, operator: bool, admin: bool, may: str
 ) -> None:
     changes = may_change(access, is_owner=owner, is_operator=operator, is_admin=admin)
@@ -58,7 +58,7 @@ def in_kwargs(**kwargs: object) -> dict[str, object]:
         {"deep": [{"list": ["rd_0123abcd_abcdefghijkl"]}]},
     ],
 )
-def test_a_secret_is_known_by_its_name_or_by_itself(kwargs: dict[str, object]) -> None:
+def test_a_secret_is_detected_by_its_name_or_value(kwargs: dict[str, object]) -> None:
     secret = secret_in(in_kwargs(**kwargs))
 
     assert secret is not None
@@ -79,7 +79,7 @@ def test_a_secret_is_known_by_its_name_or_by_itself(kwargs: dict[str, object]) -
         {"keys": ["a", "b"]},
     ],
 )
-def test_what_only_sounds_like_one_is_none(kwargs: dict[str, object]) -> None:
+def test_similar_names_are_not_secrets(kwargs: dict[str, object]) -> None:
     assert secret_in(in_kwargs(**kwargs)) is None
 
 

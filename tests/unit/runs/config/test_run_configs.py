@@ -14,14 +14,14 @@ def test_an_empty_configuration_means_the_defaults() -> None:
 
 
 @pytest.mark.parametrize("name", list(PRESETS))
-def test_a_preset_survives_being_stored_and_read(name: str) -> None:
+def test_a_preset_is_stored_and_read_unchanged(name: str) -> None:
     config = PRESETS[name][1]
 
     assert run_config.parse(run_config.to_builtins(config)) == config
 
 
 @pytest.mark.parametrize("name", list(PRESETS))
-def test_a_preset_asks_for_an_environment_that_fleets_can_make(name: str) -> None:
+def test_a_preset_has_an_environment_that_fleets_can_create(name: str) -> None:
     environment_specs.check(PRESETS[name][1].environment.spec)
 
 
@@ -64,7 +64,7 @@ def test_a_preset_asks_for_an_environment_that_fleets_can_make(name: str) -> Non
     ],
     ids=str,
 )
-def test_a_wrong_value_is_refused_by_its_path(raw: object, field: str) -> None:
+def test_an_invalid_value_is_refused_with_its_path(raw: object, field: str) -> None:
     with pytest.raises(InvalidRunConfig) as caught:
         run_config.parse(raw)
 
@@ -77,7 +77,7 @@ def test_an_unknown_field_is_refused() -> None:
 
 
 @pytest.mark.parametrize("section", ["", "environment", "fleet", "policy", "buffer"])
-def test_what_ray_prepares_for_a_fleet_is_no_matter_of_its_run(section: str) -> None:
+def test_the_runtime_env_is_not_part_of_a_run_configuration(section: str) -> None:
     wish: dict[str, object] = {"runtime_env": {"pip": ["anything"]}}
 
     with pytest.raises(InvalidRunConfig) as caught:
@@ -127,13 +127,13 @@ def test_workers_may_share_a_gpu(share: float) -> None:
     assert config.fleet.worker_resources.get("GPU", 0.0) == share
 
 
-def test_a_worker_reserves_cpus_gpus_and_whatever_else_was_named() -> None:
+def test_a_worker_reserves_cpus_gpus_and_custom_resources() -> None:
     fleet = {"num_cpus_per_worker": 2, "num_gpus_per_worker": 0, "resources": {"simulator": 1}}
 
     assert run_config.parse({"fleet": fleet}).fleet.worker_resources == {"CPU": 2, "simulator": 1}
 
 
-def test_every_field_of_the_schema_says_what_it_is() -> None:
+def test_every_field_of_the_schema_has_a_description() -> None:
     definitions = run_config.json_schema()["$defs"]
 
     for definition in definitions.values():
@@ -147,14 +147,14 @@ def test_known_environments_are_accepted(spec: str) -> None:
     environment_specs.check(spec)
 
 
-def test_a_registered_environment_is_accepted_and_any_other_names_who_could_register_it() -> None:
+def test_only_registered_environments_are_accepted_and_the_error_has_the_remedy() -> None:
     environment_specs.check("module:my_lab:Maze", registered=["module:my_lab:Maze"])
 
     with pytest.raises(InvalidRunConfig, match="administrator must add it to ROLLDECK_ENV"):
         environment_specs.check("module:my_lab:Door", registered=["module:my_lab:Maze"])
 
 
-def test_a_convolutional_policy_is_refused_where_there_are_known_to_be_no_images() -> None:
+def test_a_convolutional_policy_is_refused_without_images() -> None:
     environment_specs.check_policy("rolldeck:catch-v0", "cnn")
     environment_specs.check_policy("module:my_lab:Maze", "cnn")
     environment_specs.check_policy("gymnasium:CartPole-v1", "gru")
@@ -174,7 +174,7 @@ def test_unknown_environments_are_refused(spec: str) -> None:
 
 
 @pytest.mark.parametrize("value", [{}, [1, 2.5, None, True, "text"], {"a": {"b": ["ü", "😀"]}}])
-def test_what_json_and_postgresql_both_know_is_storable(value: object) -> None:
+def test_values_of_both_json_and_postgresql_are_storable(value: object) -> None:
     json_values.check(value)
 
 
@@ -197,14 +197,16 @@ def nested(depth: int) -> object:
     ],
     ids=["nan", "infinity", "nul", "nul in a key", "lone surrogates", "deep"],
 )
-def test_what_postgresql_cannot_keep_is_refused_by_its_path(value: object, field: str) -> None:
+def test_values_that_postgresql_cannot_store_are_refused_with_their_path(
+    value: object, field: str
+) -> None:
     with pytest.raises(json_values.NotStorable) as caught:
         json_values.check(value)
 
     assert caught.value.field == field
 
 
-def test_an_unknown_field_is_named_by_its_whole_path() -> None:
+def test_an_unknown_field_is_named_with_its_full_path() -> None:
     with pytest.raises(run_config.InvalidRunConfig) as refused:
         run_config.parse({"fleet": {"wokers": 2}})
 
@@ -221,7 +223,7 @@ def test_an_unknown_field_is_named_by_its_whole_path() -> None:
         ({"fragments_per_chunk": 2, "max_chunks": 7}, "buffer.replay.max_chunks"),
     ],
 )
-def test_replay_settings_that_no_batch_can_come_from_are_refused(
+def test_replay_settings_without_a_possible_batch_are_refused(
     replay: dict[str, Any], field: str
 ) -> None:
     with pytest.raises(InvalidRunConfig) as refused:

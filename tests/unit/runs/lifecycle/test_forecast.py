@@ -13,14 +13,14 @@ def line(*, begin: float, per_hour: float, minutes: int = 60) -> list[tuple[floa
     return [(60.0 * each, begin + per_hour * each / 60) for each in range(minutes + 1)]
 
 
-def test_a_short_series_foretells_nothing() -> None:
+def test_a_short_series_has_no_forecast() -> None:
     assert forecast([], floor=0).state == "unknown"
     assert forecast(line(begin=100, per_hour=-10, minutes=29), floor=0).state == "unknown"
     sparse = [(0.0, 100.0), (HOUR, 90.0)]
     assert forecast(sparse, floor=0).state == "unknown"
 
 
-def test_what_shrinks_reaches_its_floor_at_that_rate() -> None:
+def test_a_shrinking_amount_reaches_its_floor_at_its_rate() -> None:
     prediction = forecast(line(begin=110, per_hour=-10), floor=20)
 
     assert prediction.state == "shrinks"
@@ -28,7 +28,7 @@ def test_what_shrinks_reaches_its_floor_at_that_rate() -> None:
     assert prediction.seconds_left == pytest.approx(8 * HOUR)
 
 
-def test_what_grows_or_shrinks_by_a_hair_is_steady() -> None:
+def test_a_minimal_slope_is_steady() -> None:
     assert forecast(line(begin=100, per_hour=1), floor=20).state == "steady"
     assert forecast(line(begin=1e12, per_hour=-1), floor=20).state == "steady"
 
@@ -38,9 +38,7 @@ def test_an_amount_below_its_floor_is_reported_at_once() -> None:
 
 
 @given(st.lists(st.floats(1, 1e15), min_size=40, max_size=80), st.floats(0, 0.9))
-def test_nothing_is_foretold_beyond_the_horizon_or_in_the_past(
-    amounts: list[float], floor: float
-) -> None:
+def test_forecasts_are_within_the_horizon(amounts: list[float], floor: float) -> None:
     prediction = forecast([(60.0 * at, amount) for at, amount in enumerate(amounts)], floor=floor)
 
     if prediction.seconds_left is not None:

@@ -48,7 +48,7 @@ def test_capacity_follows_the_formula_and_is_never_negative(
     assert capacity == expected
 
 
-def test_a_restored_trainer_makes_no_room_for_the_steps_of_its_former_life() -> None:
+def test_a_restored_trainer_does_not_count_steps_of_earlier_epochs() -> None:
     assert trained_steps(policy_step=500, first_step=500) == 0
     assert trained_steps(policy_step=503, first_step=500) == 3
     assert trained_steps(policy_step=-1, first_step=-1) == 0

@@ -30,7 +30,7 @@ from runs.lifecycle.rules.registration import opens_epoch
         "an outside run after weights",
     ],
 )
-def test_an_epoch_opens(
+def test_a_registration_opens_an_epoch_by_the_table(
     epoch: int,
     published: bool,
     known: bool,

@@ -15,7 +15,7 @@ def one(text: str) -> Term:
     return term
 
 
-def test_a_sentence_of_qualifiers_is_one_term_for_each_word() -> None:
+def test_each_word_of_a_filter_is_one_term() -> None:
     terms = parse("state:running kind:language step>100 -tag:ablation name~cart created<7d lunar")
 
     assert [(term.name, term.operator, term.values, term.negated) for term in terms] == [
@@ -29,7 +29,7 @@ def test_a_sentence_of_qualifiers_is_one_term_for_each_word() -> None:
     ]
 
 
-def test_a_comma_offers_alternatives_and_quotes_hold_words_together() -> None:
+def test_a_comma_separates_alternatives_and_quotes_join_words() -> None:
     assert one("state:Running,paused").values == ("running", "paused")
     assert one('tag:"two words","a,b"').values == ("two words", "a,b")
 
@@ -37,7 +37,7 @@ def test_a_comma_offers_alternatives_and_quotes_hold_words_together() -> None:
 @pytest.mark.parametrize(
     ("text", "number"), [("step>=2.5k", 2500.0), ("step:1M", 1e6), ("policy:-1", -1.0)]
 )
-def test_numbers_may_be_short(text: str, number: float) -> None:
+def test_numbers_may_have_suffixes(text: str, number: float) -> None:
     assert one(text).values == (number,)
 
 
@@ -62,7 +62,7 @@ def test_times_are_ages_or_dates() -> None:
         ("a\x00b", "\x00"),
     ],
 )
-def test_what_cannot_be_is_pointed_at(text: str, culprit: str) -> None:
+def test_invalid_terms_have_a_position(text: str, culprit: str) -> None:
     with pytest.raises(InvalidFilter) as caught:
         parse(text)
 
@@ -70,12 +70,12 @@ def test_what_cannot_be_is_pointed_at(text: str, culprit: str) -> None:
     assert f"at character {caught.value.start + 1}:" in str(caught.value)
 
 
-def test_what_is_unknown_is_answered_with_what_is_known() -> None:
+def test_unknown_names_are_answered_with_the_known_ones() -> None:
     with pytest.raises(InvalidFilter, match="known: state, kind"):
         parse("colour:red")
 
 
-def test_a_filter_ends_somewhere() -> None:
+def test_the_length_of_a_filter_is_limited() -> None:
     with pytest.raises(InvalidFilter, match="1001 characters, at most 1000 allowed"):
         parse("x" * 1001)
     with pytest.raises(InvalidFilter, match="41 words, at most 40 allowed"):
@@ -83,7 +83,7 @@ def test_a_filter_ends_somewhere() -> None:
 
 
 @given(st.text(max_size=200))
-def test_any_text_is_either_understood_or_pointed_at(text: str) -> None:
+def test_any_text_is_parsed_or_refused_with_a_position(text: str) -> None:
     try:
         terms = parse(text)
     except InvalidFilter as error:
@@ -112,7 +112,7 @@ def test_any_text_is_either_understood_or_pointed_at(text: str) -> None:
         max_size=8,
     )
 )
-def test_what_is_written_down_is_read_back(
+def test_a_formatted_filter_is_parsed_unchanged(
     terms: list[tuple[bool, str, str, list[str]]],
 ) -> None:
     text = " ".join(
@@ -126,5 +126,5 @@ def test_what_is_written_down_is_read_back(
 
 
 @given(st.sampled_from(sorted(QUALIFIERS)))
-def test_every_example_is_understood(name: str) -> None:
+def test_every_example_is_parsed(name: str) -> None:
     assert one(QUALIFIERS[name].example).name == name

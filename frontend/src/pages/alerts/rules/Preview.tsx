@@ -39,41 +39,41 @@ function Often({ times }: { times: number }) {
 }
 
 /** Preview of a rule for one run, as text and on its curve. */
-function Told({
-  told,
+function RunPreview({
+  previewed,
   condition,
   threshold,
   onLevel,
 }: {
-  told: PreviewedRun;
+  previewed: PreviewedRun;
   condition: string;
   threshold: number | null;
   onLevel: (level: number) => void;
 }) {
-  const shown = useMemo(() => drawn([told.line]), [told.line]);
-  const end = seconds(told.ended_at);
-  const breaches = told.fired.map(({ raised_at, ended_at }) => ({ from: seconds(raised_at), to: ended_at ? seconds(ended_at) : end }));
+  const shown = useMemo(() => drawn([previewed.line]), [previewed.line]);
+  const end = seconds(previewed.ended_at);
+  const breaches = previewed.fired.map(({ raised_at, ended_at }) => ({ from: seconds(raised_at), to: ended_at ? seconds(ended_at) : end }));
   return (
     <>
       <p className={css.result} role="status">
-        In {visible(told.run)} <Often times={told.fired.length} />
-        {told.is_watched ? (
+        In {visible(previewed.run)} <Often times={previewed.fired.length} />
+        {previewed.is_watched ? (
           ""
         ) : (
           <>
             {" "}
-            in this period before its last sample, at <Moment at={told.ended_at} />. The rule is not evaluated now: the run is neither
+            in this period before its last sample, at <Moment at={previewed.ended_at} />. The rule is not evaluated now: the run is neither
             running nor draining
           </>
         )}
         .
       </p>
       <Chart
-        name={`${visible(told.line.name)} of ${visible(told.run)}, ${condition}`}
+        name={`${visible(previewed.line.name)} of ${visible(previewed.run)}, ${condition}`}
         x={shown.x}
         isTime
         xLabel="time"
-        lines={runLines([told.run], shown.last, { smooth: 0 })}
+        lines={runLines([previewed.run], shown.last, { smooth: 0 })}
         band={shown.band ? { ...shown.band, label: "min – max" } : undefined}
         height={CHART_HEIGHT}
         threshold={threshold ?? undefined}
@@ -82,7 +82,7 @@ function Told({
         empty="No samples in this period."
       />
       <ul className={css.fired}>
-        {told.fired
+        {previewed.fired
           .slice(-SHOWN)
           .reverse()
           .map(({ began_at, raised_at, ended_at }) => (
@@ -94,10 +94,10 @@ function Told({
               </span>
             </li>
           ))}
-        {told.fired.length > SHOWN && <li className="faint">{number(told.fired.length - SHOWN)} earlier</li>}
+        {previewed.fired.length > SHOWN && <li className="faint">{number(previewed.fired.length - SHOWN)} earlier</li>}
       </ul>
-      {told.accuracy_seconds > 0 && (
-        <p className="faint tiny">Computed from aggregated samples: accurate to {duration(told.accuracy_seconds)}.</p>
+      {previewed.accuracy_seconds > 0 && (
+        <p className="faint tiny">Computed from aggregated samples: accurate to {duration(previewed.accuracy_seconds)}.</p>
       )}
     </>
   );
@@ -111,7 +111,7 @@ export function Preview({ draft, isReady, onLevel }: Props) {
   const [run, setRun] = useState<string | null>(null);
   const { data, error, isFetching } = useQuery(previewQuery(draft, Number(hours), isReady));
   const results = data?.results ?? [];
-  const told = results.find((each) => each.run === run) ?? results[0];
+  const previewed = results.find((each) => each.run === run) ?? results[0];
   return (
     <section aria-label="Preview on recorded data" className={css.preview}>
       <div className={css.previewHead}>
@@ -122,7 +122,7 @@ export function Preview({ draft, isReady, onLevel }: Props) {
             size="xs"
             aria-label="Run of the preview"
             data={results.map((each) => each.run)}
-            value={told?.run ?? null}
+            value={previewed?.run ?? null}
             onChange={setRun}
           />
         )}
@@ -138,16 +138,16 @@ export function Preview({ draft, isReady, onLevel }: Props) {
       {!isReady && <p className="faint">Choose a metric and a condition to see a preview.</p>}
       {isReady && error && <ErrorState title="Preview unavailable" error={error} />}
       {isReady && !data && !error && <Skeletons heights={[CHART_HEIGHT]} />}
-      {isReady && data && !told && (
+      {isReady && data && !previewed && (
         <p className="faint">
           {data.runs === 0
             ? "No run matches yet; the rule applies once one does."
             : "No matching run has recorded this metric yet; the rule applies once one does."}
         </p>
       )}
-      {isReady && data && told && (
+      {isReady && data && previewed && (
         <div data-fetching={isFetching || undefined}>
-          <Told told={told} condition={data.condition} threshold={draft.threshold} onLevel={onLevel} />
+          <RunPreview previewed={previewed} condition={data.condition} threshold={draft.threshold} onLevel={onLevel} />
           <p className="faint tiny">
             {isCompared(draft.comparator) && "Click the chart to set the threshold. "}
             {data.measured > 1 &&

@@ -9,15 +9,15 @@ import { RECORDED_IN_AUDIT } from "@/components/recordedIn";
 import { type AlertRule, useSetRule } from "@/pages/alerts/api";
 import { draftOf, emptyForm, formOf, levelText, problemsOf, type RuleForm, type RuleStart, ruleOf } from "./drafts";
 import { Preview } from "./Preview";
-import { RuleFields, type Said } from "./RuleFields";
+import { type FieldErrors, RuleFields } from "./RuleFields";
 import css from "./rules.module.css";
 
 const TYPING_MS = 300;
 
 /** The server's errors by field, and whether any error belongs to no field. */
-function heard(error: Error | null): { said: Said; rest: Error | null } {
+function splitErrors(error: Error | null): { fieldErrors: FieldErrors; rest: Error | null } {
   const fields = error instanceof ApiProblem ? error.fields : [];
-  return { said: Object.fromEntries(fields.map(({ field, message }) => [field, message])), rest: fields.length > 0 ? null : error };
+  return { fieldErrors: Object.fromEntries(fields.map(({ field, message }) => [field, message])), rest: fields.length > 0 ? null : error };
 }
 
 type Props = { rule?: AlertRule; start?: RuleStart; onClose: () => void; onDone?: (rule: AlertRule) => void };
@@ -33,7 +33,7 @@ export default function RuleDialog({ rule, start = {}, onClose, onDone }: Props)
   const { name: _name, ...ofWhat } = problems;
   const [settled] = useDebouncedValue(form, TYPING_MS);
   const isReady = Object.keys(ofWhat).length === 0;
-  const { said, rest } = heard(set.error);
+  const { fieldErrors, rest } = splitErrors(set.error);
   const change = (more: Partial<RuleForm>) => {
     set.reset();
     setForm((old) => ({ ...old, ...more }));
@@ -58,7 +58,7 @@ export default function RuleDialog({ rule, start = {}, onClose, onDone }: Props)
         }}
       >
         <div className={css.dialog}>
-          <RuleFields form={form} said={isTried ? { ...problems, ...said } : said} change={change} />
+          <RuleFields form={form} fieldErrors={isTried ? { ...problems, ...fieldErrors } : fieldErrors} change={change} />
           <Preview
             draft={draftOf(isReady ? (Object.keys(problemsOf(settled)).length === 0 ? settled : form) : form)}
             isReady={isReady}
@@ -76,7 +76,7 @@ export default function RuleDialog({ rule, start = {}, onClose, onDone }: Props)
           onChange={(event) => setReason(event.currentTarget.value)}
         />
         {rest && <ErrorState title="Rule not saved" error={rest} />}
-        <Group justify="flex-end" mt="lg">
+        <Group className="dialog-foot" justify="flex-end" mt="lg">
           <Button variant="default" onClick={onClose}>
             Cancel
           </Button>

@@ -19,10 +19,10 @@ const SEVERITIES = [
 ];
 
 /** Error messages by field, from the form or the server. */
-export type Said = Partial<Record<string, string>>;
-type Props = { form: RuleForm; said: Said; change: (more: Partial<RuleForm>) => void };
+export type FieldErrors = Partial<Record<string, string>>;
+type Props = { form: RuleForm; fieldErrors: FieldErrors; change: (more: Partial<RuleForm>) => void };
 
-function What({ form, said, change }: Props) {
+function What({ form, fieldErrors, change }: Props) {
   return (
     <>
       <TextInput
@@ -31,7 +31,7 @@ function What({ form, said, change }: Props) {
         required
         spellCheck={false}
         value={form.metric}
-        error={said.metric}
+        error={fieldErrors.metric}
         onChange={(event) => change({ metric: event.currentTarget.value })}
       />
       <div className={css.row}>
@@ -40,7 +40,7 @@ function What({ form, said, change }: Props) {
           allowDeselect={false}
           data={COMPARATOR_OPTIONS}
           value={form.comparator}
-          error={said.comparator}
+          error={fieldErrors.comparator}
           onChange={(value) => value && change(compared(form, value as Comparator))}
         />
         {isCompared(form.comparator) && (
@@ -49,7 +49,7 @@ function What({ form, said, change }: Props) {
             required
             inputMode="decimal"
             value={form.threshold}
-            error={said.threshold}
+            error={fieldErrors.threshold}
             onChange={(event) => change({ threshold: event.currentTarget.value })}
           />
         )}
@@ -60,7 +60,7 @@ function What({ form, said, change }: Props) {
           description={form.comparator === "no_data" ? "Time without a sample" : "0: a single sample is enough"}
           inputMode="numeric"
           value={form.wait}
-          error={said.for_seconds}
+          error={fieldErrors.for_seconds}
           onChange={(event) => change({ wait: event.currentTarget.value })}
         />
         <Select
@@ -77,10 +77,10 @@ function What({ form, said, change }: Props) {
 }
 
 /** The fields of a rule. */
-export function RuleFields({ form, said, change }: Props) {
+export function RuleFields({ form, fieldErrors, change }: Props) {
   return (
     <div className={css.fields}>
-      <What form={form} said={said} change={change} />
+      <What form={form} fieldErrors={fieldErrors} change={change} />
       <SegmentedControl
         size="xs"
         aria-label="Scope"
@@ -94,7 +94,7 @@ export function RuleFields({ form, said, change }: Props) {
           required
           spellCheck={false}
           value={form.run}
-          error={said.run}
+          error={fieldErrors.run}
           onChange={(event) => change({ run: event.currentTarget.value })}
         />
       ) : (
@@ -104,7 +104,7 @@ export function RuleFields({ form, said, change }: Props) {
           placeholder="tag:ablation kind:language"
           spellCheck={false}
           value={form.filter}
-          error={said.filter}
+          error={fieldErrors.filter}
           onChange={(event) => change({ filter: event.currentTarget.value })}
         />
       )}
@@ -115,7 +115,7 @@ export function RuleFields({ form, said, change }: Props) {
           required
           maxLength={80}
           value={form.name}
-          error={said.name}
+          error={fieldErrors.name}
           onChange={(event) => change({ name: event.currentTarget.value })}
         />
         <Select
@@ -134,7 +134,7 @@ export function RuleFields({ form, said, change }: Props) {
         minRows={2}
         maxLength={4000}
         value={form.runbook}
-        error={said.runbook}
+        error={fieldErrors.runbook}
         onChange={(event) => change({ runbook: event.currentTarget.value })}
       />
       <Checkbox label="Enabled" checked={form.isEnabled} onChange={(event) => change({ isEnabled: event.currentTarget.checked })} />

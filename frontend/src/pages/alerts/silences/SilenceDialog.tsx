@@ -100,7 +100,7 @@ export function SilenceDialog({ start, onClose }: { start: SilenceStart; onClose
           />
         </div>
         {silence.error && <ErrorState title="Silence not added" error={silence.error} />}
-        <Group justify="flex-end" mt="lg">
+        <Group className="dialog-foot" justify="flex-end" mt="lg">
           <Button variant="default" onClick={onClose}>
             Cancel
           </Button>

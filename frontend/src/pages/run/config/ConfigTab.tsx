@@ -8,22 +8,29 @@ import type { RunDetail } from "@/api/types";
 import { Copy } from "@/components/Copying";
 import { EmptyState } from "@/components/EmptyState";
 import { Panel } from "@/components/Panel";
-import { answersOf, collect, sectionsOf } from "@/forms/fields";
+import { visible } from "@/format";
+import { answersOf, collect } from "@/forms/answers";
+import { sectionsOf } from "@/forms/fields";
+import { presetsQuery } from "@/pages/launch/api";
 import { ChangeList } from "@/pages/launch/ChangeList";
 import { changesOf } from "@/pages/launch/changes";
-import { sectionsFor } from "@/pages/launch/useLaunch";
+import { kindOf, sectionsFor } from "@/pages/launch/kinds";
+import { baseOf, startsOf } from "@/pages/launch/startPresets";
 import { ChangeHistory } from "@/pages/run/config/ChangeHistory";
 import { ExportPanel } from "@/pages/run/config/ExportPanel";
 import { useRun } from "@/pages/run/RunContext";
 
-/** The configuration's differences from the defaults. */
+/** The configuration's differences from the preset of the launch, or from the defaults. */
 function Differing({ run }: { run: RunDetail }) {
   const { data } = useQuery(schemaQuery);
-  if (!data) return null;
-  const sections = sectionsFor(sectionsOf(data.schema), run.kind === "language" ? "language" : "fleet");
-  const standard = collect(sections, answersOf(sections, {})).config;
+  const isBuiltIn = data?.presets.some(({ name }) => name === run.preset) ?? true;
+  const saved = useQuery({ ...presetsQuery, enabled: run.preset !== "" && !isBuiltIn });
+  if (!data || saved.isLoading) return null;
+  const { config, from } = baseOf(run, startsOf(data.presets, saved.data ?? []));
+  const sections = sectionsFor(sectionsOf(data.schema), kindOf(run.config));
+  const standard = collect(sections, answersOf(sections, config)).config;
   const known = collect(sections, answersOf(sections, run.config)).config;
-  return <ChangeList changes={changesOf(standard, known)} from="the defaults" />;
+  return <ChangeList changes={changesOf(standard, known)} from={visible(from)} />;
 }
 
 function Configuration({ run }: { run: RunDetail }) {

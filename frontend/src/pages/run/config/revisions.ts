@@ -36,6 +36,7 @@ const SETTINGS: Record<Exclude<keyof ChangeRun, "reason">, true> = {
   num_steps: true,
   ends_at_num_steps: true,
   num_workers: true,
+  project: true,
 };
 
 export type PutBack = { changes: ChangeRun; rows: Revision[] };

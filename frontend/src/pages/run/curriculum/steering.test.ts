@@ -31,7 +31,7 @@ test("describes an override", () => {
   expect([nameOf("user:ada"), nameOf("token:7")]).toEqual(["ada", "token:7"]);
 });
 
-test("is applied once all workers have asked", () => {
+test("is applied once all workers have requested tasks", () => {
   expect(appliedText({ steered: 0, awaited: [] })).toBe("");
   expect(appliedText({ steered: 1, awaited: ["w1@2"] })).toBe(
     "1 lesson is steered manually; not yet applied by w1@2, which still finish earlier tasks.",

@@ -1,10 +1,11 @@
 import { SegmentedControl } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
-import { type ReactNode, useMemo, useState } from "react";
+import { type ReactNode, useMemo } from "react";
 import type { Span } from "@/api/metrics";
 import type { MetricAxis, RunDetail } from "@/api/types";
 import { Chart } from "@/charts/Chart";
 import { type Axis, type Column, type EpisodeColumns, episodeColumns } from "@/charts/columns";
+import { spanOf } from "@/charts/spans";
 import { Panel } from "@/components/Panel";
 import { number } from "@/format";
 import { BACKFILL_ROWS, useEpisodeBackfill } from "@/live/backfill";
@@ -122,17 +123,20 @@ function VersionChart(props: EpisodeProps) {
 /** Throughput of the fleet since the start of the run. */
 function SpeedChart({ run }: { run: RunDetail }) {
   const chart = defaultChartsOf(run.kind).find(({ key }) => key === "throughput");
-  const [span, setSpan] = useState<Span | null>(null);
+  const search = route.useSearch();
+  const navigate = route.useNavigate();
+  const onZoom = (span: Span | null) =>
+    void navigate({ search: (old) => ({ ...old, from: span?.from, to: span?.to }), replace: true, resetScroll: false });
   if (!chart) return null;
   const look = {
     run: run.name,
     axis: "time" as const,
     xLabel: "time",
-    span: span ?? undefined,
+    span: spanOf(search),
     isLive: !isOver(run.status),
     names: namesOf(chart),
   };
-  return <DefaultChartPanel chart={chart} look={look} onZoom={setSpan} />;
+  return <DefaultChartPanel chart={chart} look={look} onZoom={onZoom} />;
 }
 
 /** Episodes as reported by workers, one point each. */

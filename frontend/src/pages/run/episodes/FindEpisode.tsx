@@ -5,7 +5,9 @@ import { fragmentsOf } from "@/pages/run/episodes/heat";
 
 type Props = { run: string; find: EpisodeFind; of: Measure };
 
-/** Link to the fragment that contains the first step of the episode. */
+const NOT_STORED = "Evaluation episodes are not stored, and retention removes old fragments.";
+
+/** Links to the fragment that contains the first step of the episode, and to the list of its fragments. */
 export function FindEpisode({ run, find, of }: Props) {
   const navigate = useNavigate();
   const search = useMutation({
@@ -18,19 +20,31 @@ export function FindEpisode({ run, find, of }: Props) {
     },
   });
   const problem = search.error ? search.error.message : search.data?.results.length === 0 ? "Not stored." : "";
-  if (!problem) {
+  if (problem) {
     return (
-      <button type="button" className="link-button nowrap" disabled={search.isPending} onClick={() => search.mutate()}>
-        {search.isPending ? "Searching…" : "View episode"}
-      </button>
+      <span role="status" className="small" title={NOT_STORED}>
+        {problem} {/* A report without slots leaves the episode unknown: the worker's fragments are the nearest. */}
+        {!find.episode && (
+          <Link to="/runs/$name/trajectories" params={{ name: run }} search={fragmentsOf(find)}>
+            Fragments of worker {find.worker}
+          </Link>
+        )}
+      </span>
     );
   }
   return (
-    <span role="status" className="small" title="Evaluation episodes are not stored, and retention removes old fragments.">
-      {problem}{" "}
-      <Link to="/runs/$name/trajectories" params={{ name: run }} search={fragmentsOf(find)}>
-        Fragments of worker {find.worker}
-      </Link>
+    <span className="nowrap">
+      <button type="button" className="link-button" disabled={search.isPending} onClick={() => search.mutate()}>
+        {search.isPending ? "Searching…" : "View episode"}
+      </button>
+      {find.episode && (
+        <>
+          {" · "}
+          <Link to="/runs/$name/trajectories" params={{ name: run }} search={{ episode: find.episode }} title={find.episode}>
+            Its fragments
+          </Link>
+        </>
+      )}
     </span>
   );
 }

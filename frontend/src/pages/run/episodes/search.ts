@@ -1,6 +1,7 @@
 /** URL parameters of the episodes tab. Pure. */
 
 import type { Axis } from "@/charts/columns";
+import { endsOn } from "@/charts/spans";
 
 /** Period of the summary, in seconds. */
 export const SPANS = [60, 300, 3600] as const;
@@ -18,6 +19,9 @@ export type EpisodesSearch = {
   /** The selected range of the distribution. */
   least?: number;
   most?: number;
+  /** The visible range of the throughput chart. */
+  from?: number;
+  to?: number;
 };
 
 function finite(value: unknown): number | undefined {
@@ -35,6 +39,7 @@ export function episodesSearch(search: Record<string, unknown>): EpisodesSearch 
     of: search.of === "length" ? "length" : undefined,
     task: typeof search.task === "string" && /^(train|eval) ./.test(search.task) ? search.task : undefined,
     ...(isOrdered ? { least, most } : {}),
+    ...endsOn("time", search),
     x: search.x === "env_steps" || search.x === "served_steps" ? search.x : undefined,
   };
 }

@@ -1,6 +1,6 @@
 import { type KeyboardEvent, memo, useRef, useState } from "react";
 import { number, visible } from "@/format";
-import { type Standing, tally } from "@/pages/run/fleet/health";
+import { tally, type WorkerHealth } from "@/pages/run/fleet/health";
 import type { Tone } from "@/theme/chips";
 import css from "./fleet.module.css";
 
@@ -52,7 +52,7 @@ function target(key: string, at: number, tiles: HTMLElement[]): number | null {
   return steps[key]?.() ?? null;
 }
 
-type Props = { found: readonly Standing[]; chosen: number | undefined; onChoose: (index: number) => void };
+type Props = { found: readonly WorkerHealth[]; chosen: number | undefined; onChoose: (index: number) => void };
 
 /** Every worker as a tile, the worst first, with its health as colour and symbol. */
 export function FleetGrid({ found, chosen, onChoose }: Props) {

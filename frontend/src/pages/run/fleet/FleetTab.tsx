@@ -1,14 +1,16 @@
 import "@/pages/run/logs/logs.css";
 import { FleetTable } from "@/pages/run/fleet/FleetTable";
 import { Recordings } from "@/pages/run/fleet/Recordings";
+import { Resources } from "@/pages/run/fleet/Resources";
 import { useRun } from "@/pages/run/RunContext";
 
-/** All workers, and recordings of episodes. */
+/** All workers, their resources over time, and recordings of episodes. */
 export function FleetTab() {
   const { run, fleet, diagnosis } = useRun();
   return (
     <div className="charts">
       <FleetTable fleet={fleet} run={run} diagnosis={diagnosis} />
+      {run.kind !== "outside" && <Resources run={run} workers={fleet?.workers ?? []} />}
       {/* Language runs have no frames to record. */}
       {run.kind === "fleet" && <Recordings run={run} workers={fleet?.workers ?? []} />}
     </div>

@@ -1,6 +1,6 @@
 import { Button, SegmentedControl } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
-import { lazy, Suspense, useMemo, useRef, useState } from "react";
+import { lazy, Suspense, useMemo, useRef } from "react";
 import type { Diagnosis } from "@/api/pipeline";
 import type { FleetPart, RunDetail, WorkerRow } from "@/api/types";
 import { rolldeckCommand } from "@/components/commandToken";
@@ -12,10 +12,11 @@ import { DiagnosisLine } from "@/pages/run/diagnosis/Diagnosis";
 import type { FleetPlace } from "@/pages/run/fleet/api";
 import { FleetGrid } from "@/pages/run/fleet/FleetGrid";
 import { FleetSize } from "@/pages/run/fleet/FleetSize";
-import { standings, worstOf } from "@/pages/run/fleet/health";
+import { workerHealth, worstOf } from "@/pages/run/fleet/health";
 import { present } from "@/pages/run/fleet/resizing";
 import { type FleetView, shownView } from "@/pages/run/fleet/views";
 import { WorkersTable } from "@/pages/run/fleet/WorkersTable";
+import { processOf, textOf } from "@/pages/run/logs/logAddress";
 import { environmentCommand, trainerCommand, wordsOf } from "@/pages/run/words";
 import { FLEET_START_SECONDS, WORKER_PROOF_SECONDS } from "@/theme/chips";
 import css from "./fleet.module.css";
@@ -69,12 +70,18 @@ function Members({ run, workers, view, onLog }: MembersProps) {
   const chosen = route.useSearch().worker;
   const navigate = route.useNavigate();
   const now = useNow();
-  const found = useMemo(() => standings(workers, now), [workers, now]);
+  const found = useMemo(() => workerHealth(workers, now), [workers, now]);
   const pinned = useRef<number | null>(null);
   const worst = worstOf(found, pinned.current);
   pinned.current = worst?.worker.index ?? null;
   const words = wordsOf(run.kind);
-  const rows = { run, words, onLog };
+  const onOpen = (index: number, isOpen: boolean) =>
+    void navigate({
+      search: (old) => ({ ...old, worker: isOpen ? index : old.worker === index ? undefined : old.worker }),
+      replace: true,
+      resetScroll: false,
+    });
+  const rows = { run, words, onLog, onOpen };
   if (view === "table") return <WorkersTable {...rows} workers={workers} worst={worst} chosen={chosen} />;
   const picked = workers.filter(({ index }) => index === chosen);
   return (
@@ -100,9 +107,12 @@ function Members({ run, workers, view, onLog }: MembersProps) {
 /** All workers: heartbeat, activity and weights version. */
 export function FleetTable({ fleet, run, diagnosis }: { fleet: FleetPart | undefined; run: RunDetail; diagnosis: Diagnosis | undefined }) {
   const workers = fleet?.workers ?? [];
-  const [log, setLog] = useState<FleetPlace | null>(null);
   const navigate = route.useNavigate();
-  const view = shownView(route.useSearch().view, workers.length);
+  const search = route.useSearch();
+  const view = shownView(search.view, workers.length);
+  const log = search.log === undefined ? null : processOf(search.log);
+  const setLog = (place: FleetPlace | null) =>
+    void navigate({ search: (old) => ({ ...old, log: place ? textOf(place) : undefined }), replace: true, resetScroll: false });
   const slots = workers.reduce((sum, worker) => sum + (worker.state === "stopped" ? 0 : worker.slots.length), 0);
   const words = wordsOf(run.kind);
   const there = present(workers);

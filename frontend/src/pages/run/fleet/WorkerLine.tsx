@@ -88,26 +88,36 @@ function Versions({ worker }: { worker: WorkerRow }) {
   );
 }
 
-type LineProps = { run: RunDetail; worker: WorkerRow; words: Words; hasGpu: boolean; isChosen: boolean } & Opens;
+type LineProps = {
+  run: RunDetail;
+  worker: WorkerRow;
+  words: Words;
+  hasGpu: boolean;
+  /** Named in the URL, which leads here. */
+  isChosen: boolean;
+  onOpen: (isOpen: boolean) => void;
+} & Opens;
 
 /** One worker: heartbeat, activity and weights; expanded, its slots and actions. */
-export function WorkerLine({ run, worker, words, hasGpu, isChosen, onLog }: LineProps) {
+export function WorkerLine({ run, worker, words, hasGpu, isChosen, onLog, onOpen }: LineProps) {
   const [open, setOpen] = useState(isChosen);
   const line = useRef<HTMLTableRowElement>(null);
+  // A row that the user has expanded is on screen already.
+  const isOwn = useRef(false);
   useEffect(() => {
-    if (isChosen) line.current?.scrollIntoView({ block: "center" });
+    if (isChosen && !isOwn.current) line.current?.scrollIntoView({ block: "center" });
+    isOwn.current = false;
   }, [isChosen]);
+  const toggle = () => {
+    isOwn.current = !open;
+    setOpen(!open);
+    onOpen(!open);
+  };
   return (
     <Fragment>
       <tr ref={line} data-worker={worker.index} data-env-steps={worker.env_steps} aria-current={isChosen ? "true" : undefined}>
         <td className="expander">
-          <ActionIcon
-            variant="subtle"
-            color="gray"
-            aria-expanded={open}
-            aria-label={`Slots of worker ${worker.index}`}
-            onClick={() => setOpen(!open)}
-          >
+          <ActionIcon variant="subtle" color="gray" aria-expanded={open} aria-label={`Slots of worker ${worker.index}`} onClick={toggle}>
             <span aria-hidden="true">{open ? "▾" : "▸"}</span>
           </ActionIcon>
         </td>

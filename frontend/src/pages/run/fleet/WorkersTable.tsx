@@ -2,7 +2,7 @@ import { Button } from "@mantine/core";
 import { useState } from "react";
 import type { RunDetail, WorkerRow } from "@/api/types";
 import { number, visible } from "@/format";
-import type { Standing } from "@/pages/run/fleet/health";
+import type { WorkerHealth } from "@/pages/run/fleet/health";
 import { WorkerLine } from "@/pages/run/fleet/WorkerLine";
 import type { Words } from "@/pages/run/words";
 import css from "./fleet.module.css";
@@ -14,10 +14,12 @@ type Props = {
   run: RunDetail;
   workers: WorkerRow[];
   /** Shown first, with the reason; null if none stands out. */
-  worst: Standing | null;
+  worst: WorkerHealth | null;
   words: Words;
   chosen: number | undefined;
   onLog: (worker: number, slot: number | null) => void;
+  /** A row was expanded or collapsed. */
+  onOpen: (worker: number, isOpen: boolean) => void;
 };
 
 function Heads({ words, hasGpu }: { words: Words; hasGpu: boolean }) {
@@ -25,7 +27,7 @@ function Heads({ words, hasGpu }: { words: Words; hasGpu: boolean }) {
     ["pid"],
     [`${words.work}/s`],
     ["Weights: announced › staged › active"],
-    ["Unsent", `${words.parcels} waiting to be sent`],
+    ["Unsent", `${words.envelopes} waiting to be sent`],
     ["Restarts"],
     ["CPU", "Of one core, including env processes"],
     ["Memory", "Resident, including env processes"],
@@ -53,7 +55,7 @@ function Heads({ words, hasGpu }: { words: Words; hasGpu: boolean }) {
 }
 
 /** Workers as rows: the worst first, then by index. */
-export function WorkersTable({ run, workers, worst, words, chosen, onLog }: Props) {
+export function WorkersTable({ run, workers, worst, words, chosen, onLog, onOpen }: Props) {
   const [most, setMost] = useState(PAGE);
   const hasGpu = workers.some((worker) => worker.gpu_percent !== null);
   const others = workers.filter(({ index }) => index !== worst?.worker.index);
@@ -67,6 +69,7 @@ export function WorkersTable({ run, workers, worst, words, chosen, onLog }: Prop
       hasGpu={hasGpu}
       isChosen={worker.index === chosen}
       onLog={(slot) => onLog(worker.index, slot)}
+      onOpen={(isOpen) => onOpen(worker.index, isOpen)}
     />
   );
   return (

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { WorkerRow } from "@/api/types";
-import { healthOf, medianSpeed, standings, tally, worstOf } from "@/pages/run/fleet/health";
+import { healthOf, medianSpeed, tally, workerHealth, worstOf } from "@/pages/run/fleet/health";
 import { shownView } from "@/pages/run/fleet/views";
 
 const AT = "2026-03-01T12:00:00Z";
@@ -23,7 +23,7 @@ const worker = (index: number, given: Partial<WorkerRow> = {}): WorkerRow =>
 const word = (given: Partial<WorkerRow>, now = NOW) => healthOf(worker(0, given), { now, median: 100 }).word;
 
 describe("worker health", () => {
-  it("is well without problems", () => {
+  it("is good without problems", () => {
     expect(healthOf(worker(0), { now: NOW, median: 100 })).toMatchObject({ word: "well", why: "", badness: 0 });
   });
 
@@ -51,23 +51,23 @@ describe("the workers of a fleet", () => {
   const fleet = [worker(0), worker(1, { state: "failed", reason: "no luck" }), worker(2, { active_step: 1 }), worker(3)];
 
   it("are sorted worst first, then by index", () => {
-    expect(standings(fleet, NOW).map((one) => one.worker.index)).toEqual([1, 2, 0, 3]);
+    expect(workerHealth(fleet, NOW).map((one) => one.worker.index)).toEqual([1, 2, 0, 3]);
   });
 
   it("have a worst worker with a reason, or none", () => {
-    expect(worstOf(standings(fleet, NOW))).toMatchObject({ why: "no luck" });
-    expect(worstOf(standings([worker(0), worker(1)], NOW))).toBeNull();
-    expect(worstOf(standings([worker(0, { state: "failed" })], NOW))).toBeNull();
+    expect(worstOf(workerHealth(fleet, NOW))).toMatchObject({ why: "no luck" });
+    expect(worstOf(workerHealth([worker(0), worker(1)], NOW))).toBeNull();
+    expect(worstOf(workerHealth([worker(0, { state: "failed" })], NOW))).toBeNull();
   });
 
   it("keep the pinned worker while none is worse", () => {
-    const equals = standings([worker(0, { active_step: 1 }), worker(1, { active_step: 1 }), worker(2)], NOW);
+    const equals = workerHealth([worker(0, { active_step: 1 }), worker(1, { active_step: 1 }), worker(2)], NOW);
     expect(worstOf(equals, 1)?.worker.index).toBe(1);
-    expect(worstOf(standings(fleet, NOW), 2)?.worker.index).toBe(1);
+    expect(worstOf(workerHealth(fleet, NOW), 2)?.worker.index).toBe(1);
   });
 
   it("are counted by health", () => {
-    expect(tally(standings(fleet, NOW)).map(({ word: one, count }) => [one, count])).toEqual([
+    expect(tally(workerHealth(fleet, NOW)).map(({ word: one, count }) => [one, count])).toEqual([
       ["failed", 1],
       ["weights behind", 1],
       ["well", 2],

@@ -14,7 +14,7 @@ type Health = {
   /** Larger is worse; 0 is healthy. */
   badness: number;
 };
-export type Standing = Health & { worker: WorkerRow };
+export type WorkerHealth = Health & { worker: WorkerRow };
 type Judged = Pick<
   WorkerRow,
   "state" | "heartbeat_at" | "reason" | "restarts" | "announced_step" | "active_step" | "env_steps_per_second" | "cordon" | "cordon_reason"
@@ -85,7 +85,7 @@ export function medianSpeed(workers: readonly Pick<WorkerRow, "state" | "env_ste
 }
 
 /** All workers with their health, worst first, then by index. */
-export function standings(workers: readonly WorkerRow[], now: number): Standing[] {
+export function workerHealth(workers: readonly WorkerRow[], now: number): WorkerHealth[] {
   const median = medianSpeed(workers);
   return workers
     .map((worker) => ({ ...healthOf(worker, { now, median }), worker }))
@@ -93,14 +93,14 @@ export function standings(workers: readonly WorkerRow[], now: number): Standing[
 }
 
 /** The worst worker; on ties the previous one. Null if none stands out. */
-export function worstOf(found: readonly Standing[], before: number | null = null): Standing | null {
+export function worstOf(found: readonly WorkerHealth[], before: number | null = null): WorkerHealth | null {
   const [first] = found;
   if (!first || first.badness < PINNED || found.length < 2) return null;
   return found.find(({ worker, badness }) => worker.index === before && badness === first.badness) ?? first;
 }
 
 /** Number of workers per health label, worst label first. */
-export function tally(found: readonly Standing[]): { word: string; tone: Tone; sign: string; count: number }[] {
+export function tally(found: readonly WorkerHealth[]): { word: string; tone: Tone; sign: string; count: number }[] {
   const counts = new Map<string, { word: string; tone: Tone; sign: string; count: number }>();
   for (const { word, tone, sign } of found) {
     const known = counts.get(word) ?? { word, tone, sign, count: 0 };

@@ -1,4 +1,5 @@
 import { Button, Checkbox, MultiSelect, Select, TextInput } from "@mantine/core";
+import { useDebouncedCallback } from "@mantine/hooks";
 import { useQueries, useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import type { WorkerRow } from "@/api/types";
@@ -17,6 +18,7 @@ const LINES = ["100", "300", "1000"];
 const AROUND = ["0", "3", "10"];
 /** Each log is read on its node every few seconds. */
 const BESIDE_AT_MOST = 5;
+const TYPING_MS = 250;
 const LEVEL_OPTIONS = [
   { value: "info", label: "info and above" },
   { value: "warning", label: "warnings and errors" },
@@ -45,8 +47,11 @@ type Props = {
   at?: number;
   /** Minimum shown level, if the page stores it. */
   level?: Level;
+  /** The searched text at first. */
+  words?: string;
   onPlace: (place: FleetPlace) => void;
   onLevel?: (level: Level | undefined) => void;
+  onWords?: (words: string) => void;
   onClose: () => void;
 };
 
@@ -89,13 +94,25 @@ function useBeside(run: string, places: readonly string[], lines: number, follow
 }
 
 /** The newest log lines of a fleet process, followed by polling. */
-export default function LogsDrawer({ run, workers, place, at, level: keptLevel, onPlace, onLevel, onClose }: Props) {
+export default function LogsDrawer({
+  run,
+  workers,
+  place,
+  at,
+  level: keptLevel,
+  words: firstWords = "",
+  onPlace,
+  onLevel,
+  onWords,
+  onClose,
+}: Props) {
   const [ownLevel, setOwnLevel] = useState<Level>();
   const level = onLevel ? keptLevel : ownLevel;
   // A linked moment stays in place instead of following.
   const [follows, setFollows] = useState(at === undefined);
   const [lines, setLines] = useState(at === undefined ? "300" : "1000");
-  const [words, setWords] = useState("");
+  const [words, setWords] = useState(firstWords);
+  const keepWords = useDebouncedCallback((text: string) => onWords?.(text), TYPING_MS);
   const [around, setAround] = useState("0");
   const { data, error, isFetching } = useQuery(logQuery(run, place, Number(lines), follows));
   const isThis = data?.worker === place.worker && data?.slot === place.slot;
@@ -137,7 +154,10 @@ export default function LogsDrawer({ run, workers, place, at, level: keptLevel, 
           size="xs"
           value={words}
           error={wantedLine(words) ? undefined : "Invalid expression, or it might not terminate."}
-          onChange={(event) => setWords(event.currentTarget.value)}
+          onChange={(event) => {
+            setWords(event.currentTarget.value);
+            keepWords(event.currentTarget.value);
+          }}
         />
         <Select
           label="Level"

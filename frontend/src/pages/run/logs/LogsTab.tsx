@@ -12,9 +12,9 @@ const LogsDrawer = lazy(() => import("@/pages/run/logs/LogsDrawer"));
 /** Events, newest first, and the logs of the fleet's processes. */
 export function LogsTab() {
   const { run, fleet, events } = useRun();
-  const { log, at, level } = useSearch({ from: "/shell/runs/$name/logs" });
+  const { log, at, level, words } = useSearch({ from: "/shell/runs/$name/logs" });
   const navigate = useNavigate({ from: "/runs/$name/logs" });
-  const open = (text: string | undefined) => void navigate({ search: (old) => ({ ...old, log: text }) });
+  const open = (text: string | undefined) => void navigate({ search: (old) => ({ ...old, log: text, words: text && old.words }) });
   const atMs = at === undefined ? undefined : at * 1000;
   const workers = fleet?.workers ?? [];
   const place = log === undefined ? null : processOf(log);
@@ -43,6 +43,8 @@ export function LogsTab() {
             place={place}
             at={atMs}
             level={level}
+            words={words}
+            onWords={(next) => void navigate({ search: (old) => ({ ...old, words: next || undefined }), replace: true })}
             onPlace={(to) => open(textOf(to))}
             onLevel={(next) => void navigate({ search: (old) => ({ ...old, level: next }), replace: true })}
             onClose={() => open(undefined)}

@@ -19,6 +19,10 @@ type Props = {
   run: RunDetail;
   search: MetricsSearch;
   change: (more: Partial<MetricsSearch>) => void;
+  /** Changes the address without remembering the choice. */
+  apply: (more: Partial<MetricsSearch>) => void;
+  /** Absent while the defaults are shown. */
+  onReset?: () => void;
   amount: string;
   marks: number;
   onMarks: () => void;
@@ -66,7 +70,7 @@ function NewPanel({ panels, onAdd }: { panels: readonly string[]; onAdd: (expres
 }
 
 /** Controls of the metrics tab: filter, axis, range, smoothing. */
-export function Bar({ run, search, change, amount, marks, onMarks }: Props) {
+export function Bar({ run, search, change, apply, onReset, amount, marks, onMarks }: Props) {
   const find = useDebouncedCallback((q: string) => change({ q: q || undefined }), TYPING_MS);
   const beside = useDebouncedCallback((runs: string) => change({ with: runs || undefined }), TYPING_MS);
   const axes = [
@@ -114,10 +118,15 @@ export function Bar({ run, search, change, amount, marks, onMarks }: Props) {
         aria-label="Horizontal axis"
         onChange={(x) => change({ x: x as MetricAxis, ...unzoomed, ...UNPICKED })}
       />
-      <Layouts run={run} search={search} change={change} />
+      <Layouts run={run} search={search} change={change} apply={apply} />
       <Button size="xs" variant="default" onClick={onMarks} title="Annotations on the charts">
         {marks > 0 ? `Annotations (${marks})` : "Annotations"}
       </Button>
+      {onReset && (
+        <Button size="xs" variant="default" onClick={onReset} title="Unpin all metrics, remove panels, and forget this choice">
+          Reset to defaults
+        </Button>
+      )}
       {search.from !== undefined && (
         <Button size="xs" variant="default" onClick={() => change(unzoomed)}>
           Reset zoom

@@ -86,7 +86,7 @@ function DeleteLayout({ run, layout, onClose }: { run: string; layout: MetricLay
 }
 
 /** Saved layouts of the metrics tab: the user's own and shared ones. */
-export function Layouts({ run, search, change }: Props) {
+export function Layouts({ run, search, change, apply }: Props & { apply: Props["change"] }) {
   const { data: layouts = [] } = useQuery(layoutsQuery(run.name));
   const save = useSaveLayout(run.name);
   const [doing, setDoing] = useState<"save" | "delete" | null>(null);
@@ -95,7 +95,7 @@ export function Layouts({ run, search, change }: Props) {
   const isBare = isSameView(search, {});
   useEffect(() => {
     // A URL with only a layout's id applies the entire layout.
-    if (chosen && isBare && isChanged) change(searchOf(chosen.view));
+    if (chosen && isBare && isChanged) apply(searchOf(chosen.view));
     // Only on first load: afterwards a missing parameter is the user's choice.
   }, [chosen?.id]);
   const rewrite = () =>

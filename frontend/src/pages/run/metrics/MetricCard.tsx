@@ -13,11 +13,14 @@ import { runLines } from "@/charts/runLines";
 import { number, visible } from "@/format";
 import { levelText, type RuleStart } from "@/pages/alerts/rules/drafts";
 import { type Picked, stretchAt } from "@/pages/run/metrics/search";
+import { chartTarget } from "@/share/share";
 import classes from "./metrics.module.css";
 
 export type Look = { runs: string[]; axis: MetricAxis; xLabel: string; span?: Span; smooth: number; isLive: boolean };
 type Props = {
   metric: MetricKey;
+  /** Shown beside the name; undefined if the name says enough. */
+  title?: string;
   look: Look;
   isLog: Controlled<boolean>;
   isPinned: Controlled<boolean>;
@@ -30,7 +33,7 @@ type Props = {
 const POINTS = 600;
 const CHART_HEIGHT = 170;
 
-function Body({ metric, look, isLog, onZoom, onPick, onAlert, marks }: Omit<Props, "isPinned">) {
+function Body({ metric, look, isLog, onZoom, onPick, onAlert, marks }: Omit<Props, "isPinned" | "title">) {
   const { runs, axis, span, smooth, isLive, xLabel } = look;
   const { data, isPending } = useQuery(metricLinesQuery({ runs, name: metric.name, axis, span, points: POINTS, isLive }));
   const lines = data ?? [];
@@ -49,6 +52,7 @@ function Body({ metric, look, isLog, onZoom, onPick, onAlert, marks }: Omit<Prop
     <>
       <Chart
         name={visible(metric.name)}
+        target={chartTarget(metric.name)}
         x={shown.x}
         isTime={axis === "time"}
         isDuration={axis === "elapsed"}
@@ -83,12 +87,20 @@ function Body({ metric, look, isLog, onZoom, onPick, onAlert, marks }: Omit<Prop
 /** The chart of one metric; mounted only while on screen. */
 export function MetricCard(props: Props) {
   const { ref, inViewport } = useInViewport<HTMLElement>();
-  const { metric, isPinned } = props;
+  const { metric, title, isPinned } = props;
   const value = typeof metric.value === "number" ? number(metric.value) : metric.value;
   return (
-    <section ref={ref} className={`panel ${classes.card}`} aria-label={visible(metric.name)} data-metric={metric.name}>
+    <section
+      ref={ref}
+      className={`panel ${classes.card}`}
+      aria-label={visible(metric.name)}
+      data-metric={metric.name}
+      data-target={chartTarget(metric.name)}
+    >
       <div className={classes.head}>
-        <h3>{visible(metric.name)}</h3>
+        <h3>
+          {title} {title ? <span className="faint small">{visible(metric.name)}</span> : visible(metric.name)}
+        </h3>
         <ActionIcon
           className={classes.pin}
           size={22}

@@ -1,7 +1,8 @@
 import { useInfiniteQuery, useQueries, useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
-import { lazy, Suspense, useState } from "react";
-import { mayMeasure, metricKeyQuery, metricKeysQuery, type Span } from "@/api/metrics";
+import { lazy, Suspense, useEffect, useRef, useState } from "react";
+import { type MetricKey, mayMeasure, metricKeyQuery, metricKeysQuery, metricNamesOfQuery, type Span } from "@/api/metrics";
+import type { RunDetail } from "@/api/types";
 import { namesOf, switched } from "@/charts/names";
 import { spanOf } from "@/charts/spans";
 import { EmptyState } from "@/components/EmptyState";
@@ -11,9 +12,14 @@ import { Skeletons } from "@/components/Skeletons";
 import { number, visible } from "@/format";
 import type { RuleStart } from "@/pages/alerts/rules/drafts";
 import { annotationsQuery } from "@/pages/run/annotations";
+import { leadsOf, returnsFirst, titleOf } from "@/pages/run/metricOrder";
 import { useRun } from "@/pages/run/RunContext";
 import { useMarks } from "@/pages/run/useMarks";
+import { useRememberedChoice } from "@/pages/run/useRememberedChoice";
+import { chartOf, shareSearch } from "@/share/share";
 import { Bar } from "./Bar";
+import { choiceOf, isChosen, isDefault, recalled } from "./choice";
+import { searchOf } from "./layoutSearch";
 import { type Look, MetricCard } from "./MetricCard";
 import { MetricTree } from "./MetricTree";
 import classes from "./metrics.module.css";
@@ -25,15 +31,58 @@ const MarksDrawer = lazy(() => import("./MarksDrawer"));
 const PointDrawer = lazy(() => import("./PointDrawer"));
 
 const route = getRouteApi("/shell/runs/$name/metrics");
-/** All metrics of a run, one chart per name, with more detail when zoomed. */
-export function MetricsTab() {
-  const { run } = useRun();
+type Change = (more: Partial<MetricsSearch>) => void;
+
+/** The address, and its changes: those by the user are remembered as their choice for runs of this kind. */
+function useChosenSearch(run: RunDetail) {
   const search = route.useSearch();
   const navigate = route.useNavigate();
+  const remembered = useRememberedChoice("metrics", run.kind);
+  const apply: Change = (more) => void navigate({ search: (old) => ({ ...old, ...more }), replace: !("from" in more) });
+  const change: Change = (more) => {
+    if (isChosen(more)) remembered.remember(choiceOf({ ...search, ...more }));
+    apply(more);
+  };
+  const recall = recalled(search, remembered.choice);
+  useEffect(() => {
+    if (recall) apply(recall);
+  }, [recall !== null]);
+  const reset = () => {
+    remembered.forget();
+    apply({ ...searchOf({}), layout: undefined });
+  };
+  return { search, apply, change, reset, isPending: remembered.isPending || recall !== null };
+}
+
+/** The metrics in display order: pinned ones, the return and evaluations, then the found ones. */
+function useOrdered(run: RunDetail, search: MetricsSearch, found: readonly MetricKey[]) {
+  const pins = namesOf(search.pin);
+  const names = useQuery(metricNamesOfQuery(run.name));
+  const isFiltered = Boolean(search.q || search.under);
+  const leads = isFiltered ? [] : leadsOf([run.kind], names.data ?? []);
+  const first = [...new Set([...pins, ...leads])];
+  // A linked chart may be on a later page of the list.
+  const linked = chartOf(shareSearch(search).focus);
+  const named = linked === null ? first : [...new Set([...first, linked])];
+  const keys = useQueries({ queries: named.map((name) => metricKeyQuery(run.name, name)) });
+  // Later, for example for a new pin, the charts stay.
+  const isReady = useRef(false);
+  isReady.current ||= !names.isPending && keys.every((key) => !key.isPending);
+  const rest = returnsFirst([run.kind], found, ({ name }) => name);
+  return {
+    metrics: pinnedFirst(first, [...rest, ...keys.flatMap(({ data }) => data ?? [])]),
+    // Otherwise the first charts would move those below them.
+    isPending: !isReady.current,
+  };
+}
+
+/** All metrics of a run, one chart per name, the return first, with more detail when zoomed. */
+export function MetricsTab() {
+  const { run } = useRun();
+  const { search, apply, change, reset, isPending } = useChosenSearch(run);
   const [ruled, setRuled] = useState<RuleStart | null>(null);
   const [isListing, setListing] = useState(false);
   const keys = useInfiniteQuery(metricKeysQuery(run.name, search.q ?? "", search.under ?? ""));
-  const change = (more: Partial<MetricsSearch>) => void navigate({ search: (old) => ({ ...old, ...more }), replace: !("from" in more) });
   const picked = pickedOf(search);
   const onPick = ({ metric, from, to }: Picked) => change({ pick: metric, at: to, since: from < to ? from : undefined });
   const onZoom = (span: Span | null) => change({ from: span?.from, to: span?.to });
@@ -57,12 +106,11 @@ export function MetricsTab() {
   const marks = useMarks(run, axis, shownMarks);
   const written = useQuery(annotationsQuery(run.name)).data?.results.length ?? 0;
   const pins = namesOf(search.pin);
-  const pinned = useQueries({ queries: pins.map((name) => metricKeyQuery(run.name, name)) }).flatMap(({ data }) => data ?? []);
-  const found = pinnedFirst(pins, [...pinned, ...(keys.data?.pages.flatMap((page) => page.results) ?? [])]);
+  const ordered = useOrdered(run, search, keys.data?.pages.flatMap((page) => page.results) ?? []);
   const total = keys.data?.pages[0]?.total ?? 0;
 
   if (keys.error) return <ErrorState title="Metrics unavailable" error={keys.error.message} />;
-  if (keys.isPending) return <Skeletons heights={[60, 230, 230]} />;
+  if (keys.isPending || isPending || ordered.isPending) return <Skeletons heights={[60, 230, 230]} />;
   if (total === 0 && !search.q && !search.under) {
     const command = `curl -X POST ${location.origin}/api/v1/runs/${run.name}/metrics -H 'Content-Type: application/json' -H "Authorization: Bearer $ROLLDECK_TOKEN" -d '{"samples": [{"name": "loss", "step": 1, "value": 0.7}]}'`;
     return (
@@ -75,7 +123,16 @@ export function MetricsTab() {
   }
   return (
     <section aria-label="Metrics">
-      <Bar run={run} search={search} change={change} amount={amount} marks={written} onMarks={() => setListing(true)} />
+      <Bar
+        run={run}
+        search={search}
+        change={change}
+        apply={apply}
+        onReset={isDefault(search) ? undefined : reset}
+        amount={amount}
+        marks={written}
+        onMarks={() => setListing(true)}
+      />
       <p className="small soft" role="status">
         {number(total)} metrics{search.under ? ` in ${visible(search.under)}` : ""}
         {search.q ? ` matching “${search.q}”` : ""}. Drag to zoom, double-click to reset, click a point for its batches and weights.
@@ -123,10 +180,11 @@ export function MetricsTab() {
               onRemove={() => change({ panels: search.panels?.filter((other) => other !== expression) })}
             />
           ))}
-          {found.map((metric) => (
+          {ordered.metrics.map((metric) => (
             <MetricCard
               key={metric.name}
               metric={metric}
+              title={titleOf([run.kind], metric.name)}
               look={look}
               onZoom={onZoom}
               onPick={onPick}

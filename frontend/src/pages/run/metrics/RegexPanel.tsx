@@ -11,6 +11,7 @@ import type { Mark } from "@/charts/model";
 import { runLines } from "@/charts/runLines";
 import { counted, number, visible } from "@/format";
 import { useAlertWhen } from "@/pages/alerts/rules/useAlertWhen";
+import { chartTarget } from "@/share/share";
 import type { Look } from "./MetricCard";
 import classes from "./metrics.module.css";
 import { matched } from "./tree";
@@ -56,7 +57,13 @@ export function RegexPanel({ run, expression, look, marks, isLog, onZoom, onRemo
   );
   const name = `/${visible(expression)}/`;
   return (
-    <section ref={ref} className={`panel ${classes.card} ${classes.wide}`} aria-label={name} data-panel={expression}>
+    <section
+      ref={ref}
+      className={`panel ${classes.card} ${classes.wide}`}
+      aria-label={name}
+      data-panel={expression}
+      data-target={chartTarget(name)}
+    >
       <div className={classes.head}>
         <h3>{name}</h3>
         <span className="spacer" />
@@ -70,6 +77,7 @@ export function RegexPanel({ run, expression, look, marks, isLog, onZoom, onRemo
       {inViewport && !problem && (
         <Chart
           name={name}
+          target={chartTarget(name)}
           x={shown.x}
           isTime={axis === "time"}
           isDuration={axis === "elapsed"}

@@ -7,11 +7,13 @@ import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { number } from "@/format";
 import { useAlertWhen } from "@/pages/alerts/rules/useAlertWhen";
+import type { MarkedEvents } from "@/pages/run/annotations";
 import { type Picked, stretchAt } from "@/pages/run/metrics/search";
 import { curvesQuery, type Look } from "@/pages/run/overview/curves";
 import { askAgainMs, type DefaultChart, drawing, OWN, watchablesOf } from "@/pages/run/overview/defaultCharts";
 import { useRun } from "@/pages/run/RunContext";
 import { useMarks } from "@/pages/run/useMarks";
+import { chartTarget } from "@/share/share";
 import classes from "./overview.module.css";
 
 type Props = {
@@ -22,10 +24,14 @@ type Props = {
   onPick?: (point: Picked) => void;
   /** CSS class for the panel width; the chart has a default. */
   className?: string;
+  /** Which changes are marked; defaults to those of the run. */
+  events?: MarkedEvents;
 };
 
 const HEIGHT = 156;
 const LARGE_HEIGHT = 268;
+/** Takes the line of the newest value, so that the chart does not move. */
+const NO_VALUE = <span className={classes.newest}>&nbsp;</span>;
 
 /** The lines of all visible charts, in one shared request. */
 function useLines(look: Look, isSeen: boolean) {
@@ -37,13 +43,14 @@ function useLines(look: Look, isSeen: boolean) {
 }
 
 /** One of the default charts; loaded and drawn only while on screen. */
-export function DefaultChartPanel({ chart, look, onZoom, onPick, className = chart.isWide ? "span-8" : "span-4" }: Props) {
+export function DefaultChartPanel({ chart, look, onZoom, onPick, className = chart.isWide ? "span-8" : "span-4", events }: Props) {
   const { ref, inViewport } = useInViewport<HTMLDivElement>();
   const { run } = useRun();
-  const marks = useMarks(run, look.axis);
+  const marks = useMarks(run, look.axis, "all", events);
   const { data, error } = useLines(look, inViewport);
   const { x, lines, band, newest } = useMemo(() => drawing(chart, data ?? []), [chart, data]);
   const { actions, dialog } = useAlertWhen(watchablesOf(chart, run.name, { lines }));
+  const target = chartTarget(chart.key);
   // An empty chart needs no explanatory text.
   const isEmpty = x.length === 0;
   const pick = (index: number) => {
@@ -60,7 +67,13 @@ export function DefaultChartPanel({ chart, look, onZoom, onPick, className = cha
     </span>
   );
   return (
-    <Panel title={chart.title} note={chart.note} aside={isEmpty ? undefined : value} className={className}>
+    <Panel
+      target={target}
+      title={chart.title}
+      note={chart.note}
+      aside={isEmpty || chart.hasEqualCurves ? NO_VALUE : value}
+      className={className}
+    >
       <div ref={ref} className={chart.isTall ? classes.tall : classes.plot} data-curve={chart.key}>
         {error && !data ? (
           <ErrorState title="Chart unavailable" error={error.message} />
@@ -68,6 +81,7 @@ export function DefaultChartPanel({ chart, look, onZoom, onPick, className = cha
           inViewport && (
             <Chart
               name={`${chart.title}, ${chart.note}`}
+              target={target}
               x={x}
               isTime={look.axis === "time"}
               xLabel={look.xLabel}
@@ -82,6 +96,7 @@ export function DefaultChartPanel({ chart, look, onZoom, onPick, className = cha
               onZoom={onZoom}
               onPick={onPick && pick}
               hasLegend
+              isLegendKept={!data}
               empty={data ? chart.empty : "Loading…"}
             />
           )

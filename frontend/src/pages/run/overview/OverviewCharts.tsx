@@ -89,8 +89,8 @@ export function OverviewCharts() {
   const onZoom = (span: Span | null) => change({ from: span?.from, to: span?.to, last: undefined });
   const onPick = ({ metric, from, to }: Picked) => change({ pick: metric, at: to, since: from < to ? from : undefined });
   const picked = pickedOf(search);
-  const told = lookOf(run, search);
-  const look: Look = { ...told, span: told.span ?? moving };
+  const stored = lookOf(run, search);
+  const look: Look = { ...stored, span: stored.span ?? moving };
   const { axis, xLabel } = look;
   return (
     <section aria-label="Charts">

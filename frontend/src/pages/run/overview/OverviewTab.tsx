@@ -1,5 +1,8 @@
+import { useInfiniteQuery } from "@tanstack/react-query";
 import { lazy, Suspense } from "react";
+import { runAlertsQuery } from "@/api/alerts";
 import type { RunDetail } from "@/api/types";
+import { Skeletons } from "@/components/Skeletons";
 import { DiagnosisLine } from "@/pages/run/diagnosis/Diagnosis";
 import { Events } from "@/pages/run/logs/Events";
 import { Figures } from "@/pages/run/overview/Figures";
@@ -15,9 +18,12 @@ const Newest = lazy(() => import("@/pages/run/overview/Newest"));
 
 const UNDER_WAY = new Set<RunDetail["status"]>(["queued", "starting", "running", "paused", "draining"]);
 
-/** The run on one screen: figures, diagnosis, ledger, charts and newest data. */
+/** The run on one screen: figures, status, curves with the return first, ledger and newest data. */
 export function OverviewTab() {
   const { run, fleet, diagnosis, queue, ledger, episodes, events, speed } = useRun();
+  const alerts = useInfiniteQuery(runAlertsQuery(run.name));
+  // Alerts that are shown late would move the curves.
+  if (alerts.isPending) return <Skeletons heights={[76, 44, 330, 330]} />;
   return (
     <>
       <StartCard />
@@ -27,11 +33,11 @@ export function OverviewTab() {
         {UNDER_WAY.has(run.status) && (
           <DiagnosisLine run={run.name} diagnosis={diagnosis} className={`panel span-12 ${classes.diagnosis}`} />
         )}
-        <RunAlerts run={run} />
-        <Ledger run={run} ledger={ledger} />
+        <RunAlerts run={run} rows={alerts.data?.pages[0]?.results ?? []} />
       </div>
       <OverviewCharts />
       <div className={`charts ${classes.rest}`}>
+        <Ledger run={run} ledger={ledger} />
         <div className={`span-12 ${classes.notes}`}>
           <Suspense>
             <NotesPanel run={run.name} events={events} />

@@ -1,6 +1,5 @@
-import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { alertsQuery } from "@/api/alerts";
+import type { AlertRow } from "@/api/alerts";
 import type { RunDetail } from "@/api/types";
 import { Age } from "@/components/Age";
 import { AlertChip } from "@/components/AlertChip";
@@ -8,12 +7,9 @@ import { visible } from "@/format";
 import classes from "./overview.module.css";
 
 const SHOWN = 3;
-const EVERY_MS = 15_000;
 
 /** Open alerts of the run; nothing if there are none. */
-export function RunAlerts({ run }: { run: RunDetail }) {
-  const { data } = useInfiniteQuery({ ...alertsQuery({ run: run.name }), refetchInterval: EVERY_MS });
-  const rows = data?.pages[0]?.results ?? [];
+export function RunAlerts({ run, rows }: { run: RunDetail; rows: AlertRow[] }) {
   if (rows.length === 0) return null;
   return (
     <section className={`panel span-12 ${classes.alerts}`} aria-label="Alerts of this run">

@@ -33,6 +33,14 @@ it("has eight charts for every kind of run, each with an empty text", () => {
   }
 });
 
+it("begins with the return of every kind of run", () => {
+  expect((["fleet", "language", "outside"] as const).map((kind) => defaultChartsOf(kind)[0]?.title)).toEqual([
+    "Return",
+    "Reward",
+    "Reward",
+  ]);
+});
+
 it("requests a chart's lines and band together", () => {
   expect(namesOf(chart("outside", "reward"))).toEqual(
     ["reward/mean", "reward/p50", "reward/p10", "reward/p90"].map((name) => `rolldeck/${name}`),

@@ -5,12 +5,13 @@ import type { Column } from "@/charts/columns";
 import { type Buckets, drawn } from "@/charts/lines";
 import type { ChartProps, Line } from "@/charts/model";
 import type { Watchable } from "@/pages/alerts/rules/useAlertWhen";
+import { BUILTIN_RETURN, returnsFirst, titleOf } from "@/pages/run/metricOrder";
 import { wordsOf } from "@/pages/run/words";
 
 /** Prefix of the built-in metrics. */
 export const OWN = "rolldeck/";
 
-export type Curve = Pick<Line, "label" | "role" | "thin" | "dashed"> & {
+export type Curve = Pick<Line, "label" | "role" | "thin" | "dashed" | "dash" | "marker"> & {
   name: string;
   /** Aggregation of a point's samples; defaults to the mean. */
   of?: "max";
@@ -23,6 +24,10 @@ export type DefaultChart = {
   /** The newest value of the first curve is shown in the title. */
   curves: Curve[];
   band?: { low: string; high: string; label: string };
+  /** A metric that is 0 where the others begin a gap. */
+  gapsAt?: string;
+  /** True if the first curve does not stand for the others, so its newest value is not shown. */
+  hasEqualCurves?: boolean;
   /** Factor applied to the values. */
   scale?: number;
   unit?: string;
@@ -39,7 +44,7 @@ const SLOWEST = 0.05;
 
 const reward = (kind: RunDetail["kind"]): DefaultChart => ({
   key: "reward",
-  title: kind === "fleet" ? "Return" : "Reward",
+  title: titleOf([kind], BUILTIN_RETURN) ?? BUILTIN_RETURN,
   note: kind === "fleet" ? "of training episodes, by end time" : "mean score per group, by time received",
   curves: [
     { name: "reward/mean", label: "mean", role: 1 },
@@ -157,24 +162,20 @@ const throughput = (kind: RunDetail["kind"]): DefaultChart => ({
   empty: kind === "fleet" ? "No env steps yet." : "No batches leased yet.",
 });
 
-const all = (kind: RunDetail["kind"]): readonly DefaultChart[] => [
-  reward(kind),
-  queue(kind),
-  staleness,
-  flow(kind),
-  waits(kind),
-  lost(kind),
-  length(kind),
-  throughput(kind),
-];
+const all = (kind: RunDetail["kind"]): readonly DefaultChart[] =>
+  returnsFirst(
+    [kind],
+    [queue(kind), reward(kind), staleness, flow(kind), waits(kind), lost(kind), length(kind), throughput(kind)],
+    ({ curves }) => OWN + (curves[0]?.name ?? ""),
+  );
 const DEFAULT_CHARTS = { fleet: all("fleet"), language: all("language"), outside: all("outside") };
 
 /** The charts of a kind of run; a stable reference. */
 export const defaultChartsOf = (kind: RunDetail["kind"]): readonly DefaultChart[] => DEFAULT_CHARTS[kind];
 
 /** All metric names of a chart, with the built-in prefix. */
-export function namesOf({ curves, band }: DefaultChart): string[] {
-  const names = [...curves.map(({ name }) => name), ...(band ? [band.low, band.high] : [])];
+export function namesOf({ curves, band, gapsAt }: DefaultChart): string[] {
+  const names = [...curves.map(({ name }) => name), ...(band ? [band.low, band.high] : []), ...(gapsAt ? [gapsAt] : [])];
   return names.map((name) => OWN + name);
 }
 
@@ -189,6 +190,17 @@ function condensed(line: Buckets, of: Curve["of"]): Buckets {
 
 const NOTHING: Buckets = { x: [], last: [], min: [], max: [], mean: [], is_exact: true };
 
+/** Distance of a gap from its sample, smaller than any between two samples. */
+const BEHIND = 1e-3;
+
+/** Empty points behind each zero of a line, at which the other lines of the chart break. */
+function gapsOf(line: Buckets | undefined): Buckets {
+  if (!line) return NOTHING;
+  const lowest = line.is_exact ? line.last : line.min;
+  const x = line.x.filter((_, i) => lowest[i] === 0).map((at) => at + BEHIND);
+  return { ...NOTHING, x, last: x.map(() => null) };
+}
+
 export type Drawing = Pick<ChartProps, "x" | "lines" | "band"> & {
   /** The newest value of the first curve. */
   newest: number | null;
@@ -202,14 +214,17 @@ function newestOf(line: MetricLine | undefined, scale: number): number | null {
 
 /** Convert the lines of a chart to columns, with the band between its two bounds. */
 export function drawing(chart: DefaultChart, found: MetricLine[]): Drawing {
-  const { curves, band, scale = 1 } = chart;
+  const { curves, band, gapsAt, scale = 1 } = chart;
   const byName = new Map(found.map((line) => [line.name, line]));
+  const gaps = gapsAt ? [gapsOf(byName.get(OWN + gapsAt))] : [];
   const wanted: [string, Curve["of"]][] = [...curves.map(({ name, of }): [string, Curve["of"]] => [name, of])];
   if (band) wanted.push([band.low, undefined], [band.high, undefined]);
-  const { x, last } = drawn(wanted.map(([name, of]) => condensed(byName.get(OWN + name) ?? NOTHING, of)));
+  const own = wanted.map(([name, of]) => condensed(byName.get(OWN + name) ?? NOTHING, of));
+  const isEmpty = own.every((line) => line.x.length === 0);
+  const { x, last } = drawn(isEmpty ? own : [...own, ...gaps]);
   const columns = last.map((column) => column.map((value) => (typeof value === "number" ? value * scale : null)));
   const lines = curves.map(({ name, of, ...look }, i): Line => ({ ...look, values: columns[i] as Column }));
-  const [low, high] = columns.slice(curves.length);
+  const [low, high] = band ? columns.slice(curves.length) : [];
   return {
     x,
     lines: lines.filter((line, i) => i === 0 || line.values.some((value) => value !== null)),

@@ -48,12 +48,12 @@ export function WhoWaits({ run, pipeline }: { run: RunDetail; pipeline: Pipeline
 }
 
 function Rate({ rate, unit }: { rate: number | null; unit: string }) {
-  const said = rateText(rate, unit);
+  const shown = rateText(rate, unit);
   return rate === null ? (
     <span className="faint">none in the last minute</span>
   ) : (
     <>
-      <b>{said.amount}</b> {said.unit}
+      <b>{shown.amount}</b> {shown.unit}
     </>
   );
 }

@@ -4,6 +4,7 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import { lazy, Suspense } from "react";
 import { BESIDE_MS, environmentsQuery, QUEUE_MS, queueQuery } from "@/api/queue";
 import { ErrorState } from "@/components/ErrorState";
+import { Skeletons } from "@/components/Skeletons";
 import { usePartChangeFeed } from "@/live/changeFeed";
 import { BatchTable } from "@/pages/run/queue/BatchTable";
 import { namesOf } from "@/pages/run/queue/batches";
@@ -37,6 +38,8 @@ export function QueueTab() {
   const environments = useQuery({ ...environmentsQuery(run.name), refetchInterval, enabled: run.kind !== "fleet" });
   const names = namesOf(environments.data);
   const close = () => void navigate({ search: (old) => ({ ...old, batch: undefined }) });
+  // Panels that are shown late would move those below them.
+  if (!data && !error) return <Skeletons heights={[110, 150, 180, 330]} />;
   return (
     <div className="charts">
       <Ledger run={run} ledger={ledger} />

@@ -66,7 +66,11 @@ export function Fragments({ run }: { run: RunDetail }) {
       {pages.isPending && <Skeletons heights={[320]} />}
       {pages.isError && <ErrorState title="Fragments unavailable" error={pages.error} onRetry={() => void pages.refetch()} />}
       {rows.length > 0 && <FragmentTable run={run.name} rows={rows} query={query} />}
-      {last?.is_partial && <p className={styles.scope}>Searched 20,000 fragments; older ones may match too.</p>}
+      {last?.is_partial && (
+        <p className={styles.scope}>
+          {query.episode ? "The episode is too long to search completely." : "Searched 20,000 fragments; older ones may match too."}
+        </p>
+      )}
       <ShowMore pages={pages} words={last?.is_partial ? "Search older" : undefined} />
       {pages.isSuccess && rows.length === 0 && !pages.hasNextPage && (
         <Nothing run={run} isNarrowed={chosen.length > 0 || Boolean(query.q)} />

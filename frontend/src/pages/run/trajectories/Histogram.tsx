@@ -69,12 +69,12 @@ function Bars({ label, bins, least, most, onChange }: BarsProps) {
     onChange(rounded(from), rounded(to));
   };
   const under = (event: PointerEvent<HTMLElement>) => barAt(event.currentTarget.getBoundingClientRect(), event.clientX, bins.counts.length);
-  const told = bins.counts.map((groups, index) => `${number(spread(index, index)[0])}: ${number(groups)}`).join(", ");
+  const bars = bins.counts.map((groups, index) => `${number(spread(index, index)[0])}: ${number(groups)}`).join(", ");
   return (
     <div
       className={styles.bars}
       role="img"
-      aria-label={`${label}, groups per bar: ${told}`}
+      aria-label={`${label}, groups per bar: ${bars}`}
       data-brushing={brushed !== null || undefined}
       onPointerDown={(event) => {
         if (event.button !== 0) return;

@@ -17,6 +17,12 @@ describe("the URL of a list", () => {
     });
     expect(listSearch({ prompt: "0123456789abcdef0123456789abcdef" })).toEqual({ prompt: "0123456789abcdef0123456789abcdef" });
   });
+  it("accepts episodes as a slot and a number", () => {
+    expect(listSearch({ episode: "w0-3@5f2c/12" })).toEqual({ episode: "w0-3@5f2c/12" });
+    expect(listSearch({ episode: "w0-3@5f2c" })).toEqual({});
+    const [chip] = chips({ episode: "w0-3@5f2c/12", q: "w0" }, (_, value) => value);
+    expect([chip?.label, chip?.without]).toEqual(["episode: w0-3@5f2c/12", { q: "w0" }]);
+  });
   it("is idempotent", () => {
     const once = listSearch({ flag: ["stale", "truncated"], sort: "-score", score_max: 0 });
     expect(listSearch(once)).toEqual(once);

@@ -46,6 +46,8 @@ export function listSearch(search: Record<string, unknown>): GroupQuery {
     }
   }
   found.batch = words(search.batch)?.[0];
+  const episode = words(search.episode)?.[0];
+  found.episode = episode && /^.+\/[0-9]{1,18}$/.test(episode) ? episode : undefined;
   const prompt = words(search.prompt)?.[0];
   found.prompt = prompt && /^[0-9a-f]{32}$/.test(prompt) ? prompt : undefined;
   found.q = words(search.q)?.[0]?.slice(0, 200);
@@ -81,6 +83,9 @@ export function chips(query: GroupQuery, labelOf: (name: Choice, value: string) 
   }
   if (query.batch) {
     found.push({ key: "batch", label: `batch: ${query.batch.slice(0, 8)}`, without: listSearch({ ...query, batch: undefined }) });
+  }
+  if (query.episode) {
+    found.push({ key: "episode", label: `episode: ${query.episode}`, without: listSearch({ ...query, episode: undefined }) });
   }
   if (query.prompt) {
     found.push({ key: "prompt", label: `prompt: ${query.prompt.slice(0, 8)}`, without: listSearch({ ...query, prompt: undefined }) });

@@ -8,7 +8,7 @@ const worker = (index: number, active: number, order: number, state = "running")
 const version = (step: number, fields: Partial<PolicyVersionRow> = {}) =>
   ({ step, epoch: 1, has_file: true, ...fields }) as PolicyVersionRow;
 
-test("an order is applied by workers with its number and version", () => {
+test("a command is applied by workers with its number and version", () => {
   const { there, done, waiting } = appliedOf(orders, [worker(0, 5, 3), worker(1, 8, 2), worker(2, 5, 2), worker(3, 5, 1, "stopped")]);
   expect([there, done, waiting.map(({ index }) => index)]).toEqual([3, 1, [1, 2]]);
 });
@@ -44,7 +44,7 @@ test("only stored versions can be pinned; language runs never go back", () => {
   expect(steps("language")).toEqual([8, 5]);
 });
 
-test("explains why orders are disabled", () => {
+test("explains why commands are disabled", () => {
   const run = { status: "running", kind: "fleet", policy_step: 1 } as const;
   expect(whyNotOrder(run, true)).toBe("");
   expect(whyNotOrder({ ...run, status: "stopped" }, true)).toBe("The run is stopped: it has no workers.");

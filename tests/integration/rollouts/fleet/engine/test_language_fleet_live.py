@@ -16,8 +16,8 @@ from runs.events.models import RunEvent
 from runs.lifecycle.rules.lifecycle import RunVerb
 from tests.factories import make_token
 from tests.fake_cluster import FakeCluster
-from tests.integration.rollouts.cast import change_status, draft, reconcile_run
 from tests.integration.rollouts.local_fleets import Platform, local_fleet
+from tests.integration.rollouts.report_factories import change_status, draft, reconcile_run
 from tests.live_server import serving
 from tests.unit.rollouts.fleet.groups.conftest import SHAPES
 from tests.waiting import within
@@ -45,7 +45,7 @@ def platform(transactional_db: None) -> Iterator[Platform]:
         yield platform
 
 
-def test_a_trainer_gets_groups_of_lessons_and_every_lesson_is_evaluated(
+def test_a_trainer_receives_groups_of_lessons_and_every_lesson_is_evaluated(
     platform: Platform, tmp_path: Path
 ) -> None:
     language = run_config.parse(CONFIG).language

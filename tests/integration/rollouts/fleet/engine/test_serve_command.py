@@ -60,7 +60,7 @@ def agrees(weights: Transformer, choice: dict[str, Any], *, within: float = 1e-4
 
 
 @pytest.mark.django_db(transaction=True)
-def test_it_follows_the_weights_of_a_run(checkpoint: Path, live_server: LiveServer) -> None:
+def test_the_server_follows_the_weights_of_a_run(checkpoint: Path, live_server: LiveServer) -> None:
     run = make_run()
     worker, trainer_token = (make_token(scope, run=run)[1] for scope in ("worker", "trainer"))
     options = ("--run", run.name, "--platform", live_server.url, "--token", worker)
@@ -93,7 +93,7 @@ def test_it_follows_the_weights_of_a_run(checkpoint: Path, live_server: LiveServ
 
 
 @pytest.mark.django_db(transaction=True)
-def test_it_follows_weights_in_bfloat16(tmp_path: Path, live_server: LiveServer) -> None:
+def test_the_server_follows_weights_in_bfloat16(tmp_path: Path, live_server: LiveServer) -> None:
     first, later = (
         write_checkpoint(tmp_path / str(seed), model(seed).bfloat16()) for seed in (0, 1)
     )
@@ -122,7 +122,7 @@ def test_it_follows_weights_in_bfloat16(tmp_path: Path, live_server: LiveServer)
         assert torch.equal(tensor_of(again[name]).view(torch.int16), tensor.view(torch.int16))
 
 
-def test_it_takes_weights_from_a_trainer_without_a_platform(checkpoint: Path) -> None:
+def test_the_server_accepts_weights_from_a_trainer_without_a_platform(checkpoint: Path) -> None:
     content = save(dict(checkpoints.named_tensors(model(1))))
     short = save({"model.norm.weight": torch.ones(32)})
     with serving(checkpoint, "--accept-weights") as server:

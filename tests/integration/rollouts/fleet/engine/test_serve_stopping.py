@@ -165,7 +165,7 @@ def test_idle_clients_delay_no_other_client(checkpoint: Path) -> None:
         assert stopped(server) < BOUND_SECONDS
 
 
-def test_it_ends_while_its_checkpoint_is_read(checkpoint: Path) -> None:
+def test_the_server_stops_while_it_reads_its_checkpoint(checkpoint: Path) -> None:
     (checkpoint / "config.json").unlink()
     # Opening it blocks until there is a writer.
     os.mkfifo(checkpoint / "config.json")

@@ -78,7 +78,7 @@ def simulation(viewer: Viewer, url: str, **options: Any) -> Iterator[None]:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_thousand_simulated_workers_stay_live_and_send_fragments(
+def test_two_thousand_simulated_workers_report_and_send_fragments(
     live_server: LiveServer, settings: Any
 ) -> None:
     settings.ROLLDECK_SIMULATION = True
@@ -109,7 +109,7 @@ def test_two_thousand_simulated_workers_stay_live_and_send_fragments(
 
 
 @pytest.mark.django_db
-def test_a_server_offers_simulations_only_where_its_administrator_wants_them(settings: Any) -> None:
+def test_simulations_are_offered_only_if_enabled(settings: Any) -> None:
     with pytest.raises(InvalidRunConfig, match="not registered"):
         configured(preset="", config=SIMULATED)
     settings.ROLLDECK_SIMULATION = True
@@ -121,7 +121,7 @@ def test_a_server_offers_simulations_only_where_its_administrator_wants_them(set
 
 
 @pytest.mark.django_db
-def test_a_simulation_that_is_misspelt_is_refused(settings: Any) -> None:
+def test_an_unknown_simulation_is_refused(settings: Any) -> None:
     settings.ROLLDECK_SIMULATION = True
     environment = {**SIMULATED["environment"], "kwargs": {"step_second": 1}}
     with pytest.raises(InvalidRunConfig, match="step_second"):
@@ -145,6 +145,6 @@ def test_a_simulated_run_needs_no_cluster_for_its_workers() -> None:
     workers.close()
 
 
-def test_the_command_is_refused_where_simulations_are_not_wanted() -> None:
+def test_the_command_is_refused_if_simulations_are_disabled() -> None:
     with pytest.raises(CommandError, match="ROLLDECK_SIMULATION"):
         call_command("simulate")

@@ -26,7 +26,7 @@ def read(*responses: dict[str, Any], is_chat: bool = True) -> Any:
     return reading.call("k")
 
 
-def test_our_server_gives_everything() -> None:
+def test_our_server_has_all_fields() -> None:
     call = read({"choices": [OURS]})
 
     assert call.gap == ""
@@ -38,7 +38,7 @@ def test_our_server_gives_everything() -> None:
     assert answer.message == {"role": "assistant", "content": "ab"}
 
 
-def test_a_stream_adds_up_to_the_same() -> None:
+def test_a_stream_has_the_same_content() -> None:
     first = {
         "index": 0,
         "delta": {"role": "assistant", "content": "a"},
@@ -62,7 +62,7 @@ def test_a_stream_adds_up_to_the_same() -> None:
     )
 
 
-def test_vllm_gives_logprobs_as_openai_does_and_no_versions() -> None:
+def test_vllm_has_openai_logprobs_and_no_versions() -> None:
     chat = {
         "index": 0,
         "finish_reason": "length",
@@ -95,7 +95,7 @@ def test_vllm_gives_logprobs_as_openai_does_and_no_versions() -> None:
         ({"finish_reason": None}, "the answer is incomplete"),
     ],
 )
-def test_what_is_missing_is_a_gap(choice: dict[str, Any] | None, gap: str) -> None:
+def test_a_missing_answer_is_a_gap(choice: dict[str, Any] | None, gap: str) -> None:
     response = {"choices": [] if choice is None else [OURS | choice]}
 
     call = read(response)
@@ -103,7 +103,7 @@ def test_what_is_missing_is_a_gap(choice: dict[str, Any] | None, gap: str) -> No
     assert (call.gap, call.answers, call.prompt_tokens) == (gap, [], [])
 
 
-def test_what_the_agent_did_not_get_is_a_gap() -> None:
+def test_an_undelivered_answer_is_a_gap() -> None:
     reading = Reading(CHAT, is_chat=True)
     reading.add({"choices": [OURS]})
     reading.mark_incomplete("the agent disconnected")

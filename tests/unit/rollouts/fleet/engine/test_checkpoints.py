@@ -26,7 +26,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("architecture", SHAPES)
-def test_what_was_saved_is_loaded_again(architecture: str, tmp_path: Path) -> None:
+def test_a_saved_checkpoint_is_loaded(architecture: str, tmp_path: Path) -> None:
     model = small_model(**SHAPES[architecture])
 
     save(model, tmp_path)
@@ -116,7 +116,9 @@ DAMAGES: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize(("damage", "message"), DAMAGES.values(), ids=DAMAGES.keys())
-def test_a_damaged_checkpoint_says_what_is_wrong(damage: Any, message: str, tmp_path: Path) -> None:
+def test_a_damaged_checkpoint_is_refused_with_a_reason(
+    damage: Any, message: str, tmp_path: Path
+) -> None:
     folder = tmp_path / "model"
     save(small_model(), folder)
     damage(folder)
@@ -125,7 +127,7 @@ def test_a_damaged_checkpoint_says_what_is_wrong(damage: Any, message: str, tmp_
         load(folder)
 
 
-def test_weights_that_do_not_fit_leave_the_model_as_it_was() -> None:
+def test_weights_that_do_not_fit_leave_the_model_unchanged() -> None:
     model = small_model()
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
     tensors = dict(named_tensors(small_model(seed=1)))

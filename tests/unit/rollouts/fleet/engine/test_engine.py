@@ -117,7 +117,9 @@ def test_new_weights_go_in_between_two_steps_and_are_labelled() -> None:
     assert answer.versions == sorted(answer.versions)
 
 
-def test_a_cancelled_request_leaves_at_once_and_does_not_affect_others(model: Transformer) -> None:
+def test_a_cancelled_request_is_removed_at_once_and_does_not_affect_others(
+    model: Transformer,
+) -> None:
     staying = prompt(4, 5, max_tokens=20, seed=7)
     [alone] = generate(Engine(model, rows=1), [staying])[0]
     engine = Engine(model, rows=3)

@@ -22,18 +22,18 @@ TURNS = [{"role": "system", "content": "add"}, {"role": "user", "content": "1+2"
 
 
 @given(st.text())
-def test_bytes_bring_every_text_back(text: str) -> None:
+def test_the_byte_tokenizer_decodes_every_text(text: str) -> None:
     tokenizer = ByteTokenizer()
     assert tokenizer.decode([*tokenizer.encode(text), tokenizer.end]) == text
 
 
 @given(st.text(alphabet="abc+="))
-def test_an_alphabet_brings_its_texts_back(text: str) -> None:
+def test_an_alphabet_decodes_its_texts(text: str) -> None:
     tokenizer = CharTokenizer("abc+=")
     assert tokenizer.decode([*tokenizer.encode(text), tokenizer.end]) == text
 
 
-def test_what_has_no_token_is_named() -> None:
+def test_characters_without_a_token_are_named() -> None:
     with pytest.raises(TokenizerUnusable, match="'xy' is not in the alphabet"):
         CharTokenizer("abc").encode("axby")
     with pytest.raises(TokenizerUnusable, match="repeated"):
@@ -91,7 +91,7 @@ def test_hugging_faces_files_are_read(tmp_path: Path) -> None:
     assert tokenizer.render(TURNS) == "<s><system>add<user>1+2<ai>"
 
 
-def test_a_template_reaches_nothing_outside(tmp_path: Path) -> None:
+def test_a_template_is_sandboxed(tmp_path: Path) -> None:
     hugging_face(tmp_path, chat_template="{{ ''.__class__.__mro__[1].__subclasses__() }}")
 
     with pytest.raises(TokenizerUnusable, match=r"chat_template: .*unsafe"):
@@ -106,7 +106,7 @@ def test_a_template_reaches_nothing_outside(tmp_path: Path) -> None:
         ("rolldeck_tokenizer.json", '{"kind": "word"}', "kind|Invalid enum"),
     ],
 )
-def test_a_damaged_file_says_what_is_wrong(
+def test_a_damaged_file_is_refused_with_a_reason(
     tmp_path: Path, name: str, content: str, message: str
 ) -> None:
     hugging_face(tmp_path)
@@ -128,7 +128,7 @@ def test_a_tokenizer_larger_than_the_model_is_refused() -> None:
 
 
 @given(st.text(max_size=30), st.lists(st.text(min_size=1, max_size=3), max_size=3))
-def test_a_stream_hands_out_what_is_certain_only(text: str, stop: list[str]) -> None:
+def test_a_stream_returns_complete_characters_only(text: str, stop: list[str]) -> None:
     tokens = ByteTokenizer().encode(text)
     stream = TextStream(ByteTokenizer(), stop)
     ends = [place for stop_text in stop if (place := text.find(stop_text)) >= 0]

@@ -33,7 +33,7 @@ def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(Path(__file__).parents[1])
 
 
-def test_callbacks_change_what_an_environment_takes_and_returns() -> None:
+def test_callbacks_change_actions_and_results_of_an_environment() -> None:
     own = make(POLE, {})
     changed = make(POLE, {}, callbacks=[callback("Changed", plus=2.0), callback("Changed")])
     first, _ = own.reset(seed=3)
@@ -47,7 +47,7 @@ def test_callbacks_change_what_an_environment_takes_and_returns() -> None:
     assert (reward, info) == (100.0, {"bonus": 7.0})
 
 
-def test_callbacks_are_told_of_the_close_once(tmp_path: Path) -> None:
+def test_callbacks_receive_the_close_once(tmp_path: Path) -> None:
     file = tmp_path / "calls"
     callbacks = [callback("Changed", file=str(file))]
     worker = EnvsInWorker(spec=POLE, kwargs={}, slots=range(2), base_seed=1, callbacks=callbacks)

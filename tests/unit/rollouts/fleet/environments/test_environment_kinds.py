@@ -13,7 +13,7 @@ from rollouts.fleet.environments.loader import describe, make
 REGISTERED = "module:my_lab:Maze"
 
 
-def test_a_registered_class_is_made_with_its_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_registered_class_is_created_with_its_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ROLLDECK_ENVIRONMENTS", f"gymnasium:ALE/Pong-v5, {REGISTERED}")
 
     maze: Any = make(REGISTERED, {"doors": 3})
@@ -44,9 +44,7 @@ def test_an_id_that_would_make_gymnasium_import_a_module_must_be_registered(
 
 
 @pytest.mark.parametrize("spec", ["module:my_lab:Nothing", "module:no.such:Maze"])
-def test_a_registered_class_that_is_not_there_is_named(
-    spec: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_registered_class_is_named(spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ROLLDECK_ENVIRONMENTS", spec)
 
     with pytest.raises(UnknownEnvironment, match="is registered, but"):
@@ -69,7 +67,7 @@ def play(environment: Any, actions: list[int], *, seed: int | None = None) -> tu
     return np.stack(shown), total
 
 
-def test_recall_shows_the_cue_once_and_then_asks_for_it() -> None:
+def test_recall_shows_the_cue_once_and_requests_it_later() -> None:
     environment = make("rolldeck:recall-v0", {"cues": 3, "delay": 2})
 
     shown, _ = play(environment, [0, 0, 0, 0], seed=4)
@@ -99,7 +97,7 @@ def test_recall_is_a_guess_for_a_policy_without_memory() -> None:
 
 
 @pytest.mark.parametrize("kwargs", [{"cues": 1}, {"delay": -1}], ids=str)
-def test_recall_refuses_what_is_no_task(kwargs: dict[str, int]) -> None:
+def test_recall_refuses_invalid_arguments(kwargs: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="recall needs"):
         make("rolldeck:recall-v0", kwargs)
 

@@ -41,7 +41,7 @@ def simulators() -> list[str]:
 
 
 @pytest.mark.parametrize("which", simulators())
-def test_the_simulator_has_what_the_adapter_uses(which: str, request: Any) -> None:
+def test_the_simulator_has_the_interface_of_the_adapter(which: str, request: Any) -> None:
     if which == "stand-in":
         request.getfixturevalue("stand_in")
     simulator = importlib.import_module("minestudio.simulator").MinecraftSim
@@ -58,7 +58,7 @@ def test_the_simulator_has_what_the_adapter_uses(which: str, request: Any) -> No
 
 
 @pytest.mark.usefixtures("stand_in")
-def test_an_episode_in_the_simulator_is_one_like_any_other() -> None:
+def test_the_simulator_runs_a_normal_episode() -> None:
     environment = make(
         "minestudio:MinecraftSim",
         {"obs_size": [6, 8], "length": 3, "callbacks": {"rewards": 2.0}},
@@ -81,7 +81,7 @@ def test_an_episode_in_the_simulator_is_one_like_any_other() -> None:
 
 
 @pytest.mark.usefixtures("stand_in")
-def test_a_seed_chooses_the_world() -> None:
+def test_a_seed_selects_the_world() -> None:
     environment = make("minestudio:MinecraftSim", {"obs_size": [6, 8]})
 
     one, other, again = (environment.reset(seed=seed)[0]["image"] for seed in (1, 2, 1))
@@ -91,12 +91,12 @@ def test_a_seed_chooses_the_world() -> None:
 
 
 @pytest.mark.usefixtures("stand_in")
-def test_raw_actions_of_numbers_and_choices_are_refused_by_name() -> None:
+def test_raw_actions_of_mixed_kinds_are_refused_with_their_name() -> None:
     with pytest.raises(UnsupportedSpace, match="cannot combine"):
         make("minestudio:MinecraftSim", {"action_type": "env"})
 
 
-def test_a_machine_without_minestudio_says_what_to_install(
+def test_without_minestudio_the_error_names_the_package(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     forget_minestudio()

@@ -67,7 +67,7 @@ def test_a_cartpole_that_does_not_fall_is_truncated_at_gymnasiums_limit() -> Non
     assert not terminated.any()
 
 
-def test_a_cartpole_with_arguments_of_its_own_is_stepped_alone() -> None:
+def test_a_cartpole_with_arguments_is_stepped_alone() -> None:
     kwargs = {"sutton_barto_reward": True}
     assert environments.make_vector("gymnasium:CartPole-v1", kwargs, rows=2) is None
 
@@ -126,7 +126,7 @@ def fragile(monkeypatch: pytest.MonkeyPatch) -> Held:
     return Held("test:fragile", 3)
 
 
-def test_rows_begin_one_by_one_and_step_together(fragile: Held) -> None:
+def test_rows_are_reset_one_by_one_and_stepped_together(fragile: Held) -> None:
     assert [type(message) for message in fragile.messages] == [Ready, Began, Began, Began]
     (result,) = fragile.step({2: 0, 0: 0})
     assert isinstance(result, StepResult)
@@ -134,7 +134,7 @@ def test_rows_begin_one_by_one_and_step_together(fragile: Held) -> None:
     assert fragile.block.obs[:, 0].tolist() == [1, 0, 1]
 
 
-def test_a_row_that_ends_begins_again_and_keeps_its_last_observation(fragile: Held) -> None:
+def test_an_ended_row_is_reset_and_keeps_its_last_observation(fragile: Held) -> None:
     fragile.step({0: 0, 1: 0})
     fragile.step({0: 0, 1: 1})
     assert fragile.block.terminated[:2].tolist() == [False, True]

@@ -9,7 +9,7 @@ STEPS = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 6), st.floats(0, 1
 
 
 @given(st.integers(1, 9), STEPS)
-def test_what_was_granted_is_unspent_spent_or_handed_over(
+def test_granted_credits_are_unspent_spent_or_transferred(
     group_size: int, steps: list[tuple[int, int, float]]
 ) -> None:
     room, granted, handed_over = Credits(), 0, 0

@@ -81,7 +81,7 @@ def evaluate(checkpoint: Path, lessons: Any = LESSONS, *more: str) -> int:
     return main([*words, "--examples", "4", *more])
 
 
-def test_a_table_shows_every_lesson_and_two_runs_show_the_same(
+def test_a_table_has_every_lesson_and_is_reproducible(
     checkpoint: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert evaluate(checkpoint, LESSONS, "--samples", "1") == 0
@@ -95,7 +95,7 @@ def test_a_table_shows_every_lesson_and_two_runs_show_the_same(
     assert " → " in first
 
 
-def test_one_failing_lesson_is_reported_and_the_others_are_shown(
+def test_a_failed_lesson_is_reported_and_the_others_shown(
     checkpoint: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert evaluate(checkpoint, LESSONS | {"odd": {"spec": "task:chess"}}) == 1
@@ -109,7 +109,7 @@ def test_one_failing_lesson_is_reported_and_the_others_are_shown(
     ]
 
 
-def test_a_checkpoint_that_lacks_a_tensor_or_is_not_there_is_named(
+def test_a_missing_or_incomplete_checkpoint_is_named(
     checkpoint: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from safetensors.torch import load_file, save_file
@@ -143,7 +143,7 @@ def test_a_tokenizer_with_more_tokens_than_the_model_is_refused(
         ("nowhere.json", "nowhere.json"),
     ],
 )
-def test_lessons_that_are_none_are_misuse(
+def test_invalid_lessons_are_misuse(
     lessons: str, says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(InvalidLessons, match=says):
@@ -156,7 +156,7 @@ def test_lessons_that_are_none_are_misuse(
 
 
 @pytest.mark.parametrize("kind", ["rolldeck", "vllm", "sglang"])
-def test_a_server_of_any_kind_gives_the_figures_of_this_process(
+def test_every_kind_of_server_has_the_figures_of_this_process(
     checkpoint: Path,
     kind: str,
     tmp_path: Path,
@@ -180,7 +180,7 @@ def test_a_server_of_any_kind_gives_the_figures_of_this_process(
             assert found[name][field] == expected[name][field]
 
 
-def test_a_server_that_this_machine_does_not_have_is_named(
+def test_a_missing_server_is_named(
     checkpoint: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("ROLLDECK_INFERENCE_SERVERS", "{}")

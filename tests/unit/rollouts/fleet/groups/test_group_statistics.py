@@ -51,7 +51,7 @@ def test_answers_may_be_tokens() -> None:
     assert describe_groups([same]).duplicates == 1
 
 
-def test_of_nothing_every_figure_is_zero() -> None:
+def test_figures_of_an_empty_group_are_zero() -> None:
     statistics = describe_groups([])
 
     assert (statistics.answers, statistics.reward_mean, statistics.length_p95) == (0, 0, 0)

@@ -89,7 +89,7 @@ def test_behaviour_logprobs_are_those_of_one_full_pass(bench: MakeBench) -> None
             )
 
 
-def test_equal_draws_give_equal_batches_whichever_worker_and_however_cut(bench: MakeBench) -> None:
+def test_equal_draws_have_equal_batches_for_any_worker_and_cut(bench: MakeBench) -> None:
     whole, _ = bench({"r": REVERSE}).sample("r", n_examples=4)
     other = bench({"r": REVERSE})
     again = [
@@ -109,7 +109,7 @@ def test_equal_draws_give_equal_batches_whichever_worker_and_however_cut(bench: 
     ]
 
 
-def test_two_lessons_of_one_evaluation_see_different_draws(bench: MakeBench) -> None:
+def test_two_lessons_of_one_evaluation_have_different_draws(bench: MakeBench) -> None:
     at = bench({"a": REVERSE, "b": REVERSE}, evaluation={"examples": 64, "temperature": 1.0})
     results = evaluations(at, problems=4, draw=Draw(3))
 
@@ -180,7 +180,7 @@ def test_success_counts_by_the_lessons_own_threshold(bench: MakeBench) -> None:
         ("LongWinded", "prompt_too_long", "10000 tokens; 1 to 63 fit", 2),
     ],
 )
-def test_an_invalid_part_of_a_batch_is_left_out_and_reported(
+def test_an_invalid_part_of_a_batch_is_omitted_and_reported(
     bench: MakeBench, name: str, kind: str, says: str, sound: int
 ) -> None:
     at = bench({"odd": odd(name), "r": REVERSE}, model={"tokenizer": "bytes"})
@@ -194,7 +194,7 @@ def test_an_invalid_part_of_a_batch_is_left_out_and_reported(
     assert at.sample("r")[0] is not None
 
 
-def test_characters_that_the_tokenizer_lacks_cost_their_problems_only(bench: MakeBench) -> None:
+def test_unknown_characters_affect_only_their_problems(bench: MakeBench) -> None:
     at = bench({"odd": REVERSE}, model={"tokenizer": "alphabet"})
     at.worker._environments["odd"] = TaskEnvironment(Chinese())
     batch, _ = at.sample("odd")
@@ -216,7 +216,7 @@ def test_characters_that_the_tokenizer_lacks_cost_their_problems_only(bench: Mak
         (odd("Raises") | {"kwargs": {"size": 3}}, "environment_kwargs", "size"),
     ],
 )
-def test_a_lesson_that_gives_nothing_says_why(
+def test_a_lesson_without_groups_has_a_reason(
     bench: MakeBench, lesson: dict[str, Any], kind: str, says: str
 ) -> None:
     at = bench({"odd": lesson, "r": REVERSE}, model={"tokenizer": "bytes"})
@@ -251,7 +251,7 @@ def test_training_statistics_are_sent_and_acknowledged(bench: MakeBench) -> None
     assert outcome.tokens == metrics["tokens"]
 
 
-def test_metrics_of_the_environment_are_in_the_outcomes_and_others_are_told(
+def test_environment_metrics_are_in_the_outcomes_and_invalid_ones_reported(
     bench: MakeBench,
 ) -> None:
     at = bench({"odd": odd("Measured")}, model={"tokenizer": "bytes"})
@@ -296,7 +296,7 @@ def test_a_shutdown_ends_a_batch_under_way_at_once(bench: MakeBench) -> None:
     assert time.monotonic() - began < 10
 
 
-def test_rollouts_know_the_weights_that_drew_each_token(bench: MakeBench) -> None:
+def test_rollouts_have_the_weights_version_of_each_token(bench: MakeBench) -> None:
     at = bench(
         {"odd": odd("Endless")}, model={"tokenizer": "bytes", "max_position_embeddings": 1024}
     )

@@ -71,7 +71,7 @@ def language_of(settings: FleetSettings) -> LanguageConfig:
     return settings.config.language
 
 
-def test_groups_come_once_weights_are_published_and_say_what_drew_them(
+def test_groups_are_sampled_after_publication_and_have_their_version(
     settings: Callable[..., FleetSettings], eventually: Eventually
 ) -> None:
     fleet_settings = settings({"reverse": REVERSE, "sort": SORT}, num_workers=2)
@@ -111,7 +111,7 @@ def test_groups_come_once_weights_are_published_and_say_what_drew_them(
     assert len(set(keys)) == len(keys)
 
 
-def test_a_fleet_never_begins_more_sequences_than_there_is_room_for(
+def test_a_fleet_never_starts_more_sequences_than_admitted(
     settings: Callable[..., FleetSettings], eventually: Eventually
 ) -> None:
     fleet_settings = settings({"reverse": REVERSE}, num_workers=2)
@@ -130,7 +130,7 @@ def test_a_fleet_never_begins_more_sequences_than_there_is_room_for(
     assert platform.sequences <= 60
 
 
-def test_an_evaluation_is_done_without_room_once_a_version_is_there(
+def test_an_evaluation_needs_a_version_and_no_room(
     settings: Callable[..., FleetSettings], eventually: Eventually
 ) -> None:
     fleet_settings = settings({"reverse": REVERSE})
@@ -214,7 +214,7 @@ def test_a_lesson_that_raises_is_reported_and_the_others_continue(
     assert "worker_respawned" not in platform.events()
 
 
-def test_groups_outlive_an_absence_of_the_platform_and_come_once(
+def test_groups_survive_an_outage_of_the_platform_and_are_stored_once(
     settings: Callable[..., FleetSettings], eventually: Eventually
 ) -> None:
     fleet_settings = settings({"reverse": REVERSE})
@@ -236,7 +236,7 @@ def test_groups_outlive_an_absence_of_the_platform_and_come_once(
     assert len(set(examples)) == len(examples)
 
 
-def test_a_fleet_ends_at_once_in_the_middle_of_a_long_answer(
+def test_a_fleet_stops_at_once_during_a_long_answer(
     settings: Callable[..., FleetSettings], eventually: Eventually
 ) -> None:
     fleet_settings = settings(
@@ -268,7 +268,7 @@ def worker_slots(fleet: LocalFleet) -> list[Any]:
     return [slot for worker in fleet.snapshot().workers for slot in worker.slots]
 
 
-def test_a_model_that_no_worker_can_build_fails_the_fleet_for_good(
+def test_a_model_that_no_worker_can_build_fails_the_fleet_permanently(
     settings: Callable[..., FleetSettings], eventually: Eventually
 ) -> None:
     fleet_settings = settings({"reverse": REVERSE, "chinese": odd("Chinese")})
@@ -280,7 +280,7 @@ def test_a_model_that_no_worker_can_build_fails_the_fleet_for_good(
     assert any(report.is_final for report in platform.reports)
 
 
-def test_weights_with_missing_tensors_are_refused_and_the_old_ones_draw_on(
+def test_weights_with_missing_tensors_are_refused_and_the_old_ones_stay(
     settings: Callable[..., FleetSettings], eventually: Eventually
 ) -> None:
     fleet_settings = settings({"reverse": REVERSE})

@@ -96,7 +96,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
     made.stand_in.thread.close()
 
 
-def test_a_version_that_the_server_refuses_is_reported_once_and_tried_again(
+def test_a_refused_version_is_reported_once_and_retried(
     served: Served, eventually: Eventually
 ) -> None:
     served.publish(1)
@@ -120,7 +120,7 @@ def test_a_version_that_the_server_refuses_is_reported_once_and_tried_again(
     assert (states.adopted, states.refused, states.superseded) == (2, 0, 0)
 
 
-def test_a_newer_version_does_not_wait_for_one_that_was_refused(
+def test_a_newer_version_does_not_wait_for_a_refused_one(
     served: Served, eventually: Eventually
 ) -> None:
     served.stand_in.says_no = True
@@ -136,7 +136,7 @@ def test_a_newer_version_does_not_wait_for_one_that_was_refused(
     assert served.server.version == (1, 2)
 
 
-def test_a_fleet_says_which_version_draws_until_its_server_takes_the_next(
+def test_a_fleet_reports_the_active_version_until_its_server_loads_the_next(
     tmp_path: Path, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = {

@@ -113,7 +113,7 @@ def test_a_stop_token_outside_the_vocabulary_is_refused_with_its_field() -> None
         check_stop_tokens(config, vocab_size=257)
 
 
-def test_an_engine_without_a_tokenizer_refuses_stop_texts_and_goes_on() -> None:
+def test_an_engine_without_a_tokenizer_refuses_stop_texts_and_continues() -> None:
     thread = EngineThread(Engine(small_model(), rows=1), context=96)
     try:
         prompt = Prompt(tokens=(1,), sampling=SamplingParams(stop=("a",)))

@@ -74,7 +74,7 @@ class Server:
         self.platform, self.worker = platform, worker
 
     def run(self) -> WorkerState:
-        return self.worker.exchange(RUNNING)
+        return self.worker.heartbeat(RUNNING)
 
     def publish(self) -> None:
         model = build(self.platform.language).model
@@ -119,7 +119,9 @@ def working(tmp_path: Path) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize("place", ["/lessons/tasks", "/groups", "/outcomes"])
-def test_while_the_platform_does_not_answer(working: Callable[..., Any], place: str) -> None:
+def test_a_worker_stops_while_the_platform_does_not_answer(
+    working: Callable[..., Any], place: str
+) -> None:
     with working(REVERSE, hangs_at=place) as server:
         server.publish()
         server.run()
@@ -128,7 +130,9 @@ def test_while_the_platform_does_not_answer(working: Callable[..., Any], place: 
         assert server.stop() < BOUND_SECONDS
 
 
-def test_between_two_tries_to_push(working: Callable[..., Any], eventually: Eventually) -> None:
+def test_a_worker_stops_between_two_push_attempts(
+    working: Callable[..., Any], eventually: Eventually
+) -> None:
     with working(REVERSE) as server:
         server.platform.takes_groups = False
         server.publish()
@@ -138,7 +142,9 @@ def test_between_two_tries_to_push(working: Callable[..., Any], eventually: Even
         assert server.worker.stop().report.to_send > 0, "unsent groups wait in the spool"
 
 
-def test_in_the_middle_of_long_answers(working: Callable[..., Any], eventually: Eventually) -> None:
+def test_a_worker_stops_during_long_answers(
+    working: Callable[..., Any], eventually: Eventually
+) -> None:
     endless = {"spec": "module:odd_token_environments:Endless", "sampling": {"max_tokens": 20_000}}
     with working(endless, tokenizer="bytes", max_position_embeddings=4096) as server:
         server.publish()
@@ -149,7 +155,7 @@ def test_in_the_middle_of_long_answers(working: Callable[..., Any], eventually: 
         assert server.stop() < BOUND_SECONDS
 
 
-def test_while_an_environment_hangs(working: Callable[..., Any]) -> None:
+def test_a_worker_stops_while_an_environment_hangs(working: Callable[..., Any]) -> None:
     environment = importlib.import_module("odd_token_environments")
     environment.STUCK.clear()
     environment.RELEASED.clear()
@@ -165,7 +171,7 @@ def test_while_an_environment_hangs(working: Callable[..., Any]) -> None:
     assert took < BOUND_SECONDS
 
 
-def test_while_weights_do_not_come(working: Callable[..., Any]) -> None:
+def test_a_worker_stops_while_it_waits_for_weights(working: Callable[..., Any]) -> None:
     offer = HangingOffer()
     with working(REVERSE) as server:
         server.publish()
@@ -179,7 +185,7 @@ def test_while_weights_do_not_come(working: Callable[..., Any]) -> None:
     assert took < BOUND_SECONDS
 
 
-def test_while_its_model_is_read(
+def test_a_worker_stops_while_its_model_is_read(
     working: Callable[..., Any],
     eventually: Eventually,
     tmp_path: Path,

@@ -40,7 +40,7 @@ def prompt(*tokens: int, most: int = 6, answers: int = 1, seed: int = 0) -> Prom
     )
 
 
-def test_answers_come_by_prompt_and_index_whatever_else_is_asked() -> None:
+def test_answers_depend_on_prompt_and_index_only() -> None:
     model = small_model()
     server: InferenceServer = TorchInferenceServer(model, rows=4, version=(2, 7))
     prompts = [prompt(1, 2, 3, answers=3, seed=5), prompt(4, seed=9)]
@@ -57,7 +57,7 @@ def test_answers_come_by_prompt_and_index_whatever_else_is_asked() -> None:
     assert all(answer.versions == [(2, 7)] * 6 for answer in together[0])
 
 
-def test_a_stop_ends_the_wait_and_what_was_drawn_so_far_is_cancelled() -> None:
+def test_a_stop_ends_the_wait_and_cancels_open_requests() -> None:
     server = TorchInferenceServer(SlowModel(small_config()), rows=2)
     stop = threading.Event()
     stopped_at = 0.0
@@ -111,7 +111,7 @@ def test_a_prompt_that_leaves_no_room_is_refused() -> None:
         server.close()
 
 
-def test_weights_change_under_way_and_misfits_are_refused() -> None:
+def test_weights_change_during_generation_and_others_are_refused() -> None:
     server = TorchInferenceServer(SlowModel(small_config()), rows=2, version=(1, 0))
     other = {name: value.numpy() for name, value in named_tensors(small_model(seed=3))}
 

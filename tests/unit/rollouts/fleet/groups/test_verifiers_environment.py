@@ -52,7 +52,7 @@ def playing(bench: MakeBench, package: None) -> Callable[..., Bench]:
     return play
 
 
-def test_groups_come_with_the_rubrics_rewards_and_the_policys_tokens(
+def test_groups_have_rubric_rewards_and_policy_tokens(
     playing: Callable[..., Bench],
 ) -> None:
     at = playing(turns=2)
@@ -86,7 +86,7 @@ def test_equal_draws_give_equal_rollouts(playing: Callable[..., Bench]) -> None:
     assert first.rollouts[0].tokens != first.rollouts[1].tokens
 
 
-def test_every_row_comes_once_before_any_comes_again_and_evaluation_has_its_own(
+def test_every_row_is_used_once_before_a_repetition_and_evaluation_has_its_own(
     playing: Callable[..., Bench],
 ) -> None:
     at = playing()
@@ -108,7 +108,7 @@ def test_every_row_comes_once_before_any_comes_again_and_evaluation_has_its_own(
         ({"length": 64}, "prompt_too_long", "leaves no room in the context"),
     ],
 )
-def test_a_failed_rollout_costs_its_group_and_is_reported(
+def test_a_failed_rollout_drops_its_group_and_is_reported(
     playing: Callable[..., Bench], kwargs: dict[str, Any], kind: str, text: str
 ) -> None:
     at = playing(**kwargs)
@@ -137,7 +137,7 @@ def test_an_environment_is_loaded_by_any_thread(package: None) -> None:
         (SPEC, {"tools": True}, "environment_failed"),
     ],
 )
-def test_an_environment_that_cannot_be_says_why(
+def test_an_invalid_environment_has_a_reason(
     package: None, spec: str, kwargs: dict[str, Any], kind: str
 ) -> None:
     with pytest.raises(LessonFailed) as refused:
@@ -146,7 +146,7 @@ def test_an_environment_that_cannot_be_says_why(
     assert refused.value.kind == kind
 
 
-def test_without_the_package_the_lesson_says_what_it_needs(
+def test_without_the_package_the_lesson_names_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     forget()

@@ -20,16 +20,16 @@ SERVERS = {
 MACHINE = {SETTING: json.dumps(SERVERS)}
 
 
-def asking(name: str) -> LanguageConfig:
+def config_with_server(name: str) -> LanguageConfig:
     return LanguageConfig(lessons=LESSONS, inference=name)
 
 
-def test_a_run_that_names_none_generates_in_its_workers() -> None:
-    assert inference_server_for(asking(""), MACHINE) is None
+def test_a_run_without_a_server_generates_in_its_workers() -> None:
+    assert inference_server_for(config_with_server(""), MACHINE) is None
 
 
 def test_a_run_gets_the_server_that_it_names() -> None:
-    server = inference_server_for(asking("ours"), MACHINE)
+    server = inference_server_for(config_with_server("ours"), MACHINE)
 
     assert isinstance(server, HttpInferenceServer)
     server.close()
@@ -44,15 +44,15 @@ def test_a_run_gets_the_server_that_it_names() -> None:
         ("bare", MACHINE, "requires weights_directory"),
     ],
 )
-def test_a_machine_that_cannot_reach_it_says_which_field_is_wrong(
+def test_an_unavailable_inference_server_is_refused_with_its_field(
     name: str, machine: dict[str, str], why: str
 ) -> None:
     with pytest.raises(PolicyDoesNotFit, match=why) as refusal:
-        inference_server_for(asking(name), machine)
+        inference_server_for(config_with_server(name), machine)
     assert refusal.value.field == "language.inference"
 
 
-def test_a_setting_that_describes_no_servers_stops_the_server() -> None:
+def test_an_invalid_setting_of_servers_stops_the_start() -> None:
     assert inference_servers(MACHINE[SETTING]) == {"ours", "bare"}
     assert inference_servers("") == frozenset()
     with pytest.raises(InvalidSetting, match=r"ROLLDECK_INFERENCE_SERVERS.*url"):

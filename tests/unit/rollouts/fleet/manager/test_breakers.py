@@ -1,4 +1,4 @@
-"""Only components that crash too often are given up."""
+"""Only components that crash too often are abandoned."""
 
 import select
 import time
@@ -25,7 +25,7 @@ from rollouts.fleet.worker.messages import WorkerCommand, WorkerState
 MakeSettings = Callable[..., FleetSettings]
 MakeWorkerSettings = Callable[..., WorkerSettings]
 
-ORDERS = WorkerCommand(desired="running", epoch=1, policy_step=0)
+COMMAND = WorkerCommand(desired="running", epoch=1, policy_step=0)
 THRICE = RestartRule(most_crashes=3, window_seconds=3600.0, first_seconds=0.01, most_seconds=0.02)
 
 
@@ -67,7 +67,7 @@ class Stepping:
         crew.step(np.array(slots, np.intp), np.zeros(len(slots), np.int64), now)
 
 
-def test_an_env_process_that_dies_again_and_again_is_given_up_and_the_others_go_on(
+def test_a_crashing_env_process_is_abandoned_and_the_others_continue(
     make_worker_settings: MakeWorkerSettings, tmp_path: Path
 ) -> None:
     settings = make_worker_settings(
@@ -148,14 +148,14 @@ def live(make_settings: MakeSettings) -> Callable[..., tuple[WorkerSupervisor, l
         member = WorkerSupervisor(0, settings=make_settings(), source=source, events=events)  # type: ignore[arg-type]
         while source.now < until:
             member.turn(source.now)
-            member.give(ORDERS, source.now)
+            member.give(COMMAND, source.now)
             source.now += 0.1
         return member, events.pop()
 
     return through
 
 
-def test_a_worker_that_fails_again_and_again_is_given_up_and_never_started_again(
+def test_a_repeatedly_failing_worker_is_abandoned(
     live: Callable[..., tuple[WorkerSupervisor, list[FleetEvent]]],
 ) -> None:
     source = Failing(works_seconds=0.0)
@@ -173,7 +173,7 @@ def test_a_worker_that_fails_again_and_again_is_given_up_and_never_started_again
     assert events[-1].level == "error"
 
 
-def test_a_worker_that_fails_now_and_then_is_always_started_again(
+def test_an_occasionally_failing_worker_is_always_restarted(
     live: Callable[..., tuple[WorkerSupervisor, list[FleetEvent]]],
 ) -> None:
     source = Failing(works_seconds=40.0)

@@ -72,7 +72,7 @@ class HangingWorkers:
         return True
 
 
-def test_a_worker_whose_policy_hangs_is_replaced_and_then_given_up(
+def test_a_worker_whose_policy_hangs_is_replaced_and_then_abandoned(
     make_settings: MakeSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wrapper, "CLOSE_SECONDS", 0.05)

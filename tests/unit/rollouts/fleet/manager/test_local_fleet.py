@@ -13,7 +13,7 @@ Eventually = Callable[..., None]
 MakeSettings = Callable[..., FleetSettings]
 
 
-def test_a_fleet_rolls_out_once_weights_are_published_and_reports_what_it_does(
+def test_a_fleet_starts_with_published_weights_and_reports(
     make_settings: MakeSettings, eventually: Eventually
 ) -> None:
     platform = SmallPlatform()
@@ -39,7 +39,7 @@ def test_a_fleet_rolls_out_once_weights_are_published_and_reports_what_it_does(
     assert len({slot for slot, _ in platform.fragments}) == 8
 
 
-def test_a_fleet_never_fills_more_than_the_room_in_the_buffer(
+def test_a_fleet_never_exceeds_the_room_in_the_buffer(
     make_settings: MakeSettings, eventually: Eventually
 ) -> None:
     platform = SmallPlatform(room=10)
@@ -86,7 +86,7 @@ def test_a_pause_a_resume_and_a_drain_are_carried_out(
         eventually(lambda: platform.reports[-1].state == "stopped")
 
 
-def test_a_fleet_outlives_a_restart_of_its_platform(
+def test_a_fleet_survives_a_restart_of_its_platform(
     make_settings: MakeSettings, eventually: Eventually
 ) -> None:
     platform = SmallPlatform()
@@ -108,7 +108,7 @@ def test_a_fleet_outlives_a_restart_of_its_platform(
         assert numbers == list(range(len(numbers)))
 
 
-def test_a_new_epoch_is_followed_even_back_to_an_older_step(
+def test_a_new_epoch_is_followed_to_an_older_step(
     make_settings: MakeSettings, eventually: Eventually
 ) -> None:
     platform = SmallPlatform()

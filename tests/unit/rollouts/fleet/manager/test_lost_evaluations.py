@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from small_platform import SmallPlatform, served
 
-from rolldeck.operator_requests import RestartOrder
+from rolldeck.operator_requests import RestartCommand
 from rolldeck.wire import FleetEvent
 from rollouts.fleet.manager.manager import RolloutManager
 from rollouts.fleet.manager.workers import LocalHandle, LocalWorkers, WorkerHandle
@@ -68,7 +68,9 @@ def test_an_evaluation_that_ends_with_its_worker_is_one_event(
                 source.handles[0].is_dead = True
             else:
                 incarnation = platform.reports[-1].workers[0].incarnation
-                platform.restarts = [RestartOrder(worker=0, incarnation=incarnation, reason="try")]
+                platform.restarts = [
+                    RestartCommand(worker=0, incarnation=incarnation, reason="try")
+                ]
             eventually(lambda: failed(platform), 60.0)
             eventually(lambda: platform.reports[-1].workers[0].state == "running", 60.0)
             eventually(lambda: evaluations() - before, 60.0)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 from small_platform import SmallPlatform, served
-from spool_reading import spooled
+from spool_contents import spooled
 
 from buffer.ingest.rules.fragments import check
 from rollouts.fleet.manager.local_fleet import LocalFleet
@@ -55,7 +55,7 @@ def numbers_by_slot(order: list[Key]) -> dict[str, list[int]]:
     return {slot: [number for _, number in keys] for slot, keys in by_slot}
 
 
-def test_a_fleet_that_is_killed_in_an_outage_loses_and_doubles_nothing(
+def test_a_fleet_killed_in_an_outage_loses_and_duplicates_nothing(
     make_settings: MakeSettings, tmp_path: Path, eventually: Eventually
 ) -> None:
     platform = SmallPlatform()
@@ -83,7 +83,7 @@ def test_a_fleet_that_is_killed_in_an_outage_loses_and_doubles_nothing(
     assert "spool_inherited" in platform.events()
 
 
-def test_a_fleet_that_is_killed_while_the_platform_answers_loses_no_fragment_that_it_has_cut(
+def test_a_fleet_killed_while_the_platform_answers_loses_no_cut_fragment(
     make_settings: MakeSettings, tmp_path: Path, eventually: Eventually
 ) -> None:
     platform = SmallPlatform()

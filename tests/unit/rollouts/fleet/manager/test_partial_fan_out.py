@@ -79,7 +79,7 @@ def events(platform: SmallPlatform, kind: str) -> list[FleetEvent]:
     ]
 
 
-def test_two_workers_move_on_while_the_third_hangs_and_its_successor_follows(
+def test_two_workers_continue_while_the_third_hangs_and_is_replaced(
     make_settings: MakeSettings, eventually: Eventually
 ) -> None:
     platform, source = SmallPlatform(), OneHangs()
@@ -104,7 +104,7 @@ def test_two_workers_move_on_while_the_third_hangs_and_its_successor_follows(
     assert source.spawned.count(1) == 2
 
 
-def test_a_worker_that_does_not_take_the_call_leaves_the_others_theirs(
+def test_a_failed_call_to_a_worker_does_not_affect_the_others(
     make_settings: MakeSettings, eventually: Eventually
 ) -> None:
     platform = SmallPlatform()

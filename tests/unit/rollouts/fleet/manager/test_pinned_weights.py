@@ -33,7 +33,7 @@ def orders(platform: SmallPlatform) -> list[int]:
     return [worker.transfers.order for worker in platform.reports[-1].workers]
 
 
-def test_workers_keep_what_is_pinned_while_newer_versions_come_and_a_new_manager_does_too(
+def test_workers_and_new_managers_keep_the_pinned_version(
     make_settings: MakeSettings, eventually: Eventually
 ) -> None:
     platform = SmallPlatform()
@@ -60,7 +60,7 @@ def test_workers_keep_what_is_pinned_while_newer_versions_come_and_a_new_manager
     assert {fragment.version_max for fragment in platform.fragments.values()} <= {0, 2}
 
 
-def test_workers_go_back_to_an_older_version_that_is_pinned_and_label_it_as_such(
+def test_workers_load_and_label_an_older_pinned_version(
     make_settings: MakeSettings, eventually: Eventually
 ) -> None:
     platform = SmallPlatform()
@@ -80,7 +80,7 @@ def test_workers_go_back_to_an_older_version_that_is_pinned_and_label_it_as_such
     assert {fragment.version_max for fragment in newest} == {3}
 
 
-def test_a_sync_has_every_worker_take_the_same_version_again(
+def test_a_sync_reloads_the_same_version_in_every_worker(
     make_settings: MakeSettings, eventually: Eventually
 ) -> None:
     platform = SmallPlatform()

@@ -43,7 +43,7 @@ def node(free: dict[str, float] | None = None, **total: float) -> NodeRoom:
         ({}, [node({}, CPU=1)], ""),
     ],
 )
-def test_what_keeps_a_worker_from_starting(
+def test_obstacles_of_a_worker_are_described(
     required: Resources, nodes: list[NodeRoom], expected: str
 ) -> None:
     assert obstacle(required, nodes) == expected
@@ -64,7 +64,7 @@ def test_what_keeps_a_worker_from_starting(
         ([node(GPU=1)], "a worker needs 1 CPU, the cluster has 0"),
     ],
 )
-def test_what_keeps_a_whole_fleet_from_being_reserved(nodes: list[NodeRoom], expected: str) -> None:
+def test_obstacles_of_a_reservation_are_described(nodes: list[NodeRoom], expected: str) -> None:
     assert group_obstacle({"CPU": 1}, nodes, workers=4) == expected
 
 

@@ -32,7 +32,7 @@ MakeFleetSettings = Callable[..., FleetSettings]
         ),
     ],
 )
-def test_a_worker_says_which_field_of_its_policy_cannot_be(
+def test_a_worker_names_the_invalid_field_of_its_policy(
     make_worker_settings: MakeSettings,
     eventually: Eventually,
     monkeypatch: pytest.MonkeyPatch,
@@ -51,7 +51,7 @@ def test_a_worker_says_which_field_of_its_policy_cannot_be(
     assert report.env_steps == 0
 
 
-def test_a_fleet_whose_policy_cannot_be_is_given_up_at_once_and_for_good(
+def test_a_fleet_with_an_invalid_policy_fails_at_once_permanently(
     make_settings: MakeFleetSettings, eventually: Eventually
 ) -> None:
     platform = SmallPlatform()
@@ -71,7 +71,7 @@ def test_a_fleet_whose_policy_cannot_be_is_given_up_at_once_and_for_good(
     assert "worker_respawned" not in platform.events()
 
 
-def test_a_fleet_whose_weights_do_not_fit_says_so_and_goes_on_with_the_next_good_ones(
+def test_a_fleet_reports_weights_that_do_not_fit_and_loads_the_next_valid_ones(
     make_settings: MakeFleetSettings, eventually: Eventually
 ) -> None:
     platform = SmallPlatform()

@@ -26,7 +26,7 @@ def slots_of(platform: SmallPlatform, worker: int) -> list[tuple[str, int]]:
     return [key for key in list(platform.order) if key[0].startswith(f"w{worker}-")]
 
 
-def test_a_fleet_grows_to_what_is_wanted(
+def test_a_fleet_grows_to_the_desired_size(
     make_settings: MakeSettings, eventually: Eventually
 ) -> None:
     platform = SmallPlatform()
@@ -38,7 +38,7 @@ def test_a_fleet_grows_to_what_is_wanted(
         eventually(lambda: slots_of(platform, 2))
 
 
-def test_a_worker_that_is_too_many_sends_what_it_has_and_leaves(
+def test_a_surplus_worker_flushes_and_ends(
     make_settings: MakeSettings, eventually: Eventually
 ) -> None:
     platform = SmallPlatform()
@@ -82,7 +82,7 @@ def test_a_fleet_shrinks_while_it_is_paused(
         assert platform.reports[-1].state == "paused"
 
 
-def test_a_worker_that_leaves_in_an_outage_sends_what_it_has_afterwards(
+def test_fragments_of_a_worker_that_ends_in_an_outage_are_sent_later(
     make_settings: MakeSettings, eventually: Eventually
 ) -> None:
     platform = SmallPlatform()

@@ -44,7 +44,7 @@ class SilentWorkers:
 
 
 @pytest.mark.parametrize(("state", "limit"), [("starting", 180.0), ("running", 15.0)])
-def test_a_worker_that_starts_has_longer_to_answer(
+def test_a_starting_worker_has_a_longer_timeout(
     make_settings: MakeSettings, state: ReportedWorkerState, limit: float
 ) -> None:
     source, events = SilentWorkers(state), EventLog()

@@ -6,7 +6,7 @@ from typing import Any
 
 from small_platform import SmallPlatform, served
 
-from rolldeck.operator_requests import RestartOrder
+from rolldeck.operator_requests import RestartCommand
 from rolldeck.wire import WorkerReport
 from rollouts.fleet.manager.local_fleet import LocalFleet
 from rollouts.fleet.manager.worker_supervisor import WorkerSupervisor
@@ -58,7 +58,7 @@ def workers(platform: SmallPlatform) -> list[WorkerReport]:
     return [worker for report in platform.reports[-1:] for worker in report.workers]
 
 
-def test_a_worker_that_is_to_be_replaced_makes_place_for_another_which_goes_on(
+def test_a_worker_is_replaced_by_a_successor_that_continues(
     make_settings: MakeSettings, eventually: Eventually
 ) -> None:
     platform = SmallPlatform()
@@ -66,7 +66,7 @@ def test_a_worker_that_is_to_be_replaced_makes_place_for_another_which_goes_on(
     with served(platform) as url, LocalFleet(make_settings(url=url, num_workers=2)):
         eventually(lambda: [worker.env_steps > 50 for worker in workers(platform)] == [True, True])
         old = [worker.incarnation for worker in workers(platform)]
-        platform.restarts = [RestartOrder(worker=0, incarnation=old[0], reason="it drifts")]
+        platform.restarts = [RestartCommand(worker=0, incarnation=old[0], reason="it drifts")]
 
         eventually(lambda: workers(platform)[0].incarnation != old[0])
         # The order stays until the platform knows the successor, which must not be restarted.
@@ -96,7 +96,7 @@ def test_steps_of_fragments_that_were_not_full_are_counted_as_lost(
     with served(platform) as url, LocalFleet(make_settings(url=url, fragment_length=4000)):
         eventually(lambda: [worker.env_steps > 50 for worker in workers(platform)] == [True])
         before = workers(platform)[0]
-        platform.restarts = [RestartOrder(worker=0, incarnation=before.incarnation)]
+        platform.restarts = [RestartCommand(worker=0, incarnation=before.incarnation)]
 
         eventually(lambda: workers(platform)[0].dropped_steps.get("worker_lost", 0) > 0)
 
@@ -107,7 +107,7 @@ def test_steps_of_fragments_that_were_not_full_are_counted_as_lost(
     assert workers(platform)[0].dropped_steps["worker_lost"] == restart.ending.lost_steps
 
 
-def test_a_worker_that_was_given_up_gets_another_chance(make_settings: MakeSettings) -> None:
+def test_an_abandoned_worker_can_be_restarted(make_settings: MakeSettings) -> None:
     source = FailingWorkers()
     member = WorkerSupervisor(0, settings=make_settings(), source=source, events=EventLog())  # type: ignore[arg-type]
     member.turn(0.0)
@@ -115,7 +115,7 @@ def test_a_worker_that_was_given_up_gets_another_chance(make_settings: MakeSetti
     assert member.is_given_up
     before = member.incarnation
 
-    member.restart(RestartOrder(worker=0, incarnation=before), 1.0)
+    member.restart(RestartCommand(worker=0, incarnation=before), 1.0)
     member.turn(1.0)
 
     assert not member.is_given_up
@@ -123,13 +123,13 @@ def test_a_worker_that_was_given_up_gets_another_chance(make_settings: MakeSetti
     assert member.report(0).state == "respawning"
 
 
-def test_an_order_for_another_incarnation_is_not_this_workers(make_settings: MakeSettings) -> None:
+def test_a_command_for_another_incarnation_is_ignored(make_settings: MakeSettings) -> None:
     source = FailingWorkers()
     member = WorkerSupervisor(0, settings=make_settings(), source=source, events=EventLog())  # type: ignore[arg-type]
     member.turn(0.0)
     before = member.incarnation
 
-    member.restart(RestartOrder(worker=0, incarnation="another"), 1.0)
+    member.restart(RestartCommand(worker=0, incarnation="another"), 1.0)
     member.turn(1.0)
     member.turn(20.0)
 

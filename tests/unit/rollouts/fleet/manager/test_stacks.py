@@ -38,7 +38,7 @@ def test_every_other_thread_is_listed_with_its_name_and_its_innermost_call_last(
     assert stacks.path.startswith("pid ")
 
 
-def test_a_stack_without_end_is_cut_at_its_outer_calls() -> None:
+def test_a_deep_stack_is_cut_at_its_outer_calls() -> None:
     gate, deep = threading.Event(), threading.Event()
 
     def dig(depth: int) -> None:
@@ -64,7 +64,7 @@ def test_a_stack_without_end_is_cut_at_its_outer_calls() -> None:
     assert "lines omitted" in stacks.note
 
 
-def test_a_fleet_answers_for_the_worker_that_is_meant_and_for_no_other(
+def test_a_fleet_answers_for_the_requested_worker_only(
     make_settings: MakeSettings, eventually: Eventually
 ) -> None:
     platform = SmallPlatform()
@@ -84,7 +84,7 @@ def test_a_fleet_answers_for_the_worker_that_is_meant_and_for_no_other(
     assert platform.log_answers["ended"].note == "the worker no longer exists"
 
 
-def test_a_worker_says_its_newest_log_line_with_its_report(
+def test_the_report_of_a_worker_has_its_newest_log_line(
     make_settings: MakeSettings, eventually: Eventually
 ) -> None:
     platform = SmallPlatform()

@@ -27,7 +27,7 @@ SLOWER = 3
 QUICK = RestartRule(most_crashes=4, window_seconds=60.0, first_seconds=0.01, most_seconds=0.02)
 
 
-def test_a_slow_environment_does_not_make_the_others_wait_for_a_whole_batch(
+def test_a_slow_environment_does_not_delay_the_inference_of_others(
     make_worker_settings: MakeWorkerSettings, eventually: Eventually, tmp_path: Path
 ) -> None:
     settings = make_worker_settings(
@@ -88,7 +88,7 @@ def test_each_killed_env_process_is_reported_once(
     assert after[2:] == before[2:]
 
 
-def test_a_loop_that_crashes_is_an_event_and_goes_on(eventually: Eventually) -> None:
+def test_a_crashed_loop_is_an_event_and_restarted(eventually: Eventually) -> None:
     events, turns = EventLog(), []
 
     def turn() -> None:
@@ -109,7 +109,7 @@ def test_a_loop_that_crashes_is_an_event_and_goes_on(eventually: Eventually) -> 
     assert not loop.is_broken
 
 
-def test_a_loop_that_crashes_again_and_again_is_broken_and_says_why(
+def test_a_repeatedly_crashing_loop_is_broken_with_a_reason(
     eventually: Eventually,
 ) -> None:
     events = EventLog()
@@ -147,7 +147,7 @@ class MortalHandle(LocalHandle):
         return dead
 
 
-def test_what_a_dead_worker_had_begun_is_counted(
+def test_steps_of_a_dead_worker_are_counted_as_lost(
     make_settings: MakeSettings, eventually: Eventually
 ) -> None:
     platform, source = SmallPlatform(), Mortal()

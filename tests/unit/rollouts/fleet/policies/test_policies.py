@@ -34,7 +34,7 @@ def test_tensor_names_are_those_that_trainers_publish() -> None:
     }
 
 
-def test_discrete_actions_are_drawn_as_often_as_their_logprob_says() -> None:
+def test_frequencies_of_discrete_actions_match_their_logprobs() -> None:
     module = MlpPolicy(4, 2, [8])
     module.policy_net[-1].bias.data[0] = 1.0
     policy = TorchMlp(OBS, TWO, hidden_sizes=[8], seed=1)
@@ -58,7 +58,7 @@ def test_continuous_actions_have_a_gaussian_logprob_and_stay_inside_bounds() -> 
     assert np.abs(for_environment(decision.actions * 10, BOX)).max() == 2.0
 
 
-def test_weights_of_another_network_are_refused_whole() -> None:
+def test_weights_of_another_network_are_refused_completely() -> None:
     policy = TorchMlp(OBS, TWO, hidden_sizes=[8], seed=1)
 
     with pytest.raises(WeightsDoNotFit, match=r"policy_net\.0"):
@@ -106,7 +106,7 @@ def test_read_only_weights_are_used_where_they_are() -> None:
     assert not set(copied.values()) & {value.ctypes.data for value in arrays.values()}
 
 
-def test_every_sort_of_layer_acts_with_the_weights_it_was_given() -> None:
+def test_every_kind_of_layer_uses_its_loaded_weights() -> None:
     class Layered(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -141,6 +141,6 @@ def test_every_sort_of_layer_acts_with_the_weights_it_was_given() -> None:
         assert policy.act(obs, {}, FIRST).values == pytest.approx(expected.numpy(), abs=1e-6)
 
 
-def test_a_seed_depends_on_what_it_is_for_and_on_nothing_else() -> None:
+def test_a_seed_depends_on_its_purpose_only() -> None:
     assert derive_seed(7, "worker", 0) == derive_seed(7, "worker", 0)
     assert derive_seed(7, "worker", 0) != derive_seed(7, "worker", 1)

@@ -10,7 +10,7 @@ from rollouts.fleet.policies.factory import make_module, make_policy
 from rollouts.fleet.policies.policy_protocol import Decision, PolicyDoesNotFit
 from rollouts.fleet.policies.precision import dtype_of
 from rollouts.fleet.policies.spaces import Space
-from rollouts.fleet.probe.command import attempt
+from rollouts.fleet.probe.command import probe
 from rollouts.fleet.probe.messages import ProbeRequest
 from runs.config.rules import run_config
 from runs.config.rules.policy_config import PolicyConfig
@@ -142,7 +142,7 @@ def test_a_run_without_a_gpu_refuses_float16(fleet: dict[str, Any]) -> None:
 
 
 def test_a_probe_without_a_gpu_checks_a_float16_policy() -> None:
-    outcome = attempt(
+    outcome = probe(
         ProbeRequest(
             kind="environment",
             spec="gymnasium:CartPole-v1",

@@ -48,7 +48,7 @@ def tensors(module: nn.Module) -> dict[str, np.ndarray]:
     return {name: value.numpy() for name, value in module.state_dict().items()}
 
 
-def test_it_acts_with_the_weights_of_the_trainer() -> None:
+def test_a_registered_policy_acts_with_the_weights_of_the_trainer() -> None:
     module = make_module(config("Plain"), OBS, TWO)
     own = policy("Plain")
     own.load(tensors(module))
@@ -82,7 +82,7 @@ def test_weights_of_another_network_are_refused() -> None:
         own.load(tensors(make_module(config("Plain"), OBS, TWO)))
 
 
-def test_parts_of_an_observation_come_by_name() -> None:
+def test_parts_of_an_observation_are_passed_by_name() -> None:
     own = policy("Parts", PARTS)
     own.adopt_initial_weights()
     rows = np.zeros(3, PARTS.array_dtype)
@@ -91,7 +91,7 @@ def test_parts_of_an_observation_come_by_name() -> None:
     assert set(own.act(rows, {}, FIRST).actions.tolist()) <= {0, 1}
 
 
-def test_actions_may_come_from_a_distribution_of_the_module() -> None:
+def test_the_module_may_define_its_action_distribution() -> None:
     module = build("module:own_networks:Bounded", {}, OBS, BOX)
     own = policy("Bounded", OBS, BOX)
     own.load(tensors(module))
@@ -144,7 +144,7 @@ def test_continuous_actions_need_a_deviation() -> None:
         ("OnlyOutputs", r"forward\(\) must return outputs, values and state"),
     ],
 )
-def test_a_step_of_the_wrong_form_is_refused(name: str, problem: str) -> None:
+def test_a_malformed_policy_step_is_refused(name: str, problem: str) -> None:
     own = policy(name)
     own.adopt_initial_weights()
 
@@ -152,7 +152,7 @@ def test_a_step_of_the_wrong_form_is_refused(name: str, problem: str) -> None:
         own.act(ROWS, own.initial_state(3), FIRST)
 
 
-def test_a_worker_reports_a_step_of_the_wrong_form(
+def test_a_worker_reports_a_malformed_policy_step(
     make_worker_settings: Callable[..., WorkerSettings], eventually: Callable[..., None]
 ) -> None:
     b = Bench(make_worker_settings(policy={"kind": "module:own_networks:WrongOutputs"}))

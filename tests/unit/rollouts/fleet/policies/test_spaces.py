@@ -72,7 +72,7 @@ class Still(gymnasium.Env[Any, Any]):
 
 
 @pytest.mark.parametrize("name", list(SEEN))
-def test_observations_come_in_the_described_form(name: str) -> None:
+def test_observations_have_the_described_form(name: str) -> None:
     adapted = Adapted(Still(SEEN[name], TAKEN["discrete"]))
     shown, _ = describe(adapted)
 
@@ -85,7 +85,7 @@ def test_observations_come_in_the_described_form(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", list(TAKEN))
-def test_what_a_policy_draws_is_what_the_environment_takes(name: str) -> None:
+def test_sampled_actions_are_valid_for_the_environment(name: str) -> None:
     adapted = Adapted(Still(SEEN["box"], TAKEN[name]))
     _, taken = describe(adapted)
     head = head_for(taken)
@@ -101,7 +101,7 @@ def test_what_a_policy_draws_is_what_the_environment_takes(name: str) -> None:
     assert torch.allclose(head.logprob(outputs, log_std, drawn), logprobs, atol=1e-4)
 
 
-def test_a_plain_environment_is_left_as_it_is() -> None:
+def test_a_plain_environment_is_not_wrapped() -> None:
     assert not Adapted(Still(SEEN["box"], TAKEN["discrete"])).is_needed
     assert not Adapted(Still(CAMERA, TAKEN["box"])).is_needed
 
@@ -142,7 +142,7 @@ def test_bytes_become_numbers_up_to_one_and_choices_one_hot() -> None:
     ],
     ids=str,
 )
-def test_what_cannot_travel_is_refused_with_its_reason(space: Any, reason: str) -> None:
+def test_unsupported_spaces_are_refused_with_a_reason(space: Any, reason: str) -> None:
     with pytest.raises(UnsupportedSpace, match=reason):
         observations(space)
 
@@ -156,7 +156,7 @@ def test_an_action_of_both_numbers_and_choices_is_refused_by_its_parts() -> None
 
 @pytest.mark.parametrize("kind", ["mlp", "cnn", "gru"])
 @pytest.mark.parametrize("name", ["image", "dict", "nested"])
-def test_every_policy_acts_upon_images_and_what_comes_with_them(kind: str, name: str) -> None:
+def test_every_policy_acts_on_images_and_vectors(kind: str, name: str) -> None:
     environment = Adapted(Still(SEEN[name], TAKEN["buttons and camera"]))
     shown, taken = describe(environment)
     policy = make_policy(PolicyConfig(kind=kind, channels=[4, 8]), shown, taken, seed=1)  # type: ignore[arg-type]
@@ -171,7 +171,7 @@ def test_every_policy_acts_upon_images_and_what_comes_with_them(kind: str, name:
     assert decision.values.tolist() == [0.0] * 5
 
 
-def test_pictures_of_several_sizes_do_not_lie_side_by_side() -> None:
+def test_images_of_different_sizes_are_refused() -> None:
     both = spaces.Dict({"a": CAMERA, "b": spaces.Box(0, 255, (3, 3, 1), np.uint8)})
 
     with pytest.raises(NoImages, match="sizes differ"):

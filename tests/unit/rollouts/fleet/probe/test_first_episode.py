@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rollouts.fleet.policies.spaces import Space
-from rollouts.fleet.probe.first_episode import SHOWN_REWARDS, drawn, play
+from rollouts.fleet.probe.first_episode import SHOWN_REWARDS, play, random_action
 
 FLAT = Space(kind="box", shape=(2,), dtype="float32")
 SIDES = Space(kind="discrete", shape=(), dtype="int64", choices=3, start=5)
@@ -34,7 +34,7 @@ class Scripted:
         pass
 
 
-def test_it_is_played_to_its_end_with_actions_that_it_takes() -> None:
+def test_the_first_episode_is_played_to_its_end_with_valid_actions() -> None:
     environment = Scripted(length=300)
 
     episode = play(environment, FLAT, SIDES, steps=1000)
@@ -69,9 +69,9 @@ def test_a_reward_that_is_not_finite_has_no_sum() -> None:
         (Space(kind="multi_discrete", shape=(2,), dtype="int64", each_choices=[2, 3]), 0, 2),
     ],
 )
-def test_actions_are_of_their_form(space: Space, low: float, high: float) -> None:
+def test_actions_have_the_form_of_their_space(space: Space, low: float, high: float) -> None:
     rng = np.random.default_rng(1)
-    rows = [drawn(space, rng) for _ in range(200)]
+    rows = [random_action(space, rng) for _ in range(200)]
 
     assert {row.shape for row in rows} == {space.shape}
     assert {row.dtype for row in rows} == {np.dtype(space.dtype)}

@@ -3,7 +3,7 @@
 import pytest
 
 from rollouts.fleet.policies import factory
-from rollouts.fleet.probe.command import attempt
+from rollouts.fleet.probe.command import probe
 from rollouts.fleet.probe.messages import Outcome, ProbeRequest
 
 
@@ -22,7 +22,7 @@ def test_the_environment_is_reported_before_the_policy_is_built(
         kind="environment", spec="gymnasium:CartPole-v1", policy={"kind": "module:a:B"}
     )
 
-    outcome = attempt(request, report=reported.append)
+    outcome = probe(request, report=reported.append)
 
     assert before == [1]
     assert [(one.stage, one.observation) for one in reported] == [("policy", "float32 [4]")]

@@ -18,7 +18,7 @@ def test_a_crash_loop_is_broken() -> None:
     assert waits[-1] is None
 
 
-def test_crashes_outside_the_window_are_forgiven_but_counted() -> None:
+def test_crashes_outside_the_window_are_counted_only_in_total() -> None:
     budget = RestartBudget(RULE)
     waits = [budget.crashed(at) for at in (0.0, 100.0, 200.0, 300.0, 400.0)]
 

@@ -86,7 +86,7 @@ def test_variables_of_the_runtime_env_reach_environments(
     assert variables["env_vars"] == {**given, child_environment.MORE: names}
 
 
-def test_a_runtime_env_without_variables_stays_as_it_is() -> None:
+def test_a_runtime_env_without_variables_is_unchanged() -> None:
     more = {child_environment.MORE: "A"}
 
     assert child_environment.with_names({}, more) == {}

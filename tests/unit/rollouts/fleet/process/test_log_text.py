@@ -43,7 +43,7 @@ def test_escape_sequences_are_left_out(written: str, shown: str) -> None:
     assert clean(written) == shown
 
 
-def test_an_endless_line_says_how_much_of_it_is_left_out() -> None:
+def test_a_long_line_has_its_omitted_length() -> None:
     [line] = last_lines(b"x" * 10_000_000, lines=5, is_whole=True)
 
     assert line.startswith("x" * 100)
@@ -54,7 +54,7 @@ def test_bytes_that_are_no_utf8_are_shown_as_replacement_characters() -> None:
     assert last_lines(b"caf\xe9\nok\n", lines=5, is_whole=True) == ["caf\ufffd", "ok"]
 
 
-def test_the_last_lines_are_kept_and_a_cut_one_is_left_out() -> None:
+def test_the_last_complete_lines_are_kept() -> None:
     raw = b"cut in half\none\ntwo\nthree\n"
 
     assert last_lines(raw, lines=2, is_whole=False) == ["two", "three"]
@@ -63,7 +63,7 @@ def test_the_last_lines_are_kept_and_a_cut_one_is_left_out() -> None:
     assert last_lines(b"", lines=10, is_whole=True) == []
 
 
-def test_what_could_deceive_a_reader_is_named_where_it_stands() -> None:
+def test_deceptive_characters_are_named_in_place() -> None:
     assert visible("a\u202eb\x1b[31m\ufeff") == "a⟨U+202E⟩b⟨U+001B⟩[31m⟨U+FEFF⟩"
     assert visible("two\tcolumns\nand a line: é 語") == "two\tcolumns\nand a line: é 語"
 

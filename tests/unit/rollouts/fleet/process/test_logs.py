@@ -44,7 +44,7 @@ def test_one_write_larger_than_the_ring_is_cut(tmp_path: Path) -> None:
     ring.close()
 
 
-def test_what_others_wrote_is_bounded_at_the_next_look(tmp_path: Path) -> None:
+def test_output_of_other_processes_is_bounded_at_the_next_check(tmp_path: Path) -> None:
     ring = RingFile(tmp_path / "w0.log", most_bytes=1000)
     subprocess.run(
         [sys.executable, "-c", "for n in range(999): print('line', n)"],
@@ -58,11 +58,11 @@ def test_what_others_wrote_is_bounded_at_the_next_look(tmp_path: Path) -> None:
     ring.close()
 
 
-def test_a_log_that_is_not_there_is_empty(tmp_path: Path) -> None:
+def test_a_missing_log_is_empty(tmp_path: Path) -> None:
     assert tail(tmp_path / "none.log", lines=5) == []
 
 
-def test_runs_that_are_long_silent_lose_their_logs(
+def test_logs_of_inactive_runs_are_deleted(
     make_settings: Callable[..., FleetSettings],
 ) -> None:
     settings = make_settings()
@@ -97,7 +97,7 @@ def run_into(pump: OutputPump, slot: int, code: str) -> None:
     os.close(descriptor)
 
 
-def test_the_last_words_of_a_crash_are_kept(
+def test_the_last_output_of_a_crash_is_kept(
     pump: OutputPump, make_settings: Callable[..., FleetSettings]
 ) -> None:
     run_into(pump, 0, "import faulthandler, os; faulthandler.enable(); os.abort()")
@@ -123,7 +123,7 @@ def test_a_flood_of_output_fills_no_disk_and_delays_no_process(
     assert "beside it" in beside
 
 
-def test_a_child_that_keeps_the_output_open_does_not_keep_the_next_process_from_its_log(
+def test_a_child_with_an_open_output_does_not_block_the_next_log(
     pump: OutputPump, make_settings: Callable[..., FleetSettings]
 ) -> None:
     code = "import subprocess; subprocess.Popen(['sleep', '30']); print('parent')"
@@ -135,7 +135,7 @@ def test_a_child_that_keeps_the_output_open_does_not_keep_the_next_process_from_
     assert lines[:2] == ["parent", "the next"]
 
 
-def ask(platform: SmallPlatform, **fields: Any) -> Callable[[], LogLines | None]:
+def request_lines(platform: SmallPlatform, **fields: Any) -> Callable[[], LogLines | None]:
     """Request a log; return a function that looks up the answer."""
     request = LogRequest(
         **{
@@ -161,9 +161,13 @@ def test_logs_of_manager_worker_and_slots_are_read_through_the_platform(
     ):
         platform.publish(0)
         eventually(lambda: len(platform.fragments) > 2)
-        answers = [ask(platform), ask(platform, worker=0), ask(platform, worker=0, slot=3)]
+        answers = [
+            request_lines(platform),
+            request_lines(platform, worker=0),
+            request_lines(platform, worker=0, slot=3),
+        ]
         eventually(lambda: all(answer() for answer in answers))
-        missing = ask(platform, worker=7)
+        missing = request_lines(platform, worker=7)
         eventually(missing)
 
     manager, worker, slot = (answer() for answer in answers)
@@ -187,7 +191,7 @@ def test_the_traceback_of_a_broken_environment_is_in_the_log_of_its_slot(
     with served(platform) as url, LocalFleet(settings_at(settings, url)):
         platform.publish(0)
         eventually(lambda: "slot_restarted" in platform.events())
-        slot, worker = ask(platform, worker=0, slot=0), ask(platform, worker=0)
+        slot, worker = request_lines(platform, worker=0, slot=0), request_lines(platform, worker=0)
         eventually(lambda: slot() and worker())
 
     slot_log, worker_log = slot(), worker()
@@ -197,7 +201,7 @@ def test_the_traceback_of_a_broken_environment_is_in_the_log_of_its_slot(
     assert any("slot_restarted" in line for line in worker_log.lines)
 
 
-def test_the_log_of_a_killed_env_process_says_how_it_ended(
+def test_the_log_of_a_killed_env_process_has_its_exit_status(
     make_settings: Callable[..., FleetSettings], eventually: Eventually
 ) -> None:
     platform = SmallPlatform()
@@ -208,7 +212,7 @@ def test_the_log_of_a_killed_env_process_says_how_it_ended(
         assert victim is not None
         os.kill(victim, signal.SIGKILL)
         eventually(lambda: "slot_restarted" in platform.events())
-        answer = ask(platform, worker=0, slot=0)
+        answer = request_lines(platform, worker=0, slot=0)
         eventually(answer)
 
     log = answer()
@@ -216,7 +220,7 @@ def test_the_log_of_a_killed_env_process_says_how_it_ended(
     assert any(f"env process {victim}" in line and "signal 9" in line for line in log.lines)
 
 
-def test_logs_belong_to_threads_where_a_fleet_shares_a_process(
+def test_logs_are_separated_by_thread_in_a_shared_process(
     make_settings: Callable[..., FleetSettings], eventually: Eventually
 ) -> None:
     platform = SmallPlatform()

@@ -7,7 +7,7 @@ import pytest
 from rollouts.fleet.process.spans import PipelineMonitor, mean_shares, time_use
 
 
-def test_a_stage_is_summed_up_in_milliseconds() -> None:
+def test_a_stage_is_summarized_in_milliseconds() -> None:
     monitor = PipelineMonitor(now=0.0)
     for milliseconds in range(1, 101):
         monitor.record("infer", milliseconds / 1000, now=1.0)
@@ -74,7 +74,7 @@ def test_shares_are_means_over_the_window_and_do_not_jump_with_each_report() -> 
     assert max(results[60:]) <= 0.42
 
 
-def test_what_lies_before_the_window_no_longer_counts() -> None:
+def test_measurements_before_the_window_do_not_count() -> None:
     monitor = PipelineMonitor(now=0.0, window_seconds=10.0)
     monitor.record("infer", 5.0, now=5.0)
     monitor.shares(now=6.0)
@@ -83,7 +83,7 @@ def test_what_lies_before_the_window_no_longer_counts() -> None:
     assert monitor.shares(now=16.0) == {"waiting_room": 0.4}
 
 
-def test_a_new_situation_begins_a_new_window() -> None:
+def test_a_state_change_starts_a_new_window() -> None:
     monitor = PipelineMonitor(now=0.0)
     monitor.wait(20.0, wants="weights")
     monitor.shares(now=20.0)
@@ -94,7 +94,7 @@ def test_a_new_situation_begins_a_new_window() -> None:
     assert monitor.shares(now=22.0) == {"infer": 0.5}
 
 
-def test_sending_holds_nothing_up_before_it_is_busy_all_the_time() -> None:
+def test_sending_is_a_bottleneck_only_when_always_busy() -> None:
     assert time_use({"send": 0.8, "infer": 0.3}).startswith("The policy takes")
     assert time_use({"send": 0.95, "infer": 0.3}).startswith("Sending fragments takes")
 
@@ -105,7 +105,7 @@ def test_an_idle_worker_has_no_message() -> None:
     assert (shares, time_use(shares)) == ({}, "")
 
 
-def test_a_restart_in_the_middle_of_a_step_leaves_the_other_stages_right() -> None:
+def test_a_restart_during_a_step_does_not_affect_other_stages() -> None:
     monitor = PipelineMonitor(now=0.0)
     monitor.record("act", 0.1, now=0.2)  # the environment died: no env_step follows
     monitor.record("infer", 0.2, now=0.5)
@@ -123,6 +123,6 @@ def test_a_fleet_is_measured_by_the_mean_of_those_workers_that_measured() -> Non
     assert mean_shares([]) == {}
 
 
-def test_a_word_that_is_no_stage_is_never_named() -> None:
+def test_unknown_stages_are_never_named() -> None:
     assert time_use({"sleeping": 1.0}) == ""
     assert mean_shares([{"sleeping": 1.0}]) == {}

@@ -9,7 +9,7 @@ from web.rules import json_values
 
 
 @pytest.mark.parametrize("text", ["plain", "é \\u0000 as text", "a\0b", "half \ud800", "\udc00\0"])
-def test_text_is_kept_but_for_what_cannot_be(text: str) -> None:
+def test_only_unstorable_characters_are_replaced(text: str) -> None:
     event = FleetEvent(kind="k", message=text, details={text: [text, 1, None, True, 0.5]})
 
     content = to_json(event)

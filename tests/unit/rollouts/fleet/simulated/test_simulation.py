@@ -50,14 +50,14 @@ def make_one(make_worker_settings: Callable[..., WorkerSettings]) -> Callable[..
     return make
 
 
-def test_a_worker_steps_at_the_pace_that_was_asked_for(make_one: Callable[..., Any]) -> None:
+def test_a_worker_steps_at_the_configured_rate(make_one: Callable[..., Any]) -> None:
     worker, clock = make_one(step_seconds=0.1, episode_length=20)
     worker.update_weights(WEIGHTS)
-    worker.exchange(RUNNING)
+    worker.heartbeat(RUNNING)
     episodes = 0
     for _ in range(100):
         clock.now += 1.0
-        state = worker.exchange(RUNNING)
+        state = worker.heartbeat(RUNNING)
         episodes += sum(window.count for window in state.episodes)
 
     assert 3500 < state.report.env_steps < 4500  # four slots, ten steps a second, 100 seconds
@@ -65,24 +65,24 @@ def test_a_worker_steps_at_the_pace_that_was_asked_for(make_one: Callable[..., A
     assert (state.report.state, len(state.report.slots)) == ("running", 4)
 
 
-def test_nothing_is_stepped_without_weights_or_in_a_pause(make_one: Callable[..., Any]) -> None:
+def test_no_steps_happen_without_weights_or_in_a_pause(make_one: Callable[..., Any]) -> None:
     worker, clock = make_one()
-    for orders, has_weights in ((RUNNING, False), (WorkerCommand(desired="paused"), True)):
+    for command, has_weights in ((RUNNING, False), (WorkerCommand(desired="paused"), True)):
         if has_weights:
             worker.update_weights(WEIGHTS)
-        worker.exchange(orders)
+        worker.heartbeat(command)
         clock.now += 10.0
-        assert worker.exchange(orders).report.env_steps == 0
+        assert worker.heartbeat(command).report.env_steps == 0
 
 
-def test_a_worker_dies_once_its_time_has_come(make_one: Callable[..., Any]) -> None:
+def test_a_worker_dies_after_its_lifetime(make_one: Callable[..., Any]) -> None:
     immortal, clock = make_one()
     mortal, own_clock = make_one(failures_per_hour=3600.0)
     clock.now = own_clock.now = 1000.0
 
-    assert immortal.exchange(RUNNING).report.state == "running"
+    assert immortal.heartbeat(RUNNING).report.state == "running"
     with pytest.raises(SimulatedFailure):
-        mortal.exchange(RUNNING)
+        mortal.heartbeat(RUNNING)
 
 
 def test_inference_and_environments_fail_at_their_rates() -> None:
@@ -103,7 +103,7 @@ def test_inference_and_environments_fail_at_their_rates() -> None:
     assert all(60 < count < 140 for count in failed)
 
 
-def test_a_decision_takes_the_time_that_was_asked_for() -> None:
+def test_an_inference_takes_the_configured_time() -> None:
     policy = SimulatedInference(CHOICE, seed=1, act_seconds=0.02, spread=0.1)
     began = time.monotonic()
     for _ in range(5):
@@ -119,7 +119,7 @@ def test_a_real_worker_cuts_fragments_of_a_simulated_environment(
     monkeypatch: pytest.MonkeyPatch,
     eventually: Callable[..., None],
 ) -> None:
-    from test_worker import bench
+    from worker_bench import bench
 
     monkeypatch.setenv("ROLLDECK_ENVIRONMENT_MODULES", "rollouts.fleet.simulated.sampling")
     settings = make_worker_settings(
@@ -133,7 +133,7 @@ def test_a_real_worker_cuts_fragments_of_a_simulated_environment(
         eventually(lambda: len(b.fragments) > 20 and "slot_restarted" in b.events + _kinds(b))
 
 
-def test_real_fragments_go_out_within_credits_and_a_rate(
+def test_fragments_are_sent_within_credits_and_rate(
     make_settings: Callable[..., FleetSettings], eventually: Callable[..., None]
 ) -> None:
     pushed: list[Fragment] = []
@@ -150,13 +150,13 @@ def test_real_fragments_go_out_within_credits_and_a_rate(
         settings = WorkerSettings(fleet=fleet, index=0, incarnation="1-a-b")
         worker = SimulatedWorker(settings, simulation, clock=clock, output=output)
         worker.update_weights(WeightsRecord(epoch=1, step=4, tensors={}))
-        worker.exchange(replace(RUNNING, credits=7))
+        worker.heartbeat(replace(RUNNING, credits=7))
         for _ in range(40):  # four seconds, in each of which 200 steps are made
             clock.now += 0.1
-            worker.exchange(RUNNING)
+            worker.heartbeat(RUNNING)
         eventually(lambda: len(pushed) >= 7)
-        eventually(lambda: worker.exchange(RUNNING).accepted == len(pushed))
-        state = worker.exchange(RUNNING)
+        eventually(lambda: worker.heartbeat(RUNNING).accepted == len(pushed))
+        state = worker.heartbeat(RUNNING)
     finally:
         output.close()
 
@@ -170,7 +170,7 @@ def test_real_fragments_go_out_within_credits_and_a_rate(
         check(fragment)
 
 
-def test_no_more_fragments_go_out_than_the_rate_allows(
+def test_no_more_fragments_are_sent_than_the_rate_allows(
     make_settings: Callable[..., FleetSettings],
 ) -> None:
     simulation = Simulation(fragments_per_second=2.0)

@@ -65,7 +65,7 @@ def test_the_first_fragment_waits_for_those_cut_right_behind_it(
     assert taken.requests == [[b"first", b"second"]]
 
 
-def test_a_whole_request_waits_for_nothing(tmp_path: Path, eventually: Eventually) -> None:
+def test_a_full_request_is_sent_at_once(tmp_path: Path, eventually: Eventually) -> None:
     taken = Taken()
     spool = Spool(tmp_path / "spool")
     sender = Sender(taken, spool=spool, capacity=999, events=EventLog(), gather_seconds=FOR_EVER)
@@ -78,7 +78,7 @@ def test_a_whole_request_waits_for_nothing(tmp_path: Path, eventually: Eventuall
     assert [len(request) for request in taken.requests] == [PER_REQUEST]
 
 
-def test_what_is_left_when_a_worker_ends_waits_for_nothing(tmp_path: Path) -> None:
+def test_remaining_fragments_of_an_ended_worker_are_sent_at_once(tmp_path: Path) -> None:
     taken = Taken()
     spool = Spool(tmp_path / "spool")
     sender = Sender(taken, spool=spool, capacity=999, events=EventLog(), gather_seconds=FOR_EVER)
@@ -91,7 +91,7 @@ def test_what_is_left_when_a_worker_ends_waits_for_nothing(tmp_path: Path) -> No
     assert taken.requests == [[b"last"]]
 
 
-def test_a_manager_with_plenty_of_room_does_not_ask_for_each_fragment(
+def test_a_manager_with_much_room_does_not_request_credits_for_each_fragment(
     make_settings: MakeFleetSettings,
     eventually: Eventually,
     caplog: pytest.LogCaptureFixture,

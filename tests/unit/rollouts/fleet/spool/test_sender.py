@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from small_platform import SmallPlatform, served
-from spool_reading import left_in
+from spool_contents import left_in
 
 from rolldeck.errors import InvalidRequest, Unreachable
 from rolldeck.http import Backoff
@@ -20,8 +20,13 @@ from rolldeck.wire import Fragment, FragmentReceipt, encode, pack_array
 from rollouts.fleet.process.loops import EventLog, Loop
 from rollouts.fleet.process.settings import FleetSettings
 from rollouts.fleet.spool.platform_api import PlatformApi
-from rollouts.fleet.spool.sender import AWAY_AFTER_SECONDS, Push, Sender
-from rollouts.fleet.spool.spool_directory import KEPT_SECONDS, SEGMENT_BYTES, Spool, SpoolDirectory
+from rollouts.fleet.spool.sender import OUTAGE_AFTER_SECONDS, Push, Sender
+from rollouts.fleet.spool.spool_directory import (
+    SEGMENT_BYTES,
+    SPOOL_RETENTION_SECONDS,
+    Spool,
+    SpoolDirectory,
+)
 
 Eventually = Callable[..., None]
 
@@ -76,7 +81,7 @@ def api(make_settings: Callable[..., FleetSettings]) -> Iterator[Callable[[str],
         one.close()
 
 
-def test_a_platform_that_is_away_for_ten_seconds_gets_everything_once_and_in_order(
+def test_after_an_outage_of_ten_seconds_everything_is_sent_once_in_order(
     api: Callable[[str], PlatformApi], tmp_path: Path, eventually: Eventually
 ) -> None:
     platform = SmallPlatform()
@@ -99,7 +104,7 @@ def test_a_platform_that_is_away_for_ten_seconds_gets_everything_once_and_in_ord
     assert kinds == ["sending_waits", "sending_resumed"]
 
 
-def test_a_lost_answer_makes_a_duplicate_that_is_stored_once(
+def test_a_lost_answer_causes_a_duplicate_that_is_stored_once(
     api: Callable[[str], PlatformApi], tmp_path: Path, eventually: Eventually
 ) -> None:
     platform = SmallPlatform()
@@ -115,7 +120,7 @@ def test_a_lost_answer_makes_a_duplicate_that_is_stored_once(
 
 
 @pytest.mark.parametrize("status", [401, 409, 429, 500, 503])
-def test_a_refusal_that_may_pass_is_waited_for(
+def test_a_temporary_refusal_is_retried(
     api: Callable[[str], PlatformApi], tmp_path: Path, eventually: Eventually, status: int
 ) -> None:
     platform = SmallPlatform()
@@ -130,7 +135,7 @@ def test_a_refusal_that_may_pass_is_waited_for(
     assert platform.order == [("w0-0@a", 0)]
 
 
-def test_one_bad_fragment_is_counted_and_the_others_get_through(
+def test_one_invalid_fragment_is_counted_and_the_others_are_sent(
     tmp_path: Path, eventually: Eventually
 ) -> None:
     taken: list[bytes] = []
@@ -160,9 +165,7 @@ def test_one_bad_fragment_is_counted_and_the_others_get_through(
     assert [event.kind for event in events.pop()] == ["fragment_refused"]
 
 
-def test_what_a_dead_worker_left_in_its_spool_goes_out_first(
-    tmp_path: Path, eventually: Eventually
-) -> None:
+def test_the_spool_of_a_dead_worker_is_sent_first(tmp_path: Path, eventually: Eventually) -> None:
     left = Spool(tmp_path / "r" / "another")
     for content in (b"1", b"2"):
         left.append(content)
@@ -182,7 +185,7 @@ def test_what_a_dead_worker_left_in_its_spool_goes_out_first(
     assert [event.kind for event in events.pop()] == ["spool_inherited"]
 
 
-def test_a_full_queue_says_so(tmp_path: Path) -> None:
+def test_a_full_queue_is_reported(tmp_path: Path) -> None:
     events = EventLog()
     sender = Sender(
         lambda _: FragmentReceipt(accepted=0, duplicates=0, dropped={}, admission_remaining=0),
@@ -197,7 +200,7 @@ def test_a_full_queue_says_so(tmp_path: Path) -> None:
     assert not sender.has_room()
 
 
-def test_what_is_left_at_the_end_is_kept(tmp_path: Path) -> None:
+def test_unsent_fragments_are_kept_at_the_end(tmp_path: Path) -> None:
     sender = Sender(
         lambda _: FragmentReceipt(accepted=0, duplicates=0, dropped={}, admission_remaining=0),
         spool=Spool(tmp_path / "spool"),
@@ -238,7 +241,7 @@ def test_abandoned_spools_are_removed_after_a_day(tmp_path: Path) -> None:
     spool.append(b"2")
     now = time.time()
     for path in (tmp_path / "old").rglob("*"):
-        os.utime(path, (now - KEPT_SECONDS - 1,) * 2)
+        os.utime(path, (now - SPOOL_RETENTION_SECONDS - 1,) * 2)
 
     assert SpoolDirectory(tmp_path, "mine").sweep(now) == 1
     assert not (tmp_path / "old" / "w0").exists()
@@ -246,7 +249,7 @@ def test_abandoned_spools_are_removed_after_a_day(tmp_path: Path) -> None:
     assert spool.oldest(1) == [b"2"]
 
 
-def test_a_fragment_that_was_cut_short_is_counted_and_the_others_go_out(
+def test_a_truncated_fragment_is_counted_and_the_others_are_sent(
     tmp_path: Path, eventually: Eventually
 ) -> None:
     left = Spool(tmp_path / "r" / "another")
@@ -275,7 +278,7 @@ def away(_: list[bytes]) -> FragmentReceipt:
     raise Unreachable(status=0, code="unreachable", detail="away")
 
 
-def test_while_the_platform_is_away_every_fragment_is_on_the_disk_at_once(
+def test_during_an_outage_every_fragment_is_on_the_disk_at_once(
     tmp_path: Path, eventually: Eventually
 ) -> None:
     with sending(away, tmp_path) as (sender, _):
@@ -287,7 +290,7 @@ def test_while_the_platform_is_away_every_fragment_is_on_the_disk_at_once(
         assert sender.waiting == 5
 
 
-def test_a_request_that_hangs_does_not_keep_what_comes_after_it_in_memory(
+def test_fragments_behind_a_hanging_request_are_written_to_disk(
     tmp_path: Path, eventually: Eventually
 ) -> None:
     gate = threading.Event()
@@ -300,7 +303,7 @@ def test_a_request_that_hangs_does_not_keep_what_comes_after_it_in_memory(
 
     with sending(hangs, tmp_path) as (sender, _):
         sender.offer(b"0")
-        time.sleep(AWAY_AFTER_SECONDS + 0.2)
+        time.sleep(OUTAGE_AFTER_SECONDS + 0.2)
         sender.offer(b"1")
         assert left_in(tmp_path) == [b"0", b"1"]
         gate.set()
@@ -309,7 +312,7 @@ def test_a_request_that_hangs_does_not_keep_what_comes_after_it_in_memory(
     assert taken == [b"0", b"1"]
 
 
-def test_a_full_disk_leaves_the_spool_as_it_was(tmp_path: Path) -> None:
+def test_a_full_disk_does_not_change_the_spool(tmp_path: Path) -> None:
     spool = Spool(tmp_path / "spool")
     spool.append(b"1")
     allowed = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -324,7 +327,7 @@ def test_a_full_disk_leaves_the_spool_as_it_was(tmp_path: Path) -> None:
     assert spool.oldest(9) == left_in(tmp_path) == [b"1", b"3"]
 
 
-def test_a_spool_of_many_files_keeps_order_through_kills_and_lets_go_of_what_was_sent(
+def test_a_spool_of_many_files_keeps_its_order_through_kills_and_deletes_sent_ones(
     tmp_path: Path,
 ) -> None:
     contents = [bytes([number]) * (SEGMENT_BYTES // 3) for number in range(10)]
@@ -348,14 +351,14 @@ def test_a_spool_of_many_files_keeps_order_through_kills_and_lets_go_of_what_was
     assert left_in(tmp_path) == contents[6:]
 
 
-def test_a_spool_takes_its_whole_time_to_become_old_since_its_last_fragment(
+def test_the_age_of_a_spool_counts_from_its_last_fragment(
     tmp_path: Path,
 ) -> None:
     left = Spool(tmp_path / "r" / "w0")
     left.append(b"1")
     now = time.time()
     # The folder's time is that of its last new file.
-    os.utime(left.folder, (now - KEPT_SECONDS - 1,) * 2)
+    os.utime(left.folder, (now - SPOOL_RETENTION_SECONDS - 1,) * 2)
     left.append(b"2")
     left.close()
 
@@ -363,7 +366,7 @@ def test_a_spool_takes_its_whole_time_to_become_old_since_its_last_fragment(
     assert left_in(tmp_path) == [b"1", b"2"]
 
 
-def test_a_disk_that_takes_nothing_is_an_event_and_holds_new_fragments_back(
+def test_an_unwritable_disk_is_an_event_and_stops_new_fragments(
     tmp_path: Path, eventually: Eventually
 ) -> None:
     in_the_way = tmp_path / "disk"

@@ -47,7 +47,7 @@ def ends() -> Iterator[tuple[Channel, Channel, socket.socket]]:
     process_end.close()
 
 
-def test_messages_come_whole_and_in_order(ends: tuple[Channel, Channel, socket.socket]) -> None:
+def test_messages_are_complete_and_in_order(ends: tuple[Channel, Channel, socket.socket]) -> None:
     parent, process, _ = ends
     parent.send(Step([0, 2]))
     parent.send(Build(1, 99))
@@ -55,7 +55,7 @@ def test_messages_come_whole_and_in_order(ends: tuple[Channel, Channel, socket.s
     assert process.receive() == [Step([0, 2]), Build(1, 99)]
 
 
-def test_a_message_larger_than_a_read_comes_whole(
+def test_a_message_larger_than_a_read_is_complete(
     ends: tuple[Channel, Channel, socket.socket],
 ) -> None:
     parent, process, _ = ends
@@ -91,7 +91,7 @@ def test_a_hang_up_ends_the_wait(ends: tuple[Channel, Channel, socket.socket]) -
 @pytest.mark.parametrize(
     ("shape", "dtype"), [((), "int64"), ((4,), "float32"), ((8, 8, 3), "uint8"), ((0,), "float64")]
 )
-def test_both_sides_of_a_block_see_the_same_numbers(shape: tuple[int, ...], dtype: str) -> None:
+def test_both_sides_of_a_block_read_the_same_numbers(shape: tuple[int, ...], dtype: str) -> None:
     space = Space(kind="box", shape=shape, dtype=dtype)
     memory = anonymous_memory()
     one, other = (EnvBlock(memory, rows=3, observation=space, action=space) for _ in range(2))
@@ -123,7 +123,7 @@ def receive(worker: AnyWorker, kind: type[Any], count: int = 1) -> list[Any]:
     return messages
 
 
-def test_a_process_steps_the_rows_it_is_asked_for(worker: AnyWorker) -> None:
+def test_a_process_steps_the_requested_rows(worker: AnyWorker) -> None:
     receive(worker, Began, 4)
     first = [worker.observation(row).tolist() for row in range(4)]
     worker.step(np.array([13, 11]), np.array([0, 1]))
@@ -136,7 +136,7 @@ def test_a_process_steps_the_rows_it_is_asked_for(worker: AnyWorker) -> None:
     assert worker.observation(0).tolist() == first[0]
 
 
-def test_steps_under_way_for_different_rows_do_not_mix(worker: AnyWorker) -> None:
+def test_concurrent_steps_of_different_rows_do_not_mix(worker: AnyWorker) -> None:
     receive(worker, Began, 4)
     worker.step(np.array([10, 11]), np.array([0, 1]))
     worker.step(np.array([12, 13]), np.array([0, 1]))
@@ -144,7 +144,7 @@ def test_steps_under_way_for_different_rows_do_not_mix(worker: AnyWorker) -> Non
     assert [stepped.rows.tolist() for stepped in receive(worker, Stepped, 2)] == [[0, 1], [2, 3]]
 
 
-def test_an_ended_episode_comes_with_its_last_and_its_next_observation(worker: AnyWorker) -> None:
+def test_an_ended_episode_has_its_last_and_its_next_observation(worker: AnyWorker) -> None:
     receive(worker, Began, 4)
     for _ in range(3):
         worker.step(np.array([10]), np.array([0]))
@@ -179,7 +179,7 @@ def test_a_killed_process_is_reported_as_killed_and_leaves_nothing_open() -> Non
         worker.step(np.array([0]), np.array([0]))
 
 
-def test_a_process_that_was_ended_starts_again_with_a_block_of_its_own(worker: AnyWorker) -> None:
+def test_a_restarted_process_has_its_own_block(worker: AnyWorker) -> None:
     receive(worker, Began, 4)
     worker.step(np.array([10]), np.array([0]))
     worker.close()

@@ -18,7 +18,7 @@ MakeSettings = Callable[..., WorkerSettings]
 
 
 @pytest.mark.parametrize("kwargs", [{}, {"sutton_barto_reward": True}], ids=["vector", "rows"])
-def test_their_fragments_fit_together(
+def test_fragments_of_envs_in_the_worker_are_contiguous(
     make_worker_settings: MakeSettings, eventually: Eventually, kwargs: dict[str, bool]
 ) -> None:
     settings = make_worker_settings(envs_in_worker=True, kwargs=kwargs)
@@ -37,7 +37,7 @@ def test_their_fragments_fit_together(
             assert np.array_equal(boundary, unpack_array(after.arrays["obs"])[0])
 
 
-def test_one_that_raises_is_built_anew_and_the_others_go_on(
+def test_an_environment_that_raises_is_rebuilt_and_the_others_continue(
     make_worker_settings: MakeSettings, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(odd_environments, "_made", 0)
@@ -60,7 +60,7 @@ def test_an_unknown_kind_is_refused_as_by_a_process(
         assert "UnknownEnvironment" in b.order().report.slots[0].error
 
 
-def test_all_are_built_anew_between_episodes_after_the_restart_interval(
+def test_all_environments_are_rebuilt_between_episodes_after_the_restart_interval(
     make_worker_settings: MakeSettings, eventually: Eventually
 ) -> None:
     settings = make_worker_settings(
@@ -77,7 +77,7 @@ def test_all_are_built_anew_between_episodes_after_the_restart_interval(
     assert "slot_restarted" not in b.events
 
 
-def test_one_that_hangs_makes_its_worker_say_failed(
+def test_an_environment_that_hangs_fails_its_worker(
     make_worker_settings: MakeSettings, eventually: Eventually, tmp_path: Path
 ) -> None:
     settings = make_worker_settings(

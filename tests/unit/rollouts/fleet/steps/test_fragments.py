@@ -116,7 +116,7 @@ def test_the_golden_stream_is_cut_into_two_fragments_of_four_steps() -> None:
     assert (one.contiguous, two.contiguous) == (False, True)
 
 
-def test_the_golden_stream_shifts_endings_onto_the_step_they_followed() -> None:
+def test_the_golden_stream_shifts_ends_to_the_previous_step() -> None:
     one, two = golden()
 
     assert array(one, "first") == [True, False, False, False]
@@ -136,7 +136,7 @@ def test_a_fragment_ends_with_the_observation_that_the_next_one_starts_with() ->
     assert array(two, "next_obs") == [9]
 
 
-def test_a_fragment_carries_what_the_sampling_policy_thought() -> None:
+def test_a_fragment_has_logprobs_and_values_of_the_sampling_policy() -> None:
     one, _ = golden()
 
     assert array(one, "behavior_logprob") == pytest.approx([-0.1, -0.2, -0.3, -0.4])
@@ -169,7 +169,7 @@ def test_recurrent_state_is_kept_for_the_first_step_only() -> None:
     assert array(fragment, "in_state.h") == [1.0]
 
 
-def test_a_new_epoch_drops_the_partial_buffer_and_says_so() -> None:
+def test_a_new_epoch_drops_the_partial_buffer_with_a_count() -> None:
     cutter = make_cutter(4)
     cutter.observe(obs_of(0), new_episode="e")
     act(cutter, 0)
@@ -256,7 +256,7 @@ def flushed(cutter: OneOfThree) -> Fragment:
     return fragment
 
 
-def test_a_slot_that_goes_no_further_sends_what_it_has_with_a_mask() -> None:
+def test_a_stopped_slot_sends_its_partial_fragment_with_a_mask() -> None:
     cutter = make_cutter(4)
     cutter.observe(obs_of(0), new_episode="e")
     for number in range(2):
@@ -307,7 +307,7 @@ def test_a_flush_of_a_lost_environment_leaves_out_unseen_steps() -> None:
     check(fragment)
 
 
-def test_what_comes_after_a_flush_is_numbered_on_and_not_contiguous() -> None:
+def test_fragments_after_a_flush_continue_the_numbers_and_are_not_contiguous() -> None:
     cutter = make_cutter(1)
     cutter.observe(obs_of(0), new_episode="e")
     act(cutter, 0)

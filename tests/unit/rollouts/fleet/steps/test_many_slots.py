@@ -128,7 +128,7 @@ rare = st.one_of(verbs, verbs, verbs, st.sampled_from(["drop", "forget", "flush"
     length=st.integers(1, 5),
     turns=st.lists(st.tuples(rare, st.permutations([0, 1, 2]), st.integers(1, 3)), max_size=80),
 )
-def test_many_slots_are_cut_as_each_would_be_alone(
+def test_many_slots_have_the_fragments_of_single_ones(
     data: st.DataObject, length: int, turns: list[tuple[str, list[int], int]]
 ) -> None:
     pair = Pair(length)

@@ -43,13 +43,13 @@ def test_a_slot_gets_its_seed_however_many_others_there_are() -> None:
 
 
 @given(base=st.integers(0, (1 << 31) - 1), index=st.integers(0, 1023), slot=st.integers(0, 1023))
-def test_seeds_are_what_environments_and_torch_accept(base: int, index: int, slot: int) -> None:
+def test_seeds_are_valid_for_environments_and_torch(base: int, index: int, slot: int) -> None:
     seed = derive_seed(derive_seed(base, "worker", index), "slot", slot, 0)
 
     assert 0 <= seed < 1 << 31
 
 
-def test_seeds_stay_what_they_were() -> None:
+def test_seeds_are_unchanged() -> None:
     # A run continued by a later release must not repeat its random numbers.
     assert [derive_seed(0, "worker", index) for index in range(3)] == [
         438125024,
@@ -58,7 +58,7 @@ def test_seeds_stay_what_they_were() -> None:
     ]
 
 
-def test_the_same_settings_have_one_fingerprint_in_whatever_order_they_are_written(
+def test_the_fingerprint_does_not_depend_on_the_order_of_settings(
     make_settings: MakeSettings,
 ) -> None:
     settings = make_settings()

@@ -20,7 +20,7 @@ ACTS = st.lists(
 
 
 @given(acts=ACTS)
-def test_a_queue_is_first_in_first_out_however_many_come_and_go_at_once(acts: list) -> None:  # type: ignore[type-arg]
+def test_a_queue_is_first_in_first_out_for_any_batch_size(acts: list) -> None:  # type: ignore[type-arg]
     queue, plain = SlotQueue(), deque[tuple[float, int]]()
     for now, (act, slots, number) in enumerate(acts):
         if act == "add":
@@ -38,7 +38,7 @@ def test_a_queue_is_first_in_first_out_however_many_come_and_go_at_once(acts: li
             assert queue.oldest_at == plain[0][0]
 
 
-def test_slots_that_came_together_are_handed_on_as_they_are() -> None:
+def test_slots_queued_together_are_returned_together() -> None:
     queue = SlotQueue()
     slots = np.array([2, 0, 1])
     queue.add(slots, 0.0)

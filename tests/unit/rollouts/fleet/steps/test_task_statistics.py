@@ -40,7 +40,7 @@ def test_return_and_length_are_added_to_the_task_of_an_episode() -> None:
     }
 
 
-def test_tasks_of_an_evaluation_have_names_of_their_own(
+def test_tasks_of_an_evaluation_have_separate_names(
     make_settings: Callable[..., FleetSettings],
 ) -> None:
     config = make_settings(spec="odd:tasks", evaluation={"episodes": 5, "envs": 1}).config

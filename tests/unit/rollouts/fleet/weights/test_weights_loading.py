@@ -88,7 +88,7 @@ def settings(make_worker_settings: MakeSettings) -> WorkerSettings:
     return make_worker_settings(spec="odd:counting", max_staleness=100)
 
 
-def test_updates_that_rain_in_during_slow_loads_never_mislabel_a_step(
+def test_updates_during_slow_loads_never_mislabel_a_step(
     settings: WorkerSettings, eventually: Eventually
 ) -> None:
     policy = Labelled(prepare_seconds=0.05)
@@ -128,7 +128,7 @@ def test_the_race_of_a_second_update_during_a_slow_load_ends_at_the_second(
     assert every_label_is_true(b.fragments)
 
 
-def test_sampling_goes_on_at_its_pace_while_a_version_is_loaded(
+def test_sampling_continues_at_its_rate_while_a_version_is_loaded(
     make_worker_settings: MakeSettings, eventually: Eventually
 ) -> None:
     # Environments that sleep set the pace, even on a busy machine.
@@ -157,7 +157,7 @@ def test_sampling_goes_on_at_its_pace_while_a_version_is_loaded(
     assert max(ratios) >= 0.9, ratios
 
 
-def test_weights_that_do_not_fit_are_refused_and_the_worker_says_why(
+def test_weights_that_do_not_fit_are_refused_with_a_reason(
     settings: WorkerSettings, eventually: Eventually
 ) -> None:
     with bench(settings) as b:
@@ -188,7 +188,7 @@ def test_weights_that_do_not_fit_are_refused_and_the_worker_says_why(
     assert mended.reason == ""
 
 
-def test_a_worker_whose_first_weights_do_not_fit_waits_for_others(
+def test_a_worker_whose_first_weights_do_not_fit_waits_for_the_next(
     settings: WorkerSettings, eventually: Eventually
 ) -> None:
     b = Bench(settings)
@@ -210,7 +210,7 @@ def test_a_worker_whose_first_weights_do_not_fit_waits_for_others(
     assert {fragment.version_min for fragment in b.fragments} == {1}
 
 
-def test_a_load_that_crashes_is_an_event_and_is_done_again(
+def test_a_failed_load_is_an_event_and_repeated(
     settings: WorkerSettings, eventually: Eventually
 ) -> None:
     policy = Labelled()
@@ -223,7 +223,7 @@ def test_a_load_that_crashes_is_an_event_and_is_done_again(
     assert b.events.count("loop_crashed") == 1
 
 
-def test_a_load_that_hangs_makes_the_worker_say_so_while_it_samples_on(
+def test_a_hanging_load_is_reported_while_sampling_continues(
     make_worker_settings: MakeSettings, eventually: Eventually
 ) -> None:
     settings = make_worker_settings(
@@ -258,7 +258,7 @@ class Unsteady:
         return self.record.receive(version)
 
 
-def test_a_missing_version_is_reported_once_and_tried_until_it_arrives(
+def test_a_missing_version_is_reported_once_and_retried(
     settings: WorkerSettings, eventually: Eventually
 ) -> None:
     flaws = WeightsUnavailable("away"), InvalidMessage("torn"), WeightsUnavailable("away")
@@ -289,7 +289,7 @@ def test_an_older_version_is_never_loaded_over_a_newer_one_unless_its_epoch_is_n
     assert every_label_is_true(b.fragments)
 
 
-def test_an_order_brings_an_older_version_back_and_the_same_one_again(
+def test_a_command_loads_an_older_version_and_reloads_the_same_one(
     settings: WorkerSettings, eventually: Eventually
 ) -> None:
     policy = Labelled()

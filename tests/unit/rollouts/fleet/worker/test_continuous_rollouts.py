@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from turn_by_turn import Rollout
+from manual_turns import Rollout
 
 from examples.ppo_continuous import GaussianPolicy
 from rolldeck.wire import unpack_array
@@ -16,7 +16,7 @@ SHOWN = Space(kind="box", shape=(3,), dtype="float32")
 TAKEN = Space(kind="box", shape=(2,), dtype="float32", low=[-1.0] * 2, high=[1.0] * 2)
 
 
-def test_a_fragment_keeps_the_action_that_was_drawn_and_the_density_of_just_that_one(
+def test_a_fragment_has_the_sampled_action_and_its_density(
     make_worker_settings: Callable[..., WorkerSettings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ROLLDECK_ENVIRONMENT_MODULES", "random_walks")

@@ -33,7 +33,7 @@ def test_a_window_describes_its_episodes() -> None:
     assert window.returns == list(range(1, 12))
 
 
-def test_outcomes_are_counted_and_aborted_returns_are_not_mistaken_for_bad_ones() -> None:
+def test_outcomes_are_counted_and_aborted_returns_are_excluded() -> None:
     statistics = EpisodeStatistics(worker=0, now=0.0)
     statistics.add(make_episode(10.0))
     statistics.add(make_episode(20.0, outcome="truncated"))
@@ -53,7 +53,7 @@ def test_a_window_of_aborted_episodes_only_has_no_returns() -> None:
     assert (window.count, window.aborted, window.returns) == (1, 1, [])
 
 
-def test_environments_and_modes_have_windows_of_their_own() -> None:
+def test_environments_and_modes_have_separate_windows() -> None:
     statistics = EpisodeStatistics(worker=0, now=0.0)
     statistics.add(make_episode())
     statistics.add(make_episode(mode="eval"))
@@ -79,3 +79,30 @@ def test_at_most_the_last_hundred_returns_are_kept(count: int) -> None:
 
     assert window.returns == [float(n) for n in range(count - 100, count)]
     assert len(window.lengths) == 100
+
+
+def test_a_window_identifies_its_last_and_its_extreme_episodes() -> None:
+    statistics = EpisodeStatistics(worker=0, now=0.0, incarnation="5f2c")
+    for number, total_return in enumerate([50.0, 1.0, 99.0, *([50.0] * 200)]):
+        length = 500 if number == 4 else 10
+        statistics.add(make_episode(total_return, length=length, slot=number % 8, number=number))
+    (window,) = statistics.pop(now=1.0)
+
+    assert window.incarnation == "5f2c"
+    assert window.numbers == [*range(103, 203), 1, 2, 4]
+    assert window.slots == [number % 8 for number in window.numbers]
+
+
+def test_a_window_identifies_no_episodes_unless_all_have_slots() -> None:
+    statistics = EpisodeStatistics(worker=0, now=0.0)
+    statistics.add(make_episode(1.0, outcome="aborted", slot=2, number=4))
+    statistics.add(make_episode(1.0, slot=3, number=7))
+    (window,) = statistics.pop(now=1.0)
+    statistics.add(make_episode(1.0, slot=0, number=10))
+    statistics.add(make_episode(1.0))
+    (unnamed,) = statistics.pop(now=2.0)
+    statistics.add(make_episode(1.0, outcome="aborted", slot=2, number=5))
+    (aborted,) = statistics.pop(now=3.0)
+
+    assert (window.slots, window.numbers) == ([3] * 4, [7] * 4)
+    assert [(each.slots, each.numbers) for each in (unnamed, aborted)] == [([], [])] * 2

@@ -8,7 +8,7 @@ from rolldeck.fleet_wire import INFO_NAMES_AT_MOST, InfoDrops, InfoSum, InfoWind
 from rollouts.fleet.worker.info_totals import InfoTotals
 
 
-def test_values_are_summed_by_name_and_scope_until_they_are_taken() -> None:
+def test_values_are_summed_by_name_and_scope_until_they_are_collected() -> None:
     totals = InfoTotals()
     totals.add("speed", 1.0, scope="step")
     totals.add("speed", 3.0, scope="step")
@@ -48,7 +48,7 @@ def test_invalid_names_are_counted_with_a_short_example(name: str) -> None:
     )
 
 
-def test_the_first_names_stay_when_the_sums_are_taken() -> None:
+def test_the_first_names_are_kept_when_sums_are_collected() -> None:
     totals = InfoTotals()
     for number in range(INFO_NAMES_AT_MOST + 2):
         totals.add(f"n{number}", 1.0, scope="step")

@@ -96,7 +96,7 @@ def test_processes_of_a_dead_worker_are_ended_with_their_children(
     assert all("its worker is gone" in line for line in ended)
 
 
-def test_an_earlier_incarnation_that_still_lives_is_ended_with_all_that_it_started(
+def test_a_live_earlier_incarnation_is_ended_with_its_children(
     mine: Mark, start: Callable[[Mark], list[int]], idle: subprocess.Popen[bytes]
 ) -> None:
     pids = start(owned_by(idle, mine))
@@ -107,7 +107,7 @@ def test_an_earlier_incarnation_that_still_lives_is_ended_with_all_that_it_start
         wait_until_gone(pid)
 
 
-def test_processes_of_other_living_workers_and_my_own_go_on(
+def test_processes_of_other_live_workers_and_this_one_are_kept(
     mine: Mark, start: Callable[[Mark], list[int]], idle: subprocess.Popen[bytes]
 ) -> None:
     others = [
@@ -130,7 +130,7 @@ def namespaces(proc: Path, *, of: list[int], name: str) -> None:
         (folder / "pid").symlink_to("pid:[1]" if pid == "self" else name)
 
 
-def test_a_process_in_a_container_of_its_own_is_not_judged_by_the_ids_out_here(
+def test_process_ids_of_other_containers_are_ignored(
     mine: Mark, start: Callable[[Mark], list[int]], tmp_path: Path
 ) -> None:
     pids = start(replace(mine, owner_pid=1 << 22, incarnation="0-old"))
@@ -145,7 +145,7 @@ def test_a_process_in_a_container_of_its_own_is_not_judged_by_the_ids_out_here(
         wait_until_gone(pid)
 
 
-def test_the_kernel_says_which_processes_count_as_this_one_does(
+def test_processes_of_the_same_pid_namespace_are_recognized(
     idle: subprocess.Popen[bytes],
 ) -> None:
     def namespace(pid: object) -> Path:
@@ -155,7 +155,7 @@ def test_the_kernel_says_which_processes_count_as_this_one_does(
     assert namespace(idle.pid) == namespace("self")
 
 
-def test_whatever_an_environment_started_dies_with_its_process(
+def test_processes_started_by_an_environment_end_with_it(
     mine: Mark, eventually: Eventually
 ) -> None:
     worker = EnvWorker(spec="odd:stray", kwargs={}, slots=range(1), base_seed=0, mark=str(mine))
@@ -181,7 +181,7 @@ def test_a_worker_waits_until_the_memory_of_its_gpu_is_free() -> None:
     assert next(used, None) is None
 
 
-def test_a_worker_starts_on_a_full_gpu_in_the_end_and_says_so(
+def test_a_worker_starts_on_a_full_gpu_after_the_timeout_with_a_warning(
     make_worker_settings: Callable[..., WorkerSettings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clean_node, "GPU_WAIT_SECONDS", 0.0)
@@ -199,7 +199,7 @@ def test_a_worker_starts_on_a_full_gpu_in_the_end_and_says_so(
     ("share", "message"),
     [(0.0, "the worker requests no GPU"), (1.0, "the driver cannot be queried")],
 )
-def test_where_there_is_no_gpu_the_reason_for_not_looking_is_logged(
+def test_without_a_gpu_the_reason_of_the_skipped_check_is_logged(
     share: float, message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, logger=clean_node.__name__)

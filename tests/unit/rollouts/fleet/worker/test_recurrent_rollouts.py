@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from turn_by_turn import Rollout
+from manual_turns import Rollout
 
 from rolldeck.wire import Fragment, unpack_array
 from rollouts.fleet.policies.heads import head_for
@@ -66,7 +66,7 @@ def in_one_pass(
 
 
 @pytest.mark.parametrize("form", list(TAKEN))
-def test_every_fragment_is_what_one_pass_over_its_sequence_gives(
+def test_every_fragment_equals_one_pass_over_its_sequence(
     rollout: Callable[..., Rollout], form: str
 ) -> None:
     r = rollout(form)
@@ -93,7 +93,7 @@ def test_numbers_outside_the_bounds_keep_their_own_logprob(
     assert max(float(arrays_of(f)["action"].abs().max()) for f in r.fragments) > 1
 
 
-def test_the_state_goes_on_from_one_fragment_to_the_next(
+def test_the_state_continues_from_fragment_to_fragment(
     rollout: Callable[..., Rollout],
 ) -> None:
     r = rollout("choice", ends=0.05)
@@ -137,7 +137,7 @@ def test_new_weights_keep_the_state_of_every_slot(rollout: Callable[..., Rollout
     assert changed_inside >= 2
 
 
-def test_an_environment_built_anew_begins_without_a_memory(
+def test_a_rebuilt_environment_starts_with_an_empty_state(
     rollout: Callable[..., Rollout],
 ) -> None:
     r = rollout("choice", ends=0.0, raises=0.02)
@@ -155,7 +155,7 @@ def test_an_environment_built_anew_begins_without_a_memory(
     assert broken_off > 0
 
 
-def test_one_pass_is_that_of_pytorchs_own_recurrence() -> None:
+def test_one_pass_equals_the_recurrence_of_pytorch() -> None:
     module = RecurrentPolicy(3, 2, hidden_sizes=[8], recurrent_units=16)
     reference = torch.nn.GRU(8, 16)
     names = {f"{name}_l0": value for name, value in module.memory.state_dict().items()}

@@ -41,7 +41,7 @@ def test_cpu_and_memory_of_a_process_are_measured_since_the_last_call(spinning: 
     assert second.memory_bytes > 50_000_000
 
 
-def test_a_process_that_is_gone_counts_for_nothing(spinning: int) -> None:
+def test_an_ended_process_is_not_counted(spinning: int) -> None:
     meter = ResourceMeter()
     alone = meter.measure([spinning]).memory_bytes
     both = meter.measure([spinning, os.getpid()]).memory_bytes
@@ -104,7 +104,7 @@ class Driver:
     ],
     ids=["all", "the third", "by name", "one that is not there", "none"],
 )
-def test_the_device_is_the_first_that_the_process_may_see(
+def test_the_device_is_the_first_visible_to_the_process(
     visible: str | None, detected: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
@@ -123,7 +123,7 @@ def test_a_torch_that_another_thread_is_importing_uses_no_gpu_yet(
     assert not computes_on_gpu()
 
 
-def test_a_machine_without_a_driver_reports_none_and_asks_no_more() -> None:
+def test_a_machine_without_a_driver_reports_none_and_is_not_queried_again() -> None:
     reader = GpuReader(SimpleNamespace())
 
     assert reader.read() == (None, None)

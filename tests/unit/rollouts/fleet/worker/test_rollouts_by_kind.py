@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from turn_by_turn import Rollout
+from manual_turns import Rollout
 
 from buffer.ingest.rules import fragments as fragment_rules
 from rolldeck.wire import unpack_array
@@ -45,7 +45,7 @@ def test_a_registered_class_is_rolled_out(
     assert r.fragments[0].environment == "module:my_lab:Maze"
 
 
-def test_an_unregistered_class_fails_its_slots_and_names_who_can_register_it(
+def test_an_unregistered_class_fails_its_slots_with_the_remedy(
     rollout: Callable[..., Rollout],
 ) -> None:
     r = rollout("module:my_lab:Maze")
@@ -57,7 +57,7 @@ def test_an_unregistered_class_fails_its_slots_and_names_who_can_register_it(
 
 
 @pytest.mark.parametrize("kind", ["mlp", "gru"])
-def test_the_memory_task_is_rolled_out_to_the_end(
+def test_the_recall_task_is_rolled_out_to_the_end(
     rollout: Callable[..., Rollout], kind: str
 ) -> None:
     policy = {"kind": kind, "hidden_sizes": [8], "recurrent_units": 4}
@@ -71,7 +71,7 @@ def test_the_memory_task_is_rolled_out_to_the_end(
     assert set(arrays["reward"][~arrays["terminated"]]) == {0.0}
 
 
-def test_the_interface_of_minestudio_is_rolled_out_with_pictures_and_several_choices(
+def test_the_minestudio_interface_is_rolled_out_with_images_and_several_choices(
     rollout: Callable[..., Rollout], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths = [str(STAND_INS), os.environ["PYTHONPATH"]]
@@ -99,7 +99,7 @@ def test_the_interface_of_minestudio_is_rolled_out_with_pictures_and_several_cho
 
 
 @pytest.mark.parametrize("envs_in_worker", [False, True])
-def test_reading_observations_does_not_count_what_is_cut_and_enqueued_meanwhile(
+def test_the_time_of_reading_observations_excludes_cutting_and_enqueueing(
     rollout: Callable[..., Rollout], *, envs_in_worker: bool
 ) -> None:
     kwargs = {"delay": 2}

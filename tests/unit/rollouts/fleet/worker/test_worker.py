@@ -13,7 +13,8 @@ import pytest
 from worker_bench import Bench, bench
 
 from buffer.ingest.rules.fragments import check, real_steps
-from rolldeck.wire import unpack_array
+from rolldeck.wire import EpisodeWindow, unpack_array
+from rollouts.episodes.rules.episode_ids import episodes_with
 from rollouts.fleet.process.settings import WorkerSettings
 from rollouts.fleet.steps import step_worker
 
@@ -42,7 +43,7 @@ def test_a_worker_steps_all_slots_and_cuts_their_fragments(
     assert {fragment.epoch for fragment in b.fragments} == {1}
 
 
-def test_fragments_of_a_real_environment_fit_together(
+def test_fragments_of_a_real_environment_are_contiguous(
     make_worker_settings: MakeSettings, eventually: Eventually
 ) -> None:
     with bench(make_worker_settings()) as b:
@@ -55,7 +56,33 @@ def test_fragments_of_a_real_environment_fit_together(
         assert np.array_equal(boundary, unpack_array(after.arrays["obs"])[0])
 
 
-def test_nothing_is_generated_before_the_first_weights(
+def test_reports_name_episodes_as_fragments_do(
+    make_worker_settings: MakeSettings, eventually: Eventually
+) -> None:
+    windows: list[EpisodeWindow] = []
+    with bench(make_worker_settings()) as b:
+        eventually(lambda: windows.extend(b.order().episodes) or len(b.fragments) > 40)
+    stored: dict[str, float] = {}
+    ended: set[str] = set()
+    for fragment in b.fragments:
+        index, reward = (unpack_array(fragment.arrays[n]) for n in ("episode_index", "reward"))
+        ends = unpack_array(fragment.arrays["terminated"])
+        for place, episode in enumerate(fragment.episode_ids):
+            stored[episode] = stored.get(episode, 0.0) + float(reward[index == place].sum())
+            ended |= {episode} if ends[index == place].any() else set()
+
+    named = {
+        episode: value
+        for window in windows
+        for value in window.returns
+        for episode in episodes_with(window, of="return", value=value)
+    }
+    both = ended & set(named)
+    assert len(both) > 10
+    assert {episode: named[episode] for episode in both} == {e: stored[e] for e in both}
+
+
+def test_no_steps_are_sampled_before_the_first_weights(
     settings: WorkerSettings, eventually: Eventually
 ) -> None:
     b = Bench(settings)
@@ -98,7 +125,7 @@ def test_slots_without_a_credit_keep_their_observation(
         eventually(lambda: len(b.fragments) == 5)
 
 
-def test_a_pause_stops_within_one_step_and_a_resume_goes_on(
+def test_a_pause_takes_effect_within_one_step_and_a_resume_continues(
     make_worker_settings: MakeSettings, eventually: Eventually
 ) -> None:
     slow = make_worker_settings(spec="odd:counting", kwargs={"seconds": 0.05})
@@ -113,7 +140,7 @@ def test_a_pause_stops_within_one_step_and_a_resume_goes_on(
         eventually(lambda: b.steps() > after)
 
 
-def test_a_drain_sends_what_every_slot_has_and_begins_nothing(
+def test_a_drain_flushes_every_slot_and_starts_no_episode(
     make_worker_settings: MakeSettings, eventually: Eventually
 ) -> None:
     settings = make_worker_settings(
@@ -136,7 +163,7 @@ def test_a_drain_sends_what_every_slot_has_and_begins_nothing(
     assert b.order("draining").report.dropped_steps == {}
 
 
-def test_a_drain_sends_what_a_lost_environment_left(
+def test_a_drain_flushes_the_slot_of_a_lost_environment(
     make_worker_settings: MakeSettings, eventually: Eventually
 ) -> None:
     settings = make_worker_settings(
@@ -152,7 +179,7 @@ def test_a_drain_sends_what_a_lost_environment_left(
     assert 0 <= sum(map(real_steps, b.fragments)) - b.order("draining").report.env_steps <= 4
 
 
-def test_a_worker_that_is_stopped_at_once_counts_what_it_had_begun(
+def test_an_immediately_stopped_worker_counts_its_unsent_steps(
     make_worker_settings: MakeSettings, eventually: Eventually
 ) -> None:
     settings = make_worker_settings(
@@ -167,7 +194,7 @@ def test_a_worker_that_is_stopped_at_once_counts_what_it_had_begun(
     assert 0 <= report.dropped_steps["stopped"] - report.env_steps <= 4
 
 
-def test_a_killed_env_process_is_stepping_again_within_five_seconds(
+def test_a_killed_env_process_is_restarted_within_five_seconds(
     make_worker_settings: MakeSettings, eventually: Eventually
 ) -> None:
     # With endless episodes, both slots are in an episode when they are killed.
@@ -189,7 +216,7 @@ def test_a_killed_env_process_is_stepping_again_within_five_seconds(
     assert b.aborted == 2
 
 
-def test_the_others_step_on_while_one_process_is_gone(
+def test_other_processes_continue_while_one_is_restarted(
     make_worker_settings: MakeSettings, eventually: Eventually
 ) -> None:
     settings = make_worker_settings(spec="odd:counting", envs_per_process=1)
@@ -204,7 +231,7 @@ def test_the_others_step_on_while_one_process_is_gone(
             os.kill(pids[0], signal.SIGCONT)
 
 
-def test_an_environment_that_always_raises_is_given_up_and_the_others_go_on(
+def test_an_environment_that_always_raises_is_abandoned_and_the_others_continue(
     make_worker_settings: MakeSettings, eventually: Eventually
 ) -> None:
     settings = make_worker_settings(spec="one_odd:x", envs_per_process=4)
@@ -221,7 +248,7 @@ def test_an_environment_that_always_raises_is_given_up_and_the_others_go_on(
     assert b.aborted == 6
 
 
-def test_a_worker_without_a_working_slot_says_failed(
+def test_a_worker_without_a_working_slot_has_failed(
     make_worker_settings: MakeSettings, eventually: Eventually
 ) -> None:
     with bench(make_worker_settings(spec="unheard:of")) as b:
@@ -253,7 +280,7 @@ def cpu_seconds(processes: list[psutil.Process]) -> float:
     return sum(float(each.user + each.system) for each in times)
 
 
-def test_an_idle_worker_costs_less_than_a_twentieth_of_a_core(
+def test_an_idle_worker_uses_less_than_five_percent_of_a_core(
     settings: WorkerSettings, eventually: Eventually
 ) -> None:
     with bench(settings, room=0) as b:
@@ -267,7 +294,7 @@ def test_an_idle_worker_costs_less_than_a_twentieth_of_a_core(
     assert share < 0.05, share
 
 
-def test_a_new_epoch_drops_what_was_begun_and_waits_for_its_weights(
+def test_a_new_epoch_drops_partial_fragments_and_waits_for_its_weights(
     make_worker_settings: MakeSettings, eventually: Eventually
 ) -> None:
     slow = make_worker_settings(spec="odd:counting", kwargs={"seconds": 0.01})
@@ -285,7 +312,7 @@ def test_a_new_epoch_drops_what_was_begun_and_waits_for_its_weights(
     assert waiting.dropped_steps["new_epoch"] > 0
 
 
-def test_steps_that_have_become_too_old_are_dropped_and_counted(
+def test_stale_steps_are_dropped_and_counted(
     make_worker_settings: MakeSettings, eventually: Eventually
 ) -> None:
     slow = make_worker_settings(

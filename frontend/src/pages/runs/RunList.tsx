@@ -1,0 +1,222 @@
+import { Button, Checkbox, Menu, Tooltip } from "@mantine/core";
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { type ReactNode, useRef, useState } from "react";
+import { ApiProblem } from "@/api/problems";
+import { NEWEST, runActivityQuery, runsQuery, type Which } from "@/api/runLists";
+import { useMayOperate } from "@/api/session";
+import { EmptyState } from "@/components/EmptyState";
+import { ErrorState } from "@/components/ErrorState";
+import { ShowMore } from "@/components/ShowMore";
+import { Skeletons } from "@/components/Skeletons";
+import { counted } from "@/format";
+import { useLiveRuns } from "@/live/deployment";
+import { RUNS_AT_MOST } from "@/pages/compare/search";
+import { BulkDialog } from "@/pages/runs/BulkDialog";
+import { BULK_ACTIONS, type BulkAction } from "@/pages/runs/bulk";
+import { COLUMNS, columnsOf, wordOf } from "@/pages/runs/columns";
+import { FilterBox } from "@/pages/runs/FilterBox";
+import { RunsTable } from "@/pages/runs/RunsTable";
+import { restingIds, shownRuns, unknownIds } from "@/pages/runs/rows";
+import { type RunsSearch, withinFilter } from "@/pages/runs/search";
+import { Views } from "@/pages/runs/Views";
+import css from "./runs.module.css";
+
+const COUNTED_AT_MOST = 10_000;
+const SLOW_MS = 60_000;
+
+type Props = {
+  heading: ReactNode;
+  /** Filter, order and columns, from the URL. */
+  look: RunsSearch;
+  onLook: (next: RunsSearch, replace: boolean) => void;
+  /** A filter that all listed runs match, in addition to that of the URL. */
+  within?: string;
+  /** Columns that are left out. */
+  without?: string[];
+  /** Beside the filter, unless there are no runs. */
+  aside?: ReactNode;
+  /** Shown without any run. */
+  empty: ReactNode;
+};
+
+/** A list of runs with its filter, columns and bulk actions. */
+export function RunList({ heading, look: shownLook, onLook, within, without = [], aside, empty }: Props) {
+  const { q: own = "", sort = NEWEST, cols, dense } = shownLook;
+  const q = withinFilter(own, within);
+  const mayOperate = useMayOperate();
+  const live = useLiveRuns();
+  const list = useInfiniteQuery(runsQuery(q, sort));
+  const problem = list.error instanceof ApiProblem && list.error.status === 400 ? list.error : null;
+  // While the filter is invalid, show the rows of the last valid filter.
+  const lastGood = useRef(list.data);
+  if (list.isSuccess) lastGood.current = list.data;
+  const data = problem ? lastGood.current : list.data;
+  const listed = data?.pages.flatMap(({ results }) => results) ?? [];
+  const activity = useQuery(runActivityQuery(unknownIds(listed, live)));
+  // Ended runs rarely change.
+  const resting = useQuery({ ...runActivityQuery(restingIds(listed, live)), staleTime: SLOW_MS, refetchInterval: SLOW_MS });
+  const [selected, setSelected] = useState<ReadonlySet<number>>(new Set());
+  const [chosen, setChosen] = useState<{ bulk: BulkAction; which: Which; runs: number } | null>(null);
+  const shown = shownRuns(listed, live, { ...resting.data, ...activity.data });
+  const columns = columnsOf(cols).filter(({ id }) => !without.includes(id));
+  const total = data?.pages[0]?.total ?? 0;
+
+  const look = (changes: Partial<RunsSearch>) => {
+    if ("q" in changes) setSelected(new Set());
+    const next = { ...shownLook, ...changes };
+    const search = {
+      q: next.q || undefined,
+      sort: next.sort === NEWEST ? undefined : next.sort,
+      cols: next.cols,
+      dense: next.dense || undefined,
+    };
+    onLook(search, "q" in changes);
+  };
+  const select = (ids: number[], isOn: boolean) =>
+    setSelected((before) => {
+      const after = new Set(before);
+      for (const id of ids) isOn ? after.add(id) : after.delete(id);
+      return after;
+    });
+  const isBare = list.isSuccess && total === 0 && own === "";
+  const ids = shown.filter(({ id }) => selected.has(id)).map(({ id }) => id);
+  return (
+    <>
+      <div className="page-title">
+        {heading}
+        <FilterBox value={own} onChange={(text) => look({ q: text })} problem={problem} />
+        <span className="spacer" />
+        {!isBare && aside}
+      </div>
+      {list.isPending && <Skeletons heights={[320]} />}
+      {list.isError && !problem && <ErrorState title="Runs unavailable" error={list.error} onRetry={() => void list.refetch()} />}
+      {isBare && <div className="panel">{empty}</div>}
+      {!isBare && data && (
+        <section className="panel" aria-label="List of runs">
+          <div className={css.bar}>
+            {ids.length > 0 ? (
+              <>
+                {mayOperate ? (
+                  <Actions label={`${ids.length} selected`} onPick={(one) => setChosen({ bulk: one, which: { ids }, runs: ids.length })} />
+                ) : (
+                  <span className="soft small" role="status">
+                    {ids.length} selected
+                  </span>
+                )}
+                <CompareButton runs={shown.filter(({ id, archived_at }) => selected.has(id) && !archived_at).map(({ name }) => name)} />
+              </>
+            ) : (
+              <span className="soft small" role="status">
+                {total > COUNTED_AT_MOST ? "More than 10,000 runs" : counted(total, "run")}
+                {problem ? " match the last valid filter" : own ? " match" : ""}
+              </span>
+            )}
+            {mayOperate && ids.length === 0 && total > 0 && !problem && (
+              <Actions label="All matching" onPick={(one) => setChosen({ bulk: one, which: { q }, runs: total })} />
+            )}
+            <span className="spacer" />
+            {!problem && (
+              <Button
+                component="a"
+                size="compact-sm"
+                variant="default"
+                href={`/api/v1/runs.csv?${new URLSearchParams({ q, sort })}`}
+                download
+              >
+                CSV
+              </Button>
+            )}
+            {within === undefined && (
+              <Views
+                look={{ q: own || undefined, sort: sort === NEWEST ? undefined : sort, cols, dense }}
+                onLook={(next) => onLook(next, false)}
+              />
+            )}
+            <Menu position="bottom-end" closeOnItemClick={false}>
+              <Menu.Target>
+                <Button size="compact-sm" variant="default">
+                  Columns
+                </Button>
+              </Menu.Target>
+              <Menu.Dropdown>
+                {COLUMNS.filter(({ id }) => !without.includes(id)).map(({ id, label }) => {
+                  const names = columnsOf(cols).map((column) => column.id);
+                  const isOn = names.includes(id);
+                  return (
+                    <Menu.CheckboxItem
+                      key={id}
+                      checked={isOn}
+                      onChange={() => look({ cols: wordOf(isOn ? names.filter((name) => name !== id) : [...names, id]) })}
+                    >
+                      {label}
+                    </Menu.CheckboxItem>
+                  );
+                })}
+              </Menu.Dropdown>
+            </Menu>
+            <Checkbox size="xs" label="Dense" checked={dense ?? false} onChange={(event) => look({ dense: event.currentTarget.checked })} />
+          </div>
+          {shown.length === 0 ? (
+            <EmptyState title="No matching runs">
+              Remove a term from the filter, or show <Link to="/runs">all runs</Link>.
+            </EmptyState>
+          ) : (
+            <RunsTable
+              runs={shown}
+              columns={columns}
+              sort={sort}
+              onSort={(next) => look({ sort: next })}
+              selected={selected}
+              onSelect={select}
+              isDense={dense ?? false}
+            />
+          )}
+          {!problem && <ShowMore pages={list} />}
+        </section>
+      )}
+      {chosen && <BulkDialog {...chosen} filter={q} onClose={() => setChosen(null)} />}
+    </>
+  );
+}
+
+/** Compare the selected runs, from two up to the limit. */
+function CompareButton({ runs }: { runs: string[] }) {
+  const isFit = runs.length >= 2 && runs.length <= RUNS_AT_MOST;
+  return (
+    <Tooltip label={isFit ? "Shared charts and configuration differences." : `Select 2 to ${RUNS_AT_MOST} runs to compare.`}>
+      {isFit ? (
+        <Button
+          size="compact-sm"
+          variant="default"
+          renderRoot={(props) => <Link to="/compare" search={{ runs: runs.join(",") }} {...props} />}
+        >
+          Compare
+        </Button>
+      ) : (
+        <Button size="compact-sm" variant="default" data-disabled aria-disabled onClick={(event) => event.preventDefault()}>
+          Compare
+        </Button>
+      )}
+    </Tooltip>
+  );
+}
+
+function Actions({ label, onPick }: { label: string; onPick: (bulk: BulkAction) => void }) {
+  return (
+    <Menu position="bottom-start">
+      <Menu.Target>
+        <Button size="compact-sm" variant="default">
+          {label} ▾
+        </Button>
+      </Menu.Target>
+      <Menu.Dropdown>
+        {BULK_ACTIONS.map((bulk) => (
+          <Menu.Item key={bulk.action} onClick={() => onPick(bulk)}>
+            {bulk.label}
+          </Menu.Item>
+        ))}
+      </Menu.Dropdown>
+    </Menu>
+  );
+}

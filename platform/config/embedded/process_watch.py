@@ -1,0 +1,227 @@
+"""Supervise child processes: wait for readiness, restart failed ones, stop them in order."""
+
+import ctypes
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from config.embedded.children import Child, Command, StartFailed
+
+POLL_SECONDS: Final = 0.05
+FIRST_DELAY_SECONDS: Final = 0.5
+MAX_DELAY_SECONDS: Final = 10.0
+# A part that was ready for this long has recovered: its next failure counts as the first, which is
+# followed by an immediate restart.
+STABLE_SECONDS: Final = 3.0
+STOP_SECONDS: Final = 14.0
+PR_SET_CHILD_SUBREAPER: Final = 36
+MAX_GENERATIONS: Final = 8
+
+PrintLine = Callable[[str], None]
+
+
+class StopRequested(Exception):
+    """A stop was requested during the start."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One server of the deployment.
+
+    Attributes:
+        name: Name in console lines.
+        prepare: Prepares the server's files and returns its command; called at each start.
+        is_ready: Returns whether a started child is ready.
+        start_seconds: Timeout for the start.
+    """
+
+    name: str
+    prepare: Callable[[], Command]
+    is_ready: Callable[[Child], bool]
+    start_seconds: float = 30.0
+
+
+class WatchedPart:
+    """A part and its current child process."""
+
+    def __init__(self, part: Part, child: Child) -> None:
+        self.part = part
+        self.child = child
+        self.failures = 0
+        self.again_at: float | None = None
+        self.ready_at: float | None = None
+        """Time at which this child became ready."""
+
+
+def delay_seconds(failures: int) -> float:
+    """Return the delay before the next start after this number of consecutive failures."""
+    if failures <= 1:
+        return 0.0
+    return float(min(FIRST_DELAY_SECONDS * 2 ** (failures - 2), MAX_DELAY_SECONDS))
+
+
+class ProcessWatch:
+    """Supervisor of a set of parts. All methods must be called on the main thread."""
+
+    def __init__(self, *, log_folder: Path, print_line: PrintLine) -> None:
+        self._log_folder = log_folder
+        self._print = print_line
+        self._watched: list[WatchedPart] = []
+        self._stop_requested = threading.Event()
+        self._adopts_orphans = False
+        self._began_at = time.monotonic()
+
+    def handle_signals(self) -> None:
+        """Stop on SIGTERM, Ctrl-C or a closed terminal; adopt orphaned grandchildren."""
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            # nohup ignores SIGHUP deliberately.
+            if number is not signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, lambda *_: self._stop_requested.set())
+        if sys.platform == "linux":
+            ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+            self._adopts_orphans = True
+
+    def start(self, part: Part) -> None:
+        """Start a part without waiting for it."""
+        self.continue_or_stop()
+        child = Child(part.prepare(), log_folder=self._log_folder)
+        self._watched.append(WatchedPart(part, child))
+
+    def wait_until_ready(self, names: Iterable[str]) -> None:
+        """Wait for some of the started parts and report each as it becomes ready.
+
+        Raises:
+            StartFailed: If a part ends before it is ready, or is not ready in time.
+            StopRequested: If a stop was requested.
+        """
+        pending = [watched for watched in self._watched if watched.part.name in set(names)]
+        while pending:
+            for watched in list(pending):
+                if self._became_ready(watched):
+                    pending.remove(watched)
+            for watched in self._watched:
+                if watched not in pending and watched.ready_at is not None:
+                    self._check_child(watched)
+            self.continue_or_stop()
+            self._stop_requested.wait(POLL_SECONDS if pending else 0)
+
+    def run(self) -> None:
+        """Restart failed parts until a stop is requested."""
+        while not self._stop_requested.wait(POLL_SECONDS):
+            self.check_children()
+            self._reap_orphans()
+
+    def check_children(self) -> None:
+        """Restart the ended parts that are due."""
+        for watched in self._watched:
+            self._check_child(watched)
+
+    def stop(self, *, order: Sequence[str]) -> None:
+        """Stop every part in the given order of names, then kill left-over processes."""
+        deadline = time.monotonic() + STOP_SECONDS
+        for watched in sorted(self._watched, key=lambda each: order.index(each.part.name)):
+            watched.child.stop(deadline=deadline)
+        self._watched.clear()
+        if self._adopts_orphans:
+            self._kill_orphans()
+
+    def continue_or_stop(self) -> None:
+        """Raise if a stop was requested.
+
+        Raises:
+            StopRequested: If a stop was requested.
+        """
+        if self._stop_requested.is_set():
+            raise StopRequested
+
+    def report_ready(self, name: str, more: str = "") -> None:
+        """Report that a part is ready, with the seconds since the start."""
+        seconds = time.monotonic() - self._began_at
+        self._print(f"  {name:<10} ready after {seconds:4.1f} s{'  ' + more if more else ''}")
+
+    def _became_ready(self, watched: WatchedPart) -> bool:
+        child, part = watched.child, watched.part
+        # Checked first: a child that has just ended is not ready, even if its socket answers.
+        exit_code = child.exit_code
+        if exit_code is None and part.is_ready(child):
+            watched.ready_at = time.monotonic()
+            self.report_ready(part.name)
+            return True
+        if exit_code is not None:
+            raise StartFailed(
+                f"{part.name} failed to start (exit code {exit_code}); end of "
+                f"{child.log_path}:\n{child.last_lines()}"
+            )
+        if time.monotonic() - child.started_at > part.start_seconds:
+            raise StartFailed(
+                f"{part.name} was not ready within {part.start_seconds:g} s; end of "
+                f"{child.log_path}:\n{child.last_lines()}"
+            )
+        return False
+
+    def _check_child(self, watched: WatchedPart) -> None:
+        now = time.monotonic()
+        if watched.again_at is not None:
+            if now >= watched.again_at:
+                self._start_again(watched)
+            return
+        exit_code = watched.child.exit_code
+        if exit_code is None:
+            if watched.ready_at is None and watched.part.is_ready(watched.child):
+                watched.ready_at = now
+            return
+        watched.child.stop()  # also ends its remaining children
+        if watched.ready_at is not None and now - watched.ready_at >= STABLE_SECONDS:
+            watched.failures = 0
+        watched.ready_at = None
+        watched.failures += 1
+        delay = delay_seconds(watched.failures)
+        watched.again_at = now + delay
+        when = f"in {delay:g} s" if delay else "now"
+        self._print(
+            f"  {watched.part.name} ended (exit code {exit_code}); restarting {when}; "
+            f"log: {watched.child.log_path}"
+        )
+        if not delay:
+            self._start_again(watched)
+
+    def _start_again(self, watched: WatchedPart) -> None:
+        watched.again_at = None
+        try:
+            watched.child = Child(watched.part.prepare(), log_folder=self._log_folder)
+        except StartFailed as error:
+            watched.failures += 1
+            watched.again_at = time.monotonic() + delay_seconds(watched.failures)
+            self._print(f"  {watched.part.name}: {error}")
+
+    def _kill_orphans(self) -> None:
+        """Kill orphans of the children; each may leave orphans in turn."""
+        for _ in range(MAX_GENERATIONS):
+            for pid in _children_of_this_process():
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                    os.waitpid(pid, 0)
+                except (ProcessLookupError, ChildProcessError):
+                    continue
+
+    def _reap_orphans(self) -> None:
+        """Reap dead grandchildren whose parent died first."""
+        known = {watched.child.pid for watched in self._watched}
+        for pid in _children_of_this_process() - known:
+            try:
+                os.waitpid(pid, os.WNOHANG)
+            except ChildProcessError:
+                continue
+
+
+def _children_of_this_process() -> set[int]:
+    listing = Path("/proc/self/task", str(os.getpid()), "children")
+    if not listing.is_file():
+        return set()
+    return {int(pid) for pid in listing.read_text(encoding="ascii").split()}

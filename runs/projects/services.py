@@ -1,0 +1,234 @@
+"""Create, change and delete projects, and apply their defaults to launches."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from django.db import IntegrityError, transaction
+
+from runs.config.rules.preset_rules import secret_in
+from runs.config.rules.run_config import InvalidRunConfig, merged
+from runs.config.services.run_configs import UnknownPreset, configured
+from runs.events.services import ACTOR_LENGTH, record_event
+from runs.projects.models import Project
+from runs.projects.queries import project_for_runs
+from runs.projects.rules import InvalidDefaults, ProjectExists, ProjectInUse, check_name
+from runs.saved.rules import differences
+from web.live.announcements import announce
+from web.rules import tags as tag_rules
+
+_AUDITED: Final = ("name", "title", "description", "preset", "config", "tags")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchValues:
+    """Project, preset, configuration and tags of a launch."""
+
+    project: Project | None
+    preset: str
+    config: dict[str, Any]
+    tags: Iterable[str]
+
+
+def launch_values(
+    *,
+    project: str,
+    uses_defaults: bool,
+    preset: str | None,
+    config: dict[str, Any],
+    tags: Iterable[str] | None = None,
+    is_configured: bool = True,
+) -> LaunchValues:
+    """Return the values of a launch, completed with the defaults of its project.
+
+    Args:
+        project: Name of the project; empty for none.
+        uses_defaults: Whether the project's defaults apply.
+        preset: Preset of the launch; None for the project's.
+        config: Fields of the launch, merged over those of the project.
+        tags: Tags of the launch; None for the project's.
+        is_configured: Whether the run has a configuration; outside runs have none.
+
+    Raises:
+        UnknownProject: If there is no such project.
+        ProjectArchived: If the project is archived.
+    """
+    found = project_for_runs(project) if project else None
+    if found is None or not uses_defaults:
+        return LaunchValues(project=found, preset=preset or "", config=config, tags=tags or ())
+    own_tags = found.tags if tags is None else tags
+    if not is_configured:
+        return LaunchValues(project=found, preset=preset or "", config=config, tags=own_tags)
+    return LaunchValues(
+        project=found,
+        preset=found.preset if preset is None else preset,
+        config=merged(found.config, config),
+        tags=own_tags,
+    )
+
+
+@transaction.atomic
+def create_project(
+    *,
+    name: str,
+    title: str = "",
+    description: str = "",
+    defaults: dict[str, Any] | None = None,
+    actor: str,
+    reason: str = "",
+    now: datetime,
+) -> Project:
+    """Create a project; `defaults` may have `preset`, `config` and `tags`.
+
+    Raises:
+        InvalidProjectName: If the name cannot be used.
+        InvalidDefaults: If a default is invalid; `field` is its path.
+        ProjectExists: If a project has this name.
+    """
+    check_name(name)
+    project = Project(
+        name=name,
+        title=title.strip(),
+        description=description.strip(),
+        created_at=now,
+        created_by=actor[:ACTOR_LENGTH],
+        **_checked(Project(), defaults or {}),
+    )
+    _store(project, now=now)
+    _record(project, "created", actor=actor, reason=reason, now=now)
+    return project
+
+
+@transaction.atomic
+def change_project(
+    *,
+    name: str,
+    changes: dict[str, Any],
+    actor: str,
+    reason: str = "",
+    now: datetime,
+) -> Project:
+    """Change the `name`, `title`, `description`, `defaults` or `archived` of a project.
+
+    Its runs stay in it, and their configurations do not change.
+
+    Raises:
+        ProjectNotFound: If there is no such project.
+        InvalidProjectName: If the new name cannot be used.
+        InvalidDefaults: If a default is invalid; `field` is its path.
+        ProjectExists: If another project has the new name.
+    """
+    project = Project.objects.select_for_update().named(name)
+    before = _audited(project)
+    columns = _checked(project, changes.get("defaults", {}))
+    columns |= {
+        field: changes[field] for field in ("name", "title", "description") & changes.keys()
+    }
+    if "name" in columns:
+        check_name(columns["name"])
+    if "archived" in changes:
+        columns["archived_at"] = (project.archived_at or now) if changes["archived"] else None
+    for column, value in columns.items():
+        setattr(project, column, value)
+    found = differences(before, _audited(project))
+    if not found:
+        return project
+    _store(project, now=now)
+    if "name" in found:
+        for run_id in project.runs.filter(archived_at=None).values_list("pk", flat=True):
+            announce(run_id, "run")
+    _record(project, "changed", details=found, actor=actor, reason=reason, now=now)
+    return project
+
+
+@transaction.atomic
+def delete_project(*, name: str, actor: str, reason: str = "", now: datetime) -> None:
+    """Delete a project without current runs; its archived runs stay, without a project.
+
+    Raises:
+        ProjectNotFound: If there is no such project.
+        ProjectInUse: If it has runs that are not archived.
+    """
+    project = Project.objects.select_for_update().named(name)
+    current = project.runs.filter(archived_at=None).count()
+    if current:
+        raise ProjectInUse(
+            f"{current:,} {'run is' if current == 1 else 'runs are'} in {name}: move them to"
+            " another project, or archive the project"
+        )
+    details = {"archived_runs": project.runs.count()}
+    _record(project, "deleted", details=details, actor=actor, reason=reason, now=now)
+    project.delete()
+
+
+def _checked(project: Project, defaults: dict[str, Any]) -> dict[str, Any]:
+    """Return the columns of new defaults; those of a project are checked with them.
+
+    A default preset is used by every operator, so it must not be private.
+    """
+    columns = dict(defaults)
+    if "tags" in columns:
+        try:
+            columns["tags"] = tag_rules.checked(columns["tags"])
+        except tag_rules.InvalidTag as error:
+            raise InvalidDefaults("tags", str(error)) from error
+    if {"preset", "config"} & columns.keys():
+        _check_config(
+            preset=columns.get("preset", project.preset),
+            config=columns.get("config", project.config),
+        )
+    return columns
+
+
+def _check_config(*, preset: str, config: dict[str, Any]) -> None:
+    secret = secret_in(config)
+    if secret is not None:
+        raise InvalidDefaults(
+            f"config.{secret}",
+            "looks like a secret, which projects must not contain: set it at each launch",
+        )
+    try:
+        configured(preset=preset, config=config)
+    except UnknownPreset as error:
+        raise InvalidDefaults("preset", f"{error}, or shared") from error
+    except InvalidRunConfig as error:
+        path = ".".join(part for part in ("config", error.field) if part)
+        raise InvalidDefaults(path, error.message) from error
+
+
+def _store(project: Project, *, now: datetime) -> None:
+    project.changed_at = now
+    try:
+        with transaction.atomic():
+            project.save()
+    except IntegrityError as error:
+        if "project_name_is_unique" not in str(error):
+            raise
+        raise ProjectExists(f"a project named {project.name!r} already exists") from error
+
+
+def _audited(project: Project) -> dict[str, Any]:
+    fields = {field: getattr(project, field) for field in _AUDITED}
+    return fields | {"archived": project.archived_at is not None}
+
+
+def _record(
+    project: Project,
+    verb: str,
+    *,
+    details: dict[str, Any] | None = None,
+    actor: str,
+    reason: str,
+    now: datetime,
+) -> None:
+    fields = sorted({path.partition(".")[0] for path in details or {}}) if verb == "changed" else []
+    record_event(
+        run_id=None,
+        kind=f"project_{verb}",
+        message=f"project {project.name} {verb}{': ' if fields else ''}{', '.join(fields)}",
+        details={"id": project.pk, "name": project.name, **(details or {})},
+        actor=actor,
+        reason=reason,
+        now=now,
+    )

@@ -1,0 +1,229 @@
+"""Distribution of episodes over a run's life, outlying workers and outliers."""
+
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+
+from rollouts.control.models.fleets import EpisodeWindow
+from runs.lifecycle.models.runs import Run
+from tests.api.buffer.outside_run import make_words_run
+from tests.buffer_factories import ENVIRONMENT
+from tests.factories import NOON, bearer, make_run
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def run() -> Run:
+    return make_run(name="pole")
+
+
+def report(run: Run, *returns: float, **fields: Any) -> EpisodeWindow:
+    """Return a report of episodes whose lengths equal their returns, unless given otherwise."""
+    lengths = fields.pop("lengths", [int(value) for value in returns])
+    return EpisodeWindow(
+        **{
+            "run": run,
+            "at": NOON,
+            "environment": "gymnasium:CartPole-v1",
+            "worker": 0,
+            "mode": "train",
+            "seconds": 1.0,
+            "count": len(returns),
+            "return_sum": sum(returns),
+            "return_mean": sum(returns) / len(returns),
+            "return_min": min(returns),
+            "return_max": max(returns),
+            "return_p10": min(returns),
+            "return_p50": min(returns),
+            "return_p90": max(returns),
+            "discounted_return_mean": 0.0,
+            "length_mean": sum(lengths) / len(lengths),
+            "length_max": max(lengths),
+            "terminated": len(returns),
+            "truncated": 0,
+            "aborted": 0,
+            "returns": list(returns),
+            "lengths": lengths,
+            "policy_step": 7,
+        }
+        | fields
+    )
+
+
+def write(*reports: EpisodeWindow) -> None:
+    EpisodeWindow.objects.bulk_create(reports)
+
+
+def request_episodes(run: Run, path: str, **query: Any) -> Any:
+    return Client().get(
+        f"/api/v1/runs/{run.name}/episodes/{path}", query, headers=bearer("read", run=run)
+    )
+
+
+def episode_statistics(run: Run, path: str, **query: Any) -> Any:
+    answer = request_episodes(run, path, **query)
+    assert answer.status_code == 200, answer.content
+    return answer.json()
+
+
+def later(minutes: float) -> datetime:
+    return NOON + timedelta(minutes=minutes)
+
+
+def test_returns_are_distributed_over_the_duration_of_the_run(run: Run) -> None:
+    write(report(run, 10.0, 20.0), report(run, 200.0, at=later(60)))
+
+    spread = episode_statistics(run, "distribution")
+
+    assert (spread["unit"], spread["least"], spread["most"]) == ("episodes", 10.0, 200.0)
+    assert (spread["counted"], spread["is_sampled"]) == (3, False)
+    first, last = spread["columns"][0], spread["columns"][-1]
+    assert (first["counts"][0], first["counts"][1], sum(last["counts"])) == (1, 1, 1)
+    assert last["counts"][-1] == 1
+    assert sum(sum(column["counts"]) for column in spread["columns"]) == 3
+
+
+def test_lengths_have_a_distribution_and_tasks_are_separate(run: Run) -> None:
+    write(report(run, 5.0, lengths=[500]), report(run, 1.0, mode="eval", lengths=[20]))
+
+    spread = episode_statistics(run, "distribution", of="length", mode="train")
+
+    assert (spread["least"], spread["most"], spread["counted"]) == (500.0, 500.0, 1)
+    assert [(task["mode"], task["mean"]) for task in spread["tasks"]] == [
+        ("eval", 20.0),
+        ("train", 500.0),
+    ]
+
+
+def test_a_run_without_episodes_has_no_distribution(run: Run) -> None:
+    spread = episode_statistics(run, "distribution")
+
+    assert (spread["columns"], spread["least"], spread["counted"]) == ([], None, 0)
+
+
+@pytest.fixture
+def very_many_reports(run: Run) -> None:
+    """20,000 reports of 20 episodes each."""
+    write(report(run, *(float(number) for number in range(20))))
+    columns = [
+        field.column for field in EpisodeWindow._meta.fields if field.name not in ("id", "at")
+    ]
+    names = ", ".join(columns)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"INSERT INTO rollouts_episodewindow (at, {names})"  # noqa: S608 names of columns
+            f" SELECT at + make_interval(secs => s), {names}"
+            " FROM rollouts_episodewindow, generate_series(1, 20000) AS s"
+        )
+
+
+def test_of_many_reports_a_sample_is_read(run: Run, very_many_reports: None) -> None:
+    spread = episode_statistics(run, "distribution")
+
+    assert spread["is_sampled"]
+    assert 20_000 < spread["counted"] < 60_000
+    assert all(sum(column["counts"]) > 0 for column in spread["columns"])
+
+
+@pytest.mark.slow  # its seconds are those of a quiet machine
+def test_many_reports_are_summarized_in_half_a_second(run: Run, very_many_reports: None) -> None:
+    began = time.perf_counter()
+    episode_statistics(run, "distribution")
+    took = time.perf_counter() - began
+
+    print(f"\nspread of 20,000 reports: {took:.3f} s")  # noqa: T201 the figure is why it runs
+    assert took < 0.5
+
+
+def test_the_distribution_of_groups_uses_the_filters_of_lists() -> None:
+    outside = make_words_run()
+    # Environments may register once a trainer has requested a batch.
+    outside.next()
+    assert outside.post("/atropos/words/register-env", ENVIRONMENT).status_code == 200
+    for scores in ([0.0, 1.0], [1.0, 1.0]):
+        outside.push(mark=1, scores=scores, env_id=0)
+
+    spread = episode_statistics(outside.run, "distribution")
+
+    assert (spread["unit"], spread["least"], spread["most"]) == ("groups", 0.5, 1.0)
+    assert [(task["task"], task["counted"]) for task in spread["tasks"]] == [("math_0", 2)]
+    assert len(outside.get("groups?score_min=0.75")["results"]) == 1
+
+
+def test_a_worker_with_different_episodes_is_named(run: Run) -> None:
+    now = datetime.now(UTC)
+    for worker in range(6):
+        returns = [20.0 if worker == 4 else 190.0 + worker] * 5
+        write(report(run, *returns, worker=worker, at=now, lengths=[100] * 5))
+    write(report(run, *[500.0] * 9, worker=9, at=now - timedelta(hours=2)))
+
+    outliers_shown = episode_statistics(run, "outliers", seconds=300)
+
+    assert [row["worker"] for row in outliers_shown["workers"]] == [0, 1, 2, 3, 4, 5]
+    unlike = {
+        row["worker"]: row["deviations"] for row in outliers_shown["workers"] if row["deviations"]
+    }
+    assert list(unlike) == [4]
+    (deviation,) = unlike[4]
+    assert (deviation["measure"], deviation["median"]) == ("return_mean", 191.5)
+    assert deviation["score"] < -3.5
+
+
+def test_extremes_are_listed_with_their_worker(run: Run) -> None:
+    now = datetime.now(UTC)
+    write(
+        report(run, 5.0, worker=1, at=now),
+        report(run, 500.0, worker=2, at=now),
+        report(run, 50.0, worker=3, at=now, lengths=[900]),
+    )
+
+    extremes = episode_statistics(run, "outliers")["extremes"]
+
+    firsts = {row["kind"]: row for row in reversed(extremes)}
+    assert {kind: row["worker"] for kind, row in firsts.items()} == {
+        "highest": 2,
+        "lowest": 1,
+        "longest": 3,
+    }
+    assert (firsts["longest"]["value"], firsts["longest"]["policy_step"]) == (900.0, 7)
+
+
+def test_reports_with_an_episode_in_a_range_are_found_newest_first(run: Run) -> None:
+    write(
+        report(run, 5.0, 100.0, worker=1),
+        report(run, 50.0, worker=2, at=later(1)),
+        report(run, 95.0, worker=3, at=later(2)),
+    )
+
+    rows = episode_statistics(run, "matches", least=90, most=110)["results"]
+
+    assert [(row["worker"], row["value"]) for row in rows] == [(3, 95.0), (1, 100.0)]
+    assert (
+        episode_statistics(run, "matches", of="length", least=50, most=50)["results"][0]["worker"]
+        == 2
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "field"),
+    [
+        ("distribution", {"of": "mood"}, "of"),
+        ("distribution", {"mode": "both"}, "mode"),
+        ("outliers", {"seconds": 0}, "seconds"),
+        ("matches", {"least": "x", "most": 1}, "least"),
+        ("matches", {"least": 0, "most": "nan"}, "most"),
+        ("matches", {"least": 0}, "most"),
+        ("matches", {"least": 2, "most": 1}, "least"),
+    ],
+)
+def test_invalid_parameters_are_refused_with_their_field(
+    run: Run, path: str, query: dict[str, Any], field: str
+) -> None:
+    answer = request_episodes(run, path, **query)
+
+    assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, field)

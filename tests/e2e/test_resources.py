@@ -1,0 +1,162 @@
+"""Resources of a fleet and of a machine over time, with the events of the run."""
+
+import math
+import re
+import time
+from collections.abc import Iterator
+from typing import Any, Final
+from uuid import uuid4
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.e2e.conftest import in_the_shell
+from tests.e2e.hand_played import HandPlayedFleet, hand_played
+from tests.e2e.pages import barriers
+from tests.server import Server, wait_until
+
+pytestmark = [pytest.mark.browser, pytest.mark.system]
+
+REQUESTS_AT_MOST: Final = 25
+GIB: Final = 1 << 30
+SAMPLES: Final = """
+from datetime import timedelta
+from django.utils import timezone
+from rollouts.control.queries.machines import nodes_seen
+from rollouts.models import MachineSample
+[node] = [one["node"] for one in nodes_seen() if one["is_head"]]
+now = timezone.now().replace(second=0, microsecond=0)
+MachineSample.objects.filter(node=node).delete()
+MachineSample.objects.bulk_create(
+    MachineSample(
+        node=node, at=now - timedelta(minutes=minute), cpu_cores=2 + minute % 7, cpus=16,
+        memory_bytes=(20 + minute % 5) * 10**9, memory_total_bytes=128 * 10**9,
+        gpus=2, gpu_percent=40 + minute % 30, gpu_memory_bytes=(30 + minute % 3) * 10**9,
+        gpu_memory_total_bytes=160 * 10**9,
+    )
+    for minute in range(50) if not 20 <= minute < 30
+)
+print(node)
+"""
+
+
+def usage_of(index: int) -> dict[str, Any]:
+    swing = math.sin(time.monotonic() / 5)
+    return {
+        "cpu_percent": 150.0 + 50 * index + 20 * swing,
+        "memory_bytes": (2 + index) * GIB,
+        "gpu_percent": 40.0 + 10 * swing,
+        "gpu_memory_bytes": 3 * GIB,
+    }
+
+
+@pytest.fixture(scope="module")
+def fleet(server: Server) -> Iterator[HandPlayedFleet]:
+    """A fleet of two workers on GPUs, whose resources were sampled three times."""
+    with hand_played(server, f"used-{uuid4().hex[:6]}") as fleet:
+        fleet.usage = usage_of
+        wait_until(lambda: _samples(server, fleet) >= 3, seconds=120, what="resources are sampled")
+        yield fleet
+
+
+def _samples(server: Server, fleet: HandPlayedFleet) -> int:
+    names = server.get(f"/api/v1/runs/{fleet.name}/metrics/names")["results"]
+    if "rolldeck/resources/workers" not in names:
+        return 0
+    query = "metrics/samples?name=rolldeck/resources/workers"
+    return len(server.get(f"/api/v1/runs/{fleet.name}/{query}")["value"])
+
+
+def test_the_fleet_page_charts_resources_with_the_events_of_the_run(
+    signed_in: Page, fleet: HandPlayedFleet
+) -> None:
+    page = signed_in
+    requests: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
+    page.set_viewport_size({"width": 1440, "height": 300})
+    page.goto(f"/runs/{fleet.name}/fleet")
+    page.locator("[data-worker='1']").wait_for()
+    page.wait_for_load_state("networkidle")
+    # Charts below the screen request nothing.
+    assert not [url for url in requests if "metrics/lines" in url and "resources" in url]
+
+    page.set_viewport_size({"width": 1440, "height": 900})
+    section = page.get_by_role("region", name="Resources")
+    section.get_by_role("heading", name="Resources").scroll_into_view_if_needed()
+    cpu = section.get_by_role("region", name="CPU", exact=True)
+    expect(cpu.locator(".chart")).to_have_attribute("data-points", re.compile(r"[3-9]|\d\d"))
+    for title in ("Memory", "CPU by worker", "Memory by worker", "GPU utilization", "GPU memory"):
+        part = section.get_by_role("region", name=title, exact=True)
+        part.scroll_into_view_if_needed()
+        expect(part.locator(".chart canvas")).to_be_visible()
+    memory = section.get_by_role("region", name="Memory", exact=True)
+    expect(memory.locator("[data-newest]")).to_have_text("5.37 GB")
+    # The launch of the run and the start of its fleet.
+    assert int(memory.locator(".chart").get_attribute("data-marks") or 0) >= 2
+    by_worker = section.get_by_role("region", name="CPU by worker")
+    expect(by_worker.get_by_text("worker 1", exact=True).first).to_be_visible()
+
+    api = [url for url in requests if "/api/" in url]
+    assert len(api) <= REQUESTS_AT_MOST, api
+    assert all("events=fleet" in url for url in api if "annotations" in url)
+    assert barriers(page) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_charts_fit_a_phone_in_both_themes(
+    signed_in: Page, fleet: HandPlayedFleet, scheme: Any
+) -> None:
+    page = signed_in
+    page.emulate_media(color_scheme=scheme)
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"/runs/{fleet.name}/fleet")
+    memory = page.get_by_role("region", name="Memory", exact=True)
+    memory.scroll_into_view_if_needed()
+    expect(memory.locator(".chart canvas")).to_be_visible()
+
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert barriers(page) == []
+
+
+def test_a_chart_of_resources_offers_an_alert_rule(signed_in: Page, fleet: HandPlayedFleet) -> None:
+    page = signed_in
+    page.goto(f"/runs/{fleet.name}/fleet")
+    memory = page.get_by_role("region", name="Memory", exact=True)
+    memory.scroll_into_view_if_needed()
+    expect(memory.locator(".chart canvas")).to_be_visible()
+    memory.get_by_role("button", name="Options of").click()
+    page.get_by_role("menuitem", name="Alert when…").click()
+
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_label("Metric")).to_have_value("rolldeck/resources/memory_bytes")
+
+
+def test_the_cluster_page_charts_a_machine_over_time(signed_in: Page, server: Server) -> None:
+    page = signed_in
+    if server.get("/api/v1/cluster")["ray"]["state"] == "absent":
+        page.goto("/cluster")
+        expect(page.get_by_role("region", name="Ray")).to_contain_text("RAY_ADDRESS")
+        expect(page.get_by_role("region", name="Machines over time")).to_have_count(0)
+        return
+    wait_until(
+        lambda: server.get("/api/v1/cluster")["ray"]["nodes"], seconds=90, what="a node is listed"
+    )
+    in_the_shell(server, SAMPLES)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto("/cluster")
+    part = page.get_by_role("region", name="Machines over time")
+    part.scroll_into_view_if_needed()
+    part.get_by_label("Time range").select_option("1")
+    for key in ("cpu", "memory", "gpu", "gpu-memory"):
+        chart = part.locator(f"[data-machine-chart='{key}']")
+        chart.scroll_into_view_if_needed()
+        expect(chart.locator("canvas")).to_be_visible(timeout=30_000)
+    expect(part).to_contain_text("busy cores of 16")
+    expect(part).to_contain_text("in GB of 128 GB")
+    assert [url for url in asked if "/usage?" in url]
+    assert barriers(page) == []
+
+    page.set_viewport_size({"width": 390, "height": 844})
+    expect(part.locator("canvas").first).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390

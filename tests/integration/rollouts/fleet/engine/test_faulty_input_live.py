@@ -1,0 +1,202 @@
+"""Invalid input is named in the run's event log, and the rest continues.
+
+A worker with its engine and a real web server; each event is a row shown to users.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors.torch import load_file, save_file
+
+from rolldeck.trainer import Trainer
+from rollouts.control.models.fleets import FleetWorker
+from rollouts.curriculum.models import Evaluation, LessonOutcome
+from rollouts.fleet.engine import checkpoints
+from rollouts.fleet.engine.building import build
+from rollouts.fleet.engine.tokenizers import ByteTokenizer, save_tokenizer
+from runs.config.rules import run_config
+from runs.events.models import RunEvent
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.rules.lifecycle import RunVerb
+from tests.factories import make_token
+from tests.fake_cluster import FakeCluster
+from tests.integration.rollouts.local_fleets import Platform, local_fleet
+from tests.integration.rollouts.report_factories import change_status, draft, reconcile_run
+from tests.live_server import serving
+from tests.unit.rollouts.fleet.engine.small_models import small_model
+from tests.unit.rollouts.fleet.groups import odd_token_environments
+from tests.unit.rollouts.fleet.groups.conftest import SHAPES
+from tests.waiting import within
+
+SECONDS = 180
+GOOD = {"spec": "task:reverse", "kwargs": {"length": 2, "letters": 3}}
+ODD: dict[str, tuple[str, str]] = {
+    "Raises": ("environment_failed", "the environment raised ZeroDivisionError: no "),
+    "Nothing": ("environment_failed", "sample() returned NoneType, expected Sampled"),
+    "Silent": ("group_missing", "groups returned, without a reason"),
+    "Ragged": ("group_invalid", "3 rollouts, expected 4"),
+    "NotANumber": ("group_invalid", "the reward is nan"),
+    "LongWinded": ("prompt_too_long", "10000 tokens; 1 to 63 fit"),
+    "Foreign": ("tokenizer_unusable", "token 128009 is outside the vocabulary"),
+}
+"""Expected event of each environment."""
+PACKAGE = ("dependency_missing", "verifiers:chess needs verifiers")
+
+
+@pytest.fixture
+def platform(transactional_db: None) -> Iterator[Platform]:
+    with serving() as url, Platform(url) as platform:
+        yield platform
+
+
+@pytest.fixture(autouse=True)
+def _odd_environments(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
+    monkeypatch.syspath_prepend(str(Path(odd_token_environments.__file__).parent))
+    specs = f"{odd_token_environments.SPECS},verifiers:chess"
+    monkeypatch.setenv("ROLLDECK_ENVIRONMENTS", specs)
+    settings.ROLLDECK_ENVIRONMENTS = specs.split(",")
+
+
+def configured(lessons: dict[str, Any], model: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "language": {
+            "lessons": lessons,
+            "model": model,
+            "group_size": 4,
+            "prompts_per_batch": 4,
+            "keeps_zero_variance": True,
+            "evaluation": {"examples": 64, "generations": 4, "every_train_steps": 1},
+            "strategy_options": {"minimum_sample_probability": 0.5 / len(lessons)},
+        },
+        "fleet": {"num_workers": 1},
+        "buffer": {"max_staleness": 1000, "batch_size": 8},
+    }
+
+
+def began(name: str, config: dict[str, Any]) -> tuple[Run, FakeCluster]:
+    run, cluster = draft(name=name, config=config), FakeCluster()
+    change_status(run, RunVerb.START)
+    reconcile_run(run, cluster)
+    return run, cluster
+
+
+def has_event(run: Run, kind: str, text: str, *, lesson: str = "") -> bool:
+    rows = RunEvent.objects.filter(run=run, kind=kind, message__contains=text)
+    return (rows.filter(details__lesson=lesson) if lesson else rows).exists()
+
+
+def unreported(run: Run) -> list[str]:
+    """Return the odd lessons without the expected event."""
+    expected = {**ODD, "Package": PACKAGE}
+    return [name for name, event in expected.items() if not has_event(run, *event, lesson=name)]
+
+
+def kinds(run: Run) -> set[str]:
+    return set(RunEvent.objects.filter(run=run).values_list("kind", flat=True))
+
+
+def weights_of(config: dict[str, Any]) -> dict[str, Any]:
+    language = run_config.parse(config).language
+    assert language is not None
+    return dict(checkpoints.named_tensors(build(language).model))
+
+
+def test_every_faulty_environment_is_named_and_the_valid_lesson_trained(
+    platform: Platform, tmp_path: Path
+) -> None:
+    lessons = {name: {"spec": f"module:odd_token_environments:{name}"} for name in ODD}
+    lessons = {"good": GOOD, "Package": {"spec": "verifiers:chess"}} | lessons
+    config = configured(lessons, SHAPES | {"tokenizer": "bytes"})
+    weights = weights_of(config)
+    short = {name: part for name, part in weights.items() if "up_proj" not in name}
+    run, cluster = began("odd", config)
+    token = make_token("trainer", run=run)[1]
+    with (
+        local_fleet(platform, cluster.orders[-1], tmp_path),
+        Trainer(platform.url, "odd", token) as trainer,
+    ):
+        trainer.register()
+        trainer.publish_weights(weights, step=0)
+        assert within(SECONDS, lambda: not unreported(run)), unreported(run)
+        batch = trainer.next_batch(wait_seconds=SECONDS)
+        assert batch is not None
+        trainer.ack(batch)
+        done = Evaluation.objects.filter(run=run, state="done", lesson="good")
+        assert within(SECONDS, done.exists)
+
+        # Weights with missing tensors are rejected by name; the next valid ones are used.
+        trainer.publish_weights(short, step=1)
+        missing = "do not fit: tensors are missing: model.layers.0.mlp.up_proj.weight"
+        assert within(SECONDS, lambda: has_event(run, "weights_refused", missing))
+        assert FleetWorker.objects.get().active_step == 0
+        trainer.publish_weights(weights, step=2)
+        sampled = LessonOutcome.objects.filter(run=run, lesson="good", policy_step=2)
+        assert within(SECONDS, sampled.exists)
+
+    assert not {"loop_crashed", "worker_respawned", "worker_failed", "outcome_lost"} & kinds(run)
+    errors = dict(
+        LessonOutcome.objects.filter(run=run).exclude(error="").values_list("lesson", "error")
+    )
+    assert "ZeroDivisionError" in errors["Raises"]
+    assert "good" not in errors
+
+
+def without_a_tensor(folder: Path) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    del tensors["model.layers.1.mlp.up_proj.weight"]
+    save_file(tensors, folder / "model.safetensors")
+
+
+def with_a_larger_tokenizer(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"vocab_size": 100}))
+    tensors = load_file(folder / "model.safetensors")
+    for name in ("model.embed_tokens.weight", "lm_head.weight"):
+        if name in tensors:
+            tensors[name] = tensors[name][:100].contiguous()
+    save_file(tensors, folder / "model.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "kind", "text"),
+    [
+        (
+            without_a_tensor,
+            "checkpoint_unreadable",
+            "tensors are missing: model.layers.1.mlp.up_proj.weight",
+        ),
+        (with_a_larger_tokenizer, "tokenizer_unusable", "tokens, the model only 100"),
+    ],
+)
+def test_a_damaged_checkpoint_is_named_and_its_repair_is_enough(
+    platform: Platform,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    spoil: Callable[[Path], None],
+    kind: str,
+    text: str,
+) -> None:
+    tokenizer = ByteTokenizer()
+    model = small_model(vocab_size=tokenizer.vocab_size)
+    folder = tmp_path / "checkpoints" / "mine"
+    checkpoints.save(model, folder)
+    save_tokenizer(tokenizer, folder)
+    spoil(folder)
+    monkeypatch.setenv("ROLLDECK_CHECKPOINTS", str(folder.parent))
+    config = configured({"good": GOOD}, {"checkpoint": "mine", "tokenizer": "checkpoint"})
+    run, cluster = began("mended", config)
+    token = make_token("trainer", run=run)[1]
+    with (
+        local_fleet(platform, cluster.orders[-1], tmp_path),
+        Trainer(platform.url, "mended", token) as trainer,
+    ):
+        assert within(SECONDS, lambda: has_event(run, kind, text))
+        assert within(SECONDS, lambda: has_event(run, "worker_respawned", text))
+
+        checkpoints.save(model, folder)
+        trainer.register()
+        trainer.publish_weights(dict(checkpoints.named_tensors(model)), step=0)
+        assert trainer.next_batch(wait_seconds=SECONDS) is not None

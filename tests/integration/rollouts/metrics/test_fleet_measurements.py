@@ -1,0 +1,112 @@
+"""Built-in measurements of fleets: episodes, evaluations and info values."""
+
+import pytest
+
+from rolldeck.fleet_wire import InfoDrops, InfoSum
+from rolldeck.wire import InfoWindow
+from rollouts.metrics.models.metrics import MetricSample
+from runs.events.models import RunEvent
+from tests.fake_cluster import FakeCluster
+from tests.integration.rollouts import report_factories
+from tests.integration.rollouts.metrics.measured_series import at, last, measure
+
+# One transaction for a whole test, with visible groups: no other test delays them.
+pytestmark = pytest.mark.django_db
+
+
+def test_a_fleet_is_measured_by_its_episodes_and_env_steps() -> None:
+    run = report_factories.rolling(FakeCluster())
+    returns = [10.0, 20.0, 30.0, 40.0, 50.0]
+    windows = [report_factories.window(*returns), report_factories.window(900.0, mode="eval")]
+    shares = {"waiting_room": 0.25, "env_step": 0.5}
+    report_factories.accept(
+        run, report_factories.report(run, report_factories.worker(env_steps=10), sequence=1)
+    )
+    measure(run, 0)
+    busy = report_factories.worker(env_steps=510, shares=shares)
+    report_factories.accept(run, report_factories.report(run, busy, sequence=2, episodes=windows))
+
+    assert measure(run, 10)
+
+    last_values = last(run)
+    assert last_values["reward/mean"] == 30
+    assert (last_values["reward/p10"], last_values["reward/p50"], last_values["reward/p90"]) == (
+        14,
+        30,
+        46,
+    )
+    assert (last_values["length/mean"], last_values["length/max"]) == (30, 50)
+    assert last_values["env_steps_per_second"] == 50
+    assert last_values["fleet/waiting_share"] == 0.25
+    assert last_values["truncated_share"] == 0
+    assert "zero_variance_share" not in last_values
+    assert set(MetricSample.objects.filter(run=run, at=at(10)).values_list("amount")) == {(510,)}
+
+
+def test_evaluations_are_series_at_their_versions() -> None:
+    run = report_factories.rolling(FakeCluster())
+    report_factories.accept(
+        run, report_factories.report(run, report_factories.worker(env_steps=10), sequence=1)
+    )
+    measure(run, 0)
+    first = [
+        report_factories.window(8.0, mode="eval", policy_step=5),
+        report_factories.window(2.0, 4.0),
+    ]
+    second = [report_factories.window(9.0, 9.0, 12.0, mode="eval", policy_step=10)]
+    for sequence, windows in ((2, first), (3, second)):
+        worker = report_factories.worker(env_steps=10 * sequence)
+        report_factories.accept(
+            run, report_factories.report(run, worker, sequence=sequence, episodes=windows)
+        )
+    measure(run, 10)
+    third = [
+        report_factories.window(20.0, mode="eval", policy_step=15, lengths=[4], length_mean=4.0),
+        report_factories.window(8.0, 8.0, mode="eval", policy_step=15, length_mean=10.0),
+    ]
+    worker = report_factories.worker(env_steps=40)
+    report_factories.accept(run, report_factories.report(run, worker, sequence=4, episodes=third))
+    measure(run, 20)
+    report_factories.accept(
+        run, report_factories.report(run, report_factories.worker(env_steps=50), sequence=5)
+    )
+    measure(run, 30)
+
+    samples = MetricSample.objects.filter(run=run).order_by("id")
+    assert list(
+        samples.filter(series__name="eval/episode_return").values_list("step", "value")
+    ) == [(5, 8.0), (10, 10.0), (15, 12.0)]
+    assert list(
+        samples.filter(series__name="eval/episode_length").values_list("step", "value")
+    ) == [(5, 8.0), (10, 10.0), (15, 8.0)]
+    rewards = samples.filter(series__name="rolldeck/reward/mean")
+    assert list(rewards.values_list("value", flat=True)) == [3.0]
+
+
+def test_info_values_become_series_and_dropped_ones_an_event() -> None:
+    run = report_factories.rolling(FakeCluster())
+    measure(run, 0)
+    drops = InfoDrops(problem="out_of_range", count=3, example="speed")
+    for sequence, total in enumerate((4.0, 8.0), start=1):
+        speed = InfoSum(name="speed", scope="step", count=4, total=total)
+        won = InfoSum(name="won", scope="episode", count=2, total=1.0)
+        info = InfoWindow(sums=[speed, won], dropped=[drops])
+        busy = report_factories.worker(env_steps=100 * sequence)
+        given = report_factories.report(run, busy, sequence=sequence, info=info)
+        assert report_factories.accept(run, given)
+        assert not report_factories.accept(run, given)
+
+    assert measure(run, 10)
+
+    found = last(run)
+    assert (found["info/speed/step_mean"], found["info/speed/step_count"]) == (1.5, 8)
+    assert (found["info/won/mean"], found["info/won/count"]) == (0.5, 4)
+    assert found["info_dropped/out_of_range"] == 6
+    [event] = RunEvent.objects.filter(run=run, kind="info_values_dropped")
+    assert event.details == {"problem": "out_of_range", "example": "speed"}
+
+    report_factories.accept(
+        run, report_factories.report(run, report_factories.worker(env_steps=300), sequence=3)
+    )
+    assert measure(run, 20)
+    assert not [name for name in last(run) if name.startswith("info")]

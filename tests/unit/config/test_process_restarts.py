@@ -1,0 +1,178 @@
+"""Children are started, watched, restarted, and stopped with all of their descendants."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from config.embedded.children import Child, Command, StartFailed
+from config.embedded.folders import Folders, ServerRunning
+from config.embedded.process_watch import STABLE_SECONDS, Part, ProcessWatch, delay_seconds
+from tests.processes import wait_until_gone
+
+
+def part(name: str, *argv: str) -> Part:
+    command = Command(name=name, argv=argv, stop_seconds=0.3)
+    return Part(name=name, prepare=lambda: command, is_ready=lambda _: True)
+
+
+def watch(folder: Path, lines: list[str]) -> ProcessWatch:
+    return ProcessWatch(log_folder=folder, print_line=lines.append)
+
+
+def test_restart_delays_grow_up_to_a_limit() -> None:
+    assert [delay_seconds(failures) for failures in (1, 2, 3, 4, 7, 50)] == [0, 0.5, 1, 2, 10, 10]
+
+
+class SupervisedPart:
+    """A watched part with the start times and the ends of its children."""
+
+    def __init__(self, folder: Path, *, ready: bool, lives: float) -> None:
+        self.starts: list[float] = []
+        self._lives = lives
+        self.lines: list[str] = []
+        self.watching = watch(folder, self.lines)
+        self.watching.start(Part(name="x", prepare=self._prepare, is_ready=lambda _: ready))
+
+    def _prepare(self) -> Command:
+        self.starts.append(time.monotonic())
+        return Command(name="x", argv=("sleep", str(self._lives)), stop_seconds=0.3)
+
+    def waits(self, *, starts: int) -> list[str]:
+        """Return the waits before each further start, as printed."""
+        while len(self.starts) < starts:
+            self.watching.check_children()
+            time.sleep(0.01)
+        self.watching.stop(order=["x"])
+        again = [line.partition("restarting ")[2].partition(";")[0] for line in self.lines]
+        return again[: starts - 1]
+
+
+def test_a_part_that_ran_is_restarted_at_once_every_time(tmp_path: Path) -> None:
+    part = SupervisedPart(tmp_path, ready=True, lives=STABLE_SECONDS + 0.5)
+
+    assert part.waits(starts=3) == ["now", "now"]
+
+
+def test_delays_grow_for_a_part_that_ends_before_it_is_ready(tmp_path: Path) -> None:
+    part = SupervisedPart(tmp_path, ready=False, lives=0)
+
+    assert part.waits(starts=4) == ["now", "in 0.5 s", "in 1 s"]
+
+
+def test_delays_grow_for_a_part_that_is_ready_and_ends_soon(tmp_path: Path) -> None:
+    part = SupervisedPart(tmp_path, ready=True, lives=0.1)
+
+    assert part.waits(starts=3) == ["now", "in 0.5 s"]
+
+
+def test_a_part_that_ends_at_once_is_named_with_its_last_output(tmp_path: Path) -> None:
+    watching = watch(tmp_path, [])
+    watching.start(
+        Part(
+            name="web",
+            prepare=lambda: Command(name="web", argv=("sh", "-c", "echo no such file; exit 3")),
+            is_ready=lambda _: False,
+        )
+    )
+
+    with pytest.raises(StartFailed, match=r"(?s)web failed to start \(exit code 3\).*no such file"):
+        watching.wait_until_ready(["web"])
+
+
+def test_a_part_that_is_never_ready_is_abandoned(tmp_path: Path) -> None:
+    command = Command(name="web", argv=("sleep", "60"), stop_seconds=0.1)
+    watching = watch(tmp_path, [])
+    watching.start(
+        Part(name="web", prepare=lambda: command, is_ready=lambda _: False, start_seconds=0.1)
+    )
+
+    with pytest.raises(StartFailed, match=r"not ready within 0\.1 s"):
+        watching.wait_until_ready(["web"])
+    watching.stop(order=["web"])
+
+
+def test_parts_end_in_the_given_order(tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    watching = watch(tmp_path, [])
+    for name in ("a", "b", "c"):
+        script = f"trap 'echo {name} >> {trace}; exit' TERM; touch {trace}.{name}; sleep 60 & wait"
+        watching.start(part(name, "sh", "-c", script))
+    while not all(Path(f"{trace}.{name}").exists() for name in ("a", "b", "c")):
+        time.sleep(0.01)
+    watching.stop(order=["b", "c", "a"])
+
+    assert trace.read_text().split() == ["b", "c", "a"]
+
+
+def test_a_child_that_ignores_the_signal_is_killed_with_its_own_children(tmp_path: Path) -> None:
+    script = "trap '' TERM; sleep 60 & echo $!; wait; sleep 60"
+    child = Child(
+        Command(name="stubborn", argv=("sh", "-c", script), stop_seconds=0.2), log_folder=tmp_path
+    )
+    while not child.logged().strip():
+        time.sleep(0.01)
+    child.stop()
+
+    assert child.exit_code == -signal.SIGKILL
+    wait_until_gone(int(child.logged()))
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        pytest.param("", id="started in a terminal"),
+        pytest.param(
+            "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN);",
+            id="started in the background of a shell",
+        ),
+    ],
+)
+def test_a_child_dies_with_its_parent(begin: str, tmp_path: Path) -> None:
+    program = (
+        f"{begin}import sys, time; from pathlib import Path;"
+        "from config.embedded.children import Child, Command;"
+        "print(Child(Command(name='c', argv=('sleep', '60')), log_folder=Path(sys.argv[1])).pid,"
+        " flush=True); time.sleep(60)"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    with parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        while "sleep" not in Path("/proc", str(pid), "cmdline").read_text():
+            time.sleep(0.01)
+        parent.kill()
+
+    wait_until_gone(pid)
+
+
+def test_a_folder_has_one_server_at_a_time(tmp_path: Path) -> None:
+    folders = Folders(tmp_path)
+    folders.create()
+    held = folders.lock()
+
+    with pytest.raises(ServerRunning, match=f"process {os.getpid()}"):
+        folders.lock()
+    held.close()
+    folders.lock().close()
+
+
+def test_sockets_of_a_killed_server_are_removed_by_the_next(tmp_path: Path) -> None:
+    folders = Folders(tmp_path)
+    folders.create()
+    left_behind = folders.new_socket_folder()
+    fresh = folders.new_socket_folder()
+
+    assert not left_behind.exists()
+    assert fresh.stat().st_mode & 0o777 == 0o700
+    folders.remove_socket_folder(fresh)
+    assert not fresh.exists()

@@ -1,0 +1,103 @@
+"""Behavior cloning gives a new model an initial success rate."""
+
+from collections import Counter
+
+import pytest
+import torch
+
+from rollouts.fleet.engine.behavior_cloning import (
+    BATCH,
+    REHEARSED,
+    UNTRAINED,
+    clone_behavior,
+    demonstrate,
+    tasks_of_batch,
+)
+from rollouts.fleet.engine.building import Built
+from rollouts.fleet.engine.tokenizers import CharTokenizer
+from rollouts.fleet.engine.transformer import Transformer
+from rollouts.tasks.rules.calculator import Calculator
+from rollouts.tasks.rules.one_turn import Addition, Reverse
+from rollouts.tasks.rules.task import Task
+from tests.unit.rollouts.fleet.engine.small_models import small_config
+
+
+def test_only_tokens_of_the_policy_are_learnt() -> None:
+    tokenizer = CharTokenizer(Calculator.alphabet)
+
+    shown = demonstrate(Calculator(digits=1), 3, tokenizer, seed=0)
+
+    answer = [token for token, label in zip(*shown, strict=True) if label != UNTRAINED]
+    assert answer.count(tokenizer.end) == 3
+    question, rest = tokenizer.decode(shown.tokens).split(";", 1)
+    assert tokenizer.decode(answer).startswith("?" + question.partition("+")[0])
+    assert rest.count("=") == 2
+    assert [label for label in shown.labels if label != UNTRAINED] == answer
+
+
+def test_cloning_continues_until_every_task_has_the_success_rate() -> None:
+    tokenizer = CharTokenizer("0123456789+=>abcd")
+    torch.manual_seed(0)
+    model = Transformer(small_config(vocab_size=tokenizer.vocab_size))
+    tasks = {"reverse": Reverse(length=2, letters=4), "add": Addition(digits=1)}
+
+    success = clone_behavior(Built(model, tokenizer), tasks, seed=0, until_success=0.2)
+
+    assert set(success) == {"reverse", "add"}
+    assert all(0.2 <= share < 0.6 for share in success.values())
+
+
+def greedy_success(built: Built, task: Task, *, problems: int = 200) -> float:
+    """Return how many unseen demonstrations are the model's greedy answers."""
+    right = 0
+    for number in range(problems):
+        shown = demonstrate(task, number, built.tokenizer, seed=99)
+        with torch.no_grad():
+            predicted = built.model(torch.tensor([shown.tokens[:-1]])).argmax(-1)[0].tolist()
+        expected = shown.labels[1:]
+        right += all(
+            label in (UNTRAINED, other) for label, other in zip(expected, predicted, strict=True)
+        )
+    return right / problems
+
+
+def test_an_easier_task_is_not_forgotten() -> None:
+    tokenizer = CharTokenizer("abcdefgh>")
+    torch.manual_seed(0)
+    built = Built(Transformer(small_config(vocab_size=tokenizer.vocab_size)), tokenizer)
+    # Learning to end later can undo learning to end earlier.
+    tasks = {"two": Reverse(length=2, letters=8), "three": Reverse(length=3, letters=8)}
+
+    success = clone_behavior(built, tasks, seed=0, until_success=0.5)
+
+    assert min(success.values()) >= 0.5
+    built.model.eval()
+    for name, task in tasks.items():
+        assert greedy_success(built, task) > 0.4, name
+
+
+def test_a_quarter_of_every_batch_is_of_all_tasks_in_turn() -> None:
+    counted = Counter(tasks_of_batch(0, every=["a", "b", "c", "d"], left=["c"]))
+
+    assert counted == {"a": 8, "b": 8, "c": 8 + BATCH - REHEARSED, "d": 8}
+
+
+@pytest.mark.parametrize("count", [1, 50, 300])
+def test_with_more_tasks_than_batch_rows_all_are_shown_eventually(count: int) -> None:
+    tasks = [f"task-{number}" for number in range(count)]
+
+    batches = [tasks_of_batch(step, every=tasks, left=tasks) for step in range(4)]
+
+    assert {len(batch) for batch in batches} == {BATCH}
+    assert {name for batch in batches for name in batch} == set(tasks)
+
+
+def test_cloning_ends_without_success() -> None:
+    tokenizer = CharTokenizer("0123456789+=")
+    model = Transformer(small_config(vocab_size=tokenizer.vocab_size))
+
+    success = clone_behavior(
+        Built(model, tokenizer), {"add": Addition(digits=4)}, seed=0, most_steps=2
+    )
+
+    assert success["add"] < 0.1
