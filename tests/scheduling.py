@@ -80,7 +80,9 @@ def longest_first(items: list[pytest.Item]) -> None:
         marked = {mark.name for mark in item.iter_markers()} & {"ray", "system", "browser"}
         path = _path(item.nodeid)
         if marked and not (_is_heavy(path) or path.startswith(BROWSER) or path in RAY_HEAD_FILES):
-            raise pytest.UsageError(f"{item.nodeid} is marked {marked}: name it in spreading.py")
+            raise pytest.UsageError(
+                f"{item.nodeid} is marked {marked}; add its file to this module"
+            )
     places = {path: place for place, path in enumerate(LONGEST_FIRST)}
 
     def place(item: pytest.Item) -> tuple[Any, ...]:

@@ -11,8 +11,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.e2e.conftest import in_the_shell
-from tests.e2e.hand_played import HandPlayedFleet, hand_played
 from tests.e2e.pages import barriers
+from tests.e2e.simulated_manager import SimulatedManager, simulated_manager
 from tests.server import Server, wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
@@ -51,15 +51,15 @@ def usage_of(index: int) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def fleet(server: Server) -> Iterator[HandPlayedFleet]:
+def fleet(server: Server) -> Iterator[SimulatedManager]:
     """A fleet of two workers on GPUs, whose resources were sampled three times."""
-    with hand_played(server, f"used-{uuid4().hex[:6]}") as fleet:
+    with simulated_manager(server, f"used-{uuid4().hex[:6]}") as fleet:
         fleet.usage = usage_of
         wait_until(lambda: _samples(server, fleet) >= 3, seconds=120, what="resources are sampled")
         yield fleet
 
 
-def _samples(server: Server, fleet: HandPlayedFleet) -> int:
+def _samples(server: Server, fleet: SimulatedManager) -> int:
     names = server.get(f"/api/v1/runs/{fleet.name}/metrics/names")["results"]
     if "rolldeck/resources/workers" not in names:
         return 0
@@ -68,7 +68,7 @@ def _samples(server: Server, fleet: HandPlayedFleet) -> int:
 
 
 def test_the_fleet_page_charts_resources_with_the_events_of_the_run(
-    signed_in: Page, fleet: HandPlayedFleet
+    signed_in: Page, fleet: SimulatedManager
 ) -> None:
     page = signed_in
     requests: list[str] = []
@@ -104,7 +104,7 @@ def test_the_fleet_page_charts_resources_with_the_events_of_the_run(
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_charts_fit_a_phone_in_both_themes(
-    signed_in: Page, fleet: HandPlayedFleet, scheme: Any
+    signed_in: Page, fleet: SimulatedManager, scheme: Any
 ) -> None:
     page = signed_in
     page.emulate_media(color_scheme=scheme)
@@ -118,7 +118,9 @@ def test_the_charts_fit_a_phone_in_both_themes(
     assert barriers(page) == []
 
 
-def test_a_chart_of_resources_offers_an_alert_rule(signed_in: Page, fleet: HandPlayedFleet) -> None:
+def test_a_chart_of_resources_offers_an_alert_rule(
+    signed_in: Page, fleet: SimulatedManager
+) -> None:
     page = signed_in
     page.goto(f"/runs/{fleet.name}/fleet")
     memory = page.get_by_role("region", name="Memory", exact=True)
