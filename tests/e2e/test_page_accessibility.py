@@ -90,7 +90,7 @@ def test_the_login_is_accessible(page: Page) -> None:
 def test_a_run_is_found_and_opened_without_a_mouse(signed_in: Page, seeded_server: Server) -> None:
     page = signed_in
     page.goto("/runs")
-    page.get_by_role("link", name="seed-cartpole-live").wait_for()
+    page.get_by_label("List of runs").wait_for()
     page.keyboard.press("/")
     page.keyboard.type("cartpole-live")
     expect(page.get_by_role("status").filter(has_text="1 run")).to_be_visible()

@@ -48,7 +48,7 @@ def test_a_run_and_its_tabs_are_found_by_a_few_letters(
 ) -> None:
     page = signed_in
     page.goto("/runs")
-    page.get_by_role("link", name="seed-cartpole-live").wait_for()
+    page.get_by_label("List of runs").wait_for()
     page.keyboard.press("/")
     opened(page)
     assert pages.barriers(page) == []

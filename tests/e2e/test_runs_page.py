@@ -166,3 +166,15 @@ def test_rate_and_staleness_are_columns_with_units(signed_in: Page, seeded_serve
     expect(page.get_by_role("columnheader", name="Staleness p50")).to_be_visible()
     lines = seeded_server.http.get("/api/v1/runs.csv?q=name:seed-reverse-lessons").text.splitlines()
     assert lines[0].endswith("accepted_per_second,staleness_p50_versions")
+
+
+def test_all_default_columns_fit_a_desktop(signed_in: Page, seeded_server: Server) -> None:
+    page = signed_in
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.goto("/runs?q=name:seed-cartpole")
+    expect(page.locator("tbody tr[data-row]").first).to_be_visible()
+
+    widths = page.locator("[aria-label='List of runs'] .table-scroll").evaluate(
+        "(table) => [table.scrollWidth, table.clientWidth]"
+    )
+    assert widths[0] <= widths[1]

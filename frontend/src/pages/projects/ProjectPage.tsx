@@ -161,7 +161,6 @@ function Ready({ project }: { project: Project }) {
         look={look}
         onLook={(search, replace) => void navigate({ search, replace })}
         within={`project:${name}`}
-        without={["project"]}
         empty={
           <EmptyState title="No runs in this project" action={launch}>
             Launch a run in it, or add a run on the run's page.

@@ -32,8 +32,6 @@ type Props = {
   onLook: (next: RunsSearch, replace: boolean) => void;
   /** A filter that all listed runs match, in addition to that of the URL. */
   within?: string;
-  /** Columns that are left out. */
-  without?: string[];
   /** Beside the filter, unless there are no runs. */
   aside?: ReactNode;
   /** Shown without any run. */
@@ -41,7 +39,7 @@ type Props = {
 };
 
 /** A list of runs with its filter, columns and bulk actions. */
-export function RunList({ heading, look: shownLook, onLook, within, without = [], aside, empty }: Props) {
+export function RunList({ heading, look: shownLook, onLook, within, aside, empty }: Props) {
   const { q: own = "", sort = NEWEST, cols, dense } = shownLook;
   const q = withinFilter(own, within);
   const mayOperate = useMayOperate();
@@ -59,7 +57,7 @@ export function RunList({ heading, look: shownLook, onLook, within, without = []
   const [selected, setSelected] = useState<ReadonlySet<number>>(new Set());
   const [chosen, setChosen] = useState<{ bulk: BulkAction; which: Which; runs: number } | null>(null);
   const shown = shownRuns(listed, live, { ...resting.data, ...activity.data });
-  const columns = columnsOf(cols).filter(({ id }) => !without.includes(id));
+  const columns = columnsOf(cols);
   const total = data?.pages[0]?.total ?? 0;
 
   const look = (changes: Partial<RunsSearch>) => {
@@ -140,7 +138,7 @@ export function RunList({ heading, look: shownLook, onLook, within, without = []
                 </Button>
               </Menu.Target>
               <Menu.Dropdown>
-                {COLUMNS.filter(({ id }) => !without.includes(id)).map(({ id, label }) => {
+                {COLUMNS.map(({ id, label }) => {
                   const names = columnsOf(cols).map((column) => column.id);
                   const isOn = names.includes(id);
                   return (

@@ -10,6 +10,7 @@ import { count, number, policyStep, visible } from "@/format";
 import { environmentOf } from "@/pages/runs/environment";
 import { Queued } from "@/pages/runs/Queued";
 import type { ShownRun } from "@/pages/runs/rows";
+import css from "./runs.module.css";
 
 export type Column = {
   id: string;
@@ -43,27 +44,25 @@ export const COLUMNS: Column[] = [
     label: "Environment",
     isShown: true,
     cell: (run) => (
-      <span className="soft anywhere two-lines" title={visible(environmentOf(run))}>
+      <span className={`soft anywhere two-lines ${css.environment}`} title={visible(environmentOf(run))}>
         {visible(environmentOf(run))}
       </span>
     ),
   },
   {
-    id: "project",
-    label: "Project",
-    isShown: true,
-    cell: (run) => run.project && <ProjectTag name={run.project} />,
-  },
-  {
     id: "tags",
-    label: "Tags",
+    label: "Project, tags",
     isShown: true,
-    cell: (run) =>
-      run.tags.map((tag) => (
-        <span key={tag} className="tag">
-          {tag}
-        </span>
-      )),
+    cell: (run) => (
+      <>
+        {run.project && <ProjectTag name={run.project} />}
+        {run.tags.map((tag) => (
+          <span key={tag} className="tag">
+            {tag}
+          </span>
+        ))}
+      </>
+    ),
   },
   {
     id: "step",
