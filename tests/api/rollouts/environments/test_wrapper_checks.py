@@ -68,7 +68,7 @@ def test_a_faulty_wrapper_is_reported_at_its_field(
     [
         ([wrapper("Other")], "environment.wrappers[0].kind"),
         ([{"kind": ""}], "environment.wrappers[0].kind"),
-        ([{"kwargs": {}}], "environment.wrappers[0]"),
+        ([{"kwargs": {}}], "environment.wrappers[0].kind"),
         ([wrapper("Scaled")] * 17, "environment.wrappers"),
         ("Scaled", "environment.wrappers"),
     ],
