@@ -149,7 +149,7 @@ def rewarded(server: Server) -> Server:
     return server
 
 
-def test_the_return_comes_first_with_its_values_at_equal_steps(
+def test_the_return_is_first_with_its_values_at_equal_steps(
     signed_in: Page, rewarded: Server
 ) -> None:
     page = signed_in

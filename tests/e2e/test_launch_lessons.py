@@ -42,7 +42,7 @@ def language(page: Page, pattern: str) -> dict[str, Any]:
     return settings
 
 
-def test_a_row_shows_what_matters_of_each_lesson(page: Page) -> None:
+def test_a_row_shows_the_essential_fields_of_each_lesson(page: Page) -> None:
     expect(page.get_by_role("table", name="Lessons").locator("tbody tr")).to_have_count(4)
     expect(page.get_by_label(f"Environment of {EIGHT}", exact=True)).to_have_value("task:reverse")
     arguments = page.get_by_label(f"Arguments of {EIGHT}", exact=True)

@@ -50,7 +50,7 @@ def test_the_newest_version_is_evaluated_with_the_configuration_of_the_run(
     assert "version      4\n" in capsys.readouterr().out
 
 
-def test_an_earlier_version_is_evaluated_and_the_newest_epoch_comes_first(
+def test_an_earlier_version_is_evaluated_and_the_newest_epoch_is_preferred(
     live_server: LiveServer,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,

@@ -17,7 +17,7 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_fragments_come_back_in_order_and_can_be_joined(tmp_path: Path) -> None:
+def test_fragments_are_read_back_in_order_and_can_be_joined(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "folder"
     fragments = [make_fragment(slot=f"w0-{slot}@t") for slot in range(130)]
     with FragmentFiles(folder) as files:

@@ -130,7 +130,9 @@ def test_a_run_with_every_field_wrong_is_refused_by_every_field(
     assert not Run.objects.exists()
 
 
-def test_what_this_server_lacks_is_refused_along_with_invalid_values(operator: APIClient) -> None:
+def test_unknown_extensions_are_reported_with_invalid_values(
+    operator: APIClient,
+) -> None:
     config = {
         "environment": {
             "spec": "gymnasium:Nope-v1",

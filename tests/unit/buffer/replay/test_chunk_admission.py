@@ -77,7 +77,7 @@ def has_room(buffer: Buffer) -> bool:
 
 
 @given(buffers(), st.data())
-def test_a_fleet_with_enough_admission_trains_whichever_slots_are_fast(
+def test_a_fleet_with_enough_admission_trains_with_any_fast_slots(
     buffer: Buffer, data: st.DataObject
 ) -> None:
     if not has_room(buffer):

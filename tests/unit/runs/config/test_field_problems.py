@@ -64,7 +64,7 @@ def test_every_contradiction_is_named() -> None:
     ]
 
 
-def test_invalid_fields_have_their_defaults_in_what_is_examined_further() -> None:
+def test_invalid_fields_have_their_defaults_in_further_checks() -> None:
     raw: dict[str, Any] = {
         "policy": {"kind": "gru", "hidden_sizes": [64, 0]},
         "fleet": {"num_workers": 3, "num_cpus_per_worker": -1},
