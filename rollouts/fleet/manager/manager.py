@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from rolldeck.errors import Conflict, NotAllowed, NotAuthenticated, NotFound, RolldeckError
@@ -33,6 +33,18 @@ PLENTY_SECONDS: Final = 0.25
 """Pause between polls while admission leaves far more room than the fleet can use."""
 RETIRE_AFTER_SECONDS: Final = 60.0
 """Time the platform may refuse this manager before the manager shuts the fleet down."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedControl:
+    """A command, and the number of accepted fragments before it was requested.
+
+    One object holds both: with the room of one command and the count of a later one, workers
+    would get too many credits.
+    """
+
+    control: FleetControl
+    accepted: int
 
 
 class RolloutManager:
@@ -69,8 +81,7 @@ class RolloutManager:
         self._operator_requests = OperatorRequests(
             settings, api=self._api, worker_pool=self._worker_pool, source=source
         )
-        self._control: FleetControl | None = None
-        self._accepted_at_control = 0
+        self._received: ReceivedControl | None = None
         self._shared: WeightsOffer | None = None
         self._source_of_weights = source_for(self._api, directory=settings.weights_directory)
         self._told_of_weights: tuple[str, Version] | None = None
@@ -100,6 +111,12 @@ class RolloutManager:
         }
         for loop in self._loops.values():
             loop.start()
+
+    @property
+    def _control(self) -> FleetControl | None:
+        """Newest command of the platform, if there is one."""
+        received = self._received
+        return received.control if received else None
 
     @property
     def is_stopped(self) -> bool:
@@ -151,12 +168,13 @@ class RolloutManager:
             self._wake_report.set()
 
     def _order(self, now: float) -> None:
-        control = self._control
+        received = self._received
+        control = received.control if received else None
         is_measuring = now - self._measured_at >= MEASURE_SECONDS
         if is_measuring:
             self._measured_at = now
         members = self._worker_pool.members
-        shares = [0] * len(members) if control is None else self._shares(control)
+        shares = [0] * len(members) if received is None else self._shares(received)
         for member, share in zip(members, shares, strict=True):
             if control is None:
                 command = WorkerCommand(desired="paused", is_reporting=is_measuring)
@@ -172,13 +190,13 @@ class RolloutManager:
             if self._shared is not None:
                 member.offer_weights(self._shared, now)
 
-    def _shares(self, control: FleetControl) -> list[int]:
-        members = self._worker_pool.members
+    def _shares(self, received: ReceivedControl) -> list[int]:
+        control, members = received.control, self._worker_pool.members
         if control.desired != "running" or control.policy_step == NO_STEP:
             return [0] * len(members)
         free = admission.room(
             admission_remaining=control.admission_remaining,
-            accepted_since=self._worker_pool.accepted - self._accepted_at_control,
+            accepted_since=self._worker_pool.accepted - received.accepted,
             outstanding=self._worker_pool.outstanding,
         )
         return admission.share_out(
@@ -252,8 +270,7 @@ class RolloutManager:
                 could include fragments that the command's admission room does not cover.
         """
         self._refused_since = None
-        before, self._control = self._control, control
-        self._accepted_at_control = accepted
+        before, self._received = self._control, ReceivedControl(control, accepted)
         self._operator_requests.receive(control)
         if before is None or before.fingerprint != control.fingerprint:
             self._wake_conduct.set()

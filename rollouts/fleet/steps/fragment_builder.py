@@ -79,15 +79,19 @@ class FragmentBuilder:
         self.fragments_cut = 0
         self.dropped_steps: Counter[str] = Counter()
 
-    @property
-    def unspent(self) -> int:
-        """Number of credits not yet taken by a slot."""
-        return self._credits
+    def held(self) -> tuple[int, int]:
+        """Return the number of credits that no slot has taken, and of fragments being filled.
+
+        Both are of one moment: a credit that a slot takes or returns meanwhile counts once.
+        """
+        with self._lock:
+            filling = np.count_nonzero(self._has_credit | (self._cutter.acted > 0))
+            return self._credits, int(filling)
 
     @property
     def being_filled(self) -> int:
         """Number of fragments started and not yet cut."""
-        return int(np.count_nonzero(self._has_credit | (self._cutter.acted > 0)))
+        return self.held()[1]
 
     @property
     def buffered_steps(self) -> int:
@@ -190,9 +194,10 @@ class FragmentBuilder:
     def given_up(self, slot: int) -> None:
         """Send the slot's steps and return its credit."""
         self._flush(slot)
-        if self._has_credit[slot]:
-            self._has_credit[slot] = False
-            self.grant(1)
+        with self._lock:
+            if self._has_credit[slot]:
+                self._has_credit[slot] = False
+                self._credits += 1
 
     def reported_info(self, window: InfoWindow) -> None:
         """Add numeric values of the environments' `info`."""
@@ -208,23 +213,26 @@ class FragmentBuilder:
             return slots
         for row in np.flatnonzero(~is_allowed).tolist():
             slot = slots[row]
-            if self._begins_fragments and (self._has_credit[slot] or self._spend()):
-                self._has_credit[slot] = is_allowed[row] = True
+            is_allowed[row] = self._begins_fragments and (
+                self._has_credit[slot] or self._spend(slot)
+            )
         return slots[is_allowed]
 
     def _return_credits(self) -> None:
         """Take credits back from slots that have not started their fragment."""
-        unused = self._has_credit & (self._cutter.acted == 0)
-        self._has_credit[unused] = False
-        self.grant(int(np.count_nonzero(unused)))
+        with self._lock:
+            unused = self._has_credit & (self._cutter.acted == 0)
+            self._has_credit[unused] = False
+            self._credits += int(np.count_nonzero(unused))
 
-    def _spend(self) -> bool:
+    def _spend(self, slot: int) -> bool:
         if not self._has_room():
             return False
         with self._lock:
             if self._credits <= 0:
                 return False
             self._credits -= 1
+            self._has_credit[slot] = True
             return True
 
     def _flush(self, slot: int) -> None:

@@ -196,11 +196,13 @@ class RolloutWorkerWrapper:
         self._last_command = command
 
     def _state(self, *, is_reporting: bool) -> WorkerState:
-        being_filled, to_send = self._fragment_builder.being_filled, self._sender.waiting
+        # Read in the order in which fragments move on: one may count twice, but none is missed.
+        unspent, being_filled = self._fragment_builder.held()
+        to_send = self._sender.waiting
         return WorkerState(
             report=self._report(is_reporting=is_reporting),
-            unspent=self._fragment_builder.unspent,
-            outstanding=self._fragment_builder.unspent + being_filled + to_send,
+            unspent=unspent,
+            outstanding=unspent + being_filled + to_send,
             accepted=self._sender.accepted,
             is_drained=not being_filled and not to_send,
             cannot_recover=self._worker is not None and self._worker.cannot_recover,
@@ -278,7 +280,7 @@ class RolloutWorkerWrapper:
             return self._weights.refusal or "waiting for the trainer's weights"
         if self._weights.refusal:
             return self._weights.refusal
-        if not self._fragment_builder.unspent and not self._fragment_builder.being_filled:
+        if not any(self._fragment_builder.held()):
             return "waiting for room in the buffer"
         return ""
 

@@ -1,5 +1,6 @@
 """A complete fleet in one process follows the commands of its platform."""
 
+import sys
 import time
 from collections.abc import Callable
 
@@ -54,6 +55,25 @@ def test_a_fleet_never_exceeds_the_room_in_the_buffer(
         time.sleep(1.0)
 
     assert len(platform.fragments) == 25
+
+
+def test_a_fleet_never_exceeds_room_that_grows_while_threads_switch_often(
+    make_settings: MakeSettings, eventually: Eventually
+) -> None:
+    platform, excess = SmallPlatform(room=10), 0
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with served(platform) as url, LocalFleet(make_settings(url=url, num_workers=2)):
+            platform.publish(0)
+            for _ in range(60):
+                eventually(lambda: len(platform.fragments) >= platform.room)
+                excess = max(excess, len(platform.fragments) - platform.room)
+                platform.room += 15
+    finally:
+        sys.setswitchinterval(before)
+
+    assert excess == 0
 
 
 def test_a_pause_a_resume_and_a_drain_are_carried_out(
