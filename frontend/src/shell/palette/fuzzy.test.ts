@@ -28,6 +28,10 @@ it("prefers adjacent letters and starts of words", () => {
   expect(titles("que", ["Queue", "Queue and batches"])).toEqual(["Queue", "Queue and batches"]);
 });
 
+it("prefers the start of a title to later words", () => {
+  expect(titles("kill", ["to-be-killed-8e33a8", "Kill by-palette-6984e2"])).toEqual(["Kill by-palette-6984e2", "to-be-killed-8e33a8"]);
+});
+
 it("finds the best of several positions", () => {
   expect(fit("pole", "p-cartpole")?.at).toEqual([6, 7, 8, 9]);
 });

@@ -8,6 +8,8 @@ type Fit = {
 
 const FOLLOWS = 8;
 const STARTS = 6;
+/** More than the tie-breaker takes from a title of 80 letters: "Kill …" is before "to-be-killed". */
+const BEGINS_TITLE = 4;
 const LOOSE = 1;
 /** Tie-breaker in favour of the shorter title. */
 const LETTER_COST = 0.05;
@@ -28,6 +30,7 @@ function fitFrom(letters: string, text: string, start: number): Fit | null {
     if (last !== undefined) score -= GAP_COST * (place - last - 1);
     at.push(place);
   }
+  if (start === 0 && text.startsWith(letters)) score += BEGINS_TITLE;
   return { score, at };
 }
 
