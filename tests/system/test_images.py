@@ -218,6 +218,11 @@ def test_the_services_of_the_images_run_a_fleet(services: ComposeServices) -> No
         lambda: services.run("ray-head", up) == 0, seconds=120, what="Ray is up", interval_seconds=2
     )
     services.start("ray-worker")
+    # Without a filesystem of their own, two nodes that start together choose the same sockets.
+    log = services.log_path("ray-worker")
+    wait_until(
+        lambda: "Ray runtime started" in log.read_text(), seconds=60, what="the Ray worker is up"
+    )
     services.start("jobs")
 
     page = httpx.get(f"{url}/login")
@@ -229,8 +234,11 @@ def test_the_services_of_the_images_run_a_fleet(services: ComposeServices) -> No
         trainer.register()
         trainer.publish_weights(weights(), step=0)
         batch = wait_until(
-            lambda: trainer.next_batch(wait_seconds=10), seconds=300, what="a batch of the fleet"
+            lambda: trainer.next_batch(wait_seconds=10) or services.ended(),
+            seconds=300,
+            what="a batch of the fleet",
         )
+        assert not isinstance(batch, dict), batch
 
     assert page.status_code == 200
     assert "<script" in page.text, "the dashboard's build is in the image"
@@ -262,5 +270,5 @@ def test_the_commands_of_the_images_themselves_start(
         seconds=60,
         what="web answers",
     )
-    log = services.log_path("jobs")
-    wait_until(lambda: "ready." in log.read_text(), seconds=60, what="the worker is ready")
+    ping = ["celery", "--app=config", "inspect", "ping", "--timeout=5"]
+    wait_until(lambda: services.run("beat", ping) == 0, seconds=60, what="the worker answers")
