@@ -46,7 +46,7 @@ def elsewhere(act: Callable[[], Any]) -> None:
     assert not thread.is_alive()
 
 
-def test_parts_of_a_frame_do_not_see_a_commit_between_them(registered: Any) -> None:
+def test_parts_of_a_frame_exclude_a_commit_between_their_reads(registered: Any) -> None:
     def count_then_commit(_: int) -> int:
         count = Run.objects.count()
         elsewhere(lambda: make_run(name="beta"))
