@@ -17,13 +17,18 @@ def outside_run(server: Server, name: str) -> None:
     server.post("/api/v1/runs", {"name": server.free_name(name), "kind": "outside", "start": True})
 
 
-def push(server: Server, run: str, *groups: dict[str, Any]) -> list[int]:
-    """Push groups in the binary format; return their ids after ingestion."""
+def send(server: Server, run: str, *groups: dict[str, Any]) -> None:
+    """Push groups in the binary format."""
     body = wire.encode(wire.GroupPush(groups=[wire.encode(pack_group(group)) for group in groups]))
     answer = server.http.post(
         f"/api/v1/runs/{run}/groups", content=body, headers={"Content-Type": wire.GROUPS_TYPE}
     )
     assert answer.is_success, answer.text
+
+
+def push(server: Server, run: str, *groups: dict[str, Any]) -> list[int]:
+    """Push groups in the binary format; return their ids after ingestion."""
+    send(server, run, *groups)
 
     def digested() -> list[int]:
         rows = server.get(f"/api/v1/runs/{run}/groups?limit={len(groups)}")["results"]

@@ -1,24 +1,23 @@
 """API views of a run's ledger and its selection bias."""
 
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from django.http import HttpResponse
 from drf_spectacular.utils import OpenApiParameter, extend_schema
+from msgspec import structs
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from buffer.batches.queries import bias
 from buffer.items.queries import counts, ledgers
-from buffer.items.rules.ledger import Ledger
-from buffer.items.rules.states import ItemKind
 from buffer.items.schemas import ledger_answers
-from buffer.items.schemas.ledgers import KindLedger
 from runs.access.api.permissions import Readers
 from runs.lifecycle.queries.runs import readable_run
 from web.http.bodies import answer, whole_number
 from web.http.openapi import between
+from web.snapshots import snapshot
 
 DAY_SECONDS: Final = 86_400
 
@@ -39,32 +38,27 @@ class LedgerView(APIView):
         Accepted items by their current state; the terms sum to `accepted`.
         """
         found = readable_run(run)
-        sides = {
-            str(kind): KindLedger(**_fields(counts.ledger(found.pk, kind))) for kind in ItemKind
-        }
-        environments = [
-            ledger_answers.EnvironmentLedger(
-                kind=one.kind.value,
-                env_id=one.env_id,
-                environment=one.environment,
-                **_fields(one.ledger),
-            )
-            for one in ledgers.ledgers_by_environment(found.pk)
-        ]
+        with snapshot():
+            whole = counts.ledger_part(found.pk)
+            parts = ledgers.ledgers_by_environment(found.pk)
         audit = ledgers.last_audit(found)
         return answer(
             ledger_answers.LedgerAnswer(
-                **sides,
-                environments=environments,
-                truncated=counts.truncated_groups(found.pk),
+                **structs.asdict(whole),
+                environments=[_environment_ledger(part) for part in parts],
                 audited_at=audit.audited_at if audit else None,
-                problem=found.ledger_problem,
             )
         )
 
 
-def _fields(ledger: Ledger) -> dict[str, Any]:
-    return asdict(ledger) | {"balanced": ledger.balanced}
+def _environment_ledger(part: ledgers.EnvironmentLedger) -> ledger_answers.EnvironmentLedger:
+    return ledger_answers.EnvironmentLedger(
+        kind=part.kind.value,
+        env_id=part.env_id,
+        environment=part.environment,
+        sequences=counts.kind_ledger(part.sequences),
+        **structs.asdict(counts.kind_ledger(part.ledger)),
+    )
 
 
 class BiasView(APIView):

@@ -10,7 +10,7 @@ from rest_framework.views import APIView
 
 from buffer.batches.api.batches import WrongKind
 from buffer.batches.schemas import batches as messages
-from buffer.batches.services.previews import mixing, preview
+from buffer.batches.services.previews import Preview, mixing, preview
 from runs.access.api.permissions import Readers
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.queries.runs import readable_run
@@ -66,13 +66,13 @@ class PreviewView(APIView):
         Its composition, or the reason why none is ready. Leases nothing.
         """
         found = _run_of_groups(run)
-        seen = preview(found)
-        fields: dict[str, Any] = asdict(seen) | asdict(seen.groups)
-        del fields["groups"]
-        fields["reason"] = seen.reason or None
-        fields["retried_batch"] = str(seen.retried_batch) if seen.retried_batch else None
-        return answer(
-            messages.PreviewAnswer(
-                batch_size=found.batch_size, padding=seen.groups.padding, **fields
-            )
-        )
+        return answer(preview_answer(found, preview(found)))
+
+
+def preview_answer(run: Run, seen: Preview) -> messages.PreviewAnswer:
+    """Return a preview as its API schema."""
+    fields: dict[str, Any] = asdict(seen) | asdict(seen.groups)
+    del fields["groups"]
+    fields["reason"] = seen.reason or None
+    fields["retried_batch"] = str(seen.retried_batch) if seen.retried_batch else None
+    return messages.PreviewAnswer(batch_size=run.batch_size, padding=seen.groups.padding, **fields)

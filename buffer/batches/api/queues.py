@@ -11,10 +11,11 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from buffer.batches.api.batches import batch_row
+from buffer.batches.api.mixing import preview_answer
 from buffer.batches.queries.arrivals import arrivals_of
 from buffer.batches.queries.batch_items import ITEMS_AT_MOST, batch_and_items
-from buffer.batches.queries.queues import queue_state
 from buffer.batches.schemas import queue_answers
+from buffer.batches.services.queue_snapshots import queue_snapshot
 from buffer.items.rules.batches import BatchNotFound
 from runs.access.api.permissions import Readers
 from runs.lifecycle.queries.runs import readable_run
@@ -35,19 +36,24 @@ class QueueView(APIView):
     def get(self, request: Request, run: str) -> HttpResponse:
         """Get the queue.
 
-        Queued items, and why and since when producers are throttled.
+        Queued items, the ledger, the next batch, and why and since when producers are throttled.
+        All figures are of one moment.
         """
-        found = readable_run(run)
-        state = queue_state(found, now=timezone.now())
-        fields = asdict(state)
+        now = timezone.now()
+        found = queue_snapshot(run, now=now)
+        fields = asdict(found.state)
         depth = fields.pop("depth")
         known = {
             name: depth[name]
             for name in set(queue_answers.QueueAnswer.__struct_fields__) & depth.keys()
         }
         fields |= known
-        fields["unit"] = "sequences" if found.takes_groups else "fragments"
-        fields["paused"] = any(gate.closed for gate in state.gates)
+        fields["at"] = now
+        fields["ledger"] = found.ledger
+        seen = found.next_batch
+        fields["next_batch"] = None if seen is None else preview_answer(found.run, seen)
+        fields["unit"] = "sequences" if found.run.takes_groups else "fragments"
+        fields["paused"] = any(gate.closed for gate in found.state.gates)
         return answer(msgspec.convert(fields, queue_answers.QueueAnswer))
 
 

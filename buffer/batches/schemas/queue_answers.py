@@ -5,13 +5,14 @@ from typing import Literal
 
 from msgspec import Struct
 
-from buffer.batches.schemas.batches import BatchRow
+from buffer.batches.schemas.batches import BatchRow, PreviewAnswer
 from buffer.batches.schemas.queues import (
     BatchItem,
     EnvironmentPushRate,
     EnvironmentQueueRow,
     LimitSetter,
 )
+from buffer.items.schemas.ledgers import LedgerPart
 from web.rules.pages import Page
 
 
@@ -33,8 +34,13 @@ class PushRateList(Page[EnvironmentPushRate], frozen=True, kw_only=True):
 
 
 class QueueAnswer(Struct, frozen=True, kw_only=True):
-    """The queue of a run, and the gates that pause its producers."""
+    """The queue of a run, its ledger, its next batch, and the gates that pause its producers.
 
+    All figures are from one snapshot of the database.
+    """
+
+    at: datetime
+    """Time of the request."""
     unit: Literal["sequences", "fragments"]
     queued: int
     """Number of queued items."""
@@ -56,6 +62,10 @@ class QueueAnswer(Struct, frozen=True, kw_only=True):
     resumes_in_seconds: float | None
     """Estimate from the batches leased in the last two minutes; null without any."""
     environments: list[EnvironmentQueueRow]
+    served_steps: int
+    ledger: LedgerPart
+    next_batch: PreviewAnswer | None
+    """Preview of the next batch; null for runs of fragments."""
 
 
 class BatchItems(Page[BatchItem], frozen=True, kw_only=True):

@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
@@ -19,6 +20,7 @@ from buffer.items.rules.states import BatchState
 from buffer.items.services.locks import lock_run
 from buffer.payloads.services.expiry import drop_unservable
 from runs.lifecycle.models.runs import Environment, Run
+from web.snapshots import read_on_snapshot
 
 UNREGISTERED: Final = "unregistered"
 _ABOUT_GROUPS: Final = """
@@ -60,17 +62,23 @@ class Preview:
     groups: GroupTotals = field(default_factory=GroupTotals)
 
 
-@transaction.atomic
 def preview(run: Run) -> Preview:
-    """Return a preview of the next batch of an external run.
+    """Return a preview of the next batch of an external run, of one moment."""
+    return read_on_snapshot(partial(preview_in_transaction, run))
+
+
+@transaction.atomic
+def preview_in_transaction(run: Run) -> Preview:
+    """Return the preview, on the snapshot of the caller's transaction.
 
     A lease first drops stale items from the queue. The preview does the same in a transaction
     that it rolls back.
     """
     if run.batch_size is None:
         return Preview(reason=UNREGISTERED)
-    lock_run(run.pk)
-    drop_unservable(run)
+    if run.max_staleness is not None or run.max_age_seconds is not None:
+        lock_run(run.pk)
+        drop_unservable(run)
     found = _preview(run, run.batch_size)
     transaction.set_rollback(True)
     return found

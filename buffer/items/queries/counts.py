@@ -1,18 +1,20 @@
 """Queue depth, ledgers and limits of a run, read from counts without scans."""
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any, Final, NamedTuple
 
 from django.conf import settings
 from django.db.models import Count, Sum
 
-from buffer.items.models.items import FragmentChunk, Tally, TrajectoryGroup
+from buffer.items.models.items import Batch, FragmentChunk, Tally, TrajectoryGroup
 from buffer.items.rules.ledger import ACCEPTED, TRUNCATED, Ledger, balance
 from buffer.items.rules.limits import Limits
-from buffer.items.rules.states import OPEN, ItemKind, ItemState
+from buffer.items.rules.states import OPEN, BatchState, ItemKind, ItemState
 from buffer.items.schemas.ledgers import KindLedger, LedgerPart
 from runs.lifecycle.models.runs import Run
 from web import database
+from web.snapshots import snapshot
 
 _QUEUED_FRAGMENTS: Final = """
     SELECT COALESCE(SUM(items), 0)::bigint FROM buffer_tally
@@ -85,20 +87,43 @@ def true_ledger(run_id: int, kind: ItemKind) -> Ledger:
     return balance([(ACCEPTED, "", total), *found])
 
 
-def _kind_ledger(run_id: int, kind: ItemKind) -> KindLedger:
-    found = ledger(run_id, kind)
+def kind_ledger(found: Ledger) -> KindLedger:
+    """Return a ledger as its API schema."""
     return KindLedger(**asdict(found), balanced=found.balanced)
 
 
+def sequences_ledger(rows: Iterable[CountRow]) -> Ledger:
+    """Return the ledger of counts in sequences; a fragment counts as one."""
+    return balance((row.state, row.reason, row.sequences) for row in rows)
+
+
+def expired_amount(run_id: int) -> int:
+    """Return the sequences or fragments of batches whose lease has expired.
+
+    Items of sampled batches stay queued, so these batches do not count.
+    """
+    expired = Batch.objects.filter(run_id=run_id, state=BatchState.RETURNED, sampler="")
+    ids = list(expired.values_list("id", flat=True))
+    if not ids:
+        return 0
+    leased = {"batch_id__in": ids, "state": ItemState.LEASED}
+    groups = TrajectoryGroup.objects.filter(**leased).aggregate(amount=Sum("sequences"))
+    return int(groups["amount"] or 0) + FragmentChunk.objects.filter(**leased).count()
+
+
 def ledger_part(run_id: int) -> LedgerPart:
-    """Return the ledger for the live page, with the mismatch found by the last audit."""
-    problem = Run.objects.filter(pk=run_id).values_list("ledger_problem", flat=True).first()
-    return LedgerPart(
-        groups=_kind_ledger(run_id, ItemKind.GROUPS),
-        fragments=_kind_ledger(run_id, ItemKind.FRAGMENTS),
-        truncated=truncated_groups(run_id),
-        problem=problem or "",
-    )
+    """Return the ledger of a run at one moment, with the mismatch found by the last audit."""
+    with snapshot():
+        problem = Run.objects.filter(pk=run_id).values_list("ledger_problem", flat=True).first()
+        groups = counts(run_id, ItemKind.GROUPS)
+        return LedgerPart(
+            groups=kind_ledger(balance((row.state, row.reason, row.items) for row in groups)),
+            fragments=kind_ledger(ledger(run_id, ItemKind.FRAGMENTS)),
+            sequences=kind_ledger(sequences_ledger(groups)),
+            expired=expired_amount(run_id),
+            truncated=sum(row.items for row in groups if row.state == TRUNCATED),
+            problem=problem or "",
+        )
 
 
 def limits() -> Limits:

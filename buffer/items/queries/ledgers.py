@@ -8,7 +8,7 @@ from typing import Any, Final
 from django.db import connection
 
 from buffer.items.models.audits import LedgerAudit
-from buffer.items.queries.counts import counts
+from buffer.items.queries.counts import CountRow, counts, sequences_ledger
 from buffer.items.rules.ledger import ACCEPTED, Ledger, balance, discrepancies
 from buffer.items.rules.states import ItemKind
 from runs.lifecycle.models.runs import Run
@@ -54,21 +54,24 @@ class EnvironmentLedger:
     environment: str
     """Name of the environment, for fragments."""
     ledger: Ledger
+    sequences: Ledger
+    """The same in sequences; a fragment counts as one."""
 
 
 def ledgers_by_environment(run_id: int) -> list[EnvironmentLedger]:
     """Return the ledger of each environment of a run, from the counts."""
     found = []
     for kind in ItemKind:
-        places: dict[tuple[int, str], list[tuple[str, str, int]]] = defaultdict(list)
+        places: dict[tuple[int, str], list[CountRow]] = defaultdict(list)
         for row in counts(run_id, kind):
-            places[row.env_id, row.environment].append((row.state, row.reason, row.items))
+            places[row.env_id, row.environment].append(row)
         found += [
             EnvironmentLedger(
                 kind=kind,
                 env_id=None if env_id < 0 else env_id,
                 environment=environment,
-                ledger=balance(rows),
+                ledger=balance((row.state, row.reason, row.items) for row in rows),
+                sequences=sequences_ledger(rows),
             )
             for (env_id, environment), rows in sorted(places.items())
         ]

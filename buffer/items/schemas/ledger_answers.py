@@ -5,7 +5,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from buffer.items.schemas.ledgers import KindLedger
+from buffer.items.schemas.ledgers import KindLedger, LedgerPart
 
 
 class QuantitySummary(Struct, frozen=True, kw_only=True):
@@ -53,18 +53,14 @@ class EnvironmentLedger(KindLedger, frozen=True, kw_only=True):
     """Null for groups without an environment, and for fragments."""
     environment: str
     """Name of the environment, for fragments."""
+    sequences: KindLedger
+    """The same items in sequences; a fragment counts as one."""
 
 
-class LedgerAnswer(Struct, frozen=True, kw_only=True):
-    """Ledger of a run: its accepted items by state."""
+class LedgerAnswer(LedgerPart, frozen=True, kw_only=True):
+    """Ledger of a run: its accepted items by state, all of one moment."""
 
-    groups: KindLedger
-    fragments: KindLedger
     environments: list[EnvironmentLedger]
     """Ledgers by environment; they add up to `groups` and `fragments`."""
-    truncated: int
-    """Groups accepted with sequences truncated to `max_token_len`; dropped ones are `overlong`."""
     audited_at: datetime | None
     """Time of the last comparison of the counts with the rows."""
-    problem: str
-    """Mismatch found by the last comparison; empty if none."""

@@ -18,11 +18,16 @@ class KindLedger(Struct, frozen=True, kw_only=True):
 
 
 class LedgerPart(Struct, frozen=True, kw_only=True):
-    """The ledger of a run on its live page."""
+    """The ledger of a run; all counts are of one moment."""
 
     groups: KindLedger
     fragments: KindLedger
+    sequences: KindLedger
+    """The same groups, counted in sequences: the unit of batches and thresholds."""
+    expired: int
+    """Sequences or fragments of expired leases. They are a part of `leased`, held by no trainer
+    and leased again first."""
     truncated: int
-    """Groups accepted with truncated sequences."""
+    """Groups accepted with sequences truncated to `max_token_len`; dropped ones are `overlong`."""
     problem: str
-    """Mismatch found by the last audit; empty if none."""
+    """Mismatch found by the last comparison of the counts with the rows; empty if none."""

@@ -3,16 +3,7 @@
 import { infiniteQueryOptions, keepPreviousData, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
 import type { components } from "@/api/schema";
-import type {
-  BatchItems,
-  BatchRow,
-  EnvironmentMixing,
-  EnvironmentPushRate,
-  EnvironmentRow,
-  LedgerAnswer,
-  PreviewAnswer,
-  QueueAnswer,
-} from "@/api/types";
+import type { BatchItems, BatchRow, EnvironmentMixing, EnvironmentPushRate, EnvironmentRow, LedgerAnswer, QueueAnswer } from "@/api/types";
 
 /** Minimum interval between reads of the queue; lists beside it refresh less often. */
 export const QUEUE_MS = 2_000;
@@ -21,20 +12,12 @@ const BATCHES_PER_PAGE = 50;
 
 const at = (run: string) => ({ params: { path: { run } } });
 
+/** The queue, the ledger and the next batch at one moment. */
 export function queueQuery(run: string) {
   return queryOptions({
     queryKey: ["queue", run],
     queryFn: (): Promise<QueueAnswer> => body(api.GET("/api/v1/runs/{run}/queue", at(run))),
     placeholderData: keepPreviousData,
-  });
-}
-
-export function previewQuery(run: string, isShown: boolean) {
-  return queryOptions({
-    queryKey: ["preview", run],
-    queryFn: (): Promise<PreviewAnswer> => body(api.GET("/api/v1/runs/{run}/batches/preview", at(run))),
-    enabled: isShown,
-    retry: false,
   });
 }
 

@@ -2717,7 +2717,8 @@ export interface paths {
         };
         /**
          * Get the queue
-         * @description Queued items, and why and since when producers are throttled.
+         * @description Queued items, the ledger, the next batch, and why and since when producers are throttled.
+         *     All figures are of one moment.
          */
         get: operations["queue_get"];
         put?: never;
@@ -5097,6 +5098,7 @@ export interface components {
             kind: "fragments" | "groups";
             env_id: number | null;
             environment: string;
+            sequences: components["schemas"]["KindLedger"];
         };
         /**
          * EnvironmentList
@@ -6095,23 +6097,27 @@ export interface components {
         };
         /**
          * LedgerAnswer
-         * @description Ledger of a run: its accepted items by state.
+         * @description Ledger of a run: its accepted items by state, all of one moment.
          */
         LedgerAnswer: {
             groups: components["schemas"]["KindLedger"];
             fragments: components["schemas"]["KindLedger"];
-            environments: components["schemas"]["EnvironmentLedger"][];
+            sequences: components["schemas"]["KindLedger"];
+            expired: number;
             truncated: number;
-            audited_at: string | null;
             problem: string;
+            environments: components["schemas"]["EnvironmentLedger"][];
+            audited_at: string | null;
         };
         /**
          * LedgerPart
-         * @description The ledger of a run on its live page.
+         * @description The ledger of a run; all counts are of one moment.
          */
         LedgerPart: {
             groups: components["schemas"]["KindLedger"];
             fragments: components["schemas"]["KindLedger"];
+            sequences: components["schemas"]["KindLedger"];
+            expired: number;
             truncated: number;
             problem: string;
         };
@@ -7445,9 +7451,12 @@ export interface components {
         };
         /**
          * QueueAnswer
-         * @description The queue of a run, and the gates that pause its producers.
+         * @description The queue of a run, its ledger, its next batch, and the gates that pause its producers.
+         *
+         *         All figures are from one snapshot of the database.
          */
         QueueAnswer: {
+            at: string;
             /** @enum {unknown} */
             unit: "fragments" | "sequences";
             queued: number;
@@ -7466,6 +7475,9 @@ export interface components {
             trained_per_second: number | null;
             resumes_in_seconds: number | null;
             environments: components["schemas"]["EnvironmentQueueRow"][];
+            served_steps: number;
+            ledger: components["schemas"]["LedgerPart"];
+            next_batch: components["schemas"]["PreviewAnswer"] | null;
         };
         /**
          * QueueDepth

@@ -1,7 +1,8 @@
 import { useNow } from "@/components/now";
 import { StateChip } from "@/components/StateChip";
 import { ageSeconds } from "@/format";
-import { honest, RUN_PROOF_SECONDS } from "@/theme/chips";
+import { useIsOutdated } from "@/live/live";
+import { honest, isOver, RUN_PROOF_SECONDS } from "@/theme/chips";
 
 const PROVEN_BY_FLEET = new Set(["running", "paused", "draining"]);
 
@@ -15,10 +16,16 @@ type Props = {
   allowedSeconds?: number;
 };
 
-/** Whether the fleet of a run reported recently enough to trust its figures. */
-export function useIsProven(run: Props["run"] | undefined, observedAt: Props["observedAt"]): boolean {
+/**
+ * Whether the shown figures of a run are known: the connection brings values, `isUnread` requests have not failed, and an
+ * expected fleet reported recently. Figures of ended runs do not change.
+ */
+export function useIsProven(run: Props["run"] | undefined, observedAt: Props["observedAt"], isUnread = false): boolean {
   const now = useNow();
-  if (!run || run.kind === "outside" || !PROVEN_BY_FLEET.has(run.status) || !observedAt) return true;
+  const isOutdated = useIsOutdated();
+  if (!run || isOver(run.status)) return true;
+  if (isOutdated || isUnread) return false;
+  if (run.kind === "outside" || !PROVEN_BY_FLEET.has(run.status) || !observedAt) return true;
   return honest(run.status, ageSeconds(observedAt, now), RUN_PROOF_SECONDS) !== "unknown";
 }
 

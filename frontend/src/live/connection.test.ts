@@ -167,6 +167,27 @@ describe("a lost connection", () => {
 });
 
 describe("a socket that cannot open", () => {
+  it("shows values as outdated until a frame or a poll brings new ones", async () => {
+    const isOutdated = () => live.readStatus().isOutdated;
+    last().accept();
+    last().frame(snapshot);
+    await vi.advanceTimersByTimeAsync(9_000);
+    expect(isOutdated()).toBe(false);
+    await vi.advanceTimersByTimeAsync(3_000);
+    expect(isOutdated()).toBe(true);
+    live.hold(true);
+    expect(isOutdated()).toBe(false);
+    live.hold(false);
+    last().frame({ type: "beat", sequences: {} });
+    expect(isOutdated()).toBe(false);
+
+    // Without a socket, polls bring the values.
+    const stop = live.watch("run:a", () => {});
+    last().close();
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect([live.readStatus().mode, isOutdated()]).toEqual(["polling", false]);
+    stop();
+  });
   it("polls until the socket opens", async () => {
     live.watch("run:a", () => {});
     last().close();

@@ -20,6 +20,8 @@ export const POLL_EVERY_MS = 3_000;
 export const RESYNC_AGAIN_MS = 2_000;
 /** A topic that waits this long for its snapshot subscribes again: a message was lost. */
 export const SUBSCRIBE_AGAIN_MS = 5_000;
+/** Without a frame or an answer to a poll for this long, shown values may be outdated. */
+export const OUTDATED_MS = 10_000;
 /** The server sends a heartbeat every 5 s; after four missed ones the socket is dead. */
 export const SILENCE_MS = 20_000;
 /** After this long without a frame the page shows `lagging`. */
@@ -51,7 +53,8 @@ export type Outside = {
 
 /** `held`: the user paused updates; incoming frames are buffered until they resume. */
 export type LiveMode = "connecting" | "live" | "lagging" | "polling" | "held";
-export type LiveStatus = { mode: LiveMode; silentMs: number };
+/** `isOutdated`: neither the socket nor polls have brought values for a while. */
+export type LiveStatus = { mode: LiveMode; silentMs: number; isOutdated: boolean };
 
 type Topic = { state: TopicState; held: TopicState | null; watchers: number; listeners: Set<() => void>; askedAt: number };
 
@@ -67,20 +70,22 @@ export class LiveConnection {
   private lostAt: number;
   private lastFrameAt: number | null = null;
   private polledAt = 0;
+  /** Time of the newest frame or answer to a poll. */
+  private answeredAt: number;
   private polling = false;
   private isHeld = false;
   private readonly clock = new ServerClock();
   private readonly painting: Painting;
   private statusListeners = new Set<() => void>();
-  private status: LiveStatus = { mode: "connecting", silentMs: 0 };
+  private status: LiveStatus = { mode: "connecting", silentMs: 0, isOutdated: false };
 
   constructor(private readonly outside: Outside) {
-    this.lostAt = outside.now();
+    this.lostAt = this.answeredAt = outside.now();
     this.painting = new Painting(this.clock, outside.now, outside.afterPaint);
   }
 
   start(): void {
-    this.lostAt = this.outside.now();
+    this.lostAt = this.answeredAt = this.outside.now();
     this.connect();
     this.ticker = setInterval(() => this.tick(), 1_000);
   }
@@ -215,7 +220,7 @@ export class LiveConnection {
 
   private take(frame: Frame): void {
     const now = this.outside.now();
-    this.lastFrameAt = now;
+    this.lastFrameAt = this.answeredAt = now;
     // Reset the backoff only after a message: a server may accept and close immediately.
     this.attempts = 0;
     if ("at" in frame) this.clock.hear(Date.parse(frame.at), now);
@@ -295,7 +300,9 @@ export class LiveConnection {
       this.polling = true;
       if (now - this.polledAt >= POLL_EVERY_MS && !this.outside.isHidden()) void this.poll();
     }
-    this.setStatus({ mode: this.mode(silentMs), silentMs });
+    // A held page shows past values on request.
+    const isOutdated = !this.isHeld && now - this.answeredAt > OUTDATED_MS;
+    this.setStatus({ mode: this.mode(silentMs), silentMs, isOutdated });
   }
 
   private mode(silentMs: number): LiveMode {
@@ -305,7 +312,7 @@ export class LiveConnection {
   }
 
   private setStatus(status: LiveStatus): void {
-    const same = status.mode === this.status.mode;
+    const same = status.mode === this.status.mode && status.isOutdated === this.status.isOutdated;
     const sameSecond = Math.floor(status.silentMs / 1000) === Math.floor(this.status.silentMs / 1000);
     if (same && (status.mode === "live" || sameSecond)) return;
     this.status = status;
@@ -320,6 +327,7 @@ export class LiveConnection {
         try {
           const answer = await this.outside.poll(name, topic.state);
           if (!this.polling) return;
+          this.answeredAt = this.outside.now();
           const at = new Date(this.serverNow()).toISOString();
           this.set(topic, applyPoll(topic.state, at, answer.parts, answer.series));
         } catch {

@@ -88,6 +88,14 @@ export function useLiveStatus(): LiveStatus {
   );
 }
 
+/** Whether shown values may be outdated, because neither the socket nor polls bring any. */
+export function useIsOutdated(): boolean {
+  return useSyncExternalStore(
+    (listener) => live.watchStatus(listener),
+    () => live.readStatus().isOutdated,
+  );
+}
+
 /** Pause or resume the page: live updates and periodic refetches. */
 export function holdLive(isHeld: boolean): void {
   live.hold(isHeld);

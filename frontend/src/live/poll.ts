@@ -1,23 +1,10 @@
 /** Poll a topic over REST while its socket cannot open. */
 
 import { api, body } from "@/api/client";
-import type { EpisodeRow, LedgerPart, NewestTrajectories, QueuePart, RunDetail } from "@/api/types";
+import type { EpisodeRow, NewestTrajectories, RunDetail } from "@/api/types";
 import type { PollAnswer } from "@/live/connection";
 import type { Parts } from "@/live/frames";
 import type { TopicState } from "@/live/reducer";
-
-/** The queue fields that the run and its ledger provide. */
-function queueOf(run: RunDetail, ledger: LedgerPart): QueuePart {
-  const counts = run.kind === "fleet" ? ledger.fragments : ledger.groups;
-  return {
-    queued: counts.queued,
-    waiting: counts.waiting,
-    leased: counts.leased,
-    threshold: run.off_policy_tolerance * (run.batch_size ?? 0),
-    batch_size: run.batch_size,
-    served_steps: run.served_steps,
-  };
-}
 
 const NEWEST_ROWS = 5;
 
@@ -31,16 +18,16 @@ async function pollRun(name: string, shown: TopicState): Promise<PollAnswer> {
   const params = { path: { run: name } };
   const last = (shown.series.episodes as EpisodeRow[] | undefined)?.at(-1)?.id;
   const run = await body(api.GET("/api/v1/runs/{run}", { params }));
-  const [newest, ledger, fleet, pipeline, events, episodes] = await Promise.all([
+  const [newest, queue, fleet, pipeline, events, episodes] = await Promise.all([
     pollNewest(run),
-    body(api.GET("/api/v1/runs/{run}/ledger", { params })),
+    body(api.GET("/api/v1/runs/{run}/queue", { params })),
     body(api.GET("/api/v1/runs/{run}/fleet", { params })),
     body(api.GET("/api/v1/runs/{run}/pipeline", { params })),
     body(api.GET("/api/v1/runs/{run}/events", { params })),
     body(api.GET("/api/v1/runs/{run}/episodes", { params: { ...params, query: { after_id: last } } })),
   ]);
   return {
-    parts: { run, newest, ledger, fleet, diagnosis: pipeline.diagnosis, queue: queueOf(run, ledger) },
+    parts: { run, newest, ledger: queue.ledger, fleet, diagnosis: pipeline.diagnosis, queue },
     series: {
       events: [...events.results].reverse(),
       episodes: [...episodes.results].reverse(),

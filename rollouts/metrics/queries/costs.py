@@ -1,7 +1,6 @@
 """Costs of runs: use of their data, and the lifetime of their workers."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any, Final
 
 from django.db import connection
@@ -10,7 +9,6 @@ from django.db.models import Count, Sum
 from buffer.items.models.items import Batch
 from buffer.items.queries import counts as queries_counts
 from buffer.items.rules.states import BatchState, ItemKind
-from buffer.items.schemas.ledgers import KindLedger
 from rollouts.metrics.schemas.costs import RunCost
 from runs.lifecycle.models.runs import Run
 
@@ -47,7 +45,7 @@ def _cost(run: Run, served: dict[str, Any], worker_seconds: float | None) -> Run
     return RunCost(
         run=run.name,
         unit="groups" if is_groups else "fragments",
-        ledger=KindLedger(**asdict(ledger), balanced=ledger.balanced),
+        ledger=queries_counts.kind_ledger(ledger),
         confirmed_batches=served.get("batches", 0),
         served_sequences=int(served.get("sequence_sum") or 0) if is_groups else None,
         served_tokens=int(served.get("token_sum") or 0) if is_groups else None,

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Final
 
 import msgspec
-from django.db import connection
+from django.db import connection, transaction
 from msgspec import Raw
 
 from runs.deployment.schemas.live import ControlFrame, DeltaFrame, SnapshotFrame
@@ -24,6 +24,7 @@ from runs.lifecycle.rules.lifecycle import RunStatus
 from runs.lifecycle.schemas.runs import Control
 from web.live import parts
 from web.live.rows import WINDOW_ROWS, Topic
+from web.snapshots import snapshot
 
 logger = logging.getLogger(__name__)
 
@@ -105,11 +106,23 @@ class RunTopic:
             self.run_id, self._shown, self._read_at = run.pk, Topic(), {}
 
     def _read_parts(self, run_id: int, names: Collection[str] | None) -> dict[str, Any]:
+        """Read the parts of a page; those without a pace are of one moment."""
+        readers = parts.part_readers()
+        asked = [name for name in readers if names is None or name in names]
+        with snapshot():
+            read = self._read_each(run_id, [name for name in asked if not parts.pace_of(name)])
+        # These may read files or other services, for which no transaction stays open.
+        return read | self._read_each(run_id, [name for name in asked if parts.pace_of(name)])
+
+    def _read_each(self, run_id: int, names: Collection[str]) -> dict[str, Any]:
         read: dict[str, Any] = {}
-        for name, reader in parts.part_readers().items():
-            if (names is None or name in names) and self._is_due(name):
+        readers = parts.part_readers()
+        for name in names:
+            if self._is_due(name):
                 try:
-                    read[name] = reader(run_id)
+                    # A failed query ends a transaction; this limits it to its part.
+                    with transaction.atomic():
+                        read[name] = readers[name](run_id)
                 except Exception:
                     logger.exception("part %s of topic %s not read", name, self.name)
         return read

@@ -36,17 +36,18 @@ export function HomePage() {
   const activity = useQuery(runActivityQuery([...unknownIds(underWay, live), ...ended.map(({ id }) => id)]));
   const alertsError = useTopicError("alerts");
   // Alerts that are shown late would move the runs.
-  const isKnown = active.isSuccess && over.isSuccess && (summary !== undefined || alertsError !== null);
+  const isKnown = active.data !== undefined && over.data !== undefined && (summary !== undefined || alertsError !== null);
+  const hasFailed = active.isError || activity.isError;
   const isQuiet = isKnown && underWay.length === 0 && ended.length === 0;
   const all = useInfiniteQuery({ ...runsQuery("", NEWEST), enabled: isQuiet });
   const hasNone = isQuiet && all.data?.pages[0]?.total === 0;
   const error = active.error ?? over.error;
 
   const runs = mineFirst(
-    shownRuns(underWay, live, activity.data ?? {}).filter(({ status }) => !OVER.has(status)),
+    shownRuns(underWay, live, activity.data ?? {}, hasFailed).filter(({ status }) => !OVER.has(status)),
     session?.username,
   );
-  const finished = shownRuns(ended, live, activity.data ?? {}).filter(({ status }) => OVER.has(status));
+  const finished = shownRuns(ended, live, activity.data ?? {}, over.isError).filter(({ status }) => OVER.has(status));
   return (
     <>
       <div className="page-title">

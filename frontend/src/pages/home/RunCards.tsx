@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { DIAGNOSES_AT_MOST, type Diagnosis, diagnosesQuery } from "@/api/pipeline";
 import { AppLink } from "@/components/AppLink";
-import { RunChip } from "@/components/RunChip";
+import { RunChip, useIsProven } from "@/components/RunChip";
 import { Spark } from "@/components/Spark";
 import { Table } from "@/components/Table";
 import { count, number, visible } from "@/format";
@@ -17,8 +17,15 @@ import css from "./home.module.css";
 function Card({ run, diagnosis, me }: { run: ShownRun; diagnosis: Diagnosis | undefined; me: string | undefined }) {
   const part = progress(run);
   const returns = run.returns ?? [];
+  const isProven = useIsProven(run, run.observed_at, run.isUnread);
   return (
-    <article className={`panel ${css.card}`} data-row data-run={run.name} aria-label={`Run ${run.name}`}>
+    <article
+      className={`panel ${css.card}`}
+      data-row
+      data-run={run.name}
+      data-unproven={!isProven || undefined}
+      aria-label={`Run ${run.name}`}
+    >
       <div className={css.top}>
         <Link to="/runs/$name" params={{ name: run.name }} className={`anywhere ${css.name}`} data-open>
           {run.name}

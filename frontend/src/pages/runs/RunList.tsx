@@ -56,7 +56,8 @@ export function RunList({ heading, look: shownLook, onLook, within, aside, empty
   const resting = useQuery({ ...runActivityQuery(restingIds(listed, live)), staleTime: SLOW_MS, refetchInterval: SLOW_MS });
   const [selected, setSelected] = useState<ReadonlySet<number>>(new Set());
   const [chosen, setChosen] = useState<{ bulk: BulkAction; which: Which; runs: number } | null>(null);
-  const shown = shownRuns(listed, live, { ...resting.data, ...activity.data });
+  const hasFailed = (list.isError && !problem) || activity.isError;
+  const shown = shownRuns(listed, live, { ...resting.data, ...activity.data }, hasFailed);
   const columns = columnsOf(cols);
   const total = data?.pages[0]?.total ?? 0;
 

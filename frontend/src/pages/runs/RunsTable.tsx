@@ -1,7 +1,7 @@
 import { Checkbox, UnstyledButton } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import type { Sort } from "@/api/runLists";
-import { RunChip } from "@/components/RunChip";
+import { RunChip, useIsProven } from "@/components/RunChip";
 import type { Column } from "@/pages/runs/columns";
 import type { ShownRun } from "@/pages/runs/rows";
 import { addressOf } from "@/pages/runs/runAddress";
@@ -58,8 +58,9 @@ function RunLine({
   isSelected: boolean;
   onSelect: Props["onSelect"];
 }) {
+  const isProven = useIsProven(run, run.observed_at, run.isUnread);
   return (
-    <tr className="opens" data-row data-selected={isSelected || undefined}>
+    <tr className="opens" data-row data-selected={isSelected || undefined} data-unproven={!isProven || undefined}>
       <td className={css.pick}>
         <Checkbox
           size="xs"

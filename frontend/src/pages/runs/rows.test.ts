@@ -8,11 +8,18 @@ import { restingIds, shownRuns, unknownIds } from "./rows";
 const run = (id: number, status = "running") => ({ id, name: `run-${id}`, status }) as unknown as ListedRun;
 
 it("lists each run once with live data", () => {
-  const shown = shownRuns([run(2), run(1), run(2)], [run(1, "paused") as unknown as RunRow], { 2: { queued: 7 } as never });
+  const shown = shownRuns([run(2), run(1), run(2)], [run(1, "paused") as unknown as RunRow], { 2: { queued: 7 } as never }, false);
   expect(shown.map(({ id, status, queued }) => [id, status, queued])).toEqual([
     [2, "running", 7],
     [1, "paused", undefined],
   ]);
+});
+
+it("marks runs without current data after a failed request", () => {
+  const live = [run(1) as unknown as RunRow];
+  const unread = (hasFailed: boolean) => shownRuns([run(1), run(2)], live, {}, hasFailed).map(({ isUnread }) => isUnread);
+  expect(unread(true)).toEqual([false, true]);
+  expect(unread(false)).toEqual([false, false]);
 });
 
 it("requests only missing summaries", () => {

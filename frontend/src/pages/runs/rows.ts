@@ -3,18 +3,18 @@
 import type { ListedRun, RunActivity } from "@/api/runLists";
 import type { RunRow } from "@/api/types";
 
-/** A listed run with its live data, if any. */
-export type ShownRun = ListedRun & Partial<RunActivity>;
+/** A listed run with its live data, if any. `isUnread`: its newest data could not be read. */
+export type ShownRun = ListedRun & Partial<RunActivity> & { isUnread: boolean };
 
-/** Runs in list order, each with its newest data. */
-export function shownRuns(listed: ListedRun[], live: RunRow[], activity: Record<string, RunActivity>): ShownRun[] {
+/** Runs in list order, each with its newest data. `hasFailed`: a request failed, so only the live list is current. */
+export function shownRuns(listed: ListedRun[], live: RunRow[], activity: Record<string, RunActivity>, hasFailed: boolean): ShownRun[] {
   const now = new Map(live.map((run) => [run.id, run]));
   const seen = new Set<number>();
   return listed.flatMap((run) => {
     // Two pages may contain the same run if its position changed between requests.
     if (seen.has(run.id)) return [];
     seen.add(run.id);
-    return [{ ...run, ...activity[run.id], ...now.get(run.id) }];
+    return [{ ...run, ...activity[run.id], ...now.get(run.id), isUnread: hasFailed && !now.has(run.id) }];
   });
 }
 

@@ -1,10 +1,12 @@
 """Gates that pause producers, batch items, and release or discard of expired batches."""
 
+import threading
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.db import connection
 from django.db.models.functions import Now
 
 from buffer.items.models.items import Batch
@@ -69,6 +71,74 @@ def test_a_pause_has_reason_actor_time_and_duration(outside: OutsideRun) -> None
     (row,) = queue["environments"]
     assert (row["name"], row["queued"], row["queued_sequences"]) == ("math_0", 4, 8)
     assert row["oldest_at"] is not None
+
+
+def test_the_queue_has_ledger_and_next_batch_of_the_same_moment(outside: OutsideRun) -> None:
+    fill(outside, groups=3)
+    outside.next()
+
+    queue = outside.get("queue")
+
+    ledger, next_batch = queue["ledger"], queue["next_batch"]
+    assert (ledger["groups"]["queued"], ledger["groups"]["leased"]) == (1, 2)
+    assert (ledger["sequences"]["queued"], ledger["sequences"]["leased"]) == (2, 4)
+    assert (ledger["sequences"]["accepted"], ledger["sequences"]["balanced"]) == (6, True)
+    assert queue["queued_sequences"] == next_batch["queued_sequences"] == 2
+    assert sum(row["queued_sequences"] for row in queue["environments"]) == 2
+    assert (next_batch["reason"], next_batch["batch_size"]) == ("too_few", 4)
+    assert next_batch == outside.get("batches/preview")
+    assert queue["at"]
+
+
+def test_the_figures_of_the_queue_agree_while_groups_are_pushed(outside: OutsideRun) -> None:
+    pushes = threading.Thread(target=push_repeatedly, args=(outside, 40))
+    pushes.start()
+    seen = set()
+    while pushes.is_alive():
+        queue = outside.get("queue")
+        figures = {
+            queue["queued_sequences"],
+            queue["ledger"]["sequences"]["queued"],
+            queue["next_batch"]["queued_sequences"],
+            sum(row["queued_sequences"] for row in queue["environments"]),
+        }
+        assert len(figures) == 1, figures
+        assert queue["ledger"]["sequences"]["balanced"]
+        seen |= figures
+    pushes.join()
+
+    assert len(seen) > 3, "the queue did not change while it was read"
+
+
+def push_repeatedly(outside: OutsideRun, count: int) -> None:
+    try:
+        for mark in range(count):
+            outside.push(mark=100 + mark, env_id=0)
+    finally:
+        connection.close()
+
+
+def test_items_of_an_expired_lease_are_counted_apart(outside: OutsideRun) -> None:
+    fill(outside, groups=2)
+    outside.next()
+    assert outside.get("ledger")["expired"] == 0
+
+    outside.lapse()
+
+    ledger = outside.get("queue")["ledger"]
+    assert (ledger["expired"], ledger["sequences"]["leased"]) == (4, 4)
+    assert ledger["sequences"]["balanced"]
+    outside.next()
+    assert outside.get("queue")["ledger"]["expired"] == 0
+
+
+def test_the_ledger_of_an_environment_has_sequences(outside: OutsideRun) -> None:
+    fill(outside, groups=3)
+
+    (row,) = outside.get("ledger")["environments"]
+
+    assert (row["queued"], row["sequences"]["queued"]) == (3, 6)
+    assert row["sequences"]["accepted"] == 6
 
 
 def test_a_pause_ends_after_its_duration(outside: OutsideRun) -> None:

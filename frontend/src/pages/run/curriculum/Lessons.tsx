@@ -94,7 +94,7 @@ export function Lessons({ curriculum, lessons, error, onOpen }: Props) {
   return (
     <Panel
       title="Curriculum"
-      note={summaryOf(curriculum)}
+      note={summaryOf(curriculum, lessons)}
       aside={<span className="small faint">{curriculum.strategy}</span>}
       className="span-12"
     >

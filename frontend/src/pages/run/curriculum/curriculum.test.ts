@@ -97,6 +97,11 @@ test("summarizes the lessons", () => {
   expect(summaryOf({ ...curriculum, graduated: 5, completed_at: "2026-03-01T12:00:00Z" })).toBe("all 5 lessons graduated");
 });
 
+test("summarizes the lessons of the page, not those of another message", () => {
+  const lessons = (["graduated", "graduated", "active", "locked"] as const).map((status) => ({ status }));
+  expect(summaryOf({ ...curriculum, completed_at: "2026-03-01T12:00:00Z" }, lessons)).toBe("1 active, 2 graduated, 1 locked");
+});
+
 test("labels transitions, unknown ones unchanged", () => {
   const move = (source: string, target: string) => moveOf({ source, target } as LessonChange);
   expect([move("locked", "active"), move("active", "graduated"), move("graduated", "active")]).toEqual([

@@ -1,6 +1,6 @@
 /** Chart data of lessons and their evaluations. Pure. */
 
-import type { CurriculumPart, EvaluationRow, LessonChange, MicroEvaluationRow } from "@/api/types";
+import type { CurriculumPart, EvaluationRow, LessonChange, LessonRow, MicroEvaluationRow } from "@/api/types";
 import type { Column } from "@/charts/columns";
 import { counted, number, percent, visible } from "@/format";
 
@@ -102,7 +102,18 @@ export function passText(passAt: Record<string, number>): string {
 }
 
 /** A one-sentence summary of all lessons. */
-export function summaryOf({ locked, active, graduated, effective_lessons, completed_at }: CurriculumPart): string {
+export function summaryOf(curriculum: CurriculumPart, lessons?: Pick<LessonRow, "status">[]): string {
+  return lessons ? summaryText(ofLessons(curriculum, lessons)) : summaryText(curriculum);
+}
+
+/** The summary with the counts of the page's lessons, which are read in another request. */
+function ofLessons(curriculum: CurriculumPart, lessons: Pick<LessonRow, "status">[]): CurriculumPart {
+  const count = (state: LessonRow["status"]) => lessons.filter(({ status }) => status === state).length;
+  const counts = { locked: count("locked"), active: count("active"), graduated: count("graduated") };
+  return { ...curriculum, ...counts, completed_at: counts.graduated === lessons.length ? curriculum.completed_at : null };
+}
+
+function summaryText({ locked, active, graduated, effective_lessons, completed_at }: CurriculumPart): string {
   if (completed_at) return `all ${graduated} lessons graduated`;
   const states = [
     [active, "active"],

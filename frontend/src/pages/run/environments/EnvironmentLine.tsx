@@ -223,7 +223,7 @@ export function EnvironmentLine(props: Props) {
           </div>
         )}
       </td>
-      <td className="num">
+      <td className="num" data-queued={view.queued}>
         {number(view.queued)} <span className="faint small">{percent(view.queueShare)}</span>
       </td>
       <td className="num">{number(view.served)}</td>

@@ -15,6 +15,7 @@ import { type Ask, EnvironmentLine } from "@/pages/run/environments/EnvironmentL
 import { MuteDialog } from "@/pages/run/environments/MuteDialog";
 import { environmentViews, holdOf, holdSummary } from "@/pages/run/environments/rows";
 import { WeightDialog } from "@/pages/run/environments/WeightDialog";
+import { unitOf } from "@/pages/run/queue/queued";
 import { useRun } from "@/pages/run/RunContext";
 import { environmentCommand, trainerCommand } from "@/pages/run/words";
 
@@ -38,6 +39,7 @@ export function EnvironmentsTab() {
   if (!environments.data || !ledger.data) return <Skeletons heights={[240]} />;
   const views = environmentViews(environments.data, mixing.data ?? [], ledger.data.environments, arrivals.data ?? []);
   const held = holdSummary(views.map((view) => holdOf(view, run)));
+  const unit = unitOf(run.kind);
   const Dialog = asked && DIALOGS[asked.what];
   return (
     <Panel title="Environments" note={held ?? "in order of registration"}>
@@ -58,11 +60,15 @@ export function EnvironmentsTab() {
             { label: "Weight", className: "num" },
             { label: "Target share", className: "num" },
             { label: "Actual share", className: "num" },
-            { label: "Debt", className: "num", title: "Sequences that batches owe the environment by its weight; negative if it is ahead" },
-            { label: "Pushed", className: "num", title: `${run.kind === "fleet" ? "Fragments" : "Groups"} per minute` },
-            { label: "Queued", className: "num" },
-            { label: "Served", className: "num" },
-            { label: "Dropped, refused", title: "Refused: pushes that were rejected entirely" },
+            {
+              label: <>Debt · {unit}</>,
+              className: "num",
+              title: "Sequences that batches owe the environment by its weight; negative if it is ahead",
+            },
+            { label: <>Pushed · {run.kind === "fleet" ? "fragments" : "groups"}</>, className: "num", title: "Per minute" },
+            { label: <>Queued · {unit}</>, className: "num" },
+            { label: <>Served · {unit}</>, className: "num" },
+            { label: <>Dropped · {unit}; refused · pushes</>, title: "Refused: pushes that were rejected entirely" },
             { label: <span className="unseen">Actions</span> },
           ]}
         >

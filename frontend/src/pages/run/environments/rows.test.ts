@@ -1,28 +1,27 @@
 import { expect, it } from "vitest";
-import type { EnvironmentMixing, EnvironmentRow, LedgerAnswer } from "@/api/types";
+import type { EnvironmentMixing, EnvironmentRow, LedgerAnswer, LedgerCounts } from "@/api/types";
 import { environmentViews, holdOf, holdSummary } from "./rows";
 
-const ledger = (fields: Partial<LedgerAnswer["environments"][number]>): LedgerAnswer["environments"][number] => ({
+type EnvironmentLedger = LedgerAnswer["environments"][number];
+const none = { accepted: 0, queued: 0, waiting: 0, leased: 0, served: 0, quarantined: 0, dropped: {}, balanced: true };
+const ledger = (fields: Partial<EnvironmentLedger>, sequences: Partial<LedgerCounts> = {}): EnvironmentLedger => ({
   kind: "groups",
   env_id: 0,
   environment: "",
-  accepted: 0,
-  queued: 0,
-  waiting: 0,
-  leased: 0,
-  served: 0,
-  quarantined: 0,
-  dropped: {},
-  balanced: true,
+  ...none,
   ...fields,
+  sequences: { ...none, ...sequences },
 });
 const math = { env_id: 0, wandb_name: "math_0" } as EnvironmentRow;
 
-it("joins registration, mixing and ledger by environment id", () => {
+it("joins registration, mixing and ledger by environment id, in the unit of batches", () => {
   const mixing = [{ env_id: 0, debt: -3 }] as EnvironmentMixing[];
   const ledgers = [
-    ledger({ accepted: 10, queued: 4, served: 4, dropped: { stale_version: 0, poison: 2 } }),
-    ledger({ env_id: 1, queued: 4 }),
+    ledger(
+      { accepted: 5, queued: 2, served: 2, dropped: { poison: 1 } },
+      { accepted: 10, queued: 4, served: 4, dropped: { stale_version: 0, poison: 2 } },
+    ),
+    ledger({ env_id: 1, queued: 1 }, { queued: 4 }),
   ];
   expect(
     environmentViews([math], mixing, ledgers, [{ env_id: 0, environment: "", per_second: 0.5, newest_at: "2026-03-01T12:00:00Z" }]),
@@ -31,6 +30,8 @@ it("joins registration, mixing and ledger by environment id", () => {
       key: "id:0",
       name: "math_0",
       mixing: { debt: -3 },
+      queued: 4,
+      served: 4,
       queueShare: 0.5,
       dropped: 2,
       dropShare: 0.2,

@@ -9,13 +9,14 @@ export type EnvironmentView = {
   name: string;
   environment: EnvironmentRow | undefined;
   mixing: EnvironmentMixing | undefined;
+  /** Sequences or fragments, the unit of batches; as all counts of items below. */
   accepted: number;
   served: number;
   queued: number;
   /** Share of all queued items; null if the queue is empty. */
   queueShare: number | null;
   dropped: number;
-  /** Share of pushed items that was dropped; null before the first push. */
+  /** Share of the accepted items that was dropped; null before the first push. */
   dropShare: number | null;
   /** Groups or fragments pushed per second, over the last minute; null if none. */
   perSecond: number | null;
@@ -67,14 +68,15 @@ export function environmentViews(
   ledgers: Ledgers,
   arrivals: EnvironmentPushRate[],
 ): EnvironmentView[] {
-  const queuedInAll = ledgers.reduce((sum, each) => sum + each.queued, 0);
+  const queuedInAll = ledgers.reduce((sum, { sequences }) => sum + sequences.queued, 0);
   const view = (key: string, name: string, ledger: Ledgers[number] | undefined, environment?: EnvironmentRow): EnvironmentView => {
-    const reasons = Object.entries(ledger?.dropped ?? {})
+    const counts = ledger?.sequences;
+    const reasons = Object.entries(counts?.dropped ?? {})
       .filter(([, items]) => items > 0)
       .sort(([, a], [, b]) => b - a);
     const dropped = reasons.reduce((sum, [, items]) => sum + items, 0);
     const refusals = Object.entries(environment?.refused ?? {}).sort(([, a], [, b]) => Date.parse(b.newest_at) - Date.parse(a.newest_at));
-    const accepted = ledger?.accepted ?? 0;
+    const accepted = counts?.accepted ?? 0;
     const pushed = arrivals.find(({ env_id, environment: named }) =>
       environment ? env_id === environment.env_id : ledger && env_id === ledger.env_id && named === ledger.environment,
     );
@@ -84,9 +86,9 @@ export function environmentViews(
       environment,
       mixing: environment && mixing.find(({ env_id }) => env_id === environment.env_id),
       accepted,
-      served: ledger?.served ?? 0,
-      queued: ledger?.queued ?? 0,
-      queueShare: queuedInAll ? (ledger?.queued ?? 0) / queuedInAll : null,
+      served: counts?.served ?? 0,
+      queued: counts?.queued ?? 0,
+      queueShare: queuedInAll ? (counts?.queued ?? 0) / queuedInAll : null,
       dropped,
       dropShare: accepted ? dropped / accepted : null,
       perSecond: pushed?.per_second ?? null,

@@ -3,6 +3,7 @@ import type { LedgerPart, RunDetail } from "@/api/types";
 import { Panel } from "@/components/Panel";
 import { number, visible } from "@/format";
 import { type ItemState, itemStatesOf, missing, truncatedText } from "@/pages/run/queue/itemStates";
+import { unitOf } from "@/pages/run/queue/queued";
 
 function Terms({ states, dropped }: { states: ItemState[]; dropped: Record<string, number> }) {
   const reasons = Object.entries(dropped).filter(([, n]) => n > 0);
@@ -12,7 +13,7 @@ function Terms({ states, dropped }: { states: ItemState[]; dropped: Record<strin
       <span className={`swatch item-${name}`} aria-hidden="true" />
       <Tooltip label={meaning} events={{ hover: true, focus: true, touch: true }}>
         <span tabIndex={0}>
-          <span className="soft">{name}</span> <b>{number(count)}</b>
+          <span className="soft">{name}</span> <b data-ledger={name}>{number(count)}</b>
         </span>
       </Tooltip>
       {name === "dropped" && reasons.length > 0 && (
@@ -26,10 +27,10 @@ function Terms({ states, dropped }: { states: ItemState[]; dropped: Record<strin
 
 /** The ledger: accepted = served + leased + queued + waiting + quarantined + dropped, with a balance check. */
 export function Ledger({ run, ledger }: { run: RunDetail; ledger: LedgerPart | undefined }) {
-  const unit = run.kind === "fleet" ? "fragments" : "groups";
+  const unit = unitOf(run.kind);
   const counts = ledger?.[unit];
   if (!counts) return null;
-  const states = itemStatesOf(counts);
+  const states = itemStatesOf(counts, ledger.expired);
   const check = counts.balanced ? "✓ balanced" : `✕ off by ${number(missing(counts))}`;
   return (
     <Panel

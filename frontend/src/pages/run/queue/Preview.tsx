@@ -1,9 +1,6 @@
-import { useQuery } from "@tanstack/react-query";
-import { previewQuery } from "@/api/queue";
-import type { PreviewAnswer, RunDetail } from "@/api/types";
+import type { PreviewAnswer, QueueAnswer } from "@/api/types";
 import { Age } from "@/components/Age";
 import { Chip } from "@/components/Chip";
-import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { Table } from "@/components/Table";
 import { number, percent, visible } from "@/format";
@@ -42,64 +39,59 @@ function Composition({ preview, names: named }: { preview: PreviewAnswer; names:
 }
 
 /** Preview of the next batch; does not lease it. */
-export function Preview({ run, names, rereadMs }: { run: RunDetail; names: Names; rereadMs: number }) {
-  const { data, error } = useQuery({ ...previewQuery(run.name, run.kind !== "fleet"), refetchInterval: rereadMs });
-  if (run.kind === "fleet") return null;
+export function Preview({ queue, preview: data, names }: { queue: QueueAnswer; preview: PreviewAnswer; names: Names }) {
+  const stale = queue.queued_sequences - data.queued_sequences;
   return (
     <Panel title="Next batch" note="preview, not leased" className="span-6">
-      {error && <ErrorState title="Preview unavailable" error={error} />}
-      {data && (
+      <p className="preview-line" data-preview={data.reason ?? "ready"}>
+        {data.reason ? (
+          <>
+            <Chip tone="quiet" sign="◌">
+              none yet
+            </Chip>{" "}
+            {REASONS[data.reason]}{" "}
+            <span className="faint">
+              {number(queue.queued_sequences)} of {number(data.batch_size)} sequences queued
+              {stale > 0 && `, ${number(stale)} of them stale`}.
+            </span>
+          </>
+        ) : (
+          <>
+            <Chip tone="good" sign="✓">
+              ready
+            </Chip>{" "}
+            {number(data.items)} groups, {number(data.sequences)} sequences
+            {data.retried_batch && <span className="held"> · leased again after an expired lease</span>}
+          </>
+        )}
+      </p>
+      {!data.reason && (
         <>
-          <p className="preview-line" data-preview={data.reason ?? "ready"}>
-            {data.reason ? (
-              <>
-                <Chip tone="quiet" sign="◌">
-                  none yet
-                </Chip>{" "}
-                {REASONS[data.reason]}{" "}
-                <span className="faint">
-                  {number(data.queued_sequences)} of {number(data.batch_size)} sequences queued.
-                </span>
-              </>
-            ) : (
-              <>
-                <Chip tone="good" sign="✓">
-                  ready
-                </Chip>{" "}
-                {number(data.items)} groups, {number(data.sequences)} sequences
-                {data.retried_batch && <span className="held"> · leased again after an expired lease</span>}
-              </>
-            )}
-          </p>
-          {!data.reason && (
-            <>
-              <Composition preview={data} names={names} />
-              <dl className="facts">
-                <dt>Tokens</dt>
-                <dd>
-                  {number(data.tokens)}, longest sequence {number(data.longest_tokens)}
-                </dd>
-                <dt>Padding</dt>
-                <dd>{data.padding === null ? "–" : `${percent(data.padding)} of the positions are padding`}</dd>
-                <dt>Group sizes</dt>
-                <dd>
-                  {Object.entries(data.sizes)
-                    .map(([size, groups]) => `${number(groups)} × ${size}`)
-                    .join(", ")}
-                </dd>
-                <dt>Queue time</dt>
-                <dd>
-                  {data.oldest_at ? (
-                    <>
-                      from <Age at={data.newest_at} /> to <Age at={data.oldest_at} />
-                    </>
-                  ) : (
-                    "–"
-                  )}
-                </dd>
-              </dl>
-            </>
-          )}
+          <Composition preview={data} names={names} />
+          <dl className="facts">
+            <dt>Tokens</dt>
+            <dd>
+              {number(data.tokens)}, longest sequence {number(data.longest_tokens)}
+            </dd>
+            <dt>Padding</dt>
+            <dd>{data.padding === null ? "–" : `${percent(data.padding)} of the positions are padding`}</dd>
+            <dt>Group sizes</dt>
+            <dd>
+              {Object.entries(data.sizes)
+                .map(([size, groups]) => `${number(groups)} × ${size}`)
+                .join(", ")}
+            </dd>
+            <dt>Queue time</dt>
+            <dd>
+              {data.oldest_at ? (
+                <>
+                  from <Age at={data.newest_at} /> to <Age at={data.oldest_at} />
+                </>
+              ) : (
+                "–"
+              )}
+            </dd>
+          </dl>
         </>
       )}
     </Panel>

@@ -17,9 +17,9 @@ import { useRun } from "@/pages/run/RunContext";
 
 const BatchDrawer = lazy(() => import("@/pages/run/queue/BatchDrawer"));
 
-/** The queue, the next batch, and all batches of the run. */
+/** The queue, the next batch, and all batches of the run. One response has all figures, so that they are of one moment. */
 export function QueueTab() {
-  const { run, ledger } = useRun();
+  const { run } = useRun();
   const { batch } = useSearch({ from: "/shell/runs/$name/queue" });
   const navigate = useNavigate({ from: "/runs/$name/queue" });
   const topic = `run:${run.name}` as const;
@@ -27,26 +27,19 @@ export function QueueTab() {
     ...queueQuery(run.name),
     refetchInterval: usePartChangeFeed(topic, "queue", QUEUE_MS, ["queue", run.name]),
   });
-  const refetchInterval = usePartChangeFeed(
-    topic,
-    "queue",
-    BESIDE_MS,
-    ["environments", run.name],
-    ["batches", run.name],
-    ["preview", run.name],
-  );
+  const refetchInterval = usePartChangeFeed(topic, "queue", BESIDE_MS, ["environments", run.name], ["batches", run.name]);
   const environments = useQuery({ ...environmentsQuery(run.name), refetchInterval, enabled: run.kind !== "fleet" });
   const names = namesOf(environments.data);
   const close = () => void navigate({ search: (old) => ({ ...old, batch: undefined }) });
   // Panels that are shown late would move those below them.
   if (!data && !error) return <Skeletons heights={[110, 150, 180, 330]} />;
   return (
-    <div className="charts">
-      <Ledger run={run} ledger={ledger} />
+    <div className="charts" data-at={data?.at}>
+      <Ledger run={run} ledger={data?.ledger} />
       {error && <ErrorState title="Queue unavailable" error={error} />}
       {data && <WhyPaused run={run} queue={data} />}
       {data && <Depth queue={data} />}
-      <Preview run={run} names={names} rereadMs={refetchInterval} />
+      {data?.next_batch && <Preview queue={data} preview={data.next_batch} names={names} />}
       <QueueChart run={run} className={run.kind === "fleet" ? "span-12" : "span-6"} />
       <BatchTable run={run} names={names} rereadMs={refetchInterval} />
       {batch && (

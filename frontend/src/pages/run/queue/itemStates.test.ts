@@ -1,5 +1,15 @@
 import { expect, it } from "vitest";
-import { truncatedText } from "./itemStates";
+import { itemStatesOf, missing, truncatedText } from "./itemStates";
+
+const counts = { accepted: 20, queued: 4, waiting: 1, leased: 7, served: 6, quarantined: 0, dropped: { poison: 2 }, balanced: true };
+const named = (expired?: number) => Object.fromEntries(itemStatesOf(counts, expired).map(({ name, count }) => [name, count]));
+
+it("counts items of expired leases apart from leased ones", () => {
+  expect(named()).toEqual({ served: 6, leased: 7, queued: 4, waiting: 1, dropped: 2 });
+  expect(named(7)).toMatchObject({ leased: 0, expired: 7 });
+  expect(Object.values(named(5)).reduce((sum, count) => sum + count, 0)).toBe(counts.accepted);
+  expect(missing(counts)).toBe(0);
+});
 
 it("counts truncated groups", () => {
   expect(truncatedText(0)).toBe("");

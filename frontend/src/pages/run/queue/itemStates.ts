@@ -3,29 +3,29 @@
 import type { LedgerCounts } from "@/api/types";
 import { counted } from "@/format";
 
-export type ItemState = { name: "served" | "leased" | "queued" | "waiting" | "quarantined" | "dropped"; count: number; meaning: string };
+export type ItemState = {
+  name: "served" | "leased" | "expired" | "queued" | "waiting" | "quarantined" | "dropped";
+  count: number;
+  meaning: string;
+};
 
-/** The states of accepted items; each item has exactly one. */
-export function itemStatesOf(counts: LedgerCounts): ItemState[] {
+/** The states of accepted items; each item has exactly one. `expired` is the part of `leased` that no trainer holds. */
+export function itemStatesOf(counts: LedgerCounts, expired = 0): ItemState[] {
   const dropped = Object.values(counts.dropped).reduce((sum, n) => sum + n, 0);
   return [
     { name: "served", count: counts.served, meaning: "In acknowledged batches." },
-    {
-      name: "leased",
-      count: counts.leased,
-      meaning: "In a batch that a trainer holds, or whose lease has expired and which is leased again first.",
-    },
+    { name: "leased", count: counts.leased - expired, meaning: "In a batch that a trainer holds." },
+    ...unlessEmpty("expired", expired, "In a batch whose lease has expired: it is leased again first."),
     { name: "queued", count: counts.queued, meaning: "Ready to be part of a batch." },
     { name: "waiting", count: counts.waiting, meaning: "Waiting until enough groups of this size arrive." },
-    ...quarantine(counts.quarantined),
+    ...unlessEmpty("quarantined", counts.quarantined, "In a batch whose lease expired repeatedly: release or discard it."),
     { name: "dropped", count: dropped, meaning: "Not served; each drop has a counted reason." },
   ];
 }
 
-/** Shown only if not empty: it needs an operator's decision. */
-function quarantine(count: number): ItemState[] {
-  const meaning = "In a batch whose lease expired repeatedly: release or discard it.";
-  return count > 0 ? [{ name: "quarantined", count, meaning }] : [];
+/** Rare states are shown only with items. */
+function unlessEmpty(name: ItemState["name"], count: number, meaning: string): ItemState[] {
+  return count > 0 ? [{ name, count, meaning }] : [];
 }
 
 /** Number of accepted items without a state; any value but zero is a bug in the ledger. */

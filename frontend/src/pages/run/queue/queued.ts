@@ -8,14 +8,14 @@ export function unitOf(kind: RunDetail["kind"]): "fragments" | "sequences" {
   return kind === "fleet" ? "fragments" : "sequences";
 }
 
-/** Queue depth in the unit of its threshold; for a fleet, the count in the ledger of the same page. */
+/** Queue depth in the unit of its threshold: the count in the ledger of the same page. */
 export function queuedFigure(
   { kind }: Pick<RunDetail, "kind">,
   queue: QueuePart | undefined,
   ledger: LedgerPart | undefined,
 ): { value: number | undefined; unit: string } {
   const unit = unitOf(kind);
-  const value = kind === "fleet" ? (ledger?.fragments.queued ?? queue?.queued) : queue?.queued_sequences;
+  const value = ledger?.[unit].queued;
   if (!queue || queue.threshold <= 0) return { value, unit };
   return { value, unit: `${unit}, threshold ${number(queue.threshold)}` };
 }

@@ -5,6 +5,7 @@ import { useSearch } from "@tanstack/react-router";
 import { ErrorState } from "@/components/ErrorState";
 import { Skeletons } from "@/components/Skeletons";
 import { usePartChangeFeed } from "@/live/changeFeed";
+import { unitOf } from "@/pages/run/queue/queued";
 import { useRun } from "@/pages/run/RunContext";
 import { deliveriesQuery, EVERY_MS, ordersQuery, versionQuery, versionsQuery } from "@/pages/run/weights/api";
 import { isHeldBack } from "@/pages/run/weights/commands";
@@ -51,7 +52,7 @@ export function WeightsTab() {
           workers={fleet?.workers ?? []}
         />
       )}
-      <StalenessStrip run={run} counts={ledger?.[run.kind === "fleet" ? "fragments" : "groups"]} />
+      <StalenessStrip run={run} counts={ledger?.[unitOf(run.kind)]} />
     </div>
   );
 }

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { PolicyVersionRow, WeightsCommands } from "@/api/types";
-import { appliedOf, isHeldBack, pinEffect, pinnable, pinText, whyNotOrder } from "@/pages/run/weights/commands";
+import { appliedOf, isHeldBack, pinEffect, pinnable, pinText, whyNotOrder, withNewest } from "@/pages/run/weights/commands";
 
 const orders: WeightsCommands = { number: 3, pinned_step: 5, acting_step: 5, newest_step: 8, results: [], next: null };
 const worker = (index: number, active: number, order: number, state = "running") =>
@@ -11,6 +11,13 @@ const version = (step: number, fields: Partial<PolicyVersionRow> = {}) =>
 test("a command is applied by workers with its number and version", () => {
   const { there, done, waiting } = appliedOf(orders, [worker(0, 5, 3), worker(1, 8, 2), worker(2, 5, 2), worker(3, 5, 1, "stopped")]);
   expect([there, done, waiting.map(({ index }) => index)]).toEqual([3, 1, [1, 2]]);
+});
+
+test("the newest version is that of the page's list", () => {
+  const versions = [version(9, { epoch: 0 }), version(10), version(8)];
+  expect(withNewest(orders, versions, 1)).toMatchObject({ newest_step: 10, acting_step: 5 });
+  expect(withNewest({ ...orders, pinned_step: null }, versions, 1)).toMatchObject({ newest_step: 10, acting_step: 10 });
+  expect(withNewest(orders, [], 1)).toEqual(orders);
 });
 
 test("describes the requested version", () => {

@@ -26,6 +26,13 @@ export function appliedOf({ number: order, acting_step }: Pick<WeightsCommands, 
   return { there: there.length, done: there.length - waiting.length, waiting };
 }
 
+/** The orders with the newest version of the page's list, which is read in another request. */
+export function withNewest(orders: WeightsCommands, versions: Pick<PolicyVersionRow, "epoch" | "step">[], epoch: number): WeightsCommands {
+  const newest = versions.find((version) => version.epoch === epoch)?.step;
+  if (newest === undefined) return orders;
+  return { ...orders, newest_step: newest, acting_step: orders.pinned_step ?? newest };
+}
+
 /** The requested version as a sentence. */
 export function pinText({ pinned_step, newest_step }: Pick<WeightsCommands, "pinned_step" | "newest_step">): string {
   if (newest_step < -1) return "No weights published yet.";
