@@ -52,6 +52,7 @@ urlpatterns = [
         recordings.RecordingContentView.as_view(),
     ),
     path("runs/<slug:run>/episodes", EpisodesView.as_view()),
+    path("runs/<slug:run>/episodes/detail", episodes.EpisodeView.as_view()),
     path("runs/<slug:run>/episodes/summary", EpisodeSummaryView.as_view()),
     path("runs/<slug:run>/episodes/distribution", episodes.EpisodeSpreadView.as_view()),
     path("runs/<slug:run>/episodes/outliers", episodes.EpisodeOutliersView.as_view()),

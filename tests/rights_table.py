@@ -217,6 +217,7 @@ ROWS: Final[dict[tuple[str, str], frozenset[str]]] = {
     ("GET", "/api/v1/runs/<slug:run>/recordings/<uuid:recording>/content"): READ,
     ("GET", "/api/v1/runs/<slug:run>/episodes"): READ,
     ("GET", "/api/v1/runs/<slug:run>/episodes/summary"): READ,
+    ("GET", "/api/v1/runs/<slug:run>/episodes/detail"): READ,
     ("GET", "/api/v1/runs/<slug:run>/episodes/distribution"): READ,
     ("GET", "/api/v1/runs/<slug:run>/episodes/outliers"): READ,
     ("GET", "/api/v1/runs/<slug:run>/episodes/matches"): READ,

@@ -1419,6 +1419,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{run}/episodes/detail": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get an episode
+         * @description Return, end, and the stored fragments that hold its steps, in order.
+         */
+        get: operations["episodes_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{run}/episodes/distribution": {
         parameters: {
             query?: never;
@@ -5232,6 +5252,22 @@ export interface components {
             held: boolean;
         };
         /**
+         * EpisodeDetail
+         * @description One episode of a step fleet, over all stored fragments that hold it.
+         */
+        EpisodeDetail: {
+            id: string;
+            slot: string;
+            environment: string;
+            worker: string;
+            steps: number;
+            total_return: number;
+            begins: boolean;
+            outcome: string;
+            is_partial: boolean;
+            parts: components["schemas"]["PartOfEpisode"][];
+        };
+        /**
          * EpisodeFind
          * @description A report with a matching episode.
          */
@@ -7004,6 +7040,26 @@ export interface components {
             took_ms: number | null;
         };
         /**
+         * PartOfEpisode
+         * @description The part of an episode in one stored fragment, and the use of this fragment.
+         */
+        PartOfEpisode: {
+            fragment: number;
+            number: number;
+            first: number;
+            steps: number;
+            total: number;
+            reward: number;
+            epoch: number;
+            version_min: number;
+            version_max: number;
+            state: string;
+            drop_reason: string;
+            batch: string | null;
+            step: number | null;
+            received_at: string;
+        };
+        /**
          * ChangeEnvironment
          * @description Settings of an environment to change; those left out stay.
          */
@@ -8570,6 +8626,7 @@ export interface components {
             action_size: number;
             obs: number[][];
             obs_size: number;
+            obs_range: number[][];
             reward: number[];
             value: number[];
             logprob: number[];
@@ -15683,6 +15740,76 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["EpisodeFragments"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The object does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    episodes_get: {
+        parameters: {
+            query: {
+                /** @description Id of the episode: its slot, a slash and its number. */
+                episode: string;
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EpisodeDetail"];
                 };
             };
             /** @description A parameter or the body is invalid. */
