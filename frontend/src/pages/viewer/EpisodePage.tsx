@@ -72,9 +72,9 @@ function Viewer({ run, episode }: { run: string; episode: EpisodeDetail }) {
           </span>
         </>
       }
+      bar={<Views views={VIEWS} labels={LABELS} shown={view} onShow={(each) => show({ view: each === "fragments" ? each : undefined })} />}
       aside={<Facts run={run} episode={episode} />}
     >
-      <Views views={VIEWS} labels={LABELS} shown={view} onShow={(each) => show({ view: each === "fragments" ? each : undefined })} />
       <div role="tabpanel" id="view" aria-labelledby={`view-${view}`} className={`panel ${styles.view}`}>
         {(!episode.begins || episode.is_partial) && (
           <p className="held small" role="status">

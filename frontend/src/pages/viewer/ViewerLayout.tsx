@@ -13,13 +13,15 @@ type Props = {
   /** State and flags, beside the title. */
   chips?: ReactNode;
   actions?: ReactNode;
+  /** Choice of the shown content, on one line if it fits. */
+  bar?: ReactNode;
   /** Facts and marks, beside the content in wide windows and below it in others. */
   aside: ReactNode;
   children: ReactNode;
 };
 
 /** The layout of a group, an episode and a fragment: one line of title and actions, then the content. */
-export function ViewerLayout({ run, label, title, list, chips, actions, aside, children }: Props) {
+export function ViewerLayout({ run, label, title, list, chips, actions, bar, aside, children }: Props) {
   return (
     <article aria-label={label} className={styles.viewer}>
       <header className={styles.title}>
@@ -37,6 +39,7 @@ export function ViewerLayout({ run, label, title, list, chips, actions, aside, c
         <span className="spacer" />
         {actions}
       </header>
+      {bar && <div className={styles.bar}>{bar}</div>}
       <div className={styles.columns}>
         <div className={styles.content}>{children}</div>
         <aside className={`panel ${styles.aside}`} aria-label="Details">

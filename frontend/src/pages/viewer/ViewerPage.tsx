@@ -146,6 +146,12 @@ function Viewer({ name, detail, sequences, error }: Props) {
           )}
         </>
       }
+      bar={
+        <>
+          {sequences && <SequenceStrip sequences={sequences.results} shown={shown} onShow={(seq) => change({ seq, token: undefined })} />}
+          <Views views={VIEWS} labels={VIEW_LABELS} shown={view} onShow={(each) => change({ view: each })} />
+        </>
+      }
       aside={
         <>
           <MarkBar key={group.id} run={name} group={group.id} mark={group.mark} isKeyed />
@@ -154,8 +160,6 @@ function Viewer({ name, detail, sequences, error }: Props) {
       }
     >
       {isDiscarding && <DiscardDialog run={name} groups={[group.id]} onClose={() => setDiscarding(false)} />}
-      {sequences && <SequenceStrip sequences={sequences.results} shown={shown} onShow={(seq) => change({ seq, token: undefined })} />}
-      <Views views={VIEWS} labels={VIEW_LABELS} shown={view} onShow={(each) => change({ view: each })} />
       <div role="tabpanel" id="view" aria-labelledby={`view-${view}`} className={`panel ${styles.view}`}>
         {!group.has_bytes && view === "timeline" && <Life detail={detail} sequences={[]} />}
         {!group.has_bytes && (
