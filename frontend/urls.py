@@ -13,6 +13,7 @@ urlpatterns = [
     path("cluster", index, name="cluster"),
     path("settings", index, name="settings"),
     path("environments", index, name="environments"),
+    path("trajectories", index, name="trajectories"),
     path("alerts", index, name="alerts"),
     path("compare", index, name="compare"),
     path("tokens", index, name="tokens"),

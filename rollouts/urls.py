@@ -12,8 +12,10 @@ from rollouts.environments.api import checks, environments
 from rollouts.episodes import api as episodes
 from rollouts.episodes.api import EpisodeSummaryView, EpisodesView
 from rollouts.metrics.api import annotations, choices, comparisons, costs, layouts, metrics
+from rollouts.trajectories.api import TrajectoriesView
 
 urlpatterns = [
+    path("trajectories", TrajectoriesView.as_view()),
     path("environments", environments.KnownEnvironmentsView.as_view()),
     path("environments/probes", environments.EnvironmentProbeView.as_view()),
     path("environments/approvals", environments.EnvironmentApprovalView.as_view()),
@@ -50,6 +52,7 @@ urlpatterns = [
         recordings.RecordingContentView.as_view(),
     ),
     path("runs/<slug:run>/episodes", EpisodesView.as_view()),
+    path("runs/<slug:run>/episodes/detail", episodes.EpisodeView.as_view()),
     path("runs/<slug:run>/episodes/summary", EpisodeSummaryView.as_view()),
     path("runs/<slug:run>/episodes/distribution", episodes.EpisodeSpreadView.as_view()),
     path("runs/<slug:run>/episodes/outliers", episodes.EpisodeOutliersView.as_view()),

@@ -28,6 +28,8 @@ OPERATE: Final = ADMINISTER | {"operator"}
 # Viewers, and the user tokens of viewers.
 VIEW: Final = OPERATE | {"viewer", "user"}
 READ: Final = VIEW | {"read"}
+# A token that is bound to a run reads the data of its run there.
+READ_OWN: Final = READ | {"own run"}
 TRAIN: Final = ADMINISTER | {"trainer"}
 WORK: Final = ADMINISTER | {"worker"}
 PUSH: Final = WORK | {"env"}
@@ -110,6 +112,7 @@ ROWS: Final[dict[tuple[str, str], frozenset[str]]] = {
     ("GET", "/api/v1/comparisons/<large:comparison>/file"): READ,
     ("GET", "/api/v1/run-costs"): READ,
     ("GET", "/api/v1/prompts"): READ,
+    ("GET", "/api/v1/trajectories"): READ_OWN,
     ("GET", "/api/v1/run-activity"): READ,
     ("GET", "/api/v1/run-diagnoses"): READ,
     ("POST", "/api/v1/run-actions"): OPERATE,
@@ -214,6 +217,7 @@ ROWS: Final[dict[tuple[str, str], frozenset[str]]] = {
     ("GET", "/api/v1/runs/<slug:run>/recordings/<uuid:recording>/content"): READ,
     ("GET", "/api/v1/runs/<slug:run>/episodes"): READ,
     ("GET", "/api/v1/runs/<slug:run>/episodes/summary"): READ,
+    ("GET", "/api/v1/runs/<slug:run>/episodes/detail"): READ,
     ("GET", "/api/v1/runs/<slug:run>/episodes/distribution"): READ,
     ("GET", "/api/v1/runs/<slug:run>/episodes/outliers"): READ,
     ("GET", "/api/v1/runs/<slug:run>/episodes/matches"): READ,
@@ -283,6 +287,8 @@ def callers_of(rule: Rule, address: str) -> set[str]:
         return set(EVERYBODY) - {STRANGER}
     people = set() if rule >= TOKEN_ONLY else rule & set(PEOPLE)
     bound = ("", " of alpha") if "<slug:run>" in address else ("",)
+    if "own run" in rule:
+        bound = ("", " of alpha", " of beta")
     return people | {f"{scope} token{run}" for scope in rule & set(SCOPES) for run in bound}
 
 

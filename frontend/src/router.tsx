@@ -15,8 +15,9 @@ import { logsSearch } from "@/pages/run/logs/search";
 import { metricsSearch } from "@/pages/run/metrics/search";
 import { overviewSearch } from "@/pages/run/overview/search";
 import { queueSearch } from "@/pages/run/queue/search";
-import { listSearch } from "@/pages/run/trajectories/search";
+import { tabSearch } from "@/pages/run/trajectories/search";
 import { runsSearch } from "@/pages/runs/search";
+import { trajectorySearch } from "@/pages/trajectories/search";
 import { viewerSearch } from "@/pages/viewer/search";
 import { shareSearch } from "@/share/share";
 import { askForCompared, askForCurves, askForMetrics, askForRun } from "@/shell/early";
@@ -59,6 +60,12 @@ const project = createRoute({
   path: "/projects/$project",
   component: lazyRouteComponent(pageCode.project, "ProjectPage"),
   validateSearch: runsSearch,
+});
+const trajectories = createRoute({
+  getParentRoute: () => shell,
+  path: "/trajectories",
+  component: lazyRouteComponent(pageCode.trajectories, "TrajectoriesPage"),
+  validateSearch: trajectorySearch,
 });
 const alerts = createRoute({
   getParentRoute: () => shell,
@@ -189,13 +196,23 @@ const runTabs = [
     getParentRoute: () => run,
     path: "trajectories",
     component: lazyRouteComponent(tabCode.trajectories, "TrajectoriesTab"),
-    validateSearch: listSearch,
+    validateSearch: tabSearch,
   }),
   createRoute({
     getParentRoute: () => run,
     path: "groups/$group",
     component: lazyRouteComponent(tabCode.groups, "ViewerPage"),
     validateSearch: viewerSearch,
+  }),
+  createRoute({
+    getParentRoute: () => run,
+    path: "transcript",
+    component: lazyRouteComponent(tabCode.transcript, "EpisodePage"),
+    validateSearch: (search): { episode: string; step?: number; view?: "fragments" } => ({
+      episode: text(search.episode) ?? "",
+      step: whole(search.step),
+      view: oneOf(search.view, "fragments"),
+    }),
   }),
   createRoute({
     getParentRoute: () => run,
@@ -260,6 +277,7 @@ export const router = createRouter({
       runs,
       projects,
       project,
+      trajectories,
       compare,
       alerts,
       environments,

@@ -30,7 +30,8 @@ def read_on_snapshot(read: Callable[[], T]) -> T:
     """Return the result of `read` on one snapshot.
 
     A read that also writes, to roll it back, fails if another transaction has changed the same
-    rows since the snapshot. It is then repeated on a new one, up to :data:`TRIES` times in all.
+    rows since the snapshot. It is then repeated on a new one. The last of :data:`TRIES` reads each
+    query on a snapshot of its own, which does not fail.
     """
     for _ in range(TRIES - 1):
         try:
@@ -39,5 +40,5 @@ def read_on_snapshot(read: Callable[[], T]) -> T:
         except OperationalError as error:
             if not isinstance(error.__cause__, psycopg.errors.SerializationFailure):
                 raise
-    with snapshot():
+    with transaction.atomic():
         return read()

@@ -13,10 +13,12 @@ from rest_framework.views import APIView
 from rollouts.control.api.queries import SERIES_PARAMETERS, series_page
 from rollouts.control.schemas.fleets import Episodes, EpisodeSummary
 from rollouts.episodes.queries import episode_spread as selectors
+from rollouts.episodes.queries.episode_details import episode_detail
 from rollouts.episodes.queries.episode_fragments import fragments_of_episode
 from rollouts.episodes.queries.episode_spread import Measure
 from rollouts.episodes.queries.episode_windows import episode_page, episode_summary
 from rollouts.episodes.schemas import (
+    EpisodeDetail,
     EpisodeFragments,
     EpisodeMatches,
     EpisodeOutliers,
@@ -25,7 +27,7 @@ from rollouts.episodes.schemas import (
 from runs.access.api.permissions import Readers
 from runs.lifecycle.queries.runs import readable_run
 from web.http import bodies
-from web.http.openapi import between
+from web.http.openapi import between, problems
 
 _OF: Final = Parameter("of", enum=["return", "length"], description="Default: `return`.")
 _MODES: Final = ("", "train", "eval")
@@ -168,6 +170,34 @@ class EpisodeFragmentsView(APIView):
         """
         of, value = _measure(request), _end(request, "value")
         return bodies.answer(fragments_of_episode(readable_run(run).pk, report, of=of, value=value))
+
+
+class EpisodeView(APIView):
+    """One episode."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="episodes_get",
+        parameters=[
+            Parameter(
+                "episode",
+                required=True,
+                description="Id of the episode: its slot, a slash and its number.",
+            )
+        ],
+        responses={200: EpisodeDetail, **problems(503)},
+        tags=["episodes"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """Get an episode.
+
+        Return, end, and the stored fragments that hold its steps, in order.
+        """
+        episode = request.query_params.get("episode", "")
+        if "\x00" in episode:
+            raise bodies.InvalidBody("episode", "must not contain the NUL character")
+        return bodies.answer(episode_detail(readable_run(run).pk, episode))
 
 
 class EpisodesView(APIView):

@@ -119,3 +119,50 @@ class EpisodeFragments(Page[EpisodeLocation], frozen=True, kw_only=True):
     candidates: int
     """Number of episodes of the report with this value, if it identifies them; otherwise the number
     of the worker's stored episodes that match. The first one is shown."""
+
+
+class PartOfEpisode(Struct, frozen=True, kw_only=True):
+    """The part of an episode in one stored fragment, and the use of this fragment."""
+
+    fragment: int
+    number: int
+    """Counts the fragments of the env slot from 0."""
+    first: int
+    """Index of the part's first step in the fragment, from 0."""
+    steps: int
+    total: int
+    """Env steps of the whole fragment."""
+    reward: float
+    """Sum of the rewards of the part."""
+    epoch: int
+    version_min: int
+    version_max: int
+    """`version_min` to `version_max`: the policy versions that acted in the fragment."""
+    state: str
+    drop_reason: str
+    batch: str | None
+    step: int | None
+    """Ordinal of its batch, which is the train step."""
+    received_at: datetime
+
+
+class EpisodeDetail(Struct, frozen=True, kw_only=True):
+    """One episode of a step fleet, over all stored fragments that hold it."""
+
+    id: str
+    slot: str
+    """Env slot and incarnation."""
+    environment: str
+    worker: str
+    steps: int
+    """Stored env steps."""
+    total_return: float
+    """Sum of the stored rewards."""
+    begins: bool
+    """False if its first steps are not stored."""
+    outcome: str
+    """`terminated` or `truncated`; empty if its end is not stored."""
+    is_partial: bool
+    """True if the search reached its limit, so that parts may be missing."""
+    parts: list[PartOfEpisode]
+    """In the order of the steps."""

@@ -164,6 +164,9 @@ ADD: Final[dict[str, Adder]] = {
     "/api/v1/segments": lambda _, n: Segment.objects.create(
         number=1000 + n, opened_at=NOON, sealed_at=NOON
     ),
+    "/api/v1/trajectories": lambda run, _: made(
+        TrajectoryGroup, run=run, state="queued", segment=1
+    ),
     f"{RUN}/archives": lambda run, _: made(ArchiveJob, run=run, verb="export", state="done"),
     f"{RUN}/batches": lambda run, n: made(
         Batch, run=run, state="quarantined", kind="groups", ordinal=n + 1

@@ -1,4 +1,4 @@
-"""Links from an extreme episode to the fragment that holds it."""
+"""Links to episodes: their transcripts, the fragments that hold them, and the worst first."""
 
 import re
 
@@ -93,3 +93,63 @@ def test_the_fragments_of_an_extreme_episode_are_listed_alone(
     expect(rows).to_have_attribute("data-fragment", str(fragments[1]))
     page.get_by_role("button", name="Remove episode: w0-0@a/3").click()
     expect(rows).to_have_count(2)
+
+
+def test_an_episode_of_two_fragments_is_one_transcript(
+    signed_in: Page, server: Server, fragments: list[int]
+) -> None:
+    page = signed_in
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.goto(f"/runs/{RUN}/episodes?span=3600")
+    page.locator("[data-find=highest]").first.get_by_role("link", name="Transcript").click()
+
+    expect(page.get_by_role("article", name="Episode w0-0@a/2")).to_be_visible()
+    expect(page.locator("[data-return]")).to_have_text("9")
+    expect(page.get_by_text("terminated").first).to_be_visible()
+    steps = page.get_by_role("region", name=re.compile("^Steps, 9"))
+    rows = steps.locator("[data-step]")
+    expect(rows).to_have_count(9)
+    # The last of four steps in the first fragment, and the first in the second one.
+    expect(steps.locator('[data-step="3"]')).to_have_text(re.compile(r"^301.*0"))
+    expect(steps.locator('[data-step="0"]')).to_contain_text("begins")
+    expect(steps.locator('[data-step="8"]')).to_contain_text("terminated")
+    box = page.get_by_role("tabpanel").bounding_box()
+    assert box
+    assert box["y"] <= 260, box
+    steps.focus()
+    steps.press("End")
+    expect(page).to_have_url(re.compile("step=8"))
+
+    page.get_by_role("tab", name="Fragments").click()
+    expect(page.locator("[data-part]")).to_have_count(2)
+    page.locator("[data-part]").nth(1).get_by_role("link").click()
+    expect(page).to_have_url(re.compile(f"/fragments/{fragments[1]}\\?"))
+    page.get_by_label("Episodes", exact=True).get_by_role("link", name="Transcript").first.click()
+    expect(page.get_by_role("article", name="Episode w0-0@a/2")).to_be_visible()
+
+
+def test_the_worst_episodes_of_an_environment_are_listed_first(
+    signed_in: Page, server: Server, fragments: list[int]
+) -> None:
+    page = signed_in
+    page.goto(f"/runs/{RUN}/episodes?span=3600")
+    page.get_by_role("link", name="Worst episodes of gymnasium:CartPole-v1").click()
+
+    expect(page).to_have_url(re.compile(r"show=episodes.*sort=-score|sort=-score.*show=episodes"))
+    rows = page.locator("[data-trajectory]")
+    expect(rows).to_have_count(3)
+    expect(rows.nth(0)).to_contain_text("Episode 3 of w0-0")
+    page.get_by_label("Order").select_option("score")
+    expect(rows.nth(0)).to_contain_text("Episode 2 of w0-0")
+    page.get_by_label("Environment", exact=True).fill("absent")
+    expect(page.get_by_text("No matching episodes")).to_be_visible()
+    expect(page).to_have_url(re.compile("environment=absent"))
+
+
+def test_an_episode_that_is_not_stored_is_refused_with_a_reason(
+    signed_in: Page, server: Server, fragments: list[int]
+) -> None:
+    page = signed_in
+    page.goto(f"/runs/{RUN}/transcript?episode=w0-0@a/77")
+
+    expect(page.get_by_text("no stored fragment holds the episode w0-0@a/77")).to_be_visible()

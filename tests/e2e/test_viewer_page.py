@@ -24,6 +24,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.system]
 # and the fastest of a few answers; wall-clock time may include other tests on the machine.
 INTERACTIVE_SECONDS = 1.5
 PAINT_SECONDS = 15.0
+CONTENT_TOP_PX = 260
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +37,8 @@ def groups(server: Server) -> list[int]:
         conversation(HOSTILE, UNSEEN, "x" * 50_000, scores=[0.0, 1.0], evil=HOSTILE),
         long_group(),
         conversation("And now?", "good", "bad", scores=[1.0, 0.0]),
+        conversation("Once more?", "same", "same", scores=[1.0, 0.0], tokens=[[1, 2], [1, 2]])
+        | {"masks": [[-100, 2]] * 2, "inference_logprobs": [[1.0, -0.1]] * 2},
     )
 
 
@@ -86,6 +89,32 @@ def test_a_group_opens_at_the_sequence_of_the_list_order(
     page = signed_in
     page.goto(f"/runs/looked-into/groups/{groups[3]}?sort={sort}")
     expect(page.get_by_label("Message 2, assistant")).to_contain_text(answer)
+
+
+@pytest.mark.parametrize("width", [1440, 1920])
+def test_content_begins_near_the_top(groups: list[int], signed_in: Page, width: int) -> None:
+    page = signed_in
+    page.set_viewport_size({"width": width, "height": 900})
+    page.goto(f"/runs/looked-into/groups/{groups[0]}")
+    view = page.get_by_role("tabpanel")
+    expect(page.get_by_label("Message 1, user")).to_be_visible()
+    expect(page.get_by_role("complementary", name="Details")).to_contain_text("Producer")
+
+    box = view.bounding_box()
+    assert box
+    assert box["y"] <= CONTENT_TOP_PX, box
+
+
+def test_chips_of_sequences_have_words(groups: list[int], signed_in: Page) -> None:
+    page = signed_in
+    page.goto(f"/runs/looked-into/groups/{groups[0]}")
+    chips = page.get_by_role("group", name="Sequences").get_by_role("button")
+
+    expect(chips).to_have_count(3)
+    expect(chips.nth(0)).to_have_text(re.compile(r"^Sequence 0score 0rank 3\d+ tokens"))
+    page.goto(f"/runs/looked-into/groups/{groups[4]}")
+    expect(chips).to_have_count(2)
+    expect(chips.nth(1)).to_contain_text("same as sequence 0")
 
 
 def test_markup_in_messages_is_shown_as_text(groups: list[int], signed_in: Page) -> None:

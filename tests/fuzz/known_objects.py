@@ -34,6 +34,7 @@ ENDS_A_RUN: Final = ("/start", "/pause", "/resume", "/drain", "/stop", "/kill", 
 QUERY: Final = {"client": "address:127.0.0.1", "of": "env", "runs": LIVE}
 QUERY_OF: Final[dict[str, dict[str, Any]]] = {
     "/api/v1/alert-rules/preview": {"metric": "loss", "comparator": "no_data", "for_seconds": 60},
+    "/api/v1/runs/{run}/episodes/detail": {"episode": "w0-0@a/1"},
     "/api/v1/runs/{run}/episodes/matches": {"least": 0, "most": 1000},
     "/api/v1/runs/{run}/episodes/{report}/fragments": {"value": 9},
     "/atropos/{run}/status-env": {"env_id": 0},

@@ -86,11 +86,23 @@ class EpisodeSearch:
     def parts_of(self, episode: str) -> list[StoredPart]:
         """Return the parts of an episode in stored fragments, in the order of its steps.
 
-        Episodes of a slot have ascending numbers, so a binary search over the fragments of the slot
-        opens few of them.
-
         Args:
             episode: Id of the episode: the name of its slot, a slash and its number.
+
+        Raises:
+            InvalidEpisodeId: If it is no such id.
+            SearchTooSlow: If the database takes too long.
+        """
+        return [
+            StoredPart(fragment=row.id, episode=episode, first=part.first, steps=part.steps)
+            for row, part in self.fragments_of(episode)
+        ]
+
+    def fragments_of(self, episode: str) -> list[tuple[FragmentRow, EpisodePart]]:
+        """Return the fragments that hold an episode with its parts, in the order of its steps.
+
+        Episodes of a slot have ascending numbers, so a binary search over the fragments of the slot
+        opens few of them.
 
         Raises:
             InvalidEpisodeId: If it is no such id.
@@ -100,14 +112,12 @@ class EpisodeSearch:
         with bounded_cursor() as cursor:
             slot = self._whole_slot(cursor, slot)
             row = self._first_reaching(cursor, slot, number)
-            found: list[StoredPart] = []
+            found: list[tuple[FragmentRow, EpisodePart]] = []
             while row is not None:
                 part = next((one for one in self._parts(row) if one.id == episode), None)
                 if part is None:
                     break
-                found.append(
-                    StoredPart(fragment=row.id, episode=episode, first=part.first, steps=part.steps)
-                )
+                found.append((row, part))
                 row = None if part.outcome else self._from(cursor, slot, row.number + 1)
         return found
 

@@ -88,6 +88,8 @@ class StepWindow(Struct, frozen=True, kw_only=True):
     obs: list[list[float]]
     """Numbers of each observation; empty if it has more than 16."""
     obs_size: int
+    obs_range: list[list[float]]
+    """Least, mean and greatest number of each observation that `obs` omits; else empty."""
     reward: list[float]
     value: list[float]
     logprob: list[float]
@@ -161,14 +163,15 @@ def window(opened: DecodedFragment, *, start: int, count: int) -> StepWindow:
         if name == "obs" or name.startswith("obs.")
     ]
     obs_size = sum(part.shape[1] for part in obs)
-    shown = obs_size if obs_size <= MOST_NUMBERS else 0
+    is_shown = 0 < obs_size <= MOST_NUMBERS
     return StepWindow(
         start=start,
         total=total,
         action=_numbers(action[rows, :MOST_NUMBERS]),
         action_size=action.shape[1],
-        obs=_numbers(np.concatenate([part[rows] for part in obs], axis=1)) if shown else [],
+        obs=_numbers(np.concatenate([part[rows] for part in obs], axis=1)) if is_shown else [],
         obs_size=obs_size,
+        obs_range=_ranges([part[rows] for part in obs]) if obs_size > MOST_NUMBERS else [],
         reward=_numbers(arrays["reward"][rows]),
         value=_numbers(arrays["value"][rows]),
         logprob=_numbers(arrays["behavior_logprob"][rows]),
@@ -179,6 +182,18 @@ def window(opened: DecodedFragment, *, start: int, count: int) -> StepWindow:
         policy_step=arrays["policy_step"][rows].tolist(),
         episode=arrays["episode_index"][rows].tolist(),
     )
+
+
+def _ranges(parts: list[NDArray[Any]]) -> list[list[float]]:
+    """Return the least, mean and greatest number of each row over arrays of equal length."""
+    numbers = [part for part in parts if part.shape[1]]
+    size = sum(part.shape[1] for part in numbers)
+    least = np.min([part.min(axis=1) for part in numbers], axis=0)
+    most = np.max([part.max(axis=1) for part in numbers], axis=0)
+    total = np.sum([part.sum(axis=1, dtype=np.float64) for part in numbers], axis=0)
+    found = np.stack([least, total / size, most], axis=1).astype(np.float64)
+    ranges: list[list[float]] = _numbers(found)
+    return ranges
 
 
 def reward_sum(content: bytes) -> float | None:

@@ -10,6 +10,7 @@ export type FragmentSummary = Schemas["FragmentSummary"];
 export type FragmentDetail = Schemas["FragmentDetail"];
 export type FragmentContent = Schemas["FragmentContent"];
 export type EpisodePart = Schemas["EpisodePart"];
+export type EpisodeDetail = Schemas["EpisodeDetail"];
 export type StepWindow = Schemas["StepWindow"];
 
 /** The URL parameters that filter a list of fragments. */
@@ -40,6 +41,15 @@ export const fragmentQuery = (run: string, fragment: number) =>
     queryKey: ["fragment", run, fragment],
     queryFn: (): Promise<FragmentDetail> =>
       body(api.GET("/api/v1/runs/{run}/fragments/{fragment}", { params: { path: { run, fragment: String(fragment) } } })),
+    staleTime: FRESH_MS,
+    retry: false,
+  });
+
+export const episodeQuery = (run: string, episode: string) =>
+  queryOptions({
+    queryKey: ["episode", run, episode],
+    queryFn: (): Promise<EpisodeDetail> =>
+      body(api.GET("/api/v1/runs/{run}/episodes/detail", { params: { path: { run }, query: { episode } } })),
     staleTime: FRESH_MS,
     retry: false,
   });

@@ -1419,6 +1419,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{run}/episodes/detail": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get an episode
+         * @description Return, end, and the stored fragments that hold its steps, in order.
+         */
+        get: operations["episodes_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{run}/episodes/distribution": {
         parameters: {
             query?: never;
@@ -3343,6 +3363,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/trajectories": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List trajectories of all runs
+         * @description Groups, or training episodes of fleets, with stored metadata; newest first, or by score. A
+         *     token that is bound to a run finds the trajectories of this run.
+         */
+        get: operations["trajectories_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/webhooks": {
         parameters: {
             query?: never;
@@ -5213,6 +5254,22 @@ export interface components {
             held: boolean;
         };
         /**
+         * EpisodeDetail
+         * @description One episode of a step fleet, over all stored fragments that hold it.
+         */
+        EpisodeDetail: {
+            id: string;
+            slot: string;
+            environment: string;
+            worker: string;
+            steps: number;
+            total_return: number;
+            begins: boolean;
+            outcome: string;
+            is_partial: boolean;
+            parts: components["schemas"]["PartOfEpisode"][];
+        };
+        /**
          * EpisodeFind
          * @description A report with a matching episode.
          */
@@ -6989,6 +7046,26 @@ export interface components {
             took_ms: number | null;
         };
         /**
+         * PartOfEpisode
+         * @description The part of an episode in one stored fragment, and the use of this fragment.
+         */
+        PartOfEpisode: {
+            fragment: number;
+            number: number;
+            first: number;
+            steps: number;
+            total: number;
+            reward: number;
+            epoch: number;
+            version_min: number;
+            version_max: number;
+            state: string;
+            drop_reason: string;
+            batch: string | null;
+            step: number | null;
+            received_at: string;
+        };
+        /**
          * ChangeEnvironment
          * @description Settings of an environment to change; those left out stay.
          */
@@ -8561,6 +8638,7 @@ export interface components {
             action_size: number;
             obs: number[][];
             obs_size: number;
+            obs_range: number[][];
             reward: number[];
             value: number[];
             logprob: number[];
@@ -8736,6 +8814,39 @@ export interface components {
             epoch: number;
             registered_at: string;
             last_seen_at: string;
+        };
+        /**
+         * TrajectoryList
+         * @description Found trajectories of one kind.
+         */
+        TrajectoryList: {
+            results: components["schemas"]["TrajectoryRow"][];
+            next: string | null;
+            is_partial: boolean;
+            runs: number;
+            runs_left_out: number;
+        };
+        /**
+         * TrajectoryRow
+         * @description A trajectory group, or an episode of a fleet.
+         */
+        TrajectoryRow: {
+            /** @enum {unknown} */
+            kind: "episode" | "group";
+            id: string;
+            run: string;
+            project: string | null;
+            environment: string;
+            lesson: string;
+            score: number | null;
+            score_min: number | null;
+            score_max: number | null;
+            sequences: number | null;
+            length: number | null;
+            worker: string;
+            policy_step: number | null;
+            at: string;
+            excerpt: string;
         };
         /**
          * Unsubscribe
@@ -15641,6 +15752,76 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["EpisodeFragments"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The object does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    episodes_get: {
+        parameters: {
+            query: {
+                /** @description Id of the episode: its slot, a slash and its number. */
+                episode: string;
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EpisodeDetail"];
                 };
             };
             /** @description A parameter or the body is invalid. */
@@ -25057,6 +25238,96 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The object does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    trajectories_list: {
+        parameters: {
+            query?: {
+                /** @description `next` of the previous page, with the same filters. Default: first page. */
+                cursor?: string;
+                /** @description Whole name of an environment or a lesson. */
+                environment?: string;
+                /** @description Groups of outside and language runs, or episodes of fleets. Default: group. */
+                kind?: "episode" | "group";
+                /** @description Maximum number of results: 1 to 200, default 50. */
+                limit?: number;
+                /** @description Words in the messages of groups: word "exact phrase" -without. Covers the first 6,000 characters of a group. */
+                q?: string;
+                /** @description Only the run at this address, also if archived. */
+                run?: string;
+                /** @description Filter of the list of runs, such as `project:maze tag:baseline`. */
+                runs?: string;
+                /** @description Greatest mean score of a group, or return. */
+                score_max?: number;
+                /** @description Least mean score of a group, or return. */
+                score_min?: number;
+                /** @description Earliest arrival of a group, or report, in UTC. */
+                since?: string;
+                /** @description `-score` begins with the lowest score. Default: newest. */
+                sort?: "-score" | "newest" | "score";
+                /** @description Latest arrival of a group, or report, in UTC. */
+                until?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TrajectoryList"];
+                };
             };
             /** @description A parameter or the body is invalid. */
             400: {

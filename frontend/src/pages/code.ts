@@ -14,6 +14,7 @@ export const pageCode = {
   environments: () => import("@/pages/environments/EnvironmentsPage"),
   cluster: () => import("@/pages/cluster/ClusterPage"),
   settings: () => import("@/pages/settings/SettingsPage"),
+  trajectories: () => import("@/pages/trajectories/TrajectoriesPage"),
   launch: () => import("@/pages/launch/LaunchPage"),
   run: () => import("@/pages/run/RunPage"),
 };
@@ -30,6 +31,7 @@ export const tabCode = {
   evaluations: () => import("@/pages/run/evaluations/EvaluationsTab"),
   trajectories: () => import("@/pages/run/trajectories/TrajectoriesTab"),
   groups: () => import("@/pages/viewer/ViewerPage"),
+  transcript: () => import("@/pages/viewer/EpisodePage"),
   fragments: () => import("@/pages/viewer/FragmentPage"),
   environments: () => import("@/pages/run/environments/EnvironmentsTab"),
   weights: () => import("@/pages/run/weights/WeightsTab"),

@@ -19,6 +19,7 @@ function decoded(text: string): string {
 
 function partOf(part: string, id: string): string {
   if (part === "groups") return `Group ${decoded(id)}`;
+  if (part === "transcript") return "Episode";
   if (part === "fragments") return `Fragment ${decoded(id)}`;
   return TABS.find(({ to }) => to === `/runs/$name/${part}`)?.label ?? "";
 }

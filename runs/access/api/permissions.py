@@ -65,6 +65,18 @@ class Readers(RulePermission):
     rule = rights.READ
 
 
+class ReadersOfAnyRun(BasePermission):
+    """Readers, and readers of one run: the view answers these with data of their run only."""
+
+    def has_permission(self, request: Request, view: "APIView") -> bool:
+        """Return whether the caller may read all runs, or the run that it is bound to."""
+        caller = caller_of(request)
+        if rights.READ.allows(caller, run=caller.run):
+            return True
+        self.message = rights.READ.refusal(caller, run=caller.run)
+        return False
+
+
 class RunMachines(RulePermission):
     """Readers, and every machine of the run."""
 

@@ -12,6 +12,7 @@ PLACES = [
     "/tokens",
     "/audit",
     "/environments",
+    "/trajectories",
     "/cluster",
     "/settings",
     "/runs",

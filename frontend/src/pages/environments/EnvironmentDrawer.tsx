@@ -12,7 +12,7 @@ import { number, percent, visible } from "@/format";
 import { Approval } from "@/pages/environments/Approval";
 import { type EnvironmentKind, type EnvironmentRun, type KnownEnvironmentDetail, knownEnvironmentQuery } from "@/pages/environments/api";
 import { ProbePanel } from "@/pages/environments/ProbePanel";
-import { KINDS, launchCommand } from "@/pages/environments/words";
+import { KINDS, launchCommand, worstOf } from "@/pages/environments/words";
 import { RUN_PROOF_SECONDS } from "@/theme/chips";
 import css from "./environments.module.css";
 
@@ -136,6 +136,11 @@ export function EnvironmentDrawer({ kind, name, onClose }: Props) {
           <Launch shown={data} />
           <Approval environment={data.environment} />
           {kind === "steps" && data.environment.registered && <ProbePanel key={name} shown={data} />}
+          <p>
+            <Link to="/trajectories" search={worstOf(kind, name)}>
+              Worst trajectories of this environment
+            </Link>
+          </p>
           <h3>Runs</h3>
           <Runs runs={data.runs} kind={kind} />
         </>

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { KnownEnvironment } from "@/pages/environments/api";
-import { launchCommand, runName, windowText } from "./words";
+import { launchCommand, runName, windowText, worstOf } from "./words";
 
 const known = (given: Partial<KnownEnvironment>): KnownEnvironment => ({
   name: "gymnasium:CartPole-v1",
@@ -49,4 +49,10 @@ it("describes the window and its omissions", () => {
   const page = { results: [], next: null, examined_runs: 10_000, has_older_runs: true, runs_each: 3, groups_each: 300, windows_each: 200 };
   expect(windowText(page)).toContain("runs beyond the newest 10,000 are not counted");
   expect(windowText({ ...page, has_older_runs: false })).not.toContain("beyond");
+});
+
+it("searches the worst trajectories by the name that data carries", () => {
+  expect(worstOf("steps", "gymnasium:CartPole-v1")).toEqual({ kind: "episode", environment: "gymnasium:CartPole-v1", sort: "-score" });
+  expect(worstOf("outside", "math")).toEqual({ environment: "math", sort: "-score" });
+  expect(worstOf("tokens", 'words:"reverse"')).toEqual({ runs: 'env:"words:reverse"', sort: "-score" });
 });

@@ -3,6 +3,7 @@
 import { number } from "@/format";
 import type { EnvironmentKind, KnownEnvironment, KnownEnvironments } from "@/pages/environments/api";
 import { cliCommand } from "@/pages/launch/commands";
+import type { TrajectorySearch } from "@/pages/trajectories/search";
 
 export const KINDS: Record<EnvironmentKind, { label: string; meaning: string; unit: string }> = {
   steps: {
@@ -17,6 +18,12 @@ export const KINDS: Record<EnvironmentKind, { label: string; meaning: string; un
     unit: "groups",
   },
 };
+
+/** The search for the worst trajectories of an environment; lessons have names of their own in each run. */
+export function worstOf(kind: EnvironmentKind, name: string): TrajectorySearch {
+  if (kind === "tokens") return { runs: `env:"${name.replaceAll('"', "")}"`, sort: "-score" };
+  return { ...(kind === "steps" ? { kind: "episode" } : {}), environment: name, sort: "-score" };
+}
 
 /** The window of the list's figures. */
 export function windowText(page: KnownEnvironments): string {

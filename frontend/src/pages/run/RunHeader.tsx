@@ -48,69 +48,91 @@ function Uptime({ run }: { run: RunDetail }) {
   );
 }
 
-type Props = { title: string; run: RunDetail; fleet: FleetPart | undefined; ask: ReturnType<typeof useAsk> };
+type Props = {
+  title: string;
+  run: RunDetail;
+  fleet: FleetPart | undefined;
+  ask: ReturnType<typeof useAsk>;
+  /** One line, above the viewers of trajectories. */
+  isCompact: boolean;
+};
 
 /** The run's name, state, reason and actions. */
-export function RunHeader({ title, run, fleet, ask }: Props) {
+export function RunHeader({ title, run, fleet, ask, isCompact }: Props) {
   const mayOperate = useMayOperate();
   const [isTagging, setTagging] = useState(false);
   const [isMoving, setMoving] = useState(false);
   const isProven = useIsProven(run, fleet?.confirmed_at);
   const arrived = arrival(run, fleet, isProven);
+  const reports = (
+    <>
+      {arrived && (
+        <span className={`arrival-${arrived.state}`} data-arrival={arrived.state} role="status">
+          <span aria-hidden="true">{arrived.state === "applied" ? "✓" : "◷"}</span> {arrived.text}
+        </span>
+      )}
+      <UndoPause run={run} ask={ask} />
+    </>
+  );
   return (
     <>
-      <nav aria-label="Breadcrumbs" className="crumbs">
-        <Link to="/runs">Runs</Link> <span aria-hidden="true">/</span> <span aria-current="page">{title}</span>
-      </nav>
-      <div className="page-title run-title" data-status={run.status}>
+      {!isCompact && (
+        <nav aria-label="Breadcrumbs" className="crumbs">
+          <Link to="/runs">Runs</Link> <span aria-hidden="true">/</span> <span aria-current="page">{title}</span>
+        </nav>
+      )}
+      <div className="page-title run-title" data-status={run.status} data-compact={isCompact || undefined}>
         <h1>{title}</h1>
         <RunChip run={run} observedAt={fleet?.confirmed_at} reason={fleet?.reason} />
+        {isCompact && (
+          <span className="run-facts small soft">
+            {reports}
+            <CopyLink />
+          </span>
+        )}
         <span className="spacer" />
         {!run.archived_at && <VerbButtons run={run} ask={ask} />}
       </div>
-      <div className="run-facts small soft">
-        {arrived && (
-          <span className={`arrival-${arrived.state}`} data-arrival={arrived.state} role="status">
-            <span aria-hidden="true">{arrived.state === "applied" ? "✓" : "◷"}</span> {arrived.text}
+      {!isCompact && (
+        <div className="run-facts small soft">
+          {reports}
+          <span>
+            {`${run.kind} run`}, created <Age at={run.created_at} suffix=" ago" />
           </span>
-        )}
-        <UndoPause run={run} ask={ask} />
-        <span>
-          {`${run.kind} run`}, created <Age at={run.created_at} suffix=" ago" />
-        </span>
-        <Uptime run={run} />
-        {servedText(run) && <span data-served>{servedText(run)}</span>}
-        <span>
-          epoch {run.epoch} · policy {policyStep(run.policy_step)}
-        </span>
-        <span>
-          {run.tags.map((tag) => (
-            <AppLink key={tag} to={`/runs?q=${encodeURIComponent(`tag:"${tag}"`)}`} className="tag">
-              {visible(tag)}
-            </AppLink>
-          ))}
-          {run.tags.length > 0 && " "}
-          {mayOperate && (
-            <button type="button" className="link-button" onClick={() => setTagging(true)}>
-              {run.tags.length > 0 ? "Edit tags" : "Add tags"}
-            </button>
-          )}
-        </span>
-        <span>
-          {run.project && <ProjectTag name={run.project} />}
-          {mayOperate && (
-            <button type="button" className="link-button" onClick={() => setMoving(true)}>
-              {run.project ? "Change project" : "Add to project"}
-            </button>
-          )}
-        </span>
-        <Link to="/compare" search={{ runs: run.name }}>
-          Compare
-        </Link>
-        <CopyLink />
-        {run.created_by && <span className="anywhere">by {visible(run.created_by)}</span>}
-        {run.status_reason && <span className="anywhere">“{visible(run.status_reason)}”</span>}
-      </div>
+          <Uptime run={run} />
+          {servedText(run) && <span data-served>{servedText(run)}</span>}
+          <span>
+            epoch {run.epoch} · policy {policyStep(run.policy_step)}
+          </span>
+          <span>
+            {run.tags.map((tag) => (
+              <AppLink key={tag} to={`/runs?q=${encodeURIComponent(`tag:"${tag}"`)}`} className="tag">
+                {visible(tag)}
+              </AppLink>
+            ))}
+            {run.tags.length > 0 && " "}
+            {mayOperate && (
+              <button type="button" className="link-button" onClick={() => setTagging(true)}>
+                {run.tags.length > 0 ? "Edit tags" : "Add tags"}
+              </button>
+            )}
+          </span>
+          <span>
+            {run.project && <ProjectTag name={run.project} />}
+            {mayOperate && (
+              <button type="button" className="link-button" onClick={() => setMoving(true)}>
+                {run.project ? "Change project" : "Add to project"}
+              </button>
+            )}
+          </span>
+          <Link to="/compare" search={{ runs: run.name }}>
+            Compare
+          </Link>
+          <CopyLink />
+          {run.created_by && <span className="anywhere">by {visible(run.created_by)}</span>}
+          {run.status_reason && <span className="anywhere">“{visible(run.status_reason)}”</span>}
+        </div>
+      )}
       <VerbProblem ask={ask} />
       {isMoving && (
         <Suspense>

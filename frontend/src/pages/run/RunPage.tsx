@@ -1,6 +1,6 @@
 import "@/pages/run/run.css";
 import { Button, Group } from "@mantine/core";
-import { Link, Navigate, Outlet, useParams, useSearch } from "@tanstack/react-router";
+import { Link, Navigate, Outlet, useLocation, useParams, useSearch } from "@tanstack/react-router";
 import { useAsk } from "@/api/runs";
 import { ReadOnlyContext } from "@/api/session";
 import { AppLink } from "@/components/AppLink";
@@ -16,6 +16,7 @@ import { currentDiagnosis } from "@/pages/run/diagnosis/current";
 import { RunContext } from "@/pages/run/RunContext";
 import { RunHeader } from "@/pages/run/RunHeader";
 import { RunTabs } from "@/pages/run/RunTabs";
+import { isViewerAt } from "@/pages/run/tabs";
 import { newer } from "@/pages/run/verbs";
 import { Sharing } from "@/share/focus";
 import { shareSearch } from "@/share/share";
@@ -58,6 +59,7 @@ function LiveRun({ name }: { name: string }) {
   const at = useTopicAt(topic);
   const error = useTopicError(topic);
   const opened = shareSearch(useSearch({ from: "/shell/runs/$name" }));
+  const isViewer = useLocation({ select: ({ pathname }) => isViewerAt(pathname) });
   const ask = useAsk(name);
   useEventBackfill(name, topic, shown !== undefined);
   const run = newer(shown, ask.data);
@@ -74,7 +76,7 @@ function LiveRun({ name }: { name: string }) {
   return (
     <ReadOnlyContext value={run.archived_at !== null}>
       <RunContext value={{ run: addressed, fleet, diagnosis, queue, ledger, curriculum, episodes, events, at, speed, ask }}>
-        <RunHeader title={run.name} run={addressed} fleet={fleet} ask={ask} />
+        <RunHeader title={run.name} run={addressed} fleet={fleet} ask={ask} isCompact={isViewer} />
         <ReadOnlyContext value={false}>
           {run.archived_at && <ArchivedBanner run={run} address={name} archivedAt={run.archived_at} />}
         </ReadOnlyContext>

@@ -3,6 +3,7 @@ import { episodesSearch } from "./episodes/search";
 import { logOf } from "./fleet/views";
 import { logsSearch } from "./logs/search";
 import { queueSearch } from "./queue/search";
+import { isViewerAt } from "./tabs";
 
 const nonEmpty = (search: object) => Object.fromEntries(Object.entries(search).filter(([, value]) => value !== undefined));
 
@@ -32,4 +33,9 @@ it("keeps log, time and level in the URL", () => {
   expect(logsSearch({ log: 2, at: 1_772_366_400, level: "error" })).toEqual({ log: "2", at: 1_772_366_400, level: "error" });
   expect(nonEmpty(logsSearch({ words: "/fail/" }))).toEqual({ words: "/fail/" });
   expect(nonEmpty(logsSearch({ log: { a: 1 }, at: "noon", level: "loud" }))).toEqual({});
+});
+
+it("distinguishes viewers from tabs", () => {
+  expect(["groups/3", "fragments/4", "transcript"].map((tab) => isViewerAt(`/runs/pole/${tab}`))).toEqual([true, true, true]);
+  expect(["/runs/pole", "/runs/pole/episodes", "/runs/groups/queue", "/runs/transcript"].some(isViewerAt)).toBe(false);
 });

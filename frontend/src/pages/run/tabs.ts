@@ -14,6 +14,12 @@ export type Tab = {
   isFor?: (kind: RunDetail["kind"]) => boolean;
 };
 
+/** Path segments of the viewers of single trajectories. */
+const VIEWERS = ["/groups/", "/fragments/", "/transcript"];
+
+/** Whether a path is that of a viewer, which takes the place of the run's facts. */
+export const isViewerAt = (pathname: string): boolean => /^\/runs\/[^/]+\/(groups\/|fragments\/|transcript$)/.test(pathname);
+
 const hasFleet = (kind: RunDetail["kind"]) => kind !== "outside";
 
 export const TABS: Tab[] = [
@@ -23,7 +29,7 @@ export const TABS: Tab[] = [
   { to: "/runs/$name/environments", label: "Environments" },
   { to: "/runs/$name/fleet", label: "Fleet", key: "f", isFor: hasFleet },
   { to: "/runs/$name/pipeline", label: "Pipeline", key: "p" },
-  { to: "/runs/$name/trajectories", label: "Trajectories", key: "t", holds: ["/groups/", "/fragments/"] },
+  { to: "/runs/$name/trajectories", label: "Trajectories", key: "t", holds: VIEWERS },
   { to: "/runs/$name/episodes", label: "Episodes", isFor: hasFleet },
   { to: "/runs/$name/curriculum", label: "Curriculum", isFor: (kind) => kind === "language" },
   { to: "/runs/$name/evaluations", label: "Evaluations", isFor: (kind) => kind === "language" },

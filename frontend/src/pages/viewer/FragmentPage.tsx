@@ -15,11 +15,13 @@ import { endBeside } from "@/pages/viewer/fragment";
 import own from "@/pages/viewer/fragment.module.css";
 import { GroupStateChip } from "@/pages/viewer/marks";
 import { Steps } from "@/pages/viewer/Steps";
-import styles from "@/pages/viewer/viewer.module.css";
+import { ViewerLayout } from "@/pages/viewer/ViewerLayout";
 import { useShortcuts } from "@/shell/keyboard";
 
 const ROUTE = "/shell/runs/$name/fragments/$fragment";
 const CHART_HEIGHT = 130;
+/** Ids of episodes that can be searched: a slot, a slash and a number. */
+const ID = /^.+\/[0-9]{1,18}$/;
 
 /** One fragment of a fleet run: source, return, and every step. */
 export function FragmentPage() {
@@ -44,52 +46,47 @@ function Viewer({ run, detail }: { run: string; detail: FragmentDetail }) {
   const back = () => void navigate({ to: "/runs/$name/trajectories", params: { name: run } });
   useShortcuts({ "[": () => open(before), "]": () => open(after), n: () => choose(end(1)), p: () => choose(end(-1)), Escape: back });
   return (
-    <article aria-label={`Fragment ${fragment.id}`} className={styles.viewer}>
-      <header className={`panel ${styles.head}`}>
-        <div className={styles.title}>
-          <h2>
-            <Link to="/runs/$name/trajectories" params={{ name: run }}>
-              Trajectories
-            </Link>
-            <span className="faint" aria-hidden="true">
-              {" "}
-              /{" "}
-            </span>
-            {visible(fragment.slot)} · {number(fragment.number)}
-          </h2>
-          <GroupStateChip state={fragment.state} reason={fragment.drop_reason} step={fragment.step} />
-          <span className="spacer" />
-          <Button.Group>
-            <Button
-              size="compact-sm"
-              variant="default"
-              disabled={before === null}
-              onClick={() => open(before)}
-              leftSection={<ChevronLeft size={14} />}
-              rightSection={<KeyHint>[</KeyHint>}
-            >
-              Previous in slot
-            </Button>
-            <Button
-              size="compact-sm"
-              variant="default"
-              disabled={after === null}
-              onClick={() => open(after)}
-              leftSection={<ChevronRight size={14} />}
-              rightSection={<KeyHint>]</KeyHint>}
-            >
-              Next
-            </Button>
-          </Button.Group>
-        </div>
-        <FragmentFacts run={run} detail={detail} />
-      </header>
+    <ViewerLayout
+      run={run}
+      label={`Fragment ${fragment.id}`}
+      title={
+        <>
+          {visible(fragment.slot)} · {number(fragment.number)}
+        </>
+      }
+      chips={<GroupStateChip state={fragment.state} reason={fragment.drop_reason} step={fragment.step} />}
+      actions={
+        <Button.Group>
+          <Button
+            size="compact-sm"
+            variant="default"
+            disabled={before === null}
+            onClick={() => open(before)}
+            leftSection={<ChevronLeft size={14} />}
+            rightSection={<KeyHint>[</KeyHint>}
+          >
+            Previous in slot
+          </Button>
+          <Button
+            size="compact-sm"
+            variant="default"
+            disabled={after === null}
+            onClick={() => open(after)}
+            leftSection={<ChevronRight size={14} />}
+            rightSection={<KeyHint>]</KeyHint>}
+          >
+            Next
+          </Button>
+        </Button.Group>
+      }
+      aside={<FragmentFacts run={run} detail={detail} />}
+    >
       {!content && <ErrorState title="Content unavailable" error={detail.problem} />}
       {content && (
         <>
           <div className="charts">
             <Rewards content={content} onStep={choose} />
-            <Episodes content={content} marked={episode} onStep={choose} />
+            <Episodes run={run} content={content} marked={episode} onStep={choose} />
           </div>
           <Panel
             title="Steps"
@@ -117,12 +114,18 @@ function Viewer({ run, detail }: { run: string; detail: FragmentDetail }) {
               </Button.Group>
             }
           >
-            <Steps run={run} fragment={fragment.id} total={content.steps} chosen={step} onChoose={choose} />
+            <Steps
+              run={run}
+              label="Steps of the fragment"
+              parts={[{ fragment: fragment.id, first: 0, steps: content.steps }]}
+              chosen={step}
+              onChoose={choose}
+            />
           </Panel>
           <Arrays content={content} />
         </>
       )}
-    </article>
+    </ViewerLayout>
   );
 }
 
@@ -148,7 +151,7 @@ function Rewards({ content, onStep }: PartProps) {
 }
 
 /** `marked` is the id of the searched episode. */
-function Episodes({ content, marked, onStep }: PartProps & { marked: string | undefined }) {
+function Episodes({ run, content, marked, onStep }: PartProps & { run: string; marked: string | undefined }) {
   return (
     <Panel title="Episodes" note="the part within this fragment" className="span-4">
       <ul className={own.episodes} aria-label="Episodes">
@@ -163,7 +166,14 @@ function Episodes({ content, marked, onStep }: PartProps & { marked: string | un
               {begins ? "begins" : "continues"}
               {outcome ? `, ${outcome}` : ""}
             </span>
-            <span className={own.num}>{number(reward)}</span>
+            <span className={own.num}>
+              {number(reward)}{" "}
+              {ID.test(id) && (
+                <Link to="/runs/$name/transcript" params={{ name: run }} search={{ episode: id }} title="All stored steps of the episode">
+                  Transcript
+                </Link>
+              )}
+            </span>
           </li>
         ))}
       </ul>

@@ -21,20 +21,30 @@ export function SequenceStrip({ sequences, shown, onShow }: Props) {
       {sequences.map((sequence, index) => (
         <button key={sequence.index} type="button" aria-pressed={index === shown} onClick={() => onShow(index)}>
           <span className={styles.stripTop}>
-            <span className="faint">{sequence.index}</span>
-            <b>{number(sequence.score)}</b>
-            <span className="faint" title="Rank by score">
-              #{places[index]}
+            <span className="faint">Sequence {sequence.index}</span>
+            <span title="Score">
+              <span className="faint">score</span> <b>{number(sequence.score)}</b>
+            </span>
+            <span className="faint" title="Rank by score, best first">
+              rank {places[index]}
             </span>
           </span>
           <span className={styles.stripLow}>
             {count(sequence.tokens)} tokens
-            {sequence.advantage !== null && <span title="Mean advantage"> · {signed(sequence.advantage)}</span>}
+            {sequence.advantage !== null && <span title="Mean advantage"> · advantage {signed(sequence.advantage)}</span>}
             {sequence.is_truncated && <span className="held"> · truncated</span>}
             {sequence.is_correct !== null && (
-              <span aria-label={sequence.is_correct ? "correct" : "incorrect"}> · {sequence.is_correct ? "✓" : "✗"}</span>
+              <span>
+                {" "}
+                · <span aria-hidden="true">{sequence.is_correct ? "✓" : "✗"}</span> {sequence.is_correct ? "correct" : "incorrect"}
+              </span>
             )}
-            {sequence.duplicate_of !== null && <span className="held"> · = {sequence.duplicate_of}</span>}
+            {sequence.duplicate_of !== null && (
+              <span className="held" title="It has the same tokens">
+                {" "}
+                · same as sequence {sequence.duplicate_of}
+              </span>
+            )}
           </span>
         </button>
       ))}

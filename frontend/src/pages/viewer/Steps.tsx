@@ -4,11 +4,12 @@ import { type KeyboardEvent, useEffect, useRef } from "react";
 import { type StepWindow, stepsQuery, WINDOW_STEPS } from "@/api/fragments";
 import { ErrorState } from "@/components/ErrorState";
 import { number, policyStep } from "@/format";
-import { stepOf } from "@/pages/viewer/fragment";
+import { placeOf, type StepPart, stepOf } from "@/pages/viewer/fragment";
 import styles from "@/pages/viewer/fragment.module.css";
 
 const ROW_PX = 30;
 const PAGE_ROWS = 15;
+/** The sixth column is the fragment in a list over several fragments. */
 const COLUMNS = [
   ["Step", "num"],
   ["Action", ""],
@@ -21,8 +22,18 @@ const COLUMNS = [
   ["Observation", ""],
 ] as const;
 
-function Row({ window, step, isChosen }: { window: StepWindow | undefined; step: number; isChosen: boolean }) {
-  const found = stepOf(window, step);
+type RowProps = {
+  window: StepWindow | undefined;
+  /** Index in the list, and in the window's fragment. */
+  step: number;
+  inside: number;
+  /** Number of the fragment, in a list over several fragments. */
+  fragment: number | undefined;
+  isChosen: boolean;
+};
+
+function Row({ window, step, inside, fragment, isChosen }: RowProps) {
+  const found = stepOf(window, inside);
   return (
     <div
       role="row"
@@ -49,7 +60,7 @@ function Row({ window, step, isChosen }: { window: StepWindow | undefined; step:
         {number(found?.logprob)}
       </span>
       <span role="cell" className={styles.num}>
-        {found?.episode}
+        {fragment ?? found?.episode}
       </span>
       <span role="cell" className={styles.mark}>
         {found?.mark}
@@ -58,23 +69,35 @@ function Row({ window, step, isChosen }: { window: StepWindow | undefined; step:
         {found ? policyStep(found.version) : ""}
       </span>
       <span role="cell" className={styles.clip} title={found?.obs}>
-        {found?.obs || (found && window ? `${number(window.obs_size)} values` : "")}
+        {found?.obs}
       </span>
     </div>
   );
 }
 
-type Props = { run: string; fragment: number; total: number; chosen: number | undefined; onChoose: (step: number) => void };
+type Props = {
+  run: string;
+  /** Accessible name of the table. */
+  label: string;
+  parts: StepPart[];
+  chosen: number | undefined;
+  onChoose: (step: number) => void;
+};
 
-/** All steps of a fragment; only visible rows are rendered and fetched. */
-export function Steps({ run, fragment, total, chosen, onChoose }: Props) {
+/** All steps of consecutive parts of fragments; only visible rows are rendered and fetched. */
+export function Steps({ run, label, parts, chosen, onChoose }: Props) {
   const scroller = useRef<HTMLDivElement>(null);
+  const total = parts.reduce((sum, part) => sum + part.steps, 0);
   const virtual = useVirtualizer({ count: total, getScrollElement: () => scroller.current, estimateSize: () => ROW_PX, overscan: 12 });
-  const items = virtual.getVirtualItems();
-  const startOf = (step: number) => Math.floor(step / WINDOW_STEPS) * WINDOW_STEPS;
-  const starts = [...new Set(items.map(({ index }) => startOf(index)))];
-  const asked = useQueries({ queries: starts.map((start) => stepsQuery(run, fragment, start)) });
-  const windows = new Map(asked.flatMap(({ data }) => (data ? [[data.start, data] as const] : [])));
+  const items = virtual.getVirtualItems().flatMap(({ index, start }) => {
+    const place = placeOf(parts, index);
+    return place ? [{ index, top: start, ...place, start: Math.floor(place.step / WINDOW_STEPS) * WINDOW_STEPS }] : [];
+  });
+  const hasFragments = parts.some((part) => part.number !== undefined);
+  const keyOf = (item: (typeof items)[number]) => `${item.part.fragment} ${item.start}`;
+  const needed = new Map(items.map((item) => [keyOf(item), item]));
+  const asked = useQueries({ queries: [...needed.values()].map((item) => stepsQuery(run, item.part.fragment, item.start)) });
+  const windows = new Map([...needed.keys()].map((key, at) => [key, asked[at]?.data]));
   const failed = asked.find(({ isError }) => isError);
   // A link leads to the list, which may be below the screen.
   const isLinked = useRef(chosen !== undefined);
@@ -102,26 +125,32 @@ export function Steps({ run, fragment, total, chosen, onChoose }: Props) {
         aria-label={`Steps, ${number(total)}; arrow keys move between steps`}
         onKeyDown={move}
       >
-        <div role="table" aria-label="Steps of the fragment" aria-rowcount={total + 1} className={styles.table}>
+        <div role="table" aria-label={label} aria-rowcount={total + 1} className={styles.table}>
           <div role="rowgroup" className={styles.head}>
             <div role="row" aria-rowindex={1} className={styles.row}>
               {COLUMNS.map(([name, look]) => (
                 <span key={name} role="columnheader" className={look === "num" ? styles.num : undefined}>
-                  {name || <span className="unseen">Flags</span>}
+                  {name === "Episode" && hasFragments ? "Fragment" : name || <span className="unseen">Flags</span>}
                 </span>
               ))}
             </div>
           </div>
           <div role="rowgroup" className={styles.sheet} style={{ height: virtual.getTotalSize() }}>
-            {items.map(({ key, index, start }) => (
+            {items.map((item) => (
               <div
-                key={key}
+                key={item.index}
                 role="presentation"
                 className={styles.place}
-                style={{ transform: `translateY(${start}px)` }}
-                onClick={() => onChoose(index)}
+                style={{ transform: `translateY(${item.top}px)` }}
+                onClick={() => onChoose(item.index)}
               >
-                <Row window={windows.get(startOf(index))} step={index} isChosen={index === chosen} />
+                <Row
+                  window={windows.get(keyOf(item))}
+                  step={item.index}
+                  inside={item.step}
+                  fragment={item.part.number}
+                  isChosen={item.index === chosen}
+                />
               </div>
             ))}
           </div>

@@ -1,6 +1,6 @@
 import { Button } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
+import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { ChevronDown, ChevronUp, Download, Trash2 } from "lucide-react";
 import { useState } from "react";
 import {
@@ -32,6 +32,7 @@ import { SequenceStrip } from "@/pages/viewer/SequenceStrip";
 import { VIEW_LABELS, VIEWS, type ViewerSearch } from "@/pages/viewer/search";
 import { Timeline } from "@/pages/viewer/Timeline";
 import { Tokens } from "@/pages/viewer/Tokens";
+import { ViewerLayout, Views } from "@/pages/viewer/ViewerLayout";
 import styles from "@/pages/viewer/viewer.module.css";
 import { useShortcuts } from "@/shell/keyboard";
 
@@ -84,22 +85,19 @@ function Viewer({ name, detail, sequences, error }: Props) {
     x: () => window.location.assign(contentUrl(name, group.id)),
   });
   return (
-    <article aria-label={`Group ${group.id}`} className={styles.viewer}>
-      <header className={`panel ${styles.head}`}>
-        <div className={styles.title}>
-          <h2>
-            <Link to="/runs/$name/trajectories" params={{ name }} search={listSearch(search)}>
-              Trajectories
-            </Link>
-            <span className="faint" aria-hidden="true">
-              {" "}
-              /{" "}
-            </span>
-            Group {group.id}
-          </h2>
+    <ViewerLayout
+      run={name}
+      label={`Group ${group.id}`}
+      title={`Group ${group.id}`}
+      list={listSearch(search)}
+      chips={
+        <>
           <GroupStateChip state={group.state} reason={group.drop_reason} step={group.step} />
           <Flags flags={group.flags} />
-          <span className="spacer" />
+        </>
+      }
+      actions={
+        <>
           <Button.Group>
             <Button
               size="compact-sm"
@@ -146,27 +144,22 @@ function Viewer({ name, detail, sequences, error }: Props) {
               Discard…
             </Button>
           )}
-        </div>
-        {isDiscarding && <DiscardDialog run={name} groups={[group.id]} onClose={() => setDiscarding(false)} />}
-        <MarkBar key={group.id} run={name} group={group.id} mark={group.mark} isKeyed />
-        <Provenance run={name} detail={detail} />
-      </header>
-      {sequences && <SequenceStrip sequences={sequences.results} shown={shown} onShow={(seq) => change({ seq, token: undefined })} />}
-      <div role="tablist" aria-label="Views" className={styles.views}>
-        {VIEWS.map((each) => (
-          <button
-            key={each}
-            type="button"
-            role="tab"
-            id={`view-${each}`}
-            aria-controls="view"
-            aria-selected={each === view}
-            onClick={() => change({ view: each })}
-          >
-            {VIEW_LABELS[each]}
-          </button>
-        ))}
-      </div>
+        </>
+      }
+      bar={
+        <>
+          {sequences && <SequenceStrip sequences={sequences.results} shown={shown} onShow={(seq) => change({ seq, token: undefined })} />}
+          <Views views={VIEWS} labels={VIEW_LABELS} shown={view} onShow={(each) => change({ view: each })} />
+        </>
+      }
+      aside={
+        <>
+          <MarkBar key={group.id} run={name} group={group.id} mark={group.mark} isKeyed />
+          <Provenance run={name} detail={detail} />
+        </>
+      }
+    >
+      {isDiscarding && <DiscardDialog run={name} groups={[group.id]} onClose={() => setDiscarding(false)} />}
       <div role="tabpanel" id="view" aria-labelledby={`view-${view}`} className={`panel ${styles.view}`}>
         {!group.has_bytes && view === "timeline" && <Life detail={detail} sequences={[]} />}
         {!group.has_bytes && (
@@ -206,6 +199,6 @@ function Viewer({ name, detail, sequences, error }: Props) {
         )}
         {sequences && view === "raw" && <Raw run={name} group={group.id} list={sequences} sizeBytes={group.size_bytes} />}
       </div>
-    </article>
+    </ViewerLayout>
   );
 }

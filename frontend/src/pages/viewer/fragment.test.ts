@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { StepWindow } from "@/api/fragments";
-import { endBeside, stepOf, vectorText, versionsText } from "./fragment";
+import { endBeside, placeOf, rangeText, stepOf, vectorText, versionsText } from "./fragment";
 import { workerIndex } from "./search";
 
 const window: StepWindow = {
@@ -10,6 +10,7 @@ const window: StepWindow = {
   action_size: 1,
   obs: [],
   obs_size: 192,
+  obs_range: [[0, 12.5, 255]],
   reward: [0.5, 0],
   value: [20, 21],
   logprob: [-0.1, -0.7],
@@ -22,7 +23,14 @@ const window: StepWindow = {
 };
 
 it("reads steps within the window only", () => {
-  expect(stepOf(window, 10)).toMatchObject({ step: 10, action: "1", reward: 0.5, mark: "begins, truncated", isPadding: false, obs: "" });
+  expect(stepOf(window, 10)).toMatchObject({
+    step: 10,
+    action: "1",
+    reward: 0.5,
+    mark: "begins, truncated",
+    isPadding: false,
+    obs: "192 values, 0 to 255, mean 12.5",
+  });
   expect(stepOf(window, 11)).toMatchObject({ mark: "padding", isPadding: true });
   expect(stepOf(window, 12)).toBeUndefined();
   expect(stepOf(window, 9)).toBeUndefined();
@@ -33,6 +41,20 @@ it("shows how much of a vector was truncated", () => {
   expect(vectorText([0.25], 1)).toBe("0.25");
   expect(vectorText([1, -2], 2)).toBe("1, -2");
   expect(vectorText([1, 2], 100)).toBe("1, 2 … 98 more");
+});
+
+it("joins the parts of an episode in the order of its steps", () => {
+  const parts = [
+    { fragment: 7, first: 30, steps: 2, number: 0 },
+    { fragment: 8, first: 0, steps: 3, number: 1 },
+  ];
+  const places = [0, 1, 2, 4, 5].map((index) => placeOf(parts, index));
+  expect(places.map((place) => place && [place.part.fragment, place.step])).toEqual([[7, 30], [7, 31], [8, 0], [8, 2], undefined]);
+});
+
+it("describes large observations by their size and range", () => {
+  expect(rangeText([0, 0.5, 1], 100)).toBe("100 values, 0 to 1, mean 0.5");
+  expect(rangeText(undefined, 1)).toBe("1 value");
 });
 
 it("shows a single version once", () => {

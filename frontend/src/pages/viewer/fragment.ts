@@ -16,6 +16,28 @@ export function vectorText(numbers: number[] | undefined, size: number): string 
   return `${numbers.map((each) => number(each)).join(", ")}${more}`;
 }
 
+/** The size of an observation, with the range and mean of its numbers if known. */
+export function rangeText(range: number[] | undefined, size: number): string {
+  const values = `${number(size)} ${size === 1 ? "value" : "values"}`;
+  if (!range) return values;
+  const [least, mean, most] = range;
+  return `${values}, ${number(least)} to ${number(most)}, mean ${number(mean)}`;
+}
+
+/** Consecutive steps of a fragment. */
+export type StepPart = { fragment: number; first: number; steps: number; number?: number };
+export type StepPlace = { part: StepPart; step: number };
+
+/** The fragment and the step in it of a step of consecutive parts; undefined after the end. */
+export function placeOf(parts: StepPart[], index: number): StepPlace | undefined {
+  let before = 0;
+  for (const part of parts) {
+    if (index < before + part.steps) return { part, step: part.first + index - before };
+    before += part.steps;
+  }
+  return undefined;
+}
+
 export type Step = {
   step: number;
   action: string;
@@ -51,7 +73,7 @@ export function stepOf(window: StepWindow | undefined, step: number): Step | und
     isPadding: window.is_padding[at] ?? false,
     version: window.policy_step[at],
     episode: window.episode[at],
-    obs: window.obs.length > 0 ? vectorText(window.obs[at], window.obs_size) : "",
+    obs: window.obs.length > 0 ? vectorText(window.obs[at], window.obs_size) : rangeText(window.obs_range[at], window.obs_size),
   };
 }
 

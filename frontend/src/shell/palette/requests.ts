@@ -1,6 +1,7 @@
 /** Express a page's data as an API request, for curl and Python. Pure. */
 
 import type { paths } from "@/api/schema";
+import { queryOf, trajectorySearch } from "@/pages/trajectories/search";
 
 /** API paths with a GET operation. */
 type Read = { [path in keyof paths]: paths[path] extends { get: object } ? path : never }[keyof paths];
@@ -19,10 +20,17 @@ const passing =
       }),
     );
 
+const PASSED = Object.fromEntries(
+  ["kind", "q", "runs", "environment", "score_min", "score_max", "since", "until", "sort"].map((name) => [name, name]),
+);
 const PAGES: Record<string, Asked> = {
   "/": { path: "/api/v1/runs" },
   "/runs": { path: "/api/v1/runs", query: passing({ q: "q", sort: "sort" }) },
   "/projects": { path: "/api/v1/projects" },
+  "/trajectories": {
+    path: "/api/v1/trajectories",
+    query: (search) => passing(PASSED)(queryOf(trajectorySearch(search))),
+  },
   "/compare": { path: "/api/v1/run-costs", query: passing({ runs: "runs" }) },
   "/alerts": { path: "/api/v1/alerts" },
   "/environments": { path: "/api/v1/environments", query: passing({ q: "q", kind: "kind" }) },
@@ -50,6 +58,7 @@ const RUN: Record<string, Asked> = {
   weights: { path: "/api/v1/runs/{run}/weights" },
   config: { path: "/api/v1/runs/{run}" },
   logs: { path: "/api/v1/runs/{run}/events" },
+  transcript: { path: "/api/v1/runs/{run}/episodes/detail", query: passing({ episode: "episode" }) },
 };
 const OF_RUN = /^\/runs\/([^/]+)(?:\/(.*))?$/;
 const OF_PROJECT = /^\/projects\/([^/]+)$/;

@@ -246,3 +246,68 @@ def test_a_report_of_another_run_and_an_invalid_value_are_refused(run: Run) -> N
     assert EpisodeWindow.objects.count() == 1
     refused = request_fragments(run, other, status=400)
     assert refused["errors"][0]["field"] == "value"
+
+
+def request_episode(run: Run, episode: str, *, status: int = 200) -> Any:
+    answer = Client().get(
+        f"/api/v1/runs/{run.name}/episodes/detail",
+        {"episode": episode},
+        headers=bearer("read", run=run),
+    )
+    assert answer.status_code == status, answer.content
+    return answer.json()
+
+
+def test_an_episode_is_joined_over_its_fragments(run: Run) -> None:
+    slot = "w0-0@a"
+    ids = pushed(
+        run,
+        cut(slot, 0, (f"{slot}/1", 2, "terminated"), (f"{slot}/2", 4, ""), begins=True),
+        cut(slot, 1, (f"{slot}/2", 5, "terminated"), (f"{slot}/3", 1, "truncated"), begins=False),
+    )
+    episode = request_episode(run, f"{slot}/2")
+
+    parts = episode.pop("parts")
+    assert episode == {
+        "id": f"{slot}/2",
+        "slot": slot,
+        "environment": "gymnasium:CartPole-v1",
+        "worker": "w0",
+        "steps": 9,
+        "total_return": 9.0,
+        "begins": True,
+        "outcome": "terminated",
+        "is_partial": False,
+    }
+    assert [
+        (part["fragment"], part["first"], part["steps"], part["reward"], part["total"])
+        for part in parts
+    ] == [(ids[0], 2, 4, 4.0, STEPS), (ids[1], 0, 5, 5.0, STEPS)]
+    assert parts[0]["state"] == "queued"
+    last = request_episode(run, f"{slot}/3")
+    assert (last["outcome"], last["total_return"], len(last["parts"])) == ("truncated", 1.0, 1)
+
+
+def test_an_episode_without_its_first_steps_is_marked(run: Run) -> None:
+    slot = "w0-0@a"
+    pushed(run, cut(slot, 1, (f"{slot}/2", 5, "terminated"), (f"{slot}/3", 1, ""), begins=False))
+
+    episode = request_episode(run, f"{slot}/2")
+    assert (episode["begins"], episode["steps"]) == (False, 5)
+    assert request_episode(run, f"{slot}/3")["outcome"] == ""
+
+
+@pytest.mark.parametrize(
+    ("episode", "status", "field"),
+    [("", 400, "episode"), ("w0-0@a", 400, "episode"), ("a\x00/1", 400, "episode")],
+)
+def test_an_invalid_episode_id_names_the_field(
+    run: Run, episode: str, status: int, field: str
+) -> None:
+    assert request_episode(run, episode, status=status)["errors"][0]["field"] == field
+
+
+def test_an_episode_that_is_not_stored_is_not_found(run: Run) -> None:
+    answer = request_episode(run, "w0-0@a/7", status=404)
+
+    assert "no stored fragment holds the episode w0-0@a/7" in answer["detail"]

@@ -69,6 +69,30 @@ def test_long_actions_are_cut_and_pictures_are_described_by_their_size() -> None
     assert (content.action_size, content.obs, content.obs_size) == (100, [], 192)
 
 
+def test_large_observations_are_summarized_by_their_range() -> None:
+    picture = np.arange(4 * 20, dtype=np.uint8).reshape(4, 20)
+    sensor = np.full((4, 2), -1.5, np.float32)
+    content = window(
+        opened(
+            obs=None,
+            next_obs=None,
+            **{
+                "obs.picture": picture,
+                "obs.sensor": sensor,
+                "next_obs.picture": picture[0],
+                "next_obs.sensor": sensor[0],
+            },
+        ),
+        start=1,
+        count=1,
+    )
+
+    mean = (sum(range(20, 40)) - 3) / 22
+    assert (content.obs, content.obs_size) == ([], 22)
+    assert content.obs_range == [[-1.5, pytest.approx(mean, rel=1e-6), 39]]
+    assert window(opened(), start=0, count=4).obs_range == []
+
+
 def test_parts_of_observations_are_listed_together() -> None:
     content = window(
         opened(

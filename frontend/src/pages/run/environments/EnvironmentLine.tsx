@@ -180,16 +180,30 @@ export function EnvironmentLine(props: Props) {
         <b>{visible(view.name)}</b>
         {environment && <Facts environment={environment} />}
         {run.kind !== "fleet" && (
-          <Link
-            to="/runs/$name/trajectories"
-            params={{ name: run.name }}
-            search={ofEnvironment(view)}
-            className="small"
-            aria-label={`Trajectories of ${view.name}`}
-          >
-            Trajectories
-          </Link>
+          <>
+            <Link
+              to="/runs/$name/trajectories"
+              params={{ name: run.name }}
+              search={ofEnvironment(view)}
+              className="small"
+              aria-label={`Trajectories of ${view.name}`}
+            >
+              Trajectories
+            </Link>
+            <span className="faint"> · </span>
+          </>
         )}
+        <Link
+          to="/runs/$name/trajectories"
+          params={{ name: run.name }}
+          search={
+            run.kind === "fleet" ? { show: "episodes", environment: view.name, sort: "-score" } : { ...ofEnvironment(view), sort: "-score" }
+          }
+          className="small"
+          aria-label={`Worst trajectories of ${view.name}`}
+        >
+          Worst first
+        </Link>
       </td>
       <td>{environment ? <State environment={environment} hold={holdOf(view, run)} /> : <span className="faint">from the fleet</span>}</td>
       <td className="num">

@@ -1,6 +1,6 @@
 import { SegmentedControl, Tooltip } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { getRouteApi } from "@tanstack/react-router";
+import { getRouteApi, Link } from "@tanstack/react-router";
 import type { EpisodeSummary, RunDetail, TaskEpisodes } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
@@ -80,15 +80,26 @@ function Outcomes({ task }: { task: TaskEpisodes }) {
   );
 }
 
-type TaskProps = { task: TaskEpisodes; unit: string; returns: Range | null; lengths: Range | null };
+type TaskProps = { run: RunDetail; task: TaskEpisodes; unit: string; returns: Range | null; lengths: Range | null };
 
-function Task({ task, unit, returns, lengths }: TaskProps) {
+function Task({ run, task, unit, returns, lengths }: TaskProps) {
   return (
     <section className="task" aria-label={`${task.environment}, ${MODES[task.mode]}`} data-task={task.mode}>
       <h3 className="task-head">
         <span className="anywhere">{visible(task.environment)}</span>
         <span className={`mode mode-${task.mode}`}>{MODES[task.mode]}</span>
         <span className="faint tiny nowrap">{counted(task.count, "episode")}</span>
+        {run.kind === "fleet" && task.mode === "train" && (
+          <Link
+            to="/runs/$name/trajectories"
+            params={{ name: run.name }}
+            search={{ show: "episodes", environment: task.environment, sort: "-score" }}
+            className="small nowrap"
+            aria-label={`Worst episodes of ${visible(task.environment)}`}
+          >
+            Worst episodes
+          </Link>
+        )}
       </h3>
       <div className="task-strips">
         <Strip name="Return" mean={task.means.total_return} spread={spreadOf(task.percentiles)} range={returns} />
@@ -100,14 +111,15 @@ function Task({ task, unit, returns, lengths }: TaskProps) {
 }
 
 /** Training and evaluation of one environment share scales, for comparison. */
-function Tasks({ tasks, unit }: { tasks: TaskEpisodes[]; unit: string }) {
+function Tasks({ run, tasks }: { run: RunDetail; tasks: TaskEpisodes[] }) {
   return inOrder(tasks).map((task) => {
     const alike = tasks.filter(({ environment }) => environment === task.environment);
     return (
       <Task
         key={`${task.environment} ${task.mode}`}
+        run={run}
         task={task}
-        unit={unit}
+        unit={wordsOf(run.kind).length}
         returns={rangeOf(alike.map((one) => spreadOf(one.percentiles)))}
         lengths={rangeOf(alike.map((one) => spreadOf(one.length_percentiles)))}
       />
@@ -195,7 +207,7 @@ export function EpisodePanel({ run }: { run: RunDetail }) {
         <Nothing run={run} span={span} />
       ) : (
         <>
-          <Tasks tasks={data.tasks} unit={wordsOf(run.kind).length} />
+          <Tasks run={run} tasks={data.tasks} />
           <Over summary={data} />
         </>
       )}

@@ -40,6 +40,10 @@ export function FindEpisode({ run, find, of }: Props) {
       {find.episode && (
         <>
           {" · "}
+          <Link to="/runs/$name/transcript" params={{ name: run }} search={{ episode: find.episode }} title="All its steps on one page">
+            Transcript
+          </Link>
+          {" · "}
           <Link to="/runs/$name/trajectories" params={{ name: run }} search={{ episode: find.episode }} title={find.episode}>
             Its fragments
           </Link>

@@ -11,6 +11,7 @@ import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
 import { visible } from "@/format";
 import { ChosenChips } from "@/pages/run/trajectories/ChosenChips";
+import { FleetViews } from "@/pages/run/trajectories/Episodes";
 import { FragmentTable } from "@/pages/run/trajectories/FragmentTable";
 import { chips, listSearch } from "@/pages/run/trajectories/search";
 import styles from "@/pages/run/trajectories/trajectories.module.css";
@@ -41,6 +42,7 @@ export function Fragments({ run }: { run: RunDetail }) {
   return (
     <section className={`panel ${styles.list}`} aria-label="Trajectories">
       <div className={styles.bar}>
+        <FleetViews run={run.name} shown="fragments" />
         <TextInput
           data-filter
           type="search"

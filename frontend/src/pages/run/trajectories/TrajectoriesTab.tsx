@@ -1,7 +1,7 @@
-import { Button, NativeSelect, TextInput } from "@mantine/core";
+import { Button, NativeSelect } from "@mantine/core";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
-import { useEffect, useState } from "react";
+import { useState } from "react";
 import { exportUrl, facetsQuery, type GroupFacets, type GroupQuery, groupsQuery } from "@/api/groups";
 import { markWordsQuery } from "@/api/marks";
 import { useMayOperate } from "@/api/session";
@@ -9,11 +9,13 @@ import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
+import { TypedInput } from "@/components/TypedInput";
 import { count, number, visible } from "@/format";
 import { SelectionBar } from "@/marks/SelectionBar";
 import { useMarkKeys } from "@/marks/useMarkKeys";
 import { useRun } from "@/pages/run/RunContext";
 import { ChosenChips } from "@/pages/run/trajectories/ChosenChips";
+import { Episodes } from "@/pages/run/trajectories/Episodes";
 import { FacetRail } from "@/pages/run/trajectories/FacetRail";
 import { Fragments } from "@/pages/run/trajectories/Fragments";
 import { GroupTable } from "@/pages/run/trajectories/GroupTable";
@@ -21,26 +23,17 @@ import { SetLine } from "@/pages/run/trajectories/SetLine";
 import { type Choice, chips, listSearch, SORTS } from "@/pages/run/trajectories/search";
 import styles from "@/pages/run/trajectories/trajectories.module.css";
 
-const TYPING_MS = 300;
-
 function SearchBox({ text, onSearch }: { text: string; onSearch: (text: string) => void }) {
-  const [typed, setTyped] = useState(text);
-  useEffect(() => setTyped(text), [text]);
-  useEffect(() => {
-    if (typed === text) return;
-    const timer = window.setTimeout(() => onSearch(typed), TYPING_MS);
-    return () => window.clearTimeout(timer);
-  }, [typed, text, onSearch]);
   return (
-    <TextInput
+    <TypedInput
       data-filter
       type="search"
       size="sm"
       className={styles.search}
       aria-label="Search messages"
       placeholder={'Search messages: word "exact phrase" -without'}
-      value={typed}
-      onChange={(event) => setTyped(event.currentTarget.value)}
+      value={text}
+      onTyped={onSearch}
     />
   );
 }
@@ -62,10 +55,12 @@ function Scope({ facets }: { facets: GroupFacets }) {
   );
 }
 
-/** Trajectory groups, or fragments of an environment fleet. */
+/** Trajectory groups, or fragments and episodes of an environment fleet. */
 export function TrajectoriesTab() {
   const { run } = useRun();
-  return run.kind === "fleet" ? <Fragments run={run} /> : <Groups />;
+  const { show } = useSearch({ from: "/shell/runs/$name/trajectories" });
+  if (run.kind !== "fleet") return <Groups />;
+  return show === "episodes" ? <Episodes run={run} /> : <Fragments run={run} />;
 }
 
 function Groups() {

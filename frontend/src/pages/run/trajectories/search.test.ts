@@ -1,10 +1,15 @@
 import { describe, expect, it } from "vitest";
-import { chips, listSearch, toggled } from "@/pages/run/trajectories/search";
+import { chips, listSearch, tabSearch, toggled } from "@/pages/run/trajectories/search";
 
 describe("the URL of a list", () => {
   it("keeps valid parameters only", () => {
     const search = { state: "dropped", env: [0, 0, "none"], score_min: "0.5", q: 42, sort: "luck", evil: "x", step_min: "a" };
     expect(listSearch(search)).toEqual({ state: ["dropped"], env: ["0", "none"], score_min: 0.5, q: "42" });
+  });
+  it("keeps the filters of episodes with their view only", () => {
+    const search = { environment: "gymnasium:CartPole-v1", sort: "-score", score_max: 9 };
+    expect(tabSearch({ ...search, show: "episodes", state: "queued" })).toEqual({ ...search, show: "episodes" });
+    expect(tabSearch({ ...search, show: "luck" })).toEqual({ sort: "-score", score_max: 9 });
   });
   it("drops inverted ranges", () => {
     expect(listSearch({ length_min: 9, length_max: 3 })).toEqual({});

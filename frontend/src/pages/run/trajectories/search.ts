@@ -1,6 +1,7 @@
 /** Parse and validate the list's URL parameters, which may hold any text. */
 
 import type { GroupQuery } from "@/api/groups";
+import { trajectorySearch } from "@/pages/trajectories/search";
 
 const CHOICES = ["label", "mark", "set", "state", "reason", "flag", "env", "lesson", "worker"] as const;
 export type Choice = (typeof CHOICES)[number];
@@ -53,6 +54,17 @@ export function listSearch(search: Record<string, unknown>): GroupQuery {
   found.q = words(search.q)?.[0]?.slice(0, 200);
   const sort = words(search.sort)?.[0];
   found.sort = SORTS.some(([name]) => name === sort) && sort !== "newest" ? sort : undefined;
+  return Object.fromEntries(Object.entries(found).filter(([, value]) => value !== undefined));
+}
+
+/** Filters of the episodes of a fleet, a view of the same tab. */
+export type TabSearch = GroupQuery & { show?: "episodes"; environment?: string };
+
+/** The parameters of the tab without invalid values. */
+export function tabSearch(search: Record<string, unknown>): TabSearch {
+  if (search.show !== "episodes") return listSearch(search);
+  const { environment, score_min, score_max, sort } = trajectorySearch({ ...search, kind: "episode" });
+  const found = { show: "episodes" as const, environment, score_min, score_max, sort };
   return Object.fromEntries(Object.entries(found).filter(([, value]) => value !== undefined));
 }
 

@@ -1,0 +1,74 @@
+import { Link } from "@tanstack/react-router";
+import type { ReactNode } from "react";
+import type { GroupQuery } from "@/api/groups";
+import styles from "@/pages/viewer/viewer.module.css";
+
+type Props = {
+  run: string;
+  /** Accessible name of the page's article. */
+  label: string;
+  title: ReactNode;
+  /** Filters of the originating list. */
+  list?: GroupQuery & { show?: "episodes" };
+  /** State and flags, beside the title. */
+  chips?: ReactNode;
+  actions?: ReactNode;
+  /** Choice of the shown content, on one line if it fits. */
+  bar?: ReactNode;
+  /** Facts and marks, beside the content in wide windows and below it in others. */
+  aside: ReactNode;
+  children: ReactNode;
+};
+
+/** The layout of a group, an episode and a fragment: one line of title and actions, then the content. */
+export function ViewerLayout({ run, label, title, list, chips, actions, bar, aside, children }: Props) {
+  return (
+    <article aria-label={label} className={styles.viewer}>
+      <header className={styles.title}>
+        <h2>
+          <Link to="/runs/$name/trajectories" params={{ name: run }} search={list}>
+            Trajectories
+          </Link>
+          <span className="faint" aria-hidden="true">
+            {" "}
+            /{" "}
+          </span>
+          {title}
+        </h2>
+        {chips}
+        <span className="spacer" />
+        {actions}
+      </header>
+      {bar && <div className={styles.bar}>{bar}</div>}
+      <div className={styles.columns}>
+        <div className={styles.content}>{children}</div>
+        <aside className={`panel ${styles.aside}`} aria-label="Details">
+          {aside}
+        </aside>
+      </div>
+    </article>
+  );
+}
+
+type ViewsProps<V extends string> = { views: readonly V[]; labels: Record<V, string>; shown: V; onShow: (view: V) => void };
+
+/** The tabs of a viewer; the panel has the id `view`. */
+export function Views<V extends string>({ views, labels, shown, onShow }: ViewsProps<V>) {
+  return (
+    <div role="tablist" aria-label="Views" className={styles.views}>
+      {views.map((each) => (
+        <button
+          key={each}
+          type="button"
+          role="tab"
+          id={`view-${each}`}
+          aria-controls="view"
+          aria-selected={each === shown}
+          onClick={() => onShow(each)}
+        >
+          {labels[each]}
+        </button>
+      ))}
+    </div>
+  );
+}

@@ -1,0 +1,84 @@
+"""Search for groups and episodes in all runs."""
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.e2e.pushed_groups import conversation, outside_run, push
+from tests.server import Server
+
+pytestmark = [pytest.mark.browser, pytest.mark.system]
+
+
+@pytest.fixture(scope="module")
+def groups(server: Server) -> list[int]:
+    found = []
+    for run, question, scores in (
+        ("searched-one", "How many zebras?", [0.25, 0.75]),
+        ("searched-two", "Which zebras are grey?", [0.0, 0.5]),
+    ):
+        outside_run(server, run)
+        found += push(server, run, conversation(question, "this", "that", scores=scores))
+    return found
+
+
+def test_words_are_found_in_all_runs_worst_first(groups: list[int], signed_in: Page) -> None:
+    page = signed_in
+    page.goto("/")
+    page.get_by_role("navigation", name="Main").get_by_role("link", name="Trajectories").click()
+    expect(page.get_by_role("heading", name="Trajectories")).to_be_visible()
+    page.get_by_label("Messages").fill("zebras")
+    rows = page.locator("[data-trajectory]")
+
+    expect(page).to_have_url(re.compile("q=zebras"))
+    expect(rows).to_have_count(2)
+    expect(rows.nth(0)).to_contain_text("searched-two")
+    page.get_by_label("Order").select_option("score")
+    expect(rows.nth(0)).to_contain_text("How many zebras?")
+    page.get_by_label("Order").select_option("-score")
+    expect(rows.nth(0)).to_contain_text("Which zebras are grey?")
+    page.reload()
+    expect(rows.nth(0)).to_contain_text("Which zebras are grey?")
+    expect(page.get_by_label("Messages")).to_have_value("zebras")
+
+    rows.nth(0).get_by_role("link", name="Which zebras are grey?").click()
+    expect(page).to_have_url(re.compile(f"/runs/searched-two/groups/{groups[1]}"))
+    # The list begins with the lowest scores, so the group opens at its worst sequence.
+    expect(page.get_by_label("Message 2, assistant")).to_contain_text("this")
+
+
+def test_filters_of_runs_and_scores_are_kept_in_the_address(
+    groups: list[int], signed_in: Page
+) -> None:
+    page = signed_in
+    page.goto("/trajectories?q=zebras")
+    rows = page.locator("[data-trajectory]")
+    expect(rows).to_have_count(2)
+    page.get_by_label("Runs", exact=True).fill("name:searched-one")
+    expect(rows).to_have_count(1)
+    expect(page).to_have_url(re.compile("runs="))
+    page.get_by_label("Runs", exact=True).fill("")
+    expect(rows).to_have_count(2)
+    page.get_by_label("Greatest score").fill("0.3")
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("searched-two")
+    page.get_by_label("Greatest score").fill("")
+    expect(rows).to_have_count(2)
+
+    page.get_by_label("Runs", exact=True).fill("colour:red")
+    expect(page.get_by_text("colour").first).to_be_visible()
+    expect(page.get_by_text(re.compile("at character 1")).first).to_be_visible()
+
+
+def test_episodes_of_all_fleets_are_found_from_the_palette(signed_in: Page, server: Server) -> None:
+    page = signed_in
+    page.goto("/")
+    page.get_by_role("navigation", name="Main").get_by_role("link", name="Runs").wait_for()
+    page.keyboard.press("Control+k")
+    page.get_by_role("combobox", name="Search pages").fill("trajectories")
+    page.get_by_role("option", name=re.compile("^Trajectories")).first.click()
+    expect(page).to_have_url(re.compile("/trajectories$"))
+    page.get_by_label("Kind").get_by_text("Episodes").click()
+    expect(page).to_have_url(re.compile("kind=episode"))
+    expect(page.get_by_label("Messages")).to_have_count(0)

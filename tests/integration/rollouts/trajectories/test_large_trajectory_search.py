@@ -1,0 +1,106 @@
+"""Durations of searches over 100,000 groups and 100,000 episodes of 50 runs.
+
+Not part of the usual run: ``make test-slow`` writes the measured durations.
+"""
+
+import os
+import sys
+import time
+from typing import Final
+
+import pytest
+from django.db import connection
+
+from rollouts.trajectories.queries.episodes import found_episodes
+from rollouts.trajectories.queries.groups import found_groups
+from rollouts.trajectories.rules import TrajectoryKind, parse_search
+from runs.lifecycle.models.runs import Run
+from tests.factories import NOON
+
+GROUPS: Final = int(os.environ.get("TEST_GROUPS", "100000"))
+RUNS: Final = 50
+REPEATS: Final = 20
+P95_SECONDS: Final = 1.0
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+_GROUPS: Final = """
+    INSERT INTO buffer_trajectorygroup
+        (run_id, state, drop_reason, epoch, policy_step, env_id, received_at, size_bytes, codec,
+         segment, sequences, tokens, longest_tokens, score_mean, score_min, score_max, score_std,
+         producer)
+    SELECT (%(runs)s::bigint[])[1 + i %% %(count)s], 'queued', '', 1, i / 1000, 0,
+        now() - make_interval(secs => (%(groups)s - i) / 10.0), 20000, 'json', i / 10000, 8, 8000,
+        500, ((i::bigint * 104729) %% 1000) / 1000.0, 0, 1, 0.3, 'worker:w' || i %% 16
+    FROM generate_series(1, %(groups)s) AS i"""
+_DIGESTS: Final = """
+    INSERT INTO buffer_groupdigest
+        (group_id, run_id, lesson, worker, example, scores, lengths, truncated, duplicates,
+         excerpt, words, score_mean, longest_tokens)
+    SELECT g.id, g.run_id, 'lesson-' || g.id %% 12, 'w' || g.id %% 16, '', ARRAY[0, 1, 0.5],
+        ARRAY[400, 500, 600], 0, 0, 'What is ' || g.id || ' plus one?',
+        to_tsvector('simple', 'what is ' || g.id || ' plus one of ' || g.id %% 1000)
+            || array_to_tsvector(ARRAY['run:' || g.run_id]),
+        g.score_mean, g.longest_tokens
+    FROM buffer_trajectorygroup g"""
+_REPORTS: Final = """
+    INSERT INTO rollouts_episodewindow
+        (run_id, at, environment, worker, mode, seconds, count, return_sum, return_mean,
+         return_min, return_max, return_p10, return_p50, return_p90, discounted_return_mean,
+         length_mean, length_max, terminated, truncated, aborted, returns, lengths, incarnation,
+         slots, numbers, policy_step, env_steps_total, served_steps)
+    SELECT (%(runs)s::bigint[])[1 + i %% %(count)s], now(), 'env-' || i %% 20, i %% 8, 'train', 5,
+        10, 0, 0, i %% 997, i %% 997 + 9, 0, 0, 0, 0, 0, 9, 0, 0, 0,
+        ARRAY(SELECT i %% 997 + n FROM generate_series(0, 9) n), array_fill(9, ARRAY[10]), 'a',
+        array_fill(0, ARRAY[13]), ARRAY(SELECT i * 10 + n FROM generate_series(0, 12) n), 1, 0, 0
+    FROM generate_series(1, %(groups)s / 10) AS i"""
+QUESTIONS: Final[dict[str, dict[str, str]]] = {
+    "groups": {},
+    "lowest score": {"sort": "-score"},
+    "a lesson": {"environment": "lesson-4"},
+    "a lesson, lowest score": {"environment": "lesson-4", "sort": "-score"},
+    "no such environment": {"environment": "absent"},
+    "a range": {"score_min": "0.2", "score_max": "0.3"},
+    "rare words": {"q": "4711 plus"},
+    "common words": {"q": "plus one"},
+    "common words, lowest score": {"q": "plus one", "sort": "-score"},
+    "the last hour": {"since": "2000-01-01"},
+    "episodes": {"kind": "episode"},
+    "lowest return": {"kind": "episode", "sort": "-score"},
+    "lowest return of an environment": {
+        "kind": "episode",
+        "sort": "-score",
+        "environment": "env-3",
+    },
+    "a range of returns": {"kind": "episode", "sort": "score", "score_max": "500"},
+}
+
+
+def test_searches_over_many_rows_are_fast() -> None:
+    rows = [
+        Run(name=f"run-{n}", kind="outside", status_changed_at=NOON, created_at=NOON)
+        for n in range(RUNS)
+    ]
+    runs = [run.pk for run in Run.objects.bulk_create(rows)]
+    params = {"runs": runs, "count": RUNS, "groups": GROUPS}
+    with connection.cursor() as cursor:
+        for statement in (_GROUPS, _DIGESTS, _REPORTS):
+            cursor.execute(statement, params)
+        cursor.execute("ANALYZE")
+    slow = {}
+    for name, query in QUESTIONS.items():
+        search = parse_search(query)
+        ask = found_groups if search.kind is TrajectoryKind.GROUP else found_episodes
+        taken = []
+        for _ in range(REPEATS):
+            begin = time.perf_counter()
+            found = ask(runs, search, limit=50, after=None)
+            taken.append(time.perf_counter() - begin)
+        taken.sort()
+        p95 = taken[int(REPEATS * 0.95) - 1]
+        sys.stderr.write(
+            f"{name}: median {taken[REPEATS // 2] * 1000:.1f} ms, p95 {p95 * 1000:.1f} ms,"
+            f" {len(found.rows)} rows{', partial' if found.is_partial else ''}\n"
+        )
+        if p95 > P95_SECONDS:
+            slow[name] = p95
+
+    assert slow == {}
