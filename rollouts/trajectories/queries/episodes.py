@@ -148,6 +148,18 @@ def found_episodes(
         )
         cursor.execute(query, params)
         rows = [FoundEpisode(*row) for row in cursor.fetchall()]
+    return _page(rows, search, limit=limit, end=end)
+
+
+def _page(
+    rows: list[FoundEpisode],
+    search: TrajectoryFilter,
+    *,
+    limit: int,
+    end: tuple[Any, ...] | None,
+) -> FoundEpisodes:
+    """Return the page of up to `limit` + 1 rows; `end` is the last report that was read."""
+    is_newest_first = search.sort is TrajectorySort.NEWEST
     if len(rows) > limit:
         last = rows[limit - 1]
         value = None if is_newest_first else last.total_return
