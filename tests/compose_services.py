@@ -7,7 +7,7 @@ own. The names and ports of the containers' network, and the paths of volumes, a
 import os
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -70,7 +70,9 @@ class ComposeServices:
         self._started: dict[str, subprocess.Popen[Any]] = {}
 
     def start(self, service: str, command: list[str] | None = None) -> None:
-        """Start a service, or a command in its container."""
+        """Start a service, or a command in its container, in place of a started one."""
+        if service in self._started:
+            self._end([self._started.pop(service)])
         with self.log_path(service).open("ab") as log:
             self._started[service] = processes.start(
                 self._words(service, command), **self._options(service), stdout=log, stderr=log
@@ -102,16 +104,20 @@ class ComposeServices:
 
     def stop(self) -> None:
         """End all services, and the processes that they left in the background."""
-        for process in self._started.values():
+        self._end(self._started.values())
+        for left in self._left_behind():
+            left.kill()
+
+    @staticmethod
+    def _end(started: Collection[subprocess.Popen[Any]]) -> None:
+        for process in started:
             process.terminate()
-        for process in self._started.values():
+        for process in started:
             try:
                 process.wait(10)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-        for left in self._left_behind():
-            left.kill()
 
     def command(self, service: str) -> list[str]:
         """Return the command of a service."""
