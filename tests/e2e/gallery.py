@@ -37,8 +37,15 @@ POLL_MS: Final = 250
 STILL_SECONDS: Final = 2.0
 """A page that has not changed for as long is complete."""
 LONGEST_SECONDS: Final = 30.0
+ADDRESS: Final = "http://localhost"
+"""Address of the server in the browser, which maps it to the port; pages show it."""
 # Figures of the real machine: its disks, the database's files, and the memory of the broker.
-LIVE: Final[dict[str, str]] = {}
+LIVE: Final = {
+    "cluster": ", ".join(
+        f'section[aria-label="{title}"]'
+        for title in ("PostgreSQL", "Valkey", "Payload storage", "Growth", "Largest tables")
+    )
+}
 
 
 class Variant(NamedTuple):
@@ -76,7 +83,7 @@ def frozen_server(var: Path) -> Iterator[Server]:
         process = processes.start(
             [sys.executable, "-m", "tests.e2e.frozen_server", str(var), str(port)],
             cwd=ROOT,
-            env=environment(var, port, PYTHONPATH=".:platform:client"),
+            env=environment(var, port, PYTHONPATH=".:platform:client", ROLLDECK_PUBLIC_URL=ADDRESS),
             stdout=log,
             stderr=log,
         )
@@ -139,7 +146,7 @@ class Gallery:
 
     def _new_page(self) -> Page:
         context = self.browser.new_context(
-            base_url=self.server.url,
+            base_url=ADDRESS,
             viewport={"width": 1440, "height": 900},
             device_scale_factor=1,
             color_scheme="light",
@@ -200,9 +207,12 @@ def opened_gallery(chromium: Browser, folder: Path) -> Iterator[Gallery]:
     """Start the server and a second browser, whose fonts do not depend on the machine."""
     with ExitStack() as stack:
         server = stack.enter_context(frozen_server(folder / "server"))
+        loopback = f"127.0.0.1:{server.port}"
         own: dict[str, Any] = {**os.environ, "FONTCONFIG_FILE": str(font_settings(folder))}
         browser = chromium.browser_type.launch(
-            executable_path=CHROMIUM, args=[*FLAGS, *RENDERING], env=own
+            executable_path=CHROMIUM,
+            args=[*FLAGS, *RENDERING, f"--host-resolver-rules=MAP localhost:80 {loopback}"],
+            env=own,
         )
         stack.callback(browser.close)
         yield Gallery(browser, server)
