@@ -142,6 +142,7 @@ class Gallery:
         self._contexts: dict[bool, BrowserContext] = {}
         self.page = self._new_page()
         sign_in_anew(self.page, USERNAME)
+        server.get("/api/v1/runs")  # the page of tokens shows the use of this client's token
         self._stranger = self._new_page()
 
     def _new_page(self) -> Page:
