@@ -39,7 +39,7 @@ MANAGE := DJANGO_SETTINGS_MODULE=config.settings.test DATABASE_URL='postgresql:/
 	$(BIN)/python -W ignore manage.py
 WRITE_SCHEMA := $(MANAGE) spectacular --format openapi-json --validate --fail-on-warn --file
 
-.PHONY: help setup serve seed demo demo-grpo bench gpu-check test check format schema lock test-frontend tests-read test-python test-slow test-partners pictures chromium clean
+.PHONY: help setup serve seed demo demo-grpo bench gpu-check test check format schema lock test-frontend tests-read test-python test-slow test-partners pictures snapshots chromium clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -131,6 +131,9 @@ $(PARTNERS)/%/.installed: requirements/partners/%.txt
 
 pictures: setup chromium ## Update the screenshots in docs/images; ARGS="runs audit" for some of them
 	@PYTHONPATH=.:platform:client $(BIN)/python -m tests.e2e.screenshots $(ARGS)
+
+snapshots: setup chromium ## Accept every page as it looks now, in tests/e2e/snapshots; ARGS="-k queue" for some
+	$(BIN)/pytest --accept-snapshots tests/e2e/test_visual_snapshots.py $(ARGS)
 
 chromium:
 	@.ci/chromium

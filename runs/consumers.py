@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -155,7 +154,7 @@ class SocketConsumer(AsyncWebsocketConsumer):
         if credential is None or caller is None or not caller.is_known:
             await self.close(NOT_SIGNED_IN)
             return
-        self.credential, self.caller, self.hub = credential, caller, hub()
+        self.credential, self.caller, self.hub = credential, caller, hub(timezone.now)
         loop = asyncio.get_running_loop()
         self._tasks = [
             loop.create_task(act()) for act in (self._send_frames, self._send_heartbeats)
@@ -200,7 +199,7 @@ class SocketConsumer(AsyncWebsocketConsumer):
             # With no frames in transit the page must have all of these, which reveals lost frames.
             sequences = self.page.sequences if self.page.frames.empty() else {}
             sent = {frame_topic(topic): number for topic, number in sequences.items()}
-            await self._send_frame(BeatFrame(at=datetime.now(UTC), sequences=sent))
+            await self._send_frame(BeatFrame(at=timezone.now(), sequences=sent))
 
     async def _send_frame(self, frame: PageFrame) -> None:
         await self.send(text_data=msgspec.json.encode(frame).decode())
@@ -245,7 +244,7 @@ class LiveConsumer(SocketConsumer):
             case Resync(topic=topic):
                 await self._resync(topic)
             case ReadClock():
-                await self._send_frame(ClockFrame(at=datetime.now(UTC)))
+                await self._send_frame(ClockFrame(at=timezone.now()))
 
     @staticmethod
     def _decoded(text: str | None) -> PageMessage:

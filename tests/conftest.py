@@ -89,8 +89,9 @@ def pytest_xdist_setupnodes() -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that runs every test twice."""
+    """Add the options of our own tests."""
     parser.addoption(OPTION, action="store_true", help="run every test twice; needs --reruns 1")
+    parser.addoption("--accept-snapshots", action="store_true", help="store the pages as they are")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

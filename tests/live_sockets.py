@@ -8,6 +8,7 @@ import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -24,6 +25,11 @@ ORIGIN = (b"origin", b"http://localhost")
 HOST = (b"host", b"localhost")
 LATE = "newest"
 Frame = PageFrame | ControlFrame
+
+
+def read_clock() -> datetime:
+    """Return the current time, for the hub of the live pages."""
+    return datetime.now(UTC)
 
 
 class WebsocketCommunicator(ApplicationCommunicator):

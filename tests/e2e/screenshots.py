@@ -67,19 +67,26 @@ def take_screenshots(server: Server, browser: Browser, scheme: str) -> None:
     page = sign_in(context.new_page(), USERNAME)
     page.clock.set_fixed_time(datetime.now(UTC))
     for address in pages.addresses():
-        name = NAMES.get(address) or slug(address)
+        name = name_of(address)
         if address == "/login" or (sys.argv[1:] and name not in sys.argv[1:]):
             continue
         try:
-            picture(page, BETTER.get(address) or pages.at(address, server))
+            picture(page, place_of(address, server))
         except Exception as error:  # noqa: BLE001 one broken page must not cost the others
             print(f"{name}: {error}")  # noqa: T201 a command
         page.screenshot(path=IMAGES / f"{name}{'-dark' if scheme == 'dark' else ''}.png")
     context.close()
 
 
-def slug(address: str) -> str:
+def place_of(address: str, server: Server) -> str:
+    """Return the address of a page with the sample objects that show most of it."""
+    return BETTER.get(address) or pages.at(address, server)
+
+
+def name_of(address: str) -> str:
     """Return a name for a page: ``run-metrics`` for ``/runs/$name/metrics``."""
+    if address in NAMES:
+        return NAMES[address]
     words = [word for word in re.split(r"[/$]+", address.replace("/runs/$name", "/run")) if word]
     return "-".join(words)
 

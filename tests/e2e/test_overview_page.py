@@ -1,9 +1,11 @@
 """The overview of a run on one screen, with eight curves that the platform measures."""
 
 import re
+from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, Response, expect
 
 from tests.e2e.conftest import USERNAME, sign_in
 from tests.e2e.pushed_groups import conversation, outside_run, push
@@ -15,6 +17,18 @@ CURVES = {"reward", "queue", "staleness", "flow", "waits", "length", "throughput
 MEASURED_WITHIN_MS = 90_000
 # Events and curves of the API, before compression.
 OVERVIEW_BYTES = 200_000
+# Metrics of each chart, without their prefix.
+DRAWN = {
+    "reward": {"reward/mean", "reward/p10", "reward/p50", "reward/p90"},
+    "queue": {"queue/depth", "queue/threshold"},
+    "staleness": {"staleness/p50", "staleness/p95"},
+    "flow": {"accepted_per_second", "served_per_second"},
+    "waits": {"trainer/waiting_share", "fleet/waiting_share"},
+    "truncated": {"truncated_share"},
+    "variance": {"zero_variance_share", "truncated_share"},
+    "length": {"length/mean", "length/max"},
+    "throughput": {"env_steps_per_second", "tokens_per_second"},
+}
 # Start and end of each request for lines, in ms since navigation started.
 QUESTIONS = """
 performance.getEntriesByType("resource")
@@ -154,6 +168,46 @@ def test_the_overview_requests_no_single_episodes(signed_in: Page, seeded_server
 
     with page.expect_response(re.compile(r"/episodes\?limit=2000")):
         page.get_by_role("link", name="Episodes", exact=True).click()
+
+
+@pytest.mark.parametrize("run", ["seed-cartpole-live", "seed-reverse-lessons", "seed-atropos-mix"])
+def test_the_overview_draws_all_that_it_requests(
+    signed_in: Page, seeded_server: Server, run: str
+) -> None:
+    page = signed_in
+    page.set_viewport_size({"width": 1440, "height": 2500})
+    answers: dict[str, Any] = {}
+    page.on("response", lambda response: keep_answer(answers, response))
+    page.goto(f"/runs/{run}")
+    for key in CURVES:
+        expect(curve(page, key).locator(".chart")).to_be_visible()
+    page.wait_for_load_state("networkidle")
+
+    drawn = page.locator("[data-curve]").evaluate_all(
+        "(charts) => charts.map((chart) => [chart.dataset.curve, chart.clientWidth])"
+    )
+    names = {f"rolldeck/{name}" for key, _ in drawn for name in DRAWN[key]}
+    narrowest = min(width for _, width in drawn)
+    lines = [
+        line for path in answers if "/metrics/lines" in path for line in answers[path]["lines"]
+    ]
+    assert len(lines) > 5
+    assert {line["name"] for line in lines if line["x"]} <= names
+    assert max(len(line["x"]) for line in lines) <= narrowest
+    # One row more than shown decides whether the page links to all alerts.
+    (alerts,) = (answers[path]["results"] for path in answers if "/api/v1/alerts?" in path)
+    assert 0 <= len(alerts) - page.locator("[data-alert-id]").count() <= 1
+    lists = {path for path, answer in answers.items() if isinstance(answer.get("results"), list)}
+    # Annotations are marks in the charts.
+    marks = f"/api/v1/runs/{run}/annotations"
+    assert {path.partition("?")[0] for path in lists} <= {"/api/v1/alerts", marks}, lists
+
+
+def keep_answer(answers: dict[str, Any], response: Response) -> None:
+    """Store the JSON of an answer of the API under its path and query."""
+    address = urlsplit(response.url)
+    if address.path.startswith("/api/") and response.ok:
+        answers[f"{address.path}?{address.query}"] = response.json()
 
 
 def test_the_overview_shows_the_diagnosis_and_the_last_events(

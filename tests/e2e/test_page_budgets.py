@@ -3,10 +3,14 @@
 The machine must be idle, so these tests are marked slow; each prints its measurements.
 """
 
+import math
+import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from statistics import median
 from typing import Any
 
+import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -29,6 +33,19 @@ WARM_SECONDS = 40.0
 PUSH_SECONDS = 0.25
 ANNOUNCED_EVERY_SECONDS = 10.0
 SHIFTED = 0.1
+LIVE_CHARTS = 20
+# Headless Chromium draws 60 frames a second, so this is 60 to the nearest integer.
+LIVE_FRAMES_PER_SECOND = 59.5
+LIVE_SECONDS = 20.0
+SAMPLES_EVERY_SECONDS = 0.5
+# The slope of an hour is measured in a quarter of one; HEAP_SECONDS shortens it to try the test.
+HEAP_SECONDS = float(os.environ.get("HEAP_SECONDS", "900"))
+HEAP_EVERY_SECONDS = 10.0
+# Until then the page fills its windows of rows and compiles the code that it runs repeatedly.
+HEAP_WARM_PART = 0.25
+# A page uses 10 MB. Its compiled code grew by 0.8 MB in the second half of an hour, and a page that
+# kept its frames, of about 2 kB each and up to four a second, would grow by 29 MB.
+HEAP_BYTES_PER_HOUR = 4_000_000
 # Numbers of drawn charts, of drawn charts more than one screen away from the window, and of
 # cards within it.
 MOUNTED = """() => {
@@ -58,6 +75,22 @@ SCROLL = """([selector, seconds, pixels]) => new Promise((tell) => {
     };
     requestAnimationFrame(step);
 })"""
+# Counts the drawn frames, and lists the times in ms between two of them that took longer than one.
+FRAMES = """(seconds) => new Promise((done) => {
+    const times = [], began = performance.now();
+    const step = (now) => {
+        times.push(now);
+        if (now - began < 1000 * seconds) requestAnimationFrame(step);
+        else {
+            const gaps = times.slice(1).map((at, i) => Math.round(at - times[i]));
+            done({ frames: gaps.length, ms: times.at(-1) - times[0],
+                slow: gaps.filter((ms) => ms > 20) });
+        }
+    };
+    requestAnimationFrame(step);
+})"""
+POINTS = """() => [...document.querySelectorAll("[data-metric] [data-points]:has(canvas)")]
+    .map((chart) => Number(chart.dataset.points))"""
 # Collects all live-region announcements with their times, and layout shifts without user
 # input.
 LISTEN = """() => {
@@ -133,6 +166,52 @@ def test_128_thousand_tokens_scroll_at_fifty_frames_a_second(
     assert rate >= FRAMES_PER_SECOND
 
 
+def test_twenty_live_charts_are_drawn_at_sixty_frames_a_second(
+    signed_in: Page, server: Server
+) -> None:
+    page, run = signed_in, server.new_run("many-charts")
+    names = [f"layer/{n:02}/norm" for n in range(LIVE_CHARTS)]
+
+    def push_steps(steps: range) -> None:
+        samples = [
+            {"name": name, "step": step, "value": math.sin(step / 9 + place)}
+            for place, name in enumerate(names)
+            for step in steps
+        ]
+        server.post(f"/api/v1/runs/{run}/metrics", {"samples": samples})
+
+    def push_live() -> int:
+        steps = int(LIVE_SECONDS / SAMPLES_EVERY_SECONDS)
+        for step in range(400, 400 + steps):
+            push_steps(range(step, step + 1))
+            time.sleep(SAMPLES_EVERY_SECONDS)
+        return steps
+
+    for first in range(0, 400, 40):
+        push_steps(range(first, first + 40))
+    page.set_viewport_size({"width": 1920, "height": 2000})
+    page.goto(f"/runs/{run}/metrics")
+    cards = page.locator("[data-metric]")
+    expect(cards).to_have_count(LIVE_CHARTS)
+    for place in range(LIVE_CHARTS):
+        expect(cards.nth(place).locator("canvas")).to_be_in_viewport()
+    before = page.evaluate(POINTS)
+    page.wait_for_timeout(3_000)
+    with ThreadPoolExecutor(1) as other_thread:
+        pushed = other_thread.submit(push_live)
+        measured = page.evaluate(FRAMES, LIVE_SECONDS)
+        assert pushed.result() > 0
+    after = page.evaluate(POINTS)
+
+    rate = 1000 * measured["frames"] / measured["ms"]
+    print(  # noqa: T201 figures
+        f"\n{LIVE_CHARTS} live charts: {rate:.1f} frames/s, slow frames (ms): {measured['slow']}"
+    )
+    assert len(after) == LIVE_CHARTS
+    assert all(new > old for old, new in zip(before, after, strict=True)), "nothing was live"
+    assert rate >= LIVE_FRAMES_PER_SECOND
+
+
 class PageMemory:
     """Memory and DOM nodes of a tab after garbage collection."""
 
@@ -152,6 +231,11 @@ class PageMemory:
 
 def busy_run(server: Server, run: str) -> None:
     server.post("/api/v1/runs", {"name": run, "kind": "outside", "start": True})
+    register(server, run)
+
+
+def register(server: Server, run: str) -> None:
+    """Register a trainer and an environment."""
     server.post(f"/atropos/{run}/register", REGISTRATION | {"num_steps": 1_000_000})
     server.get(f"/atropos/{run}/batch")
     server.post(f"/atropos/{run}/register-env", ENVIRONMENT)
@@ -201,6 +285,41 @@ def test_memory_and_repaints_of_a_page_of_a_busy_run_are_bounded(
     assert shifted <= SHIFTED
     assert len(frame_bytes) > number / 2, "the page received few frames"
     assert len(announced) <= SOAK_SECONDS / ANNOUNCED_EVERY_SECONDS
+
+
+def test_the_heap_of_a_live_page_stays_flat(signed_in: Page, server: Server) -> None:
+    page, run = signed_in, server.new_run("watched-for-an-hour")
+    register(server, run)
+    page.goto(f"/runs/{run}")
+    page.locator("[data-live=live]").wait_for()
+    memory = PageMemory(page)
+    samples: list[tuple[float, float]] = []
+    began, number = time.monotonic(), 0
+    while (passed := time.monotonic() - began) < HEAP_SECONDS:
+        report_step(server, run, number)
+        number += 1
+        page.wait_for_timeout(1000)
+        if passed >= HEAP_EVERY_SECONDS * (len(samples) + 1):
+            samples.append((passed, memory.now()["JSHeapUsedSize"]))
+
+    settled = [sample for sample in samples if sample[0] >= HEAP_WARM_PART * HEAP_SECONDS]
+    seconds, sizes = np.array(settled).T
+    slope, _ = 3600 * np.polyfit(seconds, sizes, 1)
+    print(  # noqa: T201 figures
+        f"\nheap after {seconds[0]:.0f} s: {sizes[0] / 1e6:.2f} MB, after {seconds[-1]:.0f} s: "
+        f"{sizes[-1] / 1e6:.2f} MB; {slope / 1e6:.2f} MB an hour, {number} reports"
+    )
+    assert len(settled) >= 10
+    assert slope <= HEAP_BYTES_PER_HOUR
+
+
+def report_step(server: Server, run: str, number: int) -> None:
+    """Push a group and metrics, and lease a batch after every second group, like a trainer."""
+    server.post(f"/atropos/{run}/scored_data", group(mark=number % 50_000, env_id=0))
+    values = [{"name": name, "step": number, "value": number % 17} for name in ("loss", "kl")]
+    server.post(f"/api/v1/runs/{run}/metrics", {"samples": values})
+    if number % 2:
+        server.get(f"/atropos/{run}/batch")
 
 
 def test_a_hidden_tab_receives_few_bytes_of_a_busy_run(server: Server, chromium: Any) -> None:

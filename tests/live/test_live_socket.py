@@ -19,6 +19,7 @@ from tests.live_sockets import (
     headers_of,
     in_database,
     opened,
+    read_clock,
 )
 from web.live import parts
 from web.live.announcements import announce
@@ -263,7 +264,7 @@ async def test_a_socket_that_was_idle_for_longer_than_seven_seconds_still_receiv
 async def test_a_page_that_does_not_keep_up_loses_deltas_and_gets_a_snapshot() -> None:
     run = await in_database(make_run)()
     slow = Socket()
-    hub().subscribe(slow, "run:alpha")
+    hub(read_clock).subscribe(slow, "run:alpha")
     async with asyncio.timeout(20):
         assert json.loads(await slow.frames.get())["type"] == "snapshot"
     for _ in range(QUEUE_FRAMES):
@@ -281,7 +282,7 @@ async def test_a_page_that_does_not_keep_up_loses_deltas_and_gets_a_snapshot() -
         snapshot = json.loads(await slow.frames.get())
     assert snapshot["type"] == "snapshot"
     assert snapshot["series"]["events"][-1]["message"] == "lost"
-    hub().leave(slow)
+    hub(read_clock).leave(slow)
 
 
 async def test_rollout_handlers_receive_commands_of_the_run_at_once() -> None:

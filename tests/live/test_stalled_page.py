@@ -12,7 +12,7 @@ from config.asgi import application
 from config.socket_timeouts import NOT_READING
 from runs.deployment.services.hub import hub
 from tests.factories import make_run
-from tests.live_sockets import headers_of, in_database
+from tests.live_sockets import headers_of, in_database, read_clock
 from tests.stalled_pages import lazy, rest_of, served
 from web.live import parts
 from web.live.announcements import announce
@@ -44,10 +44,10 @@ async def test_a_page_that_stops_reading_is_disconnected_and_its_frames_discarde
         lazy(server, "/ws/live", headers) as page,
     ):
         await page.send('{"type": "subscribe", "topic": "run:alpha"}')
-        while not hub().is_watched:  # noqa: ASYNC110 the hub has no event for it
+        while not hub(read_clock).is_watched:  # noqa: ASYNC110 the hub has no event for it
             await asyncio.sleep(0.01)
 
-        while hub().is_watched:
+        while hub(read_clock).is_watched:
             await sync_to_async(announce)(run.pk, large_part)
             await asyncio.sleep(0.1)
 

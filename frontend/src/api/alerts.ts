@@ -35,8 +35,17 @@ export function alertsQuery(asked: AskedAlerts) {
 
 const RUN_REREAD_MS = 15_000;
 
-/** The unresolved alerts of a run. */
-export const runAlertsQuery = (run: string) => ({ ...alertsQuery({ run }), refetchInterval: RUN_REREAD_MS });
+/** Alerts that the overview of a run lists; one more is requested, for the link to all of them. */
+export const RUN_ALERTS_SHOWN = 3;
+
+/** The newest unresolved alerts of a run. */
+export function runAlertsQuery(run: string) {
+  return queryOptions({
+    queryKey: ["alerts", "run", run],
+    queryFn: async () => (await body(api.GET("/api/v1/alerts", { params: { query: { run, limit: RUN_ALERTS_SHOWN + 1 } } }))).results,
+    refetchInterval: RUN_REREAD_MS,
+  });
+}
 
 export const alertKindsQuery = queryOptions({
   queryKey: ["alert-kinds"],

@@ -59,7 +59,7 @@ export function askForRun(way: Omit<WayToARun<unknown>, "search">): void {
 /** Prefetch the overview charts of a run. */
 export function askForCurves(way: WayToARun<OverviewSearch>): void {
   if (!isEntered(way)) return;
-  void queries.prefetchInfiniteQuery(runAlertsQuery(way.params.name));
+  void queries.prefetchQuery(runAlertsQuery(way.params.name));
   void queries.prefetchQuery(earlyCurvesQuery(way.params.name, way.search));
 }
 

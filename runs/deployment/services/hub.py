@@ -8,7 +8,7 @@ loses deltas and gets a snapshot once its queue has room.
 import asyncio
 import logging
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -76,7 +76,7 @@ class Watched:
 class Hub:
     """Live pages of one event loop."""
 
-    def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    def __init__(self, now: Callable[[], datetime]) -> None:
         self._loop = asyncio.get_running_loop()
         self._watched: dict[str, Watched] = {}
         self._now = now
@@ -227,10 +227,14 @@ class Hub:
 _hubs: "WeakKeyDictionary[asyncio.AbstractEventLoop, Hub]" = WeakKeyDictionary()
 
 
-def hub() -> Hub:
-    """Return the hub of the running event loop: one per web process."""
+def hub(now: Callable[[], datetime]) -> Hub:
+    """Return the hub of the running event loop: one per web process.
+
+    Args:
+        now: The clock of its frames, if this call creates the hub.
+    """
     loop = asyncio.get_running_loop()
     found = _hubs.get(loop)
     if found is None:
-        found = _hubs[loop] = Hub()
+        found = _hubs[loop] = Hub(now)
     return found

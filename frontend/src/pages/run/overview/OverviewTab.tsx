@@ -1,4 +1,4 @@
-import { useInfiniteQuery } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { lazy, Suspense } from "react";
 import { runAlertsQuery } from "@/api/alerts";
 import type { RunDetail } from "@/api/types";
@@ -21,7 +21,7 @@ const UNDER_WAY = new Set<RunDetail["status"]>(["queued", "starting", "running",
 /** The run on one screen: figures, status, curves with the return first, ledger and newest data. */
 export function OverviewTab() {
   const { run, fleet, diagnosis, queue, ledger, episodes, events, speed } = useRun();
-  const alerts = useInfiniteQuery(runAlertsQuery(run.name));
+  const alerts = useQuery(runAlertsQuery(run.name));
   // Alerts that are shown late would move the curves.
   if (alerts.isPending) return <Skeletons heights={[76, 44, 330, 330]} />;
   return (
@@ -33,7 +33,7 @@ export function OverviewTab() {
         {UNDER_WAY.has(run.status) && (
           <DiagnosisLine run={run.name} diagnosis={diagnosis} className={`panel span-12 ${classes.diagnosis}`} />
         )}
-        <RunAlerts run={run} rows={alerts.data?.pages[0]?.results ?? []} />
+        <RunAlerts run={run} rows={alerts.data ?? []} />
       </div>
       <OverviewCharts />
       <div className={`charts ${classes.rest}`}>

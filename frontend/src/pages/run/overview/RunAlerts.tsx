@@ -1,12 +1,10 @@
 import { Link } from "@tanstack/react-router";
-import type { AlertRow } from "@/api/alerts";
+import { type AlertRow, RUN_ALERTS_SHOWN } from "@/api/alerts";
 import type { RunDetail } from "@/api/types";
 import { Age } from "@/components/Age";
 import { AlertChip } from "@/components/AlertChip";
 import { visible } from "@/format";
 import classes from "./overview.module.css";
-
-const SHOWN = 3;
 
 /** Open alerts of the run; nothing if there are none. */
 export function RunAlerts({ run, rows }: { run: RunDetail; rows: AlertRow[] }) {
@@ -14,7 +12,7 @@ export function RunAlerts({ run, rows }: { run: RunDetail; rows: AlertRow[] }) {
   return (
     <section className={`panel span-12 ${classes.alerts}`} aria-label="Alerts of this run">
       <ul>
-        {rows.slice(0, SHOWN).map((alert) => (
+        {rows.slice(0, RUN_ALERTS_SHOWN).map((alert) => (
           <li key={alert.id} data-alert-id={alert.id}>
             <AlertChip alert={alert} />
             <Link to="/alerts" search={{ alert: alert.id }} className="anywhere">
@@ -26,7 +24,7 @@ export function RunAlerts({ run, rows }: { run: RunDetail; rows: AlertRow[] }) {
           </li>
         ))}
       </ul>
-      {rows.length > SHOWN && (
+      {rows.length > RUN_ALERTS_SHOWN && (
         <Link to="/alerts" search={{ run: run.name }} className="small">
           All alerts of this run
         </Link>

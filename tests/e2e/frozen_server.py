@@ -1,0 +1,159 @@
+"""Server with sample runs whose clock stands still, for pictures that never differ.
+
+``python -m tests.e2e.frozen_server VAR PORT`` serves the dashboard until Ctrl-C. PostgreSQL,
+Valkey, the application and its sockets are real. Every clock returns `AT`, and random identifiers
+come from one generator with a fixed seed, so that every start serves the same data. No job and no
+fleet runs, so nothing changes it.
+"""
+
+import os
+import random
+import secrets
+import shutil
+import socket
+import sys
+import uuid
+from base64 import urlsafe_b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import psycopg
+import uvicorn
+
+from config.embedded.folders import socket_folder
+from config.embedded.postgres import Postgres
+from config.embedded.valkey import Valkey
+from tests.e2e.conftest import PASSWORD, USERNAME
+from tests.initial_database import copy_database
+from tests.server import NO_RAY
+
+AT: Final = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)
+"""Time of the server and of its pages."""
+# Functions of PostgreSQL's clock. `CURRENT_TIMESTAMP` is a keyword and cannot be replaced; no query
+# uses it.
+CLOCKS: Final = ("now", "statement_timestamp", "transaction_timestamp", "clock_timestamp")
+PROCESSES: Final = {"web": "web-1", "worker": "worker-1", "scheduler": "beat-1"}
+
+
+def main(var: Path, port: int) -> None:
+    """Start the services, write the sample runs, and serve until Ctrl-C."""
+    with services(var) as addresses:
+        os.environ |= addresses | {
+            "DJANGO_SETTINGS_MODULE": "config.settings.base",
+            "RAY_ADDRESS": NO_RAY,
+            "ROLLDECK_VAR": str(var),
+            "ROLLDECK_PORT": str(port),
+        }
+        stop_clock(addresses["DATABASE_URL"])
+        fix_identifiers()
+        from config.asgi import application  # after the clock stands still
+
+        write_data()
+        answer_for_workers()
+        serve(application, port)
+
+
+@contextmanager
+def services(var: Path) -> Iterator[dict[str, str]]:
+    """Start PostgreSQL and Valkey; yield the variables with their addresses."""
+    copy_database(var / "postgres")
+    sockets, log = socket_folder(), var / "log"
+    postgres = Postgres(
+        data_folder=var / "postgres", socket_folder=sockets, log_folder=log, is_disposable=True
+    )
+    valkey = Valkey(socket_folder=sockets, log_folder=log)
+    running = [postgres.start(), valkey.start()]
+    try:
+        yield {"DATABASE_URL": postgres.url, "REDIS_URL": valkey.url}
+    finally:
+        for child in reversed(running):
+            child.stop()
+        shutil.rmtree(sockets, ignore_errors=True)
+
+
+def stop_clock(database_url: str) -> None:
+    """Replace Django's clock and PostgreSQL's; call it before Django's applications load."""
+    from django.utils import timezone
+
+    timezone.now = lambda: AT  # noqa: TID251 replaced, not read
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute("CREATE SCHEMA frozen")
+        for name in CLOCKS:
+            connection.execute(
+                f"CREATE FUNCTION frozen.{name}() RETURNS timestamptz LANGUAGE sql IMMUTABLE "
+                f"AS $$ SELECT timestamptz '{AT.isoformat()}' $$"
+            )
+        # Named explicitly, pg_catalog is searched second.
+        connection.execute("ALTER DATABASE rolldeck SET search_path = public, frozen, pg_catalog")
+
+
+def fix_identifiers() -> None:
+    """Derive random identifiers from a generator with a fixed seed."""
+    generator = random.Random(7)
+
+    def token_urlsafe(nbytes: int = 32) -> str:
+        return urlsafe_b64encode(generator.randbytes(nbytes)).rstrip(b"=").decode()
+
+    uuid.uuid4 = lambda: uuid.UUID(int=generator.getrandbits(128), version=4)
+    secrets.token_hex = lambda nbytes=32: generator.randbytes(nbytes).hex()  # type: ignore[misc]
+    secrets.token_urlsafe = token_urlsafe  # type: ignore[assignment]
+
+
+def write_data() -> None:
+    """Write the sample runs of `make seed ARGS=--small`, an administrator, and the processes."""
+    from django.contrib.auth.models import User
+
+    from buffer.payloads.models import Segment
+    from config.embedded.schema import adopt_bootstrap_token
+    from config.seed import sample_runs
+    from config.seed.scale import SMALL
+    from config.versions import own_version
+    from runs.deployment.services.heartbeats import record_heartbeat
+    from runs.lifecycle.models.runs import Environment
+
+    adopt_bootstrap_token()
+    User.objects.create_superuser(USERNAME, "ada@example.org", PASSWORD)
+    sample_runs.write(scale=SMALL, clock=lambda: AT, note=lambda _name: None)
+    Environment.objects.filter(connected=True).update(last_seen_at=AT)
+    Segment.objects.update(opened_at=AT)  # the first one is created by a migration
+    for pid, (kind, name) in enumerate(PROCESSES.items(), start=4001):
+        record_heartbeat(
+            kind=kind,
+            name=name,
+            host="example",
+            pid=pid,
+            started_at=AT,
+            version=own_version(),
+            details={"memory_bytes": 200 << 20},
+            now=AT,
+        )
+
+
+def answer_for_workers() -> None:
+    """Report an idle worker for the jobs, which do not run; a missing one answers late or never."""
+    from config.cluster import probes
+
+    probes.active_jobs = lambda _app, _workers=0: {PROCESSES["worker"]: []}  # type: ignore[assignment]
+
+
+def serve(application: Any, port: int) -> None:
+    """Serve like `config.web`, without the heartbeats of `config.served`."""
+    config = uvicorn.Config(
+        application,
+        access_log=False,
+        log_level="warning",
+        lifespan="off",
+        http="config.http_protocol:BoundedHttp",
+        ws="config.shared_frames:SharedFrames",
+        timeout_graceful_shutdown=1,
+    )
+    listener = socket.create_server(("127.0.0.1", port))
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+if __name__ == "__main__":
+    with suppress(KeyboardInterrupt):
+        main(Path(sys.argv[1]), int(sys.argv[2]))
