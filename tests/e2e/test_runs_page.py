@@ -171,7 +171,7 @@ def test_rate_and_staleness_are_columns_with_units(signed_in: Page, seeded_serve
 def test_all_default_columns_fit_a_desktop(signed_in: Page, seeded_server: Server) -> None:
     page = signed_in
     page.set_viewport_size({"width": 1440, "height": 900})
-    page.goto("/runs?q=name:seed-cartpole")
+    page.goto("/runs?q=seed-cartpole")
     expect(page.locator("tbody tr[data-row]").first).to_be_visible()
 
     widths = page.locator("[aria-label='List of runs'] .table-scroll").evaluate(

@@ -200,7 +200,7 @@ export function EnvironmentLine(props: Props) {
             run.kind === "fleet" ? { show: "episodes", environment: view.name, sort: "-score" } : { ...ofEnvironment(view), sort: "-score" }
           }
           className="small"
-          aria-label={`Worst trajectories of ${view.name}`}
+          aria-label={`Worst first: trajectories of ${view.name}`}
         >
           Worst first
         </Link>
