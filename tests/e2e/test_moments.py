@@ -91,7 +91,7 @@ def test_environments_count_the_queue_in_the_unit_of_the_queue_page(
     push(server, run, *(conversation("two", "a", "b", scores=[1.0, 0.0]) for _ in range(3)))
     page.goto(f"/runs/{run}/environments")
     expect(page.locator("[data-queued]")).to_have_attribute("data-queued", "6")
-    expect(page.get_by_role("columnheader", name="Queued · sequences")).to_be_visible()
+    expect(page.get_by_role("columnheader", name="Queued sequences")).to_be_visible()
     page.goto(f"/runs/{run}/queue")
     expect(page.get_by_role("region", name="Ledger, in sequences")).to_contain_text("queued 6")
     depth = page.get_by_role("region", name="Depth by environment")

@@ -60,7 +60,7 @@ function Line({ row, isOfRun, sort, onEnvironment }: LineProps) {
         {from ? (
           <button
             type="button"
-            className="link-button"
+            className="link-button two-lines"
             title={`Show only ${from}`}
             onClick={() => onEnvironment(row.lesson || row.environment)}
           >
@@ -73,7 +73,7 @@ function Line({ row, isOfRun, sort, onEnvironment }: LineProps) {
       </td>
       <td className="num wide-only">{row.length === null ? "–" : count(row.length)}</td>
       <td className="wide-only" title={visible(row.worker)}>
-        {visible(shortId(row.worker)) || "–"}
+        <span className="two-lines">{visible(shortId(row.worker)) || "–"}</span>
       </td>
       <td className="num wide-only">{row.policy_step === null ? "–" : policyStep(row.policy_step)}</td>
       <td className="num soft">

@@ -61,14 +61,14 @@ export function EnvironmentsTab() {
             { label: "Target share", className: "num" },
             { label: "Actual share", className: "num" },
             {
-              label: <>Debt · {unit}</>,
+              label: <Unit of="Debt" unit={unit} />,
               className: "num",
               title: "Sequences that batches owe the environment by its weight; negative if it is ahead",
             },
-            { label: <>Pushed · {run.kind === "fleet" ? "fragments" : "groups"}</>, className: "num", title: "Per minute" },
-            { label: <>Queued · {unit}</>, className: "num" },
-            { label: <>Served · {unit}</>, className: "num" },
-            { label: <>Dropped · {unit}; refused · pushes</>, title: "Refused: pushes that were rejected entirely" },
+            { label: <Unit of="Pushed" unit={run.kind === "fleet" ? "fragments/min" : "groups/min"} />, className: "num" },
+            { label: <Unit of="Queued" unit={unit} />, className: "num" },
+            { label: <Unit of="Served" unit={unit} />, className: "num" },
+            { label: <Unit of={`Dropped ${unit},`} unit="refused pushes" />, title: "Refused: pushes that were rejected entirely" },
             { label: <span className="unseen">Actions</span> },
           ]}
         >
@@ -85,5 +85,16 @@ export function EnvironmentsTab() {
       )}
       {asked && Dialog && <Dialog run={run.name} environment={asked.environment} onClose={() => setAsked(null)} />}
     </Panel>
+  );
+}
+
+/** A column heading with its unit on a second line. */
+function Unit({ of, unit }: { of: string; unit: string }) {
+  return (
+    <>
+      {of}
+      <br />
+      {unit}
+    </>
   );
 }
