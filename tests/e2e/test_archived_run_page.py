@@ -38,8 +38,9 @@ def test_an_archived_run_opens_read_only_and_can_be_unarchived(
     expect(banner).to_contain_text(re.compile(r"by token:\d+ “the paper is out”"))
     expect(page.locator("[data-verb]")).to_have_count(0)
     expect(page.get_by_role("button", name="Edit tags")).to_have_count(0)
+    tabs = page.get_by_role("navigation", name="Tabs of old-words")
     for tab in ("Trajectories", "Queue", "Metrics", "Config"):
-        page.get_by_role("link", name=tab, exact=True).click()
+        tabs.get_by_role("link", name=tab, exact=True).click()
         expect(page).to_have_url(re.compile(f"/runs/old-words--{run_id}/"))
         expect(banner).to_be_visible()
         expect(page.get_by_role("alert")).to_have_count(0)
