@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from buffer.inspect.models.marks import GroupSet
 from buffer.items.models.items import FragmentChunk, TrajectoryGroup
+from rolldeck.fleet_wire import episode_id
 from rollouts.control.models.fleets import EpisodeWindow, Recording
 from rollouts.curriculum.models import Evaluation, Lesson
 from rollouts.metrics.models.annotations import Annotation
@@ -34,7 +35,6 @@ ENDS_A_RUN: Final = ("/start", "/pause", "/resume", "/drain", "/stop", "/kill", 
 QUERY: Final = {"client": "address:127.0.0.1", "of": "env", "runs": LIVE}
 QUERY_OF: Final[dict[str, dict[str, Any]]] = {
     "/api/v1/alert-rules/preview": {"metric": "loss", "comparator": "no_data", "for_seconds": 60},
-    "/api/v1/runs/{run}/episodes/detail": {"episode": "w0-0@a/1"},
     "/api/v1/runs/{run}/episodes/matches": {"least": 0, "most": 1000},
     "/api/v1/runs/{run}/episodes/{report}/fragments": {"value": 9},
     "/atropos/{run}/status-env": {"env_id": 0},
@@ -59,7 +59,9 @@ class KnownObjects:
             "label": {"label": 1},
             **self._rows(),
         }
-        self._query = QUERY | {"ids": str(Run.objects.get(name=LIVE).pk)} | self._metric()
+        first = FragmentChunk.objects.filter(run__name=LIVE).order_by("pk").first()
+        episode = {"episode": episode_id(first.slot, 1)} if first else {}
+        self._query = QUERY | episode | {"ids": str(Run.objects.get(name=LIVE).pk)} | self._metric()
 
     def _rows(self) -> dict[str, dict[str, Any]]:
         known: dict[str, dict[str, Any]] = {}

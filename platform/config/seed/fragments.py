@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from config.seed.worker_ids import incarnation_of, worker_id
+from rolldeck.fleet_wire import episode_id
 from rolldeck.wire import Fragment, encode, pack_array
 
 SPEC: Final = "gymnasium:CartPole-v1"
@@ -32,7 +33,7 @@ class Slot:
         """Return the slot's next fragment, sampled by one policy version, and its bytes."""
         arrays, episodes = self._rolled_out(policy_step)
         fragment = Fragment(
-            slot=f"w{self.worker}-{self.slot}@{incarnation_of(self.worker)}",
+            slot=self._name,
             number=self._number,
             contiguous=self._number > 0,
             environment=SPEC,
@@ -82,4 +83,8 @@ class Slot:
         self._state = self.random.uniform(-0.05, 0.05, 4).astype(np.float32)
 
     def _episode_id(self) -> str:
-        return f"w{self.worker}-{self.slot}-e{self._episode}"
+        return episode_id(self._name, self._episode)
+
+    @property
+    def _name(self) -> str:
+        return f"w{self.worker}-{self.slot}@{incarnation_of(self.worker)}"

@@ -60,7 +60,7 @@ function Line({ row, isOfRun, sort, onEnvironment }: LineProps) {
         {from ? (
           <button
             type="button"
-            className="link-button two-lines"
+            className="link-button"
             title={`Show only ${from}`}
             onClick={() => onEnvironment(row.lesson || row.environment)}
           >
