@@ -1,12 +1,12 @@
 """Filter and sort order of the search for trajectories in all runs."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final, NamedTuple, TypeVar
 
+from web.rules.amounts import finite_number
 from web.rules.errors import InvalidField
 
 E = TypeVar("E", bound=StrEnum)
@@ -111,11 +111,8 @@ def _number(query: Mapping[str, str], name: str) -> float | None:
     text = query.get(name, "")
     if not text:
         return None
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
+    value = finite_number(text)
+    if value is None:
         raise InvalidSearch(name, f"{text[:40]!r} is not a finite number")
     return value
 

@@ -11,6 +11,7 @@ import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
@@ -80,7 +81,13 @@ def take_screenshots(server: Server, browser: Browser, scheme: str) -> None:
 
 def place_of(address: str, server: Server) -> str:
     """Return the address of a page with the sample objects that show most of it."""
-    return BETTER.get(address) or pages.at(address, server)
+    place = BETTER.get(address) or pages.at(address, server)
+    if address != "/runs/$name/transcript":
+        return place
+    fragments = f"/api/v1{LIVE}/fragments"
+    newest = server.get(f"{fragments}?limit=1")["results"][0]["id"]
+    episodes = server.get(f"{fragments}/{newest}")["content"]["episodes"]
+    return f"{LIVE}/transcript?episode={quote(episodes[0]['id'])}"
 
 
 def name_of(address: str) -> str:

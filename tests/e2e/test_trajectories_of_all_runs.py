@@ -66,6 +66,15 @@ def test_filters_of_runs_and_scores_are_kept_in_the_address(
     page.get_by_label("Greatest score").fill("")
     expect(rows).to_have_count(2)
 
+    page.get_by_label("Least score").fill("much")
+    expect(page.get_by_text("must be a number")).to_be_visible()
+    page.get_by_label("Least score").fill("0.2")
+    expect(page).to_have_url(re.compile("score_min=0.2"))
+    page.get_by_label("Greatest score").fill("0.1")
+    expect(page.get_by_text("is below the least, 0.2")).to_be_visible()
+    expect(page).not_to_have_url(re.compile("score_max"))
+    page.get_by_label("Greatest score").fill("")
+
     page.get_by_label("Runs", exact=True).fill("colour:red")
     expect(page.get_by_text("colour").first).to_be_visible()
     expect(page.get_by_text(re.compile("at character 1")).first).to_be_visible()

@@ -1,6 +1,5 @@
 """Filter and sort order of group lists."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,6 +8,7 @@ from uuid import UUID
 
 from buffer.inspect.rules.marks import LABELS, Marked
 from buffer.items.rules.states import DropReason, ItemState
+from web.rules.amounts import finite_number
 from web.rules.errors import InvalidField
 
 MOST_VALUES: Final = 64
@@ -181,11 +181,8 @@ def _number(query: Mapping[str, Sequence[str]], name: str) -> float | None:
     text = _one(query, name)
     if not text:
         return None
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
+    value = finite_number(text)
+    if value is None:
         raise InvalidFilter(name, f"{text[:40]!r} is not a finite number")
     return value
 

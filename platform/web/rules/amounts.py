@@ -1,4 +1,4 @@
-"""Format percentages and durations as all pages, messages and logs show them."""
+"""Parse numbers, and format percentages and durations as pages, messages and logs show them."""
 
 import math
 
@@ -18,3 +18,12 @@ def duration(seconds: float) -> str:
         if seconds >= 2 * unit:
             return f"{seconds / unit:.0f} {name}"
     return f"{seconds:.0f} s"
+
+
+def finite_number(text: str) -> float | None:
+    """Return the number that a text states; None if it states none, or no finite one."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None

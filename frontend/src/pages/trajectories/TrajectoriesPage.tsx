@@ -1,7 +1,7 @@
-import { NativeSelect, SegmentedControl, TextInput } from "@mantine/core";
+import { NativeSelect, SegmentedControl } from "@mantine/core";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { TypedInput } from "@/components/TypedInput";
-import { ORDERS, queryOf, type TrajectorySearch, trajectorySearch } from "@/pages/trajectories/search";
+import { boundProblem, dayProblem, ORDERS, queryOf, type TrajectorySearch, trajectorySearch } from "@/pages/trajectories/search";
 import { TrajectoryList, useFieldProblem } from "@/pages/trajectories/TrajectoryList";
 import css from "@/pages/trajectories/trajectories.module.css";
 
@@ -16,31 +16,31 @@ function Ranges({ search, onChange }: { search: TrajectorySearch; onChange: Chan
   const word = search.kind === "episode" ? "return" : "score";
   return (
     <>
-      <TypedInput
-        size="xs"
-        className={css.range}
-        label={`Least ${word}`}
-        inputMode="decimal"
-        value={search.score_min?.toString() ?? ""}
-        onTyped={(text: string) => onChange({ score_min: text })}
-      />
-      <TypedInput
-        size="xs"
-        className={css.range}
-        label={`Greatest ${word}`}
-        inputMode="decimal"
-        value={search.score_max?.toString() ?? ""}
-        onTyped={(text: string) => onChange({ score_max: text })}
-      />
+      {(["least", "greatest"] as const).map((end) => {
+        const [field, other] = end === "least" ? (["score_min", "score_max"] as const) : (["score_max", "score_min"] as const);
+        return (
+          <TypedInput
+            key={end}
+            size="xs"
+            className={css.range}
+            label={`${end === "least" ? "Least" : "Greatest"} ${word}`}
+            inputMode="decimal"
+            value={search[field]?.toString() ?? ""}
+            check={(text) => boundProblem(text, end, search[other])}
+            onTyped={(text) => onChange({ [field]: text })}
+          />
+        );
+      })}
       {(["from", "to"] as const).map((end) => (
-        <TextInput
+        <TypedInput
           key={end}
           size="xs"
           type="date"
           className={css.day}
           label={end === "from" ? "First day (UTC)" : "Last day (UTC)"}
           value={search[end] ?? ""}
-          onChange={(event) => onChange({ [end]: event.currentTarget.value })}
+          check={(text) => dayProblem(text, end, end === "from" ? search.to : search.from)}
+          onTyped={(text) => onChange({ [end]: text })}
         />
       ))}
     </>

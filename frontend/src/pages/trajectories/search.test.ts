@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { queryOf, trajectorySearch } from "./search";
+import { boundProblem, dayProblem, queryOf, trajectorySearch } from "./search";
 
 it("keeps valid filters of the URL", () => {
   const search = { q: "apples", runs: "project:sums", environment: "math", score_min: 0, score_max: 1, sort: "-score" };
@@ -28,4 +28,20 @@ it("requests whole days in UTC", () => {
     sort: "score",
   });
   expect(queryOf({ q: "apples" })).toEqual({ q: "apples" });
+});
+
+it("names the problem of a typed bound", () => {
+  expect(boundProblem("", "least", 2)).toBeUndefined();
+  expect(boundProblem("-1e2", "least", 2)).toBeUndefined();
+  expect(boundProblem("two", "least", undefined)).toBe("must be a number");
+  expect(boundProblem("3", "least", 2)).toBe("is above the greatest, 2");
+  expect(boundProblem("1", "greatest", 2)).toBe("is below the least, 2");
+});
+
+it("names the problem of a typed day", () => {
+  expect(dayProblem("", "from", "2026-01-02")).toBeUndefined();
+  expect(dayProblem("2026-01-02", "from", "2026-01-02")).toBeUndefined();
+  expect(dayProblem("2026-13-01", "to", undefined)).toBe("must be a day, such as 2026-01-31");
+  expect(dayProblem("2026-01-03", "from", "2026-01-02")).toBe("is after the last day, 2026-01-02");
+  expect(dayProblem("2026-01-01", "to", "2026-01-02")).toBe("is before the first day, 2026-01-02");
 });

@@ -38,6 +38,23 @@ function day(value: unknown): string | undefined {
   return typeof value === "string" && /^\d{4}-\d\d-\d\d$/.test(value) && !Number.isNaN(Date.parse(value)) ? value : undefined;
 }
 
+/** The problem of a typed bound of the score, with the other bound; undefined if it is valid. */
+export function boundProblem(typed: string, end: "least" | "greatest", other: number | undefined): string | undefined {
+  if (typed.trim() === "") return undefined;
+  const bound = finite(typed);
+  if (bound === undefined) return "must be a number";
+  if (other === undefined || (end === "least" ? bound <= other : bound >= other)) return undefined;
+  return end === "least" ? `is above the greatest, ${other}` : `is below the least, ${other}`;
+}
+
+/** The problem of a typed day, with the other end of the period; undefined if it is valid. */
+export function dayProblem(typed: string, end: "from" | "to", other: string | undefined): string | undefined {
+  if (typed === "") return undefined;
+  if (day(typed) === undefined) return "must be a day, such as 2026-01-31";
+  if (other === undefined || (end === "from" ? typed <= other : typed >= other)) return undefined;
+  return end === "from" ? `is after the last day, ${other}` : `is before the first day, ${other}`;
+}
+
 /** The parameters of the URL without invalid values and defaults. */
 export function trajectorySearch(search: Record<string, unknown>): TrajectorySearch {
   const isOfEpisodes = search.kind === "episode";
