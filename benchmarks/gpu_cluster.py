@@ -30,8 +30,9 @@ def ray_fleet(device: str) -> Figures:
         Wrong: If the shares of the workers do not add up to the GPU.
         TimeoutError: If the fleet sends no fragment or does not adopt a version.
     """
-    # Ray would write a token of its own to the user's home.
-    os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    # Without a token, Ray would write one to the user's home. Ray reads it once per process.
+    os.environ["RAY_AUTH_MODE"] = "token"
+    os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
     import ray
 
     from rollouts.fleet.manager.launch import kill, launch

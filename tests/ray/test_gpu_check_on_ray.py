@@ -10,7 +10,8 @@ pytestmark = pytest.mark.ray
 
 
 def test_two_workers_share_a_gpu_of_a_local_ray_cluster(tmp_path: Path) -> None:
-    ran = check(tmp_path, "--device", "cpu", "--rows", "ray,language weights")
+    """The row runs twice in one process, as on a machine with a GPU: once per device."""
+    ran = check(tmp_path, "--device", "cpu", "--rows", "ray,language weights,ray")
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
     found = outcomes(tmp_path)
