@@ -2,9 +2,9 @@ import { ActionIcon } from "@mantine/core";
 import { useInViewport } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { Pin } from "lucide-react";
-import { useMemo } from "react";
+import { memo, useDeferredValue, useMemo } from "react";
 import { type MetricKey, metricLinesQuery, type Span } from "@/api/metrics";
-import type { MetricAxis } from "@/api/types";
+import type { MetricAxis, MetricLine } from "@/api/types";
 import { Chart } from "@/charts/Chart";
 import type { Controlled } from "@/charts/controllableState";
 import { bucketSheet, drawn, gapsOf, widthOf } from "@/charts/lines";
@@ -17,42 +17,49 @@ import { chartTarget } from "@/share/share";
 import classes from "./metrics.module.css";
 
 export type Look = { runs: string[]; axis: MetricAxis; xLabel: string; span?: Span; smooth: number; isLive: boolean };
-type Props = {
-  metric: MetricKey;
-  /** Shown beside the name; undefined if the name says enough. */
-  title?: string;
+type ChartSettings = {
+  name: string;
   look: Look;
-  isLog: Controlled<boolean>;
-  isPinned: Controlled<boolean>;
+  isLog: boolean;
+  onLog: (metric: string, isOn: boolean) => void;
   onZoom: (span: Span | null) => void;
   onPick: (point: Picked) => void;
   onAlert: (start: RuleStart) => void;
   marks: readonly Mark[];
 };
+type Props = Omit<ChartSettings, "name"> & {
+  metric: MetricKey;
+  /** Shown beside the name; undefined if the name says enough. */
+  title?: string;
+  isPinned: Controlled<boolean>;
+};
 
 const POINTS = 600;
 const CHART_HEIGHT = 170;
+const NO_LINES: MetricLine[] = [];
 
-function Body({ metric, look, isLog, onZoom, onPick, onAlert, marks }: Omit<Props, "isPinned" | "title">) {
-  const { runs, axis, span, smooth, isLive, xLabel } = look;
-  const { data, isPending } = useQuery(metricLinesQuery({ runs, name: metric.name, axis, span, points: POINTS, isLive }));
-  const lines = data ?? [];
-  const shown = useMemo(() => drawn(data ?? []), [data]);
+type Loaded = ChartSettings & { lines: MetricLine[]; isPending: boolean };
+
+const MetricChart = memo(function MetricChart(props: Loaded) {
+  const { name, look, lines, isPending, isLog, onLog, onZoom, onPick, onAlert, marks } = props;
+  const { runs, axis, smooth, xLabel } = look;
+  const shown = useMemo(() => drawn(lines), [lines]);
   const gaps = gapsOf(lines);
   const bucket = lines.reduce((widest, line) => Math.max(widest, line.bucket), 0);
   const pick = (index: number) => {
     const stretch = stretchAt(lines[0], shown.x[index] ?? 0);
-    if (stretch) onPick({ metric: metric.name, ...stretch });
+    if (stretch) onPick({ metric: name, ...stretch });
   };
   const alertWhen = (index: number | null) => {
-    const value = index === null ? metric.value : shown.last[0]?.[index];
-    onAlert({ metric: metric.name, run: runs[0], threshold: typeof value === "number" ? Number(levelText(value)) : undefined });
+    const values = shown.last[0];
+    const value = index === null ? values?.findLast((one) => typeof one === "number") : values?.[index];
+    onAlert({ metric: name, run: runs[0], threshold: typeof value === "number" ? Number(levelText(value)) : undefined });
   };
   return (
     <>
       <Chart
-        name={visible(metric.name)}
-        target={chartTarget(metric.name)}
+        name={visible(name)}
+        target={chartTarget(name)}
         x={shown.x}
         isTime={axis === "time"}
         isDuration={axis === "elapsed"}
@@ -68,7 +75,7 @@ function Body({ metric, look, isLog, onZoom, onPick, onAlert, marks }: Omit<Prop
         onZoom={onZoom}
         onPick={pick}
         empty={isPending ? "Loading…" : "No samples in this range."}
-        isLog={isLog}
+        isLog={{ value: isLog, change: (isOn) => onLog(name, isOn) }}
         marks={marks}
         actions={[{ label: "Alert when…", act: alertWhen }]}
         sheet={() => bucketSheet(lines, axis)}
@@ -82,12 +89,19 @@ function Body({ metric, look, isLog, onZoom, onPick, onAlert, marks }: Omit<Prop
       </div>
     </>
   );
+});
+
+function Body(settings: ChartSettings) {
+  const { runs, axis, span, isLive } = settings.look;
+  const { data = NO_LINES, isPending } = useQuery(metricLinesQuery({ runs, name: settings.name, axis, span, points: POINTS, isLive }));
+  // The charts of a screen receive new data together: deferred, they are rendered between frames.
+  return <MetricChart {...settings} lines={useDeferredValue(data)} isPending={isPending} />;
 }
 
 /** The chart of one metric; mounted only while on screen. */
 export function MetricCard(props: Props) {
   const { ref, inViewport } = useInViewport<HTMLElement>();
-  const { metric, title, isPinned } = props;
+  const { metric, title, isPinned, ...settings } = props;
   const value = typeof metric.value === "number" ? number(metric.value) : metric.value;
   return (
     <section
@@ -118,7 +132,7 @@ export function MetricCard(props: Props) {
           {value}
         </span>
       </div>
-      {inViewport && <Body {...props} />}
+      {inViewport && <Body name={metric.name} {...settings} />}
     </section>
   );
 }

@@ -1,6 +1,7 @@
+import { useCallbackRef } from "@mantine/hooks";
 import { useInfiniteQuery, useQueries, useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
-import { lazy, Suspense, useEffect, useRef, useState } from "react";
+import { lazy, Suspense, useEffect, useMemo, useRef, useState } from "react";
 import { type MetricKey, mayMeasure, metricKeyQuery, metricKeysQuery, metricNamesOfQuery, type Span } from "@/api/metrics";
 import type { RunDetail } from "@/api/types";
 import { namesOf, switched } from "@/charts/names";
@@ -84,8 +85,10 @@ export function MetricsTab() {
   const [isListing, setListing] = useState(false);
   const keys = useInfiniteQuery(metricKeysQuery(run.name, search.q ?? "", search.under ?? ""));
   const picked = pickedOf(search);
-  const onPick = ({ metric, from, to }: Picked) => change({ pick: metric, at: to, since: from < to ? from : undefined });
-  const onZoom = (span: Span | null) => change({ from: span?.from, to: span?.to });
+  // Callbacks and the look keep their identity, so that new values of metrics do not render every chart.
+  const onPick = useCallbackRef(({ metric, from, to }: Picked) => change({ pick: metric, at: to, since: from < to ? from : undefined }));
+  const onZoom = useCallbackRef((span: Span | null) => change({ from: span?.from, to: span?.to }));
+  const onLog = useCallbackRef((metric: string, isOn: boolean) => change({ log: switched(search.log, metric, isOn) }));
   const axis = search.x ?? "step";
   const amount = run.kind === "fleet" ? "Env steps" : "Tokens served";
   const labels = {
@@ -94,18 +97,23 @@ export function MetricsTab() {
     elapsed: "since the start of the run",
     amount: run.kind === "fleet" ? "env step" : "token",
   };
-  const look: Look = {
-    runs: runsOf(run.name, search),
-    axis,
-    xLabel: labels[axis],
-    span: spanOf(search),
-    smooth: search.smooth ?? 0,
-    isLive: mayMeasure(run.status),
-  };
+  const xLabel = labels[axis];
+  const look = useMemo(
+    (): Look => ({
+      runs: runsOf(run.name, search),
+      axis,
+      xLabel,
+      span: spanOf(search),
+      smooth: search.smooth ?? 0,
+      isLive: mayMeasure(run.status),
+    }),
+    [run.name, run.status, search, axis, xLabel],
+  );
   const shownMarks = search.marks ?? "all";
   const marks = useMarks(run, axis, shownMarks);
   const written = useQuery(annotationsQuery(run.name)).data?.results.length ?? 0;
   const pins = namesOf(search.pin);
+  const logged = namesOf(search.log);
   const ordered = useOrdered(run, search, keys.data?.pages.flatMap((page) => page.results) ?? []);
   const total = keys.data?.pages[0]?.total ?? 0;
 
@@ -173,8 +181,8 @@ export function MetricsTab() {
               look={look}
               marks={marks}
               isLog={{
-                value: namesOf(search.log).includes(`/${expression}/`),
-                change: (isOn) => change({ log: switched(search.log, `/${expression}/`, isOn) }),
+                value: logged.includes(`/${expression}/`),
+                change: (isOn) => onLog(`/${expression}/`, isOn),
               }}
               onZoom={onZoom}
               onRemove={() => change({ panels: search.panels?.filter((other) => other !== expression) })}
@@ -190,10 +198,8 @@ export function MetricsTab() {
               onPick={onPick}
               onAlert={setRuled}
               marks={marks}
-              isLog={{
-                value: namesOf(search.log).includes(metric.name),
-                change: (isOn) => change({ log: switched(search.log, metric.name, isOn) }),
-              }}
+              isLog={logged.includes(metric.name)}
+              onLog={onLog}
               isPinned={{
                 value: pins.includes(metric.name),
                 change: (isOn) => change({ pin: switched(search.pin, metric.name, isOn) }),
