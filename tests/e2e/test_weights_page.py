@@ -12,6 +12,21 @@ from tests.server import ADMIN_TOKEN, Server
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
+# In every frame: the newest version by the panel, by the table, and those of workers behind.
+WATCH = r"""() => {
+    window.samples = [];
+    const note = () => {
+        const panel = document.querySelector(".panel[aria-label='Active weights']");
+        const newest = Number(panel.textContent.match(/newest version, (\d+)/)?.[1]);
+        const listed = Number(document.querySelector("[data-version]")?.dataset.version);
+        const behind = [...panel.querySelectorAll(".lagging li")];
+        const used = behind.map((row) => Number(row.textContent.match(/uses (-?\d+)/)?.[1]));
+        window.samples.push([newest, listed, ...used]);
+        requestAnimationFrame(note);
+    };
+    requestAnimationFrame(note);
+}"""
+
 
 def test_pins_and_unpins_of_a_version_reach_the_workers(signed_in: Page, server: Server) -> None:
     name, page = f"weights-by-hand-{uuid4().hex[:6]}", signed_in
@@ -66,3 +81,28 @@ def test_pins_and_unpins_of_a_version_reach_the_workers(signed_in: Page, server:
         limits.get_by_label("Max. staleness · versions").fill("7")
         limits.get_by_role("button", name="Change").click()
         expect(held).to_contain_text("staleness limit: 7 versions")
+
+
+def test_workers_never_use_a_version_that_the_page_does_not_know_yet(
+    signed_in: Page, server: Server
+) -> None:
+    name, page = f"weights-of-one-frame-{uuid4().hex[:6]}", signed_in
+    with (
+        simulated_manager(server, name) as fleet,
+        Trainer(server.url, name, ADMIN_TOKEN) as trainer,
+    ):
+        trainer.register()
+        trainer.publish_weights({"w": np.zeros(1, dtype=np.float32)}, step=0)
+        fleet.acts_with(0, order=0)
+        page.goto(f"/runs/{name}/weights")
+        held = page.get_by_role("region", name="Active weights")
+        expect(held).to_contain_text("2 of 2 workers use version 0")
+        page.evaluate(WATCH)
+        for step in range(1, 7):
+            trainer.publish_weights({"w": np.zeros(1, dtype=np.float32)}, step=step)
+            fleet.acts_with(step, order=0)
+            expect(held).to_contain_text(f"2 of 2 workers use version {step}")
+    samples = page.evaluate("window.samples")
+    assert {newest for newest, *_ in samples} == set(range(7))
+    assert [sample for sample in samples if max(sample[1:]) > sample[0]] == []
+    assert [sample for sample in samples if sample[0] != sample[1]] == []

@@ -38,6 +38,7 @@ export type EnvironmentPushRate = Schemas["EnvironmentPushRate"];
 export type EnvironmentMixing = Schemas["EnvironmentMixing"];
 export type PolicyVersionRow = Schemas["PolicyVersionRow"];
 export type WeightsCommands = Schemas["WeightsCommands"];
+export type WeightsProgress = Schemas["WeightsProgress"];
 export type NewestTrajectories = Schemas["NewestTrajectories"];
 export type WeightSyncRow = Schemas["WeightSyncRow"];
 export type Preset = Schemas["Preset"];

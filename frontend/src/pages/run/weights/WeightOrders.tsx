@@ -9,9 +9,10 @@ import { Chip } from "@/components/Chip";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { counted, number, policyStep, visible } from "@/format";
+import { usePart } from "@/live/live";
 import { nameOf } from "@/pages/run/curriculum/steering";
 import { ordersQuery } from "@/pages/run/weights/api";
-import { appliedOf, pinEffect, pinText, whyNotOrder, withNewest } from "@/pages/run/weights/commands";
+import { appliedOf, asOfFrame, pinEffect, pinText, whyNotOrder } from "@/pages/run/weights/commands";
 import { PinDialog, SyncDialog, UnpinDialog } from "@/pages/run/weights/OrderDialogs";
 
 const LimitsDialog = lazy(() => import("@/pages/run/queue/LimitsDialog").then(({ LimitsDialog: dialog }) => ({ default: dialog })));
@@ -76,7 +77,8 @@ type Props = { run: RunDetail; versions: PolicyVersionRow[]; workers: WorkerRow[
 /** The requested weights version, its order, its progress, and the actions to change it. */
 export function WeightOrdersPanel({ run, versions, workers }: Props) {
   const { data: read, error } = useQuery(ordersQuery(run.name));
-  const orders = read && withNewest(read, versions, run.epoch);
+  const frame = usePart(`run:${run.name}`, "weights");
+  const orders = read && asOfFrame(read, frame);
   const [open, setOpen] = useState<Dialog>(null);
   const why = whyNotOrder(run, useMayOperate());
   if (run.kind === "outside") return null;

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { PolicyVersionRow, WeightsCommands } from "@/api/types";
-import { appliedOf, isHeldBack, pinEffect, pinnable, pinText, whyNotOrder, withNewest } from "@/pages/run/weights/commands";
+import type { PolicyVersionRow, WeightsCommands, WeightsProgress } from "@/api/types";
+import { appliedOf, asOfFrame, isHeldBack, pinEffect, pinnable, pinText, whyNotOrder, withNewest } from "@/pages/run/weights/commands";
 
 const orders: WeightsCommands = { number: 3, pinned_step: 5, acting_step: 5, newest_step: 8, results: [], next: null };
 const worker = (index: number, active: number, order: number, state = "running") =>
@@ -13,11 +13,24 @@ test("a command is applied by workers with its number and version", () => {
   expect([there, done, waiting.map(({ index }) => index)]).toEqual([3, 1, [1, 2]]);
 });
 
-test("the newest version is that of the page's list", () => {
-  const versions = [version(9, { epoch: 0 }), version(10), version(8)];
-  expect(withNewest(orders, versions, 1)).toMatchObject({ newest_step: 10, acting_step: 5 });
-  expect(withNewest({ ...orders, pinned_step: null }, versions, 1)).toMatchObject({ newest_step: 10, acting_step: 10 });
-  expect(withNewest(orders, [], 1)).toEqual(orders);
+test("the newest and the requested version are those of the frame of the workers", () => {
+  const frame = { newest: version(10), acting_step: 5, order: 3 } as WeightsProgress;
+  expect(asOfFrame(orders, frame)).toMatchObject({ newest_step: 10, acting_step: 5, pinned_step: 5 });
+  expect(asOfFrame({ ...orders, pinned_step: null }, { ...frame, acting_step: 10 })).toMatchObject({ acting_step: 10, pinned_step: null });
+  expect(asOfFrame(orders, { ...frame, order: 4, acting_step: 7 })).toMatchObject({ number: 4, acting_step: 7, pinned_step: 7 });
+  expect(asOfFrame(orders, { ...frame, order: 4, acting_step: 10 })).toMatchObject({ number: 4, pinned_step: null });
+});
+
+test("an order that was just given is not replaced by an older frame", () => {
+  expect(asOfFrame(orders, { newest: version(10), acting_step: 10, order: 2 } as WeightsProgress)).toEqual(orders);
+  expect(asOfFrame(orders, undefined)).toEqual(orders);
+});
+
+test("a version that is not listed yet is first", () => {
+  const listed = [version(10, { id: 2 }), version(8, { id: 1 })];
+  expect(withNewest(listed, version(11, { id: 3 })).map(({ step }) => step)).toEqual([11, 10, 8]);
+  expect(withNewest(listed, version(10, { id: 2 }))).toEqual(listed);
+  expect(withNewest(listed, null)).toEqual(listed);
 });
 
 test("describes the requested version", () => {

@@ -1,7 +1,7 @@
 /** Describe weight orders: the requested version, its progress, and the effect of a pin. Pure. */
 
 import { TAKES_OPERATOR } from "@/api/session";
-import type { PolicyVersionRow, RunSummary, WeightsCommands, WorkerRow } from "@/api/types";
+import type { PolicyVersionRow, RunSummary, WeightsCommands, WeightsProgress, WorkerRow } from "@/api/types";
 import { counted, number } from "@/format";
 
 const GONE = new Set(["stopped", "failed", "respawning"]);
@@ -26,11 +26,18 @@ export function appliedOf({ number: order, acting_step }: Pick<WeightsCommands, 
   return { there: there.length, done: there.length - waiting.length, waiting };
 }
 
-/** The orders with the newest version of the page's list, which is read in another request. */
-export function withNewest(orders: WeightsCommands, versions: Pick<PolicyVersionRow, "epoch" | "step">[], epoch: number): WeightsCommands {
-  const newest = versions.find((version) => version.epoch === epoch)?.step;
-  if (newest === undefined) return orders;
-  return { ...orders, newest_step: newest, acting_step: orders.pinned_step ?? newest };
+/** The orders as of the live frame, which also contains the workers; unchanged if the frame is older. */
+export function asOfFrame(orders: WeightsCommands, frame: WeightsProgress | null | undefined): WeightsCommands {
+  if (!frame?.newest || frame.order < orders.number) return orders;
+  const { newest, acting_step, order } = frame;
+  // The list of orders is read after the frame.
+  const pinned = order === orders.number ? orders.pinned_step : acting_step === newest.step ? null : acting_step;
+  return { ...orders, number: order, pinned_step: pinned, newest_step: newest.step, acting_step };
+}
+
+/** The listed versions, with the newest of the live frame if it is not listed yet. */
+export function withNewest(versions: PolicyVersionRow[], newest: PolicyVersionRow | null | undefined): PolicyVersionRow[] {
+  return !newest || versions.some(({ id }) => id === newest.id) ? versions : [newest, ...versions];
 }
 
 /** The requested version as a sentence. */
