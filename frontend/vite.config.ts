@@ -32,16 +32,25 @@ export default defineConfig(({ command }) => ({
     modulePreload: { polyfill: false },
     // One style sheet of all pages instead of one per chunk: a run's page needs fewer requests.
     cssCodeSplit: false,
-    // Few files, each with all that it needs: a page that waits for forty small ones waits longer. What asks the
-    // server is a small file of its own, which runs while the others are on their way.
+    // Few files: a page that waits for forty small ones waits longer. `asking` starts the page's requests while the
+    // others load. `home` contains all that the first page needs beyond the frame. `small` contains what several
+    // pages of trajectories and metrics share.
     rolldownOptions: {
       output: {
         codeSplitting: {
           groups: [
-            { name: "asking", test: /src\/shell\/early\.ts$/, priority: 4 },
-            { name: "frame", test: /src\/app\.tsx$/, priority: 3 },
-            { name: "shared", minShareCount: 8, maxModuleSize: 40_000, priority: 2 },
-            { name: "run", test: /src\/pages\/run\/(RunPage|overview\/OverviewTab)\.tsx$/, priority: 1 },
+            { name: "asking", test: /src\/shell\/early\.ts$/, priority: 6 },
+            { name: "frame", test: /src\/app\.tsx$/, priority: 5 },
+            { name: "home", test: /src\/pages\/home\/HomePage\.tsx$/, priority: 4 },
+            { name: "shared", minShareCount: 8, maxModuleSize: 40_000, priority: 3 },
+            { name: "run", test: /src\/pages\/run\/(RunPage|overview\/OverviewTab)\.tsx$/, priority: 2 },
+            {
+              name: "small",
+              test: /lucide-react|src\/(pages\/(run\/(trajectories|metrics|episodes)|viewer|trajectories)|marks|charts)\//,
+              minShareCount: 2,
+              maxModuleSize: 12_000,
+              priority: 1,
+            },
           ],
         },
       },

@@ -12,16 +12,8 @@ from tests.server import Server
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
-# The requirement is 250,000; the home view loads 276,800, of which React and Mantine are 174,000.
-FIRST_SCRIPT_BYTES = 280_000
+FIRST_SCRIPT_BYTES = 250_000
 RUN_PAGE_REQUESTS = 25
-# Pages above the limit.
-MORE_REQUESTS = {
-    "/runs/$name": 26,
-    "/runs/$name/trajectories": 30,
-    "/runs/$name/groups/$group": 30,
-    "/runs/$name/metrics": 33,
-}
 RUN_PAGES = [address for address in pages.addresses() if address.startswith("/runs/$name")]
 IDLE_BYTES_PER_SECOND = 5_000
 IDLE_SECONDS = 24.0
@@ -63,7 +55,9 @@ def test_the_first_page_loads_little_script_and_none_from_elsewhere(
     sign_in_anew(page, USERNAME)
     page.wait_for_load_state("networkidle")
 
-    assert 50_000 < sum(traffic.scripts.values()) <= FIRST_SCRIPT_BYTES, traffic.scripts
+    size = sum(traffic.scripts.values())
+    print(f"\nscript of the first page: {size} bytes in gzip")  # noqa: T201 figures
+    assert 50_000 < size <= FIRST_SCRIPT_BYTES, traffic.scripts
     assert {url.startswith(server.url) for url in traffic.scripts} == {True}
     large = {url for url, size in traffic.scripts.items() if size > 1_000}
     assert large, "no script was loaded"
@@ -91,7 +85,7 @@ def test_a_run_page_needs_few_requests(
     assert len([url for url in requested if "/ws/" in url]) == 1
     # On a slow machine a page is polled before all of it is read: a repeated request counts once.
     requested = sorted(set(requested))
-    assert len(requested) <= MORE_REQUESTS.get(address, RUN_PAGE_REQUESTS), requested
+    assert len(requested) <= RUN_PAGE_REQUESTS, requested
 
 
 def test_idle_tabs_use_almost_no_resources(context: BrowserContext, server: Server) -> None:

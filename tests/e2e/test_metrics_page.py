@@ -331,3 +331,26 @@ def test_an_annotation_of_a_point_is_shown_in_charts_and_links_to_logs(
         "button", name="Remove annotation"
     ).click()
     expect(marks.get_by_text("No user annotations yet")).to_be_visible()
+
+
+def test_values_beside_names_follow_the_trainer_and_new_metrics_appear(
+    signed_in: Page, server: Server
+) -> None:
+    run = server.new_run("followed-metrics")
+
+    def push(name: str, step: int, value: float) -> None:
+        sample = {"name": name, "step": step, "value": value}
+        server.post(f"/api/v1/runs/{run}/metrics", {"samples": [sample]})
+
+    push("train/loss", 1, 0.75)
+    signed_in.goto(f"/runs/{run}/metrics")
+    loss = card(signed_in, "train/loss")
+    expect(loss).to_contain_text("0.75")
+    expect(loss.locator("[data-points]")).to_have_attribute("data-points", "1")
+
+    push("train/loss", 2, 0.25)
+    push("train/kl", 2, 0.125)
+
+    expect(loss).to_contain_text("0.25", timeout=15_000)
+    expect(loss.locator("[data-points]")).to_have_attribute("data-points", "2")
+    expect(card(signed_in, "train/kl")).to_contain_text("0.125")

@@ -12,7 +12,8 @@ export type Span = { from: number; to: number };
 
 const NAMES_A_PAGE = 60;
 const MEASURED: ReadonlySet<string> = new Set(["starting", "running", "paused", "draining"]);
-const REFRESH_MS = 5000;
+/** Interval between refetches of metrics that change. */
+export const REFRESH_MS = 5000;
 /** Data that the router prefetched is not fetched again on mount. */
 const FRESH_MS = 3000;
 
@@ -79,14 +80,14 @@ export function namedLinesQuery({
   });
 }
 
-/** The metric with exactly this name; null if the run has none. */
-export function metricKeyQuery(run: string, name: string) {
+/** The metrics with exactly these names, as far as the run has them. */
+export function namedKeysQuery(run: string, names: readonly string[]) {
+  const query = { names: names.join(","), limit: names.length };
   return queryOptions({
-    queryKey: ["metric-key", run, name],
-    queryFn: async (): Promise<MetricKey | null> => {
-      const query = { prefix: name, limit: 1 };
-      const { results } = await body(api.GET("/api/v1/runs/{run}/metrics/keys", { params: { path: { run }, query } }));
-      return results.find((key) => key.name === name) ?? null;
-    },
+    queryKey: ["metric-keys-named", run, query],
+    queryFn: async (): Promise<MetricKey[]> =>
+      (await body(api.GET("/api/v1/runs/{run}/metrics/keys", { params: { path: { run }, query } }))).results,
+    enabled: names.length > 0,
+    placeholderData: keepPreviousData,
   });
 }

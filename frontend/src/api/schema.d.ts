@@ -21348,6 +21348,8 @@ export interface operations {
                 cursor?: string;
                 /** @description Maximum number of results: 1 to 500, default 200. */
                 limit?: number;
+                /** @description Comma-separated exact names, at most 50; all if absent. */
+                names?: string;
                 /** @description Prefix of the name. */
                 prefix?: string;
                 /** @description Words that the name must contain. */

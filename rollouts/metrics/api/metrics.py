@@ -124,6 +124,11 @@ class MetricKeysView(APIView):
     @extend_schema(
         operation_id="metric_keys",
         parameters=[
+            OpenApiParameter(
+                "names",
+                listed(NAMES_AT_MOST),
+                description=f"Comma-separated exact names, at most {NAMES_AT_MOST}; all if absent.",
+            ),
             OpenApiParameter("search", str, description="Words that the name must contain."),
             OpenApiParameter("prefix", str, description="Prefix of the name."),
             *page_parameters(default=200, most=KEYS_AT_MOST),
@@ -137,8 +142,11 @@ class MetricKeysView(APIView):
         By name.
         """
         page = page_of(request, str, default=200, most=KEYS_AT_MOST)
+        names = _listed(request, "names")
+        if len(names) > NAMES_AT_MOST:
+            raise bodies.InvalidBody("names", f"must contain at most {NAMES_AT_MOST} metric names")
         texts = {name: _text(request, name) for name in ("search", "prefix")}
-        return bodies.answer(metric_keys(readable_run_id(run), page, **texts))
+        return bodies.answer(metric_keys(readable_run_id(run), page, names=names, **texts))
 
 
 class MetricNamesView(APIView):

@@ -1,6 +1,6 @@
 """Queries for metric samples in order of arrival, and for metric names."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
@@ -102,17 +102,25 @@ def metric_part(run_id: int) -> MetricChanges:
 
 
 def metric_keys(
-    run_id: int, page: PageRequest[str], *, search: str = "", prefix: str = ""
+    run_id: int,
+    page: PageRequest[str],
+    *,
+    names: Collection[str] = (),
+    search: str = "",
+    prefix: str = "",
 ) -> MetricKeys:
     """Return a page of a run's names, in order.
 
     Args:
         run_id: Id of the run.
         page: The requested page; a position is a name.
+        names: Exact names; all if empty.
         search: Words that must all occur in the name, case-insensitive.
         prefix: Prefix of the name.
     """
     found = MetricSeries.objects.filter(run_id=run_id, name__startswith=prefix)
+    if names:
+        found = found.filter(name__in=names)
     for word in search.split():
         found = found.filter(name__icontains=word)
     total = found.count()

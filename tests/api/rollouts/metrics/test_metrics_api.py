@@ -45,6 +45,25 @@ def test_samples_are_stored_and_read_back_by_name(run: Run) -> None:
     assert [row["name"] for row in later.json()["results"]] == ["loss", "entropy"]
 
 
+def test_metrics_are_listed_by_their_exact_names(run: Run) -> None:
+    push(run, {"samples": [sample("loss"), sample("loss/value"), sample("entropy", 3, 0.7)]})
+    reader = APIClient(headers=bearer("read", run=run))
+
+    found = reader.get(f"{URL}/keys", {"names": "loss,entropy,unknown"}).json()
+    many = reader.get(f"{URL}/keys", {"names": ",".join(f"n{n}" for n in range(51))})
+
+    assert [(one["name"], one["value"]) for one in found["results"]] == [
+        ("entropy", 0.7),
+        ("loss", 0.5),
+    ]
+    assert found["total"] == 2
+    assert many.status_code == 400
+    assert many.json()["errors"][0] == {
+        "field": "names",
+        "message": "must contain at most 50 metric names",
+    }
+
+
 WRONG = {
     "no samples": ({"samples": []}, "samples"),
     "too many": ({"samples": [sample()] * 1001}, "samples"),

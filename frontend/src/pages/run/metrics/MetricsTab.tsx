@@ -1,8 +1,8 @@
 import { useCallbackRef } from "@mantine/hooks";
-import { useInfiniteQuery, useQueries, useQuery } from "@tanstack/react-query";
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { lazy, Suspense, useEffect, useMemo, useRef, useState } from "react";
-import { type MetricKey, mayMeasure, metricKeyQuery, metricKeysQuery, metricNamesOfQuery, type Span } from "@/api/metrics";
+import { type MetricKey, mayMeasure, metricKeysQuery, metricNamesOfQuery, namedKeysQuery, REFRESH_MS, type Span } from "@/api/metrics";
 import type { RunDetail } from "@/api/types";
 import { namesOf, switched } from "@/charts/names";
 import { spanOf } from "@/charts/spans";
@@ -11,6 +11,7 @@ import { ErrorState } from "@/components/ErrorState";
 import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
 import { number, visible } from "@/format";
+import { usePartChangeFeed } from "@/live/changeFeed";
 import type { RuleStart } from "@/pages/alerts/rules/drafts";
 import { annotationsQuery } from "@/pages/run/annotations";
 import { leadsOf, returnsFirst, titleOf } from "@/pages/run/metricOrder";
@@ -65,13 +66,13 @@ function useOrdered(run: RunDetail, search: MetricsSearch, found: readonly Metri
   // A linked chart may be on a later page of the list.
   const linked = chartOf(shareSearch(search).focus);
   const named = linked === null ? first : [...new Set([...first, linked])];
-  const keys = useQueries({ queries: named.map((name) => metricKeyQuery(run.name, name)) });
+  const keys = useQuery(namedKeysQuery(run.name, named));
   // Later, for example for a new pin, the charts stay.
   const isReady = useRef(false);
-  isReady.current ||= !names.isPending && keys.every((key) => !key.isPending);
+  isReady.current ||= !names.isPending && !keys.isLoading && !keys.isPlaceholderData;
   const rest = returnsFirst([run.kind], found, ({ name }) => name);
   return {
-    metrics: pinnedFirst(first, [...rest, ...keys.flatMap(({ data }) => data ?? [])]),
+    metrics: pinnedFirst(first, [...rest, ...(keys.data ?? []).filter(({ name }) => named.includes(name))]),
     // Otherwise the first charts would move those below them.
     isPending: !isReady.current,
   };
@@ -83,7 +84,17 @@ export function MetricsTab() {
   const { search, apply, change, reset, isPending } = useChosenSearch(run);
   const [ruled, setRuled] = useState<RuleStart | null>(null);
   const [isListing, setListing] = useState(false);
-  const keys = useInfiniteQuery(metricKeysQuery(run.name, search.q ?? "", search.under ?? ""));
+  // Values beside the names and lines change together.
+  const refetchInterval = usePartChangeFeed(
+    `run:${run.name}`,
+    "metrics",
+    REFRESH_MS,
+    ["metric-keys", run.name],
+    ["metric-keys-named", run.name],
+    ["metric-names-of", run.name],
+    ["metric-lines"],
+  );
+  const keys = useInfiniteQuery({ ...metricKeysQuery(run.name, search.q ?? "", search.under ?? ""), refetchInterval });
   const picked = pickedOf(search);
   // Callbacks and the look keep their identity, so that new values of metrics do not render every chart.
   const onPick = useCallbackRef(({ metric, from, to }: Picked) => change({ pick: metric, at: to, since: from < to ? from : undefined }));
