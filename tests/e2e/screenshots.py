@@ -27,6 +27,7 @@ LIVE: Final = "/runs/seed-cartpole-live"
 # Best run for each tab; all other tabs use the language run, which has every tab.
 BETTER: Final = {
     "/compare": "/compare?runs=seed-cartpole-live,seed-cartpole-paused,seed-cartpole-failed",
+    "/trajectories": "/trajectories?runs=seed-atropos-mix&sort=score",
     "/runs/$name": LIVE,
     "/runs/$name/metrics": f"{LIVE}/metrics",
     "/runs/$name/fleet": f"{LIVE}/fleet",

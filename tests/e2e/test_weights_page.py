@@ -83,7 +83,7 @@ def test_pins_and_unpins_of_a_version_reach_the_workers(signed_in: Page, server:
         expect(held).to_contain_text("staleness limit: 7 versions")
 
 
-def test_workers_never_use_a_version_that_the_page_does_not_know_yet(
+def test_workers_never_use_a_newer_version_than_the_page_shows(
     signed_in: Page, server: Server
 ) -> None:
     name, page = f"weights-of-one-frame-{uuid4().hex[:6]}", signed_in

@@ -8,6 +8,7 @@ import type { components } from "@/api/schema";
 type Schemas = components["schemas"];
 export type Project = Schemas["ProjectRow"];
 export type ProjectActivity = Schemas["ProjectActivity"];
+export type ProjectRun = Schemas["ProjectRun"];
 export type NewProject = Schemas["CreateProjectRequest"];
 export type ProjectChange = Schemas["PatchedChangeProjectRequest"];
 

@@ -12,7 +12,9 @@ import { ReasonDialog } from "@/components/ReasonDialog";
 import { Skeletons } from "@/components/Skeletons";
 import { Table } from "@/components/Table";
 import { counted, number, visible } from "@/format";
+import { useLiveRuns } from "@/live/deployment";
 import { leavesOf, valueText } from "@/pages/launch/changes";
+import { bestRuns } from "@/pages/projects/bestRuns";
 import { ProjectDialog } from "@/pages/projects/ProjectDialog";
 import { RunList } from "@/pages/runs/RunList";
 import css from "./projects.module.css";
@@ -52,7 +54,7 @@ function Defaults({ project }: { project: Project }) {
 /** The runs with the highest returns. */
 function BestRuns({ name }: { name: string }) {
   const { data, isPending } = useQuery(projectActivityQuery([name]));
-  const best = data?.[name]?.best_runs ?? [];
+  const best = bestRuns(data?.[name]?.best_runs ?? [], useLiveRuns());
   return (
     <Panel title="Best runs" note="highest mean return, of the newest 50 runs">
       {isPending && <Skeletons heights={[120]} />}
