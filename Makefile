@@ -120,13 +120,19 @@ test-python: setup chromium
 test-slow: setup chromium ## Run the tests that take minutes, gigabytes or a quiet machine
 	$(BIN)/pytest -s -m slow
 
-test-partners: $(INSTALLED) $(PARTNERS)/atropos/.installed ## Run the tests against other projects' packages
+PARTNER_ENVIRONMENTS := $(patsubst requirements/partners/%.txt,$(PARTNERS)/%/.installed,\
+	$(wildcard requirements/partners/*.txt))
+# Packages that are installed without their dependencies, which pin builds for GPUs and displays.
+ALONE_minestudio := minestudio==1.1.6
+
+test-partners: $(INSTALLED) $(PARTNER_ENVIRONMENTS) ## Run the tests against other projects' packages
 	$(BIN)/pytest $(RERUN) -m partner $(ARGS)
 
 # Each package has a virtual environment of its own: its dependencies differ from ours.
 $(PARTNERS)/%/.installed: requirements/partners/%.txt
 	@$(PYTHON) -m venv $(@D)
 	@.ci/pip-install $(@D)/bin/pip -r $<
+	@$(if $(ALONE_$*),.ci/pip-install $(@D)/bin/pip --no-deps $(ALONE_$*))
 	@touch $@
 
 pictures: setup chromium ## Update the screenshots in docs/images; ARGS="runs audit" for some of them

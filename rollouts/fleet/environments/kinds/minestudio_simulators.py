@@ -2,12 +2,16 @@
 
 The interface is that of ``minestudio.simulator.MinecraftSim`` 1.1: ``reset()`` without a seed,
 ``step(action)`` with a Dict of ``buttons`` and ``camera`` that it may modify, observations as a
-Dict with ``image``, and a single flag for both ends of an episode.
+Dict with ``image``, and a single flag for both ends of an episode. Sizes are width and height,
+although the simulator's own space has them the other way round.
 """
 
 import importlib
 from collections.abc import Mapping
 from typing import Any
+
+import gymnasium
+import numpy as np
 
 from rollouts.fleet.environments.contract import Environment, UnknownEnvironment, require_registered
 
@@ -24,7 +28,10 @@ class MineStudioEnvironment:
 
     def __init__(self, simulator: Any) -> None:
         self._simulator = simulator
-        self.observation_space = simulator.observation_space
+        self._image: Any = None
+        width, height = simulator.obs_size
+        image = gymnasium.spaces.Box(0, 255, (height, width, 3), np.uint8)
+        self.observation_space = gymnasium.spaces.Dict({"image": image})
         self.action_space = simulator.action_space
 
     def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
@@ -47,7 +54,8 @@ class MineStudioEnvironment:
 
     def render(self) -> Any:
         """Return the last image, including drawings of callbacks."""
-        return self._simulator.render()
+        # Without callbacks, the simulator does not keep its image.
+        return self._simulator.render() if self._simulator.callbacks else self._image
 
     def close(self) -> None:
         """End the game."""
@@ -55,6 +63,7 @@ class MineStudioEnvironment:
 
     def _shown(self, obs: Mapping[str, Any]) -> dict[str, Any]:
         """Return only the entries of the space; callbacks add others."""
+        self._image = obs["image"]
         return {name: obs[name] for name in self.observation_space.spaces}
 
 
@@ -70,6 +79,7 @@ def make(name: str, kwargs: Mapping[str, Any]) -> Environment:
         MissingMineStudio: If the package is not installed.
         UnknownEnvironment: If the class does not exist, or a class other than `BUILT_IN` is not
             registered on this machine.
+        ValueError: If no callback reads the configuration of callbacks.
     """
     if name != BUILT_IN:
         require_registered(f"minestudio:{name}")
@@ -89,5 +99,12 @@ def make(name: str, kwargs: Mapping[str, Any]) -> Environment:
             given[size] = tuple(given[size])
     if "callbacks" in given:
         callbacks = importlib.import_module("minestudio.simulator.callbacks")
-        given["callbacks"] = callbacks.load_callbacks_from_config(given["callbacks"])
+        config = given["callbacks"]
+        given["callbacks"] = callbacks.load_callbacks_from_config(config)
+        if config and not given["callbacks"]:
+            keys = config if isinstance(config, str) else ", ".join(config)
+            raise ValueError(
+                f"kwargs.callbacks: no callback of MineStudio reads {keys}, or a key that it needs "
+                "is missing"
+            )
     return MineStudioEnvironment(simulator(**given))

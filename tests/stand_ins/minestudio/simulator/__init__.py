@@ -55,6 +55,7 @@ class MinecraftSim(gymnasium.Env[Any, Any]):
         return self._shown(), reward, done, done, {"life_stats": {}}
 
     def render(self) -> Any:
+        assert self.callbacks, "the real one has an image only with callbacks"
         return self._shown()["image"]
 
     def close(self) -> None:
@@ -62,7 +63,8 @@ class MinecraftSim(gymnasium.Env[Any, Any]):
 
     def _shown(self) -> dict[str, Any]:
         random = np.random.default_rng(self.env.seeds[-1] + self._at)
-        return {"image": random.integers(0, 256, (*self.obs_size, 3), dtype=np.uint8)}
+        width, height = self.obs_size
+        return {"image": random.integers(0, 256, (height, width, 3), dtype=np.uint8)}
 
     @property
     def action_space(self) -> Any:
@@ -83,7 +85,7 @@ class MinecraftSim(gymnasium.Env[Any, Any]):
 
     @property
     def observation_space(self) -> Any:
-        height, width = self.obs_size
+        height, width = self.obs_size  # as in the real one, which returns images of the other shape
         return gymnasium.spaces.Dict(
             {"image": gymnasium.spaces.Box(0, 255, (height, width, 3), np.uint8)}
         )

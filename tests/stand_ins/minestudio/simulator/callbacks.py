@@ -4,5 +4,5 @@ from typing import Any
 
 
 def load_callbacks_from_config(config: dict[str, Any]) -> list[Any]:
-    """Return one callback that pays the configured reward."""
-    return [{"reward": config["rewards"]}]
+    """Return one callback that pays the configured reward; other keys are ignored, as there."""
+    return [{"reward": config["rewards"]}] if "rewards" in config else []

@@ -1,7 +1,7 @@
 """The adapter uses only what MineStudio's simulator provides.
 
-The class in this module is a stand-in with the same interface, not Minecraft. If the real package
-is installed, its signatures are compared with the same list; no game is started.
+The class in this module is a stand-in with the same interface, not Minecraft. The real package
+runs in `tests/partners/test_minestudio.py`, and passes the same checks here if it is installed.
 """
 
 import importlib
@@ -70,9 +70,9 @@ def test_the_simulator_runs_a_normal_episode() -> None:
     picture: Any = environment.render()  # type: ignore[attr-defined]
     environment.close()
 
-    assert shown.parts["image"].shape == (6, 8, 3)
+    assert shown.parts["image"].shape == (8, 6, 3), "obs_size is width × height"
     assert taken.each_choices == [8641, 121]
-    assert obs["image"].shape == picture.shape == (6, 8, 3)
+    assert obs["image"].shape == picture.shape == (8, 6, 3)
     assert [(reward, terminated, truncated) for _, reward, terminated, truncated, _ in steps] == [
         (2.0, False, False),
         (2.0, False, False),
@@ -81,11 +81,19 @@ def test_the_simulator_runs_a_normal_episode() -> None:
 
 
 @pytest.mark.usefixtures("stand_in")
+def test_callbacks_without_effect_are_refused() -> None:
+    with pytest.raises(ValueError, match="no callback of MineStudio reads fast_reset"):
+        make("minestudio:MinecraftSim", {"callbacks": {"fast_reset": {}}})
+
+
+@pytest.mark.usefixtures("stand_in")
 def test_a_seed_selects_the_world() -> None:
     environment = make("minestudio:MinecraftSim", {"obs_size": [6, 8]})
 
     one, other, again = (environment.reset(seed=seed)[0]["image"] for seed in (1, 2, 1))
+    picture: Any = environment.render()  # type: ignore[attr-defined]
 
+    assert np.array_equal(picture, again)
     assert np.array_equal(one, again)
     assert not np.array_equal(one, other)
 
