@@ -18,6 +18,15 @@ from playwright.sync_api import Locator, Page, expect
 from tests.e2e.simulated_manager import SimulatedManager
 from tests.server import Server, wait_until
 
+# The colour of faint text, as computed for an element.
+FAINT = """() => {
+    const probe = document.createElement("i");
+    probe.style.color = "var(--ink-faint)";
+    document.body.append(probe);
+    const { color } = getComputedStyle(probe);
+    probe.remove();
+    return color;
+}"""
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 
 GREY_WITHIN_SECONDS = 30.0
@@ -151,6 +160,9 @@ def test_every_status_chip_of_a_run_without_heartbeats_is_unknown(
             # The applied settings and the last figures are unconfirmed.
             expect(page.locator("[data-arrival]")).to_have_count(0)
             expect(page.locator("[data-unproven]")).to_have_count(1)
+            number = page.locator("[data-unproven] td.num").first
+            faint = page.evaluate(FAINT)
+            assert number.evaluate("(cell) => getComputedStyle(cell).color") == faint
             expect(diagnosis).to_contain_text(re.compile("No reports from the fleet for .*: its"))
             page.get_by_role("navigation", name="Tabs of").get_by_text("Overview").click()
             expect(diagnosis).to_contain_text("its state is unknown")

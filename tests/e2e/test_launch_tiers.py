@@ -150,10 +150,10 @@ def test_a_form_with_every_field_wrong_shows_each_error_at_its_field(
     page = signed_in
     page.goto(f"/runs/new?preset={preset}")
     open_all(page)
-    # Text, choices and switches have no value that the page knows to be wrong.
-    paths = page.locator("#launch-tiers input[inputmode=decimal]").evaluate_all(
-        "fields => fields.map((field) => field.dataset.field)"
-    )
+    # Choices and switches have no wrong value, and the server checks names.
+    paths = page.locator(
+        "#launch-tiers :is(input[inputmode=decimal], textarea)[data-field]"
+    ).evaluate_all("fields => fields.map((field) => field.dataset.field)")
     for path in paths:
         page.locator(f"[data-field='{path}']").fill("wrong")
     page.get_by_role("button", name="Close all").click()

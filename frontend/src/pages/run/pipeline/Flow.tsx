@@ -1,10 +1,10 @@
 import { Link } from "@tanstack/react-router";
-import type { Pipeline, PipelineStage, StageName } from "@/api/pipeline";
+import type { Diagnosis, Pipeline, PipelineStage } from "@/api/pipeline";
 import type { RunDetail } from "@/api/types";
 import { Panel } from "@/components/Panel";
 import { ExportTrace } from "@/pages/run/pipeline/ExportTrace";
 import styles from "@/pages/run/pipeline/pipeline.module.css";
-import { heldText, limitText, lookOf, rateText, shareText, stillText, waitText } from "@/pages/run/pipeline/stages";
+import { heldText, limitText, lookOf, markOf, rateText, shareText, stillText, waitText } from "@/pages/run/pipeline/stages";
 
 function Meter({ stage, words }: { stage: PipelineStage; words: string }) {
   const { share, waits } = stage;
@@ -20,18 +20,23 @@ function Meter({ stage, words }: { stage: PipelineStage; words: string }) {
   );
 }
 
-type StageProps = { run: RunDetail; stage: PipelineStage; pipeline: Pipeline; isSlowest: boolean };
+type StageProps = {
+  run: RunDetail;
+  stage: PipelineStage;
+  pipeline: Pipeline /** The mark of the stage that the diagnosis names; undefined at others. */;
+  mark?: string;
+};
 
-function Stage({ run, stage, pipeline, isSlowest }: StageProps) {
+function Stage({ run, stage, pipeline, mark }: StageProps) {
   const { title, does, to } = lookOf(stage.name, run.kind);
   const { amount, unit: per } = rateText(stage.rate, stage.unit);
   return (
-    <li className={styles.stage} data-stage={stage.name} data-slowest={isSlowest || undefined}>
+    <li className={styles.stage} data-stage={stage.name} data-marked={mark}>
       <div className={styles.top}>
         <Link to={to} params={{ name: run.name }} title={does}>
           {title}
         </Link>
-        {isSlowest && <span className={styles.mark}>▲ bottleneck</span>}
+        {mark && <span className={styles.mark}>▲ {mark}</span>}
       </div>
       <div className={styles.rate}>
         {stage.rate !== null && <b>{amount}</b>}{" "}
@@ -46,8 +51,10 @@ function Stage({ run, stage, pipeline, isSlowest }: StageProps) {
   );
 }
 
+type FlowProps = { run: RunDetail; pipeline: Pipeline; diagnosis: Pick<Diagnosis, "kind" | "stage"> | null };
+
 /** The data flow through the run, from generation to training. */
-export function Flow({ run, pipeline, slowest }: { run: RunDetail; pipeline: Pipeline; slowest: StageName | null }) {
+export function Flow({ run, pipeline, diagnosis }: FlowProps) {
   const isOutside = run.kind === "outside";
   return (
     <Panel title="Data flow" note="last minute" aside={<ExportTrace />} className="span-12">
@@ -59,7 +66,13 @@ export function Flow({ run, pipeline, slowest }: { run: RunDetail; pipeline: Pip
           </li>
         )}
         {pipeline.stages.map((stage) => (
-          <Stage key={stage.name} run={run} stage={stage} pipeline={pipeline} isSlowest={stage.name === slowest} />
+          <Stage
+            key={stage.name}
+            run={run}
+            stage={stage}
+            pipeline={pipeline}
+            mark={diagnosis?.stage === stage.name ? markOf(diagnosis.kind) : undefined}
+          />
         ))}
       </ol>
     </Panel>

@@ -22,7 +22,7 @@ export function PipelineTab() {
   return (
     <div className="charts">
       {diagnosis && <Diagnosis diagnosis={diagnosis} />}
-      <Flow run={run} pipeline={data} slowest={diagnosis?.stage ?? null} />
+      <Flow run={run} pipeline={data} diagnosis={diagnosis ?? null} />
       <WhoWaits run={run} pipeline={data} />
       <QueueLaw pipeline={data} />
       <BatchPhases pipeline={data} />

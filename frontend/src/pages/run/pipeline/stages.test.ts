@@ -5,6 +5,7 @@ import {
   heldText,
   limitText,
   lookOf,
+  markOf,
   rateText,
   shareText,
   slowestFirst,
@@ -110,4 +111,9 @@ it("explains a missing rate", () => {
   expect(stillText({ name: "infer", share: 0.2 }, 4)).toBe("every step");
   expect(stillText({ name: "step", share: null }, 0)).toBe("no running workers");
   expect(stillText({ name: "push", share: null }, 0)).toBe("none in the last minute");
+});
+
+it("only a diagnosis of the pace marks its stage as the bottleneck", () => {
+  expect(["policy", "trainer", "slow_worker", "staleness_limit"].map(markOf)).toEqual(Array(4).fill("bottleneck"));
+  expect(["weights_behind", "no_trainer", "pushes_refused"].map(markOf)).toEqual(Array(3).fill("blocked here"));
 });

@@ -187,3 +187,21 @@ export function slowestFirst<W extends Pick<WorkerRow, "env_steps_per_second" | 
   if (measured.length <= WORKERS_SHOWN) return measured;
   return [...measured].sort((a, b) => a.env_steps_per_second - b.env_steps_per_second).slice(0, WORKERS_SHOWN);
 }
+
+/** Diagnoses of data that does not move at all: the stage with the cause is not the busiest one. */
+const BLOCKED: ReadonlySet<string> = new Set([
+  "batch_filling",
+  "inference_failed",
+  "no_batch_size",
+  "no_trainer",
+  "no_weights",
+  "not_served",
+  "pushes_refused",
+  "trainer_stuck",
+  "weights_behind",
+  "weights_unpublished",
+  "workers_blocked",
+]);
+
+/** The mark of the stage that a diagnosis names. */
+export const markOf = (kind: string): string => (BLOCKED.has(kind) ? "blocked here" : "bottleneck");

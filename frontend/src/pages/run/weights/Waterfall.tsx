@@ -2,7 +2,7 @@ import type { PolicyVersionRow, WeightSyncRow, WorkerRow } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
 import { Panel } from "@/components/Panel";
 import { duration, number, policyStep } from "@/format";
-import { type Bar, STAGES, type Stage, waterfallOf } from "@/pages/run/weights/waterfall";
+import { type Bar, REPORT_SECONDS, STAGES, type Stage, waterfallOf } from "@/pages/run/weights/waterfall";
 
 const WORDS: Record<Stage, string> = { announced: "announced", staged: "received", active: "active" };
 
@@ -70,7 +70,7 @@ export function Waterfall({ version, deliveries, workers, keptInstead }: Props) 
         {slowest
           ? `Slowest: worker ${slowest.worker}, after ${duration(slowest.active)}.`
           : last
-            ? `All workers that loaded it took at most ${duration(last.active)}.`
+            ? `All workers that loaded it took ${(last.active ?? 0) < REPORT_SECONDS ? "less than 1 s" : `at most ${duration(last.active)}`}.`
             : "No worker uses it yet."}{" "}
         {missing > 0 && `${number(missing)} of ${number(bars.length)} never loaded it.`}
       </p>

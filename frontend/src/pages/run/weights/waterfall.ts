@@ -3,7 +3,8 @@
 import type { PolicyVersionRow, WeightSyncRow } from "@/api/types";
 
 export type Stage = "announced" | "staged" | "active";
-const REPORT_SECONDS = 1;
+/** Workers report about once a second. */
+export const REPORT_SECONDS = 1;
 export const STAGES: Stage[] = ["announced", "staged", "active"];
 
 /** Seconds from publication to each stage; null if not reported. */
