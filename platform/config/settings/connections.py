@@ -85,8 +85,8 @@ def runtime_env(text: str) -> dict[str, Any]:
     return parts
 
 
-def inference_servers(text: str) -> frozenset[str]:
-    """Return the names of the inference servers that runs may use.
+def inference_servers(text: str) -> dict[str, str]:
+    """Return the kinds of the inference servers that runs may use, by name.
 
     Args:
         text: A JSON object of descriptions by name; empty for none.
@@ -95,7 +95,7 @@ def inference_servers(text: str) -> frozenset[str]:
         InvalidSetting: If the text is invalid.
     """
     try:
-        return frozenset(described_servers.parse(text))
+        return {name: server.kind for name, server in described_servers.parse(text).items()}
     except described_servers.InvalidInferenceServers as error:
         raise InvalidSetting(str(error)) from None
 

@@ -43,8 +43,11 @@ class LanguagePolicy(Protocol):
     def adopt(self, prepared: Any) -> None:
         """Store weights; the same thread then calls `draw_with` with their version."""
 
-    def draw_with(self, version: Version) -> None:
+    def draw_with(self, version: Version) -> Version:
         """Sample with the weights adopted last, labelled with `version`.
+
+        Returns:
+            The version in use, which is later if another worker has loaded a later one.
 
         Raises:
             WeightsRejected: If the sampler is unreachable or refuses them for now.
@@ -52,22 +55,24 @@ class LanguagePolicy(Protocol):
         """
 
 
-def policy_of(language: LanguageConfig, *, device: str, rows: int) -> LanguagePolicy:
+def policy_of(language: LanguageConfig, *, run: str, device: str, rows: int) -> LanguagePolicy:
     """Return the policy of a run, initially with unversioned weights.
 
     Args:
         language: Language configuration of the run.
+        run: Globally unique key of the run.
         device: ``auto``, ``cpu`` or ``cuda``, for a model in this process.
         rows: Number of answers generated concurrently.
 
     Raises:
         CheckpointUnreadable: If this machine has no such checkpoint.
         TokenizerUnusable: If the tokenizer does not fit the model or the lessons.
-        PolicyDoesNotFit: If the device or the inference server is missing.
+        PolicyDoesNotFit: If the device or the inference server is missing, or the server does not
+            support the lessons' sampling.
     """
     named = os.environ.get(CHECKPOINTS_VARIABLE)
     root = Path(named) if named else None
-    offered = inference_server_for(language)
+    offered = inference_server_for(language, run=run)
     if offered is not None:
         tokenizer = tokenizer_for(language, checkpoints_folder=root)
         check_stop_tokens(language, vocab_size=tokenizer.vocab_size)
@@ -98,11 +103,12 @@ class EnginePolicy:
         """Store the model."""
         self._adopted = prepared
 
-    def draw_with(self, version: Version) -> None:
+    def draw_with(self, version: Version) -> Version:
         """Sample with the stored model from the next token on."""
         if self._adopted is not None:
             self._engine.adopt(self._adopted, version)
             self._adopted = None
+        return version
 
 
 class ServedPolicy:
@@ -122,17 +128,21 @@ class ServedPolicy:
         """Store the weights."""
         self._adopted = prepared
 
-    def draw_with(self, version: Version) -> None:
+    def draw_with(self, version: Version) -> Version:
         """Load the weights into the server, unless another worker already loaded this version.
+
+        Returns:
+            The server's version.
 
         Raises:
             WeightsRejected: If the server is unreachable or refuses them.
             WeightsDoNotFit: If the server reports that they do not match its model.
         """
         adopted, self._adopted = self._adopted, None
-        if adopted is None:
-            return
         try:
-            self.server.update_weights(adopted, version)
+            if adopted is not None:
+                self.server.update_weights(adopted, version)
+            active = self.server.version
         except RuntimeError as failure:  # a closed client raises a bare RuntimeError
             raise WeightsRejected(str(failure)) from failure
+        return active

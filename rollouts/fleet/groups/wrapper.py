@@ -207,6 +207,7 @@ class GroupWorkerWrapper:
             raise PolicyDoesNotFit("language", "the run has no language section")
         self._policy = policy_of(
             language,
+            run=self._settings.fleet.run_key or self._settings.fleet.run,
             device=config.fleet.policy_device,
             rows=BATCHES_IN_FLIGHT * sequences_of(language),
         )

@@ -8,10 +8,11 @@ Sources: https://docs.vllm.ai/en/stable/serving/openai_compatible_server.html an
 https://docs.sglang.io/basic_usage/native_api.html.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from rollouts.fleet.engine.engine import Answer, Prompt, Version
+from rollouts.fleet.inference.labels import version_in
 
 
 class InvalidResponse(ValueError):
@@ -27,28 +28,37 @@ class Dialect(Protocol):
     """Whether responses contain the version that sampled each token."""
     repeats_greedy: bool
     """Whether the server takes greedy requests for several answers."""
+    filters_logprobs: bool
+    """Whether log probabilities are taken after top-p and top-k."""
+    fallback: "Dialect | None"
+    """Format for servers without this route; they answer 403 or 404."""
 
     def body(self, prompt: Prompt, *, model: str) -> dict[str, Any]:
         """Return the request body for one prompt."""
 
-    def answers(self, body: Any, *, version: Version) -> list[Answer]:
+    def answers(self, body: Any, *, version: Version, run: str) -> list[Answer]:
         """Return the answers in the order of their indices.
 
         Args:
             body: The decoded JSON response.
             version: Version for tokens without one in the response.
+            run: Name or key of the run that trains the weights.
 
         Raises:
-            InvalidResponse: If a field is missing.
+            InvalidResponse: If a field is missing, or the weights belong to another run.
         """
 
 
-class VllmDialect:
+class CompletionsDialect:
     """vLLM's completions with tokens as prompts and ``return_token_ids`` (since 0.10.2)."""
 
     path: str = "/v1/completions"
     reports_versions: bool = False
     repeats_greedy: bool = False
+    filters_logprobs: bool = True
+    fallback: Dialect | None = None
+    max_stops: int = 4
+    """Maximum number of stop texts, as in OpenAI's API. Workers cut answers at the others."""
 
     def body(self, prompt: Prompt, *, model: str) -> dict[str, Any]:
         """Return the request body for one prompt."""
@@ -63,15 +73,17 @@ class VllmDialect:
             # Releases differ in whether 0 means all tokens; -1 means so in each.
             "top_k": sampling.top_k or -1,
             "stop_token_ids": sorted(sampling.stop_tokens),
-            "stop": list(sampling.stop),
+            "stop": list(sampling.stop[: self.max_stops]),
             "include_stop_str_in_output": True,
             "ignore_eos": True,
             "seed": sampling.seed,
             "logprobs": 0,
             "return_token_ids": True,
+            # Servers with --skip-tokenizer-init cannot return texts of tokens.
+            "return_tokens_as_token_ids": True,
         }
 
-    def answers(self, body: Any, *, version: Version) -> list[Answer]:
+    def answers(self, body: Any, *, version: Version, run: str) -> list[Answer]:  # noqa: ARG002 no labels
         """Return the answers in the order of their indices; see :class:`Dialect`."""
         try:
             choices = sorted(body["choices"], key=lambda choice: choice["index"])
@@ -90,11 +102,67 @@ class VllmDialect:
             raise InvalidResponse(f"the completion lacks the field {error}") from error
 
 
-class RolldeckDialect(VllmDialect):
+class RolldeckDialect(CompletionsDialect):
     """`rolldeck serve`: like vLLM, with the versions of each answer."""
 
     reports_versions: bool = True
     repeats_greedy: bool = True
+    filters_logprobs: bool = False
+    max_stops: int = 16
+
+
+class VllmDialect:
+    """vLLM's ``/inference/v1/generate``, which labels every token with its weights.
+
+    It needs ``--enable-scale-out``. Source: ``vllm/entrypoints/scale_out/token_in_token_out`` in
+    vLLM 0.32.
+    """
+
+    path: str = "/inference/v1/generate"
+    reports_versions: bool = False
+    repeats_greedy: bool = False
+    filters_logprobs: bool = True
+    fallback: Dialect | None = CompletionsDialect()
+
+    def body(self, prompt: Prompt, *, model: str) -> dict[str, Any]:
+        """Return the request body for one prompt."""
+        sampling = prompt.sampling
+        params: dict[str, Any] = {
+            "n": 1 if sampling.is_greedy else prompt.answers,
+            "max_tokens": sampling.max_tokens,
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "top_k": sampling.top_k or -1,
+            "stop_token_ids": sorted(sampling.stop_tokens),
+            "stop": list(sampling.stop),
+            "include_stop_str_in_output": True,
+            "ignore_eos": True,
+            "seed": sampling.seed,
+            "logprobs": 0,
+            "detokenize": bool(sampling.stop),
+        }
+        return {"model": model, "token_ids": list(prompt.tokens), "sampling_params": params}
+
+    def answers(self, body: Any, *, version: Version, run: str) -> list[Answer]:
+        """Return the answers in the order of their indices; see :class:`Dialect`."""
+        try:
+            choices = sorted(body["choices"], key=lambda choice: choice["index"])
+            return [
+                _answer(
+                    index,
+                    tokens=choice["token_ids"],
+                    logprobs=[token["logprob"] for token in choice["logprobs"]["content"]],
+                    finish=choice["finish_reason"],
+                    versions=[
+                        (*(version_in(span["version"], run=run) or version), _length_of(span))
+                        for span in choice.get("weight_versions") or []
+                    ],
+                    version=version,
+                )
+                for index, choice in enumerate(choices)
+            ]
+        except (KeyError, TypeError) as error:
+            raise InvalidResponse(f"the response of {self.path} lacks {error}") from error
 
 
 class SglangDialect:
@@ -103,6 +171,8 @@ class SglangDialect:
     path: str = "/generate"
     reports_versions: bool = False
     repeats_greedy: bool = True
+    filters_logprobs: bool = False
+    fallback: Dialect | None = None
 
     def body(self, prompt: Prompt, *, model: str) -> dict[str, Any]:  # noqa: ARG002 single-model server
         """Return the request body for one prompt."""
@@ -120,7 +190,7 @@ class SglangDialect:
         }
         return {"input_ids": list(prompt.tokens), "sampling_params": params, "return_logprob": True}
 
-    def answers(self, body: Any, *, version: Version) -> list[Answer]:
+    def answers(self, body: Any, *, version: Version, run: str) -> list[Answer]:  # noqa: ARG002 no labels
         """Return the answers in the order of their indices; see :class:`Dialect`."""
         given = body if isinstance(body, list) else [body]
         try:
@@ -147,6 +217,10 @@ DIALECTS: Final[dict[str, Dialect]] = {
 }
 
 
+def _length_of(span: Mapping[str, int]) -> int:
+    return span["end"] - span["start"]
+
+
 def _answer(
     index: int,
     *,
@@ -159,6 +233,8 @@ def _answer(
     if len(tokens) != len(logprobs):
         raise InvalidResponse(f"{len(tokens)} tokens but {len(logprobs)} log probabilities")
     spans = versions or [[*version, len(tokens)]]
+    if sum(count for _, _, count in spans) != len(tokens):
+        raise InvalidResponse(f"{len(tokens)} tokens, but versions for {spans}")
     return Answer(
         request=0,
         index=index,

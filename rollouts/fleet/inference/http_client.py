@@ -15,17 +15,11 @@ import httpx
 
 from rollouts.fleet.engine.engine import Answer, Prompt, Version
 from rollouts.fleet.inference.contract import InferenceFailed
-from rollouts.fleet.inference.dialects import DIALECTS
+from rollouts.fleet.inference.dialects import DIALECTS, Dialect
 from rollouts.fleet.inference.refusals import prompt_error
-from rollouts.fleet.inference.weights import (
-    UPDATE_SECONDS,
-    FixedWeights,
-    PutWeights,
-    SharedFolder,
-    WeightsRoute,
-    reload_sglang,
-    reload_vllm,
-)
+from rollouts.fleet.inference.reloading import SglangReload, VllmReload
+from rollouts.fleet.inference.shared_folder import SharedFolder
+from rollouts.fleet.inference.weights import FixedWeights, PutWeights, WeightsRoute
 from rollouts.fleet.policies.policy_protocol import PolicyDoesNotFit
 from runs.config.rules.inference_servers import InferenceServerSettings
 
@@ -35,6 +29,8 @@ POLL_SECONDS: Final = 0.1
 CLOSE_SECONDS: Final = 0.5
 """Time limit for closing connections, and again for ending the event loop."""
 RETRIED: Final = frozenset({429, 502, 503, 504})
+ABSENT: Final = frozenset({403, 404})
+"""Status codes of a route that the server does not have or does not enable."""
 FIRST_WAIT_SECONDS, MOST_WAIT_SECONDS = 0.1, 5.0
 OUTAGE_SECONDS: Final = 5.0
 """Time from which failing requests count as an outage."""
@@ -43,23 +39,28 @@ OUTAGE_SECONDS: Final = 5.0
 class HttpInferenceServer:
     """Inference server over HTTP (:mod:`rollouts.fleet.inference.contract`).
 
-    Workers may share a server.
+    The workers of a run may share a server.
 
-    `rolldeck serve` reports the version of each token. vLLM and SGLang do not: their answers get
-    the version in use when the request was sent, so a label is never newer than the weights.
+    `rolldeck serve` and vLLM with ``--enable-scale-out`` report the version of each token. Other
+    answers get the version in use when the request was sent, so a label is never newer than the
+    weights.
     """
 
-    def __init__(self, settings: InferenceServerSettings, *, is_fixed: bool = False) -> None:
+    def __init__(
+        self, settings: InferenceServerSettings, *, run: str = "", is_fixed: bool = False
+    ) -> None:
         """Set up the client without a request.
 
         Args:
             settings: Address, protocol and credentials of the server.
+            run: Name or key of the run that trains the weights.
             is_fixed: Whether the server keeps its weights, whose version is then unknown.
 
         Raises:
             PolicyDoesNotFit: If `weights_directory` is missing for vLLM or SGLang.
         """
-        self._settings, self._dialect = settings, DIALECTS[settings.kind]
+        self._settings, self._run, self._is_fixed = settings, run, is_fixed
+        self._dialect = DIALECTS[settings.kind]
         headers = {"Authorization": f"Bearer {settings.token}"} if settings.token else {}
         self._control = httpx.Client(base_url=settings.url, headers=headers, timeout=30.0)
         self._weights: WeightsRoute = FixedWeights() if is_fixed else self._route()
@@ -91,6 +92,8 @@ class HttpInferenceServer:
         self, prompts: Sequence[Prompt], *, stop: threading.Event, timeout_seconds: float
     ) -> list[list[Answer]]:
         """Return the answers to each prompt; see :class:`rollouts.fleet.inference.contract`."""
+        if self._dialect.filters_logprobs and not self._is_fixed:
+            _check_unfiltered(prompts)
         deadline = time.monotonic() + timeout_seconds
         found: dict[int, list[Answer]] = {}
         pending = asyncio.run_coroutine_threadsafe(self._all(prompts, found, deadline), self._loop)
@@ -165,16 +168,8 @@ class HttpInferenceServer:
             raise PolicyDoesNotFit(
                 "language.inference", f"{kind} requires weights_directory to read weights from"
             )
-        reload = reload_vllm if kind == "vllm" else reload_sglang
-        return SharedFolder(Path(folder), self._post, reload=reload)
-
-    def _post(self, path: str, body: dict[str, Any] | None) -> None:
-        try:
-            response = self._control.post(path, json=body, timeout=UPDATE_SECONDS)
-        except httpx.HTTPError as error:
-            raise InferenceFailed(f"POST {path}: {error}") from error
-        if response.status_code != 200 or b'"success":false' in response.content.replace(b" ", b""):
-            raise InferenceFailed(f"POST {path}: {response.status_code} {response.text[:500]}")
+        reload = VllmReload if kind == "vllm" else SglangReload
+        return SharedFolder(Path(folder), reload(self._control), run=self._run)
 
     def _wait(self, pending: "Future[None]", stop: threading.Event, deadline: float) -> None:
         while not stop.is_set():
@@ -206,41 +201,59 @@ class HttpInferenceServer:
     async def _generate_one(self, prompt: Prompt, deadline: float) -> list[Answer]:
         """Return the answers to one prompt, retrying while the server is busy or restarting."""
         wait = FIRST_WAIT_SECONDS
-        body = self._dialect.body(prompt, model=self._settings.model)
         while True:
-            version = (0, -2) if self._dialect.reports_versions else self._weights.current()
-            try:
-                response = await self._http.post(self._dialect.path, json=body)
-                failure = f"{response.status_code} {response.text[:500]}"
-            except httpx.TransportError as error:
-                response, failure = None, str(error) or type(error).__name__
+            dialect = self._dialect
+            version = (0, -2) if dialect.reports_versions else self._weights.current()
+            response, failure = await self._answer_to(prompt, dialect)
+            if response is not None and response.status_code in ABSENT and dialect.fallback:
+                self._dialect = dialect.fallback
+                continue
             if response is not None and response.status_code not in RETRIED:
                 self._failing = None
-                return self._read(response, prompt, version)
+                return self._read(response, prompt, dialect, version)
             since = time.monotonic() if self._failing is None else self._failing[0]
             self._failing = since, failure
             wished = _retry_after_seconds(response)
             if time.monotonic() + (wished or wait) > deadline:
-                raise InferenceFailed(f"{self._dialect.path}: {failure}")
+                raise InferenceFailed(f"{dialect.path}: {failure}")
             await asyncio.sleep(wished or wait * (0.5 + random.random() / 2))  # noqa: S311
             wait = min(2 * wait, MOST_WAIT_SECONDS)
 
-    def _read(self, response: httpx.Response, prompt: Prompt, version: Version) -> list[Answer]:
+    async def _answer_to(
+        self, prompt: Prompt, dialect: Dialect
+    ) -> tuple[httpx.Response | None, str]:
+        """Return the response, if any, and the failure that it would be."""
+        body = dialect.body(prompt, model=self._settings.model)
+        try:
+            response = await self._http.post(dialect.path, json=body)
+        except httpx.TransportError as error:
+            return None, str(error) or type(error).__name__
+        return response, f"{response.status_code} {response.text[:500]}"
+
+    def _read(
+        self, response: httpx.Response, prompt: Prompt, dialect: Dialect, version: Version
+    ) -> list[Answer]:
         if response.status_code == 400 and (error := prompt_error(response.text)):
             raise error
         if response.status_code != 200:
-            raise InferenceFailed(
-                f"{self._dialect.path}: {response.status_code} {response.text[:500]}"
-            )
+            raise InferenceFailed(f"{dialect.path}: {response.status_code} {response.text[:500]}")
         try:
-            answers = self._dialect.answers(response.json(), version=version)
+            answers = dialect.answers(response.json(), version=version, run=self._run)
         except ValueError as error:
-            raise InferenceFailed(f"{self._dialect.path}: {error}") from error
-        if prompt.sampling.is_greedy and not self._dialect.repeats_greedy and len(answers) == 1:
+            raise InferenceFailed(f"{dialect.path}: {error}") from error
+        if prompt.sampling.is_greedy and not dialect.repeats_greedy and len(answers) == 1:
             answers = [_repeated(answers[0], index) for index in range(prompt.answers)]
         if len(answers) != prompt.answers:
             raise InferenceFailed(f"{len(answers)} answers received, expected {prompt.answers}")
         return answers
+
+
+def _check_unfiltered(prompts: Sequence[Prompt]) -> None:
+    if any(prompt.sampling.top_p < 1 or prompt.sampling.top_k for prompt in prompts):
+        raise InferenceFailed(
+            "vLLM reports log probabilities after top_p and top_k; training requires top_p 1 and "
+            "top_k 0"
+        )
 
 
 def _retry_after_seconds(response: httpx.Response | None) -> float | None:

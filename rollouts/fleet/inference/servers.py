@@ -5,22 +5,33 @@ from collections.abc import Mapping
 
 from rollouts.fleet.inference.contract import InferenceServer
 from rollouts.fleet.policies.policy_protocol import PolicyDoesNotFit
-from runs.config.rules.inference_servers import SETTING, InvalidInferenceServers, parse
+from runs.config.rules.inference_servers import (
+    SETTING,
+    InvalidInferenceServers,
+    parse,
+    unsupported_sampling,
+)
 from runs.config.rules.language_config import LanguageConfig
 
 
 def inference_server_for(
-    config: LanguageConfig, settings: Mapping[str, str] = os.environ, *, is_fixed: bool = False
+    config: LanguageConfig,
+    settings: Mapping[str, str] = os.environ,
+    *,
+    run: str = "",
+    is_fixed: bool = False,
 ) -> InferenceServer | None:
     """Return the server named by `config`; None if workers generate themselves.
 
     Args:
         config: Language configuration of the run.
         settings: Environment variables of this machine.
+        run: Name or key of the run that trains the weights.
         is_fixed: Whether the server keeps its weights, as for an evaluation.
 
     Raises:
-        PolicyDoesNotFit: If the server is not configured on this machine.
+        PolicyDoesNotFit: If the server is not configured on this machine, or does not support the
+            lessons' sampling.
     """
     if not config.inference:
         return None
@@ -32,8 +43,11 @@ def inference_server_for(
                 "language.inference",
                 f"{config.inference!r} is not in this machine's {SETTING}; known: {there_are}",
             )
+        server = known[config.inference]
+        if not is_fixed and (wrong := unsupported_sampling(config, kind=server.kind)):
+            raise PolicyDoesNotFit(*wrong)
         from rollouts.fleet.inference.http_client import HttpInferenceServer
 
-        return HttpInferenceServer(known[config.inference], is_fixed=is_fixed)
+        return HttpInferenceServer(server, run=run, is_fixed=is_fixed)
     except InvalidInferenceServers as error:
         raise PolicyDoesNotFit("language.inference", str(error)) from error

@@ -38,7 +38,7 @@ class _Prepared:
     rank: Rank
     policy: WeightsConsumer
     weights: Any
-    draw_with: Callable[[Version], None]
+    draw_with: Callable[[Version], Version]
 
 
 class WeightsLoader:
@@ -65,7 +65,7 @@ class WeightsLoader:
         self._offer: WeightsOffer | None = None
         self._record: WeightsRecord | None = None
         self._policy: WeightsConsumer | None = None
-        self._draw_with: Callable[[Version], None] = _draw_with_adopted
+        self._draw_with: Callable[[Version], Version] = _draw_with_adopted
         self._prepared: _Prepared | None = None
         self._active: Version | None = None
         self._active_order = 0
@@ -136,14 +136,14 @@ class WeightsLoader:
         return offer.version
 
     def serve(
-        self, policy: WeightsConsumer, *, draw_with: Callable[[Version], None] | None = None
+        self, policy: WeightsConsumer, *, draw_with: Callable[[Version], Version] | None = None
     ) -> None:
         """Prepare weights for `policy` from now on, starting with none.
 
         Args:
             policy: Adopts the weights.
-            draw_with: Called after adoption to pass the version to a separate sampler. May be
-                slow, and may raise WeightsDoNotFit or WeightsRejected.
+            draw_with: Called after adoption to pass the version to a separate sampler; returns
+                the version in use. May be slow, and may raise WeightsDoNotFit or WeightsRejected.
         """
         with self._lock:
             self._policy, self._prepared = policy, None
@@ -164,7 +164,7 @@ class WeightsLoader:
             return False
         try:
             ready.policy.adopt(ready.weights)
-            ready.draw_with(ready.rank[1:])
+            active = ready.draw_with(ready.rank[1:])
         except WeightsDoNotFit as misfit:
             self._refuse(ready.rank, misfit)
             return False
@@ -175,7 +175,7 @@ class WeightsLoader:
             if ready.policy is not self._policy:
                 return False
             self._settle("adopted", ready.rank)
-            self._active, self._refused, self._missed = ready.rank[1:], None, None
+            self._active, self._refused, self._missed = active, None, None
             self._active_order = ready.rank[0]
         return True
 
@@ -289,8 +289,9 @@ class WeightsLoader:
         self._counts["superseded"] += len(over - {rank})
 
 
-def _draw_with_adopted(version: Version) -> None:
-    """Do nothing: the policy that adopted the weights also samples with them."""
+def _draw_with_adopted(version: Version) -> Version:
+    """Return the version: the policy that adopted the weights also samples with them."""
+    return version
 
 
 def _received(offer: WeightsOffer) -> WeightsRecord:

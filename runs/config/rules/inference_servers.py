@@ -9,6 +9,8 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from runs.config.rules.language_config import LanguageConfig
+
 SETTING: Final = "ROLLDECK_INFERENCE_SERVERS"
 
 
@@ -28,6 +30,25 @@ class InferenceServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_
     """Sent as ``Authorization: Bearer``."""
     weights_directory: str = ""
     """For vLLM and SGLang: the folder of the served model, shared with the workers."""
+
+
+def unsupported_sampling(language: LanguageConfig, *, kind: str) -> tuple[str, str] | None:
+    """Return the path of a sampling field that a kind of server cannot train with, and the reason.
+
+    vLLM's log probabilities are those after top-p and top-k. A policy gradient needs those before.
+    """
+    if kind != "vllm":
+        return None
+    for name, lesson in language.lessons.items():
+        for field, neutral in (("top_p", 1), ("top_k", 0)):
+            value = getattr(lesson.sampling, field)
+            if value != neutral:
+                reason = (
+                    f"{value} changes the log probabilities that vLLM reports; use {neutral} or "
+                    "another kind of inference server"
+                )
+                return f"language.lessons.{name}.sampling.{field}", reason
+    return None
 
 
 def parse(text: str) -> dict[str, InferenceServerSettings]:

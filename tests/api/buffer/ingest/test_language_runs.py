@@ -117,9 +117,28 @@ def test_a_run_may_use_a_configured_inference_server(settings: Any) -> None:
     body = {"name": "beside", "config": config}
 
     refused = operator.post("/api/v1/runs", body, format="json")
-    settings.ROLLDECK_INFERENCE_SERVERS = frozenset({"big"})
+    settings.ROLLDECK_INFERENCE_SERVERS = {"big": "vllm"}
     taken = operator.post("/api/v1/runs", body, format="json")
 
     assert refused.status_code == 400
     assert [error["field"] for error in refused.json()["errors"]] == ["config.language.inference"]
     assert (taken.status_code, taken.json()["config"]["language"]["inference"]) == (201, "big")
+
+
+def test_a_run_with_top_p_cannot_use_vllm(settings: Any) -> None:
+    operator = APIClient(headers=bearer("admin"))
+    settings.ROLLDECK_INFERENCE_SERVERS = {"big": "vllm", "other": "sglang"}
+    lesson = {"spec": "task:reverse", "sampling": {"top_p": 0.5}}
+    language = {**CONFIG["language"], "lessons": {"cut": lesson}}
+
+    def post(server: str) -> Any:
+        config = CONFIG | {"language": language | {"inference": server}}
+        body = {"name": f"beside-{server}", "config": config}
+        return operator.post("/api/v1/runs", body, format="json")
+
+    refused = post("big")
+    assert refused.status_code == 400
+    [error] = refused.json()["errors"]
+    assert error["field"] == "config.language.lessons.cut.sampling.top_p"
+    assert "log probabilities" in error["message"]
+    assert post("other").status_code == 201

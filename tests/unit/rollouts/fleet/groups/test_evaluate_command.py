@@ -19,7 +19,8 @@ from rollouts.fleet.engine.openai_api import OpenAiApi
 from rollouts.fleet.engine.serving import EngineThread
 from rollouts.fleet.engine.tokenizers import CharTokenizer, load_tokenizer, save_tokenizer
 from rollouts.fleet.groups.evaluate import InvalidLessons, main, read_lessons
-from tests.stand_ins.inference_servers import SglangStandIn, VllmStandIn, listening
+from tests.stand_ins.inference_servers import SglangStandIn, listening
+from tests.stand_ins.vllm_server import VllmStandIn
 from tests.unit.rollouts.fleet.groups.conftest import language
 
 ROOT = Path(__file__).resolve().parents[5]

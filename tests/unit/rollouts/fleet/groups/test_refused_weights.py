@@ -13,6 +13,7 @@ from rollouts.fleet.engine.checkpoints import named_tensors
 from rollouts.fleet.engine.tokenizers import ByteTokenizer
 from rollouts.fleet.groups.language_policy import ServedPolicy
 from rollouts.fleet.inference.http_client import HttpInferenceServer
+from rollouts.fleet.inference.shared_folder import MARKER
 from rollouts.fleet.manager.local_fleet import LocalFleet
 from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.process.settings import FleetSettings
@@ -20,7 +21,8 @@ from rollouts.fleet.weights.loader import WeightsLoader
 from rollouts.fleet.weights.records import WeightsRecord
 from runs.config.rules import run_config
 from runs.config.rules.inference_servers import InferenceServerSettings
-from tests.stand_ins.inference_servers import VllmStandIn, listening
+from tests.stand_ins.inference_servers import listening
+from tests.stand_ins.vllm_server import VllmStandIn
 from tests.unit.rollouts.fleet.engine.small_models import small_model
 from tests.unit.rollouts.fleet.groups.conftest import SHAPES
 from tests.unit.rollouts.fleet.groups.language_platform import LanguagePlatform
@@ -33,6 +35,8 @@ class Moody(VllmStandIn):
     """Server that refuses weights for a while."""
 
     says_no = False
+    dies_of_weights = False
+    device = "cuda"
 
     def load(self) -> str:
         """Read the folder, unless the server refuses."""
@@ -118,6 +122,34 @@ def test_a_refused_version_is_reported_once_and_retried(
     assert (event.level, event.details["version"]) == ("warning", [1, 2])
     states = served.loader.transfers
     assert (states.adopted, states.refused, states.superseded) == (2, 0, 0)
+
+
+def test_weights_of_another_run_are_refused_until_their_marker_is_deleted(
+    served: Served, tmp_path: Path, eventually: Eventually
+) -> None:
+    marker = tmp_path / MARKER
+    marker.write_text('{"run": "words-20260101T000000", "epoch": 1, "step": 6}')
+
+    served.publish(0)
+    eventually(lambda: served.refusals(), 60.0)
+
+    assert served.loader.active is None
+    assert served.stand_in.tries == 0
+    [event] = served.refusals()
+    assert "version 1/6 of run 'words-20260101T000000'" in event.message
+    assert event.message.removeprefix("T") == served.loader.refusal.removeprefix("t")
+
+    marker.unlink()
+    eventually(lambda: served.loader.active == (1, 0), 60.0)
+
+
+def test_the_active_version_is_the_servers(served: Served, eventually: Eventually) -> None:
+    served.publish(3)
+    eventually(lambda: served.loader.active == (1, 3), 60.0)
+    late = ServedPolicy(served.server, ByteTokenizer(), 256)
+    late.adopt({name: value.numpy() for name, value in named_tensors(small_model(seed=2))})
+
+    assert late.draw_with((1, 2)) == (1, 3)
 
 
 def test_a_newer_version_does_not_wait_for_a_refused_one(

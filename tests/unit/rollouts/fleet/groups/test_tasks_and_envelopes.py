@@ -189,10 +189,10 @@ def test_a_local_curriculum_counts_an_outcome_once_and_micro_evaluations_never()
 
 def test_a_run_samples_from_the_server_that_it_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SETTING, '{"ours": {"kind": "rolldeck", "url": "http://127.0.0.1:1"}}')
-    policy = policy_of(language(LESSONS, inference="ours"), device="cpu", rows=4)
+    policy = policy_of(language(LESSONS, inference="ours"), run="r", device="cpu", rows=4)
     assert isinstance(policy, ServedPolicy)
     assert policy.tokenizer.vocab_size == 12
     policy.server.close()
 
     with pytest.raises(PolicyDoesNotFit, match="ours"):
-        policy_of(language(LESSONS, inference="theirs"), device="cpu", rows=4)
+        policy_of(language(LESSONS, inference="theirs"), run="r", device="cpu", rows=4)

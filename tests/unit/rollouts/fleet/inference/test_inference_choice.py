@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from msgspec.structs import replace
 
 from config.env import InvalidSetting
 from config.settings.connections import inference_servers  # noqa: TID251 as at startup
@@ -10,7 +11,7 @@ from rollouts.fleet.inference.http_client import HttpInferenceServer
 from rollouts.fleet.inference.servers import inference_server_for
 from rollouts.fleet.policies.policy_protocol import PolicyDoesNotFit
 from runs.config.rules.inference_servers import SETTING
-from runs.config.rules.language_config import LanguageConfig, LessonConfig
+from runs.config.rules.language_config import LanguageConfig, LessonConfig, SamplingConfig
 
 LESSONS = {"sort": LessonConfig(spec="task:sort")}
 SERVERS = {
@@ -52,8 +53,26 @@ def test_an_unavailable_inference_server_is_refused_with_its_field(
     assert refusal.value.field == "language.inference"
 
 
+@pytest.mark.parametrize(
+    ("sampling", "field"),
+    [(SamplingConfig(top_p=0.9), "top_p"), (SamplingConfig(top_k=5), "top_k")],
+)
+def test_vllm_is_refused_for_lessons_whose_logprobs_it_would_change(
+    sampling: SamplingConfig, field: str
+) -> None:
+    lessons = LESSONS | {"short": LessonConfig(spec="task:sort", sampling=sampling)}
+    config = LanguageConfig(lessons=lessons, inference="bare")
+
+    with pytest.raises(PolicyDoesNotFit, match="log probabilities") as refusal:
+        inference_server_for(config, MACHINE)
+    assert refusal.value.field == f"language.lessons.short.sampling.{field}"
+
+    inference_server_for(config, MACHINE, is_fixed=True).close()
+    inference_server_for(replace(config, inference="ours"), MACHINE).close()
+
+
 def test_an_invalid_setting_of_servers_stops_the_start() -> None:
-    assert inference_servers(MACHINE[SETTING]) == {"ours", "bare"}
-    assert inference_servers("") == frozenset()
+    assert inference_servers(MACHINE[SETTING]) == {"ours": "rolldeck", "bare": "vllm"}
+    assert inference_servers("") == {}
     with pytest.raises(InvalidSetting, match=r"ROLLDECK_INFERENCE_SERVERS.*url"):
         inference_servers('{"a": {"kind": "vllm", "url": "gpu:8000"}}')

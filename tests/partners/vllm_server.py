@@ -1,0 +1,153 @@
+"""A vLLM server on the CPU, with a model made on the spot."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import tokenizers
+
+from rollouts.fleet.engine import checkpoints
+from rollouts.fleet.engine.tokenizers import CharTokenizer
+from rollouts.fleet.inference.shared_folder import MARKER
+from runs.config.rules.inference_servers import InferenceServerSettings
+from tests.contract.inference_contract import model
+from tests.stand_ins.vllm_server import MAX_NUM_SEQS
+
+ROOT = Path(__file__).resolve().parents[2]
+PYTHON = ROOT / ".partners" / "vllm" / "bin" / "python"
+START_SECONDS = 600
+"""Start takes 20 s on an idle machine and 190 s on a busy one."""
+FIRST_SECONDS = 300
+"""Time limit of the first request, which compiles."""
+END = "<end>"
+ENVIRONMENT = {
+    "VLLM_SERVER_DEV_MODE": "1",
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "OMP_NUM_THREADS": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+    "DO_NOT_TRACK": "1",
+    "HF_HUB_OFFLINE": "1",
+}
+OPTIONS = (
+    *("--served-model-name", "small", "--logprobs-mode", "processed_logprobs"),
+    *("--dtype", "float32", "--enforce-eager", "--max-num-seqs", str(MAX_NUM_SEQS)),
+    *("--max-num-batched-tokens", "16384"),
+)
+
+
+def write_tokenizer(tokenizer: CharTokenizer, folder: Path) -> None:
+    """Write a built-in tokenizer as files of the `tokenizers` library."""
+    vocabulary = {token: n for n, token in enumerate([*tokenizer.alphabet, END])}
+    written = tokenizers.Tokenizer(
+        tokenizers.models.WordLevel(vocabulary, unk_token=END)  # type: ignore[call-arg]
+    )
+    written.pre_tokenizer = tokenizers.pre_tokenizers.Split(
+        tokenizers.Regex("[\\s\\S]"), "isolated"
+    )
+    written.decoder = tokenizers.decoders.Fuse()
+    written.add_special_tokens([END])
+    written.save(str(folder / "tokenizer.json"))
+    described = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "eos_token": END,
+        "unk_token": END,
+        "clean_up_tokenization_spaces": False,
+    }
+    (folder / "tokenizer_config.json").write_text(json.dumps(described))
+
+
+class VllmServer:
+    """Process of ``vllm.entrypoints.openai.api_server`` in a process group of its own."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        """Write the model; `start` starts the process.
+
+        Args:
+            folder: Folder of the model and the log.
+            options: Further options of the command.
+        """
+        self.folder = folder
+        checkpoints.save(model(0), folder)
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            self.port: int = listener.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.settings = InferenceServerSettings(
+            kind="vllm", url=self.url, model="small", weights_directory=str(folder)
+        )
+        self._options = options
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start the process; the model loads in the background."""
+        module = ("-m", "vllm.entrypoints.openai.api_server", "--model", str(self.folder))
+        address = ("--host", "127.0.0.1", "--port", str(self.port))
+        with (self.folder / "vllm.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [PYTHON, *module, *address, *OPTIONS, *self._options],
+                cwd=self.folder,
+                env=os.environ | ENVIRONMENT,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def wait(self) -> None:
+        """Wait until the server has answered a request."""
+        deadline = time.monotonic() + START_SECONDS
+        while not self.is_healthy:
+            assert self.is_running, self.log
+            assert time.monotonic() < deadline, self.log
+            time.sleep(0.5)
+        body = {"model": "small", "prompt": [1], "max_tokens": 2, "logprobs": 0}
+        body |= {"return_tokens_as_token_ids": True}
+        httpx.post(
+            f"{self.url}/v1/completions", json=body, timeout=FIRST_SECONDS
+        ).raise_for_status()
+
+    def reset(self) -> None:
+        """Load the first model again, as at the start of a server with an unused folder."""
+        (self.folder / MARKER).unlink(missing_ok=True)
+        checkpoints.save(model(0), self.folder)
+        self.post("/pause?mode=keep")
+        self.post("/collective_rpc", {"method": "reload_weights"})
+        self.post("/reset_prefix_cache?reset_running_requests=true")
+        self.post("/update_weight_version", {"new_version": "default"})
+        self.post("/resume")
+
+    def post(self, path: str, body: dict[str, Any] | None = None) -> None:
+        """Post JSON to a route."""
+        httpx.post(f"{self.url}{path}", json=body, timeout=60).raise_for_status()
+
+    def kill(self) -> None:
+        """End all processes of the server at once."""
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait(60)
+            self._process = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process runs."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether the server reports that it can generate."""
+        try:
+            return httpx.get(f"{self.url}/health", timeout=5).status_code == 200
+        except httpx.HTTPError:
+            return False
+
+    @property
+    def log(self) -> str:
+        """End of the log."""
+        return (self.folder / "vllm.log").read_text()[-4000:]
