@@ -115,6 +115,9 @@ ROLLDECK_STEP_CALLBACKS = env.word_list("ROLLDECK_STEP_CALLBACKS")
 # Variables that environment processes inherit in addition to the allow-list.
 ROLLDECK_ENVIRONMENT_VARIABLES = env.word_list("ROLLDECK_ENVIRONMENT_VARIABLES")
 ROLLDECK_INFERENCE_SERVERS = inference_servers(env.text("ROLLDECK_INFERENCE_SERVERS"))
+# --- Lessons: the folder of data sets, and additions to the built-in rewards ---
+ROLLDECK_DATASETS = env.text("ROLLDECK_DATASETS")
+ROLLDECK_REWARDS = env.word_list("ROLLDECK_REWARDS")
 # --- Policies: additions to the built-in ones ---
 ROLLDECK_POLICIES = env.word_list("ROLLDECK_POLICIES")
 # --- Curricula: additions to the built-in strategies ---

@@ -1,8 +1,9 @@
 """Environment in which a policy answers the problems of a task, over several turns."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from rollouts.fleet.engine.engine import Answer, Version
 from rollouts.fleet.engine.tokenizers import TokenizerUnusable
@@ -30,6 +31,8 @@ class Episode:
     transcript: str = ""
     reply: Reply = OPEN
     is_truncated: bool = False
+    fault: Fault | None = None
+    """Reason to drop the group of the conversation."""
     spans: list[Span] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -77,11 +80,27 @@ class Episode:
         self.versions += [None] * missing
 
 
-class TaskEnvironment:
-    """Adapter of a :class:`rollouts.tasks.rules.task.Task`; prompts are plain text."""
+class Scorer(Protocol):
+    """Computes the rewards of a batch after its last turn."""
 
-    def __init__(self, task: Task) -> None:
-        self._task = task
+    def score(self, episodes: Sequence[Episode], policy: PolicyContext) -> Mapping[str, float]:
+        """Set `reply` or `fault` of each conversation; return metrics."""
+
+
+class TaskEnvironment:
+    """Adapter of a :class:`rollouts.tasks.rules.task.Task`.
+
+    Prompts are plain text, or messages that the tokenizer's chat template renders.
+    """
+
+    def __init__(self, task: Task, scorer: Scorer | None = None) -> None:
+        """Store the task.
+
+        Args:
+            task: Provides the problems and the replies.
+            scorer: Replaces the rewards of the replies.
+        """
+        self._task, self._scorer = task, scorer
 
     def sample(self, policy: PolicyContext, request: RolloutRequest) -> Sampled:
         """Return the groups of the requested problems; see :class:`GroupEnvironment`.
@@ -100,15 +119,20 @@ class TaskEnvironment:
                 [one for one in episodes if not one.is_over], policy, request.seed, turn
             )
             turn += 1
-        groups = [
-            RolloutGroup(
-                example=example.key,
-                rollouts=[one.finished() for one in episodes if one.example is example],
-            )
-            for example, _ in read
-        ]
         turns = sum(len(one.turns) for one in episodes) / max(1, len(episodes))
-        return Sampled(groups=groups, metrics={"turns_mean": turns}, faults=faults)
+        metrics = {"turns_mean": turns}
+        if self._scorer is not None and episodes:
+            metrics |= self._scorer.score(episodes, policy)
+        groups = []
+        for example, _ in read:
+            mine = [one for one in episodes if one.example is example]
+            fault = next((one.fault for one in mine if one.fault), None)
+            if fault:
+                faults.append(fault)
+            else:
+                rollouts = [one.finished() for one in mine]
+                groups.append(RolloutGroup(example=example.key, rollouts=rollouts))
+        return Sampled(groups=groups, metrics=metrics, faults=faults)
 
     def _begin(
         self, read: list[tuple[Example, list[int]]], policy: PolicyContext, request: RolloutRequest
@@ -174,7 +198,10 @@ def _read(
     read, faults = [], []
     for example in problems:
         try:
-            tokens = policy.tokenizer.encode(example.prompt)
+            text = example.prompt
+            if example.messages:
+                text = policy.tokenizer.render(example.messages)
+            tokens = policy.tokenizer.encode(text)
         except TokenizerUnusable as misfit:
             faults.append(Fault("tokenizer_unusable", f"{example.key}: {misfit}"))
             continue
