@@ -164,11 +164,12 @@ def _environments(config: RunConfig) -> list[tuple[str, ProbeRequest]]:
 
 
 def _probed_kwargs(lesson: LessonConfig) -> dict[str, Any]:
-    """Return the arguments without judges: a probe has no credentials of servers."""
-    if not lesson.spec.startswith(DATASET) or "rewards" not in lesson.kwargs:
+    """Return the arguments without judges and tools: a probe has no credentials of servers."""
+    if not lesson.spec.startswith(DATASET):
         return lesson.kwargs
-    rewards = [one for one in lesson.kwargs["rewards"] if one["kind"] != "judge"]
-    rest = {name: value for name, value in lesson.kwargs.items() if name != "rewards"}
+    rewards = [one for one in lesson.kwargs.get("rewards", []) if one["kind"] != "judge"]
+    servers = {"rewards", "tools"}
+    rest = {name: value for name, value in lesson.kwargs.items() if name not in servers}
     return {**rest, "rewards": rewards} if rewards else rest
 
 

@@ -60,6 +60,8 @@ class DatasetTask:
         self.skipped: list[str] = []
         """Problems of rows that are left out, the first ones."""
         self.skipped_rows = 0
+        self.system = config.system
+        """System message before each prompt, with a chat template."""
         self._config = config
         path = dataset_path(name, datasets_folder())
         if config.eval_split and not has_splits(path):
@@ -118,8 +120,8 @@ class DatasetTask:
         else:
             messages = tuple(value)
             text = "\n".join(message["content"] for message in messages)
-        if config.system:
-            messages = ({"role": "system", "content": config.system}, *messages)
+        if self.system:
+            messages = ({"role": "system", "content": self.system}, *messages)
         return text, messages
 
     def _valid(self, rows: Rows) -> Numbers:

@@ -2,10 +2,11 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from rollouts.fleet.datasets.dataset_task import DatasetTask, RowExample
 from rollouts.fleet.datasets.rows import DatasetUnusable
+from rollouts.fleet.datasets.tool_task import ToolTask
 from rollouts.fleet.groups.batches import Span
 from rollouts.fleet.groups.environments import RolloutRequest, Sampled
 from rollouts.fleet.groups.errors import Fault, LessonFailed, SamplingStopped
@@ -13,6 +14,7 @@ from rollouts.fleet.groups.policy_context import PolicyContext
 from rollouts.fleet.groups.task_environment import Episode, TaskEnvironment
 from rollouts.fleet.rewards.answers import Answered, RewardFailed, RewardUnusable
 from rollouts.fleet.rewards.pool import RewardPool, Scores
+from rollouts.fleet.tools.server import ToolServer, ToolsUnusable
 from rollouts.tasks.rules.dataset_config import DatasetConfig, RewardConfig, dataset_name, parse
 from rollouts.tasks.rules.task import Reply
 from rollouts.tasks.rules.task_specs import InvalidTask
@@ -37,16 +39,29 @@ class DatasetEnvironment:
         """
         try:
             self._config = parse(kwargs)
-            self._task = DatasetTask(dataset_name(spec), self._config)
-            self._pool = RewardPool(self._config.rewards, processes=self._config.reward_processes)
+            self._build(dataset_name(spec))
         except InvalidTask as error:
             raise LessonFailed("environment_kwargs", str(error)) from error
-        except (DatasetUnusable, RewardUnusable) as error:
+        except (DatasetUnusable, RewardUnusable, ToolsUnusable) as error:
             raise LessonFailed(error.kind, f"{spec}: {error}") from error
         self._spec = spec
         self._environment = TaskEnvironment(self._task, self)
         self._stopped: LessonFailed | None = None
         self._notices = self._skipped_rows()
+
+    def _build(self, name: str) -> None:
+        config, tools = self._config, self._config.tools
+        self._tools = ToolServer(tools.server) if tools else None
+        try:
+            if tools and self._tools:
+                self._task: DatasetTask = ToolTask(name, config, tools, self._tools)
+            else:
+                self._task = DatasetTask(name, config)
+            self._pool = RewardPool(config.rewards, processes=config.reward_processes)
+        except BaseException:
+            if self._tools:
+                self._tools.close()
+            raise
 
     @property
     def description(self) -> str:
@@ -71,6 +86,9 @@ class DatasetEnvironment:
 
     def score(self, episodes: Sequence[Episode], policy: PolicyContext) -> dict[str, float]:
         """Compute all rewards of a batch; see :class:`Scorer`."""
+        for one in episodes:
+            if one.fault is not None and self._config.on_failure == "stop":
+                self._stop(*one.fault)
         open_episodes = [one for one in episodes if one.fault is None]
         began = time.time()
         results = self._pool.score(
@@ -92,8 +110,10 @@ class DatasetEnvironment:
         return _means(scored, self._config)
 
     def close(self) -> None:
-        """End the reward processes."""
+        """End the reward processes and the tool server."""
         self._pool.close()
+        if self._tools:
+            self._tools.close()
 
     def _fault(self, episode: Episode, reward: RewardConfig, error: RewardFailed) -> Fault:
         """Return the fault of a failed reward.
@@ -103,9 +123,13 @@ class DatasetEnvironment:
         """
         text = f"{episode.example.key}: reward {reward.kind} {error}"
         if self._config.on_failure == "stop":
-            self._stopped = LessonFailed(error.kind, text)
-            raise self._stopped
+            self._stop(error.kind, text)
         return Fault(error.kind, text)
+
+    def _stop(self, kind: str, text: str) -> NoReturn:
+        """Stop the lesson of this worker."""
+        self._stopped = LessonFailed(kind, text)
+        raise self._stopped
 
     def _skipped_rows(self) -> list[Fault]:
         count = self._task.skipped_rows

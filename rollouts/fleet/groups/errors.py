@@ -21,5 +21,5 @@ class Fault(NamedTuple):
     kind: str
     """``prompt_too_long``, ``tokenizer_unusable``, ``group_invalid``, ``group_missing``,
     ``rollout_failed``, ``metric_invalid``, ``row_invalid``, ``reward_failed``,
-    ``reward_timeout``, ``reward_invalid``."""
+    ``reward_timeout``, ``reward_invalid``, ``tool_failed``."""
     message: str

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -9,10 +10,10 @@ from rollouts.fleet.engine.engine import Answer, Version
 from rollouts.fleet.engine.tokenizers import TokenizerUnusable
 from rollouts.fleet.groups.batches import Rollout, RolloutGroup, Span
 from rollouts.fleet.groups.environments import RolloutRequest, Sampled
-from rollouts.fleet.groups.errors import Fault
+from rollouts.fleet.groups.errors import Fault, SamplingStopped
 from rollouts.fleet.groups.policy_context import PolicyContext
 from rollouts.fleet.process.settings import derive_seed
-from rollouts.tasks.rules.task import Example, Reply, Task, Turn, examples
+from rollouts.tasks.rules.task import EpisodeFailed, Example, Reply, Task, Turn, examples
 
 OPEN = Reply("", is_over=False, reward=0.0)
 
@@ -29,6 +30,10 @@ class Episode:
     versions: list[Version | None] = field(default_factory=list)
     turns: list[Turn] = field(default_factory=list)
     transcript: str = ""
+    messages: list[Mapping[str, str]] = field(default_factory=list)
+    """Conversation for a chat template; empty for plain text."""
+    rendered: str = ""
+    """Text of the conversation before the policy's last turn, with a chat template."""
     reply: Reply = OPEN
     is_truncated: bool = False
     fault: Fault | None = None
@@ -41,7 +46,7 @@ class Episode:
     @property
     def is_over(self) -> bool:
         """Whether the conversation has ended."""
-        return self.reply.is_over or self.is_truncated
+        return self.reply.is_over or self.is_truncated or self.fault is not None
 
     def add_observation(self, tokens: Iterable[int], text: str) -> None:
         """Append the reply of the task."""
@@ -146,12 +151,21 @@ class TaskEnvironment:
         answered = policy.generate(prompts)
         generated = Span("generate", began, time.time())
         episodes = []
+        turns = []
         for (example, tokens), answers in zip(read, answered, strict=True):
+            text = policy.tokenizer.render(example.messages) if example.messages else ""
             for answer in answers:
-                episode = Episode(example=example, generation=answer.index, tokens=list(tokens))
+                episode = Episode(
+                    example=example,
+                    generation=answer.index,
+                    tokens=list(tokens),
+                    messages=list(example.messages),
+                    rendered=text,
+                )
                 episode.spans.append(generated)
-                self._score(episode, answer, policy)
+                turns.append((episode, answer))
                 episodes.append(episode)
+        self._score_all(turns, policy)
         return episodes
 
     def _sample_next_turns(
@@ -169,26 +183,70 @@ class TaskEnvironment:
         began = time.time()
         answered = policy.generate(prompts)
         generated = Span("generate", began, time.time())
-        for episode, answers in zip(episodes, answered, strict=True):
+        for episode in episodes:
             episode.spans.append(generated)
-            self._score(episode, answers[0], policy)
+        turns = [(episode, one[0]) for episode, one in zip(episodes, answered, strict=True)]
+        self._score_all(turns, policy)
+
+    def _score_all(self, turns: Sequence[tuple[Episode, Answer]], policy: PolicyContext) -> None:
+        """Append a turn to each conversation, in parallel if the task waits for others."""
+        at_a_time = getattr(self._task, "replies_at_a_time", 1)
+        if at_a_time == 1:
+            for episode, answer in turns:
+                self._score(episode, answer, policy)
+            return
+        with ThreadPoolExecutor(at_a_time) as pool:
+            for scored in [pool.submit(self._score, *turn, policy) for turn in turns]:
+                scored.result()
 
     def _score(self, episode: Episode, answer: Answer, policy: PolicyContext) -> None:
         """Append a turn and the task's reply, and check whether another turn fits."""
+        if policy.stop.is_set():
+            raise SamplingStopped
         episode.add_answer(answer, policy.text_of(answer))
         began = time.time()
-        episode.reply = self._task.reply(episode.example, episode.turns)
+        try:
+            episode.reply = self._task.reply(episode.example, episode.turns)
+            observation = _observation(episode, policy)
+        except EpisodeFailed as error:
+            episode.fault = Fault(error.kind, f"{episode.example.key}: {error}")
+            return
         # The final reply is the reward; any other reply is an env step.
         word = "reward" if episode.reply.is_over else "env step"
         episode.spans.append(Span(word, began, time.time()))
         if episode.reply.is_over:
             return
-        reply = policy.tokenizer.encode(episode.reply.text)
         # Nothing may exceed the context, which also limits the trainer.
-        is_full = len(episode.tokens) + len(reply) >= policy.context_tokens
+        is_full = len(episode.tokens) + len(observation) >= policy.context_tokens
         episode.is_truncated = is_full or len(episode.turns) >= self._task.most_turns
         if not episode.is_truncated:
-            episode.add_observation(reply, episode.reply.text)
+            episode.add_observation(observation, episode.reply.text)
+
+
+def _observation(episode: Episode, policy: PolicyContext) -> list[int]:
+    """Return the tokens of the task's reply, with those of the chat template around it.
+
+    Raises:
+        EpisodeFailed: If the template changes the conversation so far.
+    """
+    text = episode.reply.text
+    if episode.reply.is_over or not episode.messages:
+        return policy.tokenizer.encode(text)
+    said = episode.turns[-1].text
+    episode.messages += [
+        {"role": "assistant", "content": said},
+        {"role": "user", "content": text},
+    ]
+    rendered = policy.tokenizer.render(episode.messages)
+    before = episode.rendered + said
+    if not rendered.startswith(before):
+        raise EpisodeFailed("rollout_failed", "the chat template changes earlier turns")
+    episode.rendered = rendered
+    tokens = policy.tokenizer.encode(rendered.removeprefix(before))
+    if tokens and episode.tokens[-1] == tokens[0] == policy.tokenizer.end:
+        # Both the template and the policy have ended the turn.
+        return tokens[1:]
+    return tokens
 
 
 def _read(

@@ -95,6 +95,17 @@ class RewardConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return self.kind.rpartition(":")[2][:30]
 
 
+class ToolsConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Tools that the policy may call before it answers."""
+
+    server: Server
+    """Name of a server of ``ROLLDECK_TOOL_SERVERS``."""
+    calls: Annotated[int, Meta(ge=1, le=64)] = 4
+    """Maximum number of turns with calls."""
+    seconds: Annotated[float, Meta(gt=0, le=600)] = 10.0
+    """Time limit of a call."""
+
+
 class DatasetConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Arguments of a lesson with a data set."""
 
@@ -120,8 +131,10 @@ class DatasetConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     )
     reward_processes: Annotated[int, Meta(ge=1, le=32)] = 1
     """Processes of a worker that compute rewards."""
+    tools: ToolsConfig | None = None
     on_failure: Literal["drop", "stop"] = "drop"
-    """Effect of a failed reward or an invalid row: drop the group or row, or stop the lesson."""
+    """Effect of a failed reward or tool server, or of an invalid row: drop the group or row, or
+    stop the lesson."""
 
 
 def dataset_name(spec: str) -> str:

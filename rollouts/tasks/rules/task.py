@@ -42,6 +42,14 @@ class Reply(NamedTuple):
     is_correct: bool = False
 
 
+class EpisodeFailed(Exception):
+    """The task cannot continue an episode, whose group is dropped; `kind` is that of the event."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
 class Task(Protocol):
     """Problems of one kind and difficulty.
 

@@ -70,6 +70,11 @@ def test_a_run_may_name_a_data_set_of_this_or_another_machine(name: str) -> None
             "ROLLDECK_INFERENCE_SERVERS",
         ),
         (
+            config(tools={"server": "calc"}),
+            "lessons.a.kwargs.tools.server",
+            "'calc' is not in ROLLDECK_TOOL_SERVERS; known: none",
+        ),
+        (
             language({"a": {"spec": "dataset:sums.jsonl"}}),
             "model.tokenizer",
             "lesson 'a' has a data set: use 'bytes'",
@@ -126,6 +131,12 @@ def test_data_and_packages_of_other_machines_are_warnings(operator: APIClient) -
     level, message = checked(operator, config(rewards=[{"kind": "math"}]))
     assert level == "warning"
     assert "pip install 'rolldeck[prompts]'" in message
+
+
+def test_the_check_starts_no_tool_server(operator: APIClient, settings: Any) -> None:
+    settings.ROLLDECK_TOOL_SERVERS = frozenset({"calc"})
+
+    assert checked(operator, config(tools={"server": "calc"}))[0] == "ok"
 
 
 def test_the_check_calls_no_judge(operator: APIClient, settings: Any) -> None:

@@ -32,7 +32,11 @@ NEEDED = {
     "ROLLDECK_DATASETS": "/data",
     "ROLLDECK_REWARDS": "module:lab:reward",
 }
-FLEET = {"ROLLDECK_CHECKPOINTS": "/models", "ROLLDECK_INFERENCE_SERVERS": "{}"}
+FLEET = {
+    "ROLLDECK_CHECKPOINTS": "/models",
+    "ROLLDECK_INFERENCE_SERVERS": "{}",
+    "ROLLDECK_TOOL_SERVERS": "{}",
+}
 RAY = {"RAY_AUTH_MODE": "token", "RAY_health_check_period_ms": "1000"}
 
 
