@@ -88,6 +88,17 @@ def test_a_server_that_ends_or_hangs_is_replaced(server: ToolServer, tool: str, 
     assert server.call("add", {"a": 3, "b": 4}, seconds=10) == ("7", False)
 
 
+def test_a_server_that_fails_repeatedly_is_not_called_for_a_while(server: ToolServer) -> None:
+    for _ in range(3):
+        with pytest.raises(ToolFailed, match="tool server calc ended"):
+            server.call("end", {}, seconds=10)
+
+    with pytest.raises(ToolFailed, match="failed in 3 calls in a row; no calls for 5 s"):
+        server.call("add", {"a": 1, "b": 2}, seconds=10)
+    time.sleep(5)
+    assert server.call("add", {"a": 1, "b": 2}, seconds=10) == ("3", False)
+
+
 def test_a_server_that_does_not_start_is_named() -> None:
     with pytest.raises(ToolsUnusable, match="tool server broken did not start") as failure:
         ToolServer("broken")

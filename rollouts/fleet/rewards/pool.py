@@ -1,6 +1,7 @@
 """Rewards of many answers, in processes and threads."""
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Final
@@ -12,6 +13,8 @@ from rollouts.tasks.rules.dataset_config import RewardConfig
 
 JUDGED_AT_A_TIME: Final = 16
 POLL_SECONDS: Final = 0.1
+MOST_TIMEOUTS: Final = 3
+"""Calls of a function in a batch that may exceed the limit; the others then fail at once."""
 Scores = list[float]
 """Rewards of an answer in the order of the lesson's list."""
 
@@ -54,7 +57,8 @@ class RewardPool:
         self, answers: Sequence[Answered], *, should_stop: Callable[[], bool]
     ) -> list[Scores | tuple[RewardConfig, RewardFailed]] | None:
         """Return the rewards of each answer, or its first failed reward; None if stopped."""
-        futures = [self._submitted(answered) for answered in answers]
+        timeouts = Counter[int]()
+        futures = [self._submitted(answered, timeouts) for answered in answers]
         waiting = {future for row in futures for future in row}
         while waiting:
             if should_stop():
@@ -77,11 +81,11 @@ class RewardPool:
         for judge in self._judges.values():
             judge.close()
 
-    def _submitted(self, answered: Answered) -> list[Future[float]]:
+    def _submitted(self, answered: Answered, timeouts: Counter[int]) -> list[Future[float]]:
         return [
-            self._judged.submit(self._judges[place].score, answered)
-            if place in self._judges
-            else self._calls.submit(self._called, place, answered)
+            (self._judged if place in self._judges else self._calls).submit(
+                self._called, place, answered, timeouts
+            )
             for place in range(len(self._rewards))
         ]
 
@@ -105,5 +109,18 @@ class RewardPool:
     def _start(self) -> None:
         self._worker().start()
 
-    def _called(self, place: int, answered: Answered) -> float:
-        return self._worker().score(place, answered)
+    def _called(self, place: int, answered: Answered, timeouts: Counter[int]) -> float:
+        """Return a reward; a function that hangs on every answer must not delay other lessons."""
+        if timeouts[place] >= MOST_TIMEOUTS:
+            raise RewardFailed(
+                "reward_timeout",
+                f"exceeded {self._rewards[place].limit_seconds:g} s for {timeouts[place]} answers "
+                "of the batch; the others are not scored",
+            )
+        try:
+            if place in self._judges:
+                return self._judges[place].score(answered)
+            return self._worker().score(place, answered)
+        except RewardFailed as error:
+            timeouts[place] += error.kind == "reward_timeout"
+            raise

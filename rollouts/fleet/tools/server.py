@@ -3,6 +3,7 @@
 import asyncio
 import os
 import threading
+import time
 from collections.abc import Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as OutOfTime
@@ -16,6 +17,9 @@ from runs.config.rules.tool_servers import SETTING, InvalidToolServers, ToolServ
 EXTRA: Final = "pip install 'rolldeck[prompts]'"
 START_SECONDS: Final = 30.0
 STOP_SECONDS: Final = 1.0
+MOST_FAILURES: Final = 3
+"""Calls in a row that may fail; further calls then fail at once for `PAUSE_SECONDS`."""
+PAUSE_SECONDS: Final = 5.0
 
 
 class ToolsUnusable(Exception):
@@ -64,6 +68,7 @@ class ToolServer:
         self._session: ClientSession | None = None
         self._stopping: asyncio.Event | None = None
         self._ended: Future[None] | None = None
+        self._failures, self._failed_at = 0, 0.0
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
         self._thread.start()
@@ -79,6 +84,7 @@ class ToolServer:
         Raises:
             ToolFailed: If the server ends or does not answer in time.
         """
+        self._check_failures()
         with self._lock:
             if self._session is None:
                 self._started()
@@ -102,6 +108,7 @@ class ToolServer:
             self._discard(session)
             reason = f"{type(error).__name__}: {error}"
             raise ToolFailed(f"tool server {self.name} ended: {reason}") from error
+        self._failures = 0
         texts = [part.text for part in result.content if part.type == "text"]
         return "\n".join(texts), bool(result.isError)
 
@@ -152,7 +159,19 @@ class ToolServer:
                 raise
             ready.set_exception(error)
 
+    def _check_failures(self) -> None:
+        """Fail at once after several failures: other lessons must not wait for this server."""
+        if self._failures < MOST_FAILURES:
+            return
+        if time.monotonic() - self._failed_at < PAUSE_SECONDS:
+            raise ToolFailed(
+                f"tool server {self.name} failed in {self._failures} calls in a row; "
+                f"no calls for {PAUSE_SECONDS:g} s"
+            )
+
     def _discard(self, session: Any) -> None:
+        self._failures += 1
+        self._failed_at = time.monotonic()
         with self._lock:
             if self._session is session:
                 self._end()

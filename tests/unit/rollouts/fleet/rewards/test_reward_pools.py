@@ -131,6 +131,18 @@ def test_a_hanging_call_fails_alone_and_its_process_ends(tmp_path: Path) -> None
     assert running == 1
 
 
+def test_a_function_that_always_hangs_fails_the_rest_of_the_batch_at_once() -> None:
+    with pool({"kind": "module:own_rewards:hangs", "seconds": 0.3}) as made:
+        found = scored(made, *["1"] * 50)
+
+    assert {kind for kind, _ in found} == {"reward_timeout"}
+    texts = [text for _, text in found]
+    assert texts[:3] == ["did not return within 0.3 s"] * 3
+    assert set(texts[3:]) == {
+        "exceeded 0.3 s for 3 answers of the batch; the others are not scored"
+    }
+
+
 def test_a_regular_expression_that_backtracks_forever_is_ended() -> None:
     reward = {"kind": "regex", "options": {"pattern": r"^(a+)+$"}, "seconds": 0.5}
     with pool(reward) as made:
