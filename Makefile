@@ -67,7 +67,7 @@ demo-grpo: setup ## Watch a language model work through lessons; ARGS as for dem
 
 lock: ## Lock the packages of the images with their hashes; needs uv. ARGS="--upgrade"
 	@$(LOCK) --extra s3 --extra tracing -o requirements/web.txt
-	@$(LOCK) $(addprefix --extra ,fleet archive gpu language recording s3 tracing) -o requirements/worker.txt
+	@$(LOCK) $(addprefix --extra ,fleet archive gpu language prompts recording s3 tracing) -o requirements/worker.txt
 
 bench: $(INSTALLED) ## Run the benchmarks against the peers: ROWS=P1,P2 PAIRS=5 FULL=1 WORKERS=2 ALONE=1 PROFILE=1
 	@PYTHONPATH=.:platform:client $(BIN)/python -m benchmarks $(if $(ROWS),--rows $(ROWS)) \

@@ -35,6 +35,7 @@ from torch import Tensor, nn
 from rolldeck.advantages import RULES, Rule, of_batch, token_weights, with_variance
 from rolldeck.http import Call, Connection
 from rolldeck.trainer import Trainer, TrainerRegistration
+from rollouts.fleet.datasets.lesson_tasks import lesson_task
 from rollouts.fleet.engine import checkpoints
 from rollouts.fleet.engine.behavior_cloning import clone_behavior
 from rollouts.fleet.engine.building import Built, build
@@ -49,7 +50,7 @@ from rollouts.fleet.engine.tokenizers import (
 )
 from rollouts.fleet.engine.transformer import Transformer
 from rollouts.tasks.rules.task import Task
-from rollouts.tasks.rules.task_specs import InvalidTask, make_task
+from rollouts.tasks.rules.task_specs import InvalidTask
 from runs.config.rules.language_config import LanguageConfig
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -318,8 +319,7 @@ def policy_setup(registration: TrainerRegistration, args: argparse.Namespace) ->
     built = build(language, checkpoints_folder=args.models)
     # A checkpoint is already trained.
     names = [] if language.model.checkpoint else language.lesson_order
-    lessons = {name: language.lessons[name] for name in names}
-    demonstrated = {name: make_task(one.spec, one.kwargs) for name, one in lessons.items()}
+    demonstrated = {name: lesson_task(language.lessons[name]) for name in names}
     steps = registration.config["num_steps"]
     return PolicySetup(*built, temperature, seed, steps, demonstrated=demonstrated)
 

@@ -24,6 +24,8 @@ from rollouts.environments.schemas.environments import (
     KnownEnvironmentDetail,
     KnownEnvironments,
 )
+from rollouts.fleet.datasets.listing import listed
+from rollouts.tasks.rules.dataset_config import KIND as DATASET
 from rollouts.tasks.rules.task_specs import KIND as TASK
 from rollouts.tasks.rules.task_specs import TASKS
 from runs.access.queries.audit import shown_name, token_names
@@ -270,12 +272,13 @@ def _offered() -> list[_Known]:
     return [
         *(_Known("steps", name) for name in {*steps, *settings.ROLLDECK_ENVIRONMENTS}),
         *(_Known("tokens", TASK + name) for name in TASKS),
+        *(_Known("tokens", DATASET + name) for name in listed(settings.ROLLDECK_DATASETS)),
     ]
 
 
 def may_be_named(spec: str) -> bool:
     """Return whether runs of an environment are possible on this server, denied or not."""
-    return any(each.name == spec for each in _offered())
+    return spec.startswith(DATASET) or any(each.name == spec for each in _offered())
 
 
 def _denials(names: Sequence[str]) -> dict[str, EnvironmentDenial]:
@@ -339,7 +342,7 @@ def _known(row: _Row, found: Figures, denials: Mapping[str, EnvironmentDenial]) 
         simulated_runs=row.simulated_runs,
         last_seen_at=row.last_seen_at,
         newest_run=row.newest_run,
-        registered=row.kind != "outside" and row.name in offered,
+        registered=row.kind != "outside" and (row.name in offered or row.name.startswith(DATASET)),
         presets=[preset for preset, specs in _presets() if row.name in specs],
         per_hour=found.per_hour,
         reward_mean=found.reward_mean,

@@ -15,7 +15,7 @@ PROJECT: Final[dict[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_te
 MAKEFILE: Final = (ROOT / "Makefile").read_text()
 EXTRAS: Final = {
     "web": ("s3", "tracing"),
-    "worker": ("fleet", "archive", "gpu", "language", "recording", "s3", "tracing"),
+    "worker": ("fleet", "archive", "gpu", "language", "prompts", "recording", "s3", "tracing"),
 }
 PIN: Final = re.compile(r"^([\w.-]+)(?:\[[\w,]+\])?==([^ ;\\]+)", re.MULTILINE)
 

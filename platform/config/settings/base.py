@@ -15,6 +15,7 @@ from config.settings.connections import (
     payload_storage,
     runtime_env,
     smtp,
+    tool_servers,
     webhooks,
 )
 
@@ -115,6 +116,10 @@ ROLLDECK_STEP_CALLBACKS = env.word_list("ROLLDECK_STEP_CALLBACKS")
 # Variables that environment processes inherit in addition to the allow-list.
 ROLLDECK_ENVIRONMENT_VARIABLES = env.word_list("ROLLDECK_ENVIRONMENT_VARIABLES")
 ROLLDECK_INFERENCE_SERVERS = inference_servers(env.text("ROLLDECK_INFERENCE_SERVERS"))
+# --- Lessons: the folder of data sets, and additions to the built-in rewards ---
+ROLLDECK_DATASETS = env.text("ROLLDECK_DATASETS")
+ROLLDECK_REWARDS = env.word_list("ROLLDECK_REWARDS")
+ROLLDECK_TOOL_SERVERS = tool_servers(env.text("ROLLDECK_TOOL_SERVERS"))
 # --- Policies: additions to the built-in ones ---
 ROLLDECK_POLICIES = env.word_list("ROLLDECK_POLICIES")
 # --- Curricula: additions to the built-in strategies ---

@@ -12,6 +12,7 @@ from psycopg.conninfo import conninfo_to_dict
 from config.env import InvalidSetting
 from runs.alerts.rules.webhooks import InvalidWebhook, check_url
 from runs.config.rules import inference_servers as described_servers
+from runs.config.rules import tool_servers as described_tools
 
 _RUNTIME_ENV_PARTS: Final = {
     *("env_vars", "working_dir", "py_modules", "excludes", "config"),
@@ -83,6 +84,21 @@ def runtime_env(text: str) -> dict[str, Any]:
     if unknown:
         raise InvalidSetting(f"ROLLDECK_RAY_RUNTIME_ENV: {unknown[0]!r} is not a valid key")
     return parts
+
+
+def tool_servers(text: str) -> frozenset[str]:
+    """Return the names of the tool servers that lessons may use.
+
+    Args:
+        text: A JSON object of descriptions by name; empty for none.
+
+    Raises:
+        InvalidSetting: If the text is invalid.
+    """
+    try:
+        return frozenset(described_tools.parse(text))
+    except described_tools.InvalidToolServers as error:
+        raise InvalidSetting(str(error)) from None
 
 
 def inference_servers(text: str) -> dict[str, str]:

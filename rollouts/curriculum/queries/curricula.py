@@ -10,6 +10,7 @@ import msgspec
 from django.conf import settings
 
 from rollouts.curriculum.models import Lesson
+from rollouts.curriculum.queries.dataset_lessons import check_dataset
 from rollouts.curriculum.rules.configured import (
     STRATEGIES,
     check_curriculum,
@@ -20,6 +21,7 @@ from rollouts.lessons.rules.lessons import InvalidCurriculum, LessonStatus, in_o
 from rollouts.lessons.rules.lessons import Lesson as LessonRules
 from rollouts.lessons.rules.performance import Progress
 from rollouts.lessons.rules.strategy import Strategy, initial_progress
+from rollouts.tasks.rules.dataset_config import KIND as DATASET
 from rollouts.tasks.rules.stop_tokens import built_in_vocabulary, unknown_stop_token
 from rollouts.tasks.rules.task_specs import KIND as TASK
 from rollouts.tasks.rules.task_specs import TASKS, InvalidTask, make_task
@@ -145,6 +147,7 @@ def check_language(config: RunConfig) -> None:
             partial(_check_environment, f"language.lessons.{name}", lesson.spec, lesson.kwargs)
             for name, lesson in language.lessons.items()
         ),
+        partial(_check_tokenizer, language),
         partial(_check_stop_tokens, language),
     )
     if errors:
@@ -156,6 +159,17 @@ def _check_curriculum(language: LanguageConfig) -> None:
         check_curriculum(lessons_of(language), strategy_of(language))
     except InvalidCurriculum as error:
         raise InvalidRunConfig(f"language.{error.field}", error.message) from error
+
+
+def _check_tokenizer(language: LanguageConfig) -> None:
+    """Check that the built-in alphabet, which is that of the tasks, is not used for data sets."""
+    named = [name for name, one in language.lessons.items() if one.spec.startswith(DATASET)]
+    if named and language.model.tokenizer == "alphabet":
+        raise InvalidRunConfig(
+            "language.model.tokenizer",
+            f"'alphabet' has the characters of task: lessons only; lesson {named[0]!r} has a data "
+            "set: use 'bytes', or a checkpoint and 'checkpoint'",
+        )
 
 
 def _check_stop_tokens(language: LanguageConfig) -> None:
@@ -170,12 +184,15 @@ def _check_environment(field: str, spec: str, kwargs: dict[str, Any]) -> None:
     """Check for a built-in task or a registered environment; workers would import others."""
     if spec in settings.ROLLDECK_ENVIRONMENTS:
         return
+    if spec.startswith(DATASET):
+        check_dataset(field, spec, kwargs)
+        return
     if not spec.startswith(TASK):
         raise InvalidRunConfig(
             f"{field}.spec",
             f"{spec!r} is not a registered token environment: an administrator must add it to "
             "ROLLDECK_ENVIRONMENTS, on the server and on every machine with workers; built-in: "
-            f"{', '.join(TASK + name for name in TASKS)}",
+            f"{', '.join(TASK + name for name in TASKS)}, {DATASET}<path>",
         )
     try:
         make_task(spec, kwargs)

@@ -15,6 +15,7 @@ from rollouts.environments.schemas.environments import (
 )
 from rollouts.environments.services import probes as trials
 from rollouts.fleet.probe.messages import ProbeRequest
+from rollouts.tasks.rules.dataset_config import KIND as DATASET
 from rollouts.tasks.rules.task_specs import KIND as TASK
 from runs.config.rules.environment_words import specs_in
 from runs.config.rules.run_config import InvalidRunConfig, RunConfig, combined, to_builtins
@@ -33,7 +34,7 @@ def probe_environment(body: ProbeEnvironment) -> ProbedEnvironment:
         EnvironmentUnknown: If fleets of this deployment cannot step it.
         TooManyProbes: If too many probes are in progress.
     """
-    if not may_be_named(body.spec) or body.spec.startswith(TASK):
+    if not may_be_named(body.spec) or body.spec.startswith((TASK, DATASET)):
         raise EnvironmentUnknown(f"{body.spec!r} is not registered for fleets on this server")
     outcome = trials.run_probe(
         ProbeRequest(

@@ -18,7 +18,9 @@ from rollouts.environments.schemas.checks import CheckRun, FindingRow, RunCheck
 from rollouts.environments.services import probes
 from rollouts.fleet.manager.placement import NodeRoom
 from rollouts.fleet.probe.messages import Outcome, ProbeRequest
+from rollouts.tasks.rules.dataset_config import KIND as DATASET
 from runs.config.rules import extensions, run_config, simulated_fleet
+from runs.config.rules.language_config import LessonConfig
 from runs.config.rules.policy_kinds import BUILT_IN
 from runs.config.rules.run_config import InvalidRunConfig, RunConfig
 from runs.config.services.run_configs import UnknownPreset, configured
@@ -153,12 +155,22 @@ def _environments(config: RunConfig) -> list[tuple[str, ProbeRequest]]:
     foreign = {
         (lesson.spec, repr(sorted(lesson.kwargs.items()))): (
             f"language.lessons.{name}.spec",
-            ProbeRequest(kind="lesson", spec=lesson.spec, kwargs=lesson.kwargs),
+            ProbeRequest(kind="lesson", spec=lesson.spec, kwargs=_probed_kwargs(lesson)),
         )
         for name, lesson in config.language.lessons.items()
         if not lesson.spec.startswith("task:")
     }
     return list(foreign.values())[: probes.PROBES_AT_ONCE - 1]
+
+
+def _probed_kwargs(lesson: LessonConfig) -> dict[str, Any]:
+    """Return the arguments without judges and tools: a probe has no credentials of servers."""
+    if not lesson.spec.startswith(DATASET):
+        return lesson.kwargs
+    rewards = [one for one in lesson.kwargs.get("rewards", []) if one["kind"] != "judge"]
+    servers = {"rewards", "tools"}
+    rest = {name: value for name, value in lesson.kwargs.items() if name not in servers}
+    return {**rest, "rewards": rewards} if rewards else rest
 
 
 def _cluster(config: RunConfig) -> list[tuple[str, ProbeRequest]]:
@@ -216,6 +228,8 @@ def _of_policy(kind: str, outcome: Outcome) -> Finding:
 def _of_environment(field: str, spec: str, outcome: Outcome) -> Finding:
     if not outcome.trouble:
         spaces = f": observations {outcome.observation}; actions {outcome.action}"
+        if not outcome.action:
+            spaces = f": {outcome.observation}"
         return Finding(
             level="ok",
             subject="Environment",

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rollouts.fleet.environments.contract import UnknownEnvironment, require_registered
+from rollouts.fleet.groups.dataset_environment import DatasetEnvironment
 from rollouts.fleet.groups.environments import GroupEnvironment
 from rollouts.fleet.groups.errors import LessonFailed
 from rollouts.fleet.groups.task_environment import TaskEnvironment
@@ -21,14 +22,14 @@ def load_environment(spec: str, kwargs: Mapping[str, Any]) -> GroupEnvironment:
     """Return a new environment.
 
     Args:
-        spec: ``task:<name>``, or a registered ``verifiers:<id>`` or
+        spec: ``task:<name>``, ``dataset:<path>``, or a registered ``verifiers:<id>`` or
             ``module:<import.path>:<Class>``: a :class:`GroupEnvironment`, or a
             :class:`rollouts.tasks.rules.task.Task`.
         kwargs: Keyword arguments of its constructor.
 
     Raises:
-        LessonFailed: ``environment_unknown``, ``environment_kwargs``, ``dependency_missing`` or
-            ``environment_failed``.
+        LessonFailed: ``environment_unknown``, ``environment_kwargs``, ``dependency_missing``,
+            ``environment_failed``, ``dataset_missing`` or ``dataset_invalid``.
     """
     try:
         return _load(spec, kwargs)
@@ -48,13 +49,17 @@ def _load(spec: str, kwargs: Mapping[str, Any]) -> GroupEnvironment:
     kind, _, name = spec.partition(":")
     if kind == "task":
         return TaskEnvironment(_task(spec, kwargs))
+    if kind == "dataset":
+        return DatasetEnvironment(spec, kwargs)
     if kind == "verifiers":
         require_registered(spec)
         from rollouts.fleet.groups.verifiers_environment import VerifiersEnvironment
 
         return VerifiersEnvironment(name, kwargs)
     if kind != "module":
-        raise UnknownEnvironment(f"{spec}: unknown kind; use task:, verifiers: or module:")
+        raise UnknownEnvironment(
+            f"{spec}: unknown kind; use task:, dataset:, verifiers: or module:"
+        )
     built = _registered(spec, name, kwargs)
     return TaskEnvironment(built) if hasattr(built, "reply") else built
 

@@ -1,7 +1,7 @@
 """Interface of token environments."""
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from rollouts.fleet.groups.batches import Mode, RolloutGroup
 from rollouts.fleet.groups.errors import Fault
@@ -29,6 +29,8 @@ class Sampled:
     groups: list[RolloutGroup]
     metrics: dict[str, float] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
+    notices: list[Fault] = field(default_factory=list)
+    """Problems that dropped no group; reported like faults."""
 
 
 class GroupEnvironment(Protocol):
@@ -43,3 +45,11 @@ class GroupEnvironment(Protocol):
         Raises:
             SamplingStopped: If `policy` was asked to stop.
         """
+
+
+@runtime_checkable
+class ClosableEnvironment(Protocol):
+    """An environment with processes or connections."""
+
+    def close(self) -> None:
+        """Release them at once; calls in progress fail."""

@@ -1,17 +1,19 @@
 """Environment in which a policy answers the problems of a task, over several turns."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from rollouts.fleet.engine.engine import Answer, Version
 from rollouts.fleet.engine.tokenizers import TokenizerUnusable
 from rollouts.fleet.groups.batches import Rollout, RolloutGroup, Span
 from rollouts.fleet.groups.environments import RolloutRequest, Sampled
-from rollouts.fleet.groups.errors import Fault
+from rollouts.fleet.groups.errors import Fault, SamplingStopped
 from rollouts.fleet.groups.policy_context import PolicyContext
 from rollouts.fleet.process.settings import derive_seed
-from rollouts.tasks.rules.task import Example, Reply, Task, Turn, examples
+from rollouts.tasks.rules.task import EpisodeFailed, Example, Reply, Task, Turn, examples
 
 OPEN = Reply("", is_over=False, reward=0.0)
 
@@ -28,8 +30,14 @@ class Episode:
     versions: list[Version | None] = field(default_factory=list)
     turns: list[Turn] = field(default_factory=list)
     transcript: str = ""
+    messages: list[Mapping[str, str]] = field(default_factory=list)
+    """Conversation for a chat template; empty for plain text."""
+    rendered: str = ""
+    """Text of the conversation before the policy's last turn, with a chat template."""
     reply: Reply = OPEN
     is_truncated: bool = False
+    fault: Fault | None = None
+    """Reason to drop the group of the conversation."""
     spans: list[Span] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -38,7 +46,7 @@ class Episode:
     @property
     def is_over(self) -> bool:
         """Whether the conversation has ended."""
-        return self.reply.is_over or self.is_truncated
+        return self.reply.is_over or self.is_truncated or self.fault is not None
 
     def add_observation(self, tokens: Iterable[int], text: str) -> None:
         """Append the reply of the task."""
@@ -77,11 +85,27 @@ class Episode:
         self.versions += [None] * missing
 
 
-class TaskEnvironment:
-    """Adapter of a :class:`rollouts.tasks.rules.task.Task`; prompts are plain text."""
+class Scorer(Protocol):
+    """Computes the rewards of a batch after its last turn."""
 
-    def __init__(self, task: Task) -> None:
-        self._task = task
+    def score(self, episodes: Sequence[Episode], policy: PolicyContext) -> Mapping[str, float]:
+        """Set `reply` or `fault` of each conversation; return metrics."""
+
+
+class TaskEnvironment:
+    """Adapter of a :class:`rollouts.tasks.rules.task.Task`.
+
+    Prompts are plain text, or messages that the tokenizer's chat template renders.
+    """
+
+    def __init__(self, task: Task, scorer: Scorer | None = None) -> None:
+        """Store the task.
+
+        Args:
+            task: Provides the problems and the replies.
+            scorer: Replaces the rewards of the replies.
+        """
+        self._task, self._scorer = task, scorer
 
     def sample(self, policy: PolicyContext, request: RolloutRequest) -> Sampled:
         """Return the groups of the requested problems; see :class:`GroupEnvironment`.
@@ -100,15 +124,20 @@ class TaskEnvironment:
                 [one for one in episodes if not one.is_over], policy, request.seed, turn
             )
             turn += 1
-        groups = [
-            RolloutGroup(
-                example=example.key,
-                rollouts=[one.finished() for one in episodes if one.example is example],
-            )
-            for example, _ in read
-        ]
         turns = sum(len(one.turns) for one in episodes) / max(1, len(episodes))
-        return Sampled(groups=groups, metrics={"turns_mean": turns}, faults=faults)
+        metrics = {"turns_mean": turns}
+        if self._scorer is not None and episodes:
+            metrics |= self._scorer.score(episodes, policy)
+        groups = []
+        for example, _ in read:
+            mine = [one for one in episodes if one.example is example]
+            fault = next((one.fault for one in mine if one.fault), None)
+            if fault:
+                faults.append(fault)
+            else:
+                rollouts = [one.finished() for one in mine]
+                groups.append(RolloutGroup(example=example.key, rollouts=rollouts))
+        return Sampled(groups=groups, metrics=metrics, faults=faults)
 
     def _begin(
         self, read: list[tuple[Example, list[int]]], policy: PolicyContext, request: RolloutRequest
@@ -122,12 +151,21 @@ class TaskEnvironment:
         answered = policy.generate(prompts)
         generated = Span("generate", began, time.time())
         episodes = []
+        turns = []
         for (example, tokens), answers in zip(read, answered, strict=True):
+            text = policy.tokenizer.render(example.messages) if example.messages else ""
             for answer in answers:
-                episode = Episode(example=example, generation=answer.index, tokens=list(tokens))
+                episode = Episode(
+                    example=example,
+                    generation=answer.index,
+                    tokens=list(tokens),
+                    messages=list(example.messages),
+                    rendered=text,
+                )
                 episode.spans.append(generated)
-                self._score(episode, answer, policy)
+                turns.append((episode, answer))
                 episodes.append(episode)
+        self._score_all(turns, policy)
         return episodes
 
     def _sample_next_turns(
@@ -145,26 +183,70 @@ class TaskEnvironment:
         began = time.time()
         answered = policy.generate(prompts)
         generated = Span("generate", began, time.time())
-        for episode, answers in zip(episodes, answered, strict=True):
+        for episode in episodes:
             episode.spans.append(generated)
-            self._score(episode, answers[0], policy)
+        turns = [(episode, one[0]) for episode, one in zip(episodes, answered, strict=True)]
+        self._score_all(turns, policy)
+
+    def _score_all(self, turns: Sequence[tuple[Episode, Answer]], policy: PolicyContext) -> None:
+        """Append a turn to each conversation, in parallel if the task waits for others."""
+        at_a_time = getattr(self._task, "replies_at_a_time", 1)
+        if at_a_time == 1:
+            for episode, answer in turns:
+                self._score(episode, answer, policy)
+            return
+        with ThreadPoolExecutor(at_a_time) as pool:
+            for scored in [pool.submit(self._score, *turn, policy) for turn in turns]:
+                scored.result()
 
     def _score(self, episode: Episode, answer: Answer, policy: PolicyContext) -> None:
         """Append a turn and the task's reply, and check whether another turn fits."""
+        if policy.stop.is_set():
+            raise SamplingStopped
         episode.add_answer(answer, policy.text_of(answer))
         began = time.time()
-        episode.reply = self._task.reply(episode.example, episode.turns)
+        try:
+            episode.reply = self._task.reply(episode.example, episode.turns)
+            observation = _observation(episode, policy)
+        except EpisodeFailed as error:
+            episode.fault = Fault(error.kind, f"{episode.example.key}: {error}")
+            return
         # The final reply is the reward; any other reply is an env step.
         word = "reward" if episode.reply.is_over else "env step"
         episode.spans.append(Span(word, began, time.time()))
         if episode.reply.is_over:
             return
-        reply = policy.tokenizer.encode(episode.reply.text)
         # Nothing may exceed the context, which also limits the trainer.
-        is_full = len(episode.tokens) + len(reply) >= policy.context_tokens
+        is_full = len(episode.tokens) + len(observation) >= policy.context_tokens
         episode.is_truncated = is_full or len(episode.turns) >= self._task.most_turns
         if not episode.is_truncated:
-            episode.add_observation(reply, episode.reply.text)
+            episode.add_observation(observation, episode.reply.text)
+
+
+def _observation(episode: Episode, policy: PolicyContext) -> list[int]:
+    """Return the tokens of the task's reply, with those of the chat template around it.
+
+    Raises:
+        EpisodeFailed: If the template changes the conversation so far.
+    """
+    text = episode.reply.text
+    if episode.reply.is_over or not episode.messages:
+        return policy.tokenizer.encode(text)
+    said = episode.turns[-1].text
+    episode.messages += [
+        {"role": "assistant", "content": said},
+        {"role": "user", "content": text},
+    ]
+    rendered = policy.tokenizer.render(episode.messages)
+    before = episode.rendered + said
+    if not rendered.startswith(before):
+        raise EpisodeFailed("rollout_failed", "the chat template changes earlier turns")
+    episode.rendered = rendered
+    tokens = policy.tokenizer.encode(rendered.removeprefix(before))
+    if tokens and episode.tokens[-1] == tokens[0] == policy.tokenizer.end:
+        # Both the template and the policy have ended the turn.
+        return tokens[1:]
+    return tokens
 
 
 def _read(
@@ -174,7 +256,10 @@ def _read(
     read, faults = [], []
     for example in problems:
         try:
-            tokens = policy.tokenizer.encode(example.prompt)
+            text = example.prompt
+            if example.messages:
+                text = policy.tokenizer.render(example.messages)
+            tokens = policy.tokenizer.encode(text)
         except TokenizerUnusable as misfit:
             faults.append(Fault("tokenizer_unusable", f"{example.key}: {misfit}"))
             continue

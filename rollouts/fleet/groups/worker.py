@@ -16,7 +16,12 @@ from rollouts.fleet.groups.batches import Draw, Mode, RolloutBatch, RolloutGroup
 from rollouts.fleet.groups.checked_groups import checked
 from rollouts.fleet.groups.curriculum import Curriculum
 from rollouts.fleet.groups.environment_loader import load_environment
-from rollouts.fleet.groups.environments import GroupEnvironment, RolloutRequest, Sampled
+from rollouts.fleet.groups.environments import (
+    ClosableEnvironment,
+    GroupEnvironment,
+    RolloutRequest,
+    Sampled,
+)
 from rollouts.fleet.groups.errors import Fault, LessonFailed, SamplingStopped
 from rollouts.fleet.groups.fault_log import Events, FaultLog
 from rollouts.fleet.groups.outcomes import (
@@ -136,10 +141,10 @@ class GroupRolloutWorker:
         )
         sampled = self._sample(lesson_id, request)
         own_metrics, problems = environment_metrics(sampled.metrics)
-        for fault in [*sampled.faults, *(Fault("metric_invalid", text) for text in problems)]:
+        sampled.notices.extend(Fault("metric_invalid", text) for text in problems)
+        for fault in [*sampled.notices, *sampled.faults]:
             self._faults.report(lesson_id, fault)
-        groups = sampled.groups
-        if not groups:
+        if not sampled.groups:
             return None, None
         metadata = RolloutMetadata(
             lesson=lesson_id,
@@ -149,7 +154,7 @@ class GroupRolloutWorker:
             sampled_at=self._now(),
         )
         batch = RolloutBatch(
-            groups=[self._finished(lesson_id, group, metadata) for group in groups],
+            groups=[self._finished(lesson_id, group, metadata) for group in sampled.groups],
             metadata=metadata,
             draw=rng,
             seconds=time.monotonic() - began,
@@ -274,6 +279,9 @@ class GroupRolloutWorker:
     def shutdown(self) -> None:
         """Stop sampling and evaluation within two seconds, and close the inference server."""
         self._stop.set()
+        for environment in list(self._environments.values()):
+            if isinstance(environment, ClosableEnvironment):
+                environment.close()
         self._server.close()
 
     def _record(self, lesson_id: str, outcome: LessonOutcome) -> list[str]:

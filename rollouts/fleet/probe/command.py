@@ -22,6 +22,8 @@ CPU_SECONDS: Final = 60
 MEMORY_BYTES: Final = 16 * 1024**3
 FILE_BYTES: Final = 64 * 1024**2
 LONGEST_MESSAGE: Final = 500
+MISSING: Final = frozenset({"dependency_missing", "dataset_missing"})
+"""Kinds of failures that other machines may not have."""
 
 
 def main() -> None:
@@ -81,7 +83,7 @@ def _is_missing(error: BaseException) -> bool:
     return (
         isinstance(error, UnknownEnvironment)
         or getattr(error, "is_missing", False)
-        or getattr(error, "kind", "") == "dependency_missing"
+        or getattr(error, "kind", "") in MISSING
         or type(error).__name__ == "DependencyNotInstalled"
     )
 
@@ -219,8 +221,8 @@ def _lesson(request: ProbeRequest, _: Report) -> Outcome:
     from rollouts.fleet.groups.environment_loader import load_environment
 
     import_registered_modules()
-    load_environment(request.spec, request.kwargs)
-    return Outcome()
+    environment = load_environment(request.spec, request.kwargs)
+    return Outcome(observation=getattr(environment, "description", ""))
 
 
 def _cluster(request: ProbeRequest, _: Report) -> Outcome:

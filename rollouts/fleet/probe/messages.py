@@ -59,6 +59,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     """Whether this machine lacks something others may have, such as a package or registration."""
     seconds: float = 0.0
     observation: str = ""
+    """Observation space; for lessons the number of problems, where it is known."""
     action: str = ""
     shows_images: bool = False
     bytes_per_step: int = 0

@@ -41,7 +41,7 @@ def build(
     Raises:
         ExtensionFailed: If it is not registered on this machine, cannot be imported, or raises.
     """
-    factory = _load(point, field, kind)
+    factory = load(point, field, kind)
     try:
         return factory(*arguments, **kwargs)
     except Exception as error:
@@ -53,7 +53,12 @@ def raised(field: str, kind: str, error: Exception) -> ExtensionFailed:
     return ExtensionFailed(field, f"{kind} raised {_text(error)}")
 
 
-def _load(point: ExtensionPoint, field: str, kind: str) -> Callable[..., Any]:
+def load(point: ExtensionPoint, field: str, kind: str) -> Callable[..., Any]:
+    """Return the class or function of `kind`.
+
+    Raises:
+        ExtensionFailed: If it is not registered on this machine or cannot be imported.
+    """
     source, _, name = kind.partition(":")
     machine = socket.gethostname()
     if source == "package":

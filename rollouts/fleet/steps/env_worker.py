@@ -137,7 +137,7 @@ class EnvWorker:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env=_environment(self._mark),
+                env=process_variables(self._mark),
                 # A simulator's child processes are in this group and end with it.
                 start_new_session=True,
             )
@@ -216,7 +216,7 @@ class EnvWorker:
         self._close_memory()
         if self._process is not None:
             if self._process.returncode is None:
-                _kill_group(self._process.pid)
+                kill_group(self._process.pid)
             self._process.wait()
             self._process = None
 
@@ -226,7 +226,7 @@ class EnvWorker:
             try:
                 self._send(Close())
                 self._process.wait(timeout=1)
-                _kill_group(self._process.pid)
+                kill_group(self._process.pid)
             except (EnvWorkerDied, subprocess.TimeoutExpired):
                 pass
         self.kill()
@@ -281,7 +281,7 @@ class EnvWorker:
             code = self._process.wait(timeout=0.5)
         except subprocess.TimeoutExpired:
             return f"env process {self._process.pid} closed its connection"
-        _kill_group(self._process.pid)
+        kill_group(self._process.pid)
         ending = f"signal {-code}" if code < 0 else f"exit code {code}"
         return f"env process {self._process.pid} ended with {ending}"
 
@@ -302,7 +302,7 @@ def read_steps(came: StepResult, block: EnvBlock) -> Stepped:
     )
 
 
-def _kill_group(leader: int) -> None:
+def kill_group(leader: int) -> None:
     """Kill the remaining processes of a process group.
 
     Call it before or right after waiting for the leader; later, the id may be reused.
@@ -311,7 +311,7 @@ def _kill_group(leader: int) -> None:
         os.killpg(leader, signal.SIGKILL)
 
 
-def _environment(mark: str) -> dict[str, str]:
+def process_variables(mark: str) -> dict[str, str]:
     """Return environment variables with which the child finds this code and uses one core.
 
     They contain no secrets of the worker. Output is unbuffered, so that a crash loses none of it.

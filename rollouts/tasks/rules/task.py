@@ -2,9 +2,9 @@
 
 import hashlib
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 Mode = Literal["train", "eval"]
 
@@ -18,6 +18,9 @@ class Example:
     prompt: str
     answer: str
     """Expected answer; a multi-turn task may store other data to check."""
+    messages: Sequence[Mapping[str, str]] = ()
+    """Conversation with `role` and `content` that the tokenizer's chat template renders; empty if
+    `prompt` is the whole text."""
 
 
 class Turn(NamedTuple):
@@ -37,6 +40,14 @@ class Reply(NamedTuple):
     reward: float
     """Reward of the whole episode, in [0, 1]; 0 while it continues."""
     is_correct: bool = False
+
+
+class EpisodeFailed(Exception):
+    """The task cannot continue an episode, whose group is dropped; `kind` is that of the event."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
 
 
 class Task(Protocol):
@@ -67,6 +78,14 @@ class Task(Protocol):
         """Return the turns of a correct solution, for behavior cloning."""
 
 
+@runtime_checkable
+class StoredTask(Protocol):
+    """A task whose problems are stored instead of drawn."""
+
+    def problem(self, number: int, *, mode: Mode, seed: int) -> Example:
+        """Return problem `number`, 0 or more, in an order that depends on mode and seed."""
+
+
 def examples(task: Task, numbers: Iterable[int], *, mode: Mode, seed: int) -> list[Example]:
     """Return the problems with these numbers; training and evaluation overlap only by chance.
 
@@ -76,6 +95,8 @@ def examples(task: Task, numbers: Iterable[int], *, mode: Mode, seed: int) -> li
         mode: Part of the random seed.
         seed: Seed of the run; evaluation always uses the same.
     """
+    if isinstance(task, StoredTask):
+        return [task.problem(number, mode=mode, seed=seed) for number in numbers]
     found = []
     for number in numbers:
         name = f"{task.name}/{mode}/{seed}/{number}"

@@ -1,4 +1,4 @@
-"""Code of other packages that a run may name: policies, wrappers and step callbacks.
+"""Code of other packages that a run may name: policies, wrappers, step callbacks and rewards.
 
 The web process imports none of it. Registered names come from a setting or from installed packages.
 Workers and env processes import the code and perform the final check.
@@ -33,6 +33,7 @@ ENVIRONMENT_CALLBACKS: Final = ExtensionPoint(
 STEP_CALLBACKS: Final = ExtensionPoint(
     "environment.step_callbacks", "ROLLDECK_STEP_CALLBACKS", "rolldeck.step_callbacks"
 )
+REWARDS: Final = ExtensionPoint("rewards", "ROLLDECK_REWARDS", "rolldeck.rewards")
 
 LISTS: Final = (WRAPPERS, ENVIRONMENT_CALLBACKS, STEP_CALLBACKS)
 

@@ -26,9 +26,11 @@ from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.local_fleets import Platform, local_fleet
 from tests.integration.rollouts.report_factories import change_status, draft, reconcile_run
 from tests.live_server import serving
+from tests.unit.rollouts.fleet.datasets.dataset_files import sums, write_jsonl
 from tests.unit.rollouts.fleet.engine.small_models import small_model
 from tests.unit.rollouts.fleet.groups import odd_token_environments
 from tests.unit.rollouts.fleet.groups.conftest import SHAPES
+from tests.unit.rollouts.fleet.rewards import own_rewards
 from tests.waiting import within
 
 SECONDS = 180
@@ -44,6 +46,27 @@ ODD: dict[str, tuple[str, str]] = {
 }
 """Expected event of each environment."""
 PACKAGE = ("dependency_missing", "verifiers:chess needs verifiers")
+DATA = {
+    "Absent": ("dataset_missing", "absent.jsonl does not exist below ROLLDECK_DATASETS"),
+    "Raising": ("reward_failed", "raised ZeroDivisionError: no reward"),
+    "Hanging": ("reward_timeout", "did not return within 0.5 s"),
+    "Infinite": ("reward_invalid", "returned nan, expected a finite number"),
+}
+"""Expected event of each lesson with a data set."""
+DATA_LESSONS = {
+    "Absent": {"spec": "dataset:absent.jsonl"},
+    **{
+        name: {
+            "spec": "dataset:sums.jsonl",
+            "kwargs": {"rewards": [{"kind": f"module:own_rewards:{reward}", "seconds": 0.5}]},
+        }
+        for name, reward in (
+            ("Raising", "raises"),
+            ("Hanging", "hangs"),
+            ("Infinite", "not_a_number"),
+        )
+    },
+}
 
 
 @pytest.fixture
@@ -53,11 +76,16 @@ def platform(transactional_db: None) -> Iterator[Platform]:
 
 
 @pytest.fixture(autouse=True)
-def _odd_environments(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
+def _odd_environments(monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path) -> None:
     monkeypatch.syspath_prepend(str(Path(odd_token_environments.__file__).parent))
     specs = f"{odd_token_environments.SPECS},verifiers:chess"
     monkeypatch.setenv("ROLLDECK_ENVIRONMENTS", specs)
     settings.ROLLDECK_ENVIRONMENTS = specs.split(",")
+    write_jsonl(tmp_path / "data/sums.jsonl", sums(20))
+    monkeypatch.setenv("ROLLDECK_DATASETS", str(tmp_path / "data"))
+    monkeypatch.setenv("ROLLDECK_REWARDS", ",".join(own_rewards.KINDS))
+    monkeypatch.setenv("PYTHONPATH", str(Path(own_rewards.__file__).parent))
+    settings.ROLLDECK_REWARDS = list(own_rewards.KINDS)
 
 
 def configured(lessons: dict[str, Any], model: dict[str, Any]) -> dict[str, Any]:
@@ -90,7 +118,7 @@ def has_event(run: Run, kind: str, text: str, *, lesson: str = "") -> bool:
 
 def unreported(run: Run) -> list[str]:
     """Return the odd lessons without the expected event."""
-    expected = {**ODD, "Package": PACKAGE}
+    expected = {**ODD, **DATA, "Package": PACKAGE}
     return [name for name, event in expected.items() if not has_event(run, *event, lesson=name)]
 
 
@@ -108,7 +136,7 @@ def test_every_faulty_environment_is_named_and_the_valid_lesson_trained(
     platform: Platform, tmp_path: Path
 ) -> None:
     lessons = {name: {"spec": f"module:odd_token_environments:{name}"} for name in ODD}
-    lessons = {"good": GOOD, "Package": {"spec": "verifiers:chess"}} | lessons
+    lessons = {"good": GOOD, "Package": {"spec": "verifiers:chess"}} | DATA_LESSONS | lessons
     config = configured(lessons, SHAPES | {"tokenizer": "bytes"})
     weights = weights_of(config)
     short = {name: part for name, part in weights.items() if "up_proj" not in name}

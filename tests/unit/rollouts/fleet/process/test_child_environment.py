@@ -29,8 +29,14 @@ NEEDED = {
     "MUJOCO_GL": "egl",
     "ROLLDECK_ENVIRONMENTS": "module:lab:Maze",
     "ROLLDECK_ENVIRONMENT_MODULES": "lab",
+    "ROLLDECK_DATASETS": "/data",
+    "ROLLDECK_REWARDS": "module:lab:reward",
 }
-FLEET = {"ROLLDECK_CHECKPOINTS": "/models", "ROLLDECK_INFERENCE_SERVERS": "{}"}
+FLEET = {
+    "ROLLDECK_CHECKPOINTS": "/models",
+    "ROLLDECK_INFERENCE_SERVERS": "{}",
+    "ROLLDECK_TOOL_SERVERS": "{}",
+}
 RAY = {"RAY_AUTH_MODE": "token", "RAY_health_check_period_ms": "1000"}
 
 

@@ -1,0 +1,191 @@
+"""Task whose problems are the rows of a data set."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from rollouts.fleet.datasets.rows import (
+    DatasetUnusable,
+    Row,
+    Rows,
+    dataset_path,
+    datasets_folder,
+    has_splits,
+    read_split,
+    rows_in,
+)
+from rollouts.fleet.process.settings import derive_seed
+from rollouts.tasks.rules.dataset_config import DatasetConfig
+from rollouts.tasks.rules.task import Example, Mode, Reply, Turn
+
+Numbers = NDArray[np.int64]
+Messages = tuple[Mapping[str, str], ...]
+MOST_SHOWN: Final = 300
+"""Characters of a problem's description in a message."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowExample(Example):
+    """A problem with its row."""
+
+    row: Row
+
+
+class DatasetTask:
+    """Rows of a data set as problems of one turn; rewards are computed elsewhere.
+
+    Each pass over the rows has a different random order.
+    """
+
+    most_turns = 1
+    alphabet = ""
+
+    def __init__(self, name: str, config: DatasetConfig) -> None:
+        """Read the data set and check each row.
+
+        Args:
+            name: Path below the administrator's folder.
+            config: Columns and splits.
+
+        Raises:
+            DatasetUnusable: If it is missing, empty or lacks a column, or a row is invalid and
+                failures stop the lesson.
+        """
+        self.name = f"dataset:{name}"
+        self.skipped: list[str] = []
+        """Problems of rows that are left out, the first ones."""
+        self.skipped_rows = 0
+        self.system = config.system
+        """System message before each prompt, with a chat template."""
+        self._config = config
+        path = dataset_path(name, datasets_folder())
+        if config.eval_split and not has_splits(path):
+            raise DatasetUnusable(f"{name}: eval_split: a single file has no splits")
+        train = read_split(path, config.train_split)
+        valid = self._valid(train)
+        self._splits: dict[Mode, tuple[Rows, Numbers]]
+        if config.eval_split:
+            evaluated = read_split(path, config.eval_split)
+            self._splits = {
+                "train": (train, valid),
+                "eval": (evaluated, self._valid(evaluated)),
+            }
+        else:
+            trained, held_out = self._divided(valid, train.label)
+            self._splits = {"train": (train, trained), "eval": (train, held_out)}
+        self._order = lru_cache(maxsize=8)(_order)
+
+    def rows(self, mode: Mode) -> int:
+        """Return the number of problems for training or evaluation."""
+        return len(self._splits[mode][1])
+
+    def problem(self, number: int, *, mode: Mode, seed: int) -> RowExample:
+        """Return problem `number`; see :class:`rollouts.tasks.rules.task.StoredTask`."""
+        rows, numbers = self._splits[mode]
+        turn, place = divmod(number, len(numbers))
+        at = int(numbers[self._order(seed, mode, turn, len(numbers))[place]])
+        return self._example(rows.row(at), f"{self.name}/{mode}/{at}")
+
+    def example(self, random: Any, *, key: str) -> Example:
+        """Return a random training problem; it has its own key."""
+        del key
+        number = random.randrange(self.rows("train"))
+        return self.problem(number, mode="train", seed=0)
+
+    def reply(self, example: Example, turns: list[Turn]) -> Reply:
+        """End the conversation; its reward is computed with the whole batch."""
+        del example, turns
+        return Reply("", is_over=True, reward=0.0)
+
+    def demonstrate(self, example: Example) -> tuple[str, ...]:
+        """Return the expected answer."""
+        return (example.answer,)
+
+    def _example(self, row: Row, key: str) -> RowExample:
+        prompt, messages = self._prompt(row[self._config.prompt])
+        answer = row[self._config.answer] if self._config.answer else ""
+        return RowExample(key=key, prompt=prompt, answer=_text(answer), messages=messages, row=row)
+
+    def _prompt(self, value: Any) -> tuple[str, Messages]:
+        """Return the text of a prompt, and its messages for a chat template."""
+        config = self._config
+        if isinstance(value, str):
+            text = config.template.replace("{}", value)
+            messages: Messages = ({"role": "user", "content": text},) if config.chat else ()
+        else:
+            messages = tuple(value)
+            text = "\n".join(message["content"] for message in messages)
+        if self.system:
+            messages = ({"role": "system", "content": self.system}, *messages)
+        return text, messages
+
+    def _valid(self, rows: Rows) -> Numbers:
+        """Return the numbers of the usable rows."""
+        if not len(rows):
+            raise DatasetUnusable(f"{rows.label}: contains no rows")
+        valid: list[int] = []
+        for number, row in rows_in(rows):
+            problem = str(row) if isinstance(row, DatasetUnusable) else self._problem(row)
+            if not problem:
+                valid.append(number)
+                continue
+            if not isinstance(row, DatasetUnusable):
+                problem = f"{rows.place(number)}: {problem}"
+            self._skip(problem[:MOST_SHOWN])
+        if not valid:
+            raise DatasetUnusable(f"no row can be used; {self.skipped[0]}")
+        return np.asarray(valid, dtype=np.int64)
+
+    def _skip(self, problem: str) -> None:
+        if self._config.on_failure == "stop":
+            raise DatasetUnusable(problem)
+        self.skipped_rows += 1
+        if len(self.skipped) < 3:
+            self.skipped.append(problem)
+
+    def _problem(self, row: Row) -> str:
+        for column in filter(None, (self._config.prompt, self._config.answer)):
+            if column not in row:
+                return f"column {column!r} is missing; columns: {', '.join(row)}"
+            if row[column] is None:
+                return f"column {column!r} is null"
+        return _prompt_problem(row[self._config.prompt], self._config)
+
+    def _divided(self, numbers: Numbers, label: str) -> tuple[Numbers, Numbers]:
+        """Return the rows for training and those held out for evaluation."""
+        if len(numbers) < 2:
+            raise DatasetUnusable(
+                f"{label}: 1 row, at least 2 needed to hold out one for evaluation"
+            )
+        held_out = max(1, round(len(numbers) * self._config.eval_share))
+        held_out = min(held_out, len(numbers) - 1)
+        mixed = np.random.default_rng(self._config.split_seed).permutation(numbers)
+        return np.sort(mixed[held_out:]), np.sort(mixed[:held_out])
+
+
+def _order(seed: int, mode: Mode, turn: int, size: int) -> Numbers:
+    """Return the order of the rows in a pass."""
+    return np.random.default_rng(derive_seed(seed, mode, turn)).permutation(size)
+
+
+def _prompt_problem(value: Any, config: DatasetConfig) -> str:
+    if isinstance(value, str):
+        return "" if value else f"column {config.prompt!r} is empty"
+    if not isinstance(value, Sequence) or not value:
+        return f"column {config.prompt!r}: {type(value).__name__}, expected a text or messages"
+    for message in value:
+        if not isinstance(message, Mapping) or not all(
+            isinstance(message.get(key), str) for key in ("role", "content")
+        ):
+            return f"column {config.prompt!r}: each message needs the texts role and content"
+    return "" if config.chat else f"column {config.prompt!r}: messages require chat"
+
+
+def _text(value: Any) -> str:
+    """Return an answer as text; values other than texts in JSON."""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -1,0 +1,272 @@
+"""Rows of data sets: JSONL, Parquet, and folders of the `datasets` package.
+
+A data set is a file or folder below the folder that ``ROLLDECK_DATASETS`` names on each machine.
+Rows stay on disk or in Arrow's memory; a row is decoded when it is read.
+"""
+
+import os
+import weakref
+from array import array
+from collections.abc import Iterator, Mapping
+from itertools import count
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import msgspec
+
+Row = Mapping[str, Any]
+VARIABLE: Final = "ROLLDECK_DATASETS"
+SUFFIXES: Final = (".jsonl", ".parquet")
+MOST_ROW_BYTES: Final = 1 << 20
+EXTRA: Final = "pip install 'rolldeck[prompts]'"
+_LINE: Final = msgspec.json.Decoder(dict[str, Any])
+
+
+class DatasetUnusable(ValueError):
+    """The data set cannot be read; `kind` is the kind of the event."""
+
+    def __init__(self, message: str, *, kind: str = "dataset_invalid") -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class Rows(Protocol):
+    """Rows of one split."""
+
+    label: str
+    """Name of the file or folder, for messages."""
+
+    def __len__(self) -> int:
+        """Return the number of rows, valid or not."""
+
+    def place(self, number: int) -> str:
+        """Return the file and the line or number of a row, for messages."""
+
+    def row(self, number: int) -> Row:
+        """Return a row.
+
+        Raises:
+            DatasetUnusable: If it is invalid.
+        """
+
+
+class JsonLines:
+    """Lines of a JSONL file, decoded on access."""
+
+    def __init__(self, path: Path) -> None:
+        self.label = path.name
+        self._starts, self._lines = array("Q"), array("Q")
+        self._file = os.open(path, os.O_RDONLY)
+        weakref.finalize(self, os.close, self._file)
+        at = 0
+        with path.open("rb") as file:
+            for line in count(1):
+                length, is_blank = _skip_line(file)
+                if not length:
+                    break
+                if not is_blank:
+                    self._starts.append(at)
+                    self._lines.append(line)
+                at += length
+        self._size = at
+
+    def __len__(self) -> int:
+        """Return the number of lines that are not blank."""
+        return len(self._starts)
+
+    def place(self, number: int) -> str:
+        """Return the file and the line, counted from 1."""
+        return f"{self.label}, line {self._lines[number]}"
+
+    def row(self, number: int) -> Row:
+        """Return the row of a line that is not blank; see :class:`Rows`."""
+        where = self.place(number)
+        content = os.pread(self._file, MOST_ROW_BYTES + 1, self._starts[number])
+        line = content.partition(b"\n")[0]
+        if len(line) > MOST_ROW_BYTES:
+            end = self._starts[number + 1] if number + 1 < len(self) else self._size
+            size = end - self._starts[number]
+            raise DatasetUnusable(f"{where}: {size:,} bytes, at most {MOST_ROW_BYTES:,} allowed")
+        try:
+            return _LINE.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise DatasetUnusable(f"{where}: not a JSON object: {error}") from error
+
+
+class ArrowRows:
+    """Rows of an Arrow table, or of a data set of the `datasets` package."""
+
+    def __init__(self, table: Any, label: str) -> None:
+        self.label, self._table = label, table
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self._table)
+
+    def place(self, number: int) -> str:
+        """Return the file and the row, counted from 0."""
+        return f"{self.label}, row {number}"
+
+    def row(self, number: int) -> Row:
+        """Return a row as plain values; see :class:`Rows`."""
+        if hasattr(self._table, "to_pylist"):
+            [row] = self._table.slice(number, 1).to_pylist()
+        else:
+            row = dict(self._table[number])
+        size = sum(len(value) for value in row.values() if isinstance(value, str | bytes))
+        if size > MOST_ROW_BYTES:
+            raise DatasetUnusable(
+                f"{self.place(number)}: {size:,} characters, at most {MOST_ROW_BYTES:,} allowed"
+            )
+        plain: Row = msgspec.to_builtins(row, enc_hook=str)
+        return plain
+
+
+def datasets_folder() -> str:
+    """Return the folder of this machine's data sets; empty if there is none."""
+    return os.environ.get(VARIABLE, "")
+
+
+def dataset_path(name: str, root: str) -> Path:
+    """Return the path of a data set on this machine.
+
+    Args:
+        name: Path below the folder.
+        root: Folder of the machine's data sets; empty if there is none.
+
+    Raises:
+        DatasetUnusable: ``dataset_missing`` if it does not exist here.
+    """
+    if not root:
+        raise DatasetUnusable(
+            f"{name}: {VARIABLE} is not set on this machine", kind="dataset_missing"
+        )
+    path = Path(root) / name
+    if not path.exists():
+        raise DatasetUnusable(
+            f"{name} does not exist below {VARIABLE} on this machine", kind="dataset_missing"
+        )
+    return path
+
+
+def read_split(path: Path, split: str) -> Rows:
+    """Return the rows of a split.
+
+    Args:
+        path: A file, which is its only split; a folder with a file per split, such as
+            ``train.jsonl``; or a folder that ``save_to_disk`` of `datasets` wrote.
+        split: Name of the split; ignored for a file and for a folder without splits.
+
+    Raises:
+        DatasetUnusable: If there is no such split, a package is missing or a file is damaged.
+    """
+    if is_saved(path):
+        return _saved(path, split)
+    file = file_of(path, split)
+    try:
+        return _parquet(file) if file.suffix == ".parquet" else JsonLines(file)
+    except OSError as error:
+        raise DatasetUnusable(f"{file.name}: {error.strerror or error}") from error
+
+
+def is_saved(path: Path) -> bool:
+    """Return whether `save_to_disk` of `datasets` wrote a folder."""
+    return (path / "dataset_dict.json").exists() or (path / "state.json").exists()
+
+
+def file_of(path: Path, split: str) -> Path:
+    """Return the file of a split: the only file, or the one in a folder with the split's name.
+
+    Raises:
+        DatasetUnusable: If there is none, or it is neither JSONL nor Parquet.
+    """
+    if path.is_dir():
+        files = [path / f"{split}{suffix}" for suffix in SUFFIXES]
+        found = [file for file in files if file.is_file()]
+        if not found:
+            names = " or ".join(file.name for file in files)
+            raise DatasetUnusable(f"{path.name}: contains no {names}")
+        path = found[0]
+    if path.suffix not in SUFFIXES:
+        raise DatasetUnusable(f"{path.name}: use a .jsonl or .parquet file, or a folder")
+    return path
+
+
+def has_splits(path: Path) -> bool:
+    """Return whether a data set has named splits."""
+    return path.is_dir() and not (path / "state.json").exists()
+
+
+def rows_in(rows: Rows) -> Iterator[tuple[int, Row | DatasetUnusable]]:
+    """Yield the number and the content of each row, or its error."""
+    for number in range(len(rows)):
+        try:
+            yield number, rows.row(number)
+        except DatasetUnusable as error:
+            yield number, error
+
+
+def _skip_line(file: Any) -> tuple[int, bool]:
+    """Return the length of the next line, 0 at the end, and whether it is blank."""
+    length, is_blank = 0, True
+    while part := file.readline(MOST_ROW_BYTES):
+        length += len(part)
+        is_blank = is_blank and not part.strip()
+        if part.endswith(b"\n"):
+            break
+    return length, is_blank
+
+
+def parquet_columns(path: Path) -> list[str]:
+    """Return the columns of a Parquet file, from its metadata.
+
+    Raises:
+        DatasetUnusable: If it is damaged or has no rows, or pyarrow is missing.
+    """
+    found = _opened(path)
+    if not found.metadata.num_rows:
+        raise DatasetUnusable(f"{path.name}: contains no rows")
+    return list(found.schema_arrow.names)
+
+
+def _parquet(path: Path) -> Rows:
+    from pyarrow import ArrowException
+
+    found = _opened(path)
+    try:
+        return ArrowRows(found.read(), path.name)
+    except ArrowException as error:
+        raise DatasetUnusable(f"{path.name}: damaged: {error}") from error
+
+
+def _opened(path: Path) -> Any:
+    try:
+        from pyarrow import ArrowException, parquet
+    except ModuleNotFoundError as error:
+        raise _missing("Parquet files need pyarrow") from error
+    try:
+        return parquet.ParquetFile(path, memory_map=True)
+    except ArrowException as error:
+        raise DatasetUnusable(f"{path.name}: not a Parquet file: {error}") from error
+    except OSError as error:
+        raise DatasetUnusable(f"{path.name}: {error.strerror or error}") from error
+
+
+def _saved(path: Path, split: str) -> Rows:
+    try:
+        import datasets
+    except ModuleNotFoundError as error:
+        raise _missing("folders of save_to_disk need datasets") from error
+    try:
+        found = datasets.load_from_disk(str(path))
+    except Exception as error:  # the package raises errors of several others
+        raise DatasetUnusable(f"{path.name}: {type(error).__name__}: {error}") from error
+    if isinstance(found, datasets.DatasetDict):
+        if split not in found:
+            raise DatasetUnusable(f"{path.name}: no split {split!r}; splits: {', '.join(found)}")
+        found = found[split]
+    return ArrowRows(found, path.name)
+
+
+def _missing(text: str) -> DatasetUnusable:
+    return DatasetUnusable(f"{text}: {EXTRA}", kind="dependency_missing")

@@ -1,0 +1,159 @@
+"""Reward functions by name, which run in a separate process."""
+
+import json
+import math
+import re
+import traceback
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from rollouts.fleet.process.extensions import ExtensionFailed, load
+from rollouts.fleet.rewards.answers import Answered, RewardUnusable
+from rollouts.tasks.rules.dataset_config import (
+    OWN,
+    ExactOptions,
+    JsonSchemaOptions,
+    RegexOptions,
+    RewardConfig,
+    options_of,
+)
+from runs.config.rules.extensions import REWARDS
+
+RewardFunction = Callable[[Answered], Any]
+EXTRA: Final = "pip install 'rolldeck[prompts]'"
+_FENCE: Final = re.compile(r"```(?:json)?\s*\n(.*?)```", re.DOTALL)
+
+
+def make_reward(config: RewardConfig, *, place: int) -> RewardFunction:
+    """Return the function of a reward.
+
+    Args:
+        config: Kind and options.
+        place: Position in the lesson's list, for messages.
+
+    Raises:
+        RewardUnusable: If a package is missing, it is not registered on this machine, or its
+            options are invalid.
+    """
+    field = f"rewards[{place}]"
+    if config.kind.startswith(OWN):
+        return _own(config, f"{field}.kind")
+    try:
+        return _BUILT[config.kind](options_of(config))
+    except ModuleNotFoundError as error:
+        message = f"{field}: {config.kind} needs {error.name}: {EXTRA}"
+        raise RewardUnusable("dependency_missing", message) from error
+    except Exception as error:
+        message = f"{field}.options: {type(error).__name__}: {error}"
+        raise RewardUnusable("environment_kwargs", message[:2000]) from error
+
+
+def reward_of(function: RewardFunction, answered: Answered) -> tuple[float, str]:
+    """Return the reward and an empty text, or 0 and the reason why there is none."""
+    try:
+        value = function(answered)
+    except Exception as error:  # noqa: BLE001 functions of others may raise anything
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{Path(where.filename).name}:{where.lineno}"
+        return 0.0, f"raised {type(error).__name__}: {error} ({place})"[:2000]
+    try:
+        reward = float(value)
+    except (TypeError, ValueError):
+        return 0.0, f"returned {type(value).__name__}, expected a number"
+    if not math.isfinite(reward):
+        return 0.0, f"returned {reward}, expected a finite number"
+    return reward, ""
+
+
+def _own(config: RewardConfig, field: str) -> RewardFunction:
+    try:
+        function = load(REWARDS, field, config.kind)
+    except ExtensionFailed as error:
+        kind = "environment_unknown" if error.is_missing else "environment_failed"
+        raise RewardUnusable(kind, str(error)) from error
+
+    def score(answered: Answered) -> Any:
+        return function(
+            prompt=answered.prompt,
+            response=answered.response,
+            answer=answered.answer,
+            row=dict(answered.row),
+            **config.options,
+        )
+
+    return score
+
+
+def _exact(options: ExactOptions) -> RewardFunction:
+    return partial(_is_exact, options, re.compile(options.extract) if options.extract else None)
+
+
+def _is_exact(options: ExactOptions, extract: re.Pattern[str] | None, answered: Answered) -> bool:
+    found = answered.response
+    if extract is not None:
+        matches = list(extract.finditer(found))
+        if not matches:
+            return False
+        found = matches[-1][1 if extract.groups else 0] or ""
+    texts = [text.strip() for text in (found, answered.answer)]
+    if options.ignore_case:
+        texts = [text.casefold() for text in texts]
+    return texts[0] == texts[1]
+
+
+def _regex(options: RegexOptions) -> RewardFunction:
+    return partial(_matches, re.compile(options.pattern))
+
+
+def _matches(pattern: re.Pattern[str], answered: Answered) -> bool:
+    match = pattern.search(answered.response)
+    if match is None or "answer" not in pattern.groupindex:
+        return match is not None
+    return (match["answer"] or "").strip() == answered.answer.strip()
+
+
+def _math(_: Any) -> RewardFunction:
+    from math_verify import parse, verify
+
+    def score(answered: Answered) -> bool:
+        # The caller has a time limit; those of the package would replace signal handlers.
+        expected = parse(_marked(answered.answer), parsing_timeout=None)
+        if not expected:
+            raise ValueError(f"the expected answer is not mathematics: {answered.answer[:200]!r}")
+        given = parse(answered.response, parsing_timeout=None)
+        return bool(verify(expected, given, timeout_seconds=None))
+
+    return score
+
+
+def _marked(answer: str) -> str:
+    """Return an expected answer as LaTeX, which the parser of `math-verify` requires."""
+    return answer if "$" in answer or "\\boxed" in answer else f"${answer}$"
+
+
+def _json_schema(options: JsonSchemaOptions) -> RewardFunction:
+    from jsonschema import validators
+
+    kind = validators.validator_for(options.schema)
+    kind.check_schema(options.schema)
+    validator = kind(options.schema)
+
+    def score(answered: Answered) -> bool:
+        fenced = _FENCE.findall(answered.response)
+        try:
+            found = json.loads(fenced[-1] if fenced else answered.response)
+        except (ValueError, RecursionError):
+            return False
+        return bool(validator.is_valid(found))
+
+    return score
+
+
+_BUILT: Final[dict[str, Callable[[Any], RewardFunction]]] = {
+    "exact": _exact,
+    "regex": _regex,
+    "math": _math,
+    "json_schema": _json_schema,
+}
