@@ -21,7 +21,7 @@ def load_environment(spec: str, kwargs: Mapping[str, Any]) -> GroupEnvironment:
     """Return a new environment.
 
     Args:
-        spec: ``task:<name>``, or a registered ``verifiers:<id>`` or
+        spec: ``task:<name>``, or a registered ``verifiers:<name>`` or
             ``module:<import.path>:<Class>``: a :class:`GroupEnvironment`, or a
             :class:`rollouts.tasks.rules.task.Task`.
         kwargs: Keyword arguments of its constructor.

@@ -274,6 +274,10 @@ class GroupRolloutWorker:
     def shutdown(self) -> None:
         """Stop sampling and evaluation within two seconds, and close the inference server."""
         self._stop.set()
+        for environment in list(self._environments.values()):
+            close = getattr(environment, "close", None)
+            if close is not None:
+                close()
         self._server.close()
 
     def _record(self, lesson_id: str, outcome: LessonOutcome) -> list[str]:
