@@ -28,7 +28,10 @@ _OURS: Final = {
     MORE,
 }
 # Variables that managers and workers read in addition to those of environments.
-_FLEET: Final = {"ROLLDECK_CHECKPOINTS", "ROLLDECK_INFERENCE_SERVERS", "ROLLDECK_VERIFIERS"}
+_FLEET: Final = {
+    *("ROLLDECK_CHECKPOINTS", "ROLLDECK_INFERENCE_SERVERS"),
+    *("ROLLDECK_OPENENV", "ROLLDECK_VERIFIERS"),
+}
 _SECRET: Final = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|(^|_)KEY($|_)")
 
 

@@ -135,7 +135,7 @@ class LessonConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         _field(
             "Environment",
             "A token environment: task:reverse, task:sort, task:addition, task:calculator, "
-            "verifiers:<name>, or one that an administrator registered.",
+            "verifiers:<name>, openenv:<name>, or one that an administrator registered.",
             essential=True,
             pattern=r"^[a-z_]+:[\w./:-]{1,120}$",
         ),
