@@ -5,6 +5,7 @@ The hosts here are short scripts; tests/partners/test_verifiers_lessons.py has t
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -15,6 +16,7 @@ import pytest
 
 from rollouts.fleet.groups.errors import LessonFailed, SamplingStopped
 from rollouts.fleet.groups.host_process import HostProcess
+from rollouts.fleet.groups.verifiers_environment import HOST
 
 ECHO = """
 import json, sys
@@ -148,3 +150,17 @@ def test_a_missing_interpreter_is_named() -> None:
         HostProcess(["/none/python", "-c", ECHO], {}, name="host:x")
 
     assert failure.value.kind == "dependency_missing"
+
+
+def test_the_host_of_verifiers_ends_with_its_input() -> None:
+    with subprocess.Popen(
+        [sys.executable, HOST], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as host:
+        assert host.stdin is not None
+        host.stdin.write(b'{"id": 1, "call": "load"}\n')
+        host.stdin.flush()
+        assert host.stdout is not None
+        assert b"needs verifiers 0.4" in host.stdout.readline()
+        host.stdin.close()
+
+        assert host.wait(10) == 0
