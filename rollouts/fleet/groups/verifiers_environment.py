@@ -91,6 +91,7 @@ class VerifiersEnvironment:
         self._lock = threading.Lock()
         self._host: HostProcess | None = None
         self._server: TokenServer | None = None
+        self._is_closed = False
         self._tasks: dict[Mode, int] = {}
         self._running()
 
@@ -130,18 +131,20 @@ class VerifiersEnvironment:
         return self._sampled(recorded, played, request.mode)
 
     def close(self) -> None:
-        """End the host and the server."""
-        with self._lock:
-            if self._host is not None:
-                self._host.close()
-            if self._server is not None:
-                self._server.close()
+        """End the host and the server, also while another thread loads the environment."""
+        self._is_closed = True
+        if self._host is not None:
+            self._host.close()
+        if self._server is not None:
+            self._server.close()
 
     def _running(self) -> HostProcess:
         """Return the host with the loaded environment; a host that ended is started again."""
         with self._lock:
             if self._host is not None and self._host.is_alive:
                 return self._host
+            if self._is_closed:
+                raise LessonFailed("environment_failed", f"{self._name} was closed")
             variables = for_environments(os.environ) | {KEY_VARIABLE: self._api_key}
             host = HostProcess([self._settings.python, str(HOST)], variables, name=self._name)
             self._host = host
