@@ -22,7 +22,12 @@ RAYS_OWN = {
     "RAY_health_check_period_ms",
 }
 # Read by the processes of fleets, not by the platform.
-FLEETS_OWN = {"ROLLDECK_ENVIRONMENT_MODULES", "ROLLDECK_CHECKPOINTS"}
+FLEETS_OWN = {
+    "ROLLDECK_ENVIRONMENT_MODULES",
+    "ROLLDECK_CHECKPOINTS",
+    "ROLLDECK_OPENENV",
+    "ROLLDECK_VERIFIERS",
+}
 SETTINGS = (ROOT / "docs" / "reference" / "settings.md").read_text()
 # docker-compose.yml sets fixed values for these.
 FIXED = {
@@ -43,6 +48,7 @@ NODE = {
     "ROLLDECK_ENVIRONMENT_CALLBACKS",
     *("ROLLDECK_CHECKPOINTS", "ROLLDECK_INFERENCE_SERVERS"),
     *("ROLLDECK_DATASETS", "ROLLDECK_REWARDS", "ROLLDECK_TOOL_SERVERS"),
+    *("ROLLDECK_OPENENV", "ROLLDECK_VERIFIERS"),
 }
 
 

@@ -19,6 +19,7 @@ from rollouts.fleet.engine.serving import EngineThread
 from rollouts.fleet.engine.sglang_api import SglangApi
 from rollouts.fleet.engine.tokenizers import load_tokenizer
 from rollouts.fleet.engine.transformer import Transformer
+from rollouts.fleet.engine.vllm_api import VllmApi
 from tests.stand_ins.inference_servers import listening
 
 CONTEXT = 128
@@ -43,6 +44,7 @@ def tiny_inference(folder: Path) -> Iterator[TinyInference]:
     thread = EngineThread(engine, context=CONTEXT)
     api = OpenAiApi(thread, tokenizer=tokenizer, model="tiny", context=CONTEXT)
     api.app.routes.extend(SglangApi(api, tokenizer).routes)
+    api.app.routes.extend(VllmApi(api, tokenizer, context=CONTEXT).routes)
     served = TinyInference(model, folder)
 
     async def note(request: Request, answer: RequestResponseEndpoint) -> Response:

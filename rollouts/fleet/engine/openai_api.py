@@ -68,7 +68,7 @@ class OpenAiApi:
                 Route("/v1/completions", self._complete, methods=["POST"]),
                 Route("/v1/chat/completions", self._chat, methods=["POST"]),
             ],
-            exception_handlers={Refused: _refuse, ClientDisconnect: _gone},
+            exception_handlers={Refused: refuse, ClientDisconnect: _gone},
         )
 
     async def _health(self, request: Request) -> Response:  # noqa: ARG002 required signature
@@ -117,8 +117,7 @@ class OpenAiApi:
         most: int,
         with_logprobs: bool,
     ) -> Response:
-        if body.model and body.model != self._model:
-            raise Refused(f"model {body.model!r} does not exist", param="model", status=404)
+        self.check_model(body.model)
         shape = Shape(
             is_chat=isinstance(body, ChatRequest),
             identity=f"cmpl-{secrets.token_hex(12)}",
@@ -224,6 +223,15 @@ class OpenAiApi:
             code="context_length_exceeded",
         )
 
+    def check_model(self, name: str) -> None:
+        """Check the model name of a request, if it has one.
+
+        Raises:
+            Refused: If this server has another model.
+        """
+        if name and name != self._model:
+            raise Refused(f"model {name!r} does not exist", param="model", status=404)
+
     def tokens(self, prompt: str | list[int]) -> list[int]:
         """Return a prompt's tokens.
 
@@ -300,7 +308,8 @@ def _event(content: dict[str, Any]) -> bytes:
     return b"data: " + msgspec.json.encode(content) + b"\n\n"
 
 
-async def _refuse(request: Request, refusal: Exception) -> Response:  # noqa: ARG001 signature
+async def refuse(request: Request, refusal: Exception) -> Response:  # noqa: ARG001 signature
+    """Return the response of a `Refused` request."""
     assert isinstance(refusal, Refused)  # noqa: S101 registered for this class
     headers = {"Retry-After": str(RETRY_SECONDS)} if refusal.status == 503 else None
     return JSONResponse(refusal.body(), refusal.status, headers)

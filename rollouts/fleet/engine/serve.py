@@ -84,6 +84,7 @@ def _run(
     from rollouts.fleet.engine.openai_api import OpenAiApi
     from rollouts.fleet.engine.serving import EngineThread
     from rollouts.fleet.engine.sglang_api import SglangApi
+    from rollouts.fleet.engine.vllm_api import VllmApi
     from rollouts.fleet.engine.weights_api import WeightsApi
 
     context = model.config.max_position_embeddings
@@ -99,6 +100,7 @@ def _run(
     name = args.model_name or args.checkpoint.resolve().name
     api = OpenAiApi(thread, tokenizer=tokenizer, model=name, context=context)
     api.app.routes.extend(SglangApi(api, tokenizer).routes)
+    api.app.routes.extend(VllmApi(api, tokenizer, context=context).routes)
     if args.accept_weights:
         api.app.routes.extend(WeightsApi(thread, swap).routes)
     host, port = listener.getsockname()[:2]

@@ -146,6 +146,7 @@ class HuggingFaceTokenizer:
             described = json.loads(config.read_text()) if config.exists() else {}
         except Exception as error:  # the library raises bare exceptions
             raise TokenizerUnusable(f"{folder.name}: {error}") from error
+        self.folder = folder
         self.vocab_size = self._inner.get_vocab_size(with_added_tokens=True)
         self.end = self._end_of(described)
         self._special = {

@@ -22,8 +22,8 @@ def load_environment(spec: str, kwargs: Mapping[str, Any]) -> GroupEnvironment:
     """Return a new environment.
 
     Args:
-        spec: ``task:<name>``, ``dataset:<path>``, or a registered ``verifiers:<id>`` or
-            ``module:<import.path>:<Class>``: a :class:`GroupEnvironment`, or a
+        spec: ``task:<name>``, ``dataset:<path>``, or a registered ``verifiers:<name>``,
+            ``openenv:<name>`` or ``module:<import.path>:<Class>``: a :class:`GroupEnvironment`, or a
             :class:`rollouts.tasks.rules.task.Task`.
         kwargs: Keyword arguments of its constructor.
 
@@ -56,9 +56,14 @@ def _load(spec: str, kwargs: Mapping[str, Any]) -> GroupEnvironment:
         from rollouts.fleet.groups.verifiers_environment import VerifiersEnvironment
 
         return VerifiersEnvironment(name, kwargs)
+    if kind == "openenv":
+        require_registered(spec)
+        from rollouts.fleet.groups.openenv_environment import OpenEnvEnvironment
+
+        return OpenEnvEnvironment(name, kwargs)
     if kind != "module":
         raise UnknownEnvironment(
-            f"{spec}: unknown kind; use task:, dataset:, verifiers: or module:"
+            f"{spec}: unknown kind; use task:, dataset:, verifiers:, openenv: or module:"
         )
     built = _registered(spec, name, kwargs)
     return TaskEnvironment(built) if hasattr(built, "reply") else built

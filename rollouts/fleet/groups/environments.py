@@ -36,7 +36,8 @@ class Sampled:
 class GroupEnvironment(Protocol):
     """An environment that provides prompts and scores the policy's answers.
 
-    One instance serves one lesson of one worker; several threads may sample concurrently.
+    One instance serves one lesson of one worker; several threads may sample concurrently. An
+    optional method `close()` ends its processes and connections.
     """
 
     def sample(self, policy: PolicyContext, request: RolloutRequest) -> Sampled:

@@ -1,202 +1,296 @@
-"""Environments of the `verifiers` package as lessons: dataset, turns and rubric."""
+"""Environments of verifiers 0.4 as lessons: task set, agents, tools and rewards in a subprocess.
 
-import asyncio
-import re
-import signal
-from collections.abc import Iterable, Mapping
-from concurrent.futures import Executor, ThreadPoolExecutor
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final
+The environment runs in the interpreter that an administrator configured. Its client renders each
+turn to tokens and generates through a :class:`TokenServer` of this worker, so that the tokens, log
+probabilities and policy versions of a rollout are those that the policy sampled.
+"""
 
+import os
+import secrets
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
 import numpy as np
+from msgspec import Struct
 
+from rollouts.fleet.engine.engine import Version
+from rollouts.fleet.engine.tokenizers import HuggingFaceTokenizer
 from rollouts.fleet.groups.batches import Mode, Rollout, RolloutGroup
 from rollouts.fleet.groups.environments import RolloutRequest, Sampled
-from rollouts.fleet.groups.errors import Fault, LessonFailed, SamplingStopped
+from rollouts.fleet.groups.errors import Fault, LessonFailed
+from rollouts.fleet.groups.host_process import HostProcess
 from rollouts.fleet.groups.policy_context import PolicyContext
-from rollouts.fleet.inference.contract import InferenceFailed
+from rollouts.fleet.groups.token_server import MODEL, RecordedRollout, TokenServer
+from rollouts.fleet.groups.verifiers_settings import selection_of, settings_of
+from rollouts.fleet.process.child_environment import for_environments
 from rollouts.fleet.process.settings import derive_seed
 
-if TYPE_CHECKING:
-    from rollouts.fleet.groups.verifiers_client import PolicyClient
-
-IDENTITY: Final = re.compile(r"[\w-]+(/[\w-]+)?")
+HOST: Final = Path(__file__).resolve().parents[1] / "verifiers_host" / "host.py"
+KEY_VARIABLE: Final = "ROLLDECK_POLICY_API_KEY"
+OVERLONG: Final = "maximum context length"
+"""Part of the client's error if a prompt does not fit."""
 CORRECT_FROM: Final = 0.5
-"""Reward from which a rollout counts as correct: the package's own `pass_threshold`."""
-TURNS_AT_A_TIME: Final = 64
-LEFT_ALONE: Final = SimpleNamespace(
-    signal=lambda *_: None,
-    SIGINT=signal.SIGINT,
-    SIGTERM=signal.SIGTERM,
-    SIG_DFL=signal.SIG_DFL,
-    default_int_handler=signal.default_int_handler,
-)
-"""Replacement for the module `signal` inside that package, without effects."""
+"""Reward from which a rollout counts as correct."""
+LOAD_SECONDS: Final = 300.0
+GRACE_SECONDS: Final = 30.0
+"""Time beyond its rollouts' limits after which an unresponsive host is ended."""
+
+
+class TokenRun(Struct, frozen=True):
+    """Tokens that one message adds; `mask` is set for those that the policy sampled."""
+
+    tokens: list[int]
+    mask: list[bool]
+
+
+class PlayedRollout(Struct, frozen=True):
+    """Result of a rollout."""
+
+    error: str
+    reward: float
+    metrics: dict[str, float]
+    is_truncated: bool
+    branches: list[list[TokenRun]]
+
+
+class PlayedGroup(Struct, frozen=True):
+    """Result of all rollouts of a task."""
+
+    task: str
+    rollouts: list[PlayedRollout]
+
+
+class Loaded(Struct, frozen=True):
+    """Result of loading the environment."""
+
+    verifiers: str
+    tasks: dict[Mode, int]
 
 
 class VerifiersEnvironment:
-    """An environment from `verifiers.load_environment`, for version 0.1 of the package.
+    """An environment of the setting; all rollouts of a batch run concurrently."""
 
-    All rollouts of a batch run in parallel, and the environment's rubric scores each group.
-    Sampling parameters come from the lesson. Environments with tools are refused.
-    """
-
-    def __init__(self, identity: str, kwargs: Mapping[str, Any]) -> None:
-        """Load the environment.
+    def __init__(self, name: str, kwargs: Mapping[str, Any]) -> None:
+        """Start the host and load the environment.
 
         Args:
-            identity: ``name`` or ``owner/name`` of an installed environment.
-            kwargs: Keyword arguments of its `load_environment`.
+            name: Name in ``ROLLDECK_VERIFIERS``.
+            kwargs: Arguments of the lesson: `select`, `eval_select`, `max_turns`.
 
         Raises:
             LessonFailed: ``environment_unknown``, ``environment_kwargs``, ``dependency_missing``
                 or ``environment_failed``.
         """
-        self._identity = identity
-        self._environment = _loaded(identity, kwargs)
-        if getattr(self._environment, "tool_defs", None):
-            raise LessonFailed(
-                "environment_failed", f"verifiers:{identity} requires tools, which are unsupported"
-            )
-        self._rows = {
-            "train": self._environment.get_dataset(),
-            "eval": self._environment.get_eval_dataset(),
-        }
+        self._name = f"verifiers:{name}"
+        self._settings = settings_of(name)
+        self._selection = selection_of(name, kwargs)
+        self._api_key = secrets.token_hex(16)
+        self._lock = threading.Lock()
+        self._host: HostProcess | None = None
+        self._server: TokenServer | None = None
+        self._is_closed = False
+        self._tasks: dict[Mode, int] = {}
+        self._running()
 
     def sample(self, policy: PolicyContext, request: RolloutRequest) -> Sampled:
         """Return the groups of the requested problems; see :class:`GroupEnvironment`.
 
-        The metrics are the rubric's, mean over the rollouts. Each pass over the dataset uses a
-        different random order of its rows.
+        The metrics are those of the tasks and the score of each reward function, mean over the
+        rollouts. Each pass over the tasks uses a different random order.
         """
-        if not len(self._rows[request.mode]):
+        tokenizer = policy.tokenizer
+        if not isinstance(tokenizer, HuggingFaceTokenizer):
             raise LessonFailed(
-                "environment_failed", f"verifiers:{self._identity} has no {request.mode} problems"
+                "tokenizer_unusable",
+                f"{self._name} requires a checkpoint with tokenizer.json and "
+                'language.model.tokenizer "checkpoint"',
             )
-        turns = min(TURNS_AT_A_TIME, len(request.numbers) * request.generations)
-        with ThreadPoolExecutor(max(1, turns)) as pool:
-            scores: list[Mapping[str, float]] = []
-            found = asyncio.run(self._all(policy, request, pool, scores))
-        groups = [group for group in found if isinstance(group, RolloutGroup)]
-        faults = [fault for fault in found if isinstance(fault, Fault)]
-        return Sampled(groups=groups, metrics=_means(scores), faults=faults)
+        self._running()
+        server = self._serving(policy)
+        if not self._tasks[request.mode]:
+            raise LessonFailed("environment_failed", f"{self._name} has no {request.mode} tasks")
+        rows = [self._row(number, request) for number in request.numbers]
+        recorded = [
+            [
+                RecordedRollout(policy, derive_seed(request.seed, request.mode, row, index))
+                for index in range(request.generations)
+            ]
+            for row in rows
+        ]
+        everything = [one for group in recorded for one in group]
+        for rollout in everything:
+            server.add(rollout)
+        try:
+            played = self._play(policy, tokenizer.folder, request.mode, rows, recorded)
+        finally:
+            for rollout in everything:
+                server.remove(rollout)
+        return self._sampled(recorded, played, request.mode)
 
-    async def _all(
+    def close(self) -> None:
+        """End the host and the server, also while another thread loads the environment."""
+        self._is_closed = True
+        if self._host is not None:
+            self._host.close()
+        if self._server is not None:
+            self._server.close()
+
+    def _running(self) -> HostProcess:
+        """Return the host with the loaded environment; a host that ended is started again."""
+        with self._lock:
+            if self._host is not None and self._host.is_alive:
+                return self._host
+            if self._is_closed:
+                raise LessonFailed("environment_failed", f"{self._name} was closed")
+            variables = for_environments(os.environ) | {KEY_VARIABLE: self._api_key}
+            host = HostProcess([self._settings.python, str(HOST)], variables, name=self._name)
+            self._host = host
+            arguments = {
+                "env": self._settings.env,
+                "renderer": self._settings.renderer,
+                "max_concurrent": self._settings.max_concurrent,
+                "seconds": self._settings.rollout_seconds,
+                **msgspec.to_builtins(self._selection),
+            }
+            try:
+                result = host.wait(host.submit("load", arguments), seconds=LOAD_SECONDS)
+                self._tasks = _decoded(self._name, result, Loaded).tasks
+            except LessonFailed:
+                host.close()
+                raise
+            return host
+
+    def _serving(self, policy: PolicyContext) -> TokenServer:
+        with self._lock:
+            if self._server is None:
+                self._server = TokenServer(
+                    context_tokens=policy.context_tokens, api_key=self._api_key
+                )
+            return self._server
+
+    def _play(
         self,
         policy: PolicyContext,
-        request: RolloutRequest,
-        pool: Executor,
-        scores: list[Mapping[str, float]],
-    ) -> list[RolloutGroup | Fault]:
-        rows = [self._row(number, request) for number in request.numbers]
-        return await asyncio.gather(
-            *[self._group(policy, request, row, pool, scores) for row in rows]
-        )
+        tokenizer: Path,
+        mode: Mode,
+        rows: Sequence[int],
+        recorded: Sequence[Sequence[RecordedRollout]],
+    ) -> list[PlayedGroup]:
+        host, server = self._running(), self._serving(policy)
+        sampling = policy.sampling
+        common = {
+            "mode": mode,
+            "base_url": server.url,
+            "api_key_var": KEY_VARIABLE,
+            "model": MODEL,
+            "tokenizer": str(tokenizer),
+            "sampling": {
+                "temperature": sampling.temperature,
+                "top_p": sampling.top_p,
+                "max_tokens": sampling.max_tokens,
+            },
+        }
+        calls = [
+            host.submit("run", common | {"row": row, "rollouts": [one.key for one in rollouts]})
+            for row, rollouts in zip(rows, recorded, strict=True)
+        ]
+        waves = -(-sum(map(len, recorded)) // self._settings.max_concurrent)
+        seconds = waves * self._settings.rollout_seconds + GRACE_SECONDS
+        results = [host.wait(call, seconds=seconds, stop=policy.stop) for call in calls]
+        return [_decoded(self._name, result, PlayedGroup) for result in results]
 
     def _row(self, number: int, request: RolloutRequest) -> int:
-        """Return the dataset row of a problem."""
-        size = len(self._rows[request.mode])
+        """Return the index of a problem's task."""
+        size = self._tasks[request.mode]
         time, place = divmod(number, size)
         order = np.random.default_rng(derive_seed(request.problem_seed, request.mode, time))
         return int(order.permutation(size)[place])
 
-    async def _group(
+    def _sampled(
         self,
-        policy: PolicyContext,
-        request: RolloutRequest,
-        row: int,
-        pool: Executor,
-        scores: list[Mapping[str, float]],
-    ) -> RolloutGroup | Fault:
-        from rollouts.fleet.groups.verifiers_client import Conversation, PolicyClient
-
-        key = _key(self._identity, request.mode, row)
-        clients = [
-            PolicyClient(policy, Conversation(derive_seed(request.seed, key, index)), pool)
-            for index in range(request.generations)
-        ]
-        problem = dict(self._rows[request.mode][row])
-        states = await asyncio.gather(
-            *[self._environment.rollout(problem, client, "policy", {}) for client in clients]
-        )
-        for state in states:
-            fault = _fault(key, state)
-            if fault:
-                return fault
-        await self._environment.rubric.score_group(states)
-        for state in states:
-            await self._environment.rubric.cleanup(state)
-        scores += [state.get("metrics") or {} for state in states]
-        pairs = zip(clients, states, strict=True)
-        return RolloutGroup(example=key, rollouts=[_rollout(*pair) for pair in pairs])
+        recorded: Sequence[Sequence[RecordedRollout]],
+        played: Sequence[PlayedGroup],
+        mode: Mode,
+    ) -> Sampled:
+        groups, faults, metrics = list[RolloutGroup](), list[Fault](), list[dict[str, float]]()
+        for records, group in zip(recorded, played, strict=True):
+            key = f"{self._name}:{mode}:{group.task}"
+            found = [
+                _rollout(key, record, one)
+                for record, one in zip(records, group.rollouts, strict=True)
+            ]
+            failed = [one for one in found if isinstance(one, Fault)]
+            if failed:
+                faults.append(failed[0])
+                continue
+            metrics += [one.metrics for one in group.rollouts]
+            rollouts = [one for one in found if isinstance(one, Rollout)]
+            groups.append(RolloutGroup(example=key, rollouts=rollouts))
+        return Sampled(groups=groups, metrics=_means(metrics), faults=faults)
 
 
-def _loaded(identity: str, kwargs: Mapping[str, Any]) -> Any:
-    spec = f"verifiers:{identity}"
-    if not IDENTITY.fullmatch(identity):
-        raise LessonFailed("environment_unknown", f"{spec} is not a valid environment name")
-    # Imported late, because the package has many dependencies.
-    import verifiers
-
-    if not hasattr(verifiers, "load_environment"):
-        raise LessonFailed(
-            "dependency_missing", f"{spec} needs verifiers 0.1: load_environment is missing"
-        )
-    from verifiers.envs import environment
-
-    # It replaces the process's signal handlers, and fails outside the main thread.
-    environment.signal = LEFT_ALONE
+def _decoded(name: str, result: msgspec.Raw, kind: type[Any]) -> Any:
     try:
-        return verifiers.load_environment(identity, **kwargs)
-    except Exception as error:
-        cause = error.__cause__
-        kind = {ModuleNotFoundError: "environment_unknown", TypeError: "environment_kwargs"}.get(
-            type(cause), "environment_failed"
-        )
-        raise LessonFailed(kind, f"{spec}: {error}") from error
+        return msgspec.json.decode(result, type=kind)
+    except msgspec.DecodeError as error:
+        raise LessonFailed(
+            "environment_failed", f"{name}: malformed message of the host: {error}"
+        ) from error
 
 
-def _means(scores: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """Return the mean of each metric over the rollouts that have it."""
-    values: dict[str, list[float]] = {}
-    for one in scores:
-        for name, value in one.items():
-            values.setdefault(name, []).append(float(value))
-    return {name: sum(found) / len(found) for name, found in values.items()}
-
-
-def _key(identity: str, mode: Mode, row: int) -> str:
-    return f"verifiers:{identity}:{mode}:{row}"
-
-
-def _fault(key: str, state: Mapping[str, Any]) -> Fault | None:
-    """Return the fault of a rollout, if any.
+def _rollout(key: str, record: RecordedRollout, played: PlayedRollout) -> Rollout | Fault:
+    """Return a rollout with the log probabilities and versions of its recorded answers.
 
     Raises:
         SamplingStopped: If the worker is stopping.
-        InferenceFailed: If the server fails.
+        InferenceFailed: If the server failed.
     """
-    error = state.get("error")
-    cause = getattr(error, "__cause__", None)
-    if isinstance(cause, SamplingStopped | InferenceFailed):
-        raise cause
-    if error is not None:
-        return Fault("rollout_failed", f"{key}: {cause or error!r}"[:2000])
-    if not state["trajectory"]:
-        return Fault("prompt_too_long", f"{key}: the prompt leaves no room in the context")
-    return None
-
-
-def _rollout(client: "PolicyClient", state: Mapping[str, Any]) -> Rollout:
-    talk = client.conversation
+    if record.failure is not None:
+        raise record.failure
+    if played.error:
+        is_overlong = record.is_overlong or OVERLONG in played.error
+        kind = "prompt_too_long" if is_overlong else "rollout_failed"
+        return Fault(kind, f"{key}: {played.error}"[:2000])
+    if len(played.branches) != 1:
+        text = f"{key}: {len(played.branches)} token sequences, 1 supported per rollout"
+        return Fault("rollout_failed", text)
+    tokens, logprobs = list[int](), list[float]()
+    versions = list[Version | None]()
+    for run in played.branches[0]:
+        sampled = sum(run.mask)
+        start = len(run.tokens) - sampled
+        tokens += run.tokens[:start]
+        logprobs += [0.0] * start
+        versions += [None] * start
+        if sampled:
+            answer = record.answers.get((tuple(tokens), tuple(run.tokens[start:])))
+            if answer is None or any(run.mask[:start]):
+                return Fault("rollout_failed", f"{key}: turn without a recorded answer")
+            tokens += answer.tokens
+            logprobs += answer.logprobs
+            versions += answer.versions
+    is_own = [version is not None for version in versions]
+    first = is_own.index(True) if any(is_own) else len(tokens)
     return Rollout(
-        tokens=talk.tokens,
-        is_own=talk.is_own,
-        logprobs=talk.logprobs,
-        versions=talk.versions,
-        reward=float(state["reward"]),
-        is_correct=float(state["reward"]) >= CORRECT_FROM,
-        is_truncated=talk.is_truncated or bool(state.get("is_truncated")),
-        prompt=talk.prompt,
-        response=talk.text.removeprefix(talk.prompt),
+        tokens=tokens,
+        is_own=is_own,
+        logprobs=logprobs,
+        versions=versions,
+        reward=played.reward,
+        is_correct=played.reward >= CORRECT_FROM,
+        is_truncated=played.is_truncated,
+        prompt=record.policy.tokenizer.decode(tokens[:first]),
+        response=record.policy.tokenizer.decode(tokens[first:]),
     )
+
+
+def _means(metrics: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the mean of each metric over the rollouts that have it."""
+    values: dict[str, list[float]] = {}
+    for one in metrics:
+        for name, value in one.items():
+            values.setdefault(name, []).append(value)
+    return {name: sum(found) / len(found) for name, found in values.items()}

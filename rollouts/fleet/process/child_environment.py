@@ -30,6 +30,7 @@ _OURS: Final = {
 # Variables that managers and workers read in addition to those of environments.
 _FLEET: Final = {
     *("ROLLDECK_CHECKPOINTS", "ROLLDECK_INFERENCE_SERVERS", "ROLLDECK_TOOL_SERVERS"),
+    *("ROLLDECK_OPENENV", "ROLLDECK_VERIFIERS"),
 }
 _SECRET: Final = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|(^|_)KEY($|_)")
 

@@ -135,7 +135,8 @@ class LessonConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         _field(
             "Environment",
             "A token environment: task:reverse, task:sort, task:addition, task:calculator, "
-            "dataset:<path>, verifiers:<id>, or one that an administrator registered.",
+            "dataset:<path>, verifiers:<name>, openenv:<name>, or one that an administrator "
+            "registered.",
             essential=True,
             pattern=r"^[a-z_]+:[\w./:-]{1,120}$",
         ),

@@ -4,6 +4,7 @@ A worker with its engine and a real web server; each event is a row shown to use
 """
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,9 @@ ODD: dict[str, tuple[str, str]] = {
     "Foreign": ("tokenizer_unusable", "token 128009 is outside the vocabulary"),
 }
 """Expected event of each environment."""
-PACKAGE = ("dependency_missing", "verifiers:chess needs verifiers")
+PACKAGE = ("dependency_missing", "needs verifiers 0.4 with verifiers.v1")
+CHESS = {"chess": {"python": sys.executable, "env": {"taskset": {"id": "chess"}}}}
+"""Setting with an interpreter that lacks the package."""
 DATA = {
     "Absent": ("dataset_missing", "absent.jsonl does not exist below ROLLDECK_DATASETS"),
     "Raising": ("reward_failed", "raised ZeroDivisionError: no reward"),
@@ -80,6 +83,7 @@ def _odd_environments(monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: 
     monkeypatch.syspath_prepend(str(Path(odd_token_environments.__file__).parent))
     specs = f"{odd_token_environments.SPECS},verifiers:chess"
     monkeypatch.setenv("ROLLDECK_ENVIRONMENTS", specs)
+    monkeypatch.setenv("ROLLDECK_VERIFIERS", json.dumps(CHESS))
     settings.ROLLDECK_ENVIRONMENTS = specs.split(",")
     write_jsonl(tmp_path / "data/sums.jsonl", sums(20))
     monkeypatch.setenv("ROLLDECK_DATASETS", str(tmp_path / "data"))

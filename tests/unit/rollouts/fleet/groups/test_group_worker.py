@@ -211,7 +211,11 @@ def test_unknown_characters_affect_only_their_problems(bench: MakeBench) -> None
         (odd("Foreign"), "tokenizer_unusable", "token 128009 is outside the vocabulary"),
         (odd("Absent"), "environment_unknown", "not registered"),
         ({"spec": "task:chess"}, "environment_unknown", "task:reverse"),
-        ({"spec": "lean:x"}, "environment_unknown", "task:, dataset:, verifiers: or module:"),
+        (
+            {"spec": "lean:x"},
+            "environment_unknown",
+            "task:, dataset:, verifiers:, openenv: or module:",
+        ),
         ({"spec": "task:reverse", "kwargs": {"size": 3}}, "environment_kwargs", "size"),
         (odd("Raises") | {"kwargs": {"size": 3}}, "environment_kwargs", "size"),
     ],

@@ -1,0 +1,247 @@
+"""Environments of OpenEnv servers as lessons: a session over ``/ws`` for each rollout.
+
+Observations become user messages and the policy's answers become actions. All answers of a turn are
+generated together.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import httpx
+
+from rollouts.fleet.groups.batches import Rollout, RolloutGroup
+from rollouts.fleet.groups.conversation import Conversation, TemplateChanged
+from rollouts.fleet.groups.environments import RolloutRequest, Sampled
+from rollouts.fleet.groups.errors import Fault, LessonFailed
+from rollouts.fleet.groups.openenv_session import ActionRefused, Observed, Session, SessionFailed
+from rollouts.fleet.groups.openenv_settings import arguments_of, settings_of
+from rollouts.fleet.groups.policy_context import PolicyContext
+from rollouts.fleet.process.settings import derive_seed
+
+CORRECT_FROM: Final = 0.5
+"""Total reward from which a rollout counts as correct."""
+SCHEMA_SECONDS: Final = 10.0
+
+R = TypeVar("R")
+
+
+@dataclass(slots=True)
+class Played:
+    """State of one rollout."""
+
+    key: str
+    index: int
+    seed: int
+    """Seed of the reset; equal in a group."""
+    conversation: Conversation
+    session: Session | None = None
+    reward: float = 0.0
+    refused: int = 0
+    """Number of invalid actions."""
+    is_over: bool = False
+    fault: Fault | None = None
+    action: str = ""
+    """Newest answer."""
+
+    def observe(self, observed: Observed) -> None:
+        """Append an observation as a user message, or end the episode."""
+        self.reward += observed.reward or 0.0
+        self.is_over = observed.done
+        if not observed.done:
+            self.add(_text(observed.observation))
+
+    def add(self, text: str) -> None:
+        """Append a user message."""
+        self.conversation.messages.append({"role": "user", "content": text})
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the policy answers next."""
+        return not (self.is_over or self.fault or self.conversation.is_truncated)
+
+
+class OpenEnvEnvironment:
+    """The environment of a server; equal problems are resets with equal seeds."""
+
+    def __init__(self, name: str, kwargs: Mapping[str, Any]) -> None:
+        """Read the server's action schema.
+
+        Args:
+            name: Name in ``ROLLDECK_OPENENV``.
+            kwargs: Arguments of the lesson: `instructions`, `max_turns`, `reset`, `seeds`.
+
+        Raises:
+            LessonFailed: ``environment_unknown``, ``environment_kwargs`` or
+                ``environment_failed``.
+        """
+        self._name = f"openenv:{name}"
+        self._settings = settings_of(name)
+        self._arguments = arguments_of(name, kwargs)
+        self._schema = self._action_schema()
+
+    def sample(self, policy: PolicyContext, request: RolloutRequest) -> Sampled:
+        """Return the groups of the requested problems; see :class:`GroupEnvironment`."""
+        at_once = max(1, self._settings.max_sessions // request.generations)
+        numbers, groups, faults = request.numbers, list[RolloutGroup](), list[Fault]()
+        played = list[Played]()
+        for start in range(0, len(numbers), at_once):
+            found = self._play(policy, request, numbers[start : start + at_once])
+            for group in found:
+                failed = [one.fault for one in group if one.fault]
+                if failed:
+                    faults.append(failed[0])
+                    continue
+                played += group
+                groups.append(RolloutGroup(example=group[0].key, rollouts=[*map(_rollout, group)]))
+        return Sampled(groups=groups, metrics=_metrics(played), faults=faults)
+
+    def _play(
+        self, policy: PolicyContext, request: RolloutRequest, numbers: range
+    ) -> list[list[Played]]:
+        groups = [
+            [self._begin(policy, request, number, index) for index in range(request.generations)]
+            for number in numbers
+        ]
+        everything = [one for group in groups for one in group]
+        with ThreadPoolExecutor(len(everything)) as pool:
+            try:
+                _each(pool, self._reset, everything)
+                for turn in range(self._arguments.max_turns):
+                    still_open = [one for one in everything if one.is_open]
+                    self._answer(still_open, policy, request.seed, turn)
+                    _each(pool, self._step, [one for one in still_open if one.is_open])
+            finally:
+                _each(pool, _close, everything)
+        for one in everything:
+            one.conversation.is_truncated |= not one.is_over
+        return groups
+
+    def _begin(
+        self, policy: PolicyContext, request: RolloutRequest, number: int, index: int
+    ) -> Played:
+        seed = derive_seed(request.problem_seed, request.mode, number)
+        if self._arguments.seeds is not None:
+            seed = number % self._arguments.seeds
+        instructions = self._arguments.instructions
+        messages = [{"role": "system", "content": instructions}] if instructions else []
+        key = f"{self._name}:{request.mode}:{seed}"
+        return Played(key, index, seed, Conversation(policy, messages))
+
+    def _reset(self, one: Played) -> None:
+        try:
+            one.session = Session(self._settings)
+            one.observe(one.session.reset(self._arguments.reset | {"seed": one.seed}))
+        except SessionFailed as failure:
+            one.fault = Fault("rollout_failed", f"{one.key}: {failure}"[:2000])
+
+    def _answer(self, open_ones: list[Played], policy: PolicyContext, seed: int, turn: int) -> None:
+        """Generate the next answer of each open rollout."""
+        for one in open_ones:
+            try:
+                one.conversation.extend()
+            except TemplateChanged as error:
+                one.fault = Fault("rollout_failed", f"{one.key}: {error}")
+            if one.conversation.is_truncated and not turn:
+                text = f"{one.key}: the observation leaves no room in the context"
+                one.fault = Fault("prompt_too_long", text)
+        ready = [one for one in open_ones if one.is_open]
+        prompts = [
+            policy.prompt(
+                one.conversation.tokens,
+                answers=1,
+                seed=derive_seed(seed, one.key, one.index, turn),
+            )
+            for one in ready
+        ]
+        for one, [answer] in zip(ready, policy.generate(prompts) if prompts else [], strict=True):
+            one.action = one.conversation.add_answer(answer)
+
+    def _step(self, one: Played) -> None:
+        if one.session is None:
+            return
+        try:
+            one.observe(one.session.step(self._action(one.action)))
+        except ActionRefused as refusal:
+            one.refused += 1
+            one.add(f"invalid action: {refusal}")
+        except SessionFailed as failure:
+            one.fault = Fault("rollout_failed", f"{one.key}: {failure}"[:2000])
+
+    def _action(self, answer: str) -> dict[str, Any]:
+        """Return an answer as an action: a JSON object, or the value of the only required field.
+
+        Raises:
+            ActionRefused: If it is neither.
+        """
+        text = answer.strip()
+        if text.startswith("```") and text.endswith("```"):
+            text = "\n".join(text.splitlines()[1:-1]).strip()
+        try:
+            value = json.loads(text)
+        except ValueError:
+            value = text
+        if isinstance(value, dict):
+            return value
+        required = self._schema.get("required") or []
+        if len(required) != 1:
+            raise ActionRefused(f"a JSON object with {', '.join(required) or 'fields'} is required")
+        return {str(required[0]): value}
+
+    def _action_schema(self) -> dict[str, Any]:
+        url = f"{self._settings.url.rstrip('/')}/schema"
+        try:
+            answer = httpx.get(url, headers=self._settings.headers, timeout=SCHEMA_SECONDS)
+            answer.raise_for_status()
+            schema = answer.json()["action"]
+        except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
+            text = f"{self._name}: no action schema at {url}: {error}"
+            raise LessonFailed("environment_failed", text) from error
+        return dict(schema)
+
+
+def _each(pool: ThreadPoolExecutor, call: Callable[[Played], R], played: Iterable[Played]) -> None:
+    for _ in pool.map(call, played):
+        pass
+
+
+def _close(one: Played) -> None:
+    if one.session is not None:
+        one.session.close()
+
+
+def _text(observation: Any) -> str:
+    """Return an observation as text: JSON without empty metadata."""
+    if isinstance(observation, str):
+        return observation
+    if isinstance(observation, dict) and not observation.get("metadata", True):
+        observation = {name: value for name, value in observation.items() if name != "metadata"}
+    return json.dumps(observation, ensure_ascii=False)
+
+
+def _rollout(one: Played) -> Rollout:
+    talk = one.conversation
+    return Rollout(
+        tokens=talk.tokens,
+        is_own=talk.is_own,
+        logprobs=talk.logprobs,
+        versions=talk.versions,
+        reward=one.reward,
+        is_correct=one.reward >= CORRECT_FROM,
+        is_truncated=talk.is_truncated,
+        prompt=talk.prompt,
+        response=talk.text.removeprefix(talk.prompt),
+    )
+
+
+def _metrics(played: list[Played]) -> dict[str, float]:
+    if not played:
+        return {}
+    turns = sum(one.conversation.turns for one in played)
+    return {
+        "turns": turns / len(played),
+        "invalid_actions": sum(one.refused for one in played) / len(played),
+        "completed": sum(one.is_over for one in played) / len(played),
+    }
