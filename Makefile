@@ -120,7 +120,7 @@ test-python: setup chromium
 test-slow: setup chromium ## Run the tests that take minutes, gigabytes or a quiet machine
 	$(BIN)/pytest -s -m slow
 
-test-partners: $(INSTALLED) $(PARTNERS)/atropos/.installed ## Run the tests against other projects' packages
+test-partners: $(INSTALLED) $(PARTNERS)/atropos/.installed $(PARTNERS)/agents/.installed ## Run the tests against other projects' packages
 	$(BIN)/pytest $(RERUN) -m partner $(ARGS)
 
 # Each package has a virtual environment of its own: its dependencies differ from ours.

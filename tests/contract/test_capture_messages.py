@@ -52,7 +52,7 @@ def events_of(response: httpx.Response) -> list[dict[str, Any]]:
 
 
 def test_a_conversation_with_tools_is_one_sequence(scripted: ScriptedChat, stand: Stand) -> None:
-    called = tool_answer(("add", '{"x":1}'), text="let me add")
+    called = tool_answer(("add", '{"x": 1}'), text="let me add")
     scripted.answers = [{**called, "reasoning": "why"}, text_answer("3")]
     system = [{"type": "text", "text": "be short", "cache_control": {"type": "ephemeral"}}]
 
@@ -79,7 +79,7 @@ def test_a_conversation_with_tools_is_one_sequence(scripted: ScriptedChat, stand
     assert messages[3] == {"role": "tool", "tool_call_id": "call_0", "content": "3"}
     receipt = stand.score(one=1.0)
     assert (receipt.sequences, receipt.gaps) == (1, {})
-    assert trained(group(), 0) == encoded('whylet me addadd{"x":1}\n3\n')
+    assert trained(group(), 0) == encoded('whylet me addadd{"x": 1}\n3\n')
     assert second["usage"] == {
         "input_tokens": len(group()["tokens"][0]) - 2,
         "output_tokens": 2,
@@ -88,7 +88,7 @@ def test_a_conversation_with_tools_is_one_sequence(scripted: ScriptedChat, stand
 
 def test_a_stream_has_the_events_of_anthropic(scripted: ScriptedChat, stand: Stand) -> None:
     scripted.answers = [
-        {**tool_answer(("add", '{"x":1}'), ("add", "{}"), text="ok"), "reasoning": "why"}
+        {**tool_answer(("add", '{"x": 1}'), ("add", "{}"), text="ok"), "reasoning": "why"}
     ]
 
     response = post(stand, stream=True, tools=[TOOL])
@@ -110,9 +110,9 @@ def test_a_stream_has_the_events_of_anthropic(scripted: ScriptedChat, stand: Sta
         *("thinking_delta", "text_delta", "input_json_delta")
     }
     assert "".join(piece.get("text", "") for piece in pieces) == "ok"
-    assert "".join(piece.get("partial_json", "") for piece in pieces) == '{"x":1}{}'
+    assert "".join(piece.get("partial_json", "") for piece in pieces) == '{"x": 1}{}'
     assert events[-2]["delta"] == {"stop_reason": "tool_use", "stop_sequence": None}
-    assert events[-2]["usage"]["output_tokens"] == len('whyokadd{"x":1}add{}\n')
+    assert events[-2]["usage"]["output_tokens"] == len('whyokadd{"x": 1}add{}\n')
     assert CaptureSession.objects.get(name="one").calls == 1
 
 

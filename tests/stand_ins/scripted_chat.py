@@ -37,6 +37,8 @@ class ScriptedChat:
     def __init__(self, *answers: Json, model: str = "policy", finish: str = "") -> None:
         self.answers, self.model, self.finish = list(answers), model, finish
         self.requests: list[Json] = []
+        self.answer_to: Callable[[list[Json]], Json] | None = None
+        """Choice of the answer by the conversation, instead of `answers`."""
         self.change: Callable[[Json], Json] = lambda response: response
         """Change of each response or chunk, for responses that violate the API."""
         self.chunks_sent: int | None = None
@@ -58,22 +60,28 @@ class ScriptedChat:
         body = await request.json()
         self.requests.append(body)
         await asyncio.sleep(self.wait_seconds)
-        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if self.answer_to is not None:
+            answer = self.answer_to(body["messages"])
+        else:
+            answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         finish = self.finish or ("tool_calls" if answer["tool_calls"] else "stop")
         prompt = rendered(body["messages"])
         assert body["return_token_ids"] is True
         assert body["logprobs"] is True
         if body.get("stream"):
-            chunks = self._chunks(prompt, answer, finish)
+            chunks = self._chunks(prompt, answer, finish, counts="stream_options" in body)
             return StreamingResponse(chunks, media_type="text/event-stream")
         choice = {"index": 0, "message": answer, "finish_reason": finish, "stop_reason": None}
         response = self._head("chat.completion") | {
             "choices": [choice | tokens_of(written(answer))],
             "prompt_token_ids": encoded(prompt),
+            "usage": usage_of(prompt, written(answer)),
         }
         return JSONResponse(self.change(response))
 
-    async def _chunks(self, prompt: str, answer: Json, finish: str) -> AsyncIterator[str]:
+    async def _chunks(
+        self, prompt: str, answer: Json, finish: str, *, counts: bool
+    ) -> AsyncIterator[str]:
         head = self._head("chat.completion.chunk")
         deltas: list[tuple[Json, str]] = [({"role": "assistant", "content": ""}, "")]
         if answer.get("reasoning"):
@@ -97,10 +105,19 @@ class ScriptedChat:
             return
         last = {"index": 0, "delta": {"content": ""}, "finish_reason": finish} | tokens_of("\n")
         yield f"data: {json.dumps(self.change(head | {'choices': [last]}))}\n\n"
+        if counts:
+            usage = usage_of(prompt, written(answer))
+            yield f"data: {json.dumps(head | {'choices': [], 'usage': usage})}\n\n"
         yield "data: [DONE]\n\n"
 
     def _head(self, kind: str) -> Json:
         return {"id": "chatcmpl-1", "object": kind, "created": 1, "model": self.model}
+
+
+def usage_of(prompt: str, answer: str) -> Json:
+    """Return the numbers of tokens."""
+    counts = {"prompt_tokens": len(prompt), "completion_tokens": len(answer)}
+    return counts | {"total_tokens": len(prompt) + len(answer)}
 
 
 def rendered(messages: list[Json]) -> str:

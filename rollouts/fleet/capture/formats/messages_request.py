@@ -1,8 +1,8 @@
 """Requests of Anthropic's Messages API, as chat completions."""
 
+import json
 from typing import Annotated, Any, Final, Literal
 
-import msgspec
 from msgspec import Meta, Struct
 
 from rollouts.fleet.capture.formats.base import decoded, passed_on, refuse_fields
@@ -145,7 +145,8 @@ def _answer(content: list[Content]) -> Json:
 
 
 def _tool_call(part: ToolUse) -> Json:
-    arguments = msgspec.json.encode(part.input).decode()
+    # With the spaces of Python's json, which chat templates and most models write.
+    arguments = json.dumps(part.input, ensure_ascii=False)
     function = {"name": part.name, "arguments": arguments}
     return {"id": part.id, "type": "function", "function": function}
 
