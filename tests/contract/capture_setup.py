@@ -22,6 +22,7 @@ from rollouts.fleet.engine.engine import Engine
 from rollouts.fleet.engine.openai_api import OpenAiApi
 from rollouts.fleet.engine.serving import EngineThread
 from rollouts.fleet.engine.tokenizers import CharTokenizer, ChatFormat, Tokenizer
+from rollouts.fleet.engine.transformer import Transformer
 from runs.lifecycle.models.runs import Run
 from tests.factories import NOON, make_run, make_token
 from tests.live_server import serving
@@ -51,9 +52,12 @@ def on_a_port(app: Any, *, lifespan: Any = "off") -> Iterator[str]:
 
 
 @contextmanager
-def small_engine(tokenizer: Tokenizer = TOKENIZER, *, context: int = 256) -> Iterator[str]:
-    """Serve a small random model; yield the base URL of its API."""
-    model = small_model(vocab_size=tokenizer.vocab_size, max_position_embeddings=context)
+def small_engine(
+    tokenizer: Tokenizer = TOKENIZER, model: Transformer | None = None
+) -> Iterator[str]:
+    """Serve a model, or a small random one; yield the base URL of its API."""
+    model = model or small_model(vocab_size=tokenizer.vocab_size, max_position_embeddings=256)
+    context = model.config.max_position_embeddings
     engine = Engine(model, rows=4, version=(0, 0), tokenizer=tokenizer)
     thread = EngineThread(engine, context=context)
     api = OpenAiApi(thread, tokenizer=tokenizer, model=MODEL, context=context)

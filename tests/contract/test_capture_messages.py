@@ -13,7 +13,12 @@ from tests.stand_ins.scripted_chat import ScriptedChat, encoded, text_answer, to
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-TOOL = {"name": "add", "input_schema": {"type": "object"}, "description": "Add numbers"}
+TOOL = {
+    "name": "add",
+    "input_schema": {"type": "object"},
+    "description": "Add numbers",
+    "strict": True,
+}
 REQUEST: dict[str, Any] = {
     "model": "policy",
     "max_tokens": 50,
@@ -73,6 +78,10 @@ def test_a_conversation_with_tools_is_one_sequence(scripted: ScriptedChat, stand
     assert (first["stop_reason"], second["stop_reason"]) == ("tool_use", "end_turn")
     assert second["content"] == [{"type": "text", "text": "3"}]
     assert scripted.requests[0]["tool_choice"] == "required"
+    function = {"name": "add", "parameters": {"type": "object"}, "description": "Add numbers"}
+    assert scripted.requests[0]["tools"] == [
+        {"type": "function", "function": {**function, "strict": True}}
+    ]
     messages = scripted.requests[1]["messages"]
     assert messages[0] == {"role": "system", "content": "be short"}
     assert messages[2] == {**called, "reasoning": "why"}

@@ -177,6 +177,18 @@ def test_a_schema_for_the_answer_is_passed_on(scripted: ScriptedChat, stand: Sta
     assert (request["max_completion_tokens"], request["seed"]) == (7, 1)
 
 
+def test_an_answer_with_a_nul_character_is_stored(scripted: ScriptedChat, stand: Stand) -> None:
+    scripted.answers = [text_answer("a\x00b")]
+
+    response = stand.agent("one").responses.create(model="policy", input="x\x00y")
+
+    assert response.output_text == "a\x00b"
+    stand.score(one=1.0)
+    assert trained(group(), 0) == encoded("a\x00b\n")
+    texts = [message["content"] for message in group()["messages"][0]]
+    assert texts == ["x\ufffdy", "a\ufffdb"]
+
+
 @pytest.mark.parametrize(
     ("fields", "param"),
     [

@@ -57,36 +57,46 @@ class Chat(Agent):
         )
 
     def answer(self, *, is_forced: bool) -> list[tuple[str, str, dict[str, Any]]]:
-        request = self.common() | {"messages": self.context, "max_tokens": 40}
+        request = self.common() | {"messages": self.context, "max_tokens": 120}
         if self.has_tools:
-            function = {"name": "add", "parameters": SCHEMA}
+            function = {"name": "add", "parameters": SCHEMA, "strict": True}
             request["tools"] = [{"type": "function", "function": function}]
             if is_forced:
                 request["tool_choice"] = {"type": "function", "function": {"name": "add"}}
-        if self.settings["stream"]:
-            options = {"include_usage": True}
-            with self.client.chat.completions.stream(**request, stream_options=options) as stream:
-                completion: Any = stream.get_final_completion()
-        else:
-            completion = self.client.chat.completions.create(**request)
-        message = completion.choices[0].message
-        self.output_tokens += completion.usage.completion_tokens
-        self.text = message.content or ""
-        calls = message.tool_calls or []
-        kept = {"role": "assistant", "content": message.content}
-        if calls:
-            kept["tool_calls"] = [
-                {
-                    "id": call.id,
-                    "type": "function",
-                    "function": {"name": call.function.name, "arguments": call.function.arguments},
-                }
-                for call in calls
-            ]
-        self.context.append(kept)
+        message = self._streamed(request) if self.settings["stream"] else self._whole(request)
+        self.text = message["content"] or ""
+        self.context.append(message)
         return [
-            (call.id, call.function.name, json.loads(call.function.arguments)) for call in calls
+            (call["id"], call["function"]["name"], json.loads(call["function"]["arguments"]))
+            for call in message.get("tool_calls", [])
         ]
+
+    def _whole(self, request: dict[str, Any]) -> dict[str, Any]:
+        completion = self.client.chat.completions.create(**request)
+        self.output_tokens += completion.usage.completion_tokens
+        kept = {"role", "content", "tool_calls"}
+        message: dict[str, Any] = completion.choices[0].message.model_dump(
+            include=kept, exclude_none=True
+        )
+        return {"content": None} | message
+
+    def _streamed(self, request: dict[str, Any]) -> dict[str, Any]:
+        message: dict[str, Any] = {"role": "assistant", "content": ""}
+        options = {"include_usage": True}
+        for chunk in self.client.chat.completions.create(
+            **request, stream=True, stream_options=options
+        ):
+            if chunk.usage:
+                self.output_tokens += chunk.usage.completion_tokens
+            for choice in chunk.choices:
+                message["content"] += choice.delta.content or ""
+                for part in choice.delta.tool_calls or []:
+                    calls = message.setdefault("tool_calls", [])
+                    if part.index == len(calls):
+                        function = {"name": part.function.name, "arguments": ""}
+                        calls.append({"id": part.id, "type": "function", "function": function})
+                    calls[part.index]["function"]["arguments"] += part.function.arguments or ""
+        return message
 
     def add_result(self, call_id: str, result: str) -> None:
         self.context.append({"role": "tool", "tool_call_id": call_id, "content": result})
@@ -102,9 +112,9 @@ class Responses(Agent):
         )
 
     def answer(self, *, is_forced: bool) -> list[tuple[str, str, dict[str, Any]]]:
-        request = self.common() | {"input": self.context, "max_output_tokens": 40}
+        request = self.common() | {"input": self.context, "max_output_tokens": 120}
         if self.has_tools:
-            tool = {"type": "function", "name": "add", "parameters": SCHEMA, "strict": False}
+            tool = {"type": "function", "name": "add", "parameters": SCHEMA, "strict": True}
             request["tools"] = [tool]
             if is_forced:
                 request["tool_choice"] = {"type": "function", "name": "add"}
@@ -136,9 +146,9 @@ class Messages(Agent):
         )
 
     def answer(self, *, is_forced: bool) -> list[tuple[str, str, dict[str, Any]]]:
-        request = self.common() | {"messages": self.context, "max_tokens": 40}
+        request = self.common() | {"messages": self.context, "max_tokens": 120}
         if self.has_tools:
-            request["tools"] = [{"name": "add", "input_schema": SCHEMA}]
+            request["tools"] = [{"name": "add", "input_schema": SCHEMA, "strict": True}]
             if is_forced:
                 request["tool_choice"] = {"type": "tool", "name": "add"}
         if self.settings["stream"]:

@@ -3,8 +3,8 @@
 import json
 import os
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,26 +15,51 @@ from buffer.capture.models import CaptureSession
 from buffer.capture.services import assembled
 from rolldeck.batches import Batch
 from rolldeck.trainer import Trainer
+from rollouts.fleet.engine.tokenizers import load_tokenizer
+from rollouts.fleet.engine.transformer import Transformer
 from runs.lifecycle.models.runs import Run
 from tests.contract.capture_setup import (
     KEY,
     MODEL,
-    TOKENIZER,
     Stand,
     on_a_port,
     small_engine,
     stand_with,
 )
 from tests.factories import make_token
+from tests.partners.chat_model import write_model
 from tests.stand_ins.scripted_chat import ScriptedChat, text_answer, tool_answer
-from tests.unit.rollouts.fleet.engine.small_models import small_model
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.partner]
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = ROOT / ".partners" / "agents" / "bin" / "python"
+INSPECT_TOKENS = 12
+"""Maximum number of tokens of an answer in the task of Inspect."""
 APIS = ("chat", "responses", "messages")
 CALLED = tool_answer(("add", '{"x": 1}'), text="let me add")
+
+
+Serve = Callable[[Path, Transformer], AbstractContextManager[str]]
+"""Server of the model in a folder, which yields its base URL."""
+
+
+@contextmanager
+def engine(folder: Path, model: Transformer) -> Iterator[str]:
+    with small_engine(load_tokenizer(folder), model) as url:
+        yield url
+
+
+@contextmanager
+def tool_parser(folder: Path, model: Transformer) -> Iterator[str]:
+    with on_a_port(ScriptedChat(CALLED, text_answer("2")).app) as url:
+        yield f"{url}/v1"
+
+
+SERVERS: dict[str, Serve] = {"engine": engine}
+"""Servers whose log probabilities are those of the model."""
+TOOL_SERVERS: dict[str, Serve] = {"scripted": tool_parser}
+"""Servers that parse tool calls."""
 
 
 @pytest.fixture
@@ -70,19 +95,22 @@ def output_of(*command: str, **environment: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.parametrize("server", list(TOOL_SERVERS))
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("api", APIS)
-def test_an_agent_calls_a_tool(scripted: ScriptedChat, api: str, stream: bool) -> None:
-    with in_front_of(scripted) as stand:
-        result = run_program(stand, "one", api, stream=stream)
-
+def test_each_token_of_an_agent_with_a_tool_is_trained_on(
+    tmp_path: Path, server: str, api: str, stream: bool
+) -> None:
+    with TOOL_SERVERS[server](tmp_path, write_model(tmp_path)) as url, stand_with(url) as stand:
+        result = run_program(stand, "one", api, stream=stream, extra={"seed": 5})
         made = assembled(CaptureSession.objects.get(name="one"))
-    assert (result["calls"], result["text"]) == ([["add", {"x": 1}]], "2")
+
+    ((name, arguments),) = result["calls"]
+    assert (name, arguments["x"] in {1, 2}) == ("add", True)
     assert made.gaps == []
-    (sequence,) = made.sequences
-    assert sum(mask >= 0 for mask in sequence.masks) == result["output_tokens"]
-    assert scripted.requests[1]["messages"][1]["tool_calls"] == CALLED["tool_calls"]
-    assert scripted.requests[1]["messages"][2]["content"] == "2"
+    trained = sum(mask >= 0 for sequence in made.sequences for mask in sequence.masks)
+    assert trained == result["output_tokens"]
+    assert {place for sequence in made.sequences for place in sequence.answers} == {(0, 0), (1, 0)}
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -141,12 +169,19 @@ def run_inspect(stand: Stand, folder: Path, *flags: str) -> dict[str, Any]:
     )
 
 
-def test_a_trainer_trains_on_the_calls_of_all_clients(tmp_path: Path) -> None:
+@pytest.mark.parametrize("server", list(SERVERS))
+def test_a_trainer_trains_on_the_calls_of_all_clients(tmp_path: Path, server: str) -> None:
     """The captured log probabilities are those of the policy, so its gradient step is on-policy."""
-    with small_engine() as upstream, stand_with(upstream) as stand:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    model = write_model(folder)
+    with SERVERS[server](folder, model) as url, stand_with(url) as stand:
+        written = 0
         for seed, api in enumerate(APIS):
-            extra = {"seed": seed, "ignore_eos": True}
-            run_program(stand, api, api, tools=False, stream=bool(seed % 2), extra=extra)
+            settings = {"tools": False, "stream": bool(seed % 2), "extra": {"seed": seed}}
+            result = run_program(stand, api, api, **settings)
+            assert "error" not in result, result
+            written += result["output_tokens"]
         scores = {api: float(api == "chat") for api in APIS}
         scores |= run_inspect(stand, tmp_path)["scores"]
         receipt = stand.score(**scores)
@@ -156,17 +191,17 @@ def test_a_trainer_trains_on_the_calls_of_all_clients(tmp_path: Path) -> None:
             trainer.register()
             batch = trainer.next_batch(60)
             assert batch is not None
-            losses = train(batch, steps=3)
+            losses = train(model, batch, steps=3)
             trainer.ack(batch)
 
     assert receipt.gaps == {}
     assert receipt.sequences == len(scores) == 7
+    assert written < receipt.tokens <= written + 4 * INSPECT_TOKENS
     assert losses[-1] < losses[0]
 
 
-def train(batch: Batch, *, steps: int) -> list[float]:
+def train(model: Transformer, batch: Batch, *, steps: int) -> list[float]:
     """Return the losses of policy gradient steps, after a check of the log probabilities."""
-    model = small_model(vocab_size=TOKENIZER.vocab_size, max_position_embeddings=256)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     rows = [
         row

@@ -55,6 +55,7 @@ class Tool(Struct):
     input_schema: dict[str, Any]
     description: str | None = None
     type: Literal["custom"] | None = None
+    strict: bool | None = None
 
 
 class ToolChoice(Struct):
@@ -161,6 +162,8 @@ def _tool(tool: Tool) -> Json:
     function: Json = {"name": tool.name, "parameters": tool.input_schema}
     if tool.description is not None:
         function["description"] = tool.description
+    if tool.strict is not None:
+        function["strict"] = tool.strict
     return {"type": "function", "function": function}
 
 
