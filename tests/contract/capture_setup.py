@@ -5,7 +5,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import openai
@@ -73,11 +73,15 @@ class Stand:
     run: Run
     proxy: str
     platform: str
+    clients: list[openai.OpenAI] = field(default_factory=list)
+    """Clients to close at the end."""
 
     def agent(self, session: str, key: str = KEY, **fields: Any) -> openai.OpenAI:
         """Return OpenAI's client for a session."""
         base = f"{self.proxy}/capture/{session}/v1"
-        return openai.OpenAI(base_url=base, api_key=key, max_retries=0, **fields)
+        client = openai.OpenAI(base_url=base, api_key=key, max_retries=0, **fields)
+        self.clients.append(client)
+        return client
 
     def score(self, **scores: float) -> Any:
         """Score sessions and return the receipt."""
@@ -98,7 +102,10 @@ def stand_with(upstream: str, *, upstream_seconds: float = 60.0) -> Iterator[Sta
             upstream=upstream, store=store, api_key=KEY, upstream_seconds=upstream_seconds
         )
         with on_a_port(proxy.app, lifespan="on") as url:
-            yield Stand(run, url, platform)
+            stand = Stand(run, url, platform)
+            yield stand
+            for client in stand.clients:
+                client.close()
 
 
 def group() -> dict[str, Any]:

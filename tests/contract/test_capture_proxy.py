@@ -141,8 +141,8 @@ def test_the_session_is_in_the_path_or_in_a_header(stand: Stand) -> None:
     }
 
     for base, headers in bases.values():
-        agent = openai.OpenAI(base_url=base, api_key="secret", default_headers=headers)
-        agent.completions.create(**prompt)
+        with openai.OpenAI(base_url=base, api_key="secret", default_headers=headers) as agent:
+            agent.completions.create(**prompt)
 
     assert {*CaptureSession.objects.values_list("name", flat=True)} == {*bases}
     both = {"X-Rolldeck-Session": "other"} | KEY
