@@ -56,6 +56,8 @@ class CaptureDetail(CaptureRow, frozen=True, kw_only=True):
     sequences: list[CapturedRow]
     gaps: list[str]
     """Parts that could not be captured."""
+    repairs: int
+    """Number of calls that continue a sequence because of a repaired tokenization."""
 
 
 def _fields(session: CaptureSession) -> dict[str, object]:
@@ -107,6 +109,7 @@ class CaptureView(APIView):
                 **_fields(found),  # type: ignore[arg-type]
                 sequences=[CapturedRow(**asdict(one)) for one in made.sequences],
                 gaps=made.gaps,
+                repairs=made.repairs,
             )
         )
 

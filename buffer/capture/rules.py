@@ -3,6 +3,8 @@
 An agent that calls a model through a proxy sends its whole context each time. The prompt of a call
 therefore usually begins with an earlier call's prompt and answer. Such calls form one sequence, in
 which only tokens written by the model are trained on. A rewritten context begins a new sequence.
+If only the tokenization of an earlier answer changed, the call contains a repair: its prompt with
+the sampled tokens. The repair applies if an earlier call of the session has these tokens.
 """
 
 from collections.abc import Sequence
@@ -15,6 +17,8 @@ IGNORED: Final = -100
 """Mask of a token that is not trained on."""
 IGNORED_LOGPROB: Final = 1.0
 """Placeholder for the log probability of an ignored token, as in Atropos."""
+
+_TOKEN_BYTES: Final = 8
 
 Version = tuple[int, int]
 """Epoch and step of a policy."""
@@ -38,6 +42,10 @@ class CapturedCall:
     answers: tuple[CapturedAnswer, ...]
     gap: str = ""
     """Description of what could not be captured; if set, the call has no answers."""
+    repaired: tuple[int, ...] = ()
+    """Prompt with the sampled tokens of an earlier call, of equal text; empty without a repair."""
+    repaired_until: int = 0
+    """End of these sampled tokens in `repaired`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +68,8 @@ class Assembled:
     sequences: list[CapturedSequence]
     gaps: list[str]
     """One sentence for each part that could not be captured."""
+    repairs: int
+    """Number of calls that continue a sequence because of a repair."""
     oldest: Version | None
     """Oldest version that sampled a token; None if any call does not report it."""
 
@@ -89,15 +99,27 @@ class _Node:
 @dataclass(slots=True)
 class _Tree:
     nodes: list[_Node] = field(default_factory=list)
+    repairs: int = 0
 
     def add(self, call: int, captured: CapturedCall) -> None:
-        prompt = _packed(captured.prompt)
-        parent = self._longest_in(prompt)
+        prompt, parent = self._continued(captured)
         for index, answer in enumerate(captured.answers):
             whole = prompt + _packed(answer.tokens)
-            self.nodes.append(_Node((call, index), answer, len(captured.prompt), whole, parent))
+            length = len(prompt) // _TOKEN_BYTES
+            self.nodes.append(_Node((call, index), answer, length, whole, parent))
         if parent is not None and captured.answers:
             parent.has_children = True
+
+    def _continued(self, captured: CapturedCall) -> tuple[bytes, _Node | None]:
+        """Return the prompt of a call, repaired if an earlier call confirms it, and its parent."""
+        if captured.repaired:
+            prompt = _packed(captured.repaired)
+            parent = self._longest_in(prompt)
+            if parent is not None and len(parent.whole) >= captured.repaired_until * _TOKEN_BYTES:
+                self.repairs += 1
+                return prompt, parent
+        prompt = _packed(captured.prompt)
+        return prompt, self._longest_in(prompt)
 
     def _longest_in(self, prompt: bytes) -> _Node | None:
         within = (node for node in self.nodes if prompt.startswith(node.whole))
@@ -125,7 +147,12 @@ def assemble(calls: Sequence[CapturedCall]) -> Assembled:
     oldest = min((min(answer.versions) for answer in drawn if answer.versions), default=None)
     if not all(answer.versions for answer in drawn):
         oldest = None
-    return Assembled(sequences=[_sequence(leaf) for leaf in leaves], gaps=gaps, oldest=oldest)
+    return Assembled(
+        sequences=[_sequence(leaf) for leaf in leaves],
+        gaps=gaps,
+        repairs=tree.repairs,
+        oldest=oldest,
+    )
 
 
 def _sequence(leaf: _Node) -> CapturedSequence:

@@ -116,6 +116,11 @@ def check_call(call: CallPush) -> None:
         raise InvalidCapture("gap", "a call with a gap must have no answers")
     if not call.gap and not (call.answers and call.prompt_tokens):
         raise InvalidCapture("prompt_tokens", "a call without a gap must have a prompt and answers")
+    if call.repair is not None:
+        start, stop, length = call.repair.start, call.repair.stop, len(call.prompt_tokens)
+        if not start <= stop <= length:
+            problem = f"tokens {start} to {stop} are not a part of the {length} prompt tokens"
+            raise InvalidCapture("repair", problem)
     for place, answer in enumerate(call.answers):
         field, length = f"answers[{place}]", len(answer.tokens)
         if len(answer.logprobs) != length:
@@ -240,10 +245,13 @@ def _assembled(session: CaptureSession, score: float) -> _Scored:
 
 
 def _call(call: CallPush) -> Call:
+    repair = call.repair
     return Call(
         prompt=tuple(call.prompt_tokens),
         answers=tuple(_answer(answer) for answer in call.answers),
         gap=call.gap,
+        repaired=() if repair is None else tuple(call.repaired_prompt),
+        repaired_until=0 if repair is None else repair.start + len(repair.tokens),
     )
 
 
@@ -279,6 +287,7 @@ def _group(run: Run, scored: list[_Scored], *, env_id: int | None) -> Group:
         "overrides": [{"session": one.session.name} for one, _ in rows],
         "group_overrides": {
             "captured": {one.session.name: one.assembled.gaps for one in scored},
+            "repairs": {one.session.name: one.assembled.repairs for one in scored},
         },
     }
     versions = [one.assembled.oldest for one in scored if one.assembled.sequences]

@@ -34,19 +34,42 @@ class Answer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The text returned to the agent, for a completion."""
 
 
+class Repair(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Part of a prompt that tokenization of the same text changed."""
+
+    start: Annotated[int, Meta(ge=0)]
+    """First changed token of the prompt."""
+    stop: Annotated[int, Meta(ge=0)]
+    """End of the changed tokens, exclusive."""
+    tokens: list[Token]
+    """Tokens of an earlier call that decode to the same text."""
+
+
 class CallPush(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Body of ``POST /api/v1/runs/{run}/captures/{session}/calls``."""
 
     key: Annotated[str, Meta(min_length=1, max_length=64)]
     """Key of the call, unique in its session; a repeated key changes nothing."""
-    kind: Literal["chat", "completion"]
+    kind: Literal["chat", "completion", "responses", "messages"]
+    """API of the call: OpenAI's chat, completions or Responses, or Anthropic's Messages."""
     model: Annotated[str, Meta(max_length=200)] = ""
     messages: list[dict[str, Any]] = []
-    """Messages of a chat, as sent by the agent."""
+    """Messages of a chat, as the inference server received them."""
     prompt_tokens: list[Token] = []
     answers: Annotated[list[Answer], Meta(max_length=1024)] = []
     gap: Annotated[str, Meta(max_length=1000)] = ""
     """The part of the call that could not be captured; empty if complete."""
+    repair: Repair | None = None
+    """Repair of the prompt; None if it continues an earlier call exactly, or begins a sequence."""
+
+    @property
+    def repaired_prompt(self) -> list[int]:
+        """The tokens of the prompt, with the repair applied."""
+        repair = self.repair
+        if repair is None:
+            return self.prompt_tokens
+        prompt = self.prompt_tokens
+        return [*prompt[: repair.start], *repair.tokens, *prompt[repair.stop :]]
 
 
 class CallReceipt(Struct, frozen=True, kw_only=True):

@@ -4,107 +4,35 @@ OpenAI's own client talks to our proxy, the proxy to our inference server and to
 over real sockets; the trainer's batch shows the captured data.
 """
 
-import json
 import os
 import signal
-import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import httpx
 import openai
 import pytest
-import uvicorn
 
 from buffer.capture.models import CaptureSession
-from buffer.capture.services import assembled, score_sessions
-from buffer.items.models.items import TrajectoryGroup
-from buffer.items.rules.states import ItemKind
-from buffer.payloads.services.contents import content_head
-from rolldeck.http import Connection
-from rollouts.fleet.capture.call_store import PlatformCallStore
-from rollouts.fleet.capture.proxy import CaptureProxy
-from rollouts.fleet.engine.engine import Engine
-from rollouts.fleet.engine.openai_api import OpenAiApi
-from rollouts.fleet.engine.serving import EngineThread
-from rollouts.fleet.engine.tokenizers import CharTokenizer, ChatFormat
+from buffer.capture.services import assembled
 from runs.lifecycle.models.runs import Run
 from tests import processes
-from tests.factories import NOON, make_run, make_token
-from tests.live_server import serving
-from tests.unit.rollouts.fleet.engine.small_models import small_model
+from tests.contract.capture_setup import TOKENIZER, Stand, group, small_engine, stand_with, trained
+from tests.factories import make_token
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-TOKENIZER = CharTokenizer(
-    "abcdefghijklmnopqrstuvwxyz 0123456789:\n",
-    ChatFormat(user="user: {}\n", assistant="ai: {}\n", answer="ai: "),
-)
 HELLO: list[Any] = [{"role": "user", "content": "hello"}]
-
-
-@contextmanager
-def on_a_port(app: Any, *, lifespan: Any = "off") -> Iterator[str]:
-    listener = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan=lifespan))
-    runner = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
-    runner.start()
-    try:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        runner.join(10)
-
-
-@dataclass(frozen=True, slots=True)
-class Stand:
-    """A run with its capturing proxy and the servers behind it."""
-
-    run: Run
-    proxy: str
-    platform: str
-
-    def agent(self, session: str, key: str = "secret") -> openai.OpenAI:
-        base = f"{self.proxy}/sessions/{session}/v1"
-        return openai.OpenAI(base_url=base, api_key=key, max_retries=0)
-
-    def score(self, **scores: float) -> Any:
-        return score_sessions(
-            run=Run.objects.get(pk=self.run.pk), scores=scores, producer="judge", now=NOON
-        )
+KEY = {"Authorization": "Bearer secret"}
 
 
 @pytest.fixture
 def stand() -> Iterator[Stand]:
-    run = make_run(name="agents", kind="outside", status="running")
-    Run.objects.filter(pk=run.pk).update(batch_size=2, max_token_len=256)
-    model = small_model(vocab_size=TOKENIZER.vocab_size, max_position_embeddings=256)
-    engine = Engine(model, rows=4, version=(0, 0), tokenizer=TOKENIZER)
-    thread = EngineThread(engine, context=256)
-    api = OpenAiApi(thread, tokenizer=TOKENIZER, model="policy", context=256)
-    with serving() as platform, on_a_port(api.app) as upstream:
-        connection = Connection(platform, make_token("env", run=run)[1], retry_for_seconds=1.0)
-        store = PlatformCallStore(connection, run.name)
-        proxy = CaptureProxy(upstream=f"{upstream}/v1", store=store, api_key="secret")
-        with on_a_port(proxy.app, lifespan="on") as url:
-            yield Stand(run, url, platform)
-    thread.close()
-
-
-def group() -> dict[str, Any]:
-    (row,) = TrajectoryGroup.objects.all()
-    content: dict[str, Any] = json.loads(content_head(ItemKind.GROUPS, row.pk, 1 << 20))
-    return content
-
-
-def trained(row: dict[str, Any], place: int) -> list[int]:
-    return [mask for mask in row["masks"][place] if mask >= 0]
+    with small_engine() as upstream, stand_with(upstream) as made:
+        yield made
 
 
 def spoken(stand: Stand, session: str, seed: int) -> Any:
@@ -187,22 +115,42 @@ def test_refusals_have_the_format_of_openai(stand: Stand) -> None:
         stand.agent("six", key="wrong").models.list()
     with pytest.raises(openai.NotFoundError, match="does not exist"):
         stand.agent("six").completions.create(model="other", prompt="abc")
-    bad = httpx.post(
-        f"{stand.proxy}/sessions/six/v1/completions",
-        content=b"{",
-        headers={"Authorization": "Bearer secret"},
-        timeout=60,
+    post, get = (
+        f"{stand.proxy}/capture/six/v1/completions",
+        f"{stand.proxy}/capture/a%20b/v1/models",
     )
-    odd = httpx.get(
-        f"{stand.proxy}/sessions/a%20b/v1/models",
-        headers={"Authorization": "Bearer secret"},
-        timeout=60,
-    )
+    bad = httpx.post(post, content=b"{", headers=KEY, timeout=60)
+    several = httpx.post(post, json={"prompt": ["a", "b"]}, headers=KEY, timeout=60)
+    odd = httpx.get(get, headers=KEY, timeout=60)
+    lost = httpx.get(f"{stand.proxy}/v2", headers=KEY, timeout=60)
 
-    assert (bad.status_code, odd.status_code) == (400, 404)
+    assert [one.status_code for one in (bad, several, odd, lost)] == [400, 400, 404, 404]
     assert "not valid JSON" in bad.json()["error"]["message"]
+    assert several.json()["error"]["param"] == "prompt"
+    assert "GET /v2: Not Found" in lost.json()["error"]["message"]
     assert [model.id for model in stand.agent("six").models.list()] == ["policy"]
     assert not CaptureSession.objects.exists()
+
+
+def test_the_session_is_in_the_path_or_in_a_header(stand: Stand) -> None:
+    prompt: dict[str, Any] = {"model": "policy", "prompt": "abc", "max_tokens": 2}
+    bases = {
+        "in-path": (f"{stand.proxy}/capture/in-path/v1", {}),
+        "in-old-path": (f"{stand.proxy}/sessions/in-old-path/v1", {}),
+        "in-header": (f"{stand.proxy}/v1", {"X-Rolldeck-Session": "in-header"}),
+    }
+
+    for base, headers in bases.values():
+        with openai.OpenAI(base_url=base, api_key="secret", default_headers=headers) as agent:
+            agent.completions.create(**prompt)
+
+    assert {*CaptureSession.objects.values_list("name", flat=True)} == {*bases}
+    both = {"X-Rolldeck-Session": "other"} | KEY
+    one = httpx.post(bases["in-path"][0] + "/completions", json=prompt, headers=both, timeout=60)
+    none = httpx.post(f"{stand.proxy}/v1/completions", json=prompt, headers=KEY, timeout=60)
+    assert (one.status_code, none.status_code) == (400, 400)
+    assert "'in-path', X-Rolldeck-Session names 'other'" in one.json()["error"]["message"]
+    assert "send X-Rolldeck-Session" in none.json()["error"]["message"]
 
 
 def proxy_command(*arguments: str, stand: Stand, token: str) -> subprocess.Popen[str]:

@@ -4567,7 +4567,7 @@ export interface components {
         CallPushRequest: {
             key: string;
             /** @enum {unknown} */
-            kind: "chat" | "completion";
+            kind: "chat" | "completion" | "messages" | "responses";
             /** @default  */
             model: string;
             /** @default [] */
@@ -4578,6 +4578,8 @@ export interface components {
             answers: components["schemas"]["Answer"][];
             /** @default  */
             gap: string;
+            /** @default null */
+            repair: components["schemas"]["Repair"] | null;
         };
         /**
          * CallReceipt
@@ -4601,6 +4603,7 @@ export interface components {
             changed_at: string;
             sequences: components["schemas"]["CapturedRow"][];
             gaps: string[];
+            repairs: number;
         };
         /**
          * CaptureRow
@@ -7764,6 +7767,15 @@ export interface components {
             save_checkpoint_interval: number;
             starting_step: number;
             num_steps: number;
+        };
+        /**
+         * Repair
+         * @description Part of a prompt that tokenization of the same text changed.
+         */
+        Repair: {
+            start: number;
+            stop: number;
+            tokens: number[];
         };
         /**
          * RequestStacks

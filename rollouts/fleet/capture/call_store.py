@@ -1,7 +1,7 @@
 """Storage of captured calls on the platform."""
 
 import threading
-from typing import Protocol
+from typing import Any, Final, Protocol
 from urllib.parse import quote
 
 import msgspec
@@ -9,6 +9,9 @@ import msgspec
 from rolldeck.captures import CallPush
 from rolldeck.errors import RolldeckError
 from rolldeck.http import Call, Connection
+
+NUL: Final = "\x00"
+SHOWN_NUL: Final = "\ufffd"
 
 
 class CallNotStored(Exception):
@@ -56,7 +59,7 @@ class PlatformCallStore:
         push = Call(
             method="POST",
             path=f"{self._path}/{session}/calls",
-            content=msgspec.json.encode(call),
+            content=_encoded(call),
             content_type="application/json",
             is_repeatable=True,
         )
@@ -73,3 +76,21 @@ class PlatformCallStore:
     def close(self) -> None:
         """Close the connections."""
         self._connection.close()
+
+
+def _encoded(call: CallPush) -> bytes:
+    """Return a call as JSON; texts have no NUL characters, which the platform does not store."""
+    content = msgspec.json.encode(call)
+    if b"\\u0000" not in content:
+        return content
+    return msgspec.json.encode(_without_nul(msgspec.to_builtins(call)))
+
+
+def _without_nul(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.replace(NUL, SHOWN_NUL)
+    if isinstance(value, list):
+        return [_without_nul(one) for one in value]
+    if isinstance(value, dict):
+        return {_without_nul(name): _without_nul(one) for name, one in value.items()}
+    return value

@@ -12,6 +12,7 @@ from rolldeck.errors import RolldeckError
 from rolldeck.http import Call, Connection
 from rollouts.fleet.capture.call_store import PlatformCallStore
 from rollouts.fleet.capture.proxy import CaptureProxy
+from rollouts.fleet.capture.upstream import UPSTREAM_SECONDS
 
 
 def main(argv: Sequence[str]) -> int:
@@ -27,10 +28,13 @@ def main(argv: Sequence[str]) -> int:
         connection.close()
         return 1
     proxy = CaptureProxy(
-        upstream=args.upstream, store=PlatformCallStore(connection, args.run), api_key=args.api_key
+        upstream=args.upstream,
+        store=PlatformCallStore(connection, args.run),
+        api_key=args.api_key,
+        upstream_seconds=args.upstream_timeout,
     )
-    base = f"http://{args.host}:{args.port}/sessions/<session>/v1"
-    print(f"agents of {args.run}: OPENAI_BASE_URL={base}", flush=True)
+    base = f"http://{args.host}:{args.port}/capture/<session>"
+    print(f"agents of {args.run}: OPENAI_BASE_URL={base}/v1 ANTHROPIC_BASE_URL={base}", flush=True)
     uvicorn.run(proxy.app, host=args.host, port=args.port, log_level="warning")
     return 0
 
@@ -47,6 +51,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8002)
     parser.add_argument("--api-key", default="", help="API key for agents (default: none)")
+    parser.add_argument(
+        "--upstream-timeout",
+        type=float,
+        default=UPSTREAM_SECONDS,
+        help="seconds without any byte of a response after which a call fails (default 600)",
+    )
     parser.add_argument("--url", help=f"URL of the platform (ROLLDECK_URL; default {DEFAULT_URL})")
     parser.add_argument("--token", help="token with the scope env for the run (ROLLDECK_TOKEN)")
     parser.add_argument(

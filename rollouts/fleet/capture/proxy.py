@@ -1,77 +1,93 @@
 """Proxy between agent programs and an inference server that captures all calls.
 
-An agent uses ``http://proxy/sessions/<session>/v1`` as its OpenAI base URL. A response is sent only
-after the platform has stored the call, so an agent never acts on tokens that training does not
-see. The last chunk of a stream waits for that.
+An agent uses ``http://proxy/capture/<session>`` as its base URL, or names the session in a header.
+A response is sent only after the platform has stored the call, so an agent never acts on tokens
+that training does not have. In a stream, the end of an answer or of a tool call waits for that.
 """
 
 import asyncio
 import json
 import logging
-import re
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
 import httpx
-import msgspec
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from rolldeck.captures import SESSION_PATTERN, CallPush
+from rolldeck.captures import CallPush
 from rollouts.fleet.capture.call_store import CallNotStored, CallStore
-from rollouts.fleet.capture.reading import Json, Reading
+from rollouts.fleet.capture.drift import DriftRepair
+from rollouts.fleet.capture.formats.anthropic_messages import AnthropicMessages
+from rollouts.fleet.capture.formats.base import WireFormat, openai_error
+from rollouts.fleet.capture.formats.openai_chat import OpenAiChat, OpenAiCompletions
+from rollouts.fleet.capture.formats.openai_responses import OpenAiResponses
+from rollouts.fleet.capture.reading import Reading
+from rollouts.fleet.capture.refusals import Refusal
+from rollouts.fleet.capture.sessions import admitted_session
+from rollouts.fleet.capture.upstream import (
+    UPSTREAM_SECONDS,
+    Completion,
+    InferenceServer,
+    Json,
+    completion,
+)
 
 logger = logging.getLogger(__name__)
 
-UPSTREAM_SECONDS: Final = 600.0
-"""Time limit for a response of the inference server."""
 MOST_BODY_BYTES: Final = 32 << 20
-SHOWN_ERROR: Final = 500
+FORMATS: Final[tuple[tuple[str, type[WireFormat]], ...]] = (
+    ("completions", OpenAiCompletions),
+    ("chat/completions", OpenAiChat),
+    ("responses", OpenAiResponses),
+    ("messages", AnthropicMessages),
+)
+"""Paths below ``/v1`` and their APIs."""
+PREFIXES: Final = ("/capture/{session}", "/sessions/{session}", "")
+"""Paths before ``/v1``; without a session in the path, a header names it."""
 
-
-class Refusal(Exception):
-    """A request is refused, with an error in OpenAI's format."""
-
-    def __init__(self, message: str, *, status: int, param: str | None = None) -> None:
-        super().__init__(message)
-        self.status, self.param = status, param
-
-    def body(self) -> Json:
-        """Return the error in OpenAI's format."""
-        kind = "invalid_request_error" if self.status < 500 else "server_error"
-        error = {"message": str(self), "type": kind, "param": self.param, "code": self.status}
-        return {"error": error}
+Chunks = AsyncIterator[tuple[Completion, str]]
+View = Callable[[Request], Awaitable[Response]]
 
 
 class CaptureProxy:
     """The proxy as an ASGI application, `app`."""
 
-    def __init__(self, *, upstream: str, store: CallStore, api_key: str = "") -> None:
+    def __init__(
+        self,
+        *,
+        upstream: str,
+        store: CallStore,
+        api_key: str = "",
+        upstream_seconds: float = UPSTREAM_SECONDS,
+    ) -> None:
         """Set up the proxy.
 
         Args:
             upstream: Base URL of the inference server, such as ``http://127.0.0.1:8001/v1``.
             store: Stores the calls.
             api_key: API key that agents must send; empty for none.
+            upstream_seconds: Time limit for each part of a response of the inference server.
         """
-        self._upstream = upstream.rstrip("/")
+        self._server = InferenceServer(upstream, seconds=upstream_seconds)
         self._store = store
         self._api_key = api_key
+        self._drift = DriftRepair(self._server.detokenize)
         self._late: set[asyncio.Task[None]] = set()
-        self._http = httpx.AsyncClient(timeout=httpx.Timeout(UPSTREAM_SECONDS, connect=5.0))
-        session = "/sessions/{session}/v1"
+        routes = [Route("/health", self._health)]
+        for prefix in PREFIXES:
+            routes.append(Route(f"{prefix}/v1/models", self._models))
+            for path, wire_format in FORMATS:
+                view = self._view(wire_format)
+                routes.append(Route(f"{prefix}/v1/{path}", view, methods=["POST"]))
         self.app = Starlette(
-            routes=[
-                Route("/health", self._health),
-                Route(f"{session}/models", self._models),
-                Route(f"{session}/completions", self._complete, methods=["POST"]),
-                Route(f"{session}/chat/completions", self._chat, methods=["POST"]),
-            ],
-            exception_handlers={Refusal: _refuse},
+            routes=routes,
+            exception_handlers={Refusal: _refuse, HTTPException: _refuse_path},
             lifespan=self._lifespan,
         )
 
@@ -80,96 +96,106 @@ class CaptureProxy:
         """Serve; at the end, wait for pending calls to be stored and close the connections."""
         yield
         await asyncio.gather(*self._late)
-        await self._http.aclose()
+        await self._server.close()
         await asyncio.to_thread(self._store.close)
 
     async def _health(self, request: Request) -> Response:  # noqa: ARG002 required signature
         return JSONResponse({"status": "ready", "captured": self._store.saved})
 
     async def _models(self, request: Request) -> Response:
-        self._admit(request)
-        try:
-            answer = await self._http.get(f"{self._upstream}/models")
-        except httpx.TransportError as error:
-            raise Refusal(f"the inference server is unreachable: {error}", status=503) from error
-        return Response(answer.content, answer.status_code, media_type="application/json")
+        admitted_session(request, self._api_key)
+        return JSONResponse(await self._server.models())
 
-    async def _complete(self, request: Request) -> Response:
-        return await self._pass_on(request, "completions", is_chat=False)
+    def _view(self, wire_format: type[WireFormat]) -> View:
+        """Return the view of an API, which answers errors in the format of that API."""
 
-    async def _chat(self, request: Request) -> Response:
-        return await self._pass_on(request, "chat/completions", is_chat=True)
+        async def view(request: Request) -> Response:
+            try:
+                return await self._call(request, wire_format)
+            except Refusal as refusal:
+                return _error_response(wire_format.error(refusal), refusal)
 
-    async def _pass_on(self, request: Request, path: str, *, is_chat: bool) -> Response:
-        session = self._admit(request)
-        body = await _body(request)
-        reading = Reading(body, is_chat=is_chat)
-        # Fields required for capture, which the agent then also receives.
-        upstream_body = body | {"return_token_ids": True}
-        upstream_body["logprobs"] = True if is_chat else body.get("logprobs") or 1
-        call = self._http.build_request("POST", f"{self._upstream}/{path}", json=upstream_body)
-        try:
-            answer = await self._http.send(call, stream=True)
-        except httpx.TransportError as error:
-            raise Refusal(f"the inference server is unreachable: {error}", status=503) from error
-        if answer.status_code == 200 and body.get("stream"):
-            pieces = self._stream(answer, reading, session)
-            return StreamingResponse(pieces, media_type="text/event-stream")
-        try:
-            content = await answer.aread()
-        except httpx.TransportError as error:
-            raise Refusal(
-                f"the inference server closed the connection: {error}", status=502
-            ) from error
-        finally:
-            await answer.aclose()
-        if answer.status_code != 200:
-            return Response(content, answer.status_code, media_type="application/json")
-        reading.add(_object(content))
+        return view
+
+    async def _call(self, request: Request, wire_format: type[WireFormat]) -> Response:
+        session = admitted_session(request, self._api_key)
+        call = wire_format(await _body(request))
+        reading = Reading(kind=call.kind, model=call.model, messages=call.messages)
+        response = await self._server.send(call.path, call.body)
+        if call.is_streamed:
+            chunks = self._server.chunks(response)
+            try:
+                # Until the first chunk, an error still has a status of its own.
+                first = await anext(chunks, None)
+            except Refusal:
+                await response.aclose()
+                raise
+            stream = self._stream(call, reading, session, response, first, chunks)
+            return StreamingResponse(stream, media_type="text/event-stream")
+        content = await self._server.content(response)
+        reading.add(completion(content))
+        captured = reading.call(_key())
         if await request.is_disconnected():
-            reading.mark_incomplete("the agent disconnected before it received the response")
-        await self._save(session, reading.call(_key()))
-        return Response(content, 200, media_type="application/json")
+            why = "the agent disconnected before it received the response"
+            await self._save(session, reading.gap(captured.key, why))
+        else:
+            await self._save_answer(session, captured)
+        shown = call.response(reading.generated(), content)
+        return Response(shown, media_type="application/json")
 
     async def _stream(
-        self, answer: httpx.Response, reading: Reading, session: str
+        self,
+        call: WireFormat,
+        reading: Reading,
+        session: str,
+        response: httpx.Response,
+        first: tuple[Completion, str] | None,
+        chunks: Chunks,
     ) -> AsyncIterator[bytes]:
-        """Pass chunks on as they arrive, and end the stream once the call is stored."""
-        is_over = False
+        """Translate chunks as they arrive; the end waits until the call is stored."""
+        stream = call.stream()
+        held: list[bytes] = []
+        is_sent = is_over = False
         try:
-            async for line in answer.aiter_lines():
-                if not line.startswith("data:"):
-                    continue
-                data = line.removeprefix("data:").strip()
-                if data == "[DONE]":
-                    break
-                reading.add(_object(data.encode()))
-                yield f"data: {data}\n\n".encode()
+            async for chunk, raw in _chained(first, chunks):
+                reading.add(chunk)
+                for event in stream.add(chunk, raw):
+                    if held or event.completes:
+                        held.append(event.data)
+                    else:
+                        is_sent = True
+                        yield event.data
+            captured = reading.call(_key())
             is_over = True
-            await self._save(session, reading.call(_key()))
-        except (httpx.TransportError, Refusal) as failure:
-            status = getattr(failure, "status", 502)
-            refusal = Refusal(f"the response is incomplete: {failure}", status=status)
-            yield b"data: " + msgspec.json.encode(refusal.body()) + b"\n\n"
+            await self._save_answer(session, captured)
+            for data in [*held, *stream.finish(reading.generated())]:
+                yield data
+        except Refusal as refusal:
+            for data in stream.fail(refusal):
+                yield data
         finally:
             # When the agent disconnects, this generator is closed and cannot wait.
-            if not is_over:
+            if is_sent and not is_over:
                 self._save_later(session, reading)
-            await answer.aclose()
-        yield b"data: [DONE]\n\n"
+            await response.aclose()
 
     def _save_later(self, session: str, reading: Reading) -> None:
         """Store a gap for a response that the agent received only in part."""
-        reading.mark_incomplete("the response was incomplete, or the agent disconnected")
-        task = asyncio.get_running_loop().create_task(self._save_gap(session, reading))
+        gap = reading.gap(_key(), "the response was incomplete, or the agent disconnected")
+        task = asyncio.get_running_loop().create_task(self._save_gap(session, gap))
         self._late.add(task)
         task.add_done_callback(self._late.discard)
 
-    async def _save_gap(self, session: str, reading: Reading) -> None:
+    async def _save_gap(self, session: str, gap: CallPush) -> None:
         try:
-            await self._save(session, reading.call(_key()))
+            await self._save(session, gap)
         except Refusal as refusal:
             logger.warning("gap in session %s not stored: %s", session, refusal)
+
+    async def _save_answer(self, session: str, call: CallPush) -> None:
+        repaired = await self._drift.repaired(session, call)
+        await self._save(session, repaired)
+        self._drift.remember(session, repaired)
 
     async def _save(self, session: str, call: CallPush) -> None:
         try:
@@ -177,14 +203,12 @@ class CaptureProxy:
         except CallNotStored as failure:
             raise Refusal(str(failure), status=failure.status) from failure
 
-    def _admit(self, request: Request) -> str:
-        token = request.headers.get("authorization", "").removeprefix("Bearer ").strip()
-        if self._api_key and not secrets.compare_digest(token.encode(), self._api_key.encode()):
-            raise Refusal("the API key is invalid", status=401)
-        session = str(request.path_params["session"])
-        if not re.match(SESSION_PATTERN, session):
-            raise Refusal("a session name has 1 to 120 letters, digits, - or _", status=404)
-        return session
+
+async def _chained(first: tuple[Completion, str] | None, rest: Chunks) -> Chunks:
+    if first is not None:
+        yield first
+    async for one in rest:
+        yield one
 
 
 def _key() -> str:
@@ -192,7 +216,7 @@ def _key() -> str:
 
 
 async def _body(request: Request) -> Json:
-    body = b""
+    body = bytearray()
     async for piece in request.stream():
         body += piece
         if len(body) > MOST_BODY_BYTES:
@@ -206,15 +230,18 @@ async def _body(request: Request) -> Json:
     return found
 
 
-def _object(content: bytes) -> Json:
-    try:
-        found = json.loads(content)
-    except ValueError as error:
-        shown = content[:SHOWN_ERROR].decode(errors="replace")
-        raise Refusal(f"the inference server answered {shown!r}", status=502) from error
-    return found if isinstance(found, dict) else {}
+def _error_response(content: Json, refusal: Refusal) -> Response:
+    headers = {"Retry-After": refusal.retry_after} if refusal.retry_after else None
+    return JSONResponse(content, refusal.status, headers)
 
 
 async def _refuse(request: Request, refusal: Exception) -> Response:  # noqa: ARG001 signature
     assert isinstance(refusal, Refusal)  # noqa: S101 registered for this class
-    return JSONResponse(refusal.body(), refusal.status)
+    return _error_response(openai_error(refusal), refusal)
+
+
+async def _refuse_path(request: Request, error: Exception) -> Response:
+    """Answer an unknown path or method with an error in OpenAI's format."""
+    assert isinstance(error, HTTPException)  # noqa: S101 registered for this class
+    text = f"{request.method} {request.url.path}: {error.detail}"
+    return JSONResponse(openai_error(Refusal(text, status=error.status_code)), error.status_code)

@@ -1,4 +1,4 @@
-"""Serve an engine with OpenAI's HTTP API: models, completions, chat completions, health."""
+"""Serve an engine with OpenAI's HTTP API, with health and with detokenization as in vLLM."""
 
 import secrets
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -20,6 +20,7 @@ from rollouts.fleet.engine.openai_messages import (
     BaseRequest,
     ChatRequest,
     CompletionRequest,
+    DetokenizeRequest,
     Refused,
     TokenIds,
 )
@@ -64,6 +65,7 @@ class OpenAiApi:
         self.app = Starlette(
             routes=[
                 Route("/health", self._health),
+                Route("/detokenize", self._detokenize, methods=["POST"]),
                 Route("/v1/models", self._models),
                 Route("/v1/completions", self._complete, methods=["POST"]),
                 Route("/v1/chat/completions", self._chat, methods=["POST"]),
@@ -88,6 +90,11 @@ class OpenAiApi:
         one = {"id": self._model, "object": "model", "created": 0, "owned_by": "rolldeck"}
         shown = one | {"max_model_len": self._context}
         return JSONResponse({"object": "list", "data": [shown]})
+
+    async def _detokenize(self, request: Request) -> Response:
+        body = await read_body(request, DetokenizeRequest)
+        text = self._tokenizer.decode_with_special(self.tokens(body.tokens, param="tokens"))
+        return JSONResponse({"prompt": text})
 
     async def _complete(self, request: Request) -> Response:
         body = await read_body(request, CompletionRequest)
@@ -232,7 +239,7 @@ class OpenAiApi:
         if name and name != self._model:
             raise Refused(f"model {name!r} does not exist", param="model", status=404)
 
-    def tokens(self, prompt: str | list[int]) -> list[int]:
+    def tokens(self, prompt: str | list[int], *, param: str = "prompt") -> list[int]:
         """Return a prompt's tokens.
 
         Raises:
@@ -242,14 +249,14 @@ class OpenAiApi:
             if any(token >= self._tokenizer.vocab_size for token in prompt):
                 raise Refused(
                     f"a token is outside the vocabulary, 0 to {self._tokenizer.vocab_size - 1}",
-                    param="prompt",
+                    param=param,
                     code="token_unknown",
                 )
             return prompt
         try:
             return self._tokenizer.encode(prompt)
         except TokenizerUnusable as error:
-            raise Refused(str(error), param="prompt") from error
+            raise Refused(str(error), param=param) from error
 
 
 async def read_body(request: Request, kind: type[A]) -> A:

@@ -60,6 +60,12 @@ class ChatRequest(BaseRequest, kw_only=True):
     top_logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
 
 
+class DetokenizeRequest(Struct, kw_only=True):
+    """Body of ``POST /detokenize``, as of vLLM."""
+
+    tokens: TokenIds
+
+
 class Refused(ValueError):
     """The request is refused; `param` names the field."""
 

@@ -7,13 +7,17 @@ A folder selects one by its file: ``rolldeck_tokenizer.json`` for a built-in tok
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 import msgspec
 from msgspec import Struct
 
 Message = Mapping[str, Any]
 """One turn of a conversation with at least `role` and `content`."""
+
+
+END_TEXT: Final = b"<|end|>"
+"""Text of the end token of built-in tokenizers, where special tokens have one."""
 
 
 class TokenizerUnusable(ValueError):
@@ -37,6 +41,9 @@ class Tokenizer(Protocol):
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Return the text of some tokens; the end token has none."""
+
+    def decode_with_special(self, tokens: Sequence[int]) -> str:
+        """Return the text of some tokens, in which special tokens have a text too."""
 
     def render(self, messages: Sequence[Message]) -> str:
         """Return a conversation as text, ready for the assistant's next turn."""
@@ -88,6 +95,11 @@ class ByteTokenizer:
         """Return the text of some bytes; invalid UTF-8 becomes U+FFFD."""
         return bytes(token for token in tokens if token < self.end).decode(errors="replace")
 
+    def decode_with_special(self, tokens: Sequence[int]) -> str:
+        """Return the text of some bytes, with the end token."""
+        pieces = (END_TEXT if token == self.end else bytes([token]) for token in tokens)
+        return b"".join(pieces).decode(errors="replace")
+
     def render(self, messages: Sequence[Message]) -> str:
         """Return a conversation as text."""
         return self.chat.render(messages)
@@ -119,6 +131,13 @@ class CharTokenizer:
     def decode(self, tokens: Sequence[int]) -> str:
         """Return the characters of some tokens."""
         return "".join(self.alphabet[token] for token in tokens if token < self.end)
+
+    def decode_with_special(self, tokens: Sequence[int]) -> str:
+        """Return the characters of some tokens, with the end token."""
+        pieces = (
+            END_TEXT.decode() if token == self.end else self.alphabet[token] for token in tokens
+        )
+        return "".join(pieces)
 
     def render(self, messages: Sequence[Message]) -> str:
         """Return a conversation as text."""
@@ -163,6 +182,10 @@ class HuggingFaceTokenizer:
     def decode(self, tokens: Sequence[int]) -> str:
         """Return the text of some tokens, without special tokens."""
         return str(self._inner.decode(list(tokens), skip_special_tokens=True))
+
+    def decode_with_special(self, tokens: Sequence[int]) -> str:
+        """Return the text of some tokens, with special tokens."""
+        return str(self._inner.decode(list(tokens), skip_special_tokens=False))
 
     def render(self, messages: Sequence[Message]) -> str:
         """Return a conversation rendered by the chat template."""

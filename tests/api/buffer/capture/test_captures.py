@@ -150,6 +150,9 @@ def test_gaps_are_listed_and_a_session_of_gaps_makes_no_group(server: Server) ->
             "answers[0].versions",
         ),
         ({"key": "", "kind": "chat"}, "key"),
+        (call(repair={"start": 1, "stop": 3, "tokens": [9]}), "repair"),
+        (call(repair={"start": 2, "stop": 1, "tokens": [9]}), "repair"),
+        (call(repair={"start": 0, "stop": 1, "tokens": [-1]}), "repair.tokens[0]"),
     ],
 )
 def test_an_invalid_call_is_refused_with_its_field_and_not_stored(
@@ -171,6 +174,21 @@ def test_a_session_is_shown_with_the_sequences_of_its_calls(server: Server) -> N
     assert shown["sequences"][0]["tokens"] == [1, 2, 3, 4]
     assert shown["gaps"] == []
     assert server.get("captures/other").status_code == 404
+
+
+def test_a_repair_applies_only_if_an_earlier_call_has_its_tokens(server: Server) -> None:
+    right = {"start": 2, "stop": 3, "tokens": [3, 4]}
+    for session, repair in (("one", right), ("two", right | {"tokens": [3, 5]})):
+        server.add(session, call())
+        server.add(session, call("b", prompt=[1, 2, 34, 9], repair=repair))
+
+    one, two = (server.get(f"captures/{session}").json() for session in ("one", "two"))
+
+    assert [row["tokens"] for row in one["sequences"]] == [[1, 2, 3, 4, 9, 3, 4]]
+    assert [row["tokens"] for row in two["sequences"]] == [[1, 2, 3, 4], [1, 2, 34, 9, 3, 4]]
+    assert (one["repairs"], two["repairs"]) == (1, 0)
+    server.score(one=1.0, two=0.0)
+    assert stored()["group_overrides"]["repairs"] == {"one": 1, "two": 0}
 
 
 def test_an_unscored_session_expires_with_an_event(server: Server) -> None:

@@ -2,10 +2,13 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from rolldeck.captures import Drawn
 from rollouts.fleet.capture.reading import Reading
+from rollouts.fleet.capture.refusals import Refusal
+from rollouts.fleet.capture.upstream import completion
 
 CHAT: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
 OURS: dict[str, Any] = {
@@ -19,11 +22,16 @@ OURS: dict[str, Any] = {
 }
 
 
-def read(*responses: dict[str, Any], is_chat: bool = True) -> Any:
-    reading = Reading(CHAT, is_chat=is_chat)
+def reading_of(*responses: dict[str, Any], is_chat: bool = True) -> Reading:
+    messages = CHAT["messages"] if is_chat else []
+    reading = Reading(kind="chat" if is_chat else "completion", model="m", messages=messages)
     for response in responses:
-        reading.add(response)
-    return reading.call("k")
+        reading.add(completion(msgspec.json.encode(response)))
+    return reading
+
+
+def read(*responses: dict[str, Any], is_chat: bool = True) -> Any:
+    return reading_of(*responses, is_chat=is_chat).call("k")
 
 
 def test_our_server_has_all_fields() -> None:
@@ -85,27 +93,87 @@ def test_vllm_has_openai_logprobs_and_no_versions() -> None:
     assert (written.tokens, written.logprobs, written.text) == ([3], [-0.5], "a")
 
 
+def test_tool_calls_of_a_stream_are_joined_by_their_index() -> None:
+    def chunk(**fields: Any) -> dict[str, Any]:
+        return {"choices": [{"index": 0, **fields}]}
+
+    def part(index: int, arguments: str, **fields: Any) -> dict[str, Any]:
+        return {"index": index, "function": {"arguments": arguments, **fields.pop("name", {})}} | (
+            fields
+        )
+
+    first = part(0, "", id="call_a", name={"name": "add"})
+    second = part(1, '{"x": 2}', id="call_b", name={"name": "sub"})
+    reading = reading_of(
+        chunk(prompt_token_ids=[1], delta={"role": "assistant", "reasoning": "why "}),
+        chunk(delta={"reasoning_content": "not", "tool_calls": [first]}),
+        chunk(delta={"tool_calls": [part(0, '{"x"')]}, token_ids=[3], token_logprobs=[-0.5]),
+        chunk(delta={"tool_calls": [part(0, ": 1}")]}),
+        chunk(delta={"tool_calls": [second]}, finish_reason="tool_calls"),
+    )
+
+    assert reading.call("k").answers[0].message == {
+        "role": "assistant",
+        "content": None,
+        "reasoning": "why not",
+        "tool_calls": [
+            {
+                "id": "call_a",
+                "type": "function",
+                "function": {"name": "add", "arguments": '{"x": 1}'},
+            },
+            {
+                "id": "call_b",
+                "type": "function",
+                "function": {"name": "sub", "arguments": '{"x": 2}'},
+            },
+        ],
+    }
+
+
 @pytest.mark.parametrize(
-    ("choice", "gap"),
+    ("choice", "lack"),
     [
-        (None, "the server returned no choice"),
-        ({"prompt_token_ids": None}, "the server returned no token ids of the prompt"),
-        ({"token_ids": None}, "the server returned no token ids of the answer"),
-        ({"token_logprobs": None}, "the server returned 0 logprobs for 2 tokens"),
-        ({"finish_reason": None}, "the answer is incomplete"),
+        (None, "returned no choice"),
+        ({"prompt_token_ids": None}, "returned no token ids of the prompt"),
+        ({"token_ids": None}, "returned no token ids of the answer"),
+        ({"token_logprobs": None}, "returned 0 logprobs for 2 tokens"),
+        ({"token_logprobs": [-0.5]}, "returned 1 logprobs for 2 tokens"),
+        ({"finish_reason": None}, "returned an incomplete answer"),
     ],
 )
-def test_a_missing_answer_is_a_gap(choice: dict[str, Any] | None, gap: str) -> None:
+def test_a_response_without_data_for_training_is_an_error(
+    choice: dict[str, Any] | None, lack: str
+) -> None:
     response = {"choices": [] if choice is None else [OURS | choice]}
 
-    call = read(response)
+    with pytest.raises(Refusal, match=lack) as refused:
+        read(response)
 
-    assert (call.gap, call.answers, call.prompt_tokens) == (gap, [], [])
+    assert refused.value.status == 502
+
+
+@pytest.mark.parametrize(
+    ("response", "problem"),
+    [
+        ({"choices": [OURS], "model": "other"}, "answered with model 'other', not with 'm'"),
+        ({"choices": 3}, "Expected `array`, got `int` - at `\\$.choices`"),
+        ({"choices": [OURS | {"token_ids": ["a"]}]}, "got `str` - at `\\$.choices"),
+        ({"choices": [OURS | {"token_ids": [-1]}]}, ">= 0 - at `\\$.choices"),
+        ([], "Expected `object`, got `array`"),
+        ({"error": {"message": "out of memory"}}, "failed: out of memory"),
+        ({"error": "out of memory"}, "failed: out of memory"),
+    ],
+)
+def test_a_response_of_another_type_or_model_is_an_error(response: Any, problem: str) -> None:
+    with pytest.raises(Refusal, match=problem) as refused:
+        read(response)
+
+    assert refused.value.status == 502
 
 
 def test_an_undelivered_answer_is_a_gap() -> None:
-    reading = Reading(CHAT, is_chat=True)
-    reading.add({"choices": [OURS]})
-    reading.mark_incomplete("the agent disconnected")
+    gap = reading_of({"choices": [OURS]}).gap("k", "the agent disconnected")
 
-    assert reading.call("k").gap == "the agent disconnected"
+    assert (gap.gap, gap.answers, gap.prompt_tokens) == ("the agent disconnected", [], [])
+    assert gap.messages == CHAT["messages"]

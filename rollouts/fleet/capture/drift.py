@@ -1,0 +1,134 @@
+"""Repair of retokenisation drift between the calls of a session.
+
+An agent returns an answer as text. The inference server tokenizes that text again, and may get
+other tokens than the policy sampled. If both decode to the same text, the repair records the
+sampled tokens for that part of the prompt, so that the calls stay one sequence. In any other case
+the call begins a new sequence.
+"""
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from rolldeck.captures import CallPush, Repair
+
+Detokenize = Callable[[Sequence[int]], Awaitable[str | None]]
+"""Returns the text of tokens, with special tokens; None if it is unknown."""
+Tokens = np.ndarray[Any, np.dtype[np.int32]]
+
+MOST_MEMORY_BYTES: Final = 256 << 20
+MOST_TRIES: Final = 4
+"""Maximum number of earlier answers with which a prompt is compared as text."""
+CONTEXT_TOKENS: Final = 8
+"""Equal tokens before the divergence that are decoded too: their end can change a first space."""
+UNKNOWN_CHARACTER: Final = "\ufffd"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Known:
+    """Prompt and answer of an earlier call, with its repair applied."""
+
+    tokens: Tokens
+    first_sampled: int
+    """Place of the first token that the policy sampled."""
+
+
+@dataclass(slots=True)
+class _Session:
+    known: list[_Known] = field(default_factory=list)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(one.tokens.nbytes for one in self.known)
+
+
+class DriftRepair:
+    """Repairs of the calls of all sessions; the least recently used sessions are forgotten."""
+
+    def __init__(self, detokenize: Detokenize, *, most_bytes: int = MOST_MEMORY_BYTES) -> None:
+        """Start without any session.
+
+        Args:
+            detokenize: Decodes tokens with the tokenizer of the inference server.
+            most_bytes: Limit of the tokens in memory.
+        """
+        self._detokenize, self._most_bytes = detokenize, most_bytes
+        self._sessions: OrderedDict[str, _Session] = OrderedDict()
+        self._size_bytes = 0
+
+    async def repaired(self, session: str, call: CallPush) -> CallPush:
+        """Return a call with its repair, if its prompt has drifted and the texts are equal."""
+        prompt = _array(call.prompt_tokens)
+        known = self._sessions.get(session, _Session()).known
+        exact = max((len(one.tokens) for one in known if _starts(prompt, one.tokens)), default=0)
+        drifted = []
+        for one in known:
+            shared = _shared(prompt, one.tokens)
+            # A first sampled token can merge with the token before it.
+            if len(one.tokens) > exact and one.first_sampled - 1 <= shared < len(one.tokens):
+                drifted.append((shared, one.tokens))
+        drifted.sort(key=lambda found: (found[0], len(found[1])), reverse=True)
+        for shared, sampled in drifted[:MOST_TRIES]:
+            stop = await self._same_text(prompt, sampled, shared)
+            if stop is not None:
+                repair = Repair(start=shared, stop=stop, tokens=sampled[shared:].tolist())
+                return msgspec.structs.replace(call, repair=repair)
+        return call
+
+    def remember(self, session: str, call: CallPush) -> None:
+        """Keep the tokens of a stored call for the comparison with later calls."""
+        held = self._sessions.setdefault(session, _Session())
+        self._sessions.move_to_end(session)
+        before = held.size_bytes
+        prompt = _array(call.repaired_prompt)
+        for answer in call.answers:
+            tokens = np.concatenate([prompt, _array(answer.tokens)])
+            earlier = [one for one in held.known if _starts(tokens, one.tokens)]
+            first = min((one.first_sampled for one in earlier), default=len(prompt))
+            # An answer in the prompt of a later one is part of that.
+            held.known = [one for one in held.known if one not in earlier]
+            held.known.append(_Known(tokens, first))
+        self._size_bytes += held.size_bytes - before
+        while self._size_bytes > self._most_bytes and self._sessions:
+            _, forgotten = self._sessions.popitem(last=False)
+            self._size_bytes -= forgotten.size_bytes
+
+    async def _same_text(self, prompt: Tokens, sampled: Tokens, shared: int) -> int | None:
+        """Return where the prompt's tokens end that have the text of the sampled ones, or None."""
+        start = max(0, shared - CONTEXT_TOKENS)
+        wanted = await self._detokenize(sampled[start:].tolist())
+        whole = await self._detokenize(prompt[start:].tolist())
+        if wanted is None or whole is None or UNKNOWN_CHARACTER in wanted:
+            return None
+        if not whole.startswith(wanted):
+            return None
+        low, high = shared, len(prompt)
+        while low < high:
+            middle = (low + high) // 2
+            text = await self._detokenize(prompt[start:middle].tolist())
+            if text is None:
+                return None
+            if len(text) < len(wanted):
+                low = middle + 1
+            else:
+                high = middle
+        return low if await self._detokenize(prompt[start:low].tolist()) == wanted else None
+
+
+def _array(tokens: Sequence[int]) -> Tokens:
+    return np.asarray(tokens, dtype=np.int32)
+
+
+def _shared(one: Tokens, other: Tokens) -> int:
+    """Return the number of equal tokens at the beginning of both."""
+    most = min(len(one), len(other))
+    different = np.nonzero(one[:most] != other[:most])[0]
+    return int(different[0]) if len(different) else most
+
+
+def _starts(tokens: Tokens, beginning: Tokens) -> bool:
+    return len(beginning) <= len(tokens) and _shared(tokens, beginning) == len(beginning)
