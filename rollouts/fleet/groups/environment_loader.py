@@ -23,8 +23,8 @@ def load_environment(spec: str, kwargs: Mapping[str, Any]) -> GroupEnvironment:
 
     Args:
         spec: ``task:<name>``, ``dataset:<path>``, or a registered ``verifiers:<name>``,
-            ``openenv:<name>`` or ``module:<import.path>:<Class>``: a :class:`GroupEnvironment`, or a
-            :class:`rollouts.tasks.rules.task.Task`.
+            ``openenv:<name>`` or ``module:<import.path>:<Class>``. The last is a
+            :class:`GroupEnvironment`, or a :class:`rollouts.tasks.rules.task.Task`.
         kwargs: Keyword arguments of its constructor.
 
     Raises:
