@@ -6,11 +6,14 @@ from datetime import datetime, timedelta
 from statistics import median
 from typing import Any, Final
 
+from django.db.models import F, Max
+
 from buffer.batches.queries.queue_depth import queue_depth
 from buffer.batches.queries.rates import Rates, rates_of
 from buffer.batches.queries.trainer_pace import TrainerPace, trainer_pace
 from rolldeck.wire import StageTiming
 from rollouts.control.models.fleets import Fleet, FleetWorker
+from rollouts.control.models.weight_syncs import WeightsDelivery
 from rollouts.control.queries.fleets import last_reports
 from rollouts.control.rules.last_reports import UNKNOWN_AFTER
 from rollouts.diagnosis.models import RunDiagnosis
@@ -229,7 +232,11 @@ def _of_weights(run: Run, *, oldest: int | None, now: datetime) -> dict[str, Any
     newest = versions.order_by("-step").values_list("step", "published_at").first()
     if newest is None:
         return {}
-    known = {"version": newest[0], "version_age_seconds": _seconds_since(newest[1], now=now)}
+    known = {
+        "version": newest[0],
+        "version_age_seconds": _seconds_since(newest[1], now=now),
+        "load_seconds": _load_seconds(run, now=now),
+    }
     # A worker without any weights reports that it waits for them.
     expected = acting_step(run, newest_command(run.pk))
     if oldest is None or oldest < -1 or oldest >= expected:
@@ -241,6 +248,15 @@ def _of_weights(run: Run, *, oldest: int | None, now: datetime) -> dict[str, Any
         "versions_behind": versions.filter(step__gt=oldest)[:VERSIONS_AT_MOST].count(),
         "behind_seconds": _seconds_since(lacked[0] if lacked else None, now=now),
     }
+
+
+def _load_seconds(run: Run, *, now: datetime) -> float | None:
+    """Return the longest time from notification to use of a version, of the last minute."""
+    used = WeightsDelivery.objects.filter(
+        fleet__run=run, epoch=run.epoch, active_at__gte=now - MINUTE, announced_at__isnull=False
+    )
+    longest = used.aggregate(longest=Max(F("active_at") - F("announced_at")))["longest"]
+    return None if longest is None else float(longest.total_seconds())
 
 
 def _seconds_since(at: datetime | None, *, now: datetime) -> float | None:

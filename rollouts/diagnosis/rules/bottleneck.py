@@ -4,7 +4,8 @@ The first matching rule gives the diagnosis. Rules about both sides of the queue
 one side: a waiting trainer proves nothing if a limit holds the workers back.
 
 A diagnosis of the pace has hysteresis: it remains as long as it matches with thresholds relaxed by
-:data:`SLACK`, so that numbers near a threshold do not change it back and forth.
+:data:`SLACK`, so that numbers near a threshold do not change it back and forth. Late weights remain
+the diagnosis for a minute after each late version, as workers are behind only until they load it.
 """
 
 from collections.abc import Callable, Mapping
@@ -61,6 +62,9 @@ def diagnose(facts: Facts, *, previous: str = "") -> Diagnosis:
     """
     for rule in _BLOCKING:
         if (found := rule(facts)) is not None:
+            return found
+        was_behind = rule is stalls.behind and previous == "weights_behind"
+        if was_behind and (found := stalls.still_behind(facts)) is not None:
             return found
     kept = _KEPT.get(previous)
     if kept is not None and (found := kept(facts, SLACK)) is not None:

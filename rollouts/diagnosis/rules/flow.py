@@ -84,6 +84,8 @@ class Facts:
     """Versions between the slowest running worker and the newest version."""
     behind_seconds: float | None = None
     """Seconds since a newer version than that of the slowest running worker was published."""
+    load_seconds: float | None = None
+    """Longest time from the notification of a worker to its use of a version in the last minute."""
     is_full: bool = False
     """Whether the queue is above `pause_above`, so producers pause until it drains."""
     is_limited: bool = False

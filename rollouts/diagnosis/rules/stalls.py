@@ -67,14 +67,33 @@ def behind(facts: Facts) -> Diagnosis | None:
     count = facts.versions_behind
     if facts.kind == "outside" or not count or (facts.behind_seconds or 0.0) < LATE_SECONDS:
         return None
+    return _behind(
+        facts,
+        f"The slowest worker is {phrases.versions(count)} behind the newest published weights.",
+        f"a newer version has been available for {duration(facts.behind_seconds or 0.0)}",
+    )
+
+
+def still_behind(facts: Facts) -> Diagnosis | None:
+    """Diagnose workers that had the newest weights in the last minute, but late."""
+    if facts.kind == "outside" or (facts.load_seconds or 0.0) < LATE_SECONDS:
+        return None
+    seconds = duration(facts.load_seconds or 0.0)
+    return _behind(
+        facts,
+        f"The slowest worker loads new weights in {seconds}.",
+        f"a version that was loaded in the last minute took {seconds}",
+    )
+
+
+def _behind(facts: Facts, summary: str, evidence: str) -> Diagnosis:
     return Diagnosis(
         kind="weights_behind",
         stage="infer",
-        summary=f"The slowest worker is {phrases.versions(count)} behind the newest published "
-        "weights.",
+        summary=summary,
         evidence=[
             f"the newest version is {facts.version}",
-            f"a newer version has been available for {duration(facts.behind_seconds or 0.0)}",
+            evidence,
             f"workers should receive a version within {duration(LATE_SECONDS)}",
         ],
         change="Open Weights to see which worker lacks the version, and why. Its data "

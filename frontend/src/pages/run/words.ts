@@ -64,6 +64,13 @@ function trainerOf(run: Pick<RunDetail, "kind" | "config">): string {
   return TRAINERS[kind] ?? "";
 }
 
+/** The command that serves the checkpoint of a language run and follows its weights; its token needs the scope read. */
+export function serveCommand({ name, config }: Pick<RunDetail, "name" | "config">, origin: string): string {
+  const { language } = config as { language?: { model?: { checkpoint?: string } } | null };
+  const checkpoint = language?.model?.checkpoint || "CHECKPOINT";
+  return `rolldeck serve --checkpoint ${checkpoint} --run ${name} --platform ${origin} --token ${PLACE}`;
+}
+
 /** The command that connects an Atropos environment to a run; it needs a token with the scope env. */
 export function environmentCommand(run: string, origin: string): string {
   return startOf("atropos", run, origin);

@@ -9,6 +9,7 @@ from django.test.utils import CaptureQueriesContext
 
 from buffer.items.models.items import Batch, FragmentChunk, Tally
 from rollouts.control.models.fleets import Fleet, FleetWorker
+from rollouts.control.models.weight_syncs import WeightsDelivery
 from rollouts.diagnosis.models import RunDiagnosis
 from rollouts.diagnosis.queries.pipelines import diagnoses, diagnosis_of, facts_of, pipeline_of
 from rollouts.diagnosis.schemas import Pipeline, PipelineStage
@@ -175,6 +176,30 @@ def test_late_weights_of_a_worker_are_named() -> None:
         "workers should receive a version within 30 s",
     ]
     assert "The slowest worker is" not in soon.diagnosis.summary
+
+
+def test_a_version_that_was_loaded_late_remains_the_diagnosis_for_a_minute() -> None:
+    run = make_run(batch_size=8)
+    work(run, workers=2, active_step=3)
+    publish(run, step=3, published=-45)
+    lend(run, (-50, -45.5), (-5, -1))
+    RunDiagnosis.objects.create(run=run, kind="weights_behind", since=at(-90))
+    delivery = WeightsDelivery.objects.create(
+        fleet=Fleet.objects.get(run=run),
+        epoch=run.epoch,
+        step=3,
+        worker=1,
+        announced_at=at(-44),
+        active_at=at(-6),
+    )
+
+    late, _ = seen(run)
+    delivery.active_at = at(-20)
+    delivery.save()
+    soon, _ = seen(run)
+
+    assert late.diagnosis.summary == "The slowest worker loads new weights in 38 s."
+    assert soon.diagnosis.kind != "weights_behind"
 
 
 def publish(run: Run, *, step: int, published: float) -> None:

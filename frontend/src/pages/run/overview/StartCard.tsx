@@ -1,7 +1,7 @@
 import { Panel } from "@/components/Panel";
 import { TokenCommand } from "@/components/TokenCommand";
 import { visible } from "@/format";
-import { type StartStep, startSteps } from "@/pages/run/overview/startSteps";
+import { nextSteps, type StartStep, startSteps } from "@/pages/run/overview/startSteps";
 import { useRun } from "@/pages/run/RunContext";
 import styles from "./start.module.css";
 
@@ -24,7 +24,7 @@ export function StartCard() {
   const { run, fleet, ledger } = useRun();
   const steps = startSteps({ run, fleet, ledger }, location.origin);
   if (steps.length === 0) return null;
-  const next = steps.find((step) => !step.isDone && step.command) ?? steps.find((step) => !step.isDone);
+  const next = nextSteps(steps);
   return (
     <Panel
       title="Start training"
@@ -33,7 +33,7 @@ export function StartCard() {
     >
       <ol className={styles.steps}>
         {steps.map((step) => (
-          <Step key={step.title} step={step} isNext={step === next} />
+          <Step key={step.title} step={step} isNext={next.includes(step)} />
         ))}
       </ol>
     </Panel>

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { FleetPart, LedgerPart, RunDetail } from "@/api/types";
-import { startSteps } from "./startSteps";
+import { nextSteps, startSteps } from "./startSteps";
 
 const ORIGIN = "http://server";
 const run = (changed: Partial<RunDetail> = {}) =>
@@ -43,6 +43,22 @@ test("a language run names its inference server", () => {
   const language = { kind: "language", config: { language: { inference: "big" } } } as Partial<RunDetail>;
   expect(done(language).map(([title]) => title)).toEqual(["Fleet", "Inference server big", "Trainer", "First batch"]);
   expect(done({ ...language, config: { language: { inference: "" } } }).map(([title]) => title)).not.toContain("Inference server ");
+});
+
+test("a language run shows the commands of its inference server and of its trainer", () => {
+  const config = { language: { inference: "big", model: { checkpoint: "mine" } } };
+  const steps = startSteps({ run: run({ kind: "language", config }), fleet: fleet(1), ledger: undefined }, ORIGIN);
+  const [server, trainer] = nextSteps(steps);
+  expect(server?.command).toBe("rolldeck serve --checkpoint mine --run a --platform http://server --token $ROLLDECK_TOKEN");
+  expect(server?.needs).toEqual({ scope: "read", run: "a" });
+  expect(trainer?.title).toBe("Trainer");
+});
+
+test("one command is shown where steps follow each other", () => {
+  const outside = startSteps({ run: run({ kind: "outside", config: {} }), fleet: undefined, ledger: undefined }, ORIGIN);
+  expect(nextSteps(outside).map(({ title }) => title)).toEqual(["Trainer"]);
+  const trained = startSteps({ run: run({ policy_step: 0 }), fleet: fleet(2), ledger: undefined }, ORIGIN);
+  expect(nextSteps(trained).map(({ title }) => title)).toEqual(["First batch"]);
 });
 
 test("an outside run needs a trainer before its environments", () => {

@@ -2,7 +2,7 @@
 
 import type { FleetPart, LedgerPart, RunDetail } from "@/api/types";
 import type { Needs } from "@/components/commandToken";
-import { environmentCommand, trainerCommand } from "@/pages/run/words";
+import { environmentCommand, serveCommand, trainerCommand } from "@/pages/run/words";
 
 export type StartStep = {
   title: string;
@@ -12,6 +12,8 @@ export type StartStep = {
   /** Command that completes the step. */
   command?: string;
   needs?: Needs;
+  /** The command runs beside that of the next step. */
+  isBackground?: boolean;
 };
 
 type Progress = { run: RunDetail; fleet: FleetPart | undefined; ledger: LedgerPart | undefined };
@@ -41,7 +43,10 @@ function fleetSteps({ run, fleet }: Progress, origin: string): StartStep[] {
           {
             title: `Inference server ${inference}`,
             isDone: run.served_steps > 0,
-            note: "Workers generate with this server. Start it before the trainer; the howto “Serve a checkpoint” lists the command.",
+            note: "Workers generate with this server, at the address that the administrator configured.",
+            command: serveCommand(run, origin),
+            needs: { scope: "read" as const, run: run.name },
+            isBackground: true,
           },
         ]
       : []),
@@ -75,6 +80,14 @@ function outsideSteps({ run, ledger }: Progress, origin: string): StartStep[] {
     },
     firstBatch(run),
   ];
+}
+
+/** The open steps whose commands are shown: the first, and the next one if the first runs in the background. */
+export function nextSteps(steps: readonly StartStep[]): StartStep[] {
+  const open = steps.filter((step) => !step.isDone);
+  const withCommand = open.filter((step) => step.command);
+  if (withCommand.length === 0) return open.slice(0, 1);
+  return withCommand.slice(0, withCommand[0]?.isBackground ? 2 : 1);
 }
 
 function firstBatch(run: RunDetail): StartStep {

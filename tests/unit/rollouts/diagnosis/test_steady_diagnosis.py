@@ -1,0 +1,67 @@
+"""A run in a steady state keeps its diagnosis: at most one change per minute."""
+
+import itertools
+from collections.abc import Iterator
+
+from rollouts.diagnosis.rules.bottleneck import diagnose
+from rollouts.diagnosis.rules.flow import Facts
+from tests.unit.rollouts.diagnosis.test_bottleneck import facts
+
+EVALUATED_EVERY_SECONDS = 5
+MINUTES = 10
+
+
+def slow_loads(load_seconds: int, every_seconds: int) -> Iterator[Facts]:
+    """Return the facts of ten minutes in which each published version loads slowly."""
+    for second in range(0, 60 * MINUTES, EVALUATED_EVERY_SECONDS):
+        version, since = divmod(second, every_seconds)
+        is_loading = since < load_seconds
+        ended = [
+            number * every_seconds + load_seconds
+            for number in range(version + 1)
+            if second - 60 <= number * every_seconds + load_seconds <= second
+        ]
+        yield facts(
+            version=version,
+            version_age_seconds=float(since),
+            versions_behind=int(is_loading),
+            behind_seconds=float(since) if is_loading else None,
+            load_seconds=float(load_seconds) if ended else None,
+        )
+
+
+def kinds_of(samples: Iterator[Facts]) -> list[str]:
+    """Return the kind of each evaluation, each with the hysteresis of the one before."""
+    kinds = [""]
+    for sample in samples:
+        kinds.append(diagnose(sample, previous=kinds[-1]).kind)
+    return kinds[1:]
+
+
+def changes(kinds: list[str]) -> int:
+    return sum(one != other for one, other in itertools.pairwise(kinds))
+
+
+def test_weights_that_always_load_late_are_one_diagnosis() -> None:
+    kinds = kinds_of(slow_loads(load_seconds=35, every_seconds=40))
+
+    assert kinds[-1] == "weights_behind"
+    assert changes(kinds) == 1
+
+
+def test_late_weights_are_no_longer_the_diagnosis_after_a_minute_of_fast_loads() -> None:
+    late = list(slow_loads(load_seconds=35, every_seconds=40))
+    fast = [facts(version=99, load_seconds=1.0)] * 3
+
+    assert kinds_of(iter([*late, *fast]))[-1] == "environments"
+
+
+def test_weights_that_load_in_time_are_never_the_diagnosis() -> None:
+    assert "weights_behind" not in kinds_of(slow_loads(load_seconds=25, every_seconds=40))
+
+
+def test_late_weights_name_the_time_of_the_last_load() -> None:
+    diagnosis = diagnose(facts(version=4, load_seconds=35.0), previous="weights_behind")
+
+    assert diagnosis.summary == "The slowest worker loads new weights in 35 s."
+    assert "workers should receive a version within 30 s" in diagnosis.evidence
