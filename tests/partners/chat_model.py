@@ -18,7 +18,7 @@ CONTEXT: Final = 2048
 SHAPE: Final = {"head_dim": 32, "max_position_embeddings": CONTEXT}
 """vLLM's attention on the CPU needs a head of at least 32."""
 VLLM_OPTIONS: Final = (
-    *("--served-model-name", "policy", "--logprobs-mode", "processed_logprobs"),
+    *("--logprobs-mode", "processed_logprobs"),
     *("--dtype", "float32", "--enforce-eager", "--max-num-seqs", "8"),
     *("--enable-auto-tool-choice", "--tool-call-parser", "hermes"),
     "--structured-outputs-config",

@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,8 @@ from tests.contract.capture_setup import (
     stand_with,
 )
 from tests.factories import make_token
-from tests.partners.chat_model import write_model
+from tests.partners.chat_model import VLLM_OPTIONS, write_model
+from tests.partners.vllm_server import VllmServer
 from tests.stand_ins.scripted_chat import ScriptedChat, text_answer, tool_answer
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.partner]
@@ -56,10 +57,29 @@ def tool_parser(folder: Path, model: Transformer) -> Iterator[str]:
         yield f"{url}/v1"
 
 
-SERVERS: dict[str, Serve] = {"engine": engine}
-"""Servers whose log probabilities are those of the model."""
-TOOL_SERVERS: dict[str, Serve] = {"scripted": tool_parser}
-"""Servers that parse tool calls."""
+SERVERS: dict[str, Serve] = {"engine": engine, "scripted": tool_parser}
+
+
+@pytest.fixture(scope="module")
+def vllm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Base URL of a real vLLM with the model, which is the same in every folder."""
+    folder = tmp_path_factory.mktemp("vllm")
+    write_model(folder)
+    server = VllmServer(folder, *VLLM_OPTIONS, name=MODEL)
+    try:
+        server.start()
+        server.wait()
+        yield f"{server.url}/v1"
+    finally:
+        server.kill()
+
+
+@pytest.fixture
+def serve(request: pytest.FixtureRequest, server: str) -> Serve:
+    if server != "vllm":
+        return SERVERS[server]
+    url = request.getfixturevalue("vllm")
+    return lambda folder, model: nullcontext(url)  # noqa: ARG005 it serves an equal model
 
 
 @pytest.fixture
@@ -95,13 +115,13 @@ def output_of(*command: str, **environment: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("server", list(TOOL_SERVERS))
+@pytest.mark.parametrize("server", ["scripted", "vllm"])
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("api", APIS)
 def test_each_token_of_an_agent_with_a_tool_is_trained_on(
-    tmp_path: Path, server: str, api: str, stream: bool
+    tmp_path: Path, serve: Serve, api: str, stream: bool
 ) -> None:
-    with TOOL_SERVERS[server](tmp_path, write_model(tmp_path)) as url, stand_with(url) as stand:
+    with serve(tmp_path, write_model(tmp_path)) as url, stand_with(url) as stand:
         result = run_program(stand, "one", api, stream=stream, extra={"seed": 5})
         made = assembled(CaptureSession.objects.get(name="one"))
 
@@ -169,13 +189,13 @@ def run_inspect(stand: Stand, folder: Path, *flags: str) -> dict[str, Any]:
     )
 
 
-@pytest.mark.parametrize("server", list(SERVERS))
-def test_a_trainer_trains_on_the_calls_of_all_clients(tmp_path: Path, server: str) -> None:
+@pytest.mark.parametrize("server", ["engine", "vllm"])
+def test_a_trainer_trains_on_the_calls_of_all_clients(tmp_path: Path, serve: Serve) -> None:
     """The captured log probabilities are those of the policy, so its gradient step is on-policy."""
     folder = tmp_path / "model"
     folder.mkdir()
     model = write_model(folder)
-    with SERVERS[server](folder, model) as url, stand_with(url) as stand:
+    with serve(folder, model) as url, stand_with(url) as stand:
         written = 0
         for seed, api in enumerate(APIS):
             settings = {"tools": False, "stream": bool(seed % 2), "extra": {"seed": seed}}
@@ -228,3 +248,28 @@ def train(model: Transformer, batch: Batch, *, steps: int) -> list[float]:
         optimizer.step()
         losses.append(float(total.detach()))
     return losses
+
+
+def test_retokenized_answers_of_vllm_stay_one_sequence(vllm: str) -> None:
+    messages: list[Any] = [{"role": "user", "content": "hi"}]
+    pairs = {"structured_outputs": {"regex": "[a-h]{12}"}, "seed": 3}
+    with stand_with(vllm) as stand:
+        agent = stand.agent("drift")
+
+        def answer() -> Any:
+            completion = agent.chat.completions.create(
+                model=MODEL, messages=messages, max_tokens=40, extra_body=pairs
+            )
+            return completion.choices[0]
+
+        one = answer()
+        messages += [
+            {"role": "assistant", "content": one.message.content},
+            {"role": "user", "content": "more"},
+        ]
+        two = answer()
+        made = assembled(CaptureSession.objects.get(name="drift"))
+
+    assert (made.repairs, len(made.sequences)) == (1, 1)
+    trained = [token for token in made.sequences[0].masks if token >= 0]
+    assert trained == [*one.token_ids, *two.token_ids]

@@ -30,7 +30,7 @@ from tests.contract.inference_contract import (
     model,
     prompt,
 )
-from tests.partners.vllm_server import VllmServer, write_tokenizer
+from tests.partners.vllm_server import VllmServer, small_server, write_tokenizer
 from tests.unit.rollouts.fleet.engine.small_models import small_model
 
 pytestmark = pytest.mark.partner
@@ -43,7 +43,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Vllm
     with ExitStack() as parts:
         running = {}
         for name, extra in options.items():
-            server = VllmServer(tmp_path_factory.mktemp("vllm"), *extra)
+            server = small_server(tmp_path_factory.mktemp("vllm"), *extra)
             write_tokenizer(TOKENIZER, server.folder)
             parts.callback(server.kill)
             server.start()
@@ -89,7 +89,7 @@ class TestVllm(FolderServerContract):
 def tokenless_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VllmServer]:
     """A server whose folder has only our tokenizer, which vLLM cannot read."""
     folder = tmp_path_factory.mktemp("vllm")
-    server = VllmServer(folder, "--enable-scale-out", "--skip-tokenizer-init")
+    server = small_server(folder, "--enable-scale-out", "--skip-tokenizer-init")
     save_tokenizer(TOKENIZER, folder)
     yield server
     server.kill()

@@ -37,7 +37,7 @@ ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
 }
 OPTIONS = (
-    *("--served-model-name", "small", "--logprobs-mode", "processed_logprobs"),
+    *("--logprobs-mode", "processed_logprobs"),
     *("--dtype", "float32", "--enforce-eager", "--max-num-seqs", str(MAX_NUM_SEQS)),
     *("--max-num-batched-tokens", "16384"),
 )
@@ -64,25 +64,31 @@ def write_tokenizer(tokenizer: CharTokenizer, folder: Path) -> None:
     (folder / "tokenizer_config.json").write_text(json.dumps(described))
 
 
+def small_server(folder: Path, *options: str) -> "VllmServer":
+    """Write the model of the contract and return its server, with further options."""
+    checkpoints.save(model(0), folder)
+    return VllmServer(folder, *OPTIONS, *options)
+
+
 class VllmServer:
     """Process of ``vllm.entrypoints.openai.api_server`` in a process group of its own."""
 
-    def __init__(self, folder: Path, *options: str) -> None:
-        """Write the model; `start` starts the process.
+    def __init__(self, folder: Path, *options: str, name: str = "small") -> None:
+        """Prepare a server; `start` starts the process.
 
         Args:
             folder: Folder of the model and the log.
-            options: Further options of the command.
+            options: Options of the command.
+            name: Name of the model.
         """
         self.folder = folder
-        checkpoints.save(model(0), folder)
         with socket.create_server(("127.0.0.1", 0)) as listener:
             self.port: int = listener.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self.settings = InferenceServerSettings(
-            kind="vllm", url=self.url, model="small", weights_directory=str(folder)
+            kind="vllm", url=self.url, model=name, weights_directory=str(folder)
         )
-        self._options = options
+        self._options = ("--served-model-name", name, *options)
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -91,7 +97,7 @@ class VllmServer:
         address = ("--host", "127.0.0.1", "--port", str(self.port))
         with (self.folder / "vllm.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [PYTHON, *module, *address, *OPTIONS, *self._options],
+                [PYTHON, *module, *address, *self._options],
                 cwd=self.folder,
                 env=os.environ | ENVIRONMENT,
                 stdout=log,
@@ -106,7 +112,7 @@ class VllmServer:
             assert self.is_running, self.log
             assert time.monotonic() < deadline, self.log
             time.sleep(0.5)
-        body = {"model": "small", "prompt": [1], "max_tokens": 2, "logprobs": 0}
+        body = {"model": self.settings.model, "prompt": [1], "max_tokens": 2, "logprobs": 0}
         body |= {"return_tokens_as_token_ids": True}
         httpx.post(
             f"{self.url}/v1/completions", json=body, timeout=FIRST_SECONDS
