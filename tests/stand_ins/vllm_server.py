@@ -124,7 +124,12 @@ class VllmStandIn(StandIn):
 
     async def _completion(self, request: Request) -> dict[str, Any]:
         """Return the completion of our engine, with its own fields."""
-        answer = await self.api.app.routes[2].endpoint(request)  # type: ignore[attr-defined]
+        (route,) = (
+            one
+            for one in self.api.app.routes
+            if isinstance(one, Route) and one.path == "/v1/completions"
+        )
+        answer = await route.endpoint(request)
         completion: dict[str, Any] = json.loads(answer.body)
         return completion
 
