@@ -76,7 +76,7 @@ def test_the_minestudio_interface_is_rolled_out_with_images_and_several_choices(
 ) -> None:
     paths = [str(STAND_INS), os.environ["PYTHONPATH"]]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
-    image = Space(kind="box", shape=(6, 8, 3), dtype="uint8")
+    image = Space(kind="box", shape=(8, 6, 3), dtype="uint8")
     shown = Space(kind="parts", shape=(), dtype="", parts={"image": image})
     taken = Space(kind="multi_discrete", shape=(2,), dtype="int64", each_choices=[8641, 121])
     r = rollout(
@@ -91,7 +91,7 @@ def test_the_minestudio_interface_is_rolled_out_with_images_and_several_choices(
     for fragment in r.fragments:
         fragment_rules.check(fragment)
     arrays = {n: unpack_array(a) for n, a in r.fragments[0].arrays.items()}
-    assert arrays["obs.image"].shape == (8, 6, 8, 3)
+    assert arrays["obs.image"].shape == (8, 8, 6, 3)
     assert arrays["obs.image"].dtype == np.uint8
     assert arrays["action"].shape == (8, 2)
     assert arrays["reward"].tolist() == [0.5] * 8
