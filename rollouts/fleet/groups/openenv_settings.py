@@ -4,14 +4,12 @@ A lesson names a server and never an address.
 """
 
 import os
-import socket
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
-import msgspec
 from msgspec import Meta, Struct
 
-from rollouts.fleet.groups.errors import LessonFailed
+from rollouts.fleet.groups.named_settings import lesson_arguments, named_settings
 
 SETTING: Final = "ROLLDECK_OPENENV"
 
@@ -47,22 +45,7 @@ def settings_of(name: str, variables: Mapping[str, str] = os.environ) -> OpenEnv
     Raises:
         LessonFailed: ``environment_unknown`` if this machine lacks it, or has an invalid setting.
     """
-    machine = socket.gethostname()
-    try:
-        known = msgspec.json.decode(
-            variables.get(SETTING, "") or "{}", type=dict[str, OpenEnvSettings]
-        )
-    except msgspec.DecodeError as error:
-        raise LessonFailed(
-            "environment_unknown", f"openenv:{name}: {SETTING} of {machine}: {error}"
-        ) from error
-    if name not in known:
-        there_are = ", ".join(sorted(known)) or "none"
-        raise LessonFailed(
-            "environment_unknown",
-            f"openenv:{name} is not in {SETTING} of {machine}; known: {there_are}",
-        )
-    return known[name]
+    return named_settings(f"openenv:{name}", SETTING, OpenEnvSettings, variables)
 
 
 def arguments_of(name: str, kwargs: Mapping[str, Any]) -> OpenEnvArguments:
@@ -71,7 +54,4 @@ def arguments_of(name: str, kwargs: Mapping[str, Any]) -> OpenEnvArguments:
     Raises:
         LessonFailed: ``environment_kwargs``, with the field.
     """
-    try:
-        return msgspec.convert(dict(kwargs), OpenEnvArguments)
-    except msgspec.ValidationError as error:
-        raise LessonFailed("environment_kwargs", f"openenv:{name}: {error}") from error
+    return lesson_arguments(f"openenv:{name}", kwargs, OpenEnvArguments)

@@ -5,14 +5,12 @@ is in the setting: interpreter, task set, harness, reward functions.
 """
 
 import os
-import socket
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
-import msgspec
 from msgspec import Meta, Struct
 
-from rollouts.fleet.groups.errors import LessonFailed
+from rollouts.fleet.groups.named_settings import lesson_arguments, named_settings
 
 SETTING: Final = "ROLLDECK_VERIFIERS"
 
@@ -55,22 +53,7 @@ def settings_of(name: str, variables: Mapping[str, str] = os.environ) -> Verifie
     Raises:
         LessonFailed: ``environment_unknown`` if this machine lacks it, or has an invalid setting.
     """
-    machine = socket.gethostname()
-    try:
-        known = msgspec.json.decode(
-            variables.get(SETTING, "") or "{}", type=dict[str, VerifiersSettings]
-        )
-    except msgspec.DecodeError as error:
-        raise LessonFailed(
-            "environment_unknown", f"verifiers:{name}: {SETTING} of {machine}: {error}"
-        ) from error
-    if name not in known:
-        there_are = ", ".join(sorted(known)) or "none"
-        raise LessonFailed(
-            "environment_unknown",
-            f"verifiers:{name} is not in {SETTING} of {machine}; known: {there_are}",
-        )
-    return known[name]
+    return named_settings(f"verifiers:{name}", SETTING, VerifiersSettings, variables)
 
 
 def selection_of(name: str, kwargs: Mapping[str, Any]) -> TaskSelection:
@@ -79,7 +62,4 @@ def selection_of(name: str, kwargs: Mapping[str, Any]) -> TaskSelection:
     Raises:
         LessonFailed: ``environment_kwargs``, with the field.
     """
-    try:
-        return msgspec.convert(dict(kwargs), TaskSelection)
-    except msgspec.ValidationError as error:
-        raise LessonFailed("environment_kwargs", f"verifiers:{name}: {error}") from error
+    return lesson_arguments(f"verifiers:{name}", kwargs, TaskSelection)
