@@ -286,6 +286,7 @@ class WorkerReport(Struct, frozen=True, kw_only=True):
     active_step: Step = -2
     env_steps: LargeCount = 0
     env_steps_per_second: float = 0.0
+    """Mean of the last minute, or since the worker's state changed; episodes of language runs."""
     fragments_cut: LargeCount = 0
     fragments_sent: LargeCount = 0
     to_send: Count = 0

@@ -1,7 +1,6 @@
 """Runs that are driven into a known state, on a real server with real fleets."""
 
-import subprocess
-import sys
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,19 +10,16 @@ from typing import Any, Final
 
 import httpx
 import numpy as np
-import safetensors.numpy
 
-from examples import tiny_checkpoint
 from rolldeck.errors import RolldeckError
 from rolldeck.trainer import Trainer
-from tests import processes
 from tests.buffer_factories import ENVIRONMENT as STOCK_ENVIRONMENT
 from tests.buffer_factories import REGISTRATION, group
-from tests.server import ADMIN_TOKEN, ROOT, Server, environment, free_port, wait_until
+from tests.diagnosis_cases.language_cases import inference_down, inference_failed
+from tests.server import ADMIN_TOKEN, Server
 
 ENVIRONMENT: Final = "module:limited_parts:Paced"
 POLICY: Final = "module:limited_parts:SlowPolicy"
-INFERENCE_PORT: Final = free_port()
 Case = Callable[[Server, str, Path], Any]
 
 
@@ -235,59 +231,6 @@ def paused(server: Server, run: str, _: Path) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def inference_down(server: Server, run: str, folder: Path) -> Iterator[None]:
-    """Stop the inference server of a language run after its first groups."""
-    checkpoint = folder / "checkpoints" / "tiny"
-    tiny_checkpoint.write(checkpoint)
-    with _inference_server(server, checkpoint) as process:
-        lessons = {"sums": {"spec": "task:reverse", "sampling": {"max_tokens": 4}}}
-        config = {
-            "language": {
-                "lessons": lessons,
-                "model": {"checkpoint": "tiny"},
-                "inference": "local",
-                "group_size": 4,
-                "prompts_per_batch": 2,
-            },
-            "fleet": {"num_workers": 1, "num_cpus_per_worker": 0.5},
-            "buffer": {"batch_size": 16},
-        }
-        body = {"name": run, "kind": "fleet", "config": config, "start": True}
-        server.post("/api/v1/runs", body)
-        with Trainer(server.url, run, ADMIN_TOKEN) as trainer:
-            trainer.register()
-            tensors = safetensors.numpy.load_file(checkpoint / "model.safetensors")
-            trainer.publish_weights(tensors, step=0)
-        ledger = f"/api/v1/runs/{run}/ledger"
-        wait_until(
-            lambda: server.get(ledger)["groups"]["accepted"] > 0, seconds=180, what="a group"
-        )
-        process.kill()
-        yield
-
-
-@contextmanager
-def _inference_server(server: Server, checkpoint: Path) -> Iterator["subprocess.Popen[bytes]"]:
-    command = [
-        *(sys.executable, "-m", "rolldeck.cli", "serve", "--accept-weights", "--threads", "1"),
-        *("--port", str(INFERENCE_PORT), "--checkpoint", str(checkpoint)),
-    ]
-    with (server.var / "serve.log").open("wb") as log:
-        process = processes.start(
-            command,
-            cwd=ROOT,
-            env=environment(server.var, server.port) | {"PYTHONPATH": ".:platform:client"},
-            stdout=log,
-            stderr=log,
-        )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait(30)
-
-
 def _outside(server: Server, run: str) -> str:
     body = {"name": run, "kind": "outside", "start": True}
     server.post("/api/v1/runs", body)
@@ -323,6 +266,39 @@ def queue_full(server: Server, run: str, _: Path) -> Iterator[None]:
 
 
 @contextmanager
+def stale_data(server: Server, run: str, _: Path) -> Iterator[None]:
+    """Push three of four groups with a version that is too old."""
+    root = _outside(server, run)
+    server.http.patch(f"/api/v1/runs/{run}", json={"max_staleness": 1}).raise_for_status()
+    numbers = itertools.count()
+
+    def push() -> None:
+        newest = server.get(f"/api/v1/runs/{run}")["policy_step"]
+        behind = 5 if next(numbers) % 4 else 0
+        fields = {"policy_step": newest - behind} if newest >= behind else {}
+        http.post(f"{root}/scored_data", json=group(sequences=4, **fields))
+
+    with ExitStack() as stack:
+        http = stack.enter_context(_client(server))
+        stack.enter_context(repeated(push, seconds=0.3))
+        stack.enter_context(training(server, run, seconds=0.1))
+        yield
+
+
+@contextmanager
+def slow_weights(server: Server, run: str, _: Path) -> Iterator[None]:
+    launch(
+        server,
+        run,
+        environment={"kwargs": {"seconds": 0.005}},
+        policy={"kwargs": {"load": 2.0}},
+        buffer={"max_staleness": 1},
+    )
+    with training(server, run, seconds=0.3):
+        yield
+
+
+@contextmanager
 def slow_outside_environments(server: Server, run: str, _: Path) -> Iterator[None]:
     root = _outside(server, run)
     with ExitStack() as stack:
@@ -348,11 +324,14 @@ CASES: Final[dict[str, tuple[Case, str]]] = {
     "no-trainer-yet": (no_trainer_yet, "no_trainer"),
     "trainer-left": (trainer_left, "no_trainer"),
     "trainer-holds-a-batch": (trainer_holds_a_batch, "trainer_stuck"),
+    "stale-data": (stale_data, "data_stale"),
+    "slow-weights": (slow_weights, "weights_slow"),
     "staleness-limit": (staleness_limit, "staleness_limit"),
     "weights-not-published": (weights_not_published, "weights_unpublished"),
     "weights-stuck": (weights_stuck, "weights_behind"),
     "crash-loop": (crash_loop, "workers_crash"),
     "inference-down": (inference_down, "workers_blocked"),
+    "inference-failed": (inference_failed, "inference_failed"),
     "one-slow-worker": (one_slow_worker, "slow_worker"),
     "paused": (paused, "paused"),
     "pushes-refused": (pushes_refused, "pushes_refused"),

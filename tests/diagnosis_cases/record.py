@@ -13,15 +13,21 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests import processes
-from tests.diagnosis_cases.cases import CASES, INFERENCE_PORT
+from tests.diagnosis_cases.cases import CASES
+from tests.diagnosis_cases.language_cases import FAILING_PORT, INFERENCE_PORT
 from tests.server import ROOT, Server, environment, running_server, wait_until
 
-INFERENCE: Final = {"kind": "rolldeck", "url": f"http://127.0.0.1:{INFERENCE_PORT}"}
+INFERENCE: Final = {
+    name: {"kind": "rolldeck", "url": f"http://127.0.0.1:{port}"}
+    for name, port in (("local", INFERENCE_PORT), ("failing", FAILING_PORT))
+}
+NOT_RUNNING: Final = {"crash-loop", "inference-down", "inference-failed", "paused"}
+"""Cases in which no worker has to run."""
 FOLDER: Final = ROOT / "tests/unit/rollouts/diagnosis/cases"
 CODE: Final = Path(__file__).parent / "code"
 SETTLE_SECONDS: Final = 75.0
 """Longer than the window of the measurements, one minute."""
-AT_ONCE: Final = 4
+AT_ONCE: Final = 3
 """Number of cases recorded at once; most of their parts wait."""
 SAMPLES: Final = 24
 INTERVAL_SECONDS: Final = 5.0
@@ -47,11 +53,11 @@ def main(names: list[str]) -> None:
             "ROLLDECK_ENVIRONMENTS": "module:limited_parts:Paced",
             "ROLLDECK_POLICIES": "module:limited_parts:SlowPolicy",
             "ROLLDECK_CHECKPOINTS": f"{folder}/checkpoints",
-            "ROLLDECK_INFERENCE_SERVERS": json.dumps({"local": INFERENCE}),
+            "ROLLDECK_INFERENCE_SERVERS": json.dumps(INFERENCE),
             "ROLLDECK_RAY_CPUS": "16",
         }
         with running_server(Path(folder) / "var", **variables) as server:
-            wait_until(lambda: "Ready on" in server.log(), seconds=300, what="every part is ready")
+            wait_until(lambda: "Ready on" in server.log(), seconds=900, what="every part is ready")
             with ThreadPoolExecutor(AT_ONCE) as threads:
                 list(threads.map(lambda name: record(server, name, Path(folder)), names or CASES))
 
@@ -61,13 +67,13 @@ def record(server: Server, name: str, folder: Path) -> None:
     driver, expected = CASES[name]
     with driver(server, name, folder):
         has_fleet = server.get(f"/api/v1/runs/{name}")["kind"] != "outside"
-        if has_fleet and name not in {"crash-loop", "inference-down", "paused"}:
+        if has_fleet and name not in NOT_RUNNING:
             wait_until(
                 lambda: (
                     "running"
                     in [w["state"] for w in server.get(f"/api/v1/runs/{name}/fleet")["workers"]]
                 ),
-                seconds=180,
+                seconds=400,
                 what=f"a worker of {name} runs",
             )
         time.sleep(SETTLE_SECONDS)

@@ -1,24 +1,38 @@
-"""Arrival and lease rates of a run within the last minute, from few rows."""
+"""Arrival and lease rates of a run, from few rows."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from django.db import connection
 
+from buffer.batches.rules.trainer_pace import window_seconds
 from buffer.items.models.items import Batch
+from buffer.items.rules.states import STALE_REASONS
 from runs.lifecycle.models.runs import Run
 
 RATES_WINDOW: Final = timedelta(seconds=60)
 ITEMS_AT_MOST: Final = 2000
 """Maximum number of items read, newest first; with more arrivals, rates cover a shorter time."""
 BATCHES_AT_MOST: Final = 200
+STALE_WINDOW: Final = timedelta(minutes=5)
+"""Longer than the others: an item is dropped only when its batch would have been formed."""
+STALE_AMONG: Final = 20
+"""Minimum number of items that left the queue, for a share of stale ones."""
 _ARRIVED: Final = """
-    SELECT COUNT(*), COALESCE(SUM(units), 0)::float8, MIN(received_at) FROM (
-        SELECT received_at, {units} AS units FROM {table}
-        WHERE run_id = %(run)s AND segment IS NOT NULL ORDER BY id DESC LIMIT %(rows)s
-    ) newest WHERE received_at > %(since)s"""
+    SELECT COUNT(*) FILTER (WHERE received_at > %(since)s),
+        COALESCE(SUM(units) FILTER (WHERE received_at > %(since)s AND is_stored), 0)::float8,
+        MIN(received_at) FILTER (WHERE received_at > %(since)s),
+        MAX(received_at) FILTER (WHERE is_stored),
+        COUNT(*) FILTER (WHERE received_at > %(stale_since)s AND drop_reason = ANY(%(stale)s)),
+        COUNT(*) FILTER (WHERE received_at > %(stale_since)s
+            AND (drop_reason = ANY(%(stale)s) OR state IN ('leased', 'served')))
+    FROM (
+        SELECT received_at, {units} AS units, state, drop_reason, segment IS NOT NULL AS is_stored
+        FROM {table} WHERE run_id = %(run)s ORDER BY id DESC LIMIT %(rows)s
+    ) newest"""
 _OF_GROUPS: Final = _ARRIVED.format(units="sequences", table="buffer_trajectorygroup")
 _OF_FRAGMENTS: Final = _ARRIVED.format(units="1", table="buffer_fragmentchunk")
 
@@ -27,11 +41,16 @@ _OF_FRAGMENTS: Final = _ARRIVED.format(units="1", table="buffer_fragmentchunk")
 class Rates:
     """Recent data rates of a run; amounts count sequences, or fragments of a fleet run.
 
-    None means no activity.
+    Arrivals are those of the last minute; batches are those of a minute, or of two cycles of a
+    slower trainer. None means no activity.
     """
 
     arriving: float | None
-    """Arrivals per second."""
+    """Stored arrivals per second, without those that were dropped on arrival."""
+    arrived_at: datetime | None
+    """Time of the newest stored arrival."""
+    stale_share: float | None
+    """Share of the items that left the queue which were dropped as stale, of the last arrivals."""
     handed_out: float | None
     """Amount leased per second."""
     batches: float | None
@@ -42,47 +61,77 @@ class Rates:
     """Time of each acknowledged batch from its last byte to its acknowledgement."""
     holding_seconds: float | None = None
     """Age of the oldest lease among the newest batches."""
+    since_lease_seconds: float | None = None
+    """Age of the newest lease."""
+
+
+class _Lease(NamedTuple):
+    leased_at: datetime
+    delivered_at: datetime | None
+    settled_at: datetime | None
+    state: str
+    sequences: int
+    trainer: int | None
 
 
 def rates_of(run: Run, *, now: datetime) -> Rates:
-    """Return the data rates of a run within the last minute."""
-    since = now - RATES_WINDOW
+    """Return the recent data rates of a run."""
     newest = Batch.objects.filter(run=run).order_by("-ordinal")
-    columns = newest.values_list("leased_at", "delivered_at", "settled_at", "state", "sequences")
-    rows = list(columns[:BATCHES_AT_MOST])
-    found = [row for row in rows if row[0] > since]
-    out = [(now - leased).total_seconds() for leased, _, _, state, _ in rows if state == "leased"]
-    seconds = _seconds(min((row[0] for row in found), default=now), len(found), now=now)
-    sent = [_between(leased, at) for leased, at, *_ in found if at is not None]
-    trained = [
-        _between(at or leased, settled)
-        for leased, at, settled, state, _ in found
-        if state == "confirmed" and settled is not None
-    ]
+    columns = ("leased_at", "delivered_at", "settled_at", "state", "sequences", "trainer")
+    leases = [_Lease(*row) for row in newest.values_list(*columns)[:BATCHES_AT_MOST]]
+    window = _window(leases, now=now)
+    found = [lease for lease in leases if lease.leased_at > now - window]
+    out = [lease.leased_at for lease in leases if lease.state == "leased"]
+    seconds = _seconds(found, window, now=now)
     return Rates(
-        arriving=_arriving(run, since=since, now=now),
-        handed_out=sum(row[4] for row in found) / seconds if found else None,
+        **_arrivals(run, now=now),
+        handed_out=sum(lease.sequences for lease in found) / seconds if found else None,
         batches=len(found) / seconds if found else None,
-        delivery_seconds=sent,
-        train_seconds=trained,
-        holding_seconds=max(out, default=None),
+        delivery_seconds=[
+            _between(lease.leased_at, lease.delivered_at) for lease in found if lease.delivered_at
+        ],
+        train_seconds=[
+            _between(lease.delivered_at or lease.leased_at, lease.settled_at)
+            for lease in leases
+            if lease.state == "confirmed" and lease.settled_at and lease.settled_at > now - window
+        ],
+        holding_seconds=_between(min(out), now) if out else None,
+        since_lease_seconds=_between(max(one.leased_at for one in leases), now) if leases else None,
     )
 
 
-def _arriving(run: Run, *, since: datetime, now: datetime) -> float | None:
+def _window(leases: Sequence[_Lease], *, now: datetime) -> timedelta:
+    of_trainers = defaultdict(list)
+    for lease in leases:
+        of_trainers[lease.trainer].append(lease.leased_at.timestamp())
+    return timedelta(seconds=window_seconds(of_trainers.values(), now=now.timestamp()))
+
+
+def _arrivals(run: Run, *, now: datetime) -> dict[str, Any]:
+    """Return the arrivals per second, the time of the newest, and the share of stale ones."""
+    parameters: dict[str, Any] = {
+        "run": run.pk,
+        "rows": ITEMS_AT_MOST,
+        "since": now - RATES_WINDOW,
+        "stale_since": now - STALE_WINDOW,
+        "stale": [str(reason) for reason in STALE_REASONS],
+    }
     with connection.cursor() as cursor:
         query = _OF_GROUPS if run.takes_groups else _OF_FRAGMENTS
-        cursor.execute(query, {"run": run.pk, "rows": ITEMS_AT_MOST, "since": since})
-        items, units, first_at = cursor.fetchone()
-    if not items:
-        return None
+        cursor.execute(query, parameters)
+        items, units, first_at, last_at, stale, left = cursor.fetchone()
     window = RATES_WINDOW if items < ITEMS_AT_MOST else now - first_at
-    return float(units) / max(0.001, window.total_seconds())
+    return {
+        "arriving": float(units) / max(0.001, window.total_seconds()) if units else None,
+        "arrived_at": last_at,
+        "stale_share": stale / left if left >= STALE_AMONG else None,
+    }
 
 
-def _seconds(first_at: datetime, batches: int, *, now: datetime) -> float:
-    """Return the time that the batches cover: the window, or less at the row limit."""
-    window = RATES_WINDOW if batches < BATCHES_AT_MOST else now - first_at
+def _seconds(found: Sequence[_Lease], window: timedelta, *, now: datetime) -> float:
+    """Return the time that the leases cover: the window, or less at the row limit."""
+    if len(found) >= BATCHES_AT_MOST:
+        window = now - min(lease.leased_at for lease in found)
     return max(0.001, window.total_seconds())
 
 

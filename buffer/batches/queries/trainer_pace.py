@@ -7,13 +7,12 @@ from typing import Any, Final
 
 from django.db.models import Avg, F
 
-from buffer.batches.rules.trainer_pace import mean_versions, waiting_share
+from buffer.batches.rules.trainer_pace import mean_versions, waiting_share, window_seconds
 from buffer.items.models.items import Batch, FragmentChunk, TrajectoryGroup
 from buffer.items.models.uses import BatchUse
 from buffer.items.rules.states import BatchState, ItemKind
 from runs.lifecycle.models.runs import Trainer
 
-WINDOW: Final = timedelta(seconds=60)
 BATCHES_AT_MOST: Final = 200
 """Maximum number of batches read, newest first."""
 AGED_AT_MOST: Final = 20
@@ -26,7 +25,10 @@ _COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainerPace:
-    """Trainer statistics of the last minute, or since the first batch in it."""
+    """Trainer statistics of the window, or since the first batch in it.
+
+    The window is a minute, or two cycles of a slower trainer.
+    """
 
     seconds: float
     """Duration that the statistics cover."""
@@ -46,9 +48,12 @@ def trainer_pace(run_id: int, *, now: datetime) -> TrainerPace | None:
     A trainer holds a batch from delivery until acknowledgement. If the trainer does not
     acknowledge it, its next request does.
     """
-    since = now - WINDOW
     of_run = Batch.objects.filter(run_id=run_id).only(*_COLUMNS)
-    newest = of_run.order_by("-ordinal")[:BATCHES_AT_MOST]
+    newest = list(of_run.order_by("-ordinal")[:BATCHES_AT_MOST])
+    leases = defaultdict(list)
+    for batch in newest:
+        leases[batch.trainer_id].append(batch.leased_at.timestamp())
+    since = now - timedelta(seconds=window_seconds(leases.values(), now=now.timestamp()))
     found = [batch for batch in newest if (batch.settled_at or now) > since]
     held = _held(found, now=now)
     if not held:

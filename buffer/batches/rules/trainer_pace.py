@@ -1,6 +1,31 @@
-"""Share of a trainer's time spent waiting for data."""
+"""Share of a trainer's time spent waiting for data, and the window in which it is measured."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+SHORTEST_SECONDS: Final = 60.0
+LONGEST_SECONDS: Final = 600.0
+
+
+def window_seconds(leases: Iterable[Sequence[float]], *, now: float) -> float:
+    """Return the length of the window in which a run's trainers are measured, in seconds.
+
+    A minute, or two cycles of a slower trainer. A shorter window would see such a trainer now
+    busy, now idle. A trainer that missed two cycles no longer counts.
+
+    Args:
+        leases: Start times of the newest leases of each trainer, in seconds.
+        now: Present time.
+    """
+    longest = SHORTEST_SECONDS
+    for times in leases:
+        if len(times) < 2:
+            continue
+        before, last = sorted(times)[-2:]
+        cycles = min(LONGEST_SECONDS, 2 * (last - before))
+        if now - last <= cycles:
+            longest = max(longest, cycles)
+    return longest
 
 
 def waiting_share(

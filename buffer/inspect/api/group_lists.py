@@ -20,7 +20,7 @@ from buffer.inspect.rules.group_filter import Flag, GroupFilter, ListPosition, p
 from buffer.inspect.schemas import groups as messages
 from buffer.items.queries.counts import counts
 from buffer.items.rules.ledger import ACCEPTED
-from buffer.items.rules.states import ItemKind
+from buffer.items.rules.states import STALE_REASONS, ItemKind
 from runs.access.api.permissions import Readers, scoped
 from runs.lifecycle.queries.runs import readable_run
 from web.http.bodies import answer, whole_number
@@ -279,7 +279,7 @@ def _flags(row: GroupRow) -> list[Flag]:
         Flag.TRUNCATED: row.truncated > 0,
         Flag.ZERO_VARIANCE: row.sequences > 1 and row.score_min == row.score_max,
         Flag.DUPLICATE: row.duplicates > 0,
-        Flag.STALE: row.drop_reason in {"stale_version", "stale_epoch", "stale_age"},
+        Flag.STALE: row.drop_reason in STALE_REASONS,
         Flag.QUARANTINED: row.state == "quarantined",
     }
     return [flag for flag, is_so in stands.items() if is_so]

@@ -59,6 +59,11 @@ class DropReason(StrEnum):
     """A sequence is longer than the run's `max_token_len`."""
 
 
+STALE_REASONS: Final = frozenset(
+    {DropReason.STALE_VERSION, DropReason.STALE_EPOCH, DropReason.STALE_AGE}
+)
+
+
 class BatchState(StrEnum):
     """State of a batch."""
 

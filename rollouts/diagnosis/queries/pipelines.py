@@ -24,6 +24,7 @@ from rollouts.fleet.process.spans import mean_shares, timing_of
 from runs.alerts.queries.refused_pushes import RECENT, refused_environments
 from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import PolicyVersion, Run
+from runs.lifecycle.rules.versions import NO_POLICY_STEP
 from runs.lifecycle.services.waiting_environments import KIND as WAITS
 from runs.lifecycle.services.waiting_environments import RECORDED_EVERY
 from runs.weights.queries import acting_step, newest_command
@@ -33,6 +34,10 @@ ENVIRONMENTS_AT_MOST: Final = 5
 """Maximum number of environments named in a diagnosis."""
 VERSIONS_AT_MOST: Final = 1000
 """Maximum number of versions counted; larger differences look the same."""
+EVENT_MINUTES: Final = 2
+"""Minutes for which a failed generation or a rejected push counts. A run that fails once in a
+longer time changes its diagnosis at most once a minute.
+"""
 FAILURES_AT_MOST: Final = 100
 """Maximum number of crashes, and of failed generations, that are counted."""
 _COMING: Final = frozenset({"starting", "respawning"})
@@ -111,7 +116,7 @@ def _facts(
         status="stopped" if run.archived_at else run.status,
         reason=run.status_reason,
         unit="sequences" if run.takes_groups else "fragments",
-        refused=_refused(run, arriving=rates.arriving, now=now) if run.takes_groups else (),
+        refused=_refused(run, arrived_at=rates.arrived_at, now=now) if run.takes_groups else (),
         waiting_environments=_waiting_environments(run, now=now),
         arriving=rates.arriving,
         handed_out=rates.handed_out,
@@ -122,10 +127,13 @@ def _facts(
         is_limited=depth.admission_remaining <= 0 and run.has_fleet,
         withholds_data=run.withholds_data,
         max_staleness=run.max_staleness,
+        max_age_seconds=run.max_age_seconds,
         batch_size=depth.batch_size,
         trainer_waits=None if pace is None else pace.waiting_share,
         train_seconds=_mean(rates.train_seconds),
         holding_seconds=rates.holding_seconds,
+        since_lease_seconds=rates.since_lease_seconds,
+        stale_share=rates.stale_share,
         delivery_seconds=_mean(rates.delivery_seconds),
         age_seconds=None if pace is None else pace.age_seconds,
         **(_of_fleet(run, now=now) if run.has_fleet else {}),
@@ -141,12 +149,13 @@ def _waiting_environments(run: Run, *, now: datetime) -> list[str]:
     return list(names[:ENVIRONMENTS_AT_MOST])
 
 
-def _refused(run: Run, *, arriving: float | None, now: datetime) -> list[str]:
+def _refused(run: Run, *, arrived_at: datetime | None, now: datetime) -> list[str]:
     """Return the environments whose pushes are rejected.
 
-    If other data arrives, only rejections of the last minute count, as in all other facts.
+    If other data arrives, only the newest rejections count.
     """
-    within = RECENT if arriving is None else MINUTE
+    arrives = arrived_at is not None and now - arrived_at < RECENT
+    within = timedelta(minutes=EVENT_MINUTES) if arrives else RECENT
     found = refused_environments(now=now, run_id=run.pk, within=within)
     return [
         f"{one.environment}: {one.pushes:,} push{'es' if one.pushes > 1 else ''} rejected, "
@@ -181,6 +190,7 @@ def _of_fleet(run: Run, *, now: datetime) -> dict[str, Any]:
         "shares": mean_shares(row[2] for row in running),
         "work_per_second": sum(row[3] for row in running) if running else None,
         "to_send": sum(row[4] for row in running),
+        "workers_without_weights": sum(row[5] <= NO_POLICY_STEP for row in running),
         **_of_weights(run, oldest=min((row[5] for row in running), default=None), now=now),
     }
 
@@ -203,7 +213,9 @@ def _failures(run: Run, *, now: datetime) -> dict[str, Any]:
     """Return the numbers of recent worker crashes and failed generations, with the newest."""
     crashes = _messages(run, _CRASHES, since=now - timedelta(minutes=CRASH_MINUTES))
     failures = (
-        _messages(run, ["inference_failed"], since=now - MINUTE) if run.kind == "language" else []
+        _messages(run, ["inference_failed"], since=now - timedelta(minutes=EVENT_MINUTES))
+        if run.kind == "language"
+        else []
     )
     return {
         "crashes": len(crashes),
@@ -229,17 +241,21 @@ def _of_weights(run: Run, *, oldest: int | None, now: datetime) -> dict[str, Any
         now: Present time.
     """
     versions = PolicyVersion.objects.filter(run=run, epoch=run.epoch)
-    newest = versions.order_by("-step").values_list("step", "published_at").first()
-    if newest is None:
+    newest = list(versions.order_by("-step").values_list("step", "published_at")[:2])
+    if not newest:
         return {}
+    (version, published_at), *earlier = newest
     known = {
-        "version": newest[0],
-        "version_age_seconds": _seconds_since(newest[1], now=now),
+        "version": version,
+        "version_age_seconds": _seconds_since(published_at, now=now),
+        "version_interval_seconds": _seconds_since(earlier[0][1], now=published_at)
+        if earlier
+        else None,
         "load_seconds": _load_seconds(run, now=now),
     }
     # A worker without any weights reports that it waits for them.
     expected = acting_step(run, newest_command(run.pk))
-    if oldest is None or oldest < -1 or oldest >= expected:
+    if oldest is None or oldest <= NO_POLICY_STEP or oldest >= expected:
         return known
     # With a pinned version no worker counts as behind.
     versions = versions.filter(step__lte=expected)

@@ -4,8 +4,9 @@ The first matching rule gives the diagnosis. Rules about both sides of the queue
 one side: a waiting trainer proves nothing if a limit holds the workers back.
 
 A diagnosis of the pace has hysteresis: it remains as long as it matches with thresholds relaxed by
-:data:`SLACK`, so that numbers near a threshold do not change it back and forth. Late weights remain
-the diagnosis for a minute after each late version, as workers are behind only until they load it.
+:data:`SLACK`, so that numbers near a threshold do not change it back and forth. Crashes remain the
+diagnosis with one crash fewer. Late weights remain it for a minute after each late version, as
+workers are behind only until they load it.
 """
 
 from collections.abc import Callable, Mapping
@@ -38,7 +39,14 @@ _BLOCKING: Final[tuple[Callable[[Facts], Diagnosis | None], ...]] = (
     stalls.untaken,
     stalls.stuck,
 )
+_STILL: Final[Mapping[str, tuple[Callable[[Facts], Diagnosis | None], ...]]] = {
+    "workers_crash": (stalls.crashing, stalls.still_crashing),
+    "weights_behind": (stalls.behind, stalls.still_behind),
+}
+"""By kind: a blocking rule, and the relaxed rule by which its diagnosis remains."""
 _PACE: Final[Mapping[str, Callable[[Facts, float], Diagnosis | None]]] = {
+    "data_stale": pace.data_stale,
+    "weights_slow": pace.slow_weights,
     "staleness_limit": pace.staleness_limit,
     "trainer": pace.trainer,
     "queue_full": pace.queue_full,
@@ -60,11 +68,12 @@ def diagnose(facts: Facts, *, previous: str = "") -> Diagnosis:
         facts: Measurements of the last minute.
         previous: Kind of the last recorded diagnosis; empty if there is none.
     """
+    strict, relaxed = _STILL.get(previous, (None, None))
     for rule in _BLOCKING:
-        if (found := rule(facts)) is not None:
-            return found
-        was_behind = rule is stalls.behind and previous == "weights_behind"
-        if was_behind and (found := stalls.still_behind(facts)) is not None:
+        found = rule(facts)
+        if found is None and relaxed is not None and rule is strict:
+            found = relaxed(facts)
+        if found is not None:
             return found
     kept = _KEPT.get(previous)
     if kept is not None and (found := kept(facts, SLACK)) is not None:

@@ -32,6 +32,8 @@ Kind = Literal[
     "batch_filling",
     "trainer_stuck",
     # Every part works, and one is the slowest.
+    "data_stale",
+    "weights_slow",
     "staleness_limit",
     "trainer",
     "queue_full",

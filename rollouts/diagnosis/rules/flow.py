@@ -42,7 +42,8 @@ class SlowestWorker:
 class Facts:
     """Measurements of a run's last minute. Shares are fractions of the time, 0 to 1.
 
-    None: not measured, or nothing happened.
+    Those of batches cover two cycles of a trainer whose cycle is longer than half a minute. None:
+    not measured, or nothing happened.
     """
 
     kind: Literal["fleet", "language", "outside"]
@@ -72,7 +73,7 @@ class Facts:
     block_reason: str = ""
     """Reason of one of them."""
     inference_failures: int = 0
-    """Failed generation requests of the last minute, in a language run."""
+    """Failed generation requests of the last two minutes, in a language run."""
     inference_error: str = ""
     """Error of the newest failed request."""
     slowest_worker: SlowestWorker | None = None
@@ -80,6 +81,10 @@ class Facts:
     version: int | None = None
     """Newest published version; None if there is none."""
     version_age_seconds: float | None = None
+    version_interval_seconds: float | None = None
+    """Time between the two newest versions; None with fewer than two."""
+    workers_without_weights: int = 0
+    """Running workers without any version."""
     versions_behind: int = 0
     """Versions between the slowest running worker and the newest version."""
     behind_seconds: float | None = None
@@ -94,6 +99,8 @@ class Facts:
     """Whether trainers are refused, because the data is simulated."""
     max_staleness: int | None = None
     """Most versions by which training data may be behind; None: no limit."""
+    max_age_seconds: float | None = None
+    """Highest age of training data; None: no limit."""
     shares: Mapping[str, float] = field(default_factory=dict)
     """Mean share of the workers' time by stage or wait."""
     work_per_second: float | None = None
@@ -104,6 +111,10 @@ class Facts:
     """Names of environments that wait for a trainer before they register."""
     refused: Sequence[str] = ()
     """Environments whose pushes are rejected, each with the count and the newest error."""
+    stale_share: float | None = None
+    """Share of the items that left the queue which were dropped as stale, of the newest arrivals.
+    None with few items.
+    """
     arriving: float | None = None
     handed_out: float | None = None
     batches_per_second: float | None = None
@@ -117,6 +128,8 @@ class Facts:
     """Mean seconds that a trainer holds a batch."""
     holding_seconds: float | None = None
     """Seconds that the trainer has held its oldest batch."""
+    since_lease_seconds: float | None = None
+    """Seconds since the newest lease."""
     delivery_seconds: float | None = None
     """Mean seconds from a batch's lease to its last byte."""
     age_seconds: float | None = None

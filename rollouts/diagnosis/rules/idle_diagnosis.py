@@ -119,6 +119,8 @@ def without_weights(facts: Facts) -> Diagnosis | None:
             evidence=evidence,
             change="Start the trainer: it publishes its initial weights.",
         )
+    if not facts.workers_without_weights:
+        return None
     return Diagnosis(
         kind="no_weights",
         stage="infer",

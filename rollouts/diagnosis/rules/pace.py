@@ -11,7 +11,7 @@ from typing import Final
 from rollouts.diagnosis.rules import phrases
 from rollouts.diagnosis.rules.diagnosis import Diagnosis, Kind
 from rollouts.diagnosis.rules.flow import Facts, Stage, share_of, stages
-from web.rules.amounts import percent
+from web.rules.amounts import duration, percent
 
 SELDOM: Final = 0.2
 """Share up to which waiting is ignored: at or below it, a waiting trainer is still the bottleneck,
@@ -38,6 +38,44 @@ def gain_of_a_worker(facts: Facts) -> float | None:
         return None
     most = math.inf if facts.trainer_waits >= 1 else 1 / (1 - facts.trainer_waits)
     return min(1 + 1 / facts.workers, most) - 1
+
+
+def data_stale(facts: Facts, slack: float) -> Diagnosis | None:
+    """Diagnose a trainer that waits while arriving data is dropped as stale."""
+    waits, stale = facts.trainer_waits or 0.0, facts.stale_share or 0.0
+    if min(waits, stale) <= SELDOM - slack:
+        return None
+    limits = [("max_staleness", facts.max_staleness), ("max_age_seconds", facts.max_age_seconds)]
+    limit = " and ".join(f"{name} {value:,g}" for name, value in limits if value is not None)
+    return Diagnosis(
+        kind="data_stale",
+        stage="queue",
+        summary=f"{percent(stale)} of the newest data was dropped as stale, while the trainer "
+        f"waits {percent(waits)} of its time.",
+        evidence=[f"the limit is {limit or 'the epoch'}", phrases.arriving(facts)],
+        change="Sample with newer weights, sample shorter episodes, or raise the limit.",
+    )
+
+
+def slow_weights(facts: Facts, slack: float) -> Diagnosis | None:
+    """Diagnose workers that wait for each new version, while the trainer waits for data."""
+    waits, loads = facts.trainer_waits or 0.0, facts.shares.get("waiting_weights", 0.0)
+    if min(waits, loads) <= SELDOM - slack or loads < facts.held_back - slack:
+        return None
+    evidence = [f"the trainer waits {percent(waits)} of its time for data"]
+    if facts.load_seconds is not None:
+        evidence.append(f"the slowest load of the last minute took {duration(facts.load_seconds)}")
+    if facts.version_interval_seconds is not None:
+        interval = duration(facts.version_interval_seconds)
+        evidence.append(f"the two newest versions were published {interval} apart")
+    return Diagnosis(
+        kind="weights_slow",
+        stage="infer",
+        summary=f"Workers wait for new weights {percent(loads)} of their time.",
+        evidence=evidence,
+        change="Publish weights less often, or make them faster to load: Weights shows how long "
+        "each step of a load takes.",
+    )
 
 
 def staleness_limit(facts: Facts, slack: float) -> Diagnosis | None:
@@ -192,10 +230,14 @@ def slow_producers(facts: Facts) -> Diagnosis:
 
 
 def still_slow(kind: Kind, facts: Facts, slack: float) -> Diagnosis | None:
-    """Diagnose the same stage of the workers as before, unless another is clearly slower."""
-    if facts.kind == "outside" or (facts.trainer_waits or 0.0) <= SELDOM - slack:
+    """Diagnose the same stage of the workers as before, unless another is clearly slower.
+
+    Workers that wait for a notable part of their time are not the slowest part.
+    """
+    waits = facts.held_back + facts.shares.get("waiting_weights", 0.0)
+    if (facts.trainer_waits or 0.0) <= SELDOM - slack or waits > SELDOM + slack:
         return None
-    loads = _loads(facts) if facts.shares else {}
+    loads = _loads(facts) if facts.shares and facts.kind != "outside" else {}
     if kind not in loads or loads[kind] < max(loads.values()) - slack:
         return None
     return _slow_stage(facts, kind)

@@ -11,14 +11,25 @@ CRASHES: Final = 3
 """Worker crashes in :data:`CRASH_MINUTES` minutes from which they are the diagnosis."""
 CRASH_MINUTES: Final = 5
 LONG_SECONDS: Final = 60.0
-"""A trainer that holds a batch longer may hang; newer weights are overdue after this time."""
+"""A trainer that holds a batch longer may hang; newer weights are overdue after this time. Both
+limits are twice as long as the run's last step, or interval of versions, if that is longer.
+"""
 LATE_SECONDS: Final = 30.0
 """Weights that take longer than this to reach a worker count as not delivered."""
 
 
 def crashing(facts: Facts) -> Diagnosis | None:
     """Diagnose workers that crash again and again."""
-    if facts.kind == "outside" or facts.crashes < CRASHES:
+    return _crashing(facts, least=CRASHES)
+
+
+def still_crashing(facts: Facts) -> Diagnosis | None:
+    """Diagnose workers that crashed again and again until a moment ago."""
+    return _crashing(facts, least=CRASHES - 1)
+
+
+def _crashing(facts: Facts, *, least: int) -> Diagnosis | None:
+    if facts.kind == "outside" or facts.crashes < least:
         return None
     missing = max(0, facts.workers_wanted - facts.workers)
     return Diagnosis(
@@ -40,7 +51,7 @@ def inference_failed(facts: Facts) -> Diagnosis | None:
     return Diagnosis(
         kind="inference_failed",
         stage="infer",
-        summary=f"Generation failed {count:,} time{'' if count == 1 else 's'} in the last minute.",
+        summary=f"Generation failed {count:,} time{'' if count == 1 else 's'} in the last 2 min.",
         evidence=[facts.inference_error],
         change="Check the inference server: its address, its log and its memory. Workers retry "
         "automatically.",
@@ -104,7 +115,7 @@ def _behind(facts: Facts, summary: str, evidence: str) -> Diagnosis:
 def unpublished(facts: Facts) -> Diagnosis | None:
     """Diagnose a deadlock: workers need newer weights to continue, and no trainer trains."""
     is_idle = facts.holding_seconds is None and facts.batches_waiting < 1
-    is_late = (facts.version_age_seconds or 0.0) >= LONG_SECONDS
+    is_late = (facts.version_age_seconds or 0.0) >= _limit(facts.version_interval_seconds)
     is_held = facts.held_back >= phrases.MOSTLY
     if facts.kind == "outside" or not (is_idle and is_late and is_held):
         return None
@@ -171,15 +182,23 @@ def untaken(facts: Facts) -> Diagnosis | None:
 
 def stuck(facts: Facts) -> Diagnosis | None:
     """Diagnose a trainer that holds one batch for long."""
-    held = facts.holding_seconds or 0.0
-    if facts.handed_out is not None or held < LONG_SECONDS or facts.trainer_waits is None:
+    held, limit = facts.holding_seconds or 0.0, _limit(facts.train_seconds)
+    leases = (facts.since_lease_seconds or 0.0) < limit
+    if leases or held < limit or facts.trainer_waits is None:
         return None
     return Diagnosis(
         kind="trainer_stuck",
         stage="train",
-        summary=f"The trainer has held one batch for {duration(held)} "
-        f"(limit {duration(LONG_SECONDS)}).",
-        evidence=["no batch was leased in the last minute", *phrases.waiting_batches(facts)],
+        summary=f"The trainer has held one batch for {duration(held)} (limit {duration(limit)}).",
+        evidence=[
+            f"no batch was leased for {duration(facts.since_lease_seconds or 0.0)}",
+            *phrases.waiting_batches(facts),
+        ],
         change="If train steps should be shorter, check the trainer's output: it may hang. When "
         "the lease expires, the next trainer that asks gets the batch.",
     )
+
+
+def _limit(usual_seconds: float | None) -> float:
+    """Return the time after which something is overdue that usually takes `usual_seconds`."""
+    return max(LONG_SECONDS, 2 * (usual_seconds or 0.0))

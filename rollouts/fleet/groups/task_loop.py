@@ -108,17 +108,21 @@ class TaskLoop:
         has_room = self._has_room()
         task = self._context.supply.next(version, has_room=has_room)
         if task is None:
-            return "task" if has_room else "room"
+            return "task" if has_room else self._missing(version)
         try:
             if task.kind == "evaluate":
                 self._evaluate(worker, task, version)
             elif not self._train(worker, task, version):
-                return "room"
+                return self._missing(version)
         except SamplingStopped:
             pass
         except RolldeckError as failure:
             self._emit_lost(task, failure)
         return None
+
+    def _missing(self, version: Version) -> Wants:
+        """Return what a worker without credits waits for."""
+        return "weights" if version[1] < self.command.policy_step else "room"
 
     def _has_room(self) -> bool:
         sizes = self._group_sizes

@@ -26,7 +26,7 @@ from rollouts.fleet.process.settings import WorkerSettings, sequences_of
 from rollouts.fleet.process.stacks import read_stacks
 from rollouts.fleet.weights.records import Version, WeightsOffer
 from rollouts.fleet.worker.episodes import EpisodeStatistics
-from rollouts.fleet.worker.messages import WorkerCommand, WorkerState
+from rollouts.fleet.worker.messages import WorkerCommand, WorkerState, obstacle_without_credits
 from rollouts.fleet.worker.worker_runtime import Condition, WorkerRuntime
 
 BATCHES_IN_FLIGHT: Final = 2
@@ -77,7 +77,6 @@ class GroupWorkerWrapper:
         self._refusal = ""
         self._cannot_recover = False
         self._final_state: WorkerState | None = None
-        self._measured = (time.monotonic(), 0, 0)
         self._lock = threading.Lock()
         self._building = threading.Lock()
         sampling = {f"rollout {at}": self._turn_of(task) for at, task in enumerate(self._tasks)}
@@ -269,15 +268,18 @@ class GroupWorkerWrapper:
 
     def _report(self, *, is_reporting: bool) -> WorkerReport:
         now, counted = time.monotonic(), self._context.counted
+        monitor = self._runtime.monitor
+        monitor.count("episodes", counted.episodes)
+        monitor.count("tokens", counted.tokens)
         common = self._runtime.report(
             self._condition(now), now=now, pids=(), is_reporting=is_reporting
         )
-        episodes_a_second, tokens_a_second = self._speed(now, is_reporting=is_reporting)
-        parts = [common.time_use, f"{tokens_a_second:,.0f} tokens/s." if tokens_a_second else ""]
+        tokens = monitor.rate("tokens")
+        parts = [common.time_use, f"{tokens:,.0f} tokens/s." if tokens else ""]
         return replace(
             common,
             env_steps=counted.episodes,
-            env_steps_per_second=episodes_a_second,
+            env_steps_per_second=monitor.rate("episodes"),
             fragments_cut=self._context.outbox.groups,
             fragments_sent=self._group_sender.sent,
             dropped_steps=self._dropped(),
@@ -328,16 +330,6 @@ class GroupWorkerWrapper:
             return ""
         if self._context.supply.reason:
             return f"waiting: {self._context.supply.reason}"
-        return "" if self._context.credits.unspent else "waiting for room in the buffer"
-
-    def _speed(self, now: float, *, is_reporting: bool) -> tuple[float, float]:
-        """Return episodes and tokens per second since the last report."""
-        since, episodes_before, tokens_before = self._measured
-        counted = self._context.counted
-        if is_reporting:
-            self._measured = (now, counted.episodes, counted.tokens)
-        seconds = max(now - since, 1e-3)
-        return (
-            max(0.0, (counted.episodes - episodes_before) / seconds),
-            max(0.0, (counted.tokens - tokens_before) / seconds),
-        )
+        if self._context.credits.unspent:
+            return ""
+        return obstacle_without_credits(active, self._runtime.command)

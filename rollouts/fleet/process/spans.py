@@ -35,7 +35,7 @@ _DESCRIPTIONS: Final = {
 
 
 class PipelineMonitor:
-    """Durations of each stage in a window, and the share of the window that each takes.
+    """Durations of each stage in a window, the share of the window that each takes, and rates.
 
     Several threads may record, each its own stages.
     """
@@ -55,7 +55,8 @@ class PipelineMonitor:
             stage: deque(maxlen=SAMPLES_KEPT) for stage in STAGES
         }
         self._busy = dict.fromkeys((*STAGES, *WAITING), 0.0)
-        # Totals at earlier readings, oldest first. Shares are measured since the oldest.
+        self._counts: dict[str, int] = {}
+        # Totals at earlier readings, oldest first. Shares and rates are measured since the oldest.
         self._readings: deque[tuple[float, dict[str, float]]] = deque([(now, dict(self._busy))])
 
     def record(self, stage: str, seconds: float, now: float) -> None:
@@ -71,6 +72,10 @@ class PipelineMonitor:
             wants: The resource waited for.
         """
         self._busy[f"waiting_{wants}"] += seconds
+
+    def count(self, name: str, total: int) -> None:
+        """Set the number of finished units called `name`, since the beginning."""
+        self._counts[name] = total
 
     def total(self, *stages: str) -> float:
         """Return the seconds that the given stages have taken so far."""
@@ -104,7 +109,7 @@ class PipelineMonitor:
         while len(self._readings) > 1 and self._readings[1][0] <= oldest_kept:
             self._readings.popleft()
         since, before = self._readings[0]
-        self._readings.append((now, dict(self._busy)))
+        self._readings.append((now, {**self._busy, **self._counts}))
         busy = {name: total - before[name] for name, total in self._busy.items()}
         busy["env_step"] /= self._env_processes
         return {
@@ -112,6 +117,13 @@ class PipelineMonitor:
             for name, seconds in busy.items()
             if seconds > 0
         }
+
+    def rate(self, name: str) -> float:
+        """Return the units called `name` per second, in the window of the last shares."""
+        (since, before), (until, after) = self._readings[0], self._readings[-1]
+        if until <= since:
+            return 0.0
+        return max(0.0, after.get(name, 0.0) - before.get(name, 0.0)) / (until - since)
 
 
 def time_use(shares: Mapping[str, float]) -> str:

@@ -100,6 +100,8 @@ class StepRolloutWorker:
         """Whether any worker would refuse the same configuration."""
         self.epoch = 0
         """Epoch of the run; weights of other epochs are not used."""
+        self.newest_step = NO_STEP
+        """Newest published version. A worker with an older one gets no credits."""
 
     @property
     def is_broken(self) -> bool:
@@ -303,7 +305,9 @@ class StepRolloutWorker:
     def _missing(self) -> Literal["room", "weights"]:
         """Return what prevents all slots from acting."""
         active = self._weights.active
-        return "weights" if active is None or active[0] != self.epoch else "room"
+        if active is None or active[0] != self.epoch or active[1] < self.newest_step:
+            return "weights"
+        return "room"
 
     def _admit(self, now: float) -> None:
         if not self._waiting:

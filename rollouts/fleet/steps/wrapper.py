@@ -17,7 +17,12 @@ from rollouts.fleet.steps.fragment_builder import FragmentBuilder
 from rollouts.fleet.steps.recordings import Recordings
 from rollouts.fleet.steps.step_worker import PolicyFactory, StepRolloutWorker
 from rollouts.fleet.weights.records import Version, WeightsOffer
-from rollouts.fleet.worker.messages import IDLE, WorkerCommand, WorkerState
+from rollouts.fleet.worker.messages import (
+    IDLE,
+    WorkerCommand,
+    WorkerState,
+    obstacle_without_credits,
+)
 from rollouts.fleet.worker.worker_runtime import Condition, WorkerRuntime
 
 logger = logging.getLogger(__name__)
@@ -81,7 +86,6 @@ class RolloutWorkerWrapper:
             )
         self._last_command = IDLE
         self._worker: StepRolloutWorker | None = None
-        self._measured = (time.monotonic(), 0)
         self._lock = threading.Lock()
         coordination.begin(
             {
@@ -189,7 +193,7 @@ class RolloutWorkerWrapper:
         if command.policy_step != before.policy_step:
             logger.info("version %d announced", command.policy_step)
         self._fragment_builder.drop_stale_steps()
-        worker.epoch = command.epoch
+        worker.epoch, worker.newest_step = command.epoch, command.policy_step
         worker.is_paused = command.desired != "running"
         if command.desired == "draining":
             self._fragment_builder.drain()
@@ -227,6 +231,7 @@ class RolloutWorkerWrapper:
     def _report(self, *, is_reporting: bool) -> WorkerReport:
         worker, now = self._worker, time.monotonic()
         slots = worker.reports() if worker else []
+        self._runtime.monitor.count("env_steps", self._fragment_builder.env_steps)
         common = self._runtime.report(
             self._condition(worker, now),
             now=now,
@@ -236,7 +241,7 @@ class RolloutWorkerWrapper:
         return replace(
             common,
             env_steps=self._fragment_builder.env_steps,
-            env_steps_per_second=self._speed(now, is_reporting=is_reporting),
+            env_steps_per_second=self._runtime.monitor.rate("env_steps"),
             fragments_cut=self._fragment_builder.fragments_cut,
             fragments_sent=self._sender.sent,
             dropped_steps=dict(self._fragment_builder.dropped_steps),
@@ -280,14 +285,6 @@ class RolloutWorkerWrapper:
             return self._weights.refusal or "waiting for the trainer's weights"
         if self._weights.refusal:
             return self._weights.refusal
-        if not any(self._fragment_builder.held()):
-            return "waiting for room in the buffer"
-        return ""
-
-    def _speed(self, now: float, *, is_reporting: bool) -> float:
-        """Return the env steps per second since the last report."""
-        since, before = self._measured
-        steps = self._fragment_builder.env_steps
-        if is_reporting:
-            self._measured = (now, steps)
-        return max(0.0, (steps - before) / max(now - since, 1e-3))
+        if any(self._fragment_builder.held()):
+            return ""
+        return obstacle_without_credits(active, self._last_command)

@@ -48,6 +48,13 @@ class WorkerState(Struct, frozen=True, kw_only=True):
     """Version of an evaluation whose result or failure is not reported yet."""
 
 
+def obstacle_without_credits(active: Version, command: WorkerCommand) -> str:
+    """Return why a worker that uses version `active` may not start a fragment or group."""
+    if active[1] < command.policy_step:
+        return f"waiting for version {command.policy_step} of the weights"
+    return "waiting for room in the buffer"
+
+
 def ending_of(index: int, incarnation: str, state: WorkerState | None, reason: str) -> WorkerEnding:
     """Return the final record of a worker; `state` is its last known state."""
     if state is None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 
 from buffer.items.models.items import Batch, FragmentChunk, Tally
@@ -387,3 +388,28 @@ def test_reason_of_a_running_worker_blocks_it_unless_it_waits(reason: str, kind:
     pipeline, _ = seen(run)
 
     assert pipeline.diagnosis.kind == kind
+
+
+@pytest.mark.parametrize(
+    ("served", "stale", "share"), [(30, 10, 0.25), (30, 0, 0.0), (5, 10, None), (0, 20, 1.0)]
+)
+def test_share_of_stale_data_is_that_of_the_newest_items_that_left_the_queue(
+    served: int, stale: int, share: float | None
+) -> None:
+    run = make_run(batch_size=8)
+    arrive(run, count=served + stale + 40, since=-100, interval_seconds=0)
+    chunks = FragmentChunk.objects.filter(run=run)
+    # Items that still wait, and those before the window, do not count.
+    chunks.filter(number__lt=20).update(
+        state="dropped", drop_reason="stale_version", received_at=at(-400)
+    )
+    lend(run, (-50, -45.5))
+    chunks.filter(number__gte=40, number__lt=40 + served).update(
+        state="served", batch=Batch.objects.get(), position=F("number")
+    )
+    # An item that is stale on arrival is not stored.
+    chunks.filter(number__gte=40 + served).update(
+        state="dropped", drop_reason="stale_version", segment=None
+    )
+
+    assert facts_of(run, now=NOON).stale_share == share

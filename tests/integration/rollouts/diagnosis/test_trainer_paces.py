@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from buffer.batches.queries.rates import rates_of
 from buffer.batches.queries.trainer_pace import trainer_pace
 from buffer.items.models.items import Batch, FragmentChunk
 from buffer.items.models.uses import BatchUse
@@ -112,7 +113,7 @@ def test_the_wait_of_a_trainer_includes_the_transfer_and_not_the_training(
 
 
 def test_only_the_last_minute_counts(trainer: Trainer) -> None:
-    batch(trainer, 0, 0, 100)
+    batch(trainer, 80, 80, 100)
     batch(trainer, 100, 100, 130)
 
     pace = trainer_pace(trainer.run_id, now=at(160))
@@ -122,6 +123,20 @@ def test_only_the_last_minute_counts(trainer: Trainer) -> None:
     assert (pace.seconds, pace.batches) == (60, 1)
     assert pace.waiting_share == pytest.approx(0.5)
     assert later is None
+
+
+def test_two_cycles_of_a_slow_trainer_count(trainer: Trainer) -> None:
+    batch(trainer, 0, 0, 50)
+    batch(trainer, 100, 100, 150)
+
+    pace = trainer_pace(trainer.run_id, now=at(199))
+    rates = rates_of(trainer.run, now=at(199))
+
+    assert pace
+    assert (pace.seconds, pace.batches) == (199, 2)
+    assert pace.waiting_share == pytest.approx(99 / 199)
+    assert (rates.batches, rates.train_seconds) == (2 / 200, [50, 50])
+    assert trainer_pace(trainer.run_id, now=at(351)) is None
 
 
 @pytest.mark.parametrize("sampler", ["", "uniform"])

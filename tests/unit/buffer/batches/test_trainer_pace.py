@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from buffer.batches.rules.trainer_pace import mean_versions, waiting_share
+from buffer.batches.rules.trainer_pace import mean_versions, waiting_share, window_seconds
 
 SECONDS = st.floats(0, 100)
 SPANS = st.lists(st.tuples(SECONDS, SECONDS).map(sorted).map(tuple), max_size=20)
@@ -50,3 +50,21 @@ def test_the_wait_is_the_share_of_time_that_no_span_covers(
 def test_versions_behind_are_weighted_by_items() -> None:
     assert mean_versions([{"0": 3, "1": 1}, {"2": 4, "unknown": 9}]) == pytest.approx(9 / 8)
     assert mean_versions([{}, {"unknown": 1}]) is None
+
+
+@pytest.mark.parametrize(
+    ("leases", "seconds"),
+    [
+        ([], 60),
+        ([[950.0]], 60),
+        ([[900.0, 930.0, 960.0]], 60),
+        ([[810.0, 900.0, 990.0]], 180),
+        pytest.param([[900.0, 900.0], [880.0, 960.0]], 160, id="the slowest trainer counts"),
+        pytest.param([[600.0, 690.0]], 60, id="a trainer that missed two cycles does not"),
+        pytest.param([[0.0, 999.0]], 600, id="at most ten minutes"),
+    ],
+)
+def test_window_covers_two_cycles_of_a_slow_trainer(
+    leases: list[list[float]], seconds: float
+) -> None:
+    assert window_seconds(leases, now=1000.0) == seconds

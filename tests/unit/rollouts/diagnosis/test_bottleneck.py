@@ -75,16 +75,22 @@ def outside(**known: Any) -> Facts:
         ({"trainer_waits": 0.35}, "step", "is the slowest part"),
         ({"trainer_waits": 0.04}, "train", "The trainer is the bottleneck: it is busy 96 %"),
         (
-            {"trainer_waits": 0.0, "handed_out": None, "holding_seconds": 2100.0},
+            {"trainer_waits": 0.0, "holding_seconds": 2100.0, "since_lease_seconds": 2100.0},
             "train",
             "The trainer has held one batch for 35 min",
         ),
         (
-            {"trainer_waits": 0.0, "handed_out": None, "holding_seconds": 40.0},
+            {"trainer_waits": 0.0, "holding_seconds": 40.0, "since_lease_seconds": 40.0},
             "train",
             "is busy 100 %",
         ),
-        ({"shares": {"waiting_weights": 0.9}}, "infer", "workers have not received them"),
+        (
+            {"shares": {"waiting_weights": 0.9}, "workers_without_weights": 4},
+            "infer",
+            "workers have not received them",
+        ),
+        ({"shares": {"waiting_weights": 0.9}}, "infer", "Workers wait for new weights 90 %"),
+        ({"stale_share": 0.4}, "queue", "40 % of the newest data was dropped as stale"),
         (
             {"shares": {"waiting_weights": 0.9}, "trainer_waits": None, "version": None},
             "train",
@@ -305,6 +311,13 @@ NEAR: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {
         "staleness_limit",
         {"shares": {"waiting_room": 0.14, "infer": 0.4}},
     ),
+    "weights": (
+        {"shares": {"waiting_weights": 0.22, "infer": 0.4}},
+        "weights_slow",
+        {"shares": {"waiting_weights": 0.14, "infer": 0.4}},
+    ),
+    "stale": ({"stale_share": 0.22}, "data_stale", {"stale_share": 0.14}),
+    "crashes": ({"crashes": 3}, "workers_crash", {"crashes": 2}),
     "delivery": ({"delivery_seconds": 0.17}, "delivery", {"delivery_seconds": 0.14}),
     "unformed": ({"queued": 17}, "batches_unformed", {"queued": 10}),
     "slow worker": (
@@ -334,6 +347,50 @@ def test_blocking_diagnosis_ends_with_its_cause(previous: str) -> None:
     assert diagnose(facts(), previous=previous) == diagnose(facts())
 
 
+@pytest.mark.parametrize("wait", ["waiting_room", "waiting_weights"])
+def test_stage_of_the_workers_is_not_the_bottleneck_while_they_wait(wait: str) -> None:
+    diagnosis = diagnose(facts(shares={wait: 0.95, "env_step": 0.03}), previous="environments")
+
+    assert diagnosis.kind == {"waiting_room": "staleness_limit"}.get(wait, "weights_slow")
+
+
+@pytest.mark.parametrize(
+    ("held", "train_seconds", "kind"),
+    [(70.0, None, "trainer_stuck"), (70.0, 65.0, "trainer"), (140.0, 65.0, "trainer_stuck")],
+)
+def test_trainer_is_stuck_after_twice_its_usual_step(
+    held: float, train_seconds: float | None, kind: str
+) -> None:
+    known = {"holding_seconds": held, "since_lease_seconds": held, "trainer_waits": 0.0}
+
+    assert diagnose(facts(train_seconds=train_seconds, **known)).kind == kind
+
+
+def test_trainer_is_not_stuck_while_another_leases_batches() -> None:
+    known = facts(trainer_waits=0.1, holding_seconds=500.0, since_lease_seconds=1.0)
+
+    assert diagnose(known).kind == "trainer"
+
+
+def test_weights_are_overdue_after_twice_the_last_interval() -> None:
+    held = {
+        "shares": {"waiting_room": 0.9},
+        "queued": 2,
+        "trainer_waits": 0.1,
+        "version_age_seconds": 100.0,
+        "holding_seconds": None,
+    }
+
+    assert diagnose(facts(**held)).kind == "weights_unpublished"
+    assert diagnose(facts(version_interval_seconds=60.0, **held)).kind == "trainer"
+
+
+def test_stale_data_names_the_limits_that_are_set() -> None:
+    diagnosis = diagnose(facts(stale_share=0.5, max_staleness=1, max_age_seconds=30.0))
+
+    assert diagnosis.evidence[0] == "the limit is max_staleness 1 and max_age_seconds 30"
+
+
 def test_crashing_workers_are_the_diagnosis_although_others_work() -> None:
     reason = "Worker 1 is lost, respawning in 4.0 s: MemoryError"
     diagnosis = diagnose(facts(crashes=3, crash_reason=reason, workers=3))
@@ -361,7 +418,7 @@ def test_inference_server_that_does_not_answer_precedes_the_crashes_it_causes() 
     diagnosis = diagnose(facts(kind="language", unit="sequences", workers=0, **known))
 
     assert (diagnosis.kind, diagnosis.stage) == ("inference_failed", "infer")
-    assert diagnosis.summary == "Generation failed 7 times in the last minute."
+    assert diagnosis.summary == "Generation failed 7 times in the last 2 min."
     assert diagnosis.evidence == ["POST /v1: refused"]
 
 

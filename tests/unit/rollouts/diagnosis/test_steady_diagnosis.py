@@ -3,9 +3,11 @@
 import itertools
 from collections.abc import Iterator
 
+import pytest
+
 from rollouts.diagnosis.rules.bottleneck import diagnose
 from rollouts.diagnosis.rules.flow import Facts
-from tests.unit.rollouts.diagnosis.test_bottleneck import facts
+from tests.unit.rollouts.diagnosis.test_bottleneck import NEAR, facts
 
 EVALUATED_EVERY_SECONDS = 5
 MINUTES = 10
@@ -65,3 +67,15 @@ def test_late_weights_name_the_time_of_the_last_load() -> None:
 
     assert diagnosis.summary == "The slowest worker loads new weights in 35 s."
     assert "workers should receive a version within 30 s" in diagnosis.evidence
+
+
+@pytest.mark.parametrize("name", NEAR)
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_numbers_that_vary_around_a_threshold_are_one_diagnosis(
+    name: str, is_reversed: bool
+) -> None:
+    first, _, second = NEAR[name]
+    pair = [facts(**second), facts(**first)] if is_reversed else [facts(**first), facts(**second)]
+    evaluations = 60 * MINUTES // EVALUATED_EVERY_SECONDS
+
+    assert changes(kinds_of(iter(pair * (evaluations // 2)))) <= 1

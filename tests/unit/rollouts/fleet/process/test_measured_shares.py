@@ -47,3 +47,29 @@ def test_shares_do_not_jump_from_report_to_report(
     # The two reports are close in time, and both cover the whole minute before.
     assert before.keys() == after.keys()
     assert all(abs(before[name] - after[name]) < 0.05 for name in before)
+
+
+def test_worker_without_the_newest_version_waits_for_weights_and_not_for_room(
+    make_worker_settings: MakeSettings, eventually: Eventually
+) -> None:
+    with bench(make_worker_settings(spec="odd:counting"), room=3) as b:
+        eventually(lambda: len(b.fragments) == 3)
+        eventually(lambda: b.order().report.reason == "waiting for room in the buffer")
+        before = b.order().report.shares.get("waiting_weights", 0.0)
+        eventually(
+            lambda: b.order(policy_step=2).report.reason == "waiting for version 2 of the weights"
+        )
+        eventually(lambda: b.order(policy_step=2).report.shares["waiting_weights"] > before)
+
+
+def test_rate_of_a_worker_is_the_mean_of_the_minute(
+    make_worker_settings: MakeSettings, eventually: Eventually
+) -> None:
+    with bench(make_worker_settings(spec="odd:counting"), room=3) as b:
+        eventually(lambda: len(b.fragments) == 3)
+        eventually(lambda: b.order().report.reason == "waiting for room in the buffer")
+        b.order()
+        time.sleep(0.3)
+
+        # No step was made since the report before.
+        assert b.order().report.env_steps_per_second > 0

@@ -126,3 +126,17 @@ def test_a_fleet_is_measured_by_the_mean_of_those_workers_that_measured() -> Non
 def test_unknown_stages_are_never_named() -> None:
     assert time_use({"sleeping": 1.0}) == ""
     assert mean_shares([{"sleeping": 1.0}]) == {}
+
+
+def test_rates_cover_the_window_of_the_shares() -> None:
+    monitor = PipelineMonitor(now=0.0, window_seconds=10.0)
+    for second in range(1, 31):
+        # Five units at once, every five seconds.
+        monitor.count("env_steps", 5 * (second // 5))
+        monitor.shares(now=float(second))
+
+    assert monitor.rate("env_steps") == 1.0
+    assert monitor.rate("tokens") == 0.0
+
+    monitor.shares(now=31.0, is_changed=True)
+    assert monitor.rate("env_steps") == 0.0
