@@ -90,6 +90,8 @@ class LessonOutcome(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     fence: Count = 0
     error: Annotated[str, Meta(max_length=2000)] = ""
     """Error that kept the environment from yielding results."""
+    stops: bool = False
+    """Whether the error stops the lesson for the run, by its setting."""
     samples: Annotated[list[Sample], Meta(max_length=MOST_SAMPLES)] = []
     metrics: Annotated[dict[MetricName, Finite], Meta(max_length=MOST_METRICS)] = {}
     """Metrics of the environment over this task."""

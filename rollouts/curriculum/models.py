@@ -14,8 +14,9 @@ from runs.lifecycle.models.runs import Run
 EVALUATION_STATES: Final = ("queued", "leased", "done", "failed", "lost")
 OPEN_EVALUATIONS: Final = ("queued", "leased")
 _STATUSES: Final = [(str(status), str(status)) for status in LessonStatus]
-HOLDS: Final = ("", str(LessonStatus.LOCKED), str(LessonStatus.ACTIVE))
-"""Manual hold of a lesson; empty: the curriculum decides."""
+STOPPED: Final = "stopped"
+HOLDS: Final = ("", str(LessonStatus.LOCKED), str(LessonStatus.ACTIVE), STOPPED)
+"""Hold of a lesson by a person, or after a failure that stops it; empty: the curriculum decides."""
 _MODES: Final = ("train", "eval", "micro_eval")
 
 
@@ -98,7 +99,7 @@ class Lesson(models.Model):
         blank=True,
         default="",
         db_default="",
-        help_text="Where a person holds it; empty: the curriculum decides.",
+        help_text="Where a person or a failure holds it; empty: the curriculum decides.",
     )
     ruled_status = models.CharField(
         max_length=12,

@@ -14,6 +14,8 @@ from web.rules.pages import Page
 Status = Literal["locked", "active", "graduated"]
 Hold = Literal["", "locked", "active"]
 """Manual hold of a lesson; empty: the curriculum decides."""
+LessonHold = Literal["", "locked", "active", "stopped"]
+"""Hold of a lesson; `stopped`: a failure has stopped it by its setting."""
 
 
 class LessonRequirement(Struct, frozen=True, kw_only=True):
@@ -87,7 +89,7 @@ class EvaluationRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields
 class LessonSteering(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Body of ``PUT /api/v1/runs/{run}/lessons/{lesson}/steering``: manual control of a lesson.
 
-    The defaults return it to the curriculum.
+    The defaults return it to the curriculum, also after a failure that has stopped it.
     """
 
     hold: Hold = ""
@@ -110,11 +112,11 @@ class LessonRow(Struct, frozen=True, kw_only=True):
     has_regressed: bool
     probability: float
     """Probability that the next training task is of this lesson."""
-    hold: Hold
+    hold: LessonHold
     weight_factor: float
     """Manual factor on the sampling probability set by the curriculum."""
     steered_by: str
-    """User of the last steering; empty if there was none."""
+    """User of the last steering, or `curriculum` for a stop; empty if there was none."""
     steered_reason: str
     steered_at: datetime | None
     unlock_rule: str
@@ -161,7 +163,9 @@ class CurriculumSummary(Struct, frozen=True, kw_only=True):
     mean_success: float | None
     """Mean over the active lessons."""
     steered: int
-    """Number of lessons that are held or have a sampling factor."""
+    """Number of lessons that a person holds or has given a sampling factor."""
+    stopped: int
+    """Number of lessons that a failure has stopped, by their setting."""
     awaited: list[str]
     """Workers that have not requested a task since the last steering."""
 

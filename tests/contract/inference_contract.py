@@ -344,6 +344,26 @@ class SharedServerContract(InferenceServerContract):
         # `rolldeck serve` rejects a repeated change itself; the others receive only one.
         assert len([call for call in place.calls if "weights" in call]) <= 1
 
+    def test_a_second_run_is_refused_with_the_name_of_the_first(self, place: Place) -> None:
+        first = place.connect()
+        first.update_weights(dict(named_tensors(model(1))), (1, 6))
+        second = place.connect("words-20260101T000001")
+
+        # Later and earlier versions than those of the first run.
+        for version in ((1, 0), (2, 0)):
+            with pytest.raises(InferenceFailed, match=f"version 1/6 of run {RUN!r}") as refusal:
+                second.update_weights(dict(named_tensors(model(2))), version)
+            assert "Use another server, or" in str(refusal.value)
+        with pytest.raises(InferenceFailed, match=RUN):
+            assert second.version
+
+        first.update_weights(dict(named_tensors(model(3))), (1, 7))
+        request = prompt(1, 2)
+        assert first.version == (1, 7)
+        assert all(
+            agrees(model(3), request, answer) for answer in generate_answers(first, request)[0]
+        )
+
 
 class FolderServerContract(SharedServerContract):
     """Contract of servers that read weights from a folder."""

@@ -75,7 +75,9 @@ def server(
         "ROLLDECK_ALERT_PRIVATE_WEBHOOKS": "1",
         "ROLLDECK_ENVIRONMENT_WRAPPERS": "module:gymnasium.wrappers:TimeLimit",
     }
-    server = shared.enter_context(running_server(tmp_path_factory.mktemp("browser"), **variables))
+    var = tmp_path_factory.mktemp("browser")
+    variables["ROLLDECK_DATASETS"] = str(var / "datasets")
+    server = shared.enter_context(running_server(var, **variables))
     create_superuser(server)
     in_the_shell(
         server,

@@ -96,9 +96,23 @@ def token(server: Server) -> str:
     return in_the_shell(server, code).split()[-1]
 
 
-def fail(server: Server, token: str, lesson: str) -> None:
+def workers_token(server: Server, name: str) -> str:
+    """Return a token of a run's workers."""
+    code = (
+        "from django.utils import timezone\n"
+        "from runs.access.services.tokens import create_token\n"
+        "from runs.models import Run\n"
+        f"run = Run.objects.get(name={name!r}).pk\n"
+        "print(create_token(name='w', scopes=['worker'], run_id=run, issuer='platform',"
+        " now=timezone.now())[1])"
+    )
+    return in_the_shell(server, code).split()[-1]
+
+
+def fail(server: Server, token: str, lesson: str, *, run: str = NAME, stops: bool = False) -> None:
     """Report, as a worker does, that a lesson failed."""
     body = {
+        "stops": stops,
         "key": "failed",
         "worker": "w0@1",
         "mode": "train",
@@ -109,7 +123,7 @@ def fail(server: Server, token: str, lesson: str) -> None:
         "successes": [],
         "error": "no such file",
     }
-    path = f"{server.url}/api/v1/runs/{NAME}/lessons/{lesson}/outcomes"
+    path = f"{server.url}/api/v1/runs/{run}/lessons/{lesson}/outcomes"
     headers = {"Authorization": f"Bearer {token}"}
     httpx.post(path, json=body, headers=headers, timeout=30).raise_for_status()
 
@@ -309,6 +323,41 @@ def test_a_lesson_is_held_and_released(signed_in: Page, server: Server) -> None:
         moves = signed_in.get_by_role("list", name="History, newest first")
         expect(moves).to_contain_text("by ada at version 0")
         expect(moves).to_contain_text("held locked and drawn 3 times as often: sums drown")
+
+
+def test_a_lesson_that_a_failure_has_stopped_is_started_again(
+    signed_in: Page, server: Server
+) -> None:
+    name = "words-stopped"
+    lessons = {name: LESSONS[name] for name in ("reverse-2", "sums")}
+    config = {"language": {"lessons": lessons, "evaluation": {"examples": 64}}}
+    with simulated_manager(server, name, config=config):
+        with Trainer(server.url, name, ADMIN_TOKEN) as trainer:
+            trainer.register()
+            trainer.publish_weights({"w": np.zeros(1, dtype=np.float32)}, step=0)
+        signed_in.goto(f"/runs/{name}/curriculum")
+        row = lesson(signed_in, "sums")
+        expect(row).to_contain_text("50 %")
+
+        fail(server, workers_token(server, name), "sums", run=name, stops=True)
+
+        expect(row).to_contain_text("stopped after a failure")
+        expect(row).to_contain_text("stopped: no such file")
+        panel = signed_in.get_by_role("region", name="Curriculum")
+        expect(panel).to_contain_text("Stopped after a failure: sums.")
+        row.get_by_role("button", name="sums").click()
+        hand = signed_in.get_by_role("region", name="Manual control")
+        expect(hand).to_contain_text("Stopped for the run by its setting on_failure")
+        hand.get_by_role("button", name="Start again…").click()
+        dialog = signed_in.get_by_role("dialog", name="Start sums again")
+        dialog.get_by_label("Reason").fill("the file is back")
+        dialog.get_by_role("button", name="Start again", exact=True).click()
+        expect(hand).to_contain_text("Controlled by the curriculum: 50 % of tasks")
+        moves = signed_in.get_by_role("list", name="History, newest first")
+        expect(moves).to_contain_text("started again, active: the file is back")
+
+        signed_in.goto(f"/runs/{name}/logs")
+        expect(signed_in.get_by_text("lesson sums has stopped for the run").first).to_be_visible()
 
 
 def test_versions_are_compared_with_another_run(signed_in: Page) -> None:

@@ -4979,6 +4979,7 @@ export interface components {
             effective_lessons: number;
             mean_success: number | null;
             steered: number;
+            stopped: number;
             awaited: string[];
         };
         /**
@@ -6251,6 +6252,8 @@ export interface components {
             fence: number;
             /** @default  */
             error: string;
+            /** @default false */
+            stops: boolean;
             /** @default [] */
             samples: components["schemas"]["Sample"][];
             /** @default {} */
@@ -6294,7 +6297,7 @@ export interface components {
             has_regressed: boolean;
             probability: number;
             /** @enum {unknown} */
-            hold: "" | "active" | "locked";
+            hold: "" | "active" | "locked" | "stopped";
             weight_factor: number;
             steered_by: string;
             steered_reason: string;
@@ -6315,7 +6318,7 @@ export interface components {
          * LessonSteering
          * @description Body of ``PUT /api/v1/runs/{run}/lessons/{lesson}/steering``: manual control of a lesson.
          *
-         *         The defaults return it to the curriculum.
+         *         The defaults return it to the curriculum, also after a failure that has stopped it.
          */
         LessonSteeringRequest: {
             /**

@@ -120,6 +120,9 @@ ROLLDECK_INFERENCE_SERVERS = inference_servers(env.text("ROLLDECK_INFERENCE_SERV
 ROLLDECK_DATASETS = env.text("ROLLDECK_DATASETS")
 ROLLDECK_REWARDS = env.word_list("ROLLDECK_REWARDS")
 ROLLDECK_TOOL_SERVERS = tool_servers(env.text("ROLLDECK_TOOL_SERVERS"))
+# Read when a run is created: an invalid setting of one machine must not end the server.
+ROLLDECK_VERIFIERS = env.text("ROLLDECK_VERIFIERS")
+ROLLDECK_OPENENV = env.text("ROLLDECK_OPENENV")
 # --- Policies: additions to the built-in ones ---
 ROLLDECK_POLICIES = env.word_list("ROLLDECK_POLICIES")
 # --- Curricula: additions to the built-in strategies ---

@@ -11,6 +11,7 @@ from django.conf import settings
 
 from rollouts.curriculum.models import Lesson
 from rollouts.curriculum.queries.dataset_lessons import check_dataset
+from rollouts.curriculum.queries.partner_lessons import check_partner
 from rollouts.curriculum.rules.configured import (
     STRATEGIES,
     check_curriculum,
@@ -183,6 +184,7 @@ def _check_stop_tokens(language: LanguageConfig) -> None:
 def _check_environment(field: str, spec: str, kwargs: dict[str, Any]) -> None:
     """Check for a built-in task or a registered environment; workers would import others."""
     if spec in settings.ROLLDECK_ENVIRONMENTS:
+        check_partner(field, spec, kwargs)
         return
     if spec.startswith(DATASET):
         check_dataset(field, spec, kwargs)

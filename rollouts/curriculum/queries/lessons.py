@@ -10,6 +10,7 @@ from rolldeck.lessons import Sample
 from rollouts.control.models.fleets import FleetWorker
 from rollouts.curriculum.models import (
     OPEN_EVALUATIONS,
+    STOPPED,
     Curriculum,
     Evaluation,
     Lesson,
@@ -166,7 +167,8 @@ def _summary(
         entropy=spread.entropy,
         effective_lessons=spread.effective_lessons,
         mean_success=sum(successes) / len(successes) if successes else None,
-        steered=sum(bool(one.hold) or one.weight_factor != 1 for one in rows),
+        steered=sum(one.hold not in {"", STOPPED} or one.weight_factor != 1 for one in rows),
+        stopped=sum(one.hold == STOPPED for one in rows),
         awaited=_awaited(row),
     )
 

@@ -10,7 +10,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Greatest, Now
 
 from rolldeck.lessons import LessonOutcome, RolloutTask, TaskRequest
-from rollouts.curriculum.models import Curriculum, Evaluation, Lesson
+from rollouts.curriculum.models import STOPPED, Curriculum, Evaluation, Lesson
 from rollouts.curriculum.queries.curricula import RunCurriculum, curriculum_of
 from rollouts.lessons.rules.evaluation import figures_of, is_due, is_in_round
 from rollouts.lessons.rules.lesson_draws import evaluation_seed
@@ -117,6 +117,8 @@ def _next_due(run_id: int, request: TaskRequest) -> Evaluation | None:
     )
     # The holder of a locked row is about to finish it.
     free = Evaluation.objects.select_for_update(skip_locked=True)
+    stopped = Lesson.objects.filter(run_id=run_id, hold=STOPPED).values("name")
+    free = free.exclude(lesson__in=stopped)
     return free.filter(is_free, is_new_enough, run_id=run_id).order_by("round", "position").first()
 
 

@@ -20,6 +20,7 @@ from rollouts.curriculum.services.lesson_moves import (
     store_changes,
 )
 from rollouts.curriculum.services.lesson_rows import save_progress
+from rollouts.curriculum.services.lesson_stops import stop_lesson
 from rollouts.curriculum.services.micro_answers import keep_newest_answers, micro_answers
 from rollouts.curriculum.services.outcome_metrics import store_outcome_metrics
 from rollouts.lessons.rules import evaluation as evaluation_rules
@@ -73,7 +74,7 @@ def count_outcome(
     row = rows[lesson]
     row.outcomes += 1
     if outcome.error:
-        _record_error(row, outcome.error, now=now)
+        _record_error(row, outcome, run, curriculum, now=now)
     settled = settle_evaluation(row, outcome, evaluation, now=now) if evaluation else None
     row.last_evaluation = settled or row.last_evaluation
     made: list[Change] = []
@@ -146,10 +147,15 @@ def _store(
     return is_new
 
 
-def _record_error(row: Lesson, error: str, *, now: datetime) -> None:
-    """Count an error, and emit an event at limited intervals."""
+def _record_error(
+    row: Lesson, outcome: LessonOutcome, run: Run, curriculum: RunCurriculum, *, now: datetime
+) -> None:
+    """Count an error, and stop the lesson or emit an event at limited intervals."""
     row.errors += 1
-    row.last_error = error
+    row.last_error = outcome.error
+    if outcome.stops:
+        stop_lesson(row, outcome.error, run, curriculum, now=now)
+        return
     if row.told_of_error_at is not None and now - row.told_of_error_at < REPEAT_ERROR_AFTER:
         return
     row.told_of_error_at = now
@@ -157,7 +163,7 @@ def _record_error(row: Lesson, error: str, *, now: datetime) -> None:
         run_id=row.run_id,
         kind="lesson_failed",
         message=f"lesson {row.name} produced no rollouts; other lessons continue",
-        reason=error,
+        reason=outcome.error,
         actor=ACTOR,
         level="warning",
         details={"lesson": row.name, "errors": row.errors},

@@ -6,7 +6,7 @@ from datetime import datetime
 from django.db import transaction
 
 from rollouts.control.models.fleets import FleetWorker
-from rollouts.curriculum.models import Curriculum, Lesson, LessonChange
+from rollouts.curriculum.models import STOPPED, Curriculum, Lesson, LessonChange
 from rollouts.curriculum.queries.curricula import RunCurriculum, curriculum_of, weigh
 from rollouts.curriculum.queries.lessons import requesting_workers
 from rollouts.curriculum.schemas import LessonSteering
@@ -44,11 +44,12 @@ class LastLesson(Conflict):
 def steer_lesson(
     *, run_id: int, lesson: str, body: LessonSteering, actor: str, now: datetime
 ) -> bool:
-    """Hold a lesson locked or active, change its sampling factor, or end the manual control.
+    """Hold a lesson locked or active, change its sampling factor, or end the hold.
 
     A hold overrides the strategy until it ends; then the lesson returns to the status that the
-    curriculum gave it, and the strategy decides at once. The next draws use the new weights; tasks
-    already leased are finished. A request for the present state changes nothing.
+    curriculum gave it, and the strategy decides at once. A lesson that a failure has stopped starts
+    again. The next draws use the new weights; tasks already leased are finished. A request for the
+    present state changes nothing.
 
     Returns:
         Whether anything has changed.
@@ -95,7 +96,7 @@ def record_task_request(row: Curriculum, worker: str) -> None:
 
 
 def _check_others_remain(row: Lesson, body: LessonSteering) -> None:
-    if _target(row, body) is not LessonStatus.LOCKED:
+    if row.status == LessonStatus.LOCKED or _target(row, body) is not LessonStatus.LOCKED:
         return
     others = Lesson.objects.filter(run_id=row.run_id).exclude(pk=row.pk)
     if not others.exclude(status=LessonStatus.LOCKED).exists():
@@ -142,7 +143,9 @@ def _steered(
 def _description(row: Lesson, body: LessonSteering, target: LessonStatus) -> str:
     """Return the steering action as text for the history."""
     parts = []
-    if body.hold != row.hold:
+    if body.hold != row.hold and row.hold == STOPPED:
+        parts.append(f"started again, {target}")
+    elif body.hold != row.hold:
         kept = {"locked": "held locked", "active": "held unlocked"}
         parts.append(kept.get(body.hold, f"returned to the curriculum, {target} there"))
     if body.weight_factor != row.weight_factor:
@@ -157,7 +160,7 @@ def _description(row: Lesson, body: LessonSteering, target: LessonStatus) -> str
 def _curriculum_reason(row: Lesson, status: LessonStatus) -> str:
     """Return why the curriculum gave a lesson the status that it returns to."""
     ruled = LessonChange.objects.filter(run_id=row.run_id, lesson=row.name, actor=ACTOR)
-    newest = ruled.order_by("-pk").first()
+    newest = ruled.exclude(reason__startswith=STOPPED).order_by("-pk").first()
     return newest.reason if newest and newest.target == status else ""
 
 

@@ -28,6 +28,7 @@ ACTOR: Final = "curriculum"
 WAIT_SECONDS: Final = 1.0
 LIMIT: Final = "max_rollouts"
 """Reason to wait once a run has assigned its maximum number of rollouts."""
+ALL_LOCKED: Final = "no lesson is unlocked; start a stopped one again on Curriculum"
 _WORKING: Final = (RunStatus.STARTING, RunStatus.RUNNING)
 
 
@@ -67,7 +68,11 @@ def _assign(
         row.save()
         return evaluation
     left = _rollouts_left(run_id, curriculum)
-    shares = _fitting(_shares(row, run, curriculum, now=now), left, curriculum)
+    unlocked = _shares(row, run, curriculum, now=now)
+    if not unlocked:
+        row.save()
+        return RolloutTask(kind="wait", reason=ALL_LOCKED, wait_seconds=WAIT_SECONDS)
+    shares = _fitting(unlocked, left, curriculum)
     if not shares:
         return _hold(row, curriculum.language.max_rollouts, now=now)
     name = draw(shares, draw_point(seed=curriculum.seed, task=row.tasks))
@@ -153,7 +158,7 @@ def _training(
 def _shares(
     row: Curriculum, run: Run, curriculum: RunCurriculum, *, now: datetime
 ) -> dict[str, float]:
-    """Return the probability of each lesson that may be drawn."""
+    """Return the probability of each lesson that may be drawn; empty if all are locked."""
     unlocked = (
         Lesson.objects.filter(run_id=run.pk)
         .exclude(status=LessonStatus.LOCKED)
@@ -164,6 +169,8 @@ def _shares(
     weights = {one[0]: one[1] for one in found if one[3] == LessonStatus.ACTIVE}
     learnt = [one[0] for one in found if one[3] == LessonStatus.GRADUATED]
     _emit_completion(row, is_complete=not weights, now=now)
+    if not found:
+        return {}
     shares = draw_probabilities(curriculum.strategy, weights, graduated=learnt)
     shares = reweighted(shares, {one[0]: one[4] for one in found})
     if not weights:

@@ -83,6 +83,7 @@ class OpenAiApi:
             "waiting": progress.waiting,
             "tokens": progress.tokens,
             "policy_version": list(progress.version),
+            "run": self._engine.run,
         }
         return JSONResponse(body, status)
 

@@ -69,6 +69,8 @@ class EngineThread:
         """
         self.error = ""
         """Reason why the engine has ended; empty while it runs."""
+        self.run = ""
+        """Run whose workers have loaded the weights; empty before."""
         self._engine = engine
         self._context = context
         self._waiters: dict[int, PendingGeneration] = {}

@@ -14,6 +14,7 @@ from rollouts.fleet.engine.checkpoints import CheckpointUnreadable
 from rollouts.fleet.engine.following import WeightsSwap
 from rollouts.fleet.engine.openai_messages import Refused
 from rollouts.fleet.engine.serving import EngineThread
+from rollouts.fleet.engine.weights_owner import RUN, in_use
 
 HEADER_BYTES: Final = 8 << 20
 """Extra space for the file's header."""
@@ -23,7 +24,8 @@ ADOPT_SECONDS: Final = 60.0
 class WeightsApi:
     """Endpoint ``PUT /v1/weights/<epoch>/<step>`` for a safetensors file with Hugging Face's names.
 
-    The response is sent once that version or a later one is in use.
+    The response is sent once that version or a later one is in use. The first upload with ``?run=``
+    reserves the server for that run until the server ends.
     """
 
     def __init__(self, thread: EngineThread, weights: WeightsSwap) -> None:
@@ -38,14 +40,22 @@ class WeightsApi:
 
     async def _put(self, request: Request) -> Response:
         version = request.path_params["epoch"], request.path_params["step"]
+        run = request.query_params.get("run", "")
         async with self._one_at_a_time:
+            self._check_run(run)
             current = self._thread.progress.version
             if version <= current:
                 problem = f"version {list(version)} is not later than {list(current)}"
                 raise Refused(problem, param="step", status=409)
             content = await self._read(request)
             await asyncio.to_thread(self._load, content, version)
+            self._thread.run = run or self._thread.run
         return JSONResponse({"policy_version": list(self._thread.progress.version)})
+
+    def _check_run(self, run: str) -> None:
+        owner, version = self._thread.run, self._thread.progress.version
+        if run and owner and run != owner:
+            raise Refused(in_use(owner, version), param=RUN, status=409)
 
     async def _read(self, request: Request) -> bytes:
         content = bytearray()

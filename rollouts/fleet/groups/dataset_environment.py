@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from rollouts.fleet.datasets.dataset_task import DatasetTask, RowExample
 from rollouts.fleet.datasets.rows import DatasetUnusable
@@ -46,7 +46,6 @@ class DatasetEnvironment:
             raise LessonFailed(error.kind, f"{spec}: {error}") from error
         self._spec = spec
         self._environment = TaskEnvironment(self._task, self)
-        self._stopped: LessonFailed | None = None
         self._notices = self._skipped_rows()
 
     def _build(self, name: str) -> None:
@@ -75,10 +74,8 @@ class DatasetEnvironment:
         """Return the groups of the requested problems; see :class:`GroupEnvironment`.
 
         Raises:
-            LessonFailed: If a reward failed now or before, and failures stop the lesson.
+            LessonFailed: If a reward or tool failed, and failures stop the lesson.
         """
-        if self._stopped is not None:
-            raise LessonFailed(self._stopped.kind, f"stopped: {self._stopped}")
         sampled = self._environment.sample(policy, request)
         notices, self._notices = self._notices, []
         sampled.notices.extend(notices)
@@ -88,7 +85,7 @@ class DatasetEnvironment:
         """Compute all rewards of a batch; see :class:`Scorer`."""
         for one in episodes:
             if one.fault is not None and self._config.on_failure == "stop":
-                self._stop(*one.fault)
+                raise LessonFailed(*one.fault, stops=True)
         open_episodes = [one for one in episodes if one.fault is None]
         began = time.time()
         results = self._pool.score(
@@ -123,13 +120,8 @@ class DatasetEnvironment:
         """
         text = f"{episode.example.key}: reward {reward.kind} {error}"
         if self._config.on_failure == "stop":
-            self._stop(error.kind, text)
+            raise LessonFailed(error.kind, text, stops=True)
         return Fault(error.kind, text)
-
-    def _stop(self, kind: str, text: str) -> NoReturn:
-        """Stop the lesson of this worker."""
-        self._stopped = LessonFailed(kind, text)
-        raise self._stopped
 
     def _skipped_rows(self) -> list[Fault]:
         count = self._task.skipped_rows

@@ -6,9 +6,10 @@ from typing import NamedTuple
 class LessonFailed(Exception):
     """A lesson returned no rollouts; `kind` is the kind of the event."""
 
-    def __init__(self, kind: str, message: str) -> None:
+    def __init__(self, kind: str, message: str, *, stops: bool = False) -> None:
+        """Store the failure; `stops` if the lesson stops for the run, by its setting."""
         super().__init__(message)
-        self.kind = kind
+        self.kind, self.stops = kind, stops
 
 
 class SamplingStopped(Exception):

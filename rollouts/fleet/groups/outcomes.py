@@ -95,6 +95,7 @@ def outcome_of(
     generations: int,
     lease: Lease | None = None,
     error: str = "",
+    stops: bool = False,
     metrics: Mapping[str, float] | None = None,
 ) -> LessonOutcome:
     """Return the outcome for the curriculum; without a batch, `error` is the reason.
@@ -121,6 +122,7 @@ def outcome_of(
         evaluation=lease.evaluation if lease else "",
         fence=lease.fence if lease else 0,
         error=error[:2000],
+        stops=stops,
         samples=batch.samples if batch else [],
         metrics={
             name.removeprefix(ENVIRONMENT): value

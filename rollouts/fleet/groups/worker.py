@@ -196,7 +196,7 @@ class GroupRolloutWorker:
             InferenceFailed: If the server can no longer generate.
         """
         generations = n_generations or self._language.evaluation.generations
-        error, metrics = "", None
+        error, stops, metrics = "", False, None
         try:
             batch, metrics = self.sample_batch(
                 lesson_id,
@@ -209,7 +209,7 @@ class GroupRolloutWorker:
             )
         except LessonFailed as failure:
             self._faults.report(lesson_id, Fault(failure.kind, str(failure)), level="error")
-            batch, error = None, str(failure)
+            batch, error, stops = None, str(failure), failure.stops
         outcome = outcome_of(
             batch,
             lesson=lesson_id,
@@ -220,6 +220,7 @@ class GroupRolloutWorker:
             generations=generations,
             lease=lease,
             error=error or ("" if batch else "no valid rollouts"),
+            stops=stops,
             metrics=metrics,
         )
         self._record(lesson_id, outcome)
@@ -260,7 +261,7 @@ class GroupRolloutWorker:
         policy_version: Version,
         worker_id: str,
     ) -> None:
-        """Record a failed lesson for display; the curriculum's progress does not change."""
+        """Record a failed lesson, which stops if its setting demands it; nothing else changes."""
         self._faults.report(lesson_id, Fault(failure.kind, str(failure)), level="error")
         self._record(
             lesson_id,
@@ -273,6 +274,7 @@ class GroupRolloutWorker:
                 draw=draw,
                 generations=self._language.group_size_of(lesson_id),
                 error=str(failure),
+                stops=failure.stops,
             ),
         )
 

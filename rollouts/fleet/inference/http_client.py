@@ -163,7 +163,7 @@ class HttpInferenceServer:
     def _route(self) -> WeightsRoute:
         kind, folder = self._settings.kind, self._settings.weights_directory
         if kind == "rolldeck":
-            return PutWeights(self._control)
+            return PutWeights(self._control, run=self._run)
         if not folder:
             raise PolicyDoesNotFit(
                 "language.inference", f"{kind} requires weights_directory to read weights from"

@@ -11,6 +11,7 @@ import httpx
 
 from rolldeck import safetensors
 from rollouts.fleet.engine.engine import Version
+from rollouts.fleet.engine.weights_owner import RUN, in_use
 from rollouts.fleet.inference.contract import InferenceFailed
 from rollouts.fleet.policies.policy_protocol import WeightsDoNotFit
 
@@ -48,26 +49,38 @@ class FixedWeights:
 class PutWeights:
     """Route for `rolldeck serve --accept-weights`."""
 
-    def __init__(self, http: httpx.Client) -> None:
-        self._http = http
+    def __init__(self, http: httpx.Client, *, run: str) -> None:
+        self._http, self._run = http, run
 
     def current(self) -> Version:
-        """Return the version in use."""
-        epoch, step = self._http.get("/health").json()["policy_version"]
+        """Return the version in use.
+
+        Raises:
+            InferenceFailed: If the weights belong to another run.
+        """
+        health = self._http.get("/health").json()
+        epoch, step = health["policy_version"]
+        owner = health.get(RUN, "")
+        if owner and owner != self._run:
+            raise InferenceFailed(in_use(owner, (epoch, step)))
         return epoch, step
 
     def update(self, tensors: Mapping[str, Any], version: Version) -> None:
         """Load `tensors` into the server; see :class:`WeightsRoute`."""
         path = f"/v1/weights/{version[0]}/{version[1]}"
         try:
-            response = self._http.put(path, content=encoded(tensors), timeout=UPDATE_SECONDS)
+            response = self._http.put(
+                path, params={RUN: self._run}, content=encoded(tensors), timeout=UPDATE_SECONDS
+            )
         except httpx.HTTPError as error:
             raise InferenceFailed(f"PUT {path}: {error}") from error
         if response.status_code == 404:
             raise InferenceFailed("the server was started without --accept-weights")
         if response.status_code == 400:
             raise WeightsDoNotFit(response.json()["error"]["message"])
-        # 409: another worker has already loaded this version.
+        if response.status_code == 409 and response.json()["error"]["param"] == RUN:
+            raise InferenceFailed(response.json()["error"]["message"])
+        # Other 409: another worker has already loaded this version.
         if response.status_code not in {200, 409}:
             raise InferenceFailed(f"PUT {path}: {response.status_code} {response.text[:500]}")
 

@@ -7,7 +7,7 @@ import { StateChip } from "@/components/StateChip";
 import { type Heading, Table } from "@/components/Table";
 import { count, number, percent, policyStep, visible } from "@/format";
 import { barOf, type Interval, intervalText, summaryOf } from "@/pages/run/curriculum/curriculum";
-import { appliedText, manualText } from "@/pages/run/curriculum/steering";
+import { appliedText, isStopped, manualText, stoppedText } from "@/pages/run/curriculum/steering";
 
 /** A success rate with its interval and the goal. */
 function SuccessBar({ success, goal }: { success: Interval; goal: number }) {
@@ -36,7 +36,8 @@ function Line({ row, onOpen }: { row: LessonRow; onOpen: () => void }) {
       </td>
       <td>
         <StateChip state={row.status} since={row.changed_at} />
-        {row.hold && <div className="small by-hand-mark">{manualText({ ...row, weight_factor: 1 })}</div>}
+        {isStopped(row) && <div className="small bad">stopped after a failure</div>}
+        {row.hold && !isStopped(row) && <div className="small by-hand-mark">{manualText({ ...row, weight_factor: 1 })}</div>}
         {row.has_regressed && <div className="small held">below its graduation result</div>}
       </td>
       <td>
@@ -101,6 +102,11 @@ export function Lessons({ curriculum, lessons, error, onOpen }: Props) {
       {appliedText(curriculum) && (
         <p className="small by-hand-mark" role="status">
           {appliedText(curriculum)}
+        </p>
+      )}
+      {stoppedText(lessons) && (
+        <p className="small bad" role="status">
+          {stoppedText(lessons)}
         </p>
       )}
       {error ? <ErrorState title="Lessons unavailable" error={error} /> : lessons && <LessonTable rows={lessons} onOpen={onOpen} />}

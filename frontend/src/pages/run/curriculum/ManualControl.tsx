@@ -4,12 +4,19 @@ import { useMayOperate } from "@/api/session";
 import type { LessonRow } from "@/api/types";
 import { Age } from "@/components/Age";
 import { percent, visible } from "@/format";
-import { GiveBackDialog, SteerDialog } from "@/pages/run/curriculum/SteerDialog";
-import { isSteered, manualText, nameOf, whyNotSteer } from "@/pages/run/curriculum/steering";
+import { GiveBackDialog, StartAgainDialog, SteerDialog } from "@/pages/run/curriculum/SteerDialog";
+import { isSteered, isStopped, manualText, nameOf, whyNotSteer } from "@/pages/run/curriculum/steering";
 import { EvaluateNow } from "@/pages/run/evaluations/EvaluateNow";
 import { useRun } from "@/pages/run/RunContext";
 
 function Who({ lesson }: { lesson: LessonRow }) {
+  if (isStopped(lesson))
+    return (
+      <>
+        <b>Stopped for the run</b> by its setting <code>on_failure</code>, <Age at={lesson.steered_at} suffix=" ago" />. No task samples or
+        evaluates this lesson.
+      </>
+    );
   if (!isSteered(lesson)) return <>Controlled by the curriculum: {percent(lesson.probability)} of tasks sample this lesson.</>;
   return (
     <>
@@ -23,7 +30,7 @@ function Who({ lesson }: { lesson: LessonRow }) {
 export function ManualControl({ lesson }: { lesson: LessonRow }) {
   const { run } = useRun();
   const why = whyNotSteer(run, useMayOperate());
-  const [open, setOpen] = useState<"steer" | "back" | null>(null);
+  const [open, setOpen] = useState<"steer" | "back" | "start" | null>(null);
   const close = () => setOpen(null);
   return (
     <section aria-label="Manual control" className="by-hand" data-by-hand={isSteered(lesson) || undefined}>
@@ -37,6 +44,11 @@ export function ManualControl({ lesson }: { lesson: LessonRow }) {
         </p>
       )}
       <Group gap="xs">
+        {isStopped(lesson) && (
+          <Button size="compact-sm" disabled={why !== ""} onClick={() => setOpen("start")}>
+            Start again…
+          </Button>
+        )}
         <Button
           size="compact-sm"
           variant="default"
@@ -46,7 +58,7 @@ export function ManualControl({ lesson }: { lesson: LessonRow }) {
         >
           Lock, unlock or change weight…
         </Button>
-        {isSteered(lesson) && (
+        {isSteered(lesson) && !isStopped(lesson) && (
           <Button size="compact-sm" variant="default" disabled={why !== ""} onClick={() => setOpen("back")}>
             Return to the curriculum…
           </Button>
@@ -54,6 +66,7 @@ export function ManualControl({ lesson }: { lesson: LessonRow }) {
         {!why && <EvaluateNow run={run} lessons={[lesson.name]} chosen={lesson.name} />}
       </Group>
       {open === "steer" && <SteerDialog run={run.name} lesson={lesson} onClose={close} />}
+      {open === "start" && <StartAgainDialog run={run.name} lesson={lesson} onClose={close} />}
       {open === "back" && <GiveBackDialog run={run.name} lesson={lesson} onClose={close} />}
     </section>
   );

@@ -1,5 +1,16 @@
 import { expect, test } from "vitest";
-import { appliedText, effectOf, isSteered, manualText, nameOf, partOf, type Reach, whyNotSteer } from "@/pages/run/curriculum/steering";
+import {
+  appliedText,
+  effectOf,
+  isSteered,
+  isStopped,
+  manualText,
+  nameOf,
+  partOf,
+  type Reach,
+  stoppedText,
+  whyNotSteer,
+} from "@/pages/run/curriculum/steering";
 
 const drawn: Reach = { probability: 0.25, hold: "", weight_factor: 1, status: "active" };
 
@@ -29,6 +40,14 @@ test("describes an override", () => {
   expect(manualText({ hold: "active", weight_factor: 0.5 })).toBe("held unlocked, weight × 0.5");
   expect([isSteered({ hold: "", weight_factor: 1 }), isSteered({ hold: "", weight_factor: 2 })]).toEqual([false, true]);
   expect([nameOf("user:ada"), nameOf("token:7")]).toEqual(["ada", "token:7"]);
+});
+
+test("a lesson that a failure has stopped is not steered manually", () => {
+  const stopped = { name: "sums", hold: "stopped", weight_factor: 1 } as const;
+  expect([isStopped(stopped), isSteered(stopped), isSteered({ ...stopped, weight_factor: 2 })]).toEqual([true, false, true]);
+  expect(stoppedText([stopped, { name: "words", hold: "" }])).toBe("Stopped after a failure: sums. Open the lesson to start it again.");
+  expect(stoppedText([{ name: "words", hold: "locked" }])).toBe("");
+  expect(stoppedText(undefined)).toBe("");
 });
 
 test("is applied once all workers have requested tasks", () => {

@@ -5,7 +5,9 @@ import type { LessonRow, RunSummary } from "@/api/types";
 import { counted, number, percent } from "@/format";
 
 export type Hold = LessonRow["hold"];
-export type Wanted = { hold: Hold; weight_factor: number };
+/** A hold that a person can set. */
+export type Choice = Exclude<Hold, "stopped">;
+export type Wanted = { hold: Choice; weight_factor: number };
 export type Reach = Pick<LessonRow, "probability" | "hold" | "weight_factor" | "status">;
 
 const OVER: RunSummary["status"][] = ["completed", "stopped", "failed"];
@@ -16,9 +18,12 @@ export function whyNotSteer(run: Pick<RunSummary, "status">, mayOperate: boolean
   return mayOperate ? "" : TAKES_OPERATOR;
 }
 
+/** Whether a failure has stopped the lesson, by its setting. */
+export const isStopped = ({ hold }: Pick<LessonRow, "hold">): boolean => hold === "stopped";
+
 /** Whether a manual override of the lesson is active. */
 export const isSteered = ({ hold, weight_factor }: Pick<LessonRow, "hold" | "weight_factor">): boolean =>
-  hold !== "" || weight_factor !== 1;
+  (hold !== "" && hold !== "stopped") || weight_factor !== 1;
 
 /**
  * The lesson's share of tasks under the override; null if only the server can compute it:
@@ -49,7 +54,7 @@ export function effectOf(lesson: Reach, wanted: Wanted): string {
     : `Its share of tasks changes from ${now} to ${percent(part)}, from the next task on.`;
 }
 
-const HOLDS: Record<Hold, string> = { "": "", locked: "held locked", active: "held unlocked" };
+const HOLDS: Record<Hold, string> = { "": "", locked: "held locked", active: "held unlocked", stopped: "stopped" };
 
 /** The override of a lesson as short text; empty if there is none. */
 export function manualText({ hold, weight_factor }: Pick<LessonRow, "hold" | "weight_factor">): string {
@@ -59,6 +64,14 @@ export function manualText({ hold, weight_factor }: Pick<LessonRow, "hold" | "we
 
 /** The name of a user; other actors unchanged. */
 export const nameOf = (actor: string): string => actor.replace(/^user:/, "");
+
+/** The lessons that failures have stopped, as a sentence; empty if there are none. */
+export function stoppedText(lessons: Pick<LessonRow, "name" | "hold">[] | undefined): string {
+  const names = (lessons ?? []).filter(isStopped).map(({ name }) => name);
+  if (names.length === 0) return "";
+  const shown = names.slice(0, 4).join(", ") + (names.length > 4 ? ` and ${names.length - 4} more` : "");
+  return `Stopped after a failure: ${shown}. Open the lesson to start it again.`;
+}
 
 /** Progress of the overrides: the workers that still use the old weights. */
 export function appliedText({ steered, awaited }: { steered: number; awaited: string[] }): string {

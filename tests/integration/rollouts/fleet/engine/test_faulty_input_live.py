@@ -6,6 +6,7 @@ A worker with its engine and a real web server; each event is a row shown to use
 import json
 import sys
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from safetensors.torch import load_file, save_file
 from rolldeck.trainer import Trainer
 from rollouts.control.models.fleets import FleetWorker
 from rollouts.curriculum.models import Evaluation, LessonOutcome
+from rollouts.curriculum.schemas import LessonSteering
+from rollouts.curriculum.services.lesson_steering import steer_lesson
 from rollouts.fleet.engine import checkpoints
 from rollouts.fleet.engine.building import build
 from rollouts.fleet.engine.tokenizers import ByteTokenizer, save_tokenizer
@@ -174,6 +177,49 @@ def test_every_faulty_environment_is_named_and_the_valid_lesson_trained(
     )
     assert "ZeroDivisionError" in errors["Raises"]
     assert "good" not in errors
+
+
+def stops(run: Run) -> int:
+    return RunEvent.objects.filter(run=run, kind="lesson_stopped", details__lesson="bad").count()
+
+
+def test_a_failing_reward_stops_its_lesson_for_all_workers_until_it_starts_again(
+    platform: Platform, tmp_path: Path
+) -> None:
+    kwargs = {"rewards": [{"kind": "module:own_rewards:raises"}], "on_failure": "stop"}
+    lessons = {"good": GOOD, "bad": {"spec": "dataset:sums.jsonl", "kwargs": kwargs}}
+    config = configured(lessons, SHAPES | {"tokenizer": "bytes"})
+    config["fleet"]["num_workers"] = 2
+    run, cluster = began("stopping", config)
+    sampled = LessonOutcome.objects.filter(run=run, lesson="good", mode="train", counted=True)
+    failed = LessonOutcome.objects.filter(run=run, lesson="bad")
+    with (
+        local_fleet(platform, cluster.orders[-1], tmp_path),
+        Trainer(platform.url, "stopping", make_token("trainer", run=run)[1]) as trainer,
+    ):
+        trainer.register()
+        trainer.publish_weights(weights_of(config), step=0)
+        assert within(SECONDS, lambda: stops(run) == 1)
+        # Each of two workers has at most two batches in flight.
+        before = sampled.count()
+        assert within(SECONDS, lambda: sampled.count() >= before + 8)
+        at_most = failed.count()
+        assert at_most <= 4
+        before = sampled.count()
+        assert within(SECONDS, lambda: sampled.count() >= before + 8)
+        assert failed.count() == at_most
+
+        steer_lesson(
+            run_id=run.pk,
+            lesson="bad",
+            body=LessonSteering(),
+            actor="user:alice",
+            now=datetime.now(UTC),
+        )
+        assert within(SECONDS, lambda: stops(run) == 2)
+
+    assert failed.count() > at_most
+    assert "outcome_lost" not in kinds(run)
 
 
 def without_a_tensor(folder: Path) -> None:

@@ -211,6 +211,16 @@ def test_the_columns_are_checked_from_the_first_row(
         assert text in found[1]
 
 
+def test_a_missing_split_is_an_error_of_its_argument(folder: Path) -> None:
+    write_jsonl(folder / "sums" / "train.jsonl", sums(3))
+
+    for field in ("train_split", "eval_split"):
+        assert column_problem("sums", parse({field: "dev"}), root=str(folder)) == (
+            field,
+            "sums: contains no dev.jsonl or dev.parquet",
+        )
+
+
 def test_an_empty_file_is_found_and_an_absent_one_is_left_to_workers(folder: Path) -> None:
     (folder / "empty.jsonl").write_text("\n")
 

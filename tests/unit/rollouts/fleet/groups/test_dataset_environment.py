@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from rollouts.fleet.groups.batches import Draw
 from rollouts.fleet.groups.errors import LessonFailed
 from tests.unit.rollouts.fleet.datasets.dataset_files import sums, write_jsonl
 from tests.unit.rollouts.fleet.groups.conftest import Bench
@@ -40,6 +41,17 @@ def sampling(bench: MakeBench) -> Callable[..., Bench]:
 
 def own(name: str, **fields: Any) -> dict[str, Any]:
     return {"kind": f"module:own_rewards:{name}", **fields}
+
+
+def evaluated(at: Bench) -> Any:
+    return at.worker.evaluate_lesson(
+        "sums",
+        n_examples=1,
+        eval_type="eval",
+        rng=Draw(0),
+        policy_version=(1, 100),
+        worker_id="w",
+    )
 
 
 def test_the_reward_is_the_mean_of_the_functions_by_weight(
@@ -117,10 +129,23 @@ def test_a_failed_reward_stops_the_lesson_by_its_setting(sampling: Callable[...,
 
     with pytest.raises(LessonFailed, match="raised ZeroDivisionError") as failure:
         at.sample("sums")
-    with pytest.raises(LessonFailed, match=r"stopped: dataset:sums\.jsonl/train/") as again:
-        at.sample("sums")
+    assert evaluated(at) == (None, None)
 
-    assert failure.value.kind == again.value.kind == "reward_failed"
+    assert (failure.value.kind, failure.value.stops) == ("reward_failed", True)
+    [(lesson, outcome)] = at.curriculum.outcomes
+    assert (lesson, outcome.stops) == ("sums", True)
+    assert "raised ZeroDivisionError" in outcome.error
+
+
+def test_a_failed_reward_that_drops_its_group_stops_nothing(
+    sampling: Callable[..., Bench],
+) -> None:
+    at = sampling(rewards=[own("raises")])
+
+    assert evaluated(at) == (None, None)
+
+    [(_, outcome)] = at.curriculum.outcomes
+    assert (outcome.error, outcome.stops) == ("no valid rollouts", False)
 
 
 def test_invalid_rows_are_left_out_and_reported_once(
