@@ -1,0 +1,74 @@
+"""Upload weights to `rolldeck serve --accept-weights`, one replica after the other."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+
+from rollouts.fleet.engine.engine import Version
+from rollouts.fleet.inference.contract import InferenceFailed
+from rollouts.fleet.inference.replicas import Replicas
+from rollouts.fleet.inference.weights import UPDATE_TIMEOUT, Unreachable, encoded
+from rollouts.fleet.policies.policy_protocol import WeightsDoNotFit
+
+
+class UploadedWeights:
+    """Route for `rolldeck serve`, whose answers carry the version of each token."""
+
+    def __init__(self, replicas: Mapping[str, httpx.Client]) -> None:
+        """Prepare the route.
+
+        Args:
+            replicas: Clients by address.
+        """
+        self._replicas = Replicas(replicas)
+
+    def current(self) -> Version:
+        """Return the newest version in use."""
+        return max(self._versions())
+
+    def oldest(self) -> Version:
+        """Return the oldest version of a replica that can be reached."""
+        return min(self._versions())
+
+    def update(self, tensors: Mapping[str, Any], version: Version) -> None:
+        """Load `tensors` into the replicas; see :class:`rollouts.fleet.inference.weights`."""
+        content = encoded(tensors)
+        self._replicas.roll(version, lambda http: _put(http, content, version))
+
+    def repair(self) -> bool:
+        """Change nothing: each answer has the version of its weights."""
+        return False
+
+    def _versions(self) -> list[Version]:
+        """Return the version of each replica that can be reached.
+
+        Raises:
+            Unreachable: If no replica can be reached.
+        """
+        return list(self._replicas.ask(_version).values())
+
+
+def _version(http: httpx.Client) -> Version:
+    try:
+        epoch, step = http.get("/health").json()["policy_version"]
+    except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
+        raise Unreachable(f"GET /health: {error or type(error).__name__}") from error
+    return epoch, step
+
+
+def _put(http: httpx.Client, content: bytes, version: Version) -> None:
+    path = f"/v1/weights/{version[0]}/{version[1]}"
+    try:
+        response = http.put(path, content=content, timeout=UPDATE_TIMEOUT)
+    except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+        raise Unreachable(f"PUT {path}: {error}") from error
+    except httpx.HTTPError as error:
+        raise InferenceFailed(f"PUT {path}: {error}") from error
+    if response.status_code == 404:
+        raise InferenceFailed("the server was started without --accept-weights")
+    if response.status_code == 400:
+        raise WeightsDoNotFit(response.json()["error"]["message"])
+    # 409: another worker has already loaded this version.
+    if response.status_code not in {200, 409}:
+        raise InferenceFailed(f"PUT {path}: {response.status_code} {response.text[:500]}")
