@@ -14,7 +14,7 @@ from rollouts.fleet.engine.checkpoints import named_tensors, save
 from rollouts.fleet.engine.engine import Answer
 from rollouts.fleet.engine.tokenizers import save_tokenizer
 from rollouts.fleet.inference.contract import InferenceFailed
-from rollouts.fleet.inference.dialects import CompletionsDialect, Dialect, VllmDialect
+from rollouts.fleet.inference.dialects import CompletionsDialect, Dialect, Expected, VllmDialect
 from rollouts.fleet.inference.http_client import HttpInferenceServer
 from rollouts.fleet.inference.shared_folder import WEIGHTS
 from tests.contract.inference_contract import (
@@ -112,7 +112,7 @@ def test_a_folder_with_our_tokenizer_is_served(tokenless: VllmServer, dialect: D
 
     response = httpx.post(f"{tokenless.url}{dialect.path}", json=body, timeout=60)
 
-    answers = dialect.answers(response.json(), version=FIRST, run=RUN)
+    answers = dialect.answers(response.content, Expected(version=FIRST, run=RUN))
     assert [len(answer.tokens) for answer in answers] == [12, 12, 12]
     assert all(agrees(model(0), request, answer) for answer in answers)
 

@@ -52,6 +52,7 @@ class StandIn:
         self.is_paused = False
         self.config = model.config
         self.loads = 0
+        self.label = "default"
 
     def load(self) -> str:
         """Reload the folder; return its error, or an empty string."""
@@ -91,6 +92,8 @@ class SglangStandIn(StandIn):
         return Starlette(
             routes=[
                 inner["/health"],
+                inner["/v1/models"],
+                Route("/model_info", self._info),
                 Route("/generate", self._generate, methods=["POST"]),
                 self.route("/pause_generation", pauses=True),
                 Route("/update_weights_from_disk", self._update, methods=["POST"]),
@@ -108,21 +111,26 @@ class SglangStandIn(StandIn):
         response = json.loads((await route.endpoint(request)).body)
         for row in response if isinstance(response, list) else [response]:
             del row["meta_info"]["policy_versions"]
-            row["meta_info"]["weight_version"] = "default"
+            row["meta_info"]["weight_version"] = self.label
         return JSONResponse(response)
+
+    async def _info(self, _request: Request) -> Response:
+        return JSONResponse({"model_path": str(self.folder), "weight_version": self.label})
 
     async def _update(self, request: Request) -> Response:
         request_body: dict[str, Any] = json.loads(await request.body())
         self.calls.append(f"/update_weights_from_disk {request_body['model_path']}")
         wrong = self.load()
+        if not wrong:
+            self.label = request_body.get("weight_version") or self.label
         result = {"success": not wrong, "message": wrong, "num_paused_requests": 0}
         return JSONResponse(result, 400 if wrong else 200)
 
 
 @contextmanager
-def listening(app: Starlette) -> Iterator[str]:
-    """Serve an application in a thread and yield its URL."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+def listening(app: Starlette, *, port: int = 0) -> Iterator[str]:
+    """Serve an application in a thread and yield its URL; 0 for any free port."""
+    with socket.create_server(("127.0.0.1", port)) as listener:
         config = uvicorn.Config(app, log_level="warning", lifespan="off")
         server = uvicorn.Server(config)
         runner = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)

@@ -56,6 +56,7 @@ class VllmStandIn(StandIn):
                 Route("/collective_rpc", self._call, methods=["POST"]),
                 self.route("/reset_prefix_cache", pauses=True),
                 Route("/update_weight_version", self._label, methods=["POST"]),
+                Route("/weight_info", self._weight_info),
                 self.route("/resume", pauses=False),
             ],
             exception_handlers=self.api.app.exception_handlers | {Exception: _failed},
@@ -152,6 +153,9 @@ class VllmStandIn(StandIn):
             self._is_dead = self.dies_of_weights
             raise WorkerFailed(wrong)
         return JSONResponse({"results": [None]})
+
+    async def _weight_info(self, _request: Request) -> Response:
+        return JSONResponse({"weight_version": self._labels[max(self._labels)]})
 
     async def _label(self, request: Request) -> Response:
         label = json.loads(await request.body())["new_version"]

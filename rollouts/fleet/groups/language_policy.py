@@ -15,6 +15,7 @@ from rollouts.fleet.engine.transformer import Transformer
 from rollouts.fleet.groups.stop_texts import check_stop_tokens
 from rollouts.fleet.groups.torch_server import TorchInferenceServer
 from rollouts.fleet.inference.contract import InferenceServer
+from rollouts.fleet.inference.replicas import ReplicasBehind
 from rollouts.fleet.inference.servers import inference_server_for
 from rollouts.fleet.policies.base import device_of
 from rollouts.fleet.policies.policy_protocol import WeightsRejected
@@ -143,6 +144,8 @@ class ServedPolicy:
             if adopted is not None:
                 self.server.update_weights(adopted, version)
             active = self.server.version
+        except ReplicasBehind as failure:
+            raise WeightsRejected(str(failure), failure.version) from failure
         except RuntimeError as failure:  # a closed client raises a bare RuntimeError
             raise WeightsRejected(str(failure)) from failure
         return active

@@ -8,15 +8,42 @@ Sources: https://docs.vllm.ai/en/stable/serving/openai_compatible_server.html an
 https://docs.sglang.io/basic_usage/native_api.html.
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from rollouts.fleet.engine.engine import Answer, Prompt, Version
 from rollouts.fleet.inference.labels import version_in
+from rollouts.fleet.inference.responses import (
+    Completion,
+    Generated,
+    GeneratedChoice,
+    InvalidResponse,
+    MetaInfo,
+    PolicyVersions,
+    SglangAnswer,
+    VersionUnreported,
+    decoded,
+    in_order,
+)
+
+MOST_LOGPROB: Final = 1e-3
+"""Rounding may give a certain token slightly more than 0."""
 
 
-class InvalidResponse(ValueError):
-    """The response of a server is incomplete or inconsistent."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """Properties of a response that its request determines."""
+
+    run: str
+    """Name or key of the run that trains the weights."""
+    version: Version
+    """Oldest version that the server may have used when the request was sent."""
+    model: str = ""
+    """Name of the served model; empty if any may answer."""
+    is_labelled: bool = False
+    """Whether each answer must name the version of its weights."""
 
 
 class Dialect(Protocol):
@@ -28,6 +55,8 @@ class Dialect(Protocol):
     """Whether responses contain the version that sampled each token."""
     repeats_greedy: bool
     """Whether the server takes greedy requests for several answers."""
+    reports_labels: bool
+    """Whether responses contain the labels that an update gave to the weights."""
     filters_logprobs: bool
     """Whether log probabilities are taken after top-p and top-k."""
     fallback: "Dialect | None"
@@ -36,16 +65,17 @@ class Dialect(Protocol):
     def body(self, prompt: Prompt, *, model: str) -> dict[str, Any]:
         """Return the request body for one prompt."""
 
-    def answers(self, body: Any, *, version: Version, run: str) -> list[Answer]:
+    def answers(self, content: bytes, expected: Expected) -> list[Answer]:
         """Return the answers in the order of their indices.
 
         Args:
-            body: The decoded JSON response.
-            version: Version for tokens without one in the response.
-            run: Name or key of the run that trains the weights.
+            content: Body of the response.
+            expected: Properties of the response that the request determines.
 
         Raises:
-            InvalidResponse: If a field is missing, or the weights belong to another run.
+            InvalidResponse: If a field is missing or has another type, or the model or the run is
+                another one.
+            VersionUnreported: If an answer must name its weights and does not.
         """
 
 
@@ -54,6 +84,7 @@ class CompletionsDialect:
 
     path: str = "/v1/completions"
     reports_versions: bool = False
+    reports_labels: bool = False
     repeats_greedy: bool = False
     filters_logprobs: bool = True
     fallback: Dialect | None = None
@@ -83,23 +114,23 @@ class CompletionsDialect:
             "return_tokens_as_token_ids": True,
         }
 
-    def answers(self, body: Any, *, version: Version, run: str) -> list[Answer]:  # noqa: ARG002 no labels
+    def answers(self, content: bytes, expected: Expected) -> list[Answer]:
         """Return the answers in the order of their indices; see :class:`Dialect`."""
-        try:
-            choices = sorted(body["choices"], key=lambda choice: choice["index"])
-            return [
-                _answer(
-                    index,
-                    tokens=choice["token_ids"],
-                    logprobs=choice["logprobs"]["token_logprobs"],
-                    finish=choice["finish_reason"],
-                    versions=choice.get("policy_versions"),
-                    version=version,
-                )
-                for index, choice in enumerate(choices)
-            ]
-        except (KeyError, TypeError) as error:
-            raise InvalidResponse(f"the completion lacks the field {error}") from error
+        completion = decoded(content, Completion)
+        if expected.model and completion.model not in {"", expected.model}:
+            raise InvalidResponse(
+                f"the model {completion.model!r} answered instead of {expected.model!r}"
+            )
+        return [
+            _answer(
+                choice.index,
+                tokens=choice.token_ids,
+                logprobs=choice.logprobs.token_logprobs,
+                finish=choice.finish_reason,
+                versions=choice.policy_versions or _spanning(expected.version, choice.token_ids),
+            )
+            for choice in in_order(completion.choices)
+        ]
 
 
 class RolldeckDialect(CompletionsDialect):
@@ -120,6 +151,7 @@ class VllmDialect:
 
     path: str = "/inference/v1/generate"
     reports_versions: bool = False
+    reports_labels: bool = True
     repeats_greedy: bool = False
     filters_logprobs: bool = True
     fallback: Dialect | None = CompletionsDialect()
@@ -143,26 +175,18 @@ class VllmDialect:
         }
         return {"model": model, "token_ids": list(prompt.tokens), "sampling_params": params}
 
-    def answers(self, body: Any, *, version: Version, run: str) -> list[Answer]:
+    def answers(self, content: bytes, expected: Expected) -> list[Answer]:
         """Return the answers in the order of their indices; see :class:`Dialect`."""
-        try:
-            choices = sorted(body["choices"], key=lambda choice: choice["index"])
-            return [
-                _answer(
-                    index,
-                    tokens=choice["token_ids"],
-                    logprobs=[token["logprob"] for token in choice["logprobs"]["content"]],
-                    finish=choice["finish_reason"],
-                    versions=[
-                        (*(version_in(span["version"], run=run) or version), _length_of(span))
-                        for span in choice.get("weight_versions") or []
-                    ],
-                    version=version,
-                )
-                for index, choice in enumerate(choices)
-            ]
-        except (KeyError, TypeError) as error:
-            raise InvalidResponse(f"the response of {self.path} lacks {error}") from error
+        return [
+            _answer(
+                choice.index,
+                tokens=choice.token_ids,
+                logprobs=[token.logprob for token in choice.logprobs.content],
+                finish=choice.finish_reason,
+                versions=_labelled(choice, expected),
+            )
+            for choice in in_order(decoded(content, Generated).choices)
+        ]
 
 
 class SglangDialect:
@@ -170,6 +194,7 @@ class SglangDialect:
 
     path: str = "/generate"
     reports_versions: bool = False
+    reports_labels: bool = True
     repeats_greedy: bool = True
     filters_logprobs: bool = False
     fallback: Dialect | None = None
@@ -190,23 +215,27 @@ class SglangDialect:
         }
         return {"input_ids": list(prompt.tokens), "sampling_params": params, "return_logprob": True}
 
-    def answers(self, body: Any, *, version: Version, run: str) -> list[Answer]:  # noqa: ARG002 no labels
+    def answers(self, content: bytes, expected: Expected) -> list[Answer]:
         """Return the answers in the order of their indices; see :class:`Dialect`."""
-        given = body if isinstance(body, list) else [body]
-        try:
-            return [self._one(index, one["meta_info"], version) for index, one in enumerate(given)]
-        except (KeyError, TypeError, IndexError) as error:
-            raise InvalidResponse(f"the response of /generate lacks {error}") from error
+        given = decoded(content, SglangAnswer | list[SglangAnswer])  # type: ignore[arg-type]
+        return [
+            self._one(index, one.meta_info, expected)
+            for index, one in enumerate(given if isinstance(given, list) else [given])
+        ]
 
-    def _one(self, index: int, about: dict[str, Any], version: Version) -> Answer:
-        pairs = about["output_token_logprobs"]
+    def _one(self, index: int, about: MetaInfo, expected: Expected) -> Answer:
+        tokens = [token for _, token, _ in about.output_token_logprobs]
+        reported = version_in(about.weight_version, run=expected.run)
+        if reported is None and expected.is_labelled:
+            raise VersionUnreported(f"weight_version is {about.weight_version!r}")
+        # The reported version is that of the last token.
+        oldest = min(reported or expected.version, expected.version)
         return _answer(
             index,
-            tokens=[pair[1] for pair in pairs],
-            logprobs=[pair[0] for pair in pairs],
-            finish=about["finish_reason"]["type"],
-            versions=about.get("policy_versions"),
-            version=version,
+            tokens=tokens,
+            logprobs=[logprob for logprob, _, _ in about.output_token_logprobs],
+            finish=about.finish_reason.type,
+            versions=about.policy_versions or _spanning(oldest, tokens),
         )
 
 
@@ -217,8 +246,30 @@ DIALECTS: Final[dict[str, Dialect]] = {
 }
 
 
-def _length_of(span: Mapping[str, int]) -> int:
-    return span["end"] - span["start"]
+def _spanning(version: Version, tokens: Sequence[int]) -> PolicyVersions:
+    """Return one version for all tokens of an answer."""
+    return [(*version, len(tokens))]
+
+
+def _labelled(choice: GeneratedChoice, expected: Expected) -> PolicyVersions:
+    """Return the versions that vLLM reports for an answer.
+
+    Raises:
+        InvalidResponse: If a span does not begin at the end of the previous one, or the weights
+            belong to another run.
+        VersionUnreported: If an answer must name its weights and does not.
+    """
+    spans, end, found = choice.weight_versions or [], 0, PolicyVersions()
+    if expected.is_labelled and not spans and choice.token_ids:
+        raise VersionUnreported("weight_versions is missing")
+    for span in spans:
+        if span.start != end or span.end < end:
+            raise InvalidResponse(f"weight_versions has a span from {span.start} to {span.end}")
+        version, end = version_in(span.version, run=expected.run), span.end
+        if version is None and expected.is_labelled:
+            raise VersionUnreported(f"weight_versions names {span.version!r}")
+        found.append((*(version or expected.version), span.end - span.start))
+    return found or _spanning(expected.version, choice.token_ids)
 
 
 def _answer(
@@ -227,19 +278,19 @@ def _answer(
     tokens: Sequence[int],
     logprobs: Sequence[float],
     finish: str,
-    versions: Sequence[Sequence[int]] | None,
-    version: Version,
+    versions: PolicyVersions,
 ) -> Answer:
     if len(tokens) != len(logprobs):
         raise InvalidResponse(f"{len(tokens)} tokens but {len(logprobs)} log probabilities")
-    spans = versions or [[*version, len(tokens)]]
-    if sum(count for _, _, count in spans) != len(tokens):
-        raise InvalidResponse(f"{len(tokens)} tokens, but versions for {spans}")
+    if wrong := [value for value in logprobs if not math.isfinite(value) or value > MOST_LOGPROB]:
+        raise InvalidResponse(f"{wrong[0]} is not a log probability")
+    if sum(count for _, _, count in versions) != len(tokens):
+        raise InvalidResponse(f"{len(tokens)} tokens, but versions for {versions}")
     return Answer(
         request=0,
         index=index,
         tokens=list(tokens),
         logprobs=list(logprobs),
-        versions=[(epoch, step) for epoch, step, count in spans for _ in range(count)],
+        versions=[(epoch, step) for epoch, step, count in versions for _ in range(count)],
         finish="stop" if finish == "stop" else "length" if finish == "length" else "cancelled",
     )

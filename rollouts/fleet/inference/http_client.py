@@ -1,6 +1,7 @@
 """Client of a separate inference server: `rolldeck serve`, vLLM or SGLang."""
 
 import asyncio
+import math
 import random
 import threading
 import time
@@ -15,11 +16,13 @@ import httpx
 
 from rollouts.fleet.engine.engine import Answer, Prompt, Version
 from rollouts.fleet.inference.contract import InferenceFailed
-from rollouts.fleet.inference.dialects import DIALECTS, Dialect
+from rollouts.fleet.inference.dialects import DIALECTS, Dialect, Expected
 from rollouts.fleet.inference.refusals import prompt_error
 from rollouts.fleet.inference.reloading import SglangReload, VllmReload
+from rollouts.fleet.inference.responses import VersionUnreported
 from rollouts.fleet.inference.shared_folder import SharedFolder
-from rollouts.fleet.inference.weights import FixedWeights, PutWeights, WeightsRoute
+from rollouts.fleet.inference.uploads import UploadedWeights
+from rollouts.fleet.inference.weights import NOTHING, FixedWeights, WeightsRoute
 from rollouts.fleet.policies.policy_protocol import PolicyDoesNotFit
 from runs.config.rules.inference_servers import InferenceServerSettings
 
@@ -28,6 +31,8 @@ REQUESTS_AT_A_TIME: Final = 64
 POLL_SECONDS: Final = 0.1
 CLOSE_SECONDS: Final = 0.5
 """Time limit for closing connections, and again for ending the event loop."""
+CHECKED_SECONDS: Final = 60.0
+"""Time for which a check of all replicas stays valid."""
 RETRIED: Final = frozenset({429, 502, 503, 504})
 ABSENT: Final = frozenset({403, 404})
 """Status codes of a route that the server does not have or does not enable."""
@@ -42,8 +47,8 @@ class HttpInferenceServer:
     The workers of a run may share a server.
 
     `rolldeck serve` and vLLM with ``--enable-scale-out`` report the version of each token. Other
-    answers get the version in use when the request was sent, so a label is never newer than the
-    weights.
+    answers get the oldest version that a replica may have used when the request was sent, so a
+    label is never newer than the weights.
     """
 
     def __init__(
@@ -62,8 +67,14 @@ class HttpInferenceServer:
         self._settings, self._run, self._is_fixed = settings, run, is_fixed
         self._dialect = DIALECTS[settings.kind]
         headers = {"Authorization": f"Bearer {settings.token}"} if settings.token else {}
-        self._control = httpx.Client(base_url=settings.url, headers=headers, timeout=30.0)
+        self._health = httpx.Client(base_url=settings.url, headers=headers, timeout=5.0)
+        self._replicas = {
+            url: httpx.Client(base_url=url, headers=headers, timeout=30.0)
+            for url in settings.replicas
+        }
         self._weights: WeightsRoute = FixedWeights() if is_fixed else self._route()
+        self._repairing, self._checked = asyncio.Lock(), -math.inf
+        """Lock of the check of all replicas, and the time of the last one."""
         self._loop = asyncio.new_event_loop()
         self._runner = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._runner.start()
@@ -135,7 +146,7 @@ class HttpInferenceServer:
         deadline = time.monotonic() + timeout_seconds
         while True:
             try:
-                if self._control.get("/health", timeout=5.0).status_code == 200:
+                if self._health.get("/health").status_code in self._healthy:
                     return True
             except httpx.HTTPError:
                 pass
@@ -151,7 +162,8 @@ class HttpInferenceServer:
         self._runner.join(CLOSE_SECONDS)
         if not self._runner.is_alive():
             self._loop.close()
-        self._control.close()
+        for client in (self._health, *self._replicas.values()):
+            client.close()
 
     async def _hang_up(self) -> None:
         in_transit = asyncio.all_tasks() - {asyncio.current_task()}
@@ -160,16 +172,25 @@ class HttpInferenceServer:
         await asyncio.gather(*in_transit, return_exceptions=True)
         await self._http.aclose()
 
+    @property
+    def _healthy(self) -> frozenset[int]:
+        """Status codes of a server that can generate; routers may lack the route."""
+        return frozenset({200, 404}) if self._settings.control else frozenset({200})
+
     def _route(self) -> WeightsRoute:
         kind, folder = self._settings.kind, self._settings.weights_directory
         if kind == "rolldeck":
-            return PutWeights(self._control, run=self._run)
+            return UploadedWeights(self._replicas, run=self._run)
         if not folder:
             raise PolicyDoesNotFit(
                 "language.inference", f"{kind} requires weights_directory to read weights from"
             )
         reload = VllmReload if kind == "vllm" else SglangReload
-        return SharedFolder(Path(folder), reload(self._control), run=self._run)
+        replicas = {
+            url: reload(client, model=self._settings.model)
+            for url, client in self._replicas.items()
+        }
+        return SharedFolder(Path(folder), replicas, run=self._run)
 
     def _wait(self, pending: "Future[None]", stop: threading.Event, deadline: float) -> None:
         while not stop.is_set():
@@ -177,9 +198,7 @@ class HttpInferenceServer:
                 return pending.result(POLL_SECONDS)
             except TimeoutError:
                 if time.monotonic() > deadline:
-                    raise InferenceFailed(
-                        "the server did not answer within the time limit"
-                    ) from None
+                    raise self._failed("did not answer within the time limit") from None
         return None
 
     async def _all(
@@ -202,22 +221,64 @@ class HttpInferenceServer:
         """Return the answers to one prompt, retrying while the server is busy or restarting."""
         wait = FIRST_WAIT_SECONDS
         while True:
-            dialect = self._dialect
-            version = (0, -2) if dialect.reports_versions else self._weights.current()
+            dialect, sent = self._dialect, time.monotonic()
+            expected = self._expected(dialect)
             response, failure = await self._answer_to(prompt, dialect)
-            if response is not None and response.status_code in ABSENT and dialect.fallback:
+            if response is not None and dialect.fallback and _is_absent(response):
                 self._dialect = dialect.fallback
                 continue
             if response is not None and response.status_code not in RETRIED:
-                self._failing = None
-                return self._read(response, prompt, dialect, version)
+                before, self._failing = self._failing, None
+                try:
+                    return self._read(response, prompt, dialect, expected)
+                except VersionUnreported as reason:
+                    self._failing = before
+                    failure = f"an answer does not report its weights: {reason}"
+                    await self._repair(sent)
             since = time.monotonic() if self._failing is None else self._failing[0]
             self._failing = since, failure
             wished = _retry_after_seconds(response)
             if time.monotonic() + (wished or wait) > deadline:
-                raise InferenceFailed(f"{dialect.path}: {failure}")
+                raise self._failed(f"{dialect.path}: {failure}")
             await asyncio.sleep(wished or wait * (0.5 + random.random() / 2))  # noqa: S311
             wait = min(2 * wait, MOST_WAIT_SECONDS)
+
+    def _expected(self, dialect: Dialect) -> Expected:
+        version = NOTHING if dialect.reports_versions else self._weights.oldest()
+        return Expected(
+            run=self._run,
+            version=version,
+            model=self._settings.model,
+            is_labelled=bool(self._settings.control)
+            and dialect.reports_labels
+            and self._weights.current() != NOTHING,
+        )
+
+    async def _repair(self, sent: float) -> None:
+        """Label replicas that were started again, after an answer without a version.
+
+        Args:
+            sent: Time at which the request of the answer was sent.
+
+        Raises:
+            InferenceFailed: If all replicas had a version before the request was sent, and still
+                have it.
+        """
+        async with self._repairing:
+            was_checked = self._checked < sent < self._checked + CHECKED_SECONDS
+            try:
+                repaired = await asyncio.to_thread(self._weights.repair)
+            except InferenceFailed:
+                return  # the request is repeated, and meanwhile another replica may answer
+            self._checked = time.monotonic()
+        if was_checked and not repaired:
+            raise self._failed(
+                "answers do not report the version of their weights, but each replica in "
+                "`control` does: an engine behind this address is missing in `control`"
+            )
+
+    def _failed(self, reason: str) -> InferenceFailed:
+        return InferenceFailed(f"the inference server {self._settings.url}: {reason}")
 
     async def _answer_to(
         self, prompt: Prompt, dialect: Dialect
@@ -231,21 +292,28 @@ class HttpInferenceServer:
         return response, f"{response.status_code} {response.text[:500]}"
 
     def _read(
-        self, response: httpx.Response, prompt: Prompt, dialect: Dialect, version: Version
+        self, response: httpx.Response, prompt: Prompt, dialect: Dialect, expected: Expected
     ) -> list[Answer]:
         if response.status_code == 400 and (error := prompt_error(response.text)):
             raise error
         if response.status_code != 200:
-            raise InferenceFailed(f"{dialect.path}: {response.status_code} {response.text[:500]}")
+            raise self._failed(f"{dialect.path}: {response.status_code} {response.text[:500]}")
         try:
-            answers = dialect.answers(response.json(), version=version, run=self._run)
+            answers = dialect.answers(response.content, expected)
+        except VersionUnreported:
+            raise
         except ValueError as error:
-            raise InferenceFailed(f"{dialect.path}: {error}") from error
+            raise self._failed(f"{dialect.path}: {error}") from error
         if prompt.sampling.is_greedy and not dialect.repeats_greedy and len(answers) == 1:
             answers = [_repeated(answers[0], index) for index in range(prompt.answers)]
         if len(answers) != prompt.answers:
-            raise InferenceFailed(f"{len(answers)} answers received, expected {prompt.answers}")
+            raise self._failed(f"{len(answers)} answers received, expected {prompt.answers}")
         return answers
+
+
+def _is_absent(response: httpx.Response) -> bool:
+    """Return whether the server lacks the route, and not the model."""
+    return response.status_code in ABSENT and "does not exist" not in response.text
 
 
 def _check_unfiltered(prompts: Sequence[Prompt]) -> None:

@@ -9,27 +9,38 @@ from typing import Any, Final, Protocol
 import httpx
 
 from rollouts.fleet.inference.contract import InferenceFailed
-from rollouts.fleet.inference.weights import UPDATE_SECONDS
+from rollouts.fleet.inference.weights import UPDATE_TIMEOUT, Unreachable
 
 OUTPUT_LAYER: Final = "lm_head.weight"
 """Weights of the output layer; models with tied embeddings do not store them."""
+
+LABEL_SECONDS: Final = 30.0
+"""Time limit of a server for reporting its label; an engine between two steps needs less."""
 
 
 class FolderServer(Protocol):
     """Server that reads its weights from a folder on request."""
 
+    def label(self) -> str | None:
+        """Return the label of the weights in use; None if the release reports none.
+
+        Raises:
+            Unreachable: If the server does not respond.
+        """
+
     def check(self, names: Collection[str]) -> None:
         """Check that the server can reload weights with these names.
 
         Raises:
-            InferenceFailed: If it cannot.
+            InferenceFailed: If it cannot, or serves another model.
         """
 
     def reload(self, folder: Path, label: str) -> None:
         """Make the server read the folder, and label the weights; generation is paused meanwhile.
 
         Raises:
-            InferenceFailed: If the server refuses or cannot be reached.
+            InferenceFailed: If the server refuses or ends.
+            Unreachable: If it cannot be reached, and has therefore changed nothing.
         """
 
 
@@ -40,12 +51,26 @@ class VllmReload:
     ``vllm/entrypoints/serve/dev`` and ``vllm/entrypoints/rl`` in vLLM.
     """
 
-    def __init__(self, http: httpx.Client) -> None:
-        self._http = http
+    def __init__(self, http: httpx.Client, *, model: str = "") -> None:
+        """Prepare the requests.
+
+        Args:
+            http: Client of the server.
+            model: Name of the served model; empty if any is accepted.
+        """
+        self._http, self._model = http, model
         self._is_checked = False
 
+    def label(self) -> str | None:
+        """Return the label of the weights in use; see :class:`FolderServer`."""
+        return _reported(self._http, "/weight_info")
+
     def check(self, names: Collection[str]) -> None:
-        """Refuse tied embeddings on a CPU, where vLLM keeps a copy of the first output layer."""
+        """Check the served model, and refuse tied embeddings on a CPU.
+
+        There vLLM keeps a copy of the first output layer.
+        """
+        _check_model(self._http, self._model)
         if OUTPUT_LAYER in names or self._is_checked:
             return
         if self._device() == "cpu":
@@ -67,10 +92,10 @@ class VllmReload:
         """Return the type of the server's device; empty if the release does not report it."""
         path = "/server_info?config_format=json"
         try:
-            response = self._http.get(path, timeout=UPDATE_SECONDS)
+            response = self._http.get(path, timeout=UPDATE_TIMEOUT)
             return str(response.json()["vllm_config"]["device_config"]["device"])
         except httpx.HTTPError as error:
-            raise InferenceFailed(f"GET {path}: {error}") from error
+            raise Unreachable(f"GET {path}: {error}") from error
         except (ValueError, KeyError, TypeError):
             return ""
 
@@ -78,17 +103,23 @@ class VllmReload:
 class SglangReload:
     """SGLang; requests in progress recompute their cache and continue."""
 
-    def __init__(self, http: httpx.Client) -> None:
-        self._http = http
+    def __init__(self, http: httpx.Client, *, model: str = "") -> None:
+        """Prepare the requests; see :class:`VllmReload`."""
+        self._http, self._model = http, model
 
-    def check(self, names: Collection[str]) -> None:
-        """Accept any names."""
+    def label(self) -> str | None:
+        """Return the label of the weights in use; see :class:`FolderServer`."""
+        return _reported(self._http, "/model_info")
 
-    def reload(self, folder: Path, label: str) -> None:  # noqa: ARG002 only vLLM's labels are read
-        """Reload the weights; see :class:`FolderServer`."""
+    def check(self, names: Collection[str]) -> None:  # noqa: ARG002 any names
+        """Check the served model."""
+        _check_model(self._http, self._model)
+
+    def reload(self, folder: Path, label: str) -> None:
+        """Reload and label the weights; see :class:`FolderServer`."""
         pause: Request = ("/pause_generation", {"mode": "retract"})
         with _paused(self._http, pause, ("/continue_generation", {})):
-            body = {"model_path": str(folder), "flush_cache": True}
+            body = {"model_path": str(folder), "flush_cache": True, "weight_version": label}
             _post(self._http, "/update_weights_from_disk", body)
 
 
@@ -105,7 +136,8 @@ def _paused(http: httpx.Client, pause: Request, resume: Request) -> Iterator[Non
         try:
             _post(http, *resume)
         except InferenceFailed as second:
-            raise InferenceFailed(f"{failure}; generation was not resumed: {second}") from failure
+            text = f"{failure}; generation was not resumed: {second}"
+            raise type(failure)(text) from failure
         raise
     _post(http, *resume)
 
@@ -128,14 +160,45 @@ def _post(
         is_optional: Whether a server without this route is left unchanged.
 
     Raises:
-        InferenceFailed: If the server refuses or cannot be reached.
+        InferenceFailed: If the server refuses or ends.
+        Unreachable: If no connection was possible.
     """
     headers = {"Connection": "close"}
     try:
-        response = http.post(path, json=body, headers=headers, timeout=UPDATE_SECONDS)
+        response = http.post(path, json=body, headers=headers, timeout=UPDATE_TIMEOUT)
+    except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+        raise Unreachable(f"POST {path}: {error}") from error
     except httpx.HTTPError as error:
         raise InferenceFailed(f"POST {path}: {error}") from error
     if is_optional and response.status_code == HTTPStatus.NOT_FOUND:
         return
     if response.status_code != 200 or b'"success":false' in response.content.replace(b" ", b""):
         raise InferenceFailed(f"POST {path}: {response.status_code} {response.text[:500]}")
+
+
+def _reported(http: httpx.Client, path: str) -> str | None:
+    """Return the field `weight_version` of a JSON response; None if the server reports none."""
+    try:
+        response = http.get(path, timeout=LABEL_SECONDS)
+    except httpx.HTTPError as error:
+        raise Unreachable(f"GET {path}: {error or type(error).__name__}") from error
+    if response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        raise Unreachable(f"GET {path}: {response.status_code} {response.text[:500]}")
+    try:
+        label = response.json()["weight_version"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return label if isinstance(label, str) else None
+
+
+def _check_model(http: httpx.Client, model: str) -> None:
+    """Refuse a server of another model; releases without a list of models are accepted."""
+    try:
+        response = http.get("/v1/models", timeout=LABEL_SECONDS)
+        served = [str(one["id"]) for one in response.json()["data"]]
+    except httpx.HTTPError as error:
+        raise Unreachable(f"GET /v1/models: {error or type(error).__name__}") from error
+    except (ValueError, KeyError, TypeError):
+        return
+    if model and model not in served:
+        raise InferenceFailed(f"serves the model {', '.join(served)}, not {model}")

@@ -11,26 +11,39 @@ import httpx
 
 from rolldeck import safetensors
 from rollouts.fleet.engine.engine import Version
-from rollouts.fleet.engine.weights_owner import RUN, in_use
 from rollouts.fleet.inference.contract import InferenceFailed
-from rollouts.fleet.policies.policy_protocol import WeightsDoNotFit
 
-UPDATE_SECONDS: Final = 600.0
+UPDATE_TIMEOUT: Final = httpx.Timeout(600.0, connect=10.0)
 NOTHING: Final[Version] = (0, -2)
 
 
+class Unreachable(InferenceFailed):
+    """The server does not respond; it has not refused anything."""
+
+
 class WeightsRoute(Protocol):
-    """A way to load weights into a server."""
+    """A way to load weights into a server and its replicas."""
 
     def current(self) -> Version:
-        """Return the version in use; the earlier one during a change."""
+        """Return the newest version in use; the earlier one during a change."""
+
+    def oldest(self) -> Version:
+        """Return the oldest version that a replica may use."""
 
     def update(self, tensors: Mapping[str, Any], version: Version) -> None:
         """Load `tensors` into the server unless it already has this version or a later one.
 
         Raises:
             InferenceFailed: If the server refuses or cannot be reached.
+            ReplicasBehind: If some replicas have this version and others cannot be reached.
             WeightsDoNotFit: If they do not match its model.
+        """
+
+    def repair(self) -> bool:
+        """Load the version in use into replicas without it; return whether there were any.
+
+        Raises:
+            InferenceFailed: If a replica refuses or cannot be reached.
         """
 
 
@@ -41,48 +54,15 @@ class FixedWeights:
         """Return the version of unknown weights."""
         return NOTHING
 
+    oldest = current
+
     def update(self, tensors: Mapping[str, Any], version: Version) -> None:
         """Raise InferenceFailed: the weights are not replaced."""
         raise InferenceFailed(f"{len(tensors)} tensors of {version} for a server that is fixed")
 
-
-class PutWeights:
-    """Route for `rolldeck serve --accept-weights`."""
-
-    def __init__(self, http: httpx.Client, *, run: str) -> None:
-        self._http, self._run = http, run
-
-    def current(self) -> Version:
-        """Return the version in use.
-
-        Raises:
-            InferenceFailed: If the weights belong to another run.
-        """
-        health = self._http.get("/health").json()
-        epoch, step = health["policy_version"]
-        owner = health.get(RUN, "")
-        if owner and owner != self._run:
-            raise InferenceFailed(in_use(owner, (epoch, step)))
-        return epoch, step
-
-    def update(self, tensors: Mapping[str, Any], version: Version) -> None:
-        """Load `tensors` into the server; see :class:`WeightsRoute`."""
-        path = f"/v1/weights/{version[0]}/{version[1]}"
-        try:
-            response = self._http.put(
-                path, params={RUN: self._run}, content=encoded(tensors), timeout=UPDATE_SECONDS
-            )
-        except httpx.HTTPError as error:
-            raise InferenceFailed(f"PUT {path}: {error}") from error
-        if response.status_code == 404:
-            raise InferenceFailed("the server was started without --accept-weights")
-        if response.status_code == 400:
-            raise WeightsDoNotFit(response.json()["error"]["message"])
-        if response.status_code == 409 and response.json()["error"]["param"] == RUN:
-            raise InferenceFailed(response.json()["error"]["message"])
-        # Other 409: another worker has already loaded this version.
-        if response.status_code not in {200, 409}:
-            raise InferenceFailed(f"PUT {path}: {response.status_code} {response.text[:500]}")
+    def repair(self) -> bool:
+        """Change nothing: the weights are not replaced."""
+        return False
 
 
 def encoded(tensors: Mapping[str, Any]) -> bytes:

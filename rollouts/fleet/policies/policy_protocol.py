@@ -38,7 +38,14 @@ class WeightsDoNotFit(ValueError):
 
 
 class WeightsRejected(RuntimeError):
-    """The sampler is unreachable or refuses the weights for now; a retry may succeed."""
+    """The sampler is unreachable or refuses the weights for now; a retry may succeed.
+
+    `active` is the version that it uses nevertheless, if some of its replicas have taken it.
+    """
+
+    def __init__(self, message: str, active: tuple[int, int] | None = None) -> None:
+        super().__init__(message)
+        self.active = active
 
 
 class PolicyDoesNotFit(ValueError):

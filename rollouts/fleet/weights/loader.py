@@ -169,7 +169,7 @@ class WeightsLoader:
             self._refuse(ready.rank, misfit)
             return False
         except WeightsRejected as failure:
-            self._miss(ready.rank, failure)
+            self._miss(ready, failure)
             return False
         with self._lock:
             if ready.policy is not self._policy:
@@ -256,8 +256,9 @@ class WeightsLoader:
             parameters=flaws,
         )
 
-    def _miss(self, rank: Rank, failure: WeightsRejected) -> None:
+    def _miss(self, missed: _Prepared, failure: WeightsRejected) -> None:
         """Schedule a retry of a version; emit one event per version."""
+        rank = missed.rank
         is_new = self._missed is None or self._missed[0] != rank
         self._wait_seconds = (
             FIRST_WAIT_SECONDS if is_new else min(MOST_WAIT_SECONDS, 2 * self._wait_seconds)
@@ -266,6 +267,8 @@ class WeightsLoader:
         with self._lock:
             self._missed = rank, time.monotonic() + self._wait_seconds
             self._tried, self._refused = None, (rank, text)
+            if failure.active is not None and missed.policy is self._policy:
+                self._active = failure.active
         if is_new:
             sentence = text[0].upper() + text[1:]
             self._events.add("weights_refused", sentence, level="warning", version=list(rank[1:]))

@@ -12,6 +12,8 @@ from msgspec import Meta, Struct
 from runs.config.rules.language_config import LanguageConfig
 
 SETTING: Final = "ROLLDECK_INFERENCE_SERVERS"
+MOST_REPLICAS: Final = 256
+Url = Annotated[str, Meta(pattern=r"^https?://\S+$")]
 
 
 class InvalidInferenceServers(ValueError):
@@ -19,17 +21,32 @@ class InvalidInferenceServers(ValueError):
 
 
 class InferenceServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Address, protocol and credentials of a server."""
+    """Addresses, protocol and credentials of a server."""
 
     kind: Literal["rolldeck", "vllm", "sglang"]
-    url: Annotated[str, Meta(pattern=r"^https?://\S+$")]
-    """Without ``/v1``."""
+    url: Url
+    """Address for generation, without ``/v1``; of the server, or of a router."""
+    control: Annotated[list[Url], Meta(max_length=MOST_REPLICAS)] = []
+    """Address of each replica behind `url`; empty if `url` is the only one."""
     model: str = ""
     """Name of the served model; required by vLLM only."""
     token: str = ""
     """Sent as ``Authorization: Bearer``."""
     weights_directory: str = ""
     """For vLLM and SGLang: the folder of the served model, shared with the workers."""
+
+    def __post_init__(self) -> None:
+        """Refuse a replica that is listed twice."""
+        known = set[str]()
+        for at, url in enumerate(self.control):
+            if url.rstrip("/") in known:
+                raise ValueError(f"control[{at}]: {url} is listed twice")
+            known.add(url.rstrip("/"))
+
+    @property
+    def replicas(self) -> list[str]:
+        """Addresses at which weights are replaced, one for each replica."""
+        return self.control or [self.url]
 
 
 def unsupported_sampling(language: LanguageConfig, *, kind: str) -> tuple[str, str] | None:

@@ -1,6 +1,7 @@
 """An inference server that refuses a version delays it without further effects."""
 
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -56,9 +57,13 @@ class Served:
         self.events = EventLog()
         self.received: list[FleetEvent] = []
 
-    def connect(self, url: str, folder: Path) -> None:
+    def connect(self, url: str, folder: Path, *, control: list[str] | None = None) -> None:
         settings = InferenceServerSettings(
-            kind="vllm", url=url, model="small", weights_directory=str(folder)
+            kind="vllm",
+            url=url,
+            control=control or [],
+            model="small",
+            weights_directory=str(folder),
         )
         self.server = HttpInferenceServer(settings)
         policy = ServedPolicy(self.server, ByteTokenizer(), 256)
@@ -122,6 +127,30 @@ def test_a_refused_version_is_reported_once_and_retried(
     assert (event.level, event.details["version"]) == ("warning", [1, 2])
     states = served.loader.transfers
     assert (states.adopted, states.refused, states.superseded) == (2, 0, 0)
+
+
+def test_a_version_that_one_replica_lacks_is_in_use_reported_and_retried(
+    tmp_path: Path, eventually: Eventually
+) -> None:
+    served = Served(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with listening(served.stand_in.app()) as url:
+        served.connect(url, tmp_path, control=[url, f"http://127.0.0.1:{port}"])
+        served.publish(1)
+        eventually(lambda: served.loader.active == (1, 1), 60.0)
+
+        assert f"1 of 2 replicas cannot be reached: http://127.0.0.1:{port}: " in (
+            served.loader.refusal
+        )
+        [event] = served.refusals()
+        assert event.details["version"] == [1, 1]
+        with listening(served.stand_in.app(), port=port):
+            eventually(lambda: served.loader.refusal == "", 60.0)
+        assert served.loader.active == (1, 1)
+        assert served.loader.transfers.adopted == 1
+        served.close()
+    served.stand_in.thread.close()
 
 
 def test_weights_of_another_run_are_refused_until_their_marker_is_deleted(

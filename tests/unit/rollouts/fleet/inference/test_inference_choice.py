@@ -10,7 +10,7 @@ from config.settings.connections import inference_servers  # noqa: TID251 as at 
 from rollouts.fleet.inference.http_client import HttpInferenceServer
 from rollouts.fleet.inference.servers import inference_server_for
 from rollouts.fleet.policies.policy_protocol import PolicyDoesNotFit
-from runs.config.rules.inference_servers import SETTING
+from runs.config.rules.inference_servers import SETTING, parse
 from runs.config.rules.language_config import LanguageConfig, LessonConfig, SamplingConfig
 
 LESSONS = {"sort": LessonConfig(spec="task:sort")}
@@ -18,6 +18,7 @@ SERVERS = {
     "ours": {"kind": "rolldeck", "url": "http://127.0.0.1:1"},
     "bare": {"kind": "vllm", "url": "http://127.0.0.1:1"},
 }
+PAIR = {"kind": "rolldeck", "url": "http://router:1"}
 MACHINE = {SETTING: json.dumps(SERVERS)}
 
 
@@ -43,6 +44,16 @@ def test_a_run_gets_the_server_that_it_names() -> None:
         ("ours", {}, "known: none"),
         ("ours", {SETTING: '{"ours": {"kind": "oracle"}}'}, "Invalid enum value 'oracle'"),
         ("bare", MACHINE, "requires weights_directory"),
+        (
+            "pair",
+            {SETTING: json.dumps({"pair": PAIR | {"control": ["http://a:1", "gpu:2"]}})},
+            r"regex.*\$\[\.\.\.\]\.control\[1\]",
+        ),
+        (
+            "pair",
+            {SETTING: json.dumps({"pair": PAIR | {"control": ["http://a:1", "http://a:1/"]}})},
+            r"control\[1\]: http://a:1/ is listed twice",
+        ),
     ],
 )
 def test_an_unavailable_inference_server_is_refused_with_its_field(
@@ -69,6 +80,14 @@ def test_vllm_is_refused_for_lessons_whose_logprobs_it_would_change(
 
     inference_server_for(config, MACHINE, is_fixed=True).close()
     inference_server_for(replace(config, inference="ours"), MACHINE).close()
+
+
+def test_a_server_without_replicas_is_its_own_replica() -> None:
+    text = json.dumps({"pair": PAIR | {"control": ["http://a:1", "http://b:1"]}, "one": PAIR})
+    servers = parse(text)
+
+    assert servers["pair"].replicas == ["http://a:1", "http://b:1"]
+    assert servers["one"].replicas == ["http://router:1"]
 
 
 def test_an_invalid_setting_of_servers_stops_the_start() -> None:

@@ -23,6 +23,9 @@ class Recorder:
     def __init__(self) -> None:
         self.labels: list[str] = []
 
+    def label(self) -> str | None:
+        return self.labels[-1] if self.labels else "default"
+
     def check(self, names: Collection[str]) -> None:
         assert names
 
@@ -39,7 +42,7 @@ def server() -> Recorder:
 @pytest.fixture
 def folder(tmp_path: Path, server: Recorder) -> SharedFolder:
     (tmp_path / WEIGHTS).write_bytes(safetensors.encode(TENSORS))
-    return SharedFolder(tmp_path, server, run="mine")
+    return SharedFolder(tmp_path, {"http://gpu": server}, run="mine")
 
 
 def test_the_marker_and_the_label_name_run_and_version(

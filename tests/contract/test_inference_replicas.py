@@ -1,0 +1,66 @@
+"""Two replicas behind one name fulfil the contract; tests/partners runs it with vLLM itself."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rollouts.fleet.engine import checkpoints
+from runs.config.rules.inference_servers import InferenceServerSettings
+from tests.contract.inference_contract import TOKENIZER, model
+from tests.contract.replica_contract import Fleet, ReplicaContract
+from tests.stand_ins.inference_servers import SglangStandIn, StandIn, listening
+from tests.stand_ins.router import routed
+from tests.stand_ins.vllm_server import VllmStandIn
+
+KINDS: dict[str, type[StandIn]] = {"vllm": VllmStandIn, "sglang": SglangStandIn}
+
+
+class Replica:
+    """A stand-in that ends and starts again at the same address."""
+
+    def __init__(self, kind: type[StandIn], folder: Path) -> None:
+        checkpoints.save(model(0), folder)
+        self._kind, self._folder, self._port = kind, folder, 0
+        self._parts = ExitStack()
+
+    def start(self) -> str:
+        """Serve the weights in the folder, and return the URL."""
+        stand_in = self._kind(self._folder, checkpoints.load(self._folder), TOKENIZER)
+        self._parts.callback(stand_in.thread.close)
+        url = self._parts.enter_context(listening(stand_in.app(), port=self._port))
+        self._port = int(url.rsplit(":", 1)[1])
+        return url
+
+    def stop(self) -> None:
+        """End the server."""
+        self._parts.close()
+
+
+@pytest.fixture
+def fleet(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Fleet]:
+    kind: Any = request.param
+    with ExitStack() as parts:
+        replicas = [Replica(KINDS[kind], tmp_path) for _ in range(2)]
+        urls = [replica.start() for replica in replicas]
+        for replica in replicas:
+            parts.callback(replica.stop)
+        router = parts.enter_context(routed(urls))
+        settings = InferenceServerSettings(
+            kind=kind, url=router.url, control=urls, model="small", weights_directory=str(tmp_path)
+        )
+        yield Fleet(
+            settings=settings,
+            router=router,
+            parts=parts,
+            stop=replicas[1].stop,
+            start=replicas[1].start,
+            labels_exactly=kind == "vllm",
+        )
+
+
+@pytest.mark.parametrize("fleet", KINDS, indirect=True)
+class TestStandIns(ReplicaContract):
+    """Stand-ins for vLLM and SGLang."""

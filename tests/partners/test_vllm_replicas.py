@@ -1,0 +1,63 @@
+"""Two vLLM servers behind one name: labels are right while weights roll over them."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+from msgspec.structs import replace
+
+from rollouts.fleet.engine import checkpoints
+from tests.contract.inference_contract import TOKENIZER, model
+from tests.contract.replica_contract import Fleet, ReplicaContract
+from tests.partners.vllm_server import OPTIONS, VllmServer, write_tokenizer
+from tests.stand_ins.router import Router, routed
+
+pytestmark = pytest.mark.partner
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[VllmServer]]:
+    """Two servers that read their weights from the same folder."""
+    folder = tmp_path_factory.mktemp("vllm")
+    checkpoints.save(model(0), folder)
+    write_tokenizer(TOKENIZER, folder)
+    with ExitStack() as parts:
+        running = [VllmServer(folder, *OPTIONS, "--enable-scale-out") for _ in range(2)]
+        for server in running:
+            parts.callback(server.kill)
+            server.start()
+        for server in running:
+            server.wait()
+        yield running
+
+
+@pytest.fixture
+def router(servers: list[VllmServer]) -> Iterator[Router]:
+    with routed([server.url for server in servers]) as router:
+        yield router
+
+
+@pytest.fixture
+def fleet(servers: list[VllmServer], router: Router) -> Iterator[Fleet]:
+    for server in servers:
+        server.reset()
+
+    def start() -> None:
+        servers[1].start()
+        servers[1].wait()
+
+    with ExitStack() as parts:
+        yield Fleet(
+            settings=replace(
+                servers[0].settings, url=router.url, control=[server.url for server in servers]
+            ),
+            router=router,
+            parts=parts,
+            stop=servers[1].kill,
+            start=start,
+            recomputes_cache=True,
+        )
+
+
+class TestVllmReplicas(ReplicaContract):
+    """Two servers with ``--enable-scale-out``."""
