@@ -8,6 +8,7 @@ WORKDIR /app/frontend
 COPY frontend/package.json frontend/package-lock.json ./
 RUN npm ci --no-audit --no-fund
 COPY frontend ./
+COPY docs /app/docs
 RUN npm run build
 
 FROM ${PYTHON_IMAGE} AS source

@@ -31,7 +31,8 @@ BUILT := frontend/dist/.built
 NODE := .ci/with-node
 SCHEMA := docs/reference/openapi.json
 API_TYPES := frontend/src/api/schema.d.ts
-FRONTEND_SOURCES := $(shell find frontend/src frontend/public -type f 2>/dev/null) \
+# The dashboard contains the docs.
+FRONTEND_SOURCES := $(shell find frontend/src frontend/public docs -type f 2>/dev/null) \
 	$(wildcard frontend/*.json frontend/*.html frontend/*.ts frontend/*.cjs)
 PACKAGES := manage.py platform runs buffer rollouts frontend client examples tests \
 	$(wildcard benchmarks)

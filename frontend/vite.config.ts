@@ -57,6 +57,8 @@ export default defineConfig(({ command }) => ({
     },
   },
   server: {
+    // The docs lie beside this folder.
+    fs: { allow: [".."] },
     proxy: Object.fromEntries(
       ["/api", "/admin", "/docs", "/openapi.json", "/static", "/ws"].map((path) => [
         path,

@@ -130,6 +130,16 @@ const launch = createRoute({
     view: oneOf(search.view, "changes", "config", "copy"),
   }),
 });
+const guide = createRoute({
+  getParentRoute: () => shell,
+  path: "/guide",
+  component: lazyRouteComponent(pageCode.guide, "GuidePage"),
+});
+const guidePage = createRoute({
+  getParentRoute: () => shell,
+  path: "/guide/$",
+  component: lazyRouteComponent(pageCode.guide, "GuidePage"),
+});
 const run = createRoute({
   getParentRoute: () => shell,
   path: "/runs/$name",
@@ -286,6 +296,8 @@ export const router = createRouter({
       audit,
       settings,
       launch,
+      guide,
+      guidePage,
       run.addChildren(runTabs),
     ]),
   ]),

@@ -17,6 +17,8 @@ RUN: Final = "seed-reverse-lessons"
 """A language run has every tab."""
 FLEET_RUN: Final = "seed-cartpole-live"
 """Only a run that steps environments has fragments."""
+GUIDE: Final = "/guide"
+"""Pages below it show the docs, whose text changes without the dashboard."""
 _ROUTE: Final = re.compile(
     r"(?:const (?P<name>\w+) = )?createRoute\(\{\s*"
     r"getParentRoute: \(\) => (?P<parent>\w+),\s*"
@@ -66,8 +68,15 @@ def addresses() -> list[str]:
     return sorted({*paths})
 
 
+def pictured() -> list[str]:
+    """Return the addresses of pages with accepted pictures."""
+    return [address for address in addresses() if not address.startswith(GUIDE)]
+
+
 def at(address: str, server: Server) -> str:
     """Return an address with an object of the seeded server for each parameter."""
+    if address == f"{GUIDE}/$":
+        return f"{GUIDE}/howto/watching"
     if "$fragment" in address:
         address = address.replace("$name", FLEET_RUN)
     return re.sub(r"\$(\w+)", lambda parameter: SAMPLES[parameter[1]](server), address)

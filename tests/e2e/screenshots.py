@@ -68,7 +68,7 @@ def take_screenshots(server: Server, browser: Browser, scheme: str) -> None:
     context.set_default_timeout(60_000)
     page = sign_in(context.new_page(), USERNAME)
     page.clock.set_fixed_time(datetime.now(UTC))
-    for address in pages.addresses():
+    for address in pages.pictured():
         name = name_of(address)
         if address == "/login" or (sys.argv[1:] and name not in sys.argv[1:]):
             continue

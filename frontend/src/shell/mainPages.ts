@@ -1,7 +1,21 @@
 /** The main pages, shared by the rail, the menu of small screens and the shortcuts. */
 
 import type { LinkProps } from "@tanstack/react-router";
-import { Bell, Boxes, Folder, House, KeyRound, type LucideIcon, Plus, Rows3, ScrollText, SearchCode, Server, Settings } from "lucide-react";
+import {
+  Bell,
+  BookOpen,
+  Boxes,
+  Folder,
+  House,
+  KeyRound,
+  type LucideIcon,
+  Plus,
+  Rows3,
+  ScrollText,
+  SearchCode,
+  Server,
+  Settings,
+} from "lucide-react";
 
 export type MainPage = {
   to: NonNullable<LinkProps["to"]>;
@@ -27,4 +41,5 @@ export const MAIN_PAGES: MainPage[] = [
   { to: "/tokens", label: "API & tokens", icon: KeyRound, key: "k" },
   { to: "/audit", label: "Audit", icon: ScrollText, key: "u" },
   { to: "/settings", label: "Settings", icon: Settings, key: "s" },
+  { to: "/guide", label: "Guide", icon: BookOpen, key: "d" },
 ];

@@ -5,7 +5,7 @@ import { useEffect, useRef } from "react";
 export type Command = {
   /** Stable id for the list of recent commands. */
   id: string;
-  group: "This page" | "Tabs" | "Go to" | "Projects" | "Runs" | "General";
+  group: "This page" | "Tabs" | "Go to" | "Projects" | "Runs" | "General" | "Guide";
   title: string;
   /** Additional search terms. */
   words?: string;

@@ -4,7 +4,8 @@ import { MAIN_PAGES } from "@/shell/mainPages";
 import { curlOf, pythonOf, requestOf } from "./requests";
 
 it("covers every page and run tab", () => {
-  for (const { to } of MAIN_PAGES) expect(requestOf(to, {}), to).not.toBeNull();
+  // The guide shows no data of the server.
+  for (const { to } of MAIN_PAGES.filter((page) => page.to !== "/guide")) expect(requestOf(to, {}), to).not.toBeNull();
   for (const { to } of TABS) expect(requestOf(to.replace("$name", "pole"), {})?.path, to).toMatch(/^\/api\/v1\/runs\/pole/);
 });
 

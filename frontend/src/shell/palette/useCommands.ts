@@ -8,6 +8,7 @@ import { stateText } from "@/components/simulated";
 import { viewLink } from "@/share/link";
 import { MAIN_PAGES } from "@/shell/mainPages";
 import { type Command, offered } from "@/shell/palette/commands";
+import { guideCommands } from "@/shell/palette/guide";
 import { recentRuns } from "@/shell/palette/recent";
 import { curlOf, pythonOf, requestOf } from "@/shell/palette/requests";
 
@@ -100,5 +101,6 @@ export function useCommands(typed: string, { onHelp, onCopied }: Callbacks): { c
     { id: "general:admin", group: "General", title: "Admin", words: "django tables", act: () => location.assign("/admin/") },
     { id: "general:out", group: "General", title: "Sign out", words: "log out leave", act: () => signOut.mutate() },
   ];
-  return { commands: [...offered(), ...places, ...grouped, ...named, ...general], isLooking: runs.isFetching };
+  const guide = guideCommands(typed, (href) => void navigate({ href }));
+  return { commands: [...offered(), ...places, ...grouped, ...named, ...general, ...guide], isLooking: runs.isFetching };
 }
