@@ -17,9 +17,10 @@ from rollouts.fleet.engine.engine import Answer, Prompt, PromptTooLong, TokenUnk
 from rollouts.fleet.engine.sampling import SamplingParams
 from rollouts.fleet.engine.tokenizers import CharTokenizer
 from rollouts.fleet.engine.transformer import Transformer
+from rollouts.fleet.inference.checkpoint_files import WEIGHTS
 from rollouts.fleet.inference.contract import InferenceFailed, InferenceServer
 from rollouts.fleet.inference.http_client import HttpInferenceServer
-from rollouts.fleet.inference.shared_folder import MARKER, WEIGHTS
+from rollouts.fleet.inference.shared_folder import MARKER
 from rollouts.fleet.policies.policy_protocol import WeightsDoNotFit
 from runs.config.rules.inference_servers import InferenceServerSettings
 from tests.unit.rollouts.fleet.engine.small_models import logprobs, small_model

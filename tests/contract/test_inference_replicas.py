@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,11 +10,14 @@ from rollouts.fleet.engine import checkpoints
 from runs.config.rules.inference_servers import InferenceServerSettings
 from tests.contract.inference_contract import TOKENIZER, model
 from tests.contract.replica_contract import Fleet, ReplicaContract
+from tests.contract.sharding import shard
 from tests.stand_ins.inference_servers import SglangStandIn, StandIn, listening
 from tests.stand_ins.router import routed
 from tests.stand_ins.vllm_server import VllmStandIn
 
 KINDS: dict[str, type[StandIn]] = {"vllm": VllmStandIn, "sglang": SglangStandIn}
+PLACES = [("vllm", False), ("vllm", True), ("sglang", True)]
+"""Kinds, and whether the model has several files."""
 
 
 class Replica:
@@ -41,10 +43,12 @@ class Replica:
 
 @pytest.fixture
 def fleet(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Fleet]:
-    kind: Any = request.param
+    kind, has_shards = request.param
     with ExitStack() as parts:
         replicas = [Replica(KINDS[kind], tmp_path) for _ in range(2)]
         urls = [replica.start() for replica in replicas]
+        if has_shards:
+            shard(tmp_path)
         for replica in replicas:
             parts.callback(replica.stop)
         router = parts.enter_context(routed(urls))
@@ -61,6 +65,6 @@ def fleet(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Fleet]:
         )
 
 
-@pytest.mark.parametrize("fleet", KINDS, indirect=True)
+@pytest.mark.parametrize("fleet", PLACES, ids=str, indirect=True)
 class TestStandIns(ReplicaContract):
     """Stand-ins for vLLM and SGLang."""

@@ -13,10 +13,10 @@ from safetensors.torch import save_file
 from rollouts.fleet.engine.checkpoints import named_tensors, save
 from rollouts.fleet.engine.engine import Answer
 from rollouts.fleet.engine.tokenizers import save_tokenizer
+from rollouts.fleet.inference.checkpoint_files import WEIGHTS
 from rollouts.fleet.inference.contract import InferenceFailed
 from rollouts.fleet.inference.dialects import CompletionsDialect, Dialect, Expected, VllmDialect
 from rollouts.fleet.inference.http_client import HttpInferenceServer
-from rollouts.fleet.inference.shared_folder import WEIGHTS
 from tests.contract.inference_contract import (
     FIRST,
     RUN,

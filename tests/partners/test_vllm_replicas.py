@@ -1,4 +1,7 @@
-"""Two vLLM servers behind one name: labels are right while weights roll over them."""
+"""Two vLLM servers behind one name: labels are right while weights roll over them.
+
+The model has several files.
+"""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -7,8 +10,10 @@ import pytest
 from msgspec.structs import replace
 
 from rollouts.fleet.engine import checkpoints
+from rollouts.fleet.inference.shared_folder import MARKER
 from tests.contract.inference_contract import TOKENIZER, model
 from tests.contract.replica_contract import Fleet, ReplicaContract
+from tests.contract.sharding import shard
 from tests.partners.vllm_server import OPTIONS, VllmServer, write_tokenizer
 from tests.stand_ins.router import Router, routed
 
@@ -20,6 +25,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[VllmServe
     """Two servers that read their weights from the same folder."""
     folder = tmp_path_factory.mktemp("vllm")
     checkpoints.save(model(0), folder)
+    shard(folder)
     write_tokenizer(TOKENIZER, folder)
     with ExitStack() as parts:
         running = [VllmServer(folder, *OPTIONS, "--enable-scale-out") for _ in range(2)]
@@ -39,8 +45,12 @@ def router(servers: list[VllmServer]) -> Iterator[Router]:
 
 @pytest.fixture
 def fleet(servers: list[VllmServer], router: Router) -> Iterator[Fleet]:
+    folder = servers[0].folder
+    (folder / MARKER).unlink(missing_ok=True)
+    checkpoints.save(model(0), folder)
+    shard(folder)
     for server in servers:
-        server.reset()
+        server.reload()
 
     def start() -> None:
         servers[1].start()

@@ -122,6 +122,10 @@ class VllmServer:
         """Load the first model again, as at the start of a server with an unused folder."""
         (self.folder / MARKER).unlink(missing_ok=True)
         checkpoints.save(model(0), self.folder)
+        self.reload()
+
+    def reload(self) -> None:
+        """Load the folder, without a label."""
         self.post("/pause?mode=keep")
         self.post("/collective_rpc", {"method": "reload_weights"})
         self.post("/reset_prefix_cache?reset_running_requests=true")

@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Message
+from torch import Tensor
 
 from rollouts.fleet.engine.checkpoints import assign, named_tensors
 from rollouts.fleet.engine.tokenizers import Tokenizer
@@ -64,7 +65,7 @@ class VllmStandIn(StandIn):
 
     def load(self) -> str:
         """Reload the folder; missing tensors keep their values."""
-        read = load_file(self.folder / "model.safetensors")
+        read = _weights_in(self.folder)
         for name, tensor in read.items():
             if name not in self._tensors:
                 return f"There is no module or parameter named '{name}'"
@@ -168,6 +169,15 @@ class PlainVllmStandIn(VllmStandIn):
     """Stand-in for vLLM without ``--enable-scale-out``."""
 
     is_scaled_out = False
+
+
+def _weights_in(folder: Path) -> dict[str, Tensor]:
+    """Return the tensors of the files in the index, or of every file."""
+    index = folder / "model.safetensors.index.json"
+    files = {path.name for path in folder.glob("*.safetensors")}
+    if index.exists():
+        files = set(json.loads(index.read_text())["weight_map"].values())
+    return {name: value for file in files for name, value in load_file(folder / file).items()}
 
 
 def _wrong_in(body: dict[str, Any], *, context: int, vocab_size: int) -> tuple[str, str | None]:

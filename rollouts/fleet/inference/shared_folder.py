@@ -5,7 +5,6 @@ worker at a time. A server and its folder belong to one run.
 """
 
 import fcntl
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,18 +14,17 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rolldeck import safetensors_header
-from rolldeck.wire import InvalidMessage
 from rollouts.fleet.engine.engine import Version
+from rollouts.fleet.inference.checkpoint_files import CheckpointFiles, write_whole
 from rollouts.fleet.inference.contract import InferenceFailed
 from rollouts.fleet.inference.labels import label_of
 from rollouts.fleet.inference.reloading import FolderServer
 from rollouts.fleet.inference.replicas import Replicas, ReplicasBehind
-from rollouts.fleet.inference.weights import NOTHING, encoded
-from rollouts.fleet.policies.policy_protocol import Shape, WeightsDoNotFit
+from rollouts.fleet.inference.weights import NOTHING
+from rollouts.fleet.policies.policy_protocol import WeightsDoNotFit
 
-WEIGHTS, MARKER, LOCK = "model.safetensors", "rolldeck_version.json", ".rolldeck_lock"
-LENGTH_BYTES: Final = safetensors_header.LENGTH_BYTES
+MARKER: Final = "rolldeck_version.json"
+LOCK: Final = ".rolldeck_lock"
 
 
 class SharedFolder:
@@ -41,6 +39,7 @@ class SharedFolder:
             run: Name or key of the run that trains the weights.
         """
         self._folder, self._run = folder, run
+        self._files = CheckpointFiles(folder)
         self._replicas = Replicas(replicas)
 
     def current(self) -> Version:
@@ -64,7 +63,7 @@ class SharedFolder:
                 return
             if version not in {marker.version, marker.written}:
                 self._check(tensors)
-                _write_whole(self._folder / WEIGHTS, encoded(tensors))
+                self._files.write(tensors)
                 marker = replace(marker, written=version)
                 self._mark(marker)
             self._roll(marker, version)
@@ -126,20 +125,15 @@ class SharedFolder:
         return marker
 
     def _mark(self, marker: "_Marker") -> None:
-        _write_whole(self._folder / MARKER, msgspec.json.encode(marker))
+        write_whole(self._folder / MARKER, msgspec.json.encode(marker))
 
     def _check(self, tensors: Mapping[str, Any]) -> None:
         """Compare names and shapes with the folder's weights, as servers do not check them.
 
         vLLM keeps the earlier values of a missing tensor. Unknown names and other shapes end its
-        engine. It reads every safetensors file of the folder.
+        engine.
         """
-        others = sorted(p.name for p in self._folder.glob("*.safetensors") if p.name != WEIGHTS)
-        if others:
-            raise InferenceFailed(
-                f"weights_directory contains {others[0]}; remove every file but {WEIGHTS}"
-            )
-        expected = _shapes_in(self._folder / WEIGHTS)
+        expected = self._files.shapes()
         given = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
         if given != expected:
             raise WeightsDoNotFit.between(expected, given)
@@ -168,28 +162,3 @@ class _Marker(Struct, frozen=True, omit_defaults=True):
     def version(self) -> Version:
         """Newest version in use."""
         return self.epoch, self.step
-
-
-def _shapes_in(path: Path) -> dict[str, Shape]:
-    """Return the shapes by name in the header of a safetensors file."""
-    try:
-        with path.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            length = safetensors_header.header_length(file.read(LENGTH_BYTES), file_bytes=size)
-            header = safetensors_header.parse(file.read(length), file_bytes=size)
-    except FileNotFoundError:
-        raise InferenceFailed(
-            f"weights_directory contains no {WEIGHTS}; it must be the folder of the served model"
-        ) from None
-    except InvalidMessage as error:
-        raise InferenceFailed(f"weights_directory: {WEIGHTS}: {error}") from error
-    return {tensor.name: tensor.shape for tensor in header.tensors}
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    part = path.with_name(path.name + ".part")
-    with part.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
