@@ -53,12 +53,15 @@ def on_a_port(app: Any, *, lifespan: Any = "off") -> Iterator[str]:
 
 @contextmanager
 def small_engine(
-    tokenizer: Tokenizer = TOKENIZER, model: Transformer | None = None
+    tokenizer: Tokenizer = TOKENIZER,
+    model: Transformer | None = None,
+    *,
+    version: tuple[int, int] = (0, 0),
 ) -> Iterator[str]:
     """Serve a model, or a small random one; yield the base URL of its API."""
     model = model or small_model(vocab_size=tokenizer.vocab_size, max_position_embeddings=256)
     context = model.config.max_position_embeddings
-    engine = Engine(model, rows=4, version=(0, 0), tokenizer=tokenizer)
+    engine = Engine(model, rows=4, version=version, tokenizer=tokenizer)
     thread = EngineThread(engine, context=context)
     api = OpenAiApi(thread, tokenizer=tokenizer, model=MODEL, context=context)
     with on_a_port(api.app) as url:

@@ -8,7 +8,15 @@ import httpx
 import pytest
 
 from buffer.capture.models import CaptureSession
-from tests.contract.capture_setup import KEY, Stand, group, on_a_port, stand_with, trained
+from tests.contract.capture_setup import (
+    KEY,
+    Stand,
+    group,
+    on_a_port,
+    small_engine,
+    stand_with,
+    trained,
+)
 from tests.stand_ins.scripted_chat import ScriptedChat, encoded, text_answer, tool_answer
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -54,6 +62,40 @@ def events_of(response: httpx.Response) -> list[dict[str, Any]]:
         events.append(json.loads(data.removeprefix("data: ")))
         assert name == f"event: {events[-1]['type']}"
     return events
+
+
+def count_tokens(stand: Stand, key: str = KEY, **fields: Any) -> httpx.Response:
+    body = {name: value for name, value in REQUEST.items() if name != "max_tokens"} | fields
+    return httpx.post(
+        f"{stand.proxy}/capture/one/v1/messages/count_tokens",
+        json=body,
+        headers={"x-api-key": key, "anthropic-version": "2023-06-01"},
+        timeout=60,
+    )
+
+
+def test_tokens_are_counted_with_the_tokenizer_of_the_server() -> None:
+    turns = [
+        *({"role": "user", "content": "one"}, {"role": "assistant", "content": "two"}),
+        {"role": "user", "content": [{"type": "text", "text": "three"}]},
+    ]
+    with small_engine() as url, stand_with(url) as stand:
+        counted = count_tokens(stand, messages=turns)
+        stored = CaptureSession.objects.exists()
+        answered = post(stand, messages=turns, max_tokens=2)
+
+    assert counted.json() == {"input_tokens": answered.json()["usage"]["input_tokens"]}
+    assert not stored
+
+
+def test_an_invalid_count_is_refused_in_the_format_of_messages(stand: Stand) -> None:
+    for fields, text in (({"messages": []}, "messages"), ({"mcp_servers": [{}]}, "mcp_servers")):
+        refused = count_tokens(stand, **fields)
+        assert (refused.status_code, refused.json()["type"]) == (400, "error")
+        assert refused.json()["error"]["message"].startswith(f"{text}: ")
+    assert count_tokens(stand, key="wrong").status_code == 401
+    # The stand-in has no /tokenize.
+    assert count_tokens(stand).json()["error"]["type"] == "not_found_error"
 
 
 def test_a_conversation_with_tools_is_one_sequence(scripted: ScriptedChat, stand: Stand) -> None:

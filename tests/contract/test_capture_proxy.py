@@ -18,6 +18,7 @@ import pytest
 
 from buffer.capture.models import CaptureSession
 from buffer.capture.services import assembled
+from rollouts.fleet.engine.following import BOOTSTRAP
 from runs.lifecycle.models.runs import Run
 from tests import processes
 from tests.contract.capture_setup import TOKENIZER, Stand, group, small_engine, stand_with, trained
@@ -64,6 +65,18 @@ def test_two_turns_of_an_agent_are_one_sequence_with_its_own_tokens_trained(stan
         for mask, logprob in zip(masks, logprobs, strict=True):
             assert (logprob <= 0) if mask >= 0 else (logprob == 1.0)
     assert (row["epoch"], row["policy_step"]) == (0, 0)
+
+
+def test_answers_of_weights_that_no_trainer_published_have_no_version() -> None:
+    with small_engine(version=BOOTSTRAP) as upstream, stand_with(upstream) as stand:
+        completion = spoken(stand, "one", seed=1)
+        receipt = stand.score(one=1.0)
+
+    row = group()
+    assert (receipt.sequences, receipt.gaps) == (1, {})
+    assert trained(row, 0) == completion.choices[0].token_ids
+    assert "policy_step" not in row
+    assert "policy_versions" not in row
 
 
 def test_a_stream_is_captured_before_it_ends_for_the_agent(stand: Stand) -> None:

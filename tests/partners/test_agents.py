@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import torch
 
@@ -248,6 +249,27 @@ def train(model: Transformer, batch: Batch, *, steps: int) -> list[float]:
         optimizer.step()
         losses.append(float(total.detach()))
     return losses
+
+
+def test_vllm_counts_the_tokens_of_a_message_with_tools(vllm: str) -> None:
+    tools = [{"name": "add", "input_schema": {"type": "object"}, "description": "Add"}]
+    body = {"model": MODEL, "messages": [{"role": "user", "content": "hi"}], "tools": tools}
+    with stand_with(vllm) as stand:
+
+        def post(path: str, **fields: Any) -> dict[str, Any]:
+            response = httpx.post(
+                f"{stand.proxy}/capture/counting/v1/{path}",
+                json=body | fields,
+                headers={"x-api-key": KEY, "anthropic-version": "2023-06-01"},
+                timeout=60,
+            )
+            found: dict[str, Any] = response.raise_for_status().json()
+            return found
+
+        counted = post("messages/count_tokens")
+        answered = post("messages", max_tokens=4)
+
+    assert counted == {"input_tokens": answered["usage"]["input_tokens"]}
 
 
 def test_retokenized_answers_of_vllm_stay_one_sequence(vllm: str) -> None:

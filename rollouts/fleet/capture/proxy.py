@@ -23,7 +23,7 @@ from starlette.routing import Route
 from rolldeck.captures import CallPush
 from rollouts.fleet.capture.call_store import CallNotStored, CallStore
 from rollouts.fleet.capture.drift import DriftRepair
-from rollouts.fleet.capture.formats.anthropic_messages import AnthropicMessages
+from rollouts.fleet.capture.formats.anthropic_messages import AnthropicMessages, counted_chat
 from rollouts.fleet.capture.formats.base import WireFormat, openai_error
 from rollouts.fleet.capture.formats.openai_chat import OpenAiChat, OpenAiCompletions
 from rollouts.fleet.capture.formats.openai_responses import OpenAiResponses
@@ -82,6 +82,8 @@ class CaptureProxy:
         routes = [Route("/health", self._health)]
         for prefix in PREFIXES:
             routes.append(Route(f"{prefix}/v1/models", self._models))
+            count = f"{prefix}/v1/messages/count_tokens"
+            routes.append(Route(count, self._count_tokens, methods=["POST"]))
             for path, wire_format in FORMATS:
                 view = self._view(wire_format)
                 routes.append(Route(f"{prefix}/v1/{path}", view, methods=["POST"]))
@@ -105,6 +107,15 @@ class CaptureProxy:
     async def _models(self, request: Request) -> Response:
         admitted_session(request, self._api_key)
         return JSONResponse(await self._server.models())
+
+    async def _count_tokens(self, request: Request) -> Response:
+        """Count the prompt tokens of a message with the tokenizer of the inference server."""
+        try:
+            admitted_session(request, self._api_key)
+            count = await self._server.count_tokens(counted_chat(await _body(request)))
+        except Refusal as refusal:
+            return _error_response(AnthropicMessages.error(refusal), refusal)
+        return JSONResponse({"input_tokens": count})
 
     def _view(self, wire_format: type[WireFormat]) -> View:
         """Return the view of an API, which answers errors in the format of that API."""

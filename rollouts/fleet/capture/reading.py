@@ -158,7 +158,8 @@ class Reading:
             raise _lack(f"{len(choice.logprobs)} logprobs for {len(choice.tokens)} tokens")
         if not choice.finish:
             raise _lack("an incomplete answer, without a finish reason")
-        versions = [Drawn(epoch=e, step=s, tokens=n) for e, s, n in choice.versions]
+        # Weights that no trainer has published have no version.
+        versions = [Drawn(epoch=e, step=s, tokens=n) for e, s, n in choice.versions if s >= 0]
         is_chat = self._kind != "completion"
         return Answer(
             tokens=choice.tokens,

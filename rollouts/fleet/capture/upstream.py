@@ -16,10 +16,14 @@ logger = logging.getLogger(__name__)
 Json = dict[str, Any]
 T = TypeVar("T")
 Count = Annotated[int, Meta(ge=0)]
+Step = Annotated[int, Meta(ge=-1)]
+"""Step of a policy version; −1 for weights that no trainer has published."""
 
 UPSTREAM_SECONDS: Final = 600.0
 """Time limit for each part of a response of the inference server."""
 DETOKENIZE_SECONDS: Final = 30.0
+TOKENIZED: Final = ("model", "messages", "tools", "chat_template_kwargs")
+"""Fields of a chat completion that its prompt depends on."""
 SHOWN_ERROR: Final = 500
 
 
@@ -76,7 +80,7 @@ class Choice(Struct):
     prompt_token_ids: list[Token] | None = None
     token_ids: list[Token] | None = None
     token_logprobs: list[Logprob] | None = None
-    policy_versions: list[tuple[Count, Count, Count]] | None = None
+    policy_versions: list[tuple[Count, Step, Count]] | None = None
     logprobs: Logprobs | None = None
 
 
@@ -87,6 +91,12 @@ class Completion(Struct):
     model: str | None = None
     prompt_token_ids: list[Token] | None = None
     error: Any = None
+
+
+class Counted(Struct):
+    """Response of ``/tokenize``."""
+
+    count: Count
 
 
 class InferenceServer:
@@ -153,6 +163,17 @@ class InferenceServer:
         except httpx.TransportError as error:
             raise self._broken(error) from error
         raise Refusal("the inference server ended the stream before [DONE]", status=502)
+
+    async def count_tokens(self, chat: Json) -> int:
+        """Return the number of prompt tokens of a chat completion.
+
+        Raises:
+            Refusal: If the server is unreachable, refuses, or has no ``/tokenize``.
+        """
+        url = f"{self._url.removesuffix('/v1')}/tokenize"
+        body = {name: chat[name] for name in TOKENIZED if name in chat}
+        response = await self._send(self._http.build_request("POST", url, json=body))
+        return _decoded(await self.content(response), Counted).count
 
     async def detokenize(self, tokens: Sequence[int]) -> str | None:
         """Return the text of tokens, with special tokens; None if the server does not report it."""

@@ -1,4 +1,4 @@
-"""Serve an engine with OpenAI's HTTP API, with health and with detokenization as in vLLM."""
+"""Serve an engine with OpenAI's HTTP API, with health, and with tokenization as in vLLM."""
 
 import secrets
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -23,6 +23,7 @@ from rollouts.fleet.engine.openai_messages import (
     DetokenizeRequest,
     Refused,
     TokenIds,
+    TokenizeRequest,
 )
 from rollouts.fleet.engine.sampling import SamplingParams
 from rollouts.fleet.engine.serving import EngineThread
@@ -65,6 +66,7 @@ class OpenAiApi:
         self.app = Starlette(
             routes=[
                 Route("/health", self._health),
+                Route("/tokenize", self._tokenize, methods=["POST"]),
                 Route("/detokenize", self._detokenize, methods=["POST"]),
                 Route("/v1/models", self._models),
                 Route("/v1/completions", self._complete, methods=["POST"]),
@@ -92,6 +94,14 @@ class OpenAiApi:
         shown = one | {"max_model_len": self._context}
         return JSONResponse({"object": "list", "data": [shown]})
 
+    async def _tokenize(self, request: Request) -> Response:
+        body = await read_body(request, TokenizeRequest)
+        self.check_model(body.model)
+        tokens = self._rendered(body.messages)
+        return JSONResponse(
+            {"count": len(tokens), "tokens": tokens, "max_model_len": self._context}
+        )
+
     async def _detokenize(self, request: Request) -> Response:
         body = await read_body(request, DetokenizeRequest)
         text = self._tokenizer.decode_with_special(self.tokens(body.tokens, param="tokens"))
@@ -107,14 +117,19 @@ class OpenAiApi:
 
     async def _chat(self, request: Request) -> Response:
         body = await read_body(request, ChatRequest)
-        try:
-            text = self._tokenizer.render([_flat(message) for message in body.messages])
-        except TokenizerUnusable as error:
-            raise Refused(str(error), param="messages") from error
+        tokens = self._rendered(body.messages)
         most = body.max_completion_tokens or body.max_tokens or self._context
         return await self._answer(
-            request, body, [self.tokens(text)], most=most, with_logprobs=bool(body.logprobs)
+            request, body, [tokens], most=most, with_logprobs=bool(body.logprobs)
         )
+
+    def _rendered(self, messages: Sequence[dict[str, Any]]) -> list[int]:
+        """Return the prompt tokens of a chat."""
+        try:
+            text = self._tokenizer.render([_flat(message) for message in messages])
+        except TokenizerUnusable as error:
+            raise Refused(str(error), param="messages") from error
+        return self.tokens(text)
 
     async def _answer(
         self,

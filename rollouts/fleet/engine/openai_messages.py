@@ -60,6 +60,13 @@ class ChatRequest(BaseRequest, kw_only=True):
     top_logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
 
 
+class TokenizeRequest(Struct, kw_only=True):
+    """Body of ``POST /tokenize``, as of vLLM, for a chat."""
+
+    messages: Annotated[list[dict[str, Any]], Meta(min_length=1)]
+    model: str = ""
+
+
 class DetokenizeRequest(Struct, kw_only=True):
     """Body of ``POST /detokenize``, as of vLLM."""
 

@@ -111,7 +111,10 @@ class VerifiersEnvironment:
         self._running()
         server = self._serving(policy)
         if not self._tasks[request.mode]:
-            raise LessonFailed("environment_failed", f"{self._name} has no {request.mode} tasks")
+            raise LessonFailed(
+                "environment_failed",
+                f"{self._name} has no {request.mode} tasks that the lesson selects",
+            )
         rows = [self._row(number, request) for number in request.numbers]
         recorded = [
             [

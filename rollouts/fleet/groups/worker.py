@@ -178,8 +178,7 @@ class GroupRolloutWorker:
     ) -> tuple[EvaluationFigures | None, RolloutBatch | None]:
         """Evaluate a lesson and record the outcome; return the figures and rollouts, if any.
 
-        Only the type `eval` affects the curriculum; `micro_eval` is for display. Answers derive
-        from `rng`, the lesson and the mode, so lessons never share random numbers.
+        Only the type `eval` affects the curriculum. Answers derive from `rng`, lesson and mode.
 
         Args:
             lesson_id: Name of the lesson.

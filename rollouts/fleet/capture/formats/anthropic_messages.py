@@ -61,6 +61,15 @@ class AnthropicMessages:
         return {"type": "error", "error": error}
 
 
+def counted_chat(body: Json) -> Json:
+    """Return the chat completion of a request to count the tokens of a message.
+
+    Raises:
+        Refusal: If it is invalid, or needs something that capture does not support.
+    """
+    return AnthropicMessages({"max_tokens": 1} | body).body
+
+
 class _MessagesStream:
     """Events of a streamed message."""
 
