@@ -4,7 +4,8 @@ A run names a server and never an address. The platform reads the descriptions t
 names. The generating process reads them on its own machine, so tokens are not transmitted.
 """
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, NamedTuple
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta, Struct
@@ -13,6 +14,7 @@ from runs.config.rules.language_config import LanguageConfig
 
 SETTING: Final = "ROLLDECK_INFERENCE_SERVERS"
 MOST_REPLICAS: Final = 256
+Kind = Literal["rolldeck", "vllm", "sglang"]
 Url = Annotated[str, Meta(pattern=r"^https?://\S+$")]
 
 
@@ -23,7 +25,7 @@ class InvalidInferenceServers(ValueError):
 class InferenceServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Addresses, protocol and credentials of a server."""
 
-    kind: Literal["rolldeck", "vllm", "sglang"]
+    kind: Kind
     url: Url
     """Address for generation, without ``/v1``; of the server, or of a router."""
     control: Annotated[list[Url], Meta(max_length=MOST_REPLICAS)] = []
@@ -47,6 +49,14 @@ class InferenceServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_
     def replicas(self) -> list[str]:
         """Addresses at which weights are replaced, one for each replica."""
         return self.control or [self.url]
+
+
+class OfferedServer(NamedTuple):
+    """What the platform shows of a server."""
+
+    kind: Kind
+    port: int
+    """Port of its URL."""
 
 
 def unsupported_sampling(language: LanguageConfig, *, kind: str) -> tuple[str, str] | None:
@@ -81,3 +91,20 @@ def parse(text: str) -> dict[str, InferenceServerSettings]:
         return msgspec.json.decode(text or "{}", type=dict[str, InferenceServerSettings])
     except msgspec.DecodeError as error:
         raise InvalidInferenceServers(f"{SETTING}: {error}") from error
+
+
+def offered(text: str) -> dict[str, OfferedServer]:
+    """Parse the setting and return what the platform shows of each server, by name.
+
+    Raises:
+        InvalidInferenceServers: If the text has another form, or a port is invalid.
+    """
+    servers = {}
+    for name, server in parse(text).items():
+        try:
+            address = urlsplit(server.url)
+            port = address.port or (443 if address.scheme == "https" else 80)
+        except ValueError as error:
+            raise InvalidInferenceServers(f"{SETTING}: {name}.url: {error}") from error
+        servers[name] = OfferedServer(server.kind, port)
+    return servers
