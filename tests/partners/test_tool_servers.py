@@ -186,16 +186,16 @@ def test_the_policy_reads_the_result_and_answers(sampling: Callable[..., Bench])
 
 
 @pytest.mark.parametrize(
-    ("server", "text"),
+    ("mode", "text"),
     [
         ("ends", "tool server ends ended"),
         ("hangs", "tool add of server hangs did not return within 2 s"),
     ],
 )
 def test_a_server_that_fails_drops_the_groups_or_stops_the_lesson(
-    sampling: Callable[..., Bench], server: str, text: str
+    sampling: Callable[..., Bench], mode: str, text: str
 ) -> None:
-    at = sampling(server)
+    at = sampling(mode)
     began = time.monotonic()
     assert at.sample("sums", n_examples=1, n_generations=1, mode="eval") == (None, None)
     [event] = at.events.pop()
@@ -203,7 +203,7 @@ def test_a_server_that_fails_drops_the_groups_or_stops_the_lesson(
     assert text in event.message
     assert time.monotonic() - began < 30
 
-    stopping = sampling(server, on_failure="stop")
+    stopping = sampling(mode, on_failure="stop")
     with pytest.raises(LessonFailed, match=text) as failure:
         stopping.sample("sums", n_examples=1, n_generations=1, mode="eval")
     assert (failure.value.kind, failure.value.stops) == ("tool_failed", True)
