@@ -1,5 +1,6 @@
 """Fixtures that open a real server in a real Chromium."""
 
+import json
 import os
 import re
 import signal
@@ -22,7 +23,7 @@ from playwright.sync_api import (
 
 from tests import processes
 from tests.scheduling import DASHBOARD_RESOURCES
-from tests.server import ROOT, Server, environment, running_server, wait_until
+from tests.server import ROOT, Server, environment, free_port, running_server, wait_until
 from tests.webhook_receiver import Receiver, receiver
 
 # Playwright's own choice for headless tests: it loads a page in half the time of the full browser.
@@ -45,6 +46,7 @@ VIEWER = "vic"
 OPERATOR = "olga"
 LEAVING = "lou"
 PASSWORD = "a-password-for-tests"
+INFERENCE_SERVER = "local"
 WEBHOOK_SECRET = "between us"
 # A busy machine may need long for short operations.
 expect.set_options(timeout=30_000)
@@ -64,12 +66,24 @@ def webhook(shared: ExitStack) -> Receiver:
 
 
 @pytest.fixture(scope="session")
+def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the server's checkpoints, empty at first."""
+    return tmp_path_factory.mktemp("checkpoints")
+
+
+@pytest.fixture(scope="session")
 def server(
-    tmp_path_factory: pytest.TempPathFactory, webhook: Receiver, shared: ExitStack
+    tmp_path_factory: pytest.TempPathFactory,
+    webhook: Receiver,
+    shared: ExitStack,
+    checkpoints: Path,
 ) -> Server:
     page = Path(settings.FRONTEND_DIST) / "index.html"
     assert page.is_file(), "the dashboard is not built: cd frontend && npm ci && npm run build"
+    inference = {"kind": "rolldeck", "url": f"http://127.0.0.1:{free_port()}"}
     variables = {
+        "ROLLDECK_CHECKPOINTS": str(checkpoints),
+        "ROLLDECK_INFERENCE_SERVERS": json.dumps({INFERENCE_SERVER: inference}),
         "ROLLDECK_ALERT_WEBHOOKS": webhook.url,
         "ROLLDECK_ALERT_WEBHOOK_SECRET": WEBHOOK_SECRET,
         "ROLLDECK_ALERT_PRIVATE_WEBHOOKS": "1",

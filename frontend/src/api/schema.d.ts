@@ -8034,6 +8034,16 @@ export interface components {
             project: string | null;
             tags: string[];
             config: Record<string, unknown>;
+            inference_server: components["schemas"]["RunInferenceServer"] | null;
+        };
+        /**
+         * RunInferenceServer
+         * @description Inference server that a run names, as configured by the administrator.
+         */
+        RunInferenceServer: {
+            /** @enum {unknown} */
+            kind: "rolldeck" | "sglang" | "vllm";
+            port: number;
         };
         /**
          * RunList

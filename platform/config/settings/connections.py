@@ -101,8 +101,8 @@ def tool_servers(text: str) -> frozenset[str]:
         raise InvalidSetting(str(error)) from None
 
 
-def inference_servers(text: str) -> dict[str, str]:
-    """Return the kinds of the inference servers that runs may use, by name.
+def inference_servers(text: str) -> dict[str, described_servers.OfferedServer]:
+    """Return the kinds and ports of the inference servers that runs may use, by name.
 
     Args:
         text: A JSON object of descriptions by name; empty for none.
@@ -111,7 +111,7 @@ def inference_servers(text: str) -> dict[str, str]:
         InvalidSetting: If the text is invalid.
     """
     try:
-        return {name: server.kind for name, server in described_servers.parse(text).items()}
+        return described_servers.offered(text)
     except described_servers.InvalidInferenceServers as error:
         raise InvalidSetting(str(error)) from None
 

@@ -4,7 +4,8 @@ A run names a server and never an address. The platform reads the descriptions t
 names. The generating process reads them on its own machine, so tokens are not transmitted.
 """
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, NamedTuple
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta, Struct
@@ -12,6 +13,7 @@ from msgspec import Meta, Struct
 from runs.config.rules.language_config import LanguageConfig
 
 SETTING: Final = "ROLLDECK_INFERENCE_SERVERS"
+Kind = Literal["rolldeck", "vllm", "sglang"]
 
 
 class InvalidInferenceServers(ValueError):
@@ -21,7 +23,7 @@ class InvalidInferenceServers(ValueError):
 class InferenceServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Address, protocol and credentials of a server."""
 
-    kind: Literal["rolldeck", "vllm", "sglang"]
+    kind: Kind
     url: Annotated[str, Meta(pattern=r"^https?://\S+$")]
     """Without ``/v1``."""
     model: str = ""
@@ -30,6 +32,14 @@ class InferenceServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_
     """Sent as ``Authorization: Bearer``."""
     weights_directory: str = ""
     """For vLLM and SGLang: the folder of the served model, shared with the workers."""
+
+
+class OfferedServer(NamedTuple):
+    """Kind and port of a server, which the platform shows."""
+
+    kind: Kind
+    port: int
+    """Port of its URL."""
 
 
 def unsupported_sampling(language: LanguageConfig, *, kind: str) -> tuple[str, str] | None:
@@ -64,3 +74,20 @@ def parse(text: str) -> dict[str, InferenceServerSettings]:
         return msgspec.json.decode(text or "{}", type=dict[str, InferenceServerSettings])
     except msgspec.DecodeError as error:
         raise InvalidInferenceServers(f"{SETTING}: {error}") from error
+
+
+def offered(text: str) -> dict[str, OfferedServer]:
+    """Parse the setting and return the kind and port of each server, by name.
+
+    Raises:
+        InvalidInferenceServers: If the text has another form, or a port is invalid.
+    """
+    servers = {}
+    for name, server in parse(text).items():
+        try:
+            address = urlsplit(server.url)
+            port = address.port or (443 if address.scheme == "https" else 80)
+        except ValueError as error:
+            raise InvalidInferenceServers(f"{SETTING}: {name}.url: {error}") from error
+        servers[name] = OfferedServer(server.kind, port)
+    return servers

@@ -90,7 +90,7 @@ def _check_server(config: RunConfig) -> None:
             "language.inference", f"unknown server {server!r} (ROLLDECK_INFERENCE_SERVERS)"
         )
     if config.language and server:
-        kind = settings.ROLLDECK_INFERENCE_SERVERS[server]
+        kind = settings.ROLLDECK_INFERENCE_SERVERS[server].kind
         if wrong := unsupported_sampling(config.language, kind=kind):
             raise InvalidRunConfig(*wrong)
 

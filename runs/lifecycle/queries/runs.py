@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final
 
 import msgspec
 from django.conf import settings
@@ -19,6 +19,7 @@ from runs.lifecycle.schemas.runs import (
     PolicyVersionRow,
     RefusedPushes,
     RunDetail,
+    RunInferenceServer,
     TrainerRow,
 )
 from web.rows import first_row
@@ -114,7 +115,15 @@ def served_steps(run_id: int) -> int:
 
 def run_detail(run: Run) -> RunDetail:
     """Return a run with its configuration."""
-    return RunDetail(**summary_fields(run), config=run.config)
+    return RunDetail(
+        **summary_fields(run), config=run.config, inference_server=_inference_server(run.config)
+    )
+
+
+def _inference_server(config: dict[str, Any]) -> RunInferenceServer | None:
+    name = (config.get("language") or {}).get("inference", "")
+    server = settings.ROLLDECK_INFERENCE_SERVERS.get(name)
+    return None if server is None else RunInferenceServer(kind=server.kind, port=server.port)
 
 
 def run_part(run_id: int) -> RunDetail | None:

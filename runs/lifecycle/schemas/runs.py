@@ -79,10 +79,20 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     tags: list[str]
 
 
+class RunInferenceServer(Struct, frozen=True, kw_only=True):
+    """Inference server that a run names, as configured by the administrator."""
+
+    kind: Literal["rolldeck", "vllm", "sglang"]
+    port: int
+    """Port of its URL."""
+
+
 class RunDetail(RunSummary, frozen=True, kw_only=True):
     """A run with its configuration; empty for outside runs."""
 
     config: dict[str, Any]
+    inference_server: RunInferenceServer | None
+    """Server of `language.inference`; null without one, or if it is no longer configured."""
 
 
 class CreateRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -64,12 +64,16 @@ function trainerOf(run: Pick<RunDetail, "kind" | "config">): string {
   return TRAINERS[kind] ?? "";
 }
 
-/** The command that serves the checkpoint of a language run and follows its weights; its token needs the scope read. */
-export function serveCommand({ name, config }: Pick<RunDetail, "name" | "config">, origin: string): string {
+/** The command that serves the checkpoint of a language run, whose workers load its weights; empty for other kinds of servers. */
+export function serveCommand({ config, inference_server }: Pick<RunDetail, "config" | "inference_server">): string {
+  if (inference_server?.kind !== "rolldeck") return "";
   const { language } = config as { language?: { model?: { checkpoint?: string } } | null };
   const checkpoint = language?.model?.checkpoint || "CHECKPOINT";
-  return `rolldeck serve --checkpoint ${checkpoint} --run ${name} --platform ${origin} --token ${PLACE}`;
+  return `rolldeck serve --checkpoint ${CHECKPOINTS}/${checkpoint} --port ${inference_server.port} --accept-weights`;
 }
+
+/** Variable with the folder of a machine's checkpoints. */
+const CHECKPOINTS = "$ROLLDECK_CHECKPOINTS";
 
 /** The command that connects an Atropos environment to a run; it needs a token with the scope env. */
 export function environmentCommand(run: string, origin: string): string {

@@ -9,6 +9,7 @@ from rolldeck import wire
 from rolldeck.group_encoding import pack_group
 from rolldeck.wire import FRAGMENTS_TYPE, GROUPS_TYPE
 from rollouts.control.queries.fleets import fleet_view
+from runs.config.rules.inference_servers import OfferedServer
 from runs.lifecycle.models.runs import Run
 from runs.search.queries.live_runs import active_run_rows
 from tests.buffer_factories import REGISTRATION, group
@@ -117,17 +118,23 @@ def test_a_run_may_use_a_configured_inference_server(settings: Any) -> None:
     body = {"name": "beside", "config": config}
 
     refused = operator.post("/api/v1/runs", body, format="json")
-    settings.ROLLDECK_INFERENCE_SERVERS = {"big": "vllm"}
+    settings.ROLLDECK_INFERENCE_SERVERS = {"big": OfferedServer("vllm", 8001)}
     taken = operator.post("/api/v1/runs", body, format="json")
 
     assert refused.status_code == 400
     assert [error["field"] for error in refused.json()["errors"]] == ["config.language.inference"]
     assert (taken.status_code, taken.json()["config"]["language"]["inference"]) == (201, "big")
+    assert taken.json()["inference_server"] == {"kind": "vllm", "port": 8001}
+    settings.ROLLDECK_INFERENCE_SERVERS = {}
+    assert operator.get("/api/v1/runs/beside").json()["inference_server"] is None
 
 
 def test_a_run_with_top_p_cannot_use_vllm(settings: Any) -> None:
     operator = APIClient(headers=bearer("admin"))
-    settings.ROLLDECK_INFERENCE_SERVERS = {"big": "vllm", "other": "sglang"}
+    settings.ROLLDECK_INFERENCE_SERVERS = {
+        "big": OfferedServer("vllm", 8001),
+        "other": OfferedServer("sglang", 8002),
+    }
     lesson = {"spec": "task:reverse", "sampling": {"top_p": 0.5}}
     language = {**CONFIG["language"], "lessons": {"cut": lesson}}
 

@@ -47,11 +47,15 @@ test("a language run names its inference server", () => {
 
 test("a language run shows the commands of its inference server and of its trainer", () => {
   const config = { language: { inference: "big", model: { checkpoint: "mine" } } };
-  const steps = startSteps({ run: run({ kind: "language", config }), fleet: fleet(1), ledger: undefined }, ORIGIN);
-  const [server, trainer] = nextSteps(steps);
-  expect(server?.command).toBe("rolldeck serve --checkpoint mine --run a --platform http://server --token $ROLLDECK_TOKEN");
-  expect(server?.needs).toEqual({ scope: "read", run: "a" });
+  const next = (kind: "rolldeck" | "vllm") => {
+    const language = run({ kind: "language", config, inference_server: { kind, port: 8001 } });
+    return nextSteps(startSteps({ run: language, fleet: fleet(1), ledger: undefined }, ORIGIN));
+  };
+  const [server, trainer] = next("rolldeck");
+  expect(server?.command).toBe("rolldeck serve --checkpoint $ROLLDECK_CHECKPOINTS/mine --port 8001 --accept-weights");
+  expect(server?.needs).toBeUndefined();
   expect(trainer?.title).toBe("Trainer");
+  expect(next("vllm").map(({ title }) => title)).toEqual(["Trainer"]);
 });
 
 test("one command is shown where steps follow each other", () => {

@@ -43,9 +43,8 @@ function fleetSteps({ run, fleet }: Progress, origin: string): StartStep[] {
           {
             title: `Inference server ${inference}`,
             isDone: run.served_steps > 0,
-            note: "Workers generate with this server, at the address that the administrator configured.",
-            command: serveCommand(run, origin),
-            needs: { scope: "read" as const, run: run.name },
+            note: inferenceNote(run),
+            command: serveCommand(run),
             isBackground: true,
           },
         ]
@@ -100,6 +99,13 @@ function firstBatch(run: RunDetail): StartStep {
 
 function unit(run: RunDetail): string {
   return run.kind === "fleet" ? "fragments" : "sequences";
+}
+
+function inferenceNote({ inference_server }: RunDetail): string {
+  if (!inference_server) return "The server is not configured any more.";
+  const { kind, port } = inference_server;
+  if (kind === "rolldeck") return "Workers generate with this server and load the weights into it.";
+  return `Workers generate with this server, of the kind ${kind}, on port ${port}.`;
 }
 
 /** Name of the run's inference server; empty if workers generate themselves. */

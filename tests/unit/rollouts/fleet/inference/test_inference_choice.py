@@ -71,8 +71,19 @@ def test_vllm_is_refused_for_lessons_whose_logprobs_it_would_change(
     inference_server_for(replace(config, inference="ours"), MACHINE).close()
 
 
+@pytest.mark.parametrize(
+    ("url", "port"),
+    [("http://gpu:8001", 8001), ("http://gpu", 80), ("https://gpu/big", 443)],
+)
+def test_the_setting_yields_kind_and_port_of_a_server(url: str, port: int) -> None:
+    offered = inference_servers(json.dumps({"big": {"kind": "vllm", "url": url}}))
+
+    assert offered == {"big": ("vllm", port)}
+
+
 def test_an_invalid_setting_of_servers_stops_the_start() -> None:
-    assert inference_servers(MACHINE[SETTING]) == {"ours": "rolldeck", "bare": "vllm"}
     assert inference_servers("") == {}
     with pytest.raises(InvalidSetting, match=r"ROLLDECK_INFERENCE_SERVERS.*url"):
         inference_servers('{"a": {"kind": "vllm", "url": "gpu:8000"}}')
+    with pytest.raises(InvalidSetting, match=r"ROLLDECK_INFERENCE_SERVERS: a\.url: Port"):
+        inference_servers('{"a": {"kind": "vllm", "url": "http://gpu:99999"}}')
