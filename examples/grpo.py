@@ -269,7 +269,7 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Train the model of a language run with GRPO.")
     given = os.environ.get
     parser.add_argument("--url", default=given("ROLLDECK_URL", "http://127.0.0.1:8000"))
-    run = given("ROLLDECK_RUN")
+    run, models = given("ROLLDECK_RUN"), given("ROLLDECK_CHECKPOINTS")
     parser.add_argument("--run", default=run, required=run is None)
     parser.add_argument("--token", default=given("ROLLDECK_TOKEN"), help="scope: trainer")
     parser.add_argument("--device", type=device, default="cpu", help="cpu, cuda or cuda:1")
@@ -277,7 +277,6 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--tis", type=float, metavar="C", help="truncate importance weights at C")
     parser.add_argument("--learning-rate", type=float, default=Settings().learning_rate)
     parser.add_argument("--checkpoints", type=Path, help="folder for the newest version")
-    models = given("ROLLDECK_CHECKPOINTS")
     parser.add_argument("--models", type=Path, default=models, help="folder of runs' checkpoints")
     outside = parser.add_argument_group("runs with outside environments")
     outside.add_argument("--checkpoint", type=Path, help="their inference server's initial model")

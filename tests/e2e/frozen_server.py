@@ -6,6 +6,7 @@ come from one generator with a fixed seed, so that every start serves the same d
 fleet runs, so nothing changes it.
 """
 
+import json
 import os
 import random
 import secrets
@@ -35,6 +36,7 @@ AT: Final = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)
 # Functions of PostgreSQL's clock. `CURRENT_TIMESTAMP` is a keyword and cannot be replaced; no query
 # uses it.
 CLOCKS: Final = ("now", "statement_timestamp", "transaction_timestamp", "clock_timestamp")
+INFERENCE_SERVERS: Final = {"local": {"kind": "rolldeck", "url": "http://127.0.0.1:8001"}}
 PROCESSES: Final = {"web": "web-1", "worker": "worker-1", "scheduler": "beat-1"}
 
 
@@ -46,6 +48,7 @@ def main(var: Path, port: int) -> None:
             "RAY_ADDRESS": NO_RAY,
             "ROLLDECK_VAR": str(var),
             "ROLLDECK_PORT": str(port),
+            "ROLLDECK_INFERENCE_SERVERS": json.dumps(INFERENCE_SERVERS),
         }
         stop_clock(addresses["DATABASE_URL"])
         fix_identifiers()

@@ -18,8 +18,8 @@ from tests import processes
 from tests.e2e import pages, pictures
 from tests.e2e.conftest import CHROMIUM, FLAGS, USERNAME, sign_in_anew
 from tests.e2e.frozen_server import AT
+from tests.e2e.page_places import name_of, place_of
 from tests.e2e.pictures import Pixels
-from tests.e2e.screenshots import name_of, place_of
 from tests.server import ROOT, Server, environment, free_port, wait_until
 
 SNAPSHOTS: Final = ROOT / "tests" / "e2e" / "snapshots"
@@ -157,6 +157,12 @@ class Gallery:
         )
         context.set_default_timeout(60_000)
         page = context.new_page()
+        page.clock.set_fixed_time(AT)
+        return page
+
+    def new_page(self) -> Page:
+        """Return another page of the signed-in user."""
+        page = self.page.context.new_page()
         page.clock.set_fixed_time(AT)
         return page
 

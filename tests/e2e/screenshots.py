@@ -5,43 +5,36 @@ values derive from the runs' names, the page's clock stands still, and animation
 figures of the live fleet vary.
 """
 
-import re
 import sys
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.e2e import pages
 from tests.e2e.conftest import CHROMIUM, FLAGS, USERNAME, create_superuser, seeded, sign_in
+from tests.e2e.gallery import VARIANTS, opened_gallery
+from tests.e2e.page_places import name_of, place_of
+from tests.e2e.page_states import STATES
 from tests.server import ROOT, Server, running_server, wait_until
 
 IMAGES: Final = ROOT / "docs" / "images"
 WIDTH: Final = 1440
 TALLEST: Final = 1600
 """Maximum height of a screenshot in pixels."""
-LIVE: Final = "/runs/seed-cartpole-live"
-# Best run for each tab; all other tabs use the language run, which has every tab.
-BETTER: Final = {
-    "/compare": "/compare?runs=seed-cartpole-live,seed-cartpole-paused,seed-cartpole-failed",
-    "/trajectories": "/trajectories?runs=seed-atropos-mix&sort=score",
-    "/runs/$name": LIVE,
-    "/runs/$name/metrics": f"{LIVE}/metrics",
-    "/runs/$name/fleet": f"{LIVE}/fleet",
-    "/runs/$name/episodes": f"{LIVE}/episodes",
-    "/runs/$name/pipeline": f"{LIVE}/pipeline",
-    "/runs/$name/queue": "/runs/seed-atropos-mix/queue",
-    "/runs/$name/environments": "/runs/seed-atropos-mix/environments",
-}
-NAMES: Final = {"/": "home", "/runs/$name": "run-page", "/runs/new": "launch", "/login": "login"}
+SETTLE_MS: Final = 2_500
 
 
 def main() -> None:
     """Seed a server and take every screenshot, or only those whose names are given."""
     folder = Path(tempfile.mkdtemp(prefix="rolldeck-pictures"))
+    chosen = sys.argv[1:]
+    if states := [name for name in STATES if not chosen or name in chosen]:
+        take_states(folder / "states", states)
+    if chosen and set(chosen) <= STATES.keys():
+        return
     with running_server(folder) as server, seeded(server), sync_playwright() as playwright:
         create_superuser(server)
         wait_until(
@@ -53,6 +46,26 @@ def main() -> None:
         for scheme in ("light", "dark"):
             take_screenshots(server, browser, scheme)
         browser.close()
+
+
+def take_states(folder: Path, names: list[str]) -> None:
+    """Take the states of pages, on a server whose clock stands still."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        with opened_gallery(browser, folder) as gallery:
+            for name in names:
+                with STATES[name](gallery) as part:
+                    page = part if isinstance(part, Page) else part.page
+                    for variant in VARIANTS[:2]:
+                        gallery.show(page, variant)
+                        page.wait_for_timeout(SETTLE_MS)
+                        part.screenshot(path=path_of(name, variant.theme), animations="disabled")
+        browser.close()
+
+
+def path_of(name: str, scheme: str) -> Path:
+    """Return the path of a picture."""
+    return IMAGES / f"{name}{'-dark' if scheme == 'dark' else ''}.png"
 
 
 def take_screenshots(server: Server, browser: Browser, scheme: str) -> None:
@@ -76,27 +89,8 @@ def take_screenshots(server: Server, browser: Browser, scheme: str) -> None:
             picture(page, place_of(address, server))
         except Exception as error:  # noqa: BLE001 one broken page must not cost the others
             print(f"{name}: {error}")  # noqa: T201 a command
-        page.screenshot(path=IMAGES / f"{name}{'-dark' if scheme == 'dark' else ''}.png")
+        page.screenshot(path=path_of(name, scheme))
     context.close()
-
-
-def place_of(address: str, server: Server) -> str:
-    """Return the address of a page with the sample objects that show most of it."""
-    place = BETTER.get(address) or pages.at(address, server)
-    if address != "/runs/$name/transcript":
-        return place
-    fragments = f"/api/v1{LIVE}/fragments"
-    newest = server.get(f"{fragments}?limit=1")["results"][0]["id"]
-    episodes = server.get(f"{fragments}/{newest}")["content"]["episodes"]
-    return f"{LIVE}/transcript?episode={quote(episodes[0]['id'])}"
-
-
-def name_of(address: str) -> str:
-    """Return a name for a page: ``run-metrics`` for ``/runs/$name/metrics``."""
-    if address in NAMES:
-        return NAMES[address]
-    words = [word for word in re.split(r"[/$]+", address.replace("/runs/$name", "/run")) if word]
-    return "-".join(words)
 
 
 def picture(page: Page, place: str) -> None:
@@ -104,7 +98,7 @@ def picture(page: Page, place: str) -> None:
     page.set_viewport_size({"width": WIDTH, "height": 900})
     page.goto(place)
     pages.settle(page)
-    page.wait_for_timeout(2_500)  # charts draw, and series that start with the page get points
+    page.wait_for_timeout(SETTLE_MS)  # charts draw, and series that start with the page get points
     height = int(page.evaluate("document.documentElement.scrollHeight"))
     page.set_viewport_size({"width": WIDTH, "height": min(max(height, 600), TALLEST)})
     page.wait_for_timeout(500)

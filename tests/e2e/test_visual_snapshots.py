@@ -21,8 +21,8 @@ from tests.e2e.gallery import (
     accepted,
     opened_gallery,
 )
+from tests.e2e.page_places import name_of
 from tests.e2e.pictures import Pixels
-from tests.e2e.screenshots import name_of
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
 

@@ -27,6 +27,7 @@ from rollouts.control.services.launches import begin_launch, record_manager_plac
 from rollouts.control.services.logs import answer_log, request_log
 from rollouts.control.services.recordings import request_recordings, update_recording
 from rollouts.control.services.reports import accept_report
+from rollouts.fleet.process.spans import time_use
 from rollouts.metrics.services.resources import measure_resources
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunVerb
@@ -37,13 +38,15 @@ SLOTS: Final = 8
 NODES: Final = ("gpu-a1", "gpu-a2", "cpu-b1", "cpu-b2")
 STAGES: Final = {
     "recv": 0.05,
-    "infer": 0.24,
+    "infer": 0.22,
     "act": 0.03,
-    "env_step": 0.58,
+    "env_step": 0.49,
     "cut": 0.02,
     "enqueue": 0.02,
     "send": 0.01,
 }
+WAITS: Final = {"waiting_room": 0.11, "waiting_weights": 0.03}
+"""Shares of the time in which a worker waits; together with `STAGES` at most 1."""
 LOG: Final = (
     "INFO  worker {worker} up on {node}, pid {pid}",
     "INFO  policy mlp 64×64, 4,675 parameters, device cpu",
@@ -195,8 +198,8 @@ class FakeFleet:
             to_send=index % 3,
             outstanding=4 + index % 3,
             stages={name: _timing(part * 16) for name, part in STAGES.items()},
-            shares=STAGES,
-            time_use="Stepping environments takes 58 % of its time.",
+            shares=STAGES | WAITS,
+            time_use=time_use(STAGES | WAITS),
             last_log=self._log(index)[-1],
             slots=[_slot(slot, index, made) for slot in range(SLOTS)],
             cpu_percent=round(71 + 5 * index + float(self.random.normal(0, 2)), 1),

@@ -80,7 +80,7 @@ def train(run: Run, timeline: RunTimeline, plan: FleetPlan) -> FakeFleet:
     slots = [
         Slot(worker=worker, slot=slot, random=random)
         for worker in range(plan.workers)
-        for slot in range(BATCH // plan.workers + 1)
+        for slot in range(BATCH // plan.workers)
     ]
     many = timeline.scale.versions
     step = timeline.length * 0.97 / many
@@ -101,7 +101,8 @@ def train(run: Run, timeline: RunTimeline, plan: FleetPlan) -> FakeFleet:
             events=events,
             seconds=step.total_seconds(),
         )
-        push(run, slots, policy_step=version, now=at)
+        for _ in range(2 if version == 0 else 1):  # one batch stays queued
+            push(run, slots, policy_step=version, now=at)
         if version < many - 1:
             lease = lease_batch(run_id=run.pk, identity=TRAINER)
             if lease is not None:

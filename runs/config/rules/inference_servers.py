@@ -52,7 +52,7 @@ class InferenceServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class OfferedServer(NamedTuple):
-    """What the platform shows of a server."""
+    """Kind and port of a server, which the platform shows."""
 
     kind: Kind
     port: int
@@ -94,7 +94,7 @@ def parse(text: str) -> dict[str, InferenceServerSettings]:
 
 
 def offered(text: str) -> dict[str, OfferedServer]:
-    """Parse the setting and return what the platform shows of each server, by name.
+    """Parse the setting and return the kind and port of each server, by name.
 
     Raises:
         InvalidInferenceServers: If the text has another form, or a port is invalid.

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 from django.core.management import call_command
 
+from buffer.batches.queries.queue_depth import queue_depth
 from buffer.items.models.items import Batch, TrajectoryGroup
 from config.seed import sample_runs
 from rollouts.control.models.fleets import LogRequest, Recording
@@ -61,6 +62,23 @@ def test_a_small_server_has_runs_in_every_state_and_its_ledgers_balance() -> Non
     call_command("seed", stdout=again)
     assert again.getvalue().startswith("already seeded: seed-atropos-mix")
     assert sample_runs.present() == sorted(states)
+
+
+def test_the_fleets_of_seeded_runs_report_possible_numbers() -> None:
+    call_command("seed", "--small", "--exit", stdout=StringIO())
+
+    fleets = Run.objects.filter(kind="fleet").exclude(status="draft")
+    assert fleets.count() == 5
+    for run in fleets:
+        depth = queue_depth(run.pk)
+        assert depth.queued_sequences <= depth.threshold, run.name
+        versions = [*run.policy_versions.order_by("pk").values_list("step", flat=True)]
+        assert versions == [*range(len(versions))], run.name
+        for worker in run.fleet.workers.all():
+            shares = worker.shares
+            assert shares["waiting_room"] + shares["waiting_weights"] > 0
+            assert sum(shares.values()) <= 1
+            assert worker.active_step <= worker.staged_step <= worker.announced_step
 
 
 def test_environments_of_seeded_runs_stay_connected(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,7 +89,11 @@ export function RunList({ heading, look: shownLook, onLook, within, aside, empty
         {!isBare && aside}
       </div>
       {list.isPending && <Skeletons heights={[320]} />}
-      {list.isError && !problem && <ErrorState title="Runs unavailable" error={list.error} onRetry={() => void list.refetch()} />}
+      {list.isError && !problem && (
+        <div className={css.error}>
+          <ErrorState title="Runs unavailable" error={list.error} onRetry={() => void list.refetch()} />
+        </div>
+      )}
       {isBare && <div className="panel">{empty}</div>}
       {!isBare && data && (
         <section className="panel" aria-label="List of runs">

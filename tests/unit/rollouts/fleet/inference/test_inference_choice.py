@@ -94,7 +94,7 @@ def test_a_server_without_replicas_is_its_own_replica() -> None:
     ("url", "port"),
     [("http://gpu:8001", 8001), ("http://gpu", 80), ("https://gpu/big", 443)],
 )
-def test_the_platform_knows_kind_and_port_of_a_server(url: str, port: int) -> None:
+def test_the_setting_yields_kind_and_port_of_a_server(url: str, port: int) -> None:
     offered = inference_servers(json.dumps({"big": {"kind": "vllm", "url": url}}))
 
     assert offered == {"big": ("vllm", port)}
