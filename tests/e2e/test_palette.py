@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.e2e import pages
+from tests.e2e.conftest import OPERATOR, VIEWER, sign_in, sign_in_anew
 from tests.server import ADMIN_TOKEN, Server
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
@@ -152,3 +153,94 @@ def test_the_palette_fits_a_phone(at_home: Page) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     chosen(page).click()
     expect(page.get_by_role("heading", name="Audit")).to_be_visible()
+
+
+@pytest.mark.parametrize("place", ["/", "/runs", "/settings"])
+def test_a_run_is_paused_from_any_page(signed_in: Page, server: Server, place: str) -> None:
+    page, run = signed_in, server.new_run("from-elsewhere")
+    page.goto(place)
+    page.get_by_role("heading", level=1).first.wait_for()
+    opened(page)
+    page.keyboard.type(f"pause {run}")
+    expect(chosen(page)).to_contain_text(f"Pause {run}…")
+    page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog", name=f"Pause {run}?")
+    dialog.get_by_label("Reason").fill("by the palette")
+    assert server.get(f"/api/v1/runs/{run}")["status"] == "running"
+    dialog.get_by_role("button", name="Pause", exact=True).click()
+    expect(page.locator(".run-title [data-state=paused]")).to_be_visible()
+    assert server.get(f"/api/v1/runs/{run}")["status"] == "paused"
+
+    # The verbs that a run allows change with its state, and its page has its own commands.
+    page.goto(place)
+    page.get_by_role("heading", level=1).first.wait_for()
+    opened(page)
+    page.keyboard.type(f"resume {run}")
+    expect(chosen(page)).to_contain_text(f"Resume {run}…")
+    page.keyboard.press("Control+a")
+    page.keyboard.type(f"pause {run}")
+    expect(page.get_by_role("option", name=f"Pause {run}…")).to_have_count(0)
+
+
+def test_a_viewer_is_offered_no_verbs(page: Page, server: Server) -> None:
+    run = server.new_run("not-for-viewers")
+    sign_in(page, VIEWER).goto("/")
+    page.get_by_role("heading", name="Home", exact=True).wait_for()
+    opened(page)
+    page.keyboard.type(run)
+    expect(page.get_by_role("option", name=run)).to_be_visible()
+    page.keyboard.press("Home")
+    page.keyboard.type("pause ")
+    expect(page.get_by_role("option", name=f"Pause {run}…")).to_have_count(0)
+
+
+@pytest.mark.parametrize("place", ["/", "/runs", "/settings"])
+def test_general_actions_work_on_any_page(signed_in: Page, server: Server, place: str) -> None:
+    page = signed_in
+
+    def visit() -> None:
+        page.goto(place)
+        page.get_by_role("heading", level=1).first.wait_for()
+
+    def pick(typed: str, title: str) -> None:
+        opened(page)
+        page.keyboard.type(typed)
+        expect(chosen(page)).to_contain_text(title)
+        page.keyboard.press("Enter")
+
+    visit()
+    pick("light theme", "Light theme")
+    expect(page.locator("html")).to_have_attribute("data-mantine-color-scheme", "light")
+    pick("dark theme", "Dark theme")
+    expect(page.locator("html")).to_have_attribute("data-mantine-color-scheme", "dark")
+    pick("keyboard", "Keyboard shortcuts")
+    expect(page.get_by_role("dialog", name="Keyboard")).to_be_visible()
+    page.keyboard.press("Escape")
+    pick("launch", "Launch")
+    page.wait_for_url("**/runs/new")
+    visit()
+    pick("quickst", "Quickstart")
+    expect(page.get_by_role("heading", name="Quickstart", level=1)).to_be_visible()
+    pick("ledger", "ledger")
+    page.wait_for_url("**/guide/glossary#term-ledger")
+    expect(page.locator("#term-ledger")).to_be_in_viewport()
+    visit()
+    pick("api ref", "API reference")
+    page.wait_for_url("**/docs")
+    visit()
+    pick("admin", "Admin")
+    page.wait_for_url("**/admin/")
+
+
+@pytest.mark.parametrize("place", ["/", "/runs", "/settings"])
+def test_signing_out_by_the_palette_ends_the_session(
+    page: Page, server: Server, place: str
+) -> None:
+    sign_in_anew(page, OPERATOR).goto(place)
+    page.get_by_role("heading", level=1).first.wait_for()
+    opened(page)
+    page.keyboard.type("sign out")
+    expect(chosen(page)).to_contain_text("Sign out")
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("User name")).to_be_visible()
+    assert page.request.get("/api/v1/session").json()["authenticated"] is False

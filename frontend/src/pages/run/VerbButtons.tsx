@@ -10,6 +10,7 @@ import { ConfirmVerb, draftOf } from "@/pages/run/ConfirmVerb";
 import { VERBS, type Verb } from "@/pages/run/verbs";
 import { useShortcuts } from "@/shell/keyboard";
 import { type Command, useCommands } from "@/shell/palette/commands";
+import { takeVerb } from "@/shell/palette/verbs";
 
 type Ask = ReturnType<typeof useAsk>;
 
@@ -80,7 +81,8 @@ function VerbButton({ verb, asked, mayOperate, onAct, onExplain }: ButtonProps) 
 /** The verbs currently available for the run; each button describes its effect. */
 export function VerbButtons({ run, ask }: { run: RunSummary; ask: Ask }) {
   const mayOperate = useMayOperate();
-  const [confirming, setConfirming] = useState<Verb | null>(null);
+  // The palette of another page may have opened this one with a verb.
+  const [confirming, setConfirming] = useState<Verb | null>(() => takeVerb(run.name));
   const reset = useReset(run.name);
   const allowed: Verb[] = run.kind === "outside" ? [...run.allowed_verbs, "reset"] : run.allowed_verbs;
   const toggle = allowed.includes("resume") ? "resume" : allowed.includes("pause") ? "pause" : null;

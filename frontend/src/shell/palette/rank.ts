@@ -11,13 +11,11 @@ export type Shown = {
   heading: string;
 };
 
-/** Listed while nothing is typed; the guide has too many pages and terms. */
+/** Listed while nothing is typed; the guide and the verbs of runs have too many commands. */
 const GROUPS: Command["group"][] = ["This page", "Tabs", "Go to", "Projects", "Runs", "General"];
 /** Matches in additional terms rank below matches in titles. */
 const WORDS_WEIGHT = 0.5;
 const RECENT_BONUS = 5;
-/** Pages that do something come before those that describe it. */
-const GUIDE_COST = 3;
 
 function bonus(id: string, recent: string[]): number {
   const place = recent.indexOf(id);
@@ -31,7 +29,7 @@ function scored(command: Command, typed: string, recent: string[]): { shown: Sho
   const score = Math.max(byTitle?.score ?? -Infinity, WORDS_WEIGHT * (byText?.score ?? -Infinity));
   return {
     shown: { command, at: byTitle?.at ?? [], heading: "" },
-    score: score + bonus(command.id, recent) - (command.group === "Guide" ? GUIDE_COST : 0),
+    score: score + bonus(command.id, recent) - (command.cost ?? 0),
   };
 }
 

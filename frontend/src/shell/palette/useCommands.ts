@@ -3,14 +3,16 @@ import { useQuery } from "@tanstack/react-query";
 import { useLocation, useNavigate, useRouter } from "@tanstack/react-router";
 import { projectChoicesQuery } from "@/api/projects";
 import { foundRunsQuery } from "@/api/runLists";
-import { useSignOut } from "@/api/session";
+import { useMayOperate, useSignOut } from "@/api/session";
 import { stateText } from "@/components/simulated";
 import { viewLink } from "@/share/link";
+import { runAt } from "@/shell/addresses";
 import { MAIN_PAGES } from "@/shell/mainPages";
 import { type Command, offered } from "@/shell/palette/commands";
 import { guideCommands } from "@/shell/palette/guide";
 import { recentRuns } from "@/shell/palette/recent";
 import { curlOf, pythonOf, requestOf } from "@/shell/palette/requests";
+import { splitVerb, verbCommands } from "@/shell/palette/verbs";
 
 const THEMES = [
   ["light", "Light theme", "bright day"],
@@ -52,9 +54,11 @@ export function useCommands(typed: string, { onHelp, onCopied }: Callbacks): { c
   const { pathname, search } = useLocation();
   const signOut = useSignOut();
   const { setColorScheme } = useMantineColorScheme();
-  const runs = useQuery(foundRunsQuery(typed));
+  const mayOperate = useMayOperate();
+  const runs = useQuery(foundRunsQuery(mayOperate ? splitVerb(typed).rest : typed));
   const projects = useQuery(projectChoicesQuery);
 
+  const toRun = (name: string) => void navigate({ to: "/runs/$name", params: { name } });
   const places = MAIN_PAGES.map(
     ({ to, label, key }): Command => ({
       id: `place:${to}`,
@@ -81,7 +85,7 @@ export function useCommands(typed: string, { onHelp, onCopied }: Callbacks): { c
       group: "Runs",
       title: name,
       note: status,
-      act: () => void navigate({ to: "/runs/$name", params: { name } }),
+      act: () => toRun(name),
     }),
   );
   const general: Command[] = [
@@ -101,6 +105,7 @@ export function useCommands(typed: string, { onHelp, onCopied }: Callbacks): { c
     { id: "general:admin", group: "General", title: "Admin", words: "django tables", act: () => location.assign("/admin/") },
     { id: "general:out", group: "General", title: "Sign out", words: "log out leave", act: () => signOut.mutate() },
   ];
+  const verbs = mayOperate ? verbCommands(typed, runs.data ?? [], runAt(pathname)?.name, toRun) : [];
   const guide = guideCommands(typed, (href) => void navigate({ href }));
-  return { commands: [...offered(), ...places, ...grouped, ...named, ...general, ...guide], isLooking: runs.isFetching };
+  return { commands: [...offered(), ...verbs, ...places, ...grouped, ...named, ...general, ...guide], isLooking: runs.isFetching };
 }

@@ -5,7 +5,7 @@ import type { Span } from "@/api/metrics";
 import { Chart } from "@/charts/Chart";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
-import { number } from "@/format";
+import { count } from "@/format";
 import { useAlertWhen } from "@/pages/alerts/rules/useAlertWhen";
 import type { MarkedEvents } from "@/pages/run/annotations";
 import { type Picked, stretchAt } from "@/pages/run/metrics/search";
@@ -26,6 +26,8 @@ type Props = {
   className?: string;
   /** Which changes are marked; defaults to those of the run. */
   events?: MarkedEvents;
+  /** The first curve's quantity in the figures of the page, shown in place of its newest sample; null if it is unknown. */
+  current?: number | null;
 };
 
 const HEIGHT = 156;
@@ -43,7 +45,7 @@ function useLines(look: Look, isSeen: boolean) {
 }
 
 /** One of the default charts; loaded and drawn only while on screen. */
-export function DefaultChartPanel({ chart, look, onZoom, onPick, className = chart.isWide ? "span-8" : "span-4", events }: Props) {
+export function DefaultChartPanel({ chart, look, onZoom, onPick, className = chart.isWide ? "span-8" : "span-4", events, current }: Props) {
   const { ref, inViewport } = useInViewport<HTMLDivElement>();
   const { run } = useRun();
   const marks = useMarks(run, look.axis, "all", events);
@@ -61,15 +63,23 @@ export function DefaultChartPanel({ chart, look, onZoom, onPick, className = cha
     );
     if (stretch) onPick?.({ metric, ...stretch });
   };
+  const isCurrent = current !== undefined;
+  const shown = isCurrent ? current : newest;
   const value = (
-    <span className={classes.newest} data-newest={newest ?? ""} title="newest value">
-      {number(newest)} {newest !== null && chart.unit}
+    <span
+      className={classes.newest}
+      data-newest={shown ?? ""}
+      data-quantity={isCurrent ? chart.key : undefined}
+      title={isCurrent ? "current value, as elsewhere on this page" : "newest value"}
+    >
+      {count(shown)} {shown !== null && chart.unit}
     </span>
   );
   return (
     <Panel
       target={target}
       title={chart.title}
+      term={chart.term}
       note={chart.note}
       aside={isEmpty || chart.hasEqualCurves ? NO_VALUE : value}
       className={className}

@@ -1,16 +1,30 @@
 import type { ReactNode } from "react";
 import type { EpisodeRow, FleetPart, LedgerPart, QueuePart, RunDetail } from "@/api/types";
+import { Termed } from "@/components/Term";
 import { count, number, policyStep } from "@/format";
+import { currentOf } from "@/pages/run/overview/current";
 import { queuedFigure } from "@/pages/run/queue/queued";
 import { wordsOf } from "@/pages/run/words";
 
-type FigureProps = { name: string; label: string; value: ReactNode; unit?: string; raw?: number | null };
+type FigureProps = {
+  name: string;
+  label: string;
+  value: ReactNode;
+  unit?: string;
+  raw?: number | null;
+  /** The term of the glossary in the label. */
+  term?: string;
+  /** The chart whose title shows the same quantity. */
+  chart?: string;
+};
 
-function Figure({ name, label, value, unit, raw }: FigureProps) {
+function Figure({ name, label, value, unit, raw, term, chart }: FigureProps) {
   return (
     <div className="figure-box">
-      <dt>{label}</dt>
-      <dd data-figure={name} data-value={raw ?? ""}>
+      <dt>
+        <Termed text={label} term={term} />
+      </dt>
+      <dd data-figure={name} data-value={raw ?? ""} data-quantity={chart}>
         <span className="figure">{value}</span> {unit && <span className="figure-unit">{unit}</span>}
       </dd>
     </div>
@@ -31,17 +45,24 @@ export function Figures({ run, fleet, queue, ledger, last, speed }: Props) {
   const steps = fleet?.env_steps_total ?? last?.env_steps_total ?? null;
   const served = queue?.served_steps ?? run.served_steps;
   const planned = run.num_steps > 0 ? `of ${count(run.num_steps)}` : undefined;
-  const recent = last?.recent_return_mean;
+  const current = currentOf({ run, ledger, last, speed });
   const { work } = wordsOf(run.kind);
   const waiting = queuedFigure(run, queue, ledger);
   return (
     <dl className="figures panel">
-      <Figure name="return" label="Return, last 20 episodes" value={number(recent)} raw={recent} />
+      <Figure name="return" label="Return, last 20 episodes" value={count(current.reward)} raw={current.reward} chart="reward" />
       <Figure name="served-steps" label="Train steps served" value={number(served)} unit={planned} raw={served} />
-      <Figure name="policy" label="Policy version" value={policyStep(run.policy_step)} unit={`epoch ${run.epoch}`} raw={run.policy_step} />
+      <Figure
+        name="policy"
+        label="Policy version"
+        term="policy version"
+        value={policyStep(run.policy_step)}
+        unit={`epoch ${run.epoch}`}
+        raw={run.policy_step}
+      />
       {run.kind !== "outside" && <Figure name="env-steps" label={work} value={count(steps)} raw={steps} />}
-      {run.kind !== "outside" && <Figure name="speed" label={`${work} per second`} value={count(speed)} raw={speed} />}
-      <Figure name="queued" label="Queued" value={count(waiting.value)} unit={waiting.unit} raw={waiting.value} />
+      {run.kind !== "outside" && <Figure name="speed" label={`${work} per second`} value={count(speed)} raw={speed} chart="throughput" />}
+      <Figure name="queued" label="Queued" value={count(waiting.value)} unit={waiting.unit} raw={waiting.value} chart="queue" />
     </dl>
   );
 }

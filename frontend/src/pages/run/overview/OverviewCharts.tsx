@@ -4,6 +4,7 @@ import { lazy, Suspense, useEffect, useMemo, useState } from "react";
 import type { Span } from "@/api/metrics";
 import { live } from "@/live/live";
 import { type Picked, pickedOf } from "@/pages/run/metrics/search";
+import { currentOf } from "@/pages/run/overview/current";
 import { type Look, lookOf } from "@/pages/run/overview/curves";
 import { DefaultChartPanel } from "@/pages/run/overview/DefaultChartPanel";
 import { defaultChartsOf } from "@/pages/run/overview/defaultCharts";
@@ -80,7 +81,8 @@ function Bar({ search, work, change }: BarProps) {
 
 /** The built-in metrics of a run on a common axis. */
 export function OverviewCharts() {
-  const { run } = useRun();
+  const { run, ledger, episodes, speed } = useRun();
+  const current = currentOf({ run, ledger, last: episodes.at(-1), speed });
   const search = route.useSearch();
   const navigate = route.useNavigate();
   const moving = useMovingSpan(search.last ?? 0);
@@ -97,7 +99,7 @@ export function OverviewCharts() {
       <Bar search={search} work={run.kind === "fleet" ? "Env steps" : "Tokens served"} change={change} />
       <div className="charts">
         {defaultChartsOf(run.kind).map((chart) => (
-          <DefaultChartPanel key={chart.key} chart={chart} look={look} onZoom={onZoom} onPick={onPick} />
+          <DefaultChartPanel key={chart.key} chart={chart} look={look} onZoom={onZoom} onPick={onPick} current={current[chart.key]} />
         ))}
       </div>
       {picked && (

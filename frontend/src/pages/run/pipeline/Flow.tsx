@@ -20,6 +20,9 @@ function Meter({ stage, words }: { stage: PipelineStage; words: string }) {
   );
 }
 
+/** The quantities of stages that the panel of the queue shows as well. */
+const RATES: Partial<Record<PipelineStage["name"], string>> = { push: "received", queue: "leased" };
+
 type StageProps = {
   run: RunDetail;
   stage: PipelineStage;
@@ -38,7 +41,7 @@ function Stage({ run, stage, pipeline, mark }: StageProps) {
         </Link>
         {mark && <span className={styles.mark}>▲ {mark}</span>}
       </div>
-      <div className={styles.rate}>
+      <div className={styles.rate} data-quantity={RATES[stage.name]}>
         {stage.rate !== null && <b>{amount}</b>}{" "}
         <span className={styles.per}>{stage.rate === null ? stillText(stage, pipeline.workers) : per}</span>
       </div>
@@ -46,7 +49,9 @@ function Stage({ run, stage, pipeline, mark }: StageProps) {
         <Meter stage={stage} words={shareText(stage, pipeline)} />
       </div>
       <div className={styles.low}>{waitText(stage, limitText(run))}</div>
-      <div className={styles.low}>{heldText(stage, pipeline.unit)}</div>
+      <div className={styles.low} data-quantity={stage.name === "queue" ? "queue" : undefined}>
+        {heldText(stage, pipeline.unit)}
+      </div>
     </li>
   );
 }

@@ -1,15 +1,18 @@
 import type { Pipeline } from "@/api/pipeline";
 import type { RunDetail } from "@/api/types";
 import { Panel } from "@/components/Panel";
+import { Term, Termed } from "@/components/Term";
 import { duration, number, percent } from "@/format";
 import styles from "@/pages/run/pipeline/pipeline.module.css";
 import { limitText, rateText, trendText } from "@/pages/run/pipeline/stages";
 
-function Pair({ who, at, words }: { who: string; at: number | null; words: string }) {
+function Pair({ who, term, at, words }: { who: string; term?: string; at: number | null; words: string }) {
   return (
     <div className={styles.pair}>
       <div className={styles.pairTop}>
-        <span>{who}</span>
+        <span>
+          <Termed text={who} term={term} />
+        </span>
         <b>{percent(at)}</b>
       </div>
       <span className={styles.meter} role="img" aria-label={`${who}: ${percent(at)}`}>
@@ -32,6 +35,7 @@ export function WhoWaits({ run, pipeline }: { run: RunDetail; pipeline: Pipeline
         <>
           <Pair
             who="Workers held back"
+            term="held back"
             at={share("waiting_room")}
             words={workers > 0 ? `by ${limitText(run)}; mean of ${number(workers)} running` : "no running workers"}
           />
@@ -67,20 +71,22 @@ export function QueueLaw({ pipeline }: { pipeline: Pipeline }) {
       <dl className={styles.law}>
         <div>
           <dt>Received</dt>
-          <dd>
+          <dd data-quantity="received">
             <Rate rate={arriving} unit={unit} />
           </dd>
         </div>
         <div>
           <dt>Queued</dt>
-          <dd>
+          <dd data-quantity="queue">
             <b>{number(queued)}</b> {unit}
             {pause_above !== null && <span className="faint"> of {number(pause_above)}</span>}
           </dd>
         </div>
         <div>
-          <dt>Leased</dt>
-          <dd>
+          <dt>
+            <Term of="lease">Leased</Term>
+          </dt>
+          <dd data-quantity="leased">
             <Rate rate={handed_out} unit={unit} />
           </dd>
         </div>

@@ -2,6 +2,7 @@ import type { QueueAnswer } from "@/api/types";
 import { Age } from "@/components/Age";
 import { Panel } from "@/components/Panel";
 import { Table } from "@/components/Table";
+import { Term } from "@/components/Term";
 import { number, percent, visible } from "@/format";
 import { incompleteText } from "@/pages/run/queue/incomplete";
 
@@ -11,7 +12,7 @@ export function Depth({ queue }: { queue: QueueAnswer }) {
   const total = environments.reduce((sum, each) => sum + each.queued_sequences, 0);
   const scale = Math.max(threshold, total, 1);
   return (
-    <Panel title="Depth by environment" note={`${number(total)} ${unit} queued`} className="span-6">
+    <Panel title="Depth by environment" note={<span data-quantity="queue">{`${number(total)} ${unit} queued`}</span>} className="span-6">
       <div className="depth" role="img" aria-label={`${number(total)} ${unit} queued of the pause threshold ${number(threshold)}`}>
         {environments.map((each, i) => (
           <span
@@ -30,7 +31,7 @@ export function Depth({ queue }: { queue: QueueAnswer }) {
           columns={[
             "Environment",
             { label: <>Queued · {unit}</>, className: "num" },
-            { label: "Share", className: "num" },
+            { label: <Term of="share">Share</Term>, className: "num" },
             { label: "Incomplete", className: "num", title: "Partial groups wait until they add up to a full group" },
             { label: "Oldest", className: "num", title: "Age of the oldest queued item" },
           ]}

@@ -13,7 +13,10 @@ function Terms({ states, dropped }: { states: ItemState[]; dropped: Record<strin
       <span className={`swatch item-${name}`} aria-hidden="true" />
       <Tooltip label={meaning} events={{ hover: true, focus: true, touch: true }}>
         <span tabIndex={0}>
-          <span className="soft">{name}</span> <b data-ledger={name}>{number(count)}</b>
+          <span className="soft">{name}</span>{" "}
+          <b data-ledger={name} data-quantity={name === "queued" ? "queue" : undefined}>
+            {number(count)}
+          </b>
         </span>
       </Tooltip>
       {name === "dropped" && reasons.length > 0 && (
@@ -35,6 +38,7 @@ export function Ledger({ run, ledger }: { run: RunDetail; ledger: LedgerPart | u
   return (
     <Panel
       title={`Ledger, in ${unit}`}
+      term="ledger"
       note={`outcome of every accepted ${unit.slice(0, -1)}`}
       aside={<span className={`small ${counts.balanced ? "soft" : "bad"}`}>{check}</span>}
       className="span-12"

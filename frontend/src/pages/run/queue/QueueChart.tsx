@@ -8,7 +8,7 @@ import { isOver } from "@/theme/chips";
 
 const route = getRouteApi("/shell/runs/$name/queue");
 /** Queue depth over time, with the threshold above which producers pause. */
-export function QueueChart({ run, className }: { run: RunDetail; className: string }) {
+export function QueueChart({ run, queued, className }: { run: RunDetail; queued: number | null; className: string }) {
   const search = route.useSearch();
   const navigate = route.useNavigate();
   const chart = defaultChartsOf(run.kind).find(({ key }) => key === "queue");
@@ -21,6 +21,7 @@ export function QueueChart({ run, className }: { run: RunDetail; className: stri
       look={{ run: run.name, axis: "time", xLabel: "time", span: spanOf(search), isLive: !isOver(run.status), names: namesOf(chart) }}
       onZoom={onZoom}
       className={className}
+      current={queued}
     />
   );
 }

@@ -12,6 +12,7 @@ import { Depth } from "@/pages/run/queue/Depth";
 import { Ledger } from "@/pages/run/queue/Ledger";
 import { Preview } from "@/pages/run/queue/Preview";
 import { QueueChart } from "@/pages/run/queue/QueueChart";
+import { unitOf } from "@/pages/run/queue/queued";
 import { WhyPaused } from "@/pages/run/queue/WhyPaused";
 import { useRun } from "@/pages/run/RunContext";
 
@@ -40,7 +41,11 @@ export function QueueTab() {
       {data && <WhyPaused run={run} queue={data} />}
       {data && <Depth queue={data} />}
       {data?.next_batch && <Preview queue={data} preview={data.next_batch} names={names} />}
-      <QueueChart run={run} className={run.kind === "fleet" ? "span-12" : "span-6"} />
+      <QueueChart
+        run={run}
+        queued={data?.ledger[unitOf(run.kind)].queued ?? null}
+        className={run.kind === "fleet" ? "span-12" : "span-6"}
+      />
       <BatchTable run={run} names={names} rereadMs={refetchInterval} />
       {batch && (
         <Suspense>

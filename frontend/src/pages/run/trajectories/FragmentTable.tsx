@@ -3,6 +3,7 @@ import type { FragmentSummary } from "@/api/fragments";
 import type { GroupQuery } from "@/api/groups";
 import { Age } from "@/components/Age";
 import { Table } from "@/components/Table";
+import { Term } from "@/components/Term";
 import { bytes, number, shortId, visible } from "@/format";
 import { listSearch } from "@/pages/run/trajectories/search";
 import styles from "@/pages/run/trajectories/trajectories.module.css";
@@ -63,10 +64,16 @@ export function FragmentTable({ run, rows, query }: { run: string; rows: Fragmen
     <Table
       label="Fragments, newest first"
       columns={[
-        "Env slot · fragment",
+        {
+          label: (
+            <>
+              Env slot · <Term of="fragment">fragment</Term>
+            </>
+          ),
+        },
         { label: "Steps", className: "num", title: "Env steps without padding" },
         { label: "Return", className: "num", title: "Sum of rewards" },
-        { label: "Policy", className: "num wide-only", title: "Versions of the policy that acted in it" },
+        { label: <Term of="behaviour version">Policy</Term>, className: "num wide-only" },
         { label: "Worker", className: "wide-only" },
         { label: "State", className: "wide-only" },
         { label: "Size", className: "num wide-only" },

@@ -3,6 +3,7 @@ import { Link } from "@tanstack/react-router";
 import type { GroupQuery, GroupSummary } from "@/api/groups";
 import type { MarkVocabulary } from "@/api/marks";
 import { Age } from "@/components/Age";
+import { Term } from "@/components/Term";
 import { bytes, count, number, policyStep, visible } from "@/format";
 import { MarkCell } from "@/marks/MarkCell";
 import { ScoreDots } from "@/pages/run/trajectories/ScoreDots";
@@ -98,7 +99,9 @@ export function GroupTable({ groups, ...shared }: Props) {
                 />
               </th>
             )}
-            <th scope="col">Group</th>
+            <th scope="col">
+              <Term of="group">Group</Term>
+            </th>
             <th scope="col" title="One dot per sequence; the line marks the mean">
               Scores{scores.length > 0 && most > least ? ` ${number(least)} … ${number(most)}` : ""}
             </th>
@@ -111,8 +114,8 @@ export function GroupTable({ groups, ...shared }: Props) {
             <th scope="col" className="num wide-only" title="Tokens of the longest sequence">
               Longest
             </th>
-            <th scope="col" className="num wide-only" title="Policy version that sampled it">
-              Policy
+            <th scope="col" className="num wide-only">
+              <Term of="behaviour version">Policy</Term>
             </th>
             <th scope="col" className="wide-only">
               State
