@@ -173,7 +173,7 @@ class StageFlow:
     share: float | None
     """Share of the time in which the stage is busy."""
     waits: float | None
-    """Share of the time in which the stage is idle, for lack of input or of permission."""
+    """Share of the time in which the stage is idle for its main cause, `waits_for`."""
     waits_for: Literal["", "room", "weights", "data"]
     held: int | None
     """Items currently in the stage."""
@@ -218,8 +218,9 @@ def _idle(shares: Mapping[str, float]) -> tuple[float | None, Literal["", "room"
     if not shares:
         return None, ""
     room, weights = shares.get("waiting_room", 0.0), shares.get("waiting_weights", 0.0)
-    total = min(1.0, room + weights)
-    return total, "" if not total else "room" if room >= weights else "weights"
+    if not room and not weights:
+        return 0.0, ""
+    return (room, "room") if room >= weights else (weights, "weights")
 
 
 def _push(facts: Facts) -> StageFlow:

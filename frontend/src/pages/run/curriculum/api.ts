@@ -114,7 +114,7 @@ export function useRequestEvaluations(run: string) {
   });
 }
 
-export type Steering = { lesson: string; hold: LessonRow["hold"]; weight_factor: number; reason: string };
+export type Steering = { lesson: string; hold: Exclude<LessonRow["hold"], "stopped">; weight_factor: number; reason: string };
 
 /** Override the curriculum for a lesson, or end the override. */
 export function useSteerLesson(run: string) {

@@ -44,6 +44,7 @@ const evaluation = (round: number, fields: Partial<EvaluationRow>): EvaluationRo
 
 const curriculum: CurriculumPart = {
   steered: 0,
+  stopped: 0,
   awaited: [],
   revision: 1,
   strategy: "rolldeck",
