@@ -98,10 +98,8 @@ class StepRolloutWorker:
         """Why the policy or a step callback cannot be used; empty if all can."""
         self.cannot_recover = False
         """Whether any worker would refuse the same configuration."""
-        self.epoch = 0
-        """Epoch of the run; weights of other epochs are not used."""
-        self.newest_step = NO_STEP
-        """Newest published version. A worker with an older one gets no credits."""
+        self.epoch, self.newest_step = 0, NO_STEP
+        """Epoch and newest version of the run; only weights of this epoch are used."""
 
     @property
     def is_broken(self) -> bool:
