@@ -171,10 +171,11 @@ def test_uploads_reach_each_replica_and_name_those_that_miss_them() -> None:
 
     transport = httpx.MockTransport(answer)
     urls = [f"http://gpu-{at}" for at in range(3)]
-    route = UploadedWeights({url: httpx.Client(base_url=url, transport=transport) for url in urls})
+    clients = {url: httpx.Client(base_url=url, transport=transport) for url in urls}
+    route = UploadedWeights(clients, run="r")
 
     with pytest.raises(ReplicasBehind, match=r"1 of 3 replicas .*http://gpu-1: PUT"):
         route.update(TENSORS, (1, 2))
 
-    assert put == ["http://gpu-0/v1/weights/1/2", "http://gpu-2/v1/weights/1/2"]
+    assert put == ["http://gpu-0/v1/weights/1/2?run=r", "http://gpu-2/v1/weights/1/2?run=r"]
     assert route.current() == (1, 2)
