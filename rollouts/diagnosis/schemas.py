@@ -12,7 +12,10 @@ StageName = Literal["step", "exchange", "infer", "push", "queue", "batch", "trai
 
 
 class PipelineStage(Struct, frozen=True, kw_only=True):
-    """One stage in the last minute; null if not measured or nothing happened."""
+    """One stage in the last minute; null if not measured or nothing happened.
+
+    Batches and the trainer are measured over two cycles of a trainer that is slower.
+    """
 
     name: StageName
     rate: float | None
@@ -47,7 +50,7 @@ class PipelineDiagnosis(Struct, frozen=True, kw_only=True):
 
 
 class BatchTimes(Struct, frozen=True, kw_only=True):
-    """Timings of the batches of the last minute; null if none reached the stage."""
+    """Timings of the newest batches; null if none reached the stage."""
 
     in_transit: StageTiming | None
     """From the lease of a batch to its last byte at the trainer."""

@@ -217,7 +217,7 @@ class Migration(migrations.Migration):
                 ('graduated_successes', models.PositiveIntegerField(default=0)),
                 ('graduated_samples', models.PositiveIntegerField(default=0)),
                 ('has_regressed', models.BooleanField(default=False)),
-                ('hold', models.CharField(blank=True, choices=[('', ''), ('locked', 'locked'), ('active', 'active'), ('stopped', 'stopped')], db_default='', default='', help_text='Where a person or a failure holds it; empty: the curriculum decides.', max_length=12)),
+                ('hold', models.CharField(blank=True, choices=[('', ''), ('locked', 'locked'), ('active', 'active')], db_default='', default='', help_text='Where a person holds it; empty: the curriculum decides.', max_length=12)),
                 ('ruled_status', models.CharField(blank=True, choices=[('locked', 'locked'), ('active', 'active'), ('graduated', 'graduated')], db_default='', default='', help_text='Status before the hold, restored after it.', max_length=12)),
                 ('weight_factor', models.FloatField(db_default=1.0, default=1.0, help_text='Factor on the sampling weight, set by a person.')),
                 ('steered_by', models.CharField(blank=True, db_default='', default='', max_length=200)),
@@ -572,7 +572,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='lesson',
-            constraint=models.CheckConstraint(condition=models.Q(('hold__in', ('', 'locked', 'active', 'stopped'))), name='lesson_hold_is_known'),
+            constraint=models.CheckConstraint(condition=models.Q(('hold__in', ('', 'locked', 'active'))), name='lesson_hold_is_known'),
         ),
         migrations.AddConstraint(
             model_name='lesson',

@@ -23,13 +23,12 @@ from tests.contract.inference_contract import (
     CONTEXT,
     RUN,
     TOKENIZER,
-    FolderServerContract,
     InferenceServerContract,
     Place,
-    SharedServerContract,
     connected,
     model,
 )
+from tests.contract.shared_inference_contract import FolderServerContract, SharedServerContract
 from tests.stand_ins.inference_servers import SglangStandIn, StandIn, listening
 from tests.stand_ins.vllm_server import PlainVllmStandIn, VllmStandIn
 

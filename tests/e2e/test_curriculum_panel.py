@@ -1,6 +1,8 @@
 """A user sees the state of each lesson of a language run, and its reason."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import httpx
@@ -83,6 +85,18 @@ _, token = create_token(
 )
 print(token)
 """
+
+
+@contextmanager
+def two_lessons(server: Server, name: str) -> Iterator[None]:
+    """A run with two lessons and a first version of its weights."""
+    lessons = {one: LESSONS[one] for one in ("reverse-2", "sums")}
+    config = {"language": {"lessons": lessons, "evaluation": {"examples": 64}}}
+    with simulated_manager(server, name, config=config):
+        with Trainer(server.url, name, ADMIN_TOKEN) as trainer:
+            trainer.register()
+            trainer.publish_weights({"w": np.zeros(1, dtype=np.float32)}, step=0)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -292,12 +306,7 @@ def test_lessons_of_a_running_run_are_evaluated_on_request(signed_in: Page, serv
 
 def test_a_lesson_is_held_and_released(signed_in: Page, server: Server) -> None:
     name = "words-steered"
-    lessons = {name: LESSONS[name] for name in ("reverse-2", "sums")}
-    config = {"language": {"lessons": lessons, "evaluation": {"examples": 64}}}
-    with simulated_manager(server, name, config=config):
-        with Trainer(server.url, name, ADMIN_TOKEN) as trainer:
-            trainer.register()
-            trainer.publish_weights({"w": np.zeros(1, dtype=np.float32)}, step=0)
+    with two_lessons(server, name):
         signed_in.goto(f"/runs/{name}/curriculum?lesson=sums")
         hand = signed_in.get_by_role("region", name="Manual control")
         expect(hand).to_contain_text("Controlled by the curriculum: 50 % of tasks")
@@ -329,12 +338,7 @@ def test_a_lesson_that_a_failure_has_stopped_is_started_again(
     signed_in: Page, server: Server
 ) -> None:
     name = "words-stopped"
-    lessons = {name: LESSONS[name] for name in ("reverse-2", "sums")}
-    config = {"language": {"lessons": lessons, "evaluation": {"examples": 64}}}
-    with simulated_manager(server, name, config=config):
-        with Trainer(server.url, name, ADMIN_TOKEN) as trainer:
-            trainer.register()
-            trainer.publish_weights({"w": np.zeros(1, dtype=np.float32)}, step=0)
+    with two_lessons(server, name):
         signed_in.goto(f"/runs/{name}/curriculum")
         row = lesson(signed_in, "sums")
         expect(row).to_contain_text("50 %")

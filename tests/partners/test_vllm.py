@@ -22,7 +22,6 @@ from tests.contract.inference_contract import (
     RUN,
     SECOND,
     TOKENIZER,
-    FolderServerContract,
     Place,
     agrees,
     connected,
@@ -30,6 +29,7 @@ from tests.contract.inference_contract import (
     model,
     prompt,
 )
+from tests.contract.shared_inference_contract import FolderServerContract
 from tests.partners.vllm_server import VllmServer, small_server, write_tokenizer
 from tests.unit.rollouts.fleet.engine.small_models import small_model
 

@@ -1,6 +1,5 @@
 """Arrival and lease rates of a run, from few rows."""
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -79,7 +78,8 @@ def rates_of(run: Run, *, now: datetime) -> Rates:
     newest = Batch.objects.filter(run=run).order_by("-ordinal")
     columns = ("leased_at", "delivered_at", "settled_at", "state", "sequences", "trainer")
     leases = [_Lease(*row) for row in newest.values_list(*columns)[:BATCHES_AT_MOST]]
-    window = _window(leases, now=now)
+    starts = ((lease.trainer, lease.leased_at.timestamp()) for lease in leases)
+    window = timedelta(seconds=window_seconds(starts, now=now.timestamp()))
     found = [lease for lease in leases if lease.leased_at > now - window]
     out = [lease.leased_at for lease in leases if lease.state == "leased"]
     seconds = _seconds(found, window, now=now)
@@ -98,13 +98,6 @@ def rates_of(run: Run, *, now: datetime) -> Rates:
         holding_seconds=_between(min(out), now) if out else None,
         since_lease_seconds=_between(max(one.leased_at for one in leases), now) if leases else None,
     )
-
-
-def _window(leases: Sequence[_Lease], *, now: datetime) -> timedelta:
-    of_trainers = defaultdict(list)
-    for lease in leases:
-        of_trainers[lease.trainer].append(lease.leased_at.timestamp())
-    return timedelta(seconds=window_seconds(of_trainers.values(), now=now.timestamp()))
 
 
 def _arrivals(run: Run, *, now: datetime) -> dict[str, Any]:

@@ -50,10 +50,8 @@ def trainer_pace(run_id: int, *, now: datetime) -> TrainerPace | None:
     """
     of_run = Batch.objects.filter(run_id=run_id).only(*_COLUMNS)
     newest = list(of_run.order_by("-ordinal")[:BATCHES_AT_MOST])
-    leases = defaultdict(list)
-    for batch in newest:
-        leases[batch.trainer_id].append(batch.leased_at.timestamp())
-    since = now - timedelta(seconds=window_seconds(leases.values(), now=now.timestamp()))
+    starts = ((batch.trainer_id, batch.leased_at.timestamp()) for batch in newest)
+    since = now - timedelta(seconds=window_seconds(starts, now=now.timestamp()))
     found = [batch for batch in newest if (batch.settled_at or now) > since]
     held = _held(found, now=now)
     if not held:

@@ -1,24 +1,28 @@
 """Share of a trainer's time spent waiting for data, and the window in which it is measured."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 SHORTEST_SECONDS: Final = 60.0
 LONGEST_SECONDS: Final = 600.0
 
 
-def window_seconds(leases: Iterable[Sequence[float]], *, now: float) -> float:
+def window_seconds(leases: Iterable[tuple[int | None, float]], *, now: float) -> float:
     """Return the length of the window in which a run's trainers are measured, in seconds.
 
     A minute, or two cycles of a slower trainer. A shorter window would see such a trainer now
     busy, now idle. A trainer that missed two cycles no longer counts.
 
     Args:
-        leases: Start times of the newest leases of each trainer, in seconds.
+        leases: Trainer and start time, in seconds, of each of the newest leases.
         now: Present time.
     """
+    starts = defaultdict[int | None, list[float]](list)
+    for trainer, at in leases:
+        starts[trainer].append(at)
     longest = SHORTEST_SECONDS
-    for times in leases:
+    for times in starts.values():
         if len(times) < 2:
             continue
         before, last = sorted(times)[-2:]

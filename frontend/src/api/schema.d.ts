@@ -4470,7 +4470,7 @@ export interface components {
         };
         /**
          * BatchTimes
-         * @description Timings of the batches of the last minute; null if none reached the stage.
+         * @description Timings of the newest batches; null if none reached the stage.
          */
         BatchTimes: {
             in_transit: components["schemas"]["StageTiming"] | null;
@@ -7197,6 +7197,8 @@ export interface components {
         /**
          * PipelineStage
          * @description One stage in the last minute; null if not measured or nothing happened.
+         *
+         *         Batches and the trainer are measured over two cycles of a trainer that is slower.
          */
         PipelineStage: {
             /** @enum {unknown} */

@@ -60,7 +60,9 @@ def data_stale(facts: Facts, slack: float) -> Diagnosis | None:
 def slow_weights(facts: Facts, slack: float) -> Diagnosis | None:
     """Diagnose workers that wait for each new version, while the trainer waits for data."""
     waits, loads = facts.trainer_waits or 0.0, facts.shares.get("waiting_weights", 0.0)
-    if min(waits, loads) <= SELDOM - slack or loads < facts.held_back - slack:
+    if facts.kind == "outside" or min(waits, loads) <= SELDOM - slack:
+        return None
+    if loads < facts.held_back - slack:
         return None
     evidence = [f"the trainer waits {percent(waits)} of its time for data"]
     if facts.load_seconds is not None:

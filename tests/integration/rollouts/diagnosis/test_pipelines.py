@@ -15,7 +15,6 @@ from rollouts.diagnosis.models import RunDiagnosis
 from rollouts.diagnosis.queries.pipelines import diagnoses, diagnosis_of, facts_of, pipeline_of
 from rollouts.diagnosis.schemas import Pipeline, PipelineStage
 from rollouts.diagnosis.services import record_diagnoses
-from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import PolicyVersion, Run, Trainer
 from tests.factories import make_run
 
@@ -330,64 +329,6 @@ def test_a_run_that_cannot_be_diagnosed_does_not_prevent_others(
 
     assert record_diagnoses(now=NOON) == 1
     assert list(RunDiagnosis.objects.values_list("run__name", flat=True)) == [intact.name]
-
-
-def crash(run: Run, *, at_seconds: float, message: str) -> None:
-    RunEvent.objects.create(
-        run=run,
-        at=at(at_seconds),
-        kind="worker_respawned",
-        level="warning",
-        actor="manager",
-        message=message,
-    )
-
-
-def test_crashes_of_the_last_five_minutes_are_counted_since_the_start() -> None:
-    run = make_run(batch_size=8)
-    work(run, workers=2)
-    lend(run, (-50, -45.5))
-    for seconds in (-400, -200, -100, -20):
-        crash(run, at_seconds=seconds, message=f"Worker 0 is lost: crash at {seconds}")
-
-    counted, _ = seen(run)
-    Run.objects.update(started_at=at(-150))
-    restarted, _ = seen(run)
-
-    assert counted.diagnosis.summary == "Workers crashed 3 times in 5 min."
-    assert counted.diagnosis.evidence[0] == "Worker 0 is lost: crash at -20"
-    assert restarted.diagnosis.kind != "workers_crash"
-
-
-def test_slowest_of_several_workers_is_compared_with_the_median_of_the_others() -> None:
-    run = make_run(batch_size=8)
-    work(run, workers=3)
-    lend(run, (-50, -45.5), (-30, -25.5), (-10, -5.5))
-    FleetWorker.objects.filter(index=1).update(env_steps_per_second=20.0)
-
-    pipeline, _ = seen(run)
-
-    assert pipeline.diagnosis.summary == (
-        "Worker 1 is slow: 20 env steps per second, the other workers make 100."
-    )
-
-
-@pytest.mark.parametrize(
-    ("reason", "kind"),
-    [
-        ("weights: PUT /v1/weights/1/0: Connection refused", "workers_blocked"),
-        ("waiting for room in the buffer", "environments"),
-    ],
-)
-def test_reason_of_a_running_worker_blocks_it_unless_it_waits(reason: str, kind: str) -> None:
-    run = make_run(batch_size=8)
-    work(run, workers=2)
-    lend(run, (-50, -45.5), (-30, -25.5), (-10, -5.5))
-    FleetWorker.objects.filter(index=1).update(reason=reason)
-
-    pipeline, _ = seen(run)
-
-    assert pipeline.diagnosis.kind == kind
 
 
 @pytest.mark.parametrize(

@@ -67,4 +67,6 @@ def test_versions_behind_are_weighted_by_items() -> None:
 def test_window_covers_two_cycles_of_a_slow_trainer(
     leases: list[list[float]], seconds: float
 ) -> None:
-    assert window_seconds(leases, now=1000.0) == seconds
+    starts = [(trainer, at) for trainer, times in enumerate(leases) for at in times]
+
+    assert window_seconds(starts, now=1000.0) == seconds

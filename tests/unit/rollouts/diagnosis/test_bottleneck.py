@@ -297,56 +297,6 @@ def test_every_diagnosis_has_one_sentence_and_valid_shares(
         assert lacks_weights or is_stuck or "stale" in diagnosis.summary
 
 
-NEAR: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {
-    # Facts, their diagnosis, and slightly different facts that keep it.
-    "trainer": ({"trainer_waits": 0.18}, "trainer", {"trainer_waits": 0.27}),
-    "producers": ({"trainer_waits": 0.24}, "environments", {"trainer_waits": 0.13}),
-    "stages": (
-        {"shares": {"env_step": 0.4, "infer": 0.38}},
-        "environments",
-        {"shares": {"env_step": 0.38, "infer": 0.45}},
-    ),
-    "limit": (
-        {"shares": {"waiting_room": 0.22, "infer": 0.4}},
-        "staleness_limit",
-        {"shares": {"waiting_room": 0.14, "infer": 0.4}},
-    ),
-    "weights": (
-        {"shares": {"waiting_weights": 0.22, "infer": 0.4}},
-        "weights_slow",
-        {"shares": {"waiting_weights": 0.14, "infer": 0.4}},
-    ),
-    "stale": ({"stale_share": 0.22}, "data_stale", {"stale_share": 0.14}),
-    "crashes": ({"crashes": 3}, "workers_crash", {"crashes": 2}),
-    "delivery": ({"delivery_seconds": 0.17}, "delivery", {"delivery_seconds": 0.14}),
-    "unformed": ({"queued": 17}, "batches_unformed", {"queued": 10}),
-    "slow worker": (
-        {"slowest_worker": SlowestWorker(index=1, rate=45.0, median_of_others=100.0)},
-        "slow_worker",
-        {"slowest_worker": SlowestWorker(index=1, rate=55.0, median_of_others=100.0)},
-    ),
-}
-
-
-@pytest.mark.parametrize("name", NEAR)
-def test_diagnosis_remains_while_its_numbers_stay_near_the_threshold(name: str) -> None:
-    at_first, kind, later = NEAR[name]
-
-    assert diagnose(facts(**at_first)).kind == kind
-    assert diagnose(facts(**later)).kind != kind
-    assert diagnose(facts(**later), previous=kind).kind == kind
-
-
-@pytest.mark.parametrize("previous", ["trainer", "staleness_limit", "slow_worker", "sending"])
-def test_diagnosis_changes_when_its_numbers_are_clearly_different(previous: str) -> None:
-    assert diagnose(facts(), previous=previous).kind == "environments"
-
-
-@pytest.mark.parametrize("previous", ["paused", "no_trainer", "", "a kind of an older release"])
-def test_blocking_diagnosis_ends_with_its_cause(previous: str) -> None:
-    assert diagnose(facts(), previous=previous) == diagnose(facts())
-
-
 @pytest.mark.parametrize("wait", ["waiting_room", "waiting_weights"])
 def test_stage_of_the_workers_is_not_the_bottleneck_while_they_wait(wait: str) -> None:
     diagnosis = diagnose(facts(shares={wait: 0.95, "env_step": 0.03}), previous="environments")

@@ -2,15 +2,46 @@
 
 import itertools
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from rollouts.diagnosis.rules.bottleneck import diagnose
-from rollouts.diagnosis.rules.flow import Facts
-from tests.unit.rollouts.diagnosis.test_bottleneck import NEAR, facts
+from rollouts.diagnosis.rules.flow import Facts, SlowestWorker
+from tests.unit.rollouts.diagnosis.test_bottleneck import facts
 
 EVALUATED_EVERY_SECONDS = 5
 MINUTES = 10
+
+NEAR: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {
+    # Facts, their diagnosis, and slightly different facts that keep it.
+    "trainer": ({"trainer_waits": 0.18}, "trainer", {"trainer_waits": 0.27}),
+    "producers": ({"trainer_waits": 0.24}, "environments", {"trainer_waits": 0.13}),
+    "stages": (
+        {"shares": {"env_step": 0.4, "infer": 0.38}},
+        "environments",
+        {"shares": {"env_step": 0.38, "infer": 0.45}},
+    ),
+    "limit": (
+        {"shares": {"waiting_room": 0.22, "infer": 0.4}},
+        "staleness_limit",
+        {"shares": {"waiting_room": 0.14, "infer": 0.4}},
+    ),
+    "weights": (
+        {"shares": {"waiting_weights": 0.22, "infer": 0.4}},
+        "weights_slow",
+        {"shares": {"waiting_weights": 0.14, "infer": 0.4}},
+    ),
+    "stale": ({"stale_share": 0.22}, "data_stale", {"stale_share": 0.14}),
+    "crashes": ({"crashes": 3}, "workers_crash", {"crashes": 2}),
+    "delivery": ({"delivery_seconds": 0.17}, "delivery", {"delivery_seconds": 0.14}),
+    "unformed": ({"queued": 17}, "batches_unformed", {"queued": 10}),
+    "slow worker": (
+        {"slowest_worker": SlowestWorker(index=1, rate=45.0, median_of_others=100.0)},
+        "slow_worker",
+        {"slowest_worker": SlowestWorker(index=1, rate=55.0, median_of_others=100.0)},
+    ),
+}
 
 
 def slow_loads(load_seconds: int, every_seconds: int) -> Iterator[Facts]:
@@ -79,3 +110,22 @@ def test_numbers_that_vary_around_a_threshold_are_one_diagnosis(
     evaluations = 60 * MINUTES // EVALUATED_EVERY_SECONDS
 
     assert changes(kinds_of(iter(pair * (evaluations // 2)))) <= 1
+
+
+@pytest.mark.parametrize("name", NEAR)
+def test_diagnosis_remains_while_its_numbers_stay_near_the_threshold(name: str) -> None:
+    at_first, kind, later = NEAR[name]
+
+    assert diagnose(facts(**at_first)).kind == kind
+    assert diagnose(facts(**later)).kind != kind
+    assert diagnose(facts(**later), previous=kind).kind == kind
+
+
+@pytest.mark.parametrize("previous", ["trainer", "staleness_limit", "slow_worker", "sending"])
+def test_diagnosis_changes_when_its_numbers_are_clearly_different(previous: str) -> None:
+    assert diagnose(facts(), previous=previous).kind == "environments"
+
+
+@pytest.mark.parametrize("previous", ["paused", "no_trainer", "", "a kind of an older release"])
+def test_blocking_diagnosis_ends_with_its_cause(previous: str) -> None:
+    assert diagnose(facts(), previous=previous) == diagnose(facts())

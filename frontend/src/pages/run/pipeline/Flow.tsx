@@ -62,7 +62,7 @@ type FlowProps = { run: RunDetail; pipeline: Pipeline; diagnosis: Pick<Diagnosis
 export function Flow({ run, pipeline, diagnosis }: FlowProps) {
   const isOutside = run.kind === "outside";
   return (
-    <Panel title="Data flow" note="last minute" aside={<ExportTrace />} className="span-12">
+    <Panel title="Data flow" note="last minute; batches: two cycles of a slower trainer" aside={<ExportTrace />} className="span-12">
       <ol className={styles.flow} aria-label="Stages in the order of the data flow">
         {isOutside && (
           <li className={styles.stage} data-stage="elsewhere">

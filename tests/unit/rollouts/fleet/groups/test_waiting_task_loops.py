@@ -31,10 +31,11 @@ def test_worker_with_an_old_version_waits_for_weights(newest: int, wait: str, re
         monitor=monitor,
         wake=threading.Condition(),
     )
+    worker: Any = SimpleNamespace()
     loop = TaskLoop(context, index=0)
     loop.command = WorkerCommand(desired="running", epoch=1, policy_step=newest)
 
-    loop.turn(SimpleNamespace())  # type: ignore[arg-type]
+    loop.turn(worker)
 
     assert list(monitor.shares(time.monotonic())) == [wait]
     assert obstacle_without_credits((1, 4), loop.command) == reason
