@@ -39,7 +39,7 @@ export function WhoWaits({ run, pipeline }: { run: RunDetail; pipeline: Pipeline
             at={share("waiting_room")}
             words={workers > 0 ? `by ${limitText(run)}; mean of ${number(workers)} running` : "no running workers"}
           />
-          <Pair who="Workers waiting for weights" at={share("waiting_weights")} words="until the first version arrives" />
+          <Pair who="Workers waiting for weights" at={share("waiting_weights")} words="until they use the newest version" />
         </>
       )}
       <Pair
