@@ -1,9 +1,10 @@
-"""Server with sample runs whose clock stands still, for pictures that never differ.
+"""Server with recorded runs whose clock stands still, for pictures that never differ.
 
 ``python -m tests.e2e.frozen_server VAR PORT`` serves the dashboard until Ctrl-C. PostgreSQL,
-Valkey, the application and its sockets are real. Every clock returns `AT`, and random identifiers
-come from one generator with a fixed seed, so that every start serves the same data. No job and no
-fleet runs, so nothing changes it.
+Valkey, the application and its sockets are real, and so is the data: the backup of a server with
+real fleets and trainers (tests/recorded_runs). Every clock returns `AT`, the time of the backup,
+and random identifiers come from one generator with a fixed seed, so that every start serves the
+same data. No job and no fleet runs, so nothing changes it.
 """
 
 import json
@@ -12,12 +13,12 @@ import random
 import secrets
 import shutil
 import socket
+import subprocess
 import sys
 import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,21 +28,20 @@ import uvicorn
 from config.embedded.folders import socket_folder
 from config.embedded.postgres import Postgres
 from config.embedded.valkey import Valkey
-from tests.e2e.conftest import PASSWORD, USERNAME
 from tests.initial_database import copy_database
-from tests.server import NO_RAY
+from tests.recorded_runs.recording import recorded_at, unpack
+from tests.server import NO_RAY, ROOT
 
-AT: Final = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)
+AT: Final = recorded_at()
 """Time of the server and of its pages."""
 # Functions of PostgreSQL's clock. `CURRENT_TIMESTAMP` is a keyword and cannot be replaced; no query
 # uses it.
 CLOCKS: Final = ("now", "statement_timestamp", "transaction_timestamp", "clock_timestamp")
 INFERENCE_SERVERS: Final = {"local": {"kind": "rolldeck", "url": "http://127.0.0.1:8001"}}
-PROCESSES: Final = {"web": "web-1", "worker": "worker-1", "scheduler": "beat-1"}
 
 
 def main(var: Path, port: int) -> None:
-    """Start the services, write the sample runs, and serve until Ctrl-C."""
+    """Start the services, restore the recorded runs, and serve until Ctrl-C."""
     with services(var) as addresses:
         os.environ |= addresses | {
             "DJANGO_SETTINGS_MODULE": "config.settings.base",
@@ -50,11 +50,12 @@ def main(var: Path, port: int) -> None:
             "ROLLDECK_PORT": str(port),
             "ROLLDECK_INFERENCE_SERVERS": json.dumps(INFERENCE_SERVERS),
         }
+        restore(var)
+        os.environ["RAY_ADDRESS"] = recorded_cluster(addresses["DATABASE_URL"])
         stop_clock(addresses["DATABASE_URL"])
         fix_identifiers()
         from config.asgi import application  # after the clock stands still
 
-        write_data()
         answer_for_workers()
         serve(application, port)
 
@@ -77,12 +78,28 @@ def services(var: Path) -> Iterator[dict[str, str]]:
         shutil.rmtree(sockets, ignore_errors=True)
 
 
+def restore(var: Path) -> None:
+    """Restore the recorded runs with the command that administrators use."""
+    command = [sys.executable, "manage.py", "restore_backup", str(unpack(var / "recorded"))]
+    subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+
+
+def recorded_cluster(database_url: str) -> str:
+    """Return the address of the Ray cluster whose state was recorded; no process connects to it."""
+    with psycopg.connect(database_url) as connection:
+        found = connection.execute("SELECT name FROM runs_processheartbeat WHERE kind = 'ray'")
+        [address] = found.fetchone() or [NO_RAY]
+    return str(address)
+
+
 def stop_clock(database_url: str) -> None:
     """Replace Django's clock and PostgreSQL's; call it before Django's applications load."""
     from django.utils import timezone
 
     timezone.now = lambda: AT  # noqa: TID251 replaced, not read
     with psycopg.connect(database_url, autocommit=True) as connection:
+        # The restore happens at another time in each start.
+        connection.execute("DELETE FROM runs_runevent WHERE kind = 'server_restored'")
         connection.execute("CREATE SCHEMA frozen")
         for name in CLOCKS:
             connection.execute(
@@ -105,41 +122,14 @@ def fix_identifiers() -> None:
     secrets.token_urlsafe = token_urlsafe  # type: ignore[assignment]
 
 
-def write_data() -> None:
-    """Write the sample runs of `make seed ARGS=--small`, an administrator, and the processes."""
-    from django.contrib.auth.models import User
-
-    from buffer.payloads.models import Segment
-    from config.embedded.schema import adopt_bootstrap_token
-    from config.seed import sample_runs
-    from config.seed.scale import SMALL
-    from config.versions import own_version
-    from runs.deployment.services.heartbeats import record_heartbeat
-    from runs.lifecycle.models.runs import Environment
-
-    adopt_bootstrap_token()
-    User.objects.create_superuser(USERNAME, "ada@example.org", PASSWORD)
-    sample_runs.write(scale=SMALL, clock=lambda: AT, note=lambda _name: None)
-    Environment.objects.filter(connected=True).update(last_seen_at=AT)
-    Segment.objects.update(opened_at=AT)  # the first one is created by a migration
-    for pid, (kind, name) in enumerate(PROCESSES.items(), start=4001):
-        record_heartbeat(
-            kind=kind,
-            name=name,
-            host="example",
-            pid=pid,
-            started_at=AT,
-            version=own_version(),
-            details={"memory_bytes": 200 << 20},
-            now=AT,
-        )
-
-
 def answer_for_workers() -> None:
     """Report an idle worker for the jobs, which do not run; a missing one answers late or never."""
     from config.cluster import probes
+    from runs.deployment.models.process_heartbeats import ProcessHeartbeat
 
-    probes.active_jobs = lambda _app, _workers=0: {PROCESSES["worker"]: []}  # type: ignore[assignment]
+    workers = ProcessHeartbeat.objects.filter(kind="worker").values_list("name", flat=True)
+    names = list(workers)
+    probes.active_jobs = lambda _app, _workers=0: {name: [] for name in names}  # type: ignore[assignment]
 
 
 def serve(application: Any, port: int) -> None:

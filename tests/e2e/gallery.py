@@ -76,7 +76,7 @@ def accepted(address: str, variant: Variant) -> Path:
 
 @contextmanager
 def frozen_server(var: Path) -> Iterator[Server]:
-    """Start the server whose clock stands still, with the sample runs."""
+    """Start the server whose clock stands still, with the recorded runs."""
     port = free_port()
     var.mkdir(parents=True, exist_ok=True)
     with (var / "up.log").open("ab") as log:

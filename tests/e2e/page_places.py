@@ -1,38 +1,40 @@
-"""Addresses of pages with the sample objects that show most of them, and names of pictures."""
+"""Addresses of every page on the server with the recorded runs, and the names of their pictures."""
 
 import re
 from typing import Final
 from urllib.parse import quote
 
 from tests.e2e import pages
+from tests.recorded_runs.names import FAILED, LANGUAGE, LIVE, MIXED, PAUSED, PROJECT, SWEEP
 from tests.server import Server
 
-LIVE: Final = "/runs/seed-cartpole-live"
+RECORDED: Final = pages.Samples(LANGUAGE, LIVE, PROJECT)
 # Best run for each tab; all other tabs use the language run, which has every tab.
 BETTER: Final = {
-    "/compare": "/compare?runs=seed-cartpole-live,seed-cartpole-paused,seed-cartpole-failed",
-    "/trajectories": "/trajectories?runs=seed-atropos-mix&sort=score",
-    "/runs/$name": LIVE,
-    "/runs/$name/metrics": f"{LIVE}/metrics",
-    "/runs/$name/fleet": f"{LIVE}/fleet",
-    "/runs/$name/episodes": f"{LIVE}/episodes",
-    "/runs/$name/pipeline": f"{LIVE}/pipeline",
-    "/runs/$name/weights": f"{LIVE}/weights",
-    "/runs/$name/queue": "/runs/seed-atropos-mix/queue",
-    "/runs/$name/environments": "/runs/seed-atropos-mix/environments",
+    "/compare": f"/compare?runs={SWEEP[0]},{SWEEP[1]},{LIVE},{PAUSED},{FAILED}",
+    "/trajectories": f"/trajectories?runs={MIXED}&sort=score",
+    "/audit": "/audit?people=1",
+    "/runs/$name": f"/runs/{LIVE}",
+    "/runs/$name/metrics": f"/runs/{LIVE}/metrics",
+    "/runs/$name/fleet": f"/runs/{LIVE}/fleet",
+    "/runs/$name/episodes": f"/runs/{LIVE}/episodes",
+    "/runs/$name/pipeline": f"/runs/{LIVE}/pipeline",
+    "/runs/$name/weights": f"/runs/{LIVE}/weights",
+    "/runs/$name/queue": f"/runs/{MIXED}/queue",
+    "/runs/$name/environments": f"/runs/{MIXED}/environments",
 }
 NAMES: Final = {"/": "home", "/runs/$name": "run-page", "/runs/new": "launch", "/login": "login"}
 
 
 def place_of(address: str, server: Server) -> str:
-    """Return the address of a page with the sample objects that show most of it."""
-    place = BETTER.get(address) or pages.at(address, server)
+    """Return the address of a page with the recorded objects that show most of it."""
+    place = BETTER.get(address) or pages.at(address, server, RECORDED)
     if address != "/runs/$name/transcript":
         return place
-    fragments = f"/api/v1{LIVE}/fragments"
-    newest = server.get(f"{fragments}?limit=1")["results"][0]["id"]
+    fragments = f"/api/v1/runs/{LIVE}/fragments"
+    newest = pages.newest(server, "fragments", run=LIVE)
     episodes = server.get(f"{fragments}/{newest}")["content"]["episodes"]
-    return f"{LIVE}/transcript?episode={quote(episodes[0]['id'])}"
+    return f"/runs/{LIVE}/transcript?episode={quote(episodes[0]['id'])}"
 
 
 def name_of(address: str) -> str:

@@ -12,9 +12,9 @@ from playwright.sync_api import Locator, Page, WebSocketRoute, expect
 from tests.e2e import pages
 from tests.e2e.frozen_server import AT
 from tests.e2e.gallery import VARIANTS, Gallery
+from tests.recorded_runs.names import LIVE, SWEEP
 
-LIVE: Final = "seed-cartpole-live"
-ENDED: Final = "seed-cartpole-sweep-1"
+ENDED: Final = SWEEP[1]
 SILENCE: Final = timedelta(seconds=15)
 """Longer than the time after which figures are dimmed."""
 LANGUAGE_RUN: Final[dict[str, Any]] = {

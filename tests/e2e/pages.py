@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from playwright.sync_api import Page, expect
 
@@ -13,26 +13,36 @@ ROUTER: Final = ROOT / "frontend" / "src" / "router.tsx"
 AXE: Final = ROOT / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
 WCAG: Final = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 COLOURS: Final = {"type": "rule", "values": ["color-contrast"]}
-RUN: Final = "seed-reverse-lessons"
-"""A language run has every tab."""
-FLEET_RUN: Final = "seed-cartpole-live"
-"""Only a run that steps environments has fragments."""
 GUIDE: Final = "/guide"
 """Pages below it show the docs, whose text changes without the dashboard."""
+
+
+class Samples(NamedTuple):
+    """Names of the objects that pages show on a server."""
+
+    language: str
+    """A language run has every tab."""
+    fleet: str
+    """Only a run that steps environments has fragments."""
+    project: str
+
+
+SEEDED: Final = Samples("seed-reverse-lessons", "seed-cartpole-live", "seed-poles")
+RUN: Final = SEEDED.language
 _ROUTE: Final = re.compile(
     r"(?:const (?P<name>\w+) = )?createRoute\(\{\s*"
     r"getParentRoute: \(\) => (?P<parent>\w+),\s*"
     r'(?:path: "(?P<path>[^"]*)"|id: "\w+")'
 )
 # Values for the parameters of addresses; a page with a new parameter needs an entry here.
-SAMPLES: Final[dict[str, Callable[[Server], str]]] = {
-    "name": lambda _: RUN,
-    "project": lambda _: "seed-poles",
-    "group": lambda server: _newest(server, "groups"),
-    "groupId": lambda server: _newest(server, "groups"),
-    "fragment": lambda server: _newest(server, "fragments", run=FLEET_RUN),
-    "batch": lambda server: _newest(server, "batches"),
-    "lesson": lambda _: "reverse-4-letters",
+SAMPLES: Final[dict[str, Callable[[Server, Samples], str]]] = {
+    "name": lambda _, samples: samples.language,
+    "project": lambda _, samples: samples.project,
+    "group": lambda server, samples: newest(server, "groups", run=samples.language),
+    "groupId": lambda server, samples: newest(server, "groups", run=samples.language),
+    "fragment": lambda server, samples: newest(server, "fragments", run=samples.fleet),
+    "batch": lambda server, samples: newest(server, "batches", run=samples.language),
+    "lesson": lambda *_: "reverse-4-letters",
 }
 
 
@@ -73,16 +83,17 @@ def pictured() -> list[str]:
     return [address for address in addresses() if not address.startswith(GUIDE)]
 
 
-def at(address: str, server: Server) -> str:
-    """Return an address with an object of the seeded server for each parameter."""
+def at(address: str, server: Server, samples: Samples = SEEDED) -> str:
+    """Return an address with an object of the server for each parameter."""
     if address == f"{GUIDE}/$":
         return f"{GUIDE}/howto/watching"
     if "$fragment" in address:
-        address = address.replace("$name", FLEET_RUN)
-    return re.sub(r"\$(\w+)", lambda parameter: SAMPLES[parameter[1]](server), address)
+        address = address.replace("$name", samples.fleet)
+    return re.sub(r"\$(\w+)", lambda parameter: SAMPLES[parameter[1]](server, samples), address)
 
 
-def _newest(server: Server, kind: str, *, run: str = RUN) -> str:
+def newest(server: Server, kind: str, *, run: str) -> str:
+    """Return the id of the newest item of a run whose bytes are kept."""
     rows: list[dict[str, Any]] = server.get(f"/api/v1/runs/{run}/{kind}?limit=50")["results"]
     return str(next(row["id"] for row in rows if row.get("has_bytes", True)))
 

@@ -53,7 +53,7 @@ def reader(chromium: Browser, seeded_server: Server) -> Iterator[pages.Reader]:
 def ids(seeded_server: Server) -> dict[str, str]:
     return {
         "run": str(seeded_server.get(f"/api/v1/runs/{pages.RUN}")["id"]),
-        "group": pages.SAMPLES["group"](seeded_server),
+        "group": pages.newest(seeded_server, "groups", run=pages.RUN),
         "person": "1",
     }
 

@@ -68,9 +68,9 @@ const MOMENT_SECONDS = 1e-3;
 export function widthOf(lines: MetricLine[], unit: string): string {
   if (lines.every((line) => line.is_exact)) return "every sample";
   const bucket = lines.reduce((widest, line) => Math.max(widest, line.bucket), 0);
-  if (unit === "s" && bucket < MOMENT_SECONDS) return "each point covers the samples of one moment";
-  const word = bucket === 1 && unit !== "s" ? unit.replace(/s$/, "") : unit;
-  return `each point covers ${number(bucket)} ${word}`;
+  if (unit === "s" && bucket < MOMENT_SECONDS) return "every sample; those of one moment share a point";
+  if (unit !== "s" && bucket <= 1) return "every sample; those of one step share a point";
+  return `each point covers ${number(bucket)} ${unit}`;
 }
 
 /** The number of non-finite samples as text; empty if none. */

@@ -19,7 +19,12 @@ MOST_SPANS: Final = 200
 OWN: Final = "assistant"
 
 
-def scored(
+def scored(problem: Problem, *, random: np.random.Generator, **fields: Any) -> Group:
+    """Return a group of all answers to a problem; see `group_content`."""
+    return decode_group(msgspec.json.encode(group_content(problem, random=random, **fields)))
+
+
+def group_content(
     problem: Problem,
     *,
     random: np.random.Generator,
@@ -28,7 +33,7 @@ def scored(
     has_advantages: bool = False,
     more: dict[str, Any] | None = None,
     ended_at: datetime | None = None,
-) -> Group:
+) -> dict[str, Any]:
     """Return a group of all answers to a problem, in Atropos' JSON.
 
     Each byte of the conversation is a token. The policy's own tokens have log probabilities and a
@@ -54,7 +59,7 @@ def scored(
         content["spans"] = _spans(rows, ended_at.timestamp() - PUSH_SECONDS)
     if has_advantages:
         content["advantages"] = _advantages(rows, problem.scores)
-    return decode_group(msgspec.json.encode(content))
+    return content
 
 
 def _tokens(messages: Messages) -> list[tuple[int, bool]]:

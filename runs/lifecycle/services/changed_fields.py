@@ -26,5 +26,10 @@ def set_fields(row: Model, values: Mapping[str, Any]) -> Changes:
 def describe_changes(changes: Changes) -> str:
     """Return changes as one line, by name: ``connected True → False, weight 1.0 → 2.0``."""
     return ", ".join(
-        f"{name} {change['before']} → {change['after']}" for name, change in sorted(changes.items())
+        f"{name} {_text(change['before'])} → {_text(change['after'])}"
+        for name, change in sorted(changes.items())
     )
+
+
+def _text(value: object) -> str:
+    return "none" if value is None else str(value)

@@ -1,3 +1,4 @@
+import { useViewportSize } from "@mantine/hooks";
 import { Link, useLocation, useNavigate } from "@tanstack/react-router";
 import { useEffect, useRef } from "react";
 import type { RunDetail } from "@/api/types";
@@ -13,11 +14,12 @@ export function RunTabs({ run }: { run: RunDetail }) {
   const { name } = run;
   useEffect(() => remember(`run:${name}`), [name]);
   const bar = useRef<HTMLElement>(null);
+  const { width } = useViewportSize();
   // On small screens, scroll the active tab into view.
   useEffect(() => {
     const shown = bar.current?.querySelector<HTMLElement>("[aria-current=page], [data-within]");
     if (bar.current && shown) bar.current.scrollLeft = shown.offsetLeft - (bar.current.clientWidth - shown.offsetWidth) / 2;
-  }, [pathname]);
+  }, [pathname, width]);
   useCommands(
     tabsOf(run.kind).map(({ to, label, key }) => ({
       id: `tab:${name}:${label}`,

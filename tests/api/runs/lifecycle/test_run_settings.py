@@ -31,7 +31,7 @@ def test_changed_settings_have_an_event_with_actor_and_reason(operator: APIClien
         "user:olga",
         "policy drifts",
     )
-    assert event.message == "max_age_seconds None → 90.0, max_staleness None → 4"
+    assert event.message == "max_age_seconds none → 90.0, max_staleness none → 4"
     assert event.details["max_staleness"] == {"before": None, "after": 4}
 
 

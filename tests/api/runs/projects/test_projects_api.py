@@ -175,7 +175,7 @@ def test_a_run_is_moved_between_projects_even_after_its_end(operator: APIClient)
     assert move(operator, project="poles").status_code == 200
     event = RunEvent.objects.get(kind="settings_changed")
     assert event.details == {"project": {"before": None, "after": "poles"}}
-    assert (event.reason, event.message) == ("sorted", "project None → poles")
+    assert (event.reason, event.message) == ("sorted", "project none → poles")
     assert operator.get("/api/v1/projects/poles").json()["runs"] == 1
     assert error_of(move(operator, project=None, num_steps=5))[1] == "run_over"
     assert move(operator, project=None).json()["project"] is None

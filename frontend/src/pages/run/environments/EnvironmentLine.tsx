@@ -72,14 +72,16 @@ function Shares({ view }: { view: EnvironmentView }) {
   const { mixing } = view;
   if (!mixing)
     return (
-      <td className="num faint" colSpan={3}>
+      <td className="num faint" colSpan={2}>
         not mixed
       </td>
     );
   return (
     <>
-      <td className="num">{percent(mixing.target)}</td>
-      <td className="num">{percent(mixing.realised)}</td>
+      <td className="num">
+        {percent(mixing.realised)}
+        <div className="faint small">of {percent(mixing.target)}</div>
+      </td>
       <td className="num" title="Sequences that batches owe the environment by its weight; negative if it is ahead.">
         {number(mixing.debt)}
       </td>
@@ -223,14 +225,7 @@ export function EnvironmentLine(props: Props) {
       </td>
       <Shares view={view} />
       <td className="num" data-rate title={view.pushedAt ? "Over the last minute, or less at very high rates" : "None in the last minute"}>
-        {view.perSecond === null ? (
-          "–"
-        ) : (
-          <>
-            {number(view.perSecond * 60)}
-            <span className="faint small">/min</span>
-          </>
-        )}
+        {view.perSecond === null ? "–" : number(view.perSecond * 60)}
         {view.pushedAt && (
           <div className="faint small">
             <Age at={view.pushedAt} suffix=" ago" />

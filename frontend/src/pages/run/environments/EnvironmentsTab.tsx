@@ -58,8 +58,7 @@ export function EnvironmentsTab() {
             "Environment",
             "Last seen",
             { label: "Weight", className: "num" },
-            { label: "Target share", className: "num" },
-            { label: "Actual share", className: "num" },
+            { label: <Unit of="Share" unit="of target" />, className: "num", title: "Share of the batches, and the share by weight" },
             {
               label: <Unit of="Debt" unit={unit} />,
               className: "num",

@@ -45,6 +45,7 @@ type Props = { matrix: Matrix; lessons: LessonRow[]; onOpen: (lesson: string, ev
 
 /** One row per lesson, one column per version; each cell links to its prompts and answers. */
 export function EvaluationTable({ matrix, lessons, onOpen }: Props) {
+  const columns = matrix.columns.toReversed(); // the newest stays visible where the table is wider than the page
   return (
     <Table
       label="Success of each lesson at each version"
@@ -52,7 +53,7 @@ export function EvaluationTable({ matrix, lessons, onOpen }: Props) {
       columns={[
         "Lesson",
         { label: "Goal", className: "num" },
-        ...matrix.columns.map(({ epoch, step }) => ({
+        ...columns.map(({ epoch, step }) => ({
           label: (
             <>
               {matrix.epochs > 1 && <span className="faint">epoch {epoch} · </span>}version {number(step)}
@@ -72,7 +73,7 @@ export function EvaluationTable({ matrix, lessons, onOpen }: Props) {
             {lesson.has_regressed && <div className="small held">below its graduation result</div>}
           </td>
           <td className="num soft">{percent(lesson.stop_success)}</td>
-          {matrix.columns.map(({ key }) => {
+          {columns.map(({ key }) => {
             const cell = matrix.cells.get(lesson.name)?.get(key);
             return (
               <td key={key} className={`num ${css.cell}`}>

@@ -24,7 +24,7 @@ const LessonDrawer = lazy(() => import("@/pages/run/curriculum/LessonDrawer"));
 
 function noteOf(rows: EvaluationRow[], { evaluations_open: open }: CurriculumPart): string {
   const waiting = open > 0 ? `, ${open} pending` : "";
-  return `with intervals, newest ${COLUMNS} versions; significant changes are marked${rows.length > 0 ? waiting : ""}`;
+  return `with intervals, ${COLUMNS} newest versions, newest first; significant changes are marked${rows.length > 0 ? waiting : ""}`;
 }
 
 /** The baseline run's evaluations and configuration. */

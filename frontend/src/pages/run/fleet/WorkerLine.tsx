@@ -5,6 +5,7 @@ import { StateChip } from "@/components/StateChip";
 import { bytes, count, number, percent, policyStep, visible } from "@/format";
 import { CordonState } from "@/pages/run/fleet/CordonState";
 import { WorkerActions } from "@/pages/run/fleet/WorkerActions";
+import { withoutTime } from "@/pages/run/logs/levels";
 import type { Words } from "@/pages/run/words";
 import { WORKER_PROOF_SECONDS } from "@/theme/chips";
 import css from "./fleet.module.css";
@@ -134,7 +135,7 @@ export function WorkerLine({ run, worker, words, hasGpu, isChosen, onLog, onOpen
           <CordonState worker={worker} />
           {worker.last_log && (
             <div className={css.lastLog} data-last-log title={visible(worker.last_log)}>
-              {visible(worker.last_log)}
+              {visible(withoutTime(worker.last_log))}
             </div>
           )}
         </td>

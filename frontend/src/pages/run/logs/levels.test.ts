@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { levelOf, levelsOf, lineAt, reaches, timeOf } from "./levels";
+import { levelOf, levelsOf, lineAt, reaches, timeOf, withoutTime } from "./levels";
 
 it.each([
   ["2026-03-01 12:00:00,123 WARNING Main rollouts.fleet: slow", "warning"],
@@ -29,6 +29,13 @@ it("parses leading timestamps, in UTC by default", () => {
   expect(timeOf("E 2026-03-01 12:00:00 raylet")).toBe(Date.parse("2026-03-01T12:00:00Z"));
   expect(timeOf("2026-99-99 12:00:00 x")).toBeNull();
   expect(timeOf("at 12:00")).toBeNull();
+});
+
+it("omits the leading timestamp", () => {
+  expect(withoutTime("2026-03-01 12:00:00,250 INFO x")).toBe("INFO x");
+  expect(withoutTime("[2026-03-01T13:00:00+01:00] x")).toBe("x");
+  expect(withoutTime("2026-03-01 12:00:00")).toBe("2026-03-01 12:00:00");
+  expect(withoutTime("Traceback at 12:00")).toBe("Traceback at 12:00");
 });
 
 it("finds the first line at or after a time", () => {

@@ -58,6 +58,11 @@ export function timeOf(line: string): number | null {
   return Number.isNaN(at) ? null : at;
 }
 
+/** A line without the timestamp at its start. */
+export function withoutTime(line: string): string {
+  return line.replace(TIME, "").replace(/^\W+/, "") || line;
+}
+
 /** Index of the first line at or after a time; null if there is none or no line has a timestamp. */
 export function lineAt(lines: readonly string[], atMs: number): number | null {
   const found = lines.findIndex((line) => (timeOf(line) ?? -Infinity) >= atMs);

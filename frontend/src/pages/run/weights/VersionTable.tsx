@@ -26,6 +26,8 @@ function Row({ run, orders, version, deliveries, isOpen }: RowProps) {
   const isCurrent = version.epoch === run.epoch && version.step === run.policy_step;
   const isKept = orders?.pinned_step === version.step && version.epoch === run.epoch;
   const isBack = isHeldBack(version, orders, run.epoch);
+  // Reports arrive once a second, so shorter times are not compared.
+  const isQuick = slowest === null && bars.length > missing;
   return (
     <tr
       data-row
@@ -59,7 +61,7 @@ function Row({ run, orders, version, deliveries, isOpen }: RowProps) {
       <td className="num">{bytes(version.size_bytes)}</td>
       <td className="nowrap">{version.trainer ? visible(version.trainer) : "–"}</td>
       <td className="num">{bars.length === 0 ? "–" : `${bars.length - missing} of ${bars.length}`}</td>
-      <td className="num">{slowest ? duration(slowest.active) : "–"}</td>
+      <td className="num nowrap">{slowest ? duration(slowest.active) : isQuick ? "< 1 s" : "–"}</td>
     </tr>
   );
 }
