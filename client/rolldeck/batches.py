@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import msgspec
 import numpy as np
@@ -13,6 +13,9 @@ from rolldeck.groups import JSON, MSGPACK, GroupArrays, read, read_msgpack
 from rolldeck.json_groups import Bytes
 from rolldeck.padding import PAD_LOGPROB, padded
 from rolldeck.wire import BatchHead, Fragment, InvalidMessage, unpack_array
+
+if TYPE_CHECKING:
+    import torch
 
 # The number of ended episodes varies, so these arrays differ in length between fragments.
 FINAL_OBS = "final_obs"
@@ -175,6 +178,29 @@ class Batch:
             multiple_of=multiple_of,
             pad_logprob=pad_logprob,
         )
+
+    def to_torch(
+        self, device: "str | torch.device" = "cpu", *, pad_to_multiple: int = 1
+    ) -> "dict[str, torch.Tensor]":
+        """Return the arrays of :meth:`padded`, or of :meth:`stack`, as tensors.
+
+        Args:
+            device: Device of the tensors; those for a GPU are copied from pinned memory.
+            pad_to_multiple: Sequences are padded to a multiple of this; ignored for fragments.
+
+        Returns:
+            ``tokens``, ``masks``, ``group_index`` and ``env_ids`` as int64, so that they index
+            embeddings and serve as labels of a cross-entropy; the others in their own type.
+
+        Raises:
+            InvalidMessage: As `padded` and `stack`, or if torch has no such type.
+            ImportError: If torch is not installed.
+        """
+        from rolldeck.torch_tensors import tensors_of  # the client runs without torch
+
+        is_groups = self.head.kind == "groups"
+        arrays = self.padded(multiple_of=pad_to_multiple) if is_groups else self.stack()
+        return tensors_of(arrays, device=device)
 
     def stack(self) -> dict[str, NDArray[Any]]:
         """Return the batch as arrays of its N fragments of T steps each.

@@ -67,6 +67,10 @@ class LeaseLost(Conflict):
     """The batch has been leased again since; this holder's acknowledgement is void."""
 
 
+class OutOfOrder(Conflict):
+    """The trainer still holds a batch that it received earlier."""
+
+
 class MoveNotAllowed(Conflict):
     """The run's status does not permit the verb."""
 
@@ -102,6 +106,7 @@ class TooBusy(RolldeckError):
 HOW_TO_SIGN_IN: Final = "give a valid token: set ROLLDECK_TOKEN, or use --token or token="
 BY_CODE: Final[dict[str, type[RolldeckError]]] = {
     "lease_lost": LeaseLost,
+    "out_of_order": OutOfOrder,
     "move_not_allowed": MoveNotAllowed,
     "trainer_not_registered": TrainerNotRegistered,
     "run_not_accepting": RunNotAccepting,

@@ -11,14 +11,15 @@ The intended loop::
             trainer.log_metrics(metrics, step=batch.head.ordinal)
 
 A batch is acknowledged when the next one is requested. A trainer that crashes before gets the same
-batch, byte for byte, after it has registered again with ``resume=True``.
+batch, byte for byte, after it has registered again with ``resume=True``. ``batches(ahead=2)``
+leases two more batches while one is trained on; they too come again after a crash, in order.
 """
 
 import hashlib
 import logging
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
@@ -36,6 +37,7 @@ from rolldeck.errors import (
     TrainerNotRegistered,
 )
 from rolldeck.http import Call, Connection
+from rolldeck.prefetch import Prefetcher
 from rolldeck.safetensors import Content
 from rolldeck.tensors import array_of
 from rolldeck.wire import BATCH_TYPE, InvalidMessage, WeightsManifest
@@ -47,6 +49,8 @@ logger = logging.getLogger("rolldeck")
 MAX_WAIT_SECONDS: Final = 60.0
 """Maximum time for which the server holds one request for a batch."""
 EARLY_PAUSE_SECONDS: Final = 0.5
+MAX_HELD: Final = 16
+"""Maximum number of batches that a trainer may hold."""
 ENDED: Final = frozenset({"completed", "stopped", "failed"})
 # Groups arrive in the codec in which they were pushed, without conversion.
 STORED_BATCH: Final = f"{BATCH_TYPE}; groups=stored"
@@ -107,7 +111,8 @@ class Trainer(Closing):
         self.name = name
         self.rank = rank
         self.world_size = world_size
-        self._done_ordinal = 0
+        # Batches that this rank acknowledged; rank 0 may still hold them.
+        self._done: tuple[str, ...] = ()
         self.registration: TrainerRegistration | None = None
         self._owns_connection = connection is None
         self._connection = connection or Connection(url, token)
@@ -140,39 +145,57 @@ class Trainer(Closing):
         self.registration = _converted(self._connection.json(call), TrainerRegistration)
         return self.registration
 
-    def next_batch(self, wait_seconds: float = 30.0) -> Batch | None:
+    def next_batch(
+        self, wait_seconds: float = 30.0, *, holding: Sequence[Batch] = ()
+    ) -> Batch | None:
         """Return a leased batch, or None if none was complete in time or the run has ended.
 
         Until it is acknowledged, the same batch is returned with a higher fence.
 
         Args:
             wait_seconds: Maximum wait for the queue to fill, without an upper limit.
+            holding: Batches to hold besides the returned one, at most 15. Their leases are renewed.
+                Acknowledge them in the order in which they were received.
         """
         deadline = time.monotonic() + wait_seconds
         while True:
             asked_at = time.monotonic()
             wait = min(max(0.0, deadline - asked_at), MAX_WAIT_SECONDS)
-            call = Call(
-                method="POST",
-                path=f"{self._root}/batches/next",
-                json={"wait_seconds": wait, **self._share()},
-                accept=STORED_BATCH,
-                wait_seconds=wait,
-            )
-            answer = self._connection.send(call)
-            if answer.status_code != 204:
-                return Batch.decode(answer.content)
+            batch, has_ended = self.poll_batch(wait, holding=holding)
             now = time.monotonic()
-            if now >= deadline or answer.headers.get("Rolldeck-Run-Status") in ENDED:
-                return None
+            if batch is not None or has_ended or now >= deadline:
+                return batch
             # A server with too many waiters responds early; retrying at once would busy-loop.
             early = asked_at + wait - now
             time.sleep(min(max(0.0, early), deadline - now, EARLY_PAUSE_SECONDS))
 
-    def _share(self) -> dict[str, int]:
-        if self.world_size == 1:
-            return {}
-        return {"rank": self.rank, "world_size": self.world_size, "after": self._done_ordinal}
+    def poll_batch(
+        self, wait_seconds: float, *, holding: Sequence[Batch] = ()
+    ) -> tuple[Batch | None, bool]:
+        """Send one request for a batch.
+
+        Returns:
+            The batch, or None if none was complete in time; and whether the run has ended.
+        """
+        call = Call(
+            method="POST",
+            path=f"{self._root}/batches/next",
+            json={"wait_seconds": wait_seconds, **self._share(holding)},
+            accept=STORED_BATCH,
+            wait_seconds=wait_seconds,
+        )
+        answer = self._connection.send(call)
+        if answer.status_code == 204:
+            return None, answer.headers.get("Rolldeck-Run-Status") in ENDED
+        return Batch.decode(answer.content), False
+
+    def _share(self, holding: Sequence[Batch]) -> dict[str, Any]:
+        ids = [batch.head.id for batch in holding]
+        if self.world_size > 1:
+            ids += [done for done in reversed(self._done) if done not in ids]
+            share = {"rank": self.rank, "world_size": self.world_size}
+            return share | {"holding": ids[: MAX_HELD - 1]}
+        return {"holding": ids} if ids else {}
 
     def batch(self, batch_id: str) -> Batch:
         """Return the leased batch with this id again, whole, for any rank of this trainer."""
@@ -180,16 +203,26 @@ class Trainer(Closing):
         answer = self._connection.send(Call(method="GET", path=path, accept=STORED_BATCH))
         return Batch.decode(answer.content)
 
-    def batches(self, *, wait_seconds: float = 30.0) -> Iterator[Batch]:
+    def batches(self, *, wait_seconds: float = 30.0, ahead: int = 0) -> Iterator[Batch]:
         """Yield batches until the run has ended; acknowledge each when the next is requested.
 
-        A batch that the loop leaves by an exception or `break` stays unacknowledged. An
-        acknowledgement after the lease expired is logged, and the loop continues: the batch's data
-        may be served again.
+        A batch that the loop leaves by an exception or `break` stays unacknowledged, as do those
+        leased ahead. An acknowledgement after the lease expired is logged, and the loop continues:
+        the batch's data may be served again.
 
         Args:
             wait_seconds: Interval between checks of the run's status while the queue is short.
+            ahead: Batches that a thread leases while one is trained on, 0 to 15. Each adds up to
+                one version to the staleness of the data.
+
+        Raises:
+            ValueError: If `ahead` is outside its limits.
         """
+        if not 0 <= ahead < MAX_HELD:
+            raise ValueError(f"ahead is {ahead}; it must be between 0 and {MAX_HELD - 1}")
+        if ahead:
+            yield from self._batches_ahead(ahead)
+            return
         while True:
             batch = self.next_batch(wait_seconds)
             if batch is None:
@@ -200,10 +233,21 @@ class Trainer(Closing):
                 logger.info("run %s is %s: still waiting for a batch", self.run, status)
                 continue
             yield batch
-            try:
-                self.ack(batch)
-            except LeaseLost as error:
-                logger.warning("batch %d was not acknowledged: %s", batch.head.ordinal, error)
+            self._ack_or_log(batch)
+
+    def _batches_ahead(self, ahead: int) -> Iterator[Batch]:
+        with Prefetcher(self, ahead=ahead) as window:
+            while (batch := window.next()) is not None:
+                yield batch
+                self._ack_or_log(batch)
+                window.release(batch)
+        logger.info("run %s has ended: no more batches", self.run)
+
+    def _ack_or_log(self, batch: Batch) -> None:
+        try:
+            self.ack(batch)
+        except LeaseLost as error:
+            logger.warning("batch %d was not acknowledged: %s", batch.head.ordinal, error)
 
     def status(self) -> str:
         """Return the status of the run, such as ``running`` or ``completed``."""
@@ -217,8 +261,9 @@ class Trainer(Closing):
 
         Raises:
             LeaseLost: If the lease expired and the batch was leased again.
+            OutOfOrder: If an earlier batch is still held.
         """
-        self._done_ordinal = batch.head.ordinal
+        self._done = (*self._done, batch.head.id)[1 - MAX_HELD :]
         if self.rank > 0:
             return batch.head.ordinal
         call = Call(

@@ -1,6 +1,6 @@
 """API views that lease batches to trainers and acknowledge them by id."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
@@ -24,11 +24,11 @@ from buffer.batches.queries.queue_depth import (
 from buffer.batches.rules.batch_bytes import GroupForm, groups_as, json_answer, msgpack_answer
 from buffer.batches.rules.shards import Share, shard
 from buffer.batches.schemas import batches as messages
+from buffer.batches.services.acknowledgements import acknowledge_batch
 from buffer.batches.services.corruption import BatchCorrupt, contents_of
 from buffer.batches.services.leases import (
     Lease,
-    acknowledge_batch,
-    held_after,
+    held_beside,
     held_by,
     lease_batch,
     record_delivered,
@@ -170,14 +170,15 @@ class LeasingView(WaitingView):
         count: int | None,
         seconds: float,
         share: Share = Share(),  # noqa: B008 frozen
+        holding: Collection[UUID] = (),
     ) -> HttpResponseBase:
         """Return a leased batch as soon as one is ready, or 204 after `seconds`."""
         check_served(run)
         identity = identity_of(request)
 
         def read_once() -> HttpResponseBase | None:
-            while is_batch_available(run.pk, identity=identity, count=count):
-                lease = lease_batch(run_id=run.pk, identity=identity, count=count)
+            while is_batch_available(run.pk, identity=identity, count=count, holding=holding):
+                lease = lease_batch(run_id=run.pk, identity=identity, count=count, holding=holding)
                 if lease is None:
                     return None
                 # A corrupt batch is split up; the next one is formed without its corrupt items.
@@ -206,25 +207,32 @@ class NextBatchView(LeasingView):
         """Lease the next batch.
 
         Waits up to `wait_seconds`, then answers 204. An unacknowledged batch is delivered
-        again.
+        again, unless `holding` names it.
         """
         body = read(request, messages.NextBatch)
         found = run_named(run)
         _check_batch_size(found)
         share = Share(rank=body.rank, world_size=body.world_size)
         if share.rank == 0:
-            return self.lease(request, found, count=None, seconds=body.wait_seconds, share=share)
+            return self.lease(
+                request,
+                found,
+                count=None,
+                seconds=body.wait_seconds,
+                share=share,
+                holding=body.holding,
+            )
         return self._follow(request, found, body, share)
 
     def _follow(
         self, request: Request, run: Run, body: messages.NextBatch, share: Share
     ) -> HttpResponseBase:
-        """Return a rank's shard of rank 0's batch, once rank 0 holds one newer than `after`."""
+        """Return a rank's shard of the first batch of rank 0 that it has not received."""
         check_served(run)
         identity = identity_of(request)
 
         def read_once() -> HttpResponseBase | None:
-            lease = held_after(run_id=run.pk, identity=identity, after=body.after)
+            lease = held_beside(run_id=run.pk, identity=identity, received=body.holding)
             if lease is not None:
                 with suppress(BatchCorrupt):
                     return _handed_over(request, lease, share)
@@ -233,7 +241,7 @@ class NextBatchView(LeasingView):
         return self.wait(
             WaitQueue(
                 run_id=run.pk,
-                key=("shard", identity, share, body.after),
+                key=("shard", identity, share, tuple(body.holding)),
                 parts=frozenset({"queue"}),
             ),
             seconds=_wait_limit(run, body.wait_seconds),

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
+from uuid import UUID
 
 from buffer.batches.rules.pacing import is_over
 from buffer.batches.rules.status_env import EnvironmentShare
@@ -25,7 +26,7 @@ _IS_BATCH_AVAILABLE: Final = """
     OR t.last_seen_at < statement_timestamp() - interval '5 seconds'
     OR EXISTS (
         SELECT FROM buffer_batch b
-        WHERE b.run_id = r.id
+        WHERE b.run_id = r.id AND NOT b.id = ANY(%(holding)s::uuid[])
         AND (b.state = 'returned' OR (b.state = 'leased' AND b.trainer_id = t.id))
     ) OR COALESCE(%(count)s::int, r.batch_size) <= (
         SELECT SUM(sequences) FROM buffer_tally WHERE run_id = r.id AND state = 'queued'
@@ -121,7 +122,9 @@ def running_items(run_id: int) -> int:
     return sum(counter(run_id) for counter in _running)
 
 
-def is_batch_available(run_id: int, *, identity: str, count: int | None) -> bool:
+def is_batch_available(
+    run_id: int, *, identity: str, count: int | None, holding: Iterable[UUID] = ()
+) -> bool:
     """Return whether a lease may succeed, or the request itself must be recorded.
 
     One read without a lock, for waiting requests, because most pushes do not complete a batch. It
@@ -131,8 +134,9 @@ def is_batch_available(run_id: int, *, identity: str, count: int | None) -> bool
         run_id: The run.
         identity: Identity of the requester.
         count: Items per batch; by default the run's batch size.
+        holding: Batches that the requester has received and not acknowledged.
     """
-    parameters = {"run": run_id, "identity": identity, "count": count}
+    parameters = {"run": run_id, "identity": identity, "count": count, "holding": list(holding)}
     with database.cursor() as cursor:
         row = cursor.execute(_IS_BATCH_AVAILABLE, parameters, prepare=True).fetchone()
     return row is not None and bool(row[0])

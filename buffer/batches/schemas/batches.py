@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from typing import Annotated, Literal
+from uuid import UUID
 
 from msgspec import Meta, Struct
 
@@ -14,17 +15,22 @@ Rank = Annotated[int, Meta(ge=0, lt=1 << 16)]
 WorldSize = Annotated[int, Meta(ge=1, le=1 << 16)]
 
 
+MAX_HOLDING = 15
+"""Maximum number of batches that a trainer holds besides the one that it requests."""
+
+
 class NextBatch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Request for the next batch: how long to wait, and for which shard.
 
-    Rank 0 leases batches. The other ranks get their shard of the batch that rank 0 holds, once
-    its ordinal exceeds `after`, the ordinal of their previous batch.
+    `holding` names the batches that the process has received; at most 15, so that a trainer holds
+    at most 16. Their leases are renewed. Rank 0 leases batches. The other ranks get their shard of
+    the first batch that rank 0 holds and that they have not received.
     """
 
     wait_seconds: Annotated[float, Meta(ge=0, le=60)] = 0.0
     rank: Rank = 0
     world_size: WorldSize = 1
-    after: Annotated[int, Meta(ge=0, lt=1 << 31)] = 0
+    holding: Annotated[list[UUID], Meta(max_length=MAX_HOLDING)] = []
 
 
 class FetchFragments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

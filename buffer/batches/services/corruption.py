@@ -8,7 +8,8 @@ from datetime import datetime
 
 from django.db import transaction
 
-from buffer.batches.services.leases import Lease, LeaseLost, release_batch
+from buffer.batches.rules.lease_errors import LeaseLost
+from buffer.batches.services.leases import Lease, release_batch
 from buffer.items.models.items import Batch
 from buffer.items.rules.states import BatchState, DropReason, ItemKind
 from buffer.items.services.locks import lock_run

@@ -4,7 +4,8 @@ A batch returns to the queue unchanged, with one exception: the last batch of a 
 completely to a stock trainer, counts as trained on, because no further request acknowledges it. A
 batch whose leases expire repeatedly presumably crashes its trainers: it is quarantined, with an
 alert, until an operator releases or discards it. Until then, a late acknowledgement by its last
-trainer is still accepted.
+trainer is still accepted. Of several batches of one trainer, only the first counts its expiries:
+the trainer had not begun the others.
 """
 
 from datetime import datetime
@@ -12,13 +13,20 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Case, F, When
+from django.db.models import Case, Exists, F, OuterRef, Q, When
 from django.db.models.functions import Now
 
-from buffer.batches.services.leases import acknowledge_final_batch, release_batch
+from buffer.batches.services.acknowledgements import acknowledge_final_batch
+from buffer.batches.services.leases import release_batch
 from buffer.items.models.items import Batch
 from buffer.items.rules.batches import BatchNotFound
-from buffer.items.rules.states import EXPIRIES_BEFORE_QUARANTINE, BatchState, DropReason, ItemState
+from buffer.items.rules.states import (
+    EXPIRIES_BEFORE_QUARANTINE,
+    OPEN_BATCHES,
+    BatchState,
+    DropReason,
+    ItemState,
+)
 from buffer.items.services.locks import lock_run
 from buffer.payloads.services.transitions import quarantine_items
 from runs.events.services import record_event
@@ -28,6 +36,16 @@ from web.rules.errors import Conflict
 
 RECLAIMED_AT_ONCE: Final = 200
 _LAST_CHANCE: Final = EXPIRIES_BEFORE_QUARANTINE - 1
+_IS_FIRST: Final = ~Exists(
+    Batch.objects.filter(
+        run_id=OuterRef("run_id"),
+        trainer_id=OuterRef("trainer_id"),
+        state__in=OPEN_BATCHES,
+        ordinal__lt=OuterRef("ordinal"),
+    )
+)
+"""Whether a batch is the first of those that its trainer holds, or held last."""
+_IS_SUSPECT: Final = Q(_IS_FIRST, lease_expiries__gte=_LAST_CHANCE)
 
 
 class NotQuarantined(Conflict):
@@ -62,15 +80,16 @@ def return_expired_batches() -> int:
     """
     expired = (
         Batch.objects.select_for_update(skip_locked=True, of=("self",))
-        .filter(
-            state=BatchState.LEASED, lease_expires_at__lt=Now(), lease_expiries__lt=_LAST_CHANCE
-        )
+        .filter(~_IS_SUSPECT, state=BatchState.LEASED, lease_expires_at__lt=Now())
         .order_by("lease_expires_at")[:RECLAIMED_AT_ONCE]
     )
     rows = list(expired.values_list("id", "run_id"))
     returned = Batch.objects.filter(
         id__in=[batch_id for batch_id, _ in rows], state=BatchState.LEASED
-    ).update(state=BatchState.RETURNED, lease_expiries=F("lease_expiries") + 1)
+    ).update(
+        state=BatchState.RETURNED,
+        lease_expiries=F("lease_expiries") + Case(When(_IS_FIRST, then=1), default=0),
+    )
     for run_id in {run_id for _, run_id in rows}:
         announce(run_id, "queue", "ledger")
     return returned
@@ -78,9 +97,7 @@ def return_expired_batches() -> int:
 
 def quarantine_repeated_expiries(*, now: datetime) -> int:
     """Quarantine batches whose leases expired too often; return the number of batches."""
-    expired = Batch.objects.filter(
-        state=BatchState.LEASED, lease_expires_at__lt=Now(), lease_expiries__gte=_LAST_CHANCE
-    )
+    expired = Batch.objects.filter(_IS_SUSPECT, state=BatchState.LEASED, lease_expires_at__lt=Now())
     rows = list(expired.values_list("id", "run_id")[:RECLAIMED_AT_ONCE])
     return sum(_quarantine(batch_id, run_id, now=now) for batch_id, run_id in rows)
 

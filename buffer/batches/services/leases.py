@@ -1,4 +1,4 @@
-"""Form batches, lease them to trainers, and acknowledge them.
+"""Form batches and lease them to trainers.
 
 An advisory lock per run, held until the end of the transaction, serialises forming. Only the
 database clock evaluates leases.
@@ -13,7 +13,9 @@ from uuid import UUID
 from django.db import connection, transaction
 from django.db.models.functions import Now
 
+from buffer.batches.rules.lease_errors import LeaseLost, TrainerNotRegistered
 from buffer.batches.services import forming, group_batches
+from buffer.batches.services.acknowledgements import confirm
 from buffer.ingest.services import senders
 from buffer.items.models.items import Batch
 from buffer.items.queries.withheld import check_served
@@ -21,7 +23,6 @@ from buffer.items.rules.batches import BatchNotFound
 from buffer.items.rules.delivery import Delivery, NextAction
 from buffer.items.rules.states import (
     OPEN_BATCHES,
-    UNSETTLED_BATCHES,
     BatchState,
     DropReason,
     ItemKind,
@@ -29,14 +30,13 @@ from buffer.items.rules.states import (
 )
 from buffer.items.services.locks import lock_run
 from buffer.payloads.services.expiry import drop_unservable
-from buffer.payloads.services.transitions import release_items, serve_fragments
+from buffer.payloads.services.transitions import release_items
 from runs.lifecycle.models.runs import Run, Trainer
 from runs.lifecycle.services.lifecycle import end_after_steps
 from runs.lifecycle.services.registry import register_trainer
 from web import database
 from web.live.announcements import announce
 from web.rows import first_row, rows
-from web.rules.errors import Conflict
 
 # Resolution of `last_seen_at`; polls should usually write nothing.
 SEEN_EVERY: Final = timedelta(seconds=5)
@@ -53,28 +53,15 @@ _LEASE: Final = """
         delivered_at = NULL
     WHERE id = %(batch)s
     RETURNING fence, leased_at, lease_expires_at, sending_since"""
-_CONFIRM: Final = """
-    UPDATE buffer_batch SET state = 'confirmed', settled_at = statement_timestamp()
-    WHERE id = %s AND state = ANY(%s::text[])"""
+_RENEW: Final = """
+    UPDATE buffer_batch
+    SET state = 'leased', lease_expires_at = statement_timestamp() + make_interval(secs => %s)
+    WHERE id = ANY(%s)"""
 _DELIVERED: Final = """
     UPDATE buffer_batch
     SET delivered_at = LEAST(statement_timestamp(), settled_at), sending_since = NULL, sender = ''
     WHERE id = %s AND fence = %s"""
 """A trainer may acknowledge a batch before its delivery is recorded."""
-
-
-class TrainerNotRegistered(Conflict):
-    """The requester is not registered as a trainer of the run."""
-
-    code = "trainer_not_registered"
-    title = "Register first"
-
-
-class LeaseLost(Conflict):
-    """The batch has been leased again or settled since this trainer leased it."""
-
-    code = "lease_lost"
-    title = "The lease is lost"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,13 +73,20 @@ class Lease:
     policy_step: int
 
 
-def lease_batch(*, run_id: int, identity: str, count: int | None = None) -> Lease | None:
-    """Lease a batch to a trainer that acknowledges by id: the one it holds, else the next.
+def lease_batch(
+    *, run_id: int, identity: str, count: int | None = None, holding: Collection[UUID] = ()
+) -> Lease | None:
+    """Lease a batch to a trainer that acknowledges by id: one that it lacks, else the next.
+
+    The trainer lacks a batch that it leased and does not name in `holding`: it has restarted, or
+    its last answer was lost. Leases of the batches in `holding` are renewed under their fences,
+    also after they expired, until another trainer leases the batch.
 
     Args:
         run_id: The run.
         identity: Identity of the requester, which must be registered.
         count: Number of fragments in the batch; by default the run's batch size.
+        holding: Batches that the trainer has received and not acknowledged.
 
     Raises:
         TrainerNotRegistered: If no trainer of the run has this identity.
@@ -104,8 +98,13 @@ def lease_batch(*, run_id: int, identity: str, count: int | None = None) -> Leas
         trainer = _trainer(run, identity, is_stock=False, asked_at=asked_at)
         drop_unservable(run)
         open_batches = _open_batches(run)
-        held = next((batch for batch in open_batches if batch.trainer_id == trainer.pk), None)
-        batch = held or _returned_batch(run, open_batches)
+        mine = [batch for batch in open_batches if batch.trainer_id == trainer.pk]
+        kept = [batch.pk for batch in mine if batch.pk in holding]
+        _renew(run, kept)
+        lacking = (batch for batch in mine if batch.state == BatchState.LEASED)
+        batch = next((batch for batch in lacking if batch.pk not in kept), None)
+        others = [batch for batch in open_batches if batch.pk not in kept]
+        batch = batch or _returned_batch(run, others)
         if batch is not None:
             return _lease(run, batch, trainer, sender="")
         return _next(run, trainer, count=count, sender="", now=asked_at)
@@ -171,6 +170,14 @@ def _open_batches(run: Run) -> list[Batch]:
     return rows(Batch, "run_id = %s AND state IN ('leased', 'returned') ORDER BY ordinal", [run.pk])
 
 
+def _renew(run: Run, batch_ids: list[UUID]) -> None:
+    """Extend the leases of batches under their fences."""
+    if not batch_ids:
+        return
+    with database.cursor() as cursor:
+        cursor.execute(_RENEW, [run.lease_seconds, batch_ids], prepare=True)
+
+
 def _acknowledge_delivered(held: list[Batch], *, asked_at: datetime) -> Batch | None:
     """Acknowledge delivered batches; return a batch whose answer was interrupted."""
     again = None
@@ -182,7 +189,7 @@ def _acknowledge_delivered(held: list[Batch], *, asked_at: datetime) -> Batch | 
         )
         decision = delivery.on_next_request(now=asked_at)
         if decision is NextAction.CONFIRM:
-            _confirm(batch)
+            confirm(batch)
         elif decision is NextAction.SEND_AGAIN and again is None:
             again = batch
     return again
@@ -272,59 +279,6 @@ def _next(
     return _handed_out(run, batch)
 
 
-@transaction.atomic
-def acknowledge_batch(*, run_id: int, batch_id: UUID, fence: int) -> Batch:
-    """Acknowledge a batch as trained on; idempotent for the current fence.
-
-    Raises:
-        BatchNotFound: If the run has no such batch.
-        LeaseLost: If the batch has been leased again or dropped.
-    """
-    lock_run(run_id)
-    batch = first_row(Batch, "run_id = %s AND id = %s", [run_id, batch_id])
-    if batch is None:
-        raise BatchNotFound(f"batch {batch_id} does not exist")
-    if batch.fence != fence:
-        raise LeaseLost(f"batch {batch_id} is leased under fence {batch.fence}, not {fence}")
-    if batch.state == BatchState.DROPPED:
-        raise LeaseLost(f"batch {batch_id} was dropped")
-    if batch.state != BatchState.CONFIRMED:
-        _confirm(batch)
-    return batch
-
-
-@transaction.atomic
-def acknowledge_final_batch(*, run_id: int, batch_id: UUID) -> bool:
-    """Acknowledge the last batch of a run whose stock trainer requests no more batches.
-
-    Returns:
-        Whether the batch was still leased, with an expired lease.
-    """
-    lock_run(run_id)
-    batch = first_row(
-        Batch,
-        "run_id = %s AND id = %s AND state = 'leased' AND lease_expires_at < statement_timestamp()",
-        [run_id, batch_id],
-    )
-    if batch is None:
-        return False
-    _confirm(batch)
-    return True
-
-
-def _confirm(batch: Batch) -> None:
-    was = ItemState.QUARANTINED if batch.state == BatchState.QUARANTINED else ItemState.LEASED
-    if batch.kind == ItemKind.GROUPS:
-        group_batches.confirm(batch, source=was)
-    else:
-        unsettled = [str(state) for state in UNSETTLED_BATCHES]
-        with database.cursor() as cursor:
-            cursor.execute(_CONFIRM, [batch.pk, unsettled], prepare=True)
-        serve_fragments(batch, source=was)
-    batch.state = BatchState.CONFIRMED
-    announce(batch.run_id, "queue", "ledger")
-
-
 def held_by(*, run_id: int, batch_id: UUID, identity: str) -> Lease:
     """Return the lease of a batch for the trainer that holds it.
 
@@ -343,8 +297,13 @@ def held_by(*, run_id: int, batch_id: UUID, identity: str) -> Lease:
     return Lease(batch=batch, lease_seconds=run.lease_seconds, policy_step=run.policy_step)
 
 
-def held_after(*, run_id: int, identity: str, after: int) -> Lease | None:
-    """Return the lease that a trainer holds, unchanged, if its ordinal is above `after`.
+def held_beside(*, run_id: int, identity: str, received: Collection[UUID]) -> Lease | None:
+    """Return the first lease of a trainer, unchanged, that one of its ranks has not received.
+
+    Args:
+        run_id: The run.
+        identity: Identity of the trainer, which all of its ranks share.
+        received: Batches of which the rank has received its shard.
 
     Raises:
         TrainerNotRegistered: If the run has no trainer with this identity.
@@ -356,8 +315,9 @@ def held_after(*, run_id: int, identity: str, after: int) -> Lease | None:
         raise TrainerNotRegistered(f"{identity} is not a trainer of {run.name}: register first")
     batch = first_row(
         Batch,
-        "run_id = %s AND trainer_id = %s AND state = 'leased' AND ordinal > %s ORDER BY ordinal",
-        [run_id, trainer.pk, after],
+        "run_id = %s AND trainer_id = %s AND state = 'leased' AND NOT id = ANY(%s) "
+        "ORDER BY ordinal",
+        [run_id, trainer.pk, list(received)],
     )
     if batch is None:
         return None

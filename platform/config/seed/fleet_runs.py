@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from django.core.files.base import ContentFile
 
-from buffer.batches.services import leases
+from buffer.batches.services.acknowledgements import acknowledge_batch
 from buffer.batches.services.leases import lease_batch
 from buffer.ingest.services.fragments import accept_fragments
 from buffer.items.models.items import Batch
@@ -131,7 +131,7 @@ def push(run: Run, slots: list[Slot], *, policy_step: int, now: datetime) -> Non
 
 def confirm(run: Run, batch: Batch) -> None:
     """Acknowledge a batch."""
-    leases.acknowledge_batch(run_id=run.pk, batch_id=batch.pk, fence=batch.fence)
+    acknowledge_batch(run_id=run.pk, batch_id=batch.pk, fence=batch.fence)
 
 
 def train_on(run: Run, batch: Batch, *, at: datetime, lasts: timedelta) -> None:

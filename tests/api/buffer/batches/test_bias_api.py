@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 import pytest
 from django.test import Client
 
-from buffer.batches.services.leases import acknowledge_batch, lease_batch
+from buffer.batches.services.acknowledgements import acknowledge_batch
+from buffer.batches.services.leases import lease_batch
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.groups import accept_groups
 from runs.lifecycle.models.runs import Run

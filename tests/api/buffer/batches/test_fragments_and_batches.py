@@ -1,6 +1,6 @@
 import time
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import msgspec
 import numpy as np
@@ -116,6 +116,35 @@ def test_the_holder_of_a_lease_may_fetch_its_batch_again(api: Api, run: Run) -> 
 
     assert msgspec.msgpack.decode(again.content, type=wire.BatchAnswer).items == answer.items
     assert other.status_code == 409
+
+
+def test_a_trainer_names_the_batches_that_it_holds(api: Api) -> None:
+    api.register()
+    api.push(*(fragment(number=number) for number in range(4)))
+    first = api.next()
+    assert first is not None
+
+    second = api.next(holding=[first.batch.id])
+    assert second is not None
+    early = api.post(f"/batches/{second.batch.id}/ack", {"fence": second.batch.fence})
+
+    assert (first.batch.ordinal, second.batch.ordinal) == (1, 2)
+    assert (early.status_code, early.json()["code"]) == (409, "out_of_order")
+    for one in (first, second):
+        acked = api.post(f"/batches/{one.batch.id}/ack", {"fence": one.batch.fence})
+        assert acked.status_code == 200
+
+
+@pytest.mark.parametrize(
+    "holding", [["no-id"], [str(uuid4()) for _ in range(16)], "all"], ids=["text", "16", "type"]
+)
+def test_an_impossible_window_is_refused_with_its_field(api: Api, holding: Any) -> None:
+    api.register()
+
+    response = api.post("/batches/next", {"holding": holding})
+
+    assert response.status_code == 400
+    assert response.json()["errors"][0]["field"].startswith("holding")
 
 
 @pytest.mark.parametrize("share", [{}, {"rank": 1, "world_size": 2}])

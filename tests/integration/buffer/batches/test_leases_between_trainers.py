@@ -6,10 +6,12 @@ import pytest
 from django.db.models.functions import Now
 
 from buffer import jobs
+from buffer.batches.rules.lease_errors import LeaseLost
 from buffer.batches.services import leases
+from buffer.batches.services.acknowledgements import acknowledge_batch
 from buffer.batches.services.corruption import contents_of
 from buffer.batches.services.lease_expiry import NotQuarantined, release
-from buffer.batches.services.leases import Lease, LeaseLost, held_by
+from buffer.batches.services.leases import Lease, held_by
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.groups import accept_groups
 from buffer.items.models.items import Batch
@@ -43,7 +45,7 @@ def lease_for(run: Run, identity: str) -> Lease:
 
 
 def confirm(run: Run, lease: Lease, *, fence: int | None = None) -> None:
-    leases.acknowledge_batch(
+    acknowledge_batch(
         run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence if fence is None else fence
     )
 

@@ -10,7 +10,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from buffer.batches.services import leases, planning
-from buffer.batches.services.leases import acknowledge_batch
+from buffer.batches.services.acknowledgements import acknowledge_batch
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.groups import accept_groups
 from buffer.items.models.items import Batch, MixingShare, TrajectoryGroup

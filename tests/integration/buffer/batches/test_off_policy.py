@@ -8,7 +8,8 @@ from django.test import Client
 
 from buffer import jobs
 from buffer.batches.queries.queue_depth import queue_depth
-from buffer.batches.services.leases import acknowledge_batch, lease_batch, lease_for_atropos
+from buffer.batches.services.acknowledgements import acknowledge_batch
+from buffer.batches.services.leases import lease_batch, lease_for_atropos
 from buffer.batches.services.previews import preview
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services import backpressure

@@ -11,13 +11,9 @@ from django.db.models.functions import Now
 
 from buffer import jobs
 from buffer.batches.queries.queue_depth import is_batch_available, is_drained
-from buffer.batches.services.leases import (
-    LeaseLost,
-    acknowledge_batch,
-    lease_batch,
-    lease_for_atropos,
-    record_delivered,
-)
+from buffer.batches.rules.lease_errors import LeaseLost
+from buffer.batches.services.acknowledgements import acknowledge_batch
+from buffer.batches.services.leases import lease_batch, lease_for_atropos, record_delivered
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.groups import accept_groups
 from buffer.ingest.services.idempotency import KeyInFlight, PushKey, run_idempotent

@@ -8,7 +8,8 @@ import pytest
 from django.test import Client
 
 from buffer import jobs
-from buffer.batches.services.leases import acknowledge_batch, lease_batch
+from buffer.batches.services.acknowledgements import acknowledge_batch
+from buffer.batches.services.leases import lease_batch
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.fragments import accept_fragments, decode_push
 from buffer.ingest.services.groups import accept_groups

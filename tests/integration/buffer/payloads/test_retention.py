@@ -14,7 +14,8 @@ from django.test import Client
 
 from buffer import jobs
 from buffer.batches.queries import previews
-from buffer.batches.services.leases import acknowledge_batch, lease_batch
+from buffer.batches.services.acknowledgements import acknowledge_batch
+from buffer.batches.services.leases import lease_batch
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.groups import accept_groups
 from buffer.items.models.items import TrajectoryGroup

@@ -10,7 +10,8 @@ from django.test import Client
 from moto.server import ThreadedMotoServer
 
 from buffer.batches.services import leases
-from buffer.batches.services.leases import Lease, acknowledge_batch
+from buffer.batches.services.acknowledgements import acknowledge_batch
+from buffer.batches.services.leases import Lease
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.groups import accept_groups
 from buffer.items.models.items import TrajectoryGroup

@@ -9,6 +9,7 @@ import numpy as np
 from django.db.models.functions import Now
 
 from buffer.batches.services import leases
+from buffer.batches.services.acknowledgements import acknowledge_batch
 from buffer.batches.services.lease_expiry import return_expired_batches
 from buffer.batches.services.leases import Lease
 from buffer.ingest.services.fragments import accept_fragments
@@ -63,7 +64,7 @@ def numbers(lease: Lease) -> list[int]:
 
 
 def confirm(run: Run, lease: Lease) -> None:
-    leases.acknowledge_batch(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
+    acknowledge_batch(run_id=run.pk, batch_id=lease.batch.pk, fence=lease.batch.fence)
 
 
 def lapse(lease: Lease) -> None:

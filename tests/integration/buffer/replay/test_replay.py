@@ -9,8 +9,8 @@ import pytest
 from django.db import connection
 
 from buffer.batches.queries.queue_depth import uses_of
+from buffer.batches.rules.lease_errors import LeaseLost
 from buffer.batches.services import leases
-from buffer.batches.services.leases import LeaseLost
 from buffer.items.models.items import FragmentChunk
 from buffer.items.queries.counts import queued_fragments
 from buffer.items.rules.states import ItemKind, ItemState

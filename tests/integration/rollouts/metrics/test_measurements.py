@@ -9,7 +9,8 @@ from django.db import connection, transaction
 from buffer.batches.queries import flows
 from buffer.batches.queries.flows import FlowCursor, group_flow
 from buffer.batches.queries.trainer_pace import trainer_wait_share
-from buffer.batches.services.leases import acknowledge_batch, lease_batch
+from buffer.batches.services.acknowledgements import acknowledge_batch
+from buffer.batches.services.leases import lease_batch
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.groups import accept_groups
 from buffer.inspect.services.digests import digest_groups

@@ -1,0 +1,87 @@
+"""Acknowledge batches as trained on."""
+
+from typing import Final
+from uuid import UUID
+
+from django.db import transaction
+
+from buffer.batches.rules.lease_errors import LeaseLost, OutOfOrder
+from buffer.batches.services import group_batches
+from buffer.items.models.items import Batch
+from buffer.items.rules.batches import BatchNotFound
+from buffer.items.rules.states import UNSETTLED_BATCHES, BatchState, ItemKind, ItemState
+from buffer.items.services.locks import lock_run
+from buffer.payloads.services.transitions import serve_fragments
+from web import database
+from web.live.announcements import announce
+from web.rows import first_row
+
+_CONFIRM: Final = """
+    UPDATE buffer_batch SET state = 'confirmed', settled_at = statement_timestamp()
+    WHERE id = %s AND state = ANY(%s::text[])"""
+_EARLIER: Final = """
+    run_id = %s AND trainer_id = %s AND state = 'leased' AND ordinal < %s AND leased_at < %s
+    ORDER BY ordinal"""
+"""Batches that a trainer received before another one and still holds."""
+
+
+@transaction.atomic
+def acknowledge_batch(*, run_id: int, batch_id: UUID, fence: int) -> Batch:
+    """Acknowledge a batch as trained on; idempotent for the current fence.
+
+    Raises:
+        BatchNotFound: If the run has no such batch.
+        LeaseLost: If the batch has been leased again or dropped.
+        OutOfOrder: If its trainer holds a batch that it received earlier.
+    """
+    lock_run(run_id)
+    batch = first_row(Batch, "run_id = %s AND id = %s", [run_id, batch_id])
+    if batch is None:
+        raise BatchNotFound(f"batch {batch_id} does not exist")
+    if batch.fence != fence:
+        raise LeaseLost(f"batch {batch_id} is leased under fence {batch.fence}, not {fence}")
+    if batch.state == BatchState.DROPPED:
+        raise LeaseLost(f"batch {batch_id} was dropped")
+    if batch.state == BatchState.CONFIRMED:
+        return batch
+    order = [run_id, batch.trainer_id, batch.ordinal, batch.leased_at]
+    if earlier := first_row(Batch, _EARLIER, order):
+        raise OutOfOrder(
+            f"batch {batch.ordinal} is acknowledged before batch {earlier.ordinal}, which its "
+            "trainer received earlier and still holds: acknowledge batches in order"
+        )
+    confirm(batch)
+    return batch
+
+
+@transaction.atomic
+def acknowledge_final_batch(*, run_id: int, batch_id: UUID) -> bool:
+    """Acknowledge the last batch of a run whose stock trainer requests no more batches.
+
+    Returns:
+        Whether the batch was still leased, with an expired lease.
+    """
+    lock_run(run_id)
+    batch = first_row(
+        Batch,
+        "run_id = %s AND id = %s AND state = 'leased' AND lease_expires_at < statement_timestamp()",
+        [run_id, batch_id],
+    )
+    if batch is None:
+        return False
+    confirm(batch)
+    return True
+
+
+def confirm(batch: Batch) -> None:
+    """Settle a batch and its items as trained on."""
+    was = ItemState.QUARANTINED if batch.state == BatchState.QUARANTINED else ItemState.LEASED
+    if batch.kind == ItemKind.GROUPS:
+        group_batches.confirm(batch, source=was)
+    else:
+        unsettled = [str(state) for state in UNSETTLED_BATCHES]
+        with database.cursor() as cursor:
+            cursor.execute(_CONFIRM, [batch.pk, unsettled], prepare=True)
+        serve_fragments(batch, source=was)
+    batch.state = BatchState.CONFIRMED
+    announce(batch.run_id, "queue", "ledger")
