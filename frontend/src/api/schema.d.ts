@@ -1168,7 +1168,7 @@ export interface paths {
         /**
          * Lease the next batch
          * @description Waits up to `wait_seconds`, then answers 204. An unacknowledged batch is delivered
-         *     again.
+         *     again, unless `holding` names it.
          */
         post: operations["batches_next"];
         delete?: never;
@@ -6946,8 +6946,9 @@ export interface components {
          * NextBatch
          * @description Request for the next batch: how long to wait, and for which shard.
          *
-         *         Rank 0 leases batches. The other ranks get their shard of the batch that rank 0 holds, once
-         *         its ordinal exceeds `after`, the ordinal of their previous batch.
+         *         `holding` names the batches that the process has received; at most 15, so that a trainer holds
+         *         at most 16. Their leases are renewed. Rank 0 leases batches. The other ranks get their shard of
+         *         the first batch that rank 0 holds and that they have not received.
          */
         NextBatchRequest: {
             /** @default 0 */
@@ -6956,8 +6957,8 @@ export interface components {
             rank: number;
             /** @default 1 */
             world_size: number;
-            /** @default 0 */
-            after: number;
+            /** @default [] */
+            holding: string[];
         };
         /**
          * NodeWorkers
