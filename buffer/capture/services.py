@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 import msgspec
+import numpy as np
 from django.conf import settings
 from django.db import transaction
 from django.db.models import F
@@ -19,6 +20,7 @@ from buffer.ingest.schemas.groups import Group
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.groups import RunNotAccepting, accept_groups
 from buffer.items.queries.counts import limits
+from rolldeck.advantages import RULES
 from rolldeck.captures import Answer, CallPush, ScoreReceipt
 from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
@@ -290,6 +292,7 @@ def _group(run: Run, scored: list[_Scored], *, env_id: int | None) -> Group:
             "repairs": {one.session.name: one.assembled.repairs for one in scored},
         },
     }
+    content |= _advantages(run.advantages, [one for one in scored if one.assembled.sequences])
     versions = [one.assembled.oldest for one in scored if one.assembled.sequences]
     known = [version for version in versions if version is not None]
     if known and len(known) == len(versions):
@@ -305,6 +308,21 @@ def _group(run: Run, scored: list[_Scored], *, env_id: int | None) -> Group:
         )
     except InvalidBody as error:
         raise InvalidCapture("scores", str(error)) from error
+
+
+def _advantages(rule: str, scored: list[_Scored]) -> dict[str, list[list[float]]]:
+    """Return the advantages of all tokens: a session counts once, however many sequences it has."""
+    if not rule:
+        return {}
+    found = RULES[rule](np.array([one.score for one in scored], dtype=np.float64))
+    if not np.isfinite(found).all():
+        return {}
+    rows = [
+        [float(advantage)] * len(sequence.tokens)
+        for one, advantage in zip(scored, found, strict=True)
+        for sequence in one.assembled.sequences
+    ]
+    return {"advantages": rows}
 
 
 def _messages(calls: list[CallPush], call: int, index: int) -> list[dict[str, Any]]:

@@ -295,3 +295,37 @@ def test_retokenized_answers_of_vllm_stay_one_sequence(vllm: str) -> None:
     assert (made.repairs, len(made.sequences)) == (1, 1)
     trained = [token for token in made.sequences[0].masks if token >= 0]
     assert trained == [*one.token_ids, *two.token_ids]
+
+
+@pytest.mark.parametrize(("changed", "sequences"), [(False, 1), (True, 2)])
+def test_tool_calls_that_vllm_renders_again_stay_one_sequence(
+    vllm: str, changed: bool, sequences: int
+) -> None:
+    """The policy writes the arguments without spaces, the template with them."""
+    call = r'<tool_call>\n\{"name": "add", "arguments": \{"y":"[a-h]{6}","x":[12]\}\}\n</tool_call>'
+    tools: list[Any] = [{"type": "function", "function": {"name": "add", "parameters": {}}}]
+    messages: list[Any] = [{"role": "user", "content": "hi"}]
+    sampled: list[int] = []
+    with stand_with(vllm) as stand:
+        agent = stand.agent("respelled")
+        for seed in range(3):
+            completion = agent.chat.completions.create(
+                model=MODEL,
+                messages=messages,
+                tools=tools,
+                max_tokens=200,
+                extra_body={"structured_outputs": {"regex": call}, "seed": seed},
+            )
+            choice: Any = completion.choices[0]
+            answer = choice.message.model_dump(include={"role", "content", "tool_calls"})
+            (made,) = answer["tool_calls"]
+            if changed and not seed:
+                made["function"]["arguments"] = '{"y": "a", "x": 1}'
+            result = {"role": "tool", "tool_call_id": made["id"], "content": "2"}
+            messages += [answer, result]
+            sampled += choice.token_ids
+        assembly = assembled(CaptureSession.objects.get(name="respelled"))
+
+    assert (len(assembly.sequences), assembly.repairs) == (sequences, 3 - sequences)
+    trained = [mask for sequence in assembly.sequences for mask in sequence.masks if mask >= 0]
+    assert trained == sampled

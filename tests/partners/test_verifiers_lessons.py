@@ -95,6 +95,36 @@ def test_a_set_with_tools_takes_several_turns(bench: MakeBench) -> None:
         assert max(own) == -0.5
 
 
+def test_a_rollout_of_several_sequences_gives_its_group_one_of_them(bench: MakeBench) -> None:
+    at = bench(env=ADDING | {"agent": {"harness": {"id": "compacting-chat"}}})
+
+    batch, metrics = at.sample(n_examples=4, n_generations=4)
+    again, _ = at.sample(n_examples=4, n_generations=4)
+
+    assert batch is not None, at.events.pop()
+    assert [len(group.rollouts) for group in batch.groups] == [4] * 4
+    assert (metrics["env.turns"], metrics["env.sequences"]) == (3, 2)
+    assert [one.tokens for one in batch.rollouts] == [one.tokens for one in again.rollouts]
+    turns = [len(own_texts(at, rollout)) for rollout in batch.rollouts]
+    assert set(turns) == {1, 2}
+    for rollout, count in zip(batch.rollouts, turns, strict=True):
+        assert ("So far:" in rollout.prompt) == (count == 2)
+        expected = logprobs(at.model, list(rollout.tokens))
+        for place, (token, is_own) in enumerate(zip(rollout.tokens, rollout.is_own, strict=True)):
+            drawn = float(expected[place - 1, token]) if is_own else 0.0
+            assert rollout.logprobs[place] == pytest.approx(drawn, abs=1e-3)
+
+
+def test_several_runs_of_trained_agents_drop_the_group(bench: MakeBench) -> None:
+    at = bench(lambda _: "no", env=ADDING | {"id": "best-of-n", "n": 2})
+
+    assert at.sample(n_examples=1) == (None, None)
+
+    [event] = at.events.pop()
+    assert event.kind == "rollout_failed"
+    assert event.message.endswith("2 runs of trained agents (agent, agent), must be 1")
+
+
 def test_turns_have_the_version_that_sampled_them(bench: MakeBench) -> None:
     def advance(prompt: str) -> str:
         answer = weigh(prompt)

@@ -1,6 +1,7 @@
 """The training client of the real verifiers package generates with `rolldeck serve`."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -26,7 +27,11 @@ def served(tmp_path: Path) -> Iterator[str]:
     command = ["-m", "rollouts.fleet.engine.serve", "--checkpoint", str(tmp_path)]
     command += ["--port", "0", "--threads", "1", "--model-name", "tiny"]
     with subprocess.Popen(
-        [sys.executable, *command], cwd=ROOT, stdout=subprocess.PIPE, text=True
+        [sys.executable, *command],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": ".:platform:client"},
+        stdout=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stdout is not None
         found = re.search(r"http://\S+", process.stdout.readline())

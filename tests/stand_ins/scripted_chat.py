@@ -1,7 +1,8 @@
 """Stand-in for a chat server with a tool parser: it answers with messages that a test prepares.
 
 It answers with the fields of vLLM's chat completions, in one piece or streamed, and with a token
-per character. `tests/partners` sends the same requests to vLLM.
+per character. Like a chat template, it renders the JSON of tool calls in prompts again.
+`tests/partners` sends the same requests to vLLM.
 """
 
 import asyncio
@@ -49,12 +50,17 @@ class ScriptedChat:
             routes=[
                 Route("/v1/chat/completions", self._chat, methods=["POST"]),
                 Route("/v1/models", self._models),
+                Route("/detokenize", self._detokenize, methods=["POST"]),
             ]
         )
 
     async def _models(self, request: Request) -> Response:  # noqa: ARG002 required signature
         one = {"id": self.model, "object": "model", "created": 0, "owned_by": "vllm"}
         return JSONResponse({"object": "list", "data": [one]})
+
+    async def _detokenize(self, request: Request) -> Response:
+        tokens = (await request.json())["tokens"]
+        return JSONResponse({"prompt": "".join(map(chr, tokens))})
 
     async def _chat(self, request: Request) -> Response:
         body = await request.json()
@@ -122,8 +128,25 @@ def usage_of(prompt: str, answer: str) -> Json:
 
 def rendered(messages: list[Json]) -> str:
     """Return a conversation as text, as a chat template does."""
-    turns = [message | {"written": written(message)} for message in messages]
+    turns = [message | {"written": written(respelled(message))} for message in messages]
     return "".join(f"{turn['role']}: {turn['written']}" for turn in turns) + "assistant: "
+
+
+def respelled(message: Json) -> Json:
+    """Return a message whose tool calls have sorted keys and a space after separators."""
+    calls = [
+        call | {"function": call["function"] | {"arguments": _spelled(call)}}
+        for call in message.get("tool_calls") or []
+    ]
+    return message | {"tool_calls": calls}
+
+
+def _spelled(call: Json) -> str:
+    arguments: str = call["function"]["arguments"]
+    try:
+        return json.dumps(json.loads(arguments), sort_keys=True)
+    except ValueError:
+        return arguments
 
 
 def written(message: Json) -> str:

@@ -21,6 +21,9 @@ value, version and episode.
 BYTES_PER_TOKEN: Final = 14
 """Approximate bytes per token of a group: token, mask, log-probability and msgpack overhead."""
 
+PARTNERS: Final = ("verifiers:", "openenv:")
+"""Beginnings of the specs whose environment is a process or a server outside the worker."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
@@ -54,6 +57,21 @@ class Cluster:
     nodes: Sequence[NodeRoom] = ()
     trouble: str = ""
     """Reason why the cluster's state is unknown."""
+
+
+def partners(config: RunConfig) -> list[Finding]:
+    """Name the lessons whose environment only workers construct."""
+    lessons = {} if config.language is None else config.language.lessons
+    return [
+        Finding(
+            level="info",
+            subject="Environment",
+            field=f"language.lessons.{name}.spec",
+            message=f"{lesson.spec} was not constructed: only workers connect to its environment.",
+        )
+        for name, lesson in lessons.items()
+        if lesson.spec.startswith(PARTNERS)
+    ]
 
 
 def batches(config: RunConfig) -> list[Finding]:

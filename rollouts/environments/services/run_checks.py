@@ -122,6 +122,7 @@ def _static_findings(config: RunConfig) -> list[Finding]:
     )
     return [
         *_of_environments(environments, config),
+        *rules.partners(config),
         *rules.batches(config),
         *rules.tokens(config),
         *rules.room(config, _answered(nodes)),
@@ -151,14 +152,15 @@ def _environments(config: RunConfig) -> list[tuple[str, ProbeRequest]]:
             run_config=run_config.to_builtins(config) if one.step_callbacks else {},
         )
         return [("environment.spec", request)]
-    # The built-in tasks were constructed when the configuration was checked.
+    # The built-in tasks were constructed when the configuration was checked. A probe has neither
+    # the settings nor the credentials of partners' environments.
     foreign = {
         (lesson.spec, repr(sorted(lesson.kwargs.items()))): (
             f"language.lessons.{name}.spec",
             ProbeRequest(kind="lesson", spec=lesson.spec, kwargs=_probed_kwargs(lesson)),
         )
         for name, lesson in config.language.lessons.items()
-        if not lesson.spec.startswith("task:")
+        if not lesson.spec.startswith(("task:", *rules.PARTNERS))
     }
     return list(foreign.values())[: probes.PROBES_AT_ONCE - 1]
 

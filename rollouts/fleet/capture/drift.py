@@ -1,9 +1,9 @@
 """Repair of retokenisation drift between the calls of a session.
 
 An agent returns an answer as text. The inference server tokenizes that text again, and may get
-other tokens than the policy sampled. If both decode to the same text, the repair records the
-sampled tokens for that part of the prompt, so that the calls stay one sequence. In any other case
-the call begins a new sequence.
+other tokens than the policy sampled. If both decode to the same text, except for the spelling of
+the JSON of tool calls, the repair records the sampled tokens for that part of the prompt, so that
+the calls stay one sequence. In any other case the call begins a new sequence.
 """
 
 from collections import OrderedDict
@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 
 from rolldeck.captures import CallPush, Repair
+from rollouts.fleet.capture.equal_texts import ReportedCall, matched_length, reported_calls
 
 Detokenize = Callable[[Sequence[int]], Awaitable[str | None]]
 """Returns the text of tokens, with special tokens; None if it is unknown."""
@@ -24,7 +25,7 @@ MOST_MEMORY_BYTES: Final = 256 << 20
 MOST_TRIES: Final = 4
 """Maximum number of earlier answers with which a prompt is compared as text."""
 CONTEXT_TOKENS: Final = 8
-"""Equal tokens before the divergence that are decoded too: their end can change a first space."""
+"""Equal tokens before an answer that are decoded too: their end can change a first space."""
 UNKNOWN_CHARACTER: Final = "\ufffd"
 
 
@@ -33,8 +34,18 @@ class _Known:
     """Prompt and answer of an earlier call, with its repair applied."""
 
     tokens: Tokens
-    first_sampled: int
-    """Place of the first token that the policy sampled."""
+    answers: tuple[int, ...]
+    """Places where the policy's answers begin, in order."""
+    calls: tuple[ReportedCall, ...]
+    """Tool calls of all answers, in order."""
+
+    @property
+    def size_bytes(self) -> int:
+        return self.tokens.nbytes + sum(len(call.arguments) for call in self.calls)
+
+    def answer_before(self, place: int) -> int:
+        """Return where the answer begins that contains a token, at most at `place`."""
+        return max((one for one in self.answers if one <= place), default=place)
 
 
 @dataclass(slots=True)
@@ -43,7 +54,7 @@ class _Session:
 
     @property
     def size_bytes(self) -> int:
-        return sum(one.tokens.nbytes for one in self.known)
+        return sum(one.size_bytes for one in self.known)
 
 
 class DriftRepair:
@@ -69,13 +80,13 @@ class DriftRepair:
         for one in known:
             shared = _shared(prompt, one.tokens)
             # A first sampled token can merge with the token before it.
-            if len(one.tokens) > exact and one.first_sampled - 1 <= shared < len(one.tokens):
-                drifted.append((shared, one.tokens))
-        drifted.sort(key=lambda found: (found[0], len(found[1])), reverse=True)
+            if len(one.tokens) > exact and one.answers[0] - 1 <= shared < len(one.tokens):
+                drifted.append((shared, one))
+        drifted.sort(key=lambda found: (found[0], len(found[1].tokens)), reverse=True)
         for shared, sampled in drifted[:MOST_TRIES]:
             stop = await self._same_text(prompt, sampled, shared)
             if stop is not None:
-                repair = Repair(start=shared, stop=stop, tokens=sampled[shared:].tolist())
+                repair = Repair(start=shared, stop=stop, tokens=sampled.tokens[shared:].tolist())
                 return msgspec.structs.replace(call, repair=repair)
         return call
 
@@ -88,23 +99,27 @@ class DriftRepair:
         for answer in call.answers:
             tokens = np.concatenate([prompt, _array(answer.tokens)])
             earlier = [one for one in held.known if _starts(tokens, one.tokens)]
-            first = min((one.first_sampled for one in earlier), default=len(prompt))
+            longest = max(earlier, key=lambda one: len(one.tokens), default=None)
+            before_it = ((), ()) if longest is None else (longest.answers, longest.calls)
             # An answer in the prompt of a later one is part of that.
             held.known = [one for one in held.known if one not in earlier]
-            held.known.append(_Known(tokens, first))
+            places = (*before_it[0], len(prompt))
+            held.known.append(_Known(tokens, places, before_it[1] + reported_calls(answer.message)))
         self._size_bytes += held.size_bytes - before
         while self._size_bytes > self._most_bytes and self._sessions:
             _, forgotten = self._sessions.popitem(last=False)
             self._size_bytes -= forgotten.size_bytes
 
-    async def _same_text(self, prompt: Tokens, sampled: Tokens, shared: int) -> int | None:
+    async def _same_text(self, prompt: Tokens, sampled: _Known, shared: int) -> int | None:
         """Return where the prompt's tokens end that have the text of the sampled ones, or None."""
-        start = max(0, shared - CONTEXT_TOKENS)
-        wanted = await self._detokenize(sampled[start:].tolist())
+        # A tool call can begin long before its first different token.
+        start = max(0, sampled.answer_before(shared) - CONTEXT_TOKENS)
+        wanted = await self._detokenize(sampled.tokens[start:].tolist())
         whole = await self._detokenize(prompt[start:].tolist())
         if wanted is None or whole is None or UNKNOWN_CHARACTER in wanted:
             return None
-        if not whole.startswith(wanted):
+        length = matched_length(wanted, whole, sampled.calls)
+        if length is None:
             return None
         low, high = shared, len(prompt)
         while low < high:
@@ -112,11 +127,11 @@ class DriftRepair:
             text = await self._detokenize(prompt[start:middle].tolist())
             if text is None:
                 return None
-            if len(text) < len(wanted):
+            if len(text) < length:
                 low = middle + 1
             else:
                 high = middle
-        return low if await self._detokenize(prompt[start:low].tolist()) == wanted else None
+        return low if await self._detokenize(prompt[start:low].tolist()) == whole[:length] else None
 
 
 def _array(tokens: Sequence[int]) -> Tokens:

@@ -218,6 +218,8 @@ def load_tokenizer(folder: Path) -> Tokenizer:
     Raises:
         TokenizerUnusable: If it is missing or invalid.
     """
+    if not folder.is_dir():
+        raise TokenizerUnusable(f"{folder} is not a folder of this machine")
     own = folder / "rolldeck_tokenizer.json"
     if not own.exists():
         if (folder / "tokenizer.json").exists():

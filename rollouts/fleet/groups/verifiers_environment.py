@@ -54,6 +54,7 @@ class PlayedRollout(Struct, frozen=True):
     metrics: dict[str, float]
     is_truncated: bool
     branches: list[list[TokenRun]]
+    """Token sequences that the policy wrote a part of; each starts with the prompt."""
 
 
 class PlayedGroup(Struct, frozen=True):
@@ -247,6 +248,9 @@ def _decoded(name: str, result: msgspec.Raw, kind: type[Any]) -> Any:
 def _rollout(key: str, record: RecordedRollout, played: PlayedRollout) -> Rollout | Fault:
     """Return a rollout with the log probabilities and versions of its recorded answers.
 
+    Of several token sequences it has one, drawn with equal probabilities. Each rollout then counts
+    once in the advantages, and the group has the size that fills a batch exactly.
+
     Raises:
         SamplingStopped: If the worker is stopping.
         InferenceFailed: If the server failed.
@@ -257,12 +261,12 @@ def _rollout(key: str, record: RecordedRollout, played: PlayedRollout) -> Rollou
         is_overlong = record.is_overlong or OVERLONG in played.error
         kind = "prompt_too_long" if is_overlong else "rollout_failed"
         return Fault(kind, f"{key}: {played.error}"[:2000])
-    if len(played.branches) != 1:
-        text = f"{key}: {len(played.branches)} token sequences, 1 supported per rollout"
-        return Fault("rollout_failed", text)
+    if not played.branches:
+        return Fault("rollout_failed", f"{key}: no token of the policy")
+    drawn = derive_seed(record.seed, "sequence") % len(played.branches)
     tokens, logprobs = list[int](), list[float]()
     versions = list[Version | None]()
-    for run in played.branches[0]:
+    for run in played.branches[drawn]:
         sampled = sum(run.mask)
         start = len(run.tokens) - sampled
         tokens += run.tokens[:start]

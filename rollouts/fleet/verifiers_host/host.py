@@ -170,23 +170,27 @@ def _selected(taskset: Any, select: Json | None, config: Any) -> Any:
 
 
 def _described(episode: Any) -> Json:
-    """Return a rollout: its reward, its metrics, and the token runs of each branch."""
-    trained = [trace for trace in episode.traces if trace.agent.trainable]
-    reward = sum(trace.reward for trace in trained)
+    """Return a rollout: its reward, its metrics, and the token runs of each trained branch."""
     if not episode.ok:
         return FAILED | {"error": _reason(episode)}
-    if not math.isfinite(reward):
-        return FAILED | {"error": f"the reward is {reward}, must be finite"}
-    metrics = {"turns": float(sum(trace.num_turns for trace in trained))}
-    for trace in trained:
-        metrics |= {name: one.score for name, one in trace.rewards.items() if one}
-        metrics |= {name: value for name, value in trace.metrics.items() if value is not None}
-    branches = [branch for trace in trained for branch in trace.branches if branch.trainable]
+    trained = [trace for trace in episode.traces if trace.agent.trainable]
+    if len(trained) != 1:
+        names = ", ".join(trace.agent.name for trace in trained) or "none"
+        return FAILED | {"error": f"{len(trained)} runs of trained agents ({names}), must be 1"}
+    [trace] = trained
+    if not math.isfinite(trace.reward):
+        return FAILED | {"error": f"the reward is {trace.reward}, must be finite"}
+    branches = [
+        branch for branch in trace.branches if branch.trainable and any(branch.sampled_mask)
+    ]
+    metrics = {"turns": float(trace.num_turns), "sequences": float(len(branches))}
+    metrics |= {name: one.score for name, one in trace.rewards.items() if one}
+    metrics |= {name: value for name, value in trace.metrics.items() if value is not None}
     return {
         "error": "",
-        "reward": reward,
+        "reward": trace.reward,
         "metrics": {name: value for name, value in metrics.items() if math.isfinite(value)},
-        "is_truncated": any(trace.is_truncated for trace in trained),
+        "is_truncated": trace.is_truncated,
         "branches": [
             [{"tokens": node.token_ids, "mask": node.mask} for node in branch.nodes]
             for branch in branches

@@ -84,6 +84,21 @@ def test_scored_sessions_become_one_group(server: Server) -> None:
     assert (group["epoch"], group["policy_step"]) == (0, 0)
 
 
+def test_a_session_of_several_sequences_counts_once_in_the_advantages(server: Server) -> None:
+    Run.objects.filter(pk=server.run.pk).update(advantages="rloo")
+    for place in range(3):
+        server.add("one", call(str(place), prompt=[1, 5 + place]))
+    server.add("two", call())
+    server.add("three", call())
+
+    server.score(one=1.0, two=0.0, three=0.0)
+
+    group = stored()
+    assert group["scores"] == [1.0, 1.0, 1.0, 0.0, 0.0]
+    assert [row[0] for row in group["advantages"]] == [1.0, 1.0, 1.0, -0.5, -0.5]
+    assert [len(row) for row in group["advantages"]] == [len(row) for row in group["tokens"]]
+
+
 def test_a_repeated_call_or_score_counts_once(server: Server) -> None:
     first, again = server.add("one", call()), server.add("one", call())
     scored, repeated = server.score(one=1.0), server.score(one=1.0)

@@ -52,6 +52,26 @@ def test_valid_settings_are_accepted(registered: Any) -> None:
     assert create("openenv:guess", seeds=4).status_code == 201
 
 
+@pytest.mark.parametrize("spec", ["verifiers:weigh", "openenv:guess"])
+def test_a_check_leaves_the_construction_to_the_workers(registered: Any, spec: str) -> None:
+    registered.RAY_ADDRESS = ""
+    registered.ROLLDECK_VERIFIERS = json.dumps({"weigh": WEIGH})
+    registered.ROLLDECK_OPENENV = json.dumps({"guess": {"url": "http://games:8000"}})
+    config = language({"a": {"spec": spec}}, model=CHECKPOINT)
+    request = {"name": "words", "config": config}
+
+    answer = (
+        APIClient()
+        .post("/api/v1/run-checks", request, format="json", headers=bearer("admin"))
+        .json()
+    )
+
+    [found] = [one for one in answer["findings"] if one["subject"] == "Environment"]
+    assert (found["level"], found["field"]) == ("info", "language.lessons.a.spec")
+    assert found["message"].startswith(f"{spec} was not constructed")
+    assert not [one for one in answer["findings"] if one["level"] == "error"]
+
+
 @pytest.mark.parametrize(
     ("setting", "text"),
     [
