@@ -17,6 +17,7 @@ from rollouts.fleet.inference.checkpoint_files import WEIGHTS
 from rollouts.fleet.inference.contract import InferenceFailed
 from rollouts.fleet.inference.dialects import CompletionsDialect, Dialect, Expected, VllmDialect
 from rollouts.fleet.inference.http_client import HttpInferenceServer
+from tests.contract.adapter_contract import ADAPTER, adapter_of
 from tests.contract.inference_contract import (
     FIRST,
     RUN,
@@ -115,6 +116,21 @@ def test_a_folder_with_our_tokenizer_is_served(tokenless: VllmServer, dialect: D
     answers = dialect.answers(response.content, Expected(version=FIRST, run=RUN))
     assert [len(answer.tokens) for answer in answers] == [12, 12, 12]
     assert all(agrees(model(0), request, answer) for answer in answers)
+
+
+def test_adapters_require_an_option_of_the_server(servers: dict[str, VllmServer]) -> None:
+    server = servers["vLLM"]
+    server.reset()
+    client = HttpInferenceServer(server.settings, run=RUN, adapter=ADAPTER)
+
+    with pytest.raises(
+        InferenceFailed, match=r"LoRA is not enabled.* and --enable-lora"
+    ) as refusal:
+        client.update_weights(adapter_of(1), FIRST)
+
+    client.close()
+    assert server.url in str(refusal.value)
+    assert server.is_healthy
 
 
 def test_tied_embeddings_are_refused_on_a_cpu(tokenless: VllmServer) -> None:

@@ -20,6 +20,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from starlette.types import Message
 
 from rollouts.fleet.engine import checkpoints
 from rollouts.fleet.engine.engine import Engine
@@ -29,6 +30,7 @@ from rollouts.fleet.engine.serving import EngineThread
 from rollouts.fleet.engine.sglang_api import SglangApi
 from rollouts.fleet.engine.tokenizers import Tokenizer
 from rollouts.fleet.engine.transformer import Transformer
+from tests.stand_ins.adapters import AdapterRefused, LoadedAdapters
 
 SGLANG_PARAMS = {
     *("max_new_tokens", "stop", "stop_token_ids", "stop_regex", "temperature", "top_p", "top_k"),
@@ -38,6 +40,10 @@ SGLANG_PARAMS = {
     *("logit_bias", "sampling_seed"),
 }
 """Fields of SGLang's `SamplingParams`; it rejects requests with others."""
+
+
+MAX_LORA_RANK = 8
+"""Option ``--max-lora-rank``."""
 
 
 class StandIn:
@@ -53,6 +59,12 @@ class StandIn:
         self.config = model.config
         self.loads = 0
         self.label = "default"
+        self.adapters = LoadedAdapters(model, tokenizer, max_rank=MAX_LORA_RANK)
+
+    def close(self) -> None:
+        """End the engines."""
+        self.thread.close()
+        self.adapters.close()
 
     def load(self) -> str:
         """Reload the folder; return its error, or an empty string."""
@@ -98,21 +110,52 @@ class SglangStandIn(StandIn):
                 self.route("/pause_generation", pauses=True),
                 Route("/update_weights_from_disk", self._update, methods=["POST"]),
                 self.route("/continue_generation", pauses=False),
+                Route("/load_lora_adapter", self._load_adapter, methods=["POST"]),
+                Route("/unload_lora_adapter", self._unload_adapter, methods=["POST"]),
             ],
             exception_handlers=self.api.app.exception_handlers | {Refused: _refused_by_sglang},
         )
 
     async def _generate(self, request: Request) -> Response:
-        unknown = json.loads(await request.body())["sampling_params"].keys() - SGLANG_PARAMS
-        if unknown:
+        body = json.loads(await request.body())
+        if unknown := body["sampling_params"].keys() - SGLANG_PARAMS:
             wrong = f"Unexpected keyword argument '{min(unknown)}'"
             return JSONResponse({"error": {"message": wrong}}, 400)
-        [route] = SglangApi(self.api, self.api._tokenizer).routes
-        response = json.loads((await route.endpoint(request)).body)
+        adapter = body.pop("lora_path", None)
+        if adapter is not None and adapter not in self.adapters.apis:
+            wrong = f"The following requested LoRA adapters are not loaded: {adapter}"
+            return JSONResponse({"error": {"message": wrong}}, 400)
+        api = self.api if adapter is None else self.adapters.apis[adapter]
+        [route] = SglangApi(api, api._tokenizer).routes
+        response = json.loads((await route.endpoint(with_body(request, body))).body)
         for row in response if isinstance(response, list) else [response]:
             del row["meta_info"]["policy_versions"]
             row["meta_info"]["weight_version"] = self.label
         return JSONResponse(response)
+
+    async def _load_adapter(self, request: Request) -> Response:
+        body = json.loads(await request.body())
+        name, wrong = body["lora_name"], ""
+        self.calls.append(f"/load_lora_adapter {name}")
+        if name in self.adapters.apis:
+            wrong = f"LoRA adapter {name} is already loaded."
+        else:
+            try:
+                self.adapters.load(name, Path(body["lora_path"]))
+            except AdapterRefused as refusal:
+                wrong = str(refusal)
+        return self._adapted(wrong)
+
+    async def _unload_adapter(self, request: Request) -> Response:
+        name = json.loads(await request.body())["lora_name"]
+        self.calls.append(f"/unload_lora_adapter {name}")
+        found = self.adapters.apis.pop(name, None)
+        return self._adapted("" if found else f"LoRA with name {name} does not exist.")
+
+    def _adapted(self, wrong: str) -> Response:
+        loaded = dict.fromkeys(self.adapters.apis, "")
+        result = {"success": not wrong, "error_message": wrong, "loaded_adapters": loaded}
+        return JSONResponse(result, 400 if wrong else 200)
 
     async def _info(self, _request: Request) -> Response:
         return JSONResponse({"model_path": str(self.folder), "weight_version": self.label})
@@ -142,3 +185,15 @@ def listening(app: Starlette, *, port: int = 0) -> Iterator[str]:
         yield url
         server.should_exit = True
         runner.join(10)
+
+
+def with_body(request: Request, body: dict[str, Any]) -> Request:
+    """Return a request with another body, which still notices a disconnected client."""
+    bodies = [json.dumps(body).encode()]
+
+    async def receive() -> Message:
+        if bodies:
+            return {"type": "http.request", "body": bodies.pop(), "more_body": False}
+        return await request.receive()
+
+    return Request(request.scope, receive)

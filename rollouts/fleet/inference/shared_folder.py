@@ -57,7 +57,7 @@ class SharedFolder:
 
     def update(self, tensors: Mapping[str, Any], version: Version) -> None:
         """Load `tensors` into the replicas; see :class:`rollouts.fleet.inference.weights`."""
-        with self._locked():
+        with locked(self._folder):
             marker = self._marker()
             if marker.version > version:
                 return
@@ -74,7 +74,7 @@ class SharedFolder:
         Returns:
             Whether there were any, such as replicas that were started again.
         """
-        with self._locked():
+        with locked(self._folder):
             marker = self._marker()
             if marker.version == NOTHING:
                 return False
@@ -139,14 +139,20 @@ class SharedFolder:
             raise WeightsDoNotFit.between(expected, given)
         self._replicas.ask(lambda server: server.check(given))
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        try:
-            with (self._folder / LOCK).open("wb") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
-                yield
-        except OSError as error:
-            raise InferenceFailed(f"weights_directory: {error}") from error
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Admit one worker at a time to a folder.
+
+    Raises:
+        InferenceFailed: If a file cannot be read or written meanwhile.
+    """
+    try:
+        with (folder / LOCK).open("wb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+    except OSError as error:
+        raise InferenceFailed(f"weights_directory: {error}") from error
 
 
 class _Marker(Struct, frozen=True, omit_defaults=True):

@@ -15,6 +15,8 @@ from runs.config.rules.language_config import LanguageConfig
 SETTING: Final = "ROLLDECK_INFERENCE_SERVERS"
 MOST_REPLICAS: Final = 256
 Kind = Literal["rolldeck", "vllm", "sglang"]
+ADAPTER_KINDS: Final[frozenset[Kind]] = frozenset({"vllm", "sglang"})
+"""Kinds of servers that load LoRA adapters."""
 Url = Annotated[str, Meta(pattern=r"^https?://\S+$")]
 
 
@@ -59,10 +61,32 @@ class OfferedServer(NamedTuple):
     """Port of its URL."""
 
 
-def unsupported_sampling(language: LanguageConfig, *, kind: str) -> tuple[str, str] | None:
-    """Return the path of a sampling field that a kind of server cannot train with, and the reason.
+def unsupported(language: LanguageConfig, *, kind: str) -> tuple[str, str] | None:
+    """Return the path of a field that a kind of server cannot train with, and the reason.
 
-    vLLM's log probabilities are those after top-p and top-k. A policy gradient needs those before.
+    Args:
+        language: Settings of a language run.
+        kind: Kind of its server; empty if its workers generate themselves.
+    """
+    return _unsupported_adapter(language, kind=kind) or _unsupported_sampling(language, kind=kind)
+
+
+def _unsupported_adapter(language: LanguageConfig, *, kind: str) -> tuple[str, str] | None:
+    rank = language.model.adapter.rank
+    if not rank:
+        return None
+    if kind not in ADAPTER_KINDS:
+        reason = f"{rank}: adapters require an inference server of the kind vllm or sglang"
+        return "language.model.adapter.rank", reason
+    if not language.model.checkpoint:
+        return "language.model.checkpoint", "an adapter requires the checkpoint that it adapts"
+    return None
+
+
+def _unsupported_sampling(language: LanguageConfig, *, kind: str) -> tuple[str, str] | None:
+    """Return a sampling field that vLLM cannot train with.
+
+    Its log probabilities are those after top-p and top-k. A policy gradient needs those before.
     """
     if kind != "vllm":
         return None
