@@ -285,6 +285,7 @@ class GroupWorkerWrapper:
             dropped_steps=self._dropped(),
             time_use=" ".join(filter(None, parts)),
             slots=self._slots(),
+            replicas=self._policy.server.replicas() if self._policy and is_reporting else [],
         )
 
     def _dropped(self) -> dict[str, int]:

@@ -15,6 +15,7 @@ from operator import methodcaller
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 
+from rolldeck.wire import ReplicaReport
 from rollouts.fleet.engine.engine import Version
 from rollouts.fleet.inference.adapter_files import adapter_shapes, write_adapter
 from rollouts.fleet.inference.adapter_requests import AdapterServer
@@ -112,6 +113,10 @@ class Adapters:
         with locked(self._folder), self.used() as adapter:
             return adapter.version != NOTHING and self._load(adapter.version)
 
+    def replicas(self) -> list[ReplicaReport]:
+        """Return version and last contact of each replica."""
+        return self._replicas.reports()
+
     def close(self) -> None:
         """End the use of all versions."""
         with self._lock:
@@ -166,7 +171,7 @@ class Adapters:
                 # A replica that cannot be reached may still have it; the next update tries again.
                 unload = methodcaller("unload", folder.relative_to(root).as_posix())
                 with suppress(InferenceFailed):
-                    self._replicas.roll(NOTHING, unload)
+                    self._replicas.ask_all(unload)
                     shutil.rmtree(folder)
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import httpx
 
+from rolldeck.wire import ReplicaReport
 from rollouts.fleet.engine.engine import Answer, Prompt, Version
 from rollouts.fleet.inference.adapter_requests import AdapterServer
 from rollouts.fleet.inference.adapters import Adapter, Adapters
@@ -153,6 +154,10 @@ class HttpInferenceServer:
             f"the inference server {self._settings.url} has not answered for {seconds:.0f} s: "
             f"{failing[1]}"
         )
+
+    def replicas(self) -> list[ReplicaReport]:
+        """Return version and last contact of each replica."""
+        return self._weights.replicas()
 
     def wait_until_ready(self, *, timeout_seconds: float, stop: threading.Event) -> bool:
         """Wait until the server is healthy; return False on timeout or stop."""

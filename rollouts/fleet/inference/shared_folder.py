@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rolldeck.wire import ReplicaReport
 from rollouts.fleet.engine.engine import Version
 from rollouts.fleet.inference.checkpoint_files import CheckpointFiles, write_whole
 from rollouts.fleet.inference.contract import InferenceFailed
@@ -79,6 +80,10 @@ class SharedFolder:
             if marker.version == NOTHING:
                 return False
             return self._roll(marker, marker.written or marker.version)
+
+    def replicas(self) -> list[ReplicaReport]:
+        """Return version and last contact of each replica."""
+        return self._replicas.reports()
 
     def _roll(self, marker: "_Marker", version: Version) -> bool:
         """Load the folder's weights into replicas without their label; return whether any were.
