@@ -52,5 +52,8 @@ class ScriptedServer:
         del timeout_seconds, stop
         return True
 
+    def rest(self) -> None:
+        """Do nothing: there is no engine."""
+
     def close(self) -> None:
         """Do nothing: there is nothing to close."""

@@ -17,6 +17,7 @@ from rollouts.fleet.inference.checkpoint_files import WEIGHTS
 from rollouts.fleet.inference.contract import InferenceFailed
 from rollouts.fleet.inference.dialects import CompletionsDialect, Dialect, Expected, VllmDialect
 from rollouts.fleet.inference.http_client import HttpInferenceServer
+from rollouts.fleet.inference.sleeping import ASLEEP
 from tests.contract.adapter_contract import ADAPTER, adapter_of
 from tests.contract.inference_contract import (
     FIRST,
@@ -31,6 +32,7 @@ from tests.contract.inference_contract import (
     prompt,
 )
 from tests.contract.shared_inference_contract import FolderServerContract
+from tests.contract.sleep_contract import SleepContract, Sleeper
 from tests.partners.vllm_server import VllmServer, small_server, write_tokenizer
 from tests.unit.rollouts.fleet.engine.small_models import small_model
 
@@ -84,6 +86,25 @@ class TestVllm(FolderServerContract):
 
         evaluating.close()
         assert not any(agrees(model(0), filtered, answer) for answer in answers)
+
+
+@pytest.fixture
+def sleeper(servers: dict[str, VllmServer]) -> Iterator[Sleeper]:
+    server = servers["vLLM"]
+    server.reset()
+
+    def is_asleep() -> bool:
+        answer = httpx.get(f"{server.url}/is_sleeping", timeout=60).json()
+        return bool(answer["is_sleeping"])
+
+    with ExitStack() as parts:
+        yield Sleeper(settings=server.settings, parts=parts, is_asleep=is_asleep)
+    (server.folder / ASLEEP).unlink(missing_ok=True)
+    server.post("/wake_up")
+
+
+class TestVllmSleep(SleepContract):
+    """On a CPU vLLM stops its scheduler, and keeps the memory."""
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ servers do. The routes and fields are those of vLLM 0.10 to 0.32 and SGLang 0.5.
 tests/partners hold vLLM itself to the same contract.
 """
 
+import asyncio
 import json
 import socket
 import threading
@@ -55,7 +56,9 @@ class StandIn:
         context = model.config.max_position_embeddings
         self.thread = EngineThread(Engine(model, rows=8, tokenizer=tokenizer), context=context)
         self.api = OpenAiApi(self.thread, tokenizer=tokenizer, model="small", context=context)
-        self.is_paused = False
+        self.is_paused = self.is_asleep = False
+        self.resumed = asyncio.Event()
+        self.resumed.set()
         self.config = model.config
         self.loads = 0
         self.label = "default"
@@ -85,6 +88,7 @@ class StandIn:
         async def record(request: Request) -> Response:
             self.calls.append(str(request.url).removeprefix(str(request.base_url)[:-1]))
             self.is_paused = pauses
+            (self.resumed.clear if pauses else self.resumed.set)()
             return JSONResponse({"status": "paused" if pauses else "resumed"})
 
         return Route(path, record, methods=["POST"])
@@ -110,6 +114,8 @@ class SglangStandIn(StandIn):
                 self.route("/pause_generation", pauses=True),
                 Route("/update_weights_from_disk", self._update, methods=["POST"]),
                 self.route("/continue_generation", pauses=False),
+                Route("/release_memory_occupation", self._release, methods=["POST"]),
+                Route("/resume_memory_occupation", self._resume, methods=["POST"]),
                 Route("/load_lora_adapter", self._load_adapter, methods=["POST"]),
                 Route("/unload_lora_adapter", self._unload_adapter, methods=["POST"]),
             ],
@@ -117,6 +123,7 @@ class SglangStandIn(StandIn):
         )
 
     async def _generate(self, request: Request) -> Response:
+        assert not self.is_asleep, "the memory of the weights is released"
         body = json.loads(await request.body())
         if unknown := body["sampling_params"].keys() - SGLANG_PARAMS:
             wrong = f"Unexpected keyword argument '{min(unknown)}'"
@@ -157,10 +164,23 @@ class SglangStandIn(StandIn):
         result = {"success": not wrong, "error_message": wrong, "loaded_adapters": loaded}
         return JSONResponse(result, 400 if wrong else 200)
 
+    async def _release(self, request: Request) -> Response:
+        assert json.loads(await request.body()) == {}
+        assert not self.thread.progress.running, "requests are in progress"
+        self.is_asleep = True
+        return JSONResponse(None)
+
+    async def _resume(self, request: Request) -> Response:
+        assert json.loads(await request.body()) == {}
+        assert self.is_asleep, "nothing was released"
+        self.is_asleep = False
+        return JSONResponse(None)
+
     async def _info(self, _request: Request) -> Response:
         return JSONResponse({"model_path": str(self.folder), "weight_version": self.label})
 
     async def _update(self, request: Request) -> Response:
+        assert not self.is_asleep, "the memory of the weights is released"
         request_body: dict[str, Any] = json.loads(await request.body())
         self.calls.append(f"/update_weights_from_disk {request_body['model_path']}")
         wrong = self.load()

@@ -4,6 +4,7 @@ It is as strict and as lax as vLLM: it keeps earlier values of missing tensors, 
 end its engine, and it closes a connection after an error.
 """
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,8 @@ class VllmStandIn(StandIn):
         """Labels by the first load that has them."""
         self._context = model.config.max_position_embeddings
         self._is_dead = False
+        self._awake = asyncio.Event()
+        self._awake.set()
 
     def app(self) -> Starlette:
         inner = {route.path: route for route in self.api.app.routes if isinstance(route, Route)}
@@ -61,6 +64,8 @@ class VllmStandIn(StandIn):
                 Route("/update_weight_version", self._label, methods=["POST"]),
                 Route("/weight_info", self._weight_info),
                 self.route("/resume", pauses=False),
+                Route("/sleep", self._sleep, methods=["POST"]),
+                Route("/wake_up", self._wake, methods=["POST"]),
                 *(self._adapter_routes() if self.loads_adapters else []),
             ],
             exception_handlers=self.api.app.exception_handlers | {Exception: _failed},
@@ -129,6 +134,7 @@ class VllmStandIn(StandIn):
 
     async def _completion(self, request: Request) -> dict[str, Any]:
         """Return the completion of our engine, with its own fields."""
+        await self._awake.wait()
         named = json.loads(await request.body())["model"]
         (route,) = (
             one
@@ -136,6 +142,8 @@ class VllmStandIn(StandIn):
             if isinstance(one, Route) and one.path == "/v1/completions"
         )
         answer = await route.endpoint(request)
+        # No answer ends while the engine is paused.
+        await self.resumed.wait()
         completion: dict[str, Any] = json.loads(answer.body)
         return completion
 
@@ -154,6 +162,7 @@ class VllmStandIn(StandIn):
     async def _call(self, request: Request) -> Response:
         call = json.loads(await request.body())
         self.calls.append(f"/collective_rpc {call['method']}")
+        assert not self.is_asleep, "the memory of the weights is released"
         if wrong := self.load():
             self._is_dead = self.dies_of_weights
             raise WorkerFailed(wrong)
@@ -184,6 +193,17 @@ class VllmStandIn(StandIn):
         if self.adapters.apis.pop(name, None) is None:
             return _error(f"The lora adapter '{name}' cannot be found.", 404)
         return Response(f"Success: LoRA adapter '{name}' removed successfully.")
+
+    async def _sleep(self, request: Request) -> Response:
+        assert dict(request.query_params) == {"level": "1", "mode": "wait"}
+        self.is_asleep = True
+        self._awake.clear()
+        return JSONResponse({"status": "sleeping", "level": 1})
+
+    async def _wake(self, _request: Request) -> Response:
+        self.is_asleep = False
+        self._awake.set()
+        return JSONResponse({"status": "awake", "tags": None})
 
     async def _weight_info(self, _request: Request) -> Response:
         return JSONResponse({"weight_version": self._labels[max(self._labels)]})

@@ -120,6 +120,9 @@ class TorchInferenceServer:
         del timeout_seconds
         return not (stop.is_set() or self._thread.error)
 
+    def rest(self) -> None:
+        """Do nothing: an idle engine uses no processor."""
+
     def close(self) -> None:
         """End the engine's thread."""
         self._thread.close()

@@ -53,5 +53,12 @@ class InferenceServer(Protocol):
     def wait_until_ready(self, *, timeout_seconds: float, stop: threading.Event) -> bool:
         """Wait until the server can generate; return False on timeout or stop."""
 
+    def rest(self) -> None:
+        """Put the server to sleep until the next request, if it is configured to sleep.
+
+        Raises:
+            InferenceFailed: If the server refuses or cannot be reached.
+        """
+
     def close(self) -> None:
         """Release all resources of this interface."""

@@ -8,7 +8,6 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import nullcontext, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,12 +17,14 @@ from rolldeck.wire import ReplicaReport
 from rollouts.fleet.engine.engine import Answer, Prompt, Version
 from rollouts.fleet.inference.adapter_requests import AdapterServer
 from rollouts.fleet.inference.adapters import Adapter, Adapters
+from rollouts.fleet.inference.answers import cancelled, repeated
 from rollouts.fleet.inference.contract import InferenceFailed
 from rollouts.fleet.inference.dialects import DIALECTS, Dialect, Expected
 from rollouts.fleet.inference.refusals import lacks, prompt_error
 from rollouts.fleet.inference.reloading import SglangReload, VllmReload
 from rollouts.fleet.inference.responses import VersionUnreported
 from rollouts.fleet.inference.shared_folder import SharedFolder
+from rollouts.fleet.inference.sleeping import SharedSleep
 from rollouts.fleet.inference.uploads import UploadedWeights
 from rollouts.fleet.inference.weights import NOTHING, FixedWeights, WeightsRoute
 from rollouts.fleet.policies.policy_protocol import PolicyDoesNotFit
@@ -87,6 +88,11 @@ class HttpInferenceServer:
         }
         self._adapters = self._adapter_route(adapter) if adapter.rank and not is_fixed else None
         self._weights = self._adapters or (FixedWeights() if is_fixed else self._route())
+        self._sleep = (
+            SharedSleep(self._folder, self._replicas, kind=settings.kind)
+            if settings.sleep
+            else None
+        )
         self._repairing, self._checked = asyncio.Lock(), -math.inf
         """Lock of the check of all replicas, and the time of the last one."""
         self._loop = asyncio.new_event_loop()
@@ -119,6 +125,8 @@ class HttpInferenceServer:
         """Return the answers to each prompt; see :class:`rollouts.fleet.inference.contract`."""
         if self._dialect.filters_logprobs and not self._is_fixed:
             _check_unfiltered(prompts)
+        if self._sleep is not None:
+            self._sleep.wake()
         deadline = time.monotonic() + timeout_seconds
         found: dict[int, list[Answer]] = {}
         pending = asyncio.run_coroutine_threadsafe(self._all(prompts, found, deadline), self._loop)
@@ -128,7 +136,7 @@ class HttpInferenceServer:
             # Closing the connections lets the server free its rows.
             pending.cancel()
         return [
-            found.get(place) or [_cancelled(index) for index in range(prompt.answers)]
+            found.get(place) or [cancelled(index) for index in range(prompt.answers)]
             for place, prompt in enumerate(prompts)
         ]
 
@@ -139,7 +147,14 @@ class HttpInferenceServer:
             InferenceFailed: If the server refuses or cannot be reached.
             WeightsDoNotFit: If they do not match its model.
         """
+        if self._sleep is not None:
+            self._sleep.wake()
         self._weights.update(tensors, version)
+
+    def rest(self) -> None:
+        """Put the server to sleep until the next request, if it is configured to sleep."""
+        if self._sleep is not None:
+            self._sleep.rest()
 
     def outage(self) -> str:
         """Return for how long and why requests have failed; empty if the newest succeeded.
@@ -184,6 +199,8 @@ class HttpInferenceServer:
             client.close()
         if self._adapters is not None:
             self._adapters.close()
+        if self._sleep is not None:
+            self._sleep.close()
 
     async def _hang_up(self) -> None:
         in_transit = asyncio.all_tasks() - {asyncio.current_task()}
@@ -346,7 +363,7 @@ class HttpInferenceServer:
         except ValueError as error:
             raise self._failed(f"{dialect.path}: {error}") from error
         if prompt.sampling.is_greedy and not dialect.repeats_greedy and len(answers) == 1:
-            answers = [_repeated(answers[0], index) for index in range(prompt.answers)]
+            answers = [repeated(answers[0], index) for index in range(prompt.answers)]
         if len(answers) != prompt.answers:
             raise self._failed(f"{len(answers)} answers received, expected {prompt.answers}")
         return answers
@@ -368,17 +385,3 @@ def _check_unfiltered(prompts: Sequence[Prompt]) -> None:
 def _retry_after_seconds(response: httpx.Response | None) -> float | None:
     wished = response.headers.get("Retry-After", "") if response is not None else ""
     return float(wished) if wished.isdigit() else None
-
-
-def _repeated(answer: Answer, index: int) -> Answer:
-    return replace(
-        answer,
-        index=index,
-        tokens=[*answer.tokens],
-        logprobs=[*answer.logprobs],
-        versions=[*answer.versions],
-    )
-
-
-def _cancelled(index: int) -> Answer:
-    return Answer(request=0, index=index, finish="cancelled")
