@@ -108,6 +108,16 @@ class AdapterContract:
         assert not any(agrees(adapted(1), asked, answer) for answer in second)
         assert not any(agrees(model(0), asked, answer) for answer in [*first, *second])
 
+    def test_a_worker_returns_to_an_earlier_version(self, place: AdapterPlace) -> None:
+        server = place.connect()
+        for seed, version in ((1, FIRST), (2, SECOND), (1, FIRST)):
+            server.update_weights(adapter_of(seed), version)
+        [answers] = generate_answers(server, prompt(1))
+
+        assert server.version == FIRST
+        assert labels_of(answers) == {FIRST}
+        assert all(agrees(adapted(1), prompt(1), answer) for answer in answers)
+
     def test_requests_in_progress_keep_their_adapter(self, place: AdapterPlace) -> None:
         server, asked = place.connect(), prompt(1, answers=8, max_tokens=200)
         server.update_weights(adapter_of(1), FIRST)

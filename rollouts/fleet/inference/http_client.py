@@ -54,9 +54,10 @@ class HttpInferenceServer:
 
     The workers of a run may share a server.
 
-    `rolldeck serve` and vLLM with ``--enable-scale-out`` report the version of each token. Other
-    answers get the oldest version that a replica may have used when the request was sent, so a
-    label is never newer than the weights.
+    With adapters, requests name the version of their answers. Otherwise `rolldeck serve` and vLLM
+    with ``--enable-scale-out`` report the version of each token. Other answers get the oldest
+    version that a replica may have used when the request was sent, so a label is never newer than
+    the weights.
     """
 
     def __init__(
