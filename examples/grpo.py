@@ -33,8 +33,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from examples.lora import AdaptedModel, PolicyModel, published_tensors, restore
-from examples.trained_checkpoints import CheckpointFolder
 from rolldeck.advantages import RULES, Rule, of_batch, token_weights, with_variance
 from rolldeck.http import Call, Connection
 from rolldeck.trainer import Trainer, TrainerRegistration
@@ -43,11 +41,13 @@ from rollouts.fleet.engine import checkpoints
 from rollouts.fleet.engine.behavior_cloning import clone_behavior
 from rollouts.fleet.engine.building import Built, build
 from rollouts.fleet.engine.checkpoints import CheckpointUnreadable
+from rollouts.fleet.engine.lora import AdaptedModel, PolicyModel, published_tensors, restore
 from rollouts.fleet.engine.tokenizers import (
     Tokenizer,
     TokenizerUnusable,
     load_tokenizer,
 )
+from rollouts.fleet.engine.trained_checkpoints import CheckpointFolder
 from rollouts.fleet.engine.transformer import Transformer
 from rollouts.tasks.rules.task import Task
 from rollouts.tasks.rules.task_specs import InvalidTask

@@ -4,6 +4,7 @@ A subclass whose name begins with `Test` provides the fixture `place`.
 """
 
 import threading
+import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +15,9 @@ import pytest
 import torch
 from msgspec.structs import replace
 
-from examples.lora import merged
 from rollouts.fleet.engine.checkpoints import assign, named_tensors
 from rollouts.fleet.engine.engine import Answer
+from rollouts.fleet.engine.lora import merged
 from rollouts.fleet.engine.transformer import Transformer
 from rollouts.fleet.inference.adapter_files import adapter_shapes
 from rollouts.fleet.inference.adapter_requests import PATHS
@@ -73,7 +74,7 @@ def adapter_of(seed: int, adapter: AdapterConfig = ADAPTER) -> dict[str, torch.T
     base = {name: tuple(tensor.shape) for name, tensor in named_tensors(model(0))}
     random = torch.Generator().manual_seed(seed)
     shapes = adapter_shapes(base, adapter)
-    return {name: 0.3 * torch.randn(shape, generator=random) for name, shape in shapes.items()}
+    return {name: 0.1 * torch.randn(shape, generator=random) for name, shape in shapes.items()}
 
 
 def adapted(seed: int, adapter: AdapterConfig = ADAPTER) -> Transformer:
@@ -123,12 +124,15 @@ class AdapterContract:
         server.update_weights(adapter_of(1), FIRST)
         answers: list[Answer] = []
         asking = threading.Thread(target=lambda: answers.extend(generate_answers(server, asked)[0]))
-        asking.start()
-        while not server._adapters._uses[FIRST].count > 1:  # type: ignore[union-attr]
-            threading.Event().wait(0.01)
-
-        server.update_weights(adapter_of(2), SECOND)
-        kept = place.stored()
+        adapters = server._adapters
+        assert adapters is not None
+        # Held as by a request, which may end before the update does.
+        with adapters.used():
+            asking.start()
+            while adapters._uses[FIRST].count <= 2 and asking.is_alive():
+                time.sleep(0.01)
+            server.update_weights(adapter_of(2), SECOND)
+            kept = place.stored()
         asking.join(120)
         server.update_weights(adapter_of(3), (1, 6))
 

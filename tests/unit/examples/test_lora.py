@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from examples.grpo import Learner, Settings
-from examples.lora import AdaptedModel, published_tensors, restore, whole
-from examples.trained_checkpoints import CheckpointFolder
 from rollouts.fleet.engine import checkpoints
 from rollouts.fleet.engine.checkpoints import CheckpointUnreadable
+from rollouts.fleet.engine.lora import AdaptedModel, published_tensors, restore, whole
 from rollouts.fleet.engine.tokenizers import CharTokenizer
+from rollouts.fleet.engine.trained_checkpoints import CheckpointFolder
 from rollouts.fleet.engine.transformer import Transformer
 from rollouts.fleet.inference.adapter_files import adapter_shapes
 from runs.config.rules.language_config import AdapterConfig

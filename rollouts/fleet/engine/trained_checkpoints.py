@@ -4,8 +4,8 @@ from pathlib import Path
 
 import torch
 
-from examples.lora import PolicyModel, whole
 from rollouts.fleet.engine import checkpoints
+from rollouts.fleet.engine.lora import PolicyModel, whole
 from rollouts.fleet.engine.tokenizers import (
     ByteTokenizer,
     CharTokenizer,
