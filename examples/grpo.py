@@ -6,7 +6,8 @@ The run's configuration defines the model, the lessons and the sampling. The tra
 model, clones a few demonstrations until it succeeds occasionally, and publishes that as version 0.
 From then on the fleet answers prompts, and every batch of groups yields the next version. With
 --checkpoints the weights are also saved, as a folder that the inference server can open; --resume
-continues where a trainer was killed.
+continues where a trainer was killed. With `language.model.adapter.rank` only a LoRA adapter of the
+run's checkpoint is trained and published.
 
 A run with outside environments, such as Atropos', has no configuration: --checkpoint names the
 initial model of its inference server, and --temperature and --batch-size replace the settings of
@@ -40,14 +41,13 @@ from rollouts.fleet.engine import checkpoints
 from rollouts.fleet.engine.behavior_cloning import clone_behavior
 from rollouts.fleet.engine.building import Built, build
 from rollouts.fleet.engine.checkpoints import CheckpointUnreadable
+from rollouts.fleet.engine.lora import AdaptedModel, PolicyModel, published_tensors, restore
 from rollouts.fleet.engine.tokenizers import (
-    ByteTokenizer,
-    CharTokenizer,
     Tokenizer,
     TokenizerUnusable,
     load_tokenizer,
-    save_tokenizer,
 )
+from rollouts.fleet.engine.trained_checkpoints import CheckpointFolder
 from rollouts.fleet.engine.transformer import Transformer
 from rollouts.tasks.rules.task import Task
 from rollouts.tasks.rules.task_specs import InvalidTask
@@ -105,7 +105,7 @@ class Learner:
     """Learner that updates a model from batches of groups."""
 
     def __init__(
-        self, model: Transformer, settings: Settings, *, temperature: float, seed: int
+        self, model: PolicyModel, settings: Settings, *, temperature: float, seed: int
     ) -> None:
         self.model = model.train()
         self.settings = settings
@@ -219,38 +219,6 @@ def language_of(config: Mapping[str, Any]) -> tuple[LanguageConfig, float]:
     return language, temperatures.pop()
 
 
-class CheckpointFolder:
-    """Folder of the newest weights, in the inference server's format, and the optimizer state."""
-
-    def __init__(self, folder: Path | None) -> None:
-        """Store the folder; with None nothing is saved."""
-        self._folder = folder
-
-    def save(self, learner: Learner, tokenizer: Tokenizer, *, step: int) -> None:
-        """Write version `step`, each file atomically."""
-        if self._folder is None:
-            return
-        checkpoints.save(learner.model, self._folder)
-        if isinstance(tokenizer, ByteTokenizer | CharTokenizer):
-            save_tokenizer(tokenizer, self._folder)
-        part = self._folder / "optimizer.pt.part"
-        torch.save({"step": step, "state": learner.optimizer.state_dict()}, part)
-        part.replace(self._folder / "optimizer.pt")
-
-    def restore(self, learner: Learner, *, step: int) -> bool:
-        """Load the optimizer's state of version `step`; return whether it exists."""
-        path = self._folder / "optimizer.pt" if self._folder else None
-        kept = (
-            torch.load(path, weights_only=True, map_location="cpu")
-            if path and path.exists()
-            else {}
-        )
-        if kept.get("step") != step:
-            return False
-        learner.optimizer.load_state_dict(kept["state"])
-        return True
-
-
 def device(name: str) -> torch.device:
     """Return the device of a name, such as cpu, cuda or cuda:1.
 
@@ -297,7 +265,7 @@ def parse_args() -> argparse.Namespace:
 class PolicySetup(NamedTuple):
     """The model to train, with its settings."""
 
-    model: Transformer
+    model: PolicyModel
     tokenizer: Tokenizer
     temperature: float
     """Temperature of the answers."""
@@ -317,11 +285,12 @@ def policy_setup(registration: TrainerRegistration, args: argparse.Namespace) ->
     seed = registration.config["seed"]
     torch.manual_seed(seed)
     built = build(language, checkpoints_folder=args.models)
+    model = AdaptedModel.around(built.model, language.model.adapter)
     # A checkpoint is already trained.
     names = [] if language.model.checkpoint else language.lesson_order
     demonstrated = {name: lesson_task(language.lessons[name]) for name in names}
     steps = registration.config["num_steps"]
-    return PolicySetup(*built, temperature, seed, steps, demonstrated=demonstrated)
+    return PolicySetup(model, built.tokenizer, temperature, seed, steps, demonstrated=demonstrated)
 
 
 def initialize(
@@ -331,12 +300,13 @@ def initialize(
     if resumes:
         _, arrays = trainer.current_weights()
         tensors = {name: torch.tensor(x) for name, x in arrays.items()}
-        checkpoints.assign(setup.model, tensors)
+        restore(setup.model, tensors)
         return registration.policy_step
-    built = Built(setup.model, setup.tokenizer)
-    for name, share in clone_behavior(built, setup.demonstrated, seed=setup.seed).items():
-        print(f"imitated {name}: {100 * share:.0f} % of greedy answers are right", flush=True)
-    trainer.publish_weights(dict(checkpoints.named_tensors(setup.model)), step=0)
+    if isinstance(setup.model, Transformer):
+        built = Built(setup.model, setup.tokenizer)
+        for name, share in clone_behavior(built, setup.demonstrated, seed=setup.seed).items():
+            print(f"imitated {name}: {100 * share:.0f} % of greedy answers are right", flush=True)
+    trainer.publish_weights(published_tensors(setup.model), step=0)
     return 0
 
 
@@ -349,14 +319,14 @@ def train(trainer: Trainer, args: argparse.Namespace) -> None:
     setup.model.to(args.device)
     settings = Settings(rule=args.advantages, tis=args.tis, learning_rate=args.learning_rate)
     learner = Learner(setup.model, settings, temperature=setup.temperature, seed=setup.seed)
-    if resumes and not state.restore(learner, step=step):
+    if resumes and not state.restore(learner.optimizer, step=step):
         print("no optimizer state for this version; starting with a new optimizer", flush=True)
     print(f"epoch {registration.epoch}, from version {step}", flush=True)
     for batch in trainer.batches():
         step += 1
         metrics = learner.learn(batch.padded())
-        state.save(learner, setup.tokenizer, step=step)
-        trainer.publish_weights(dict(checkpoints.named_tensors(setup.model)), step=step)
+        state.save(setup.model, learner.optimizer, setup.tokenizer, step=step)
+        trainer.publish_weights(published_tensors(setup.model), step=step)
         trainer.log_metrics(metrics, step=step)
         shown = " ".join(f"{name}={value:.4g}" for name, value in metrics.items())
         print(f"version {step} from batch {batch.head.ordinal}: {shown}", flush=True)

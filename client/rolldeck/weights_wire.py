@@ -45,3 +45,16 @@ class WeightsTransfers(Struct, frozen=True, kw_only=True):
     """Time spent receiving."""
     order: LargeCount = 0
     """Number of the newest weight order that the worker follows."""
+
+
+class ReplicaReport(Struct, frozen=True, kw_only=True):
+    """A replica of a run's inference server, as a worker has reached it."""
+
+    address: Annotated[str, Meta(max_length=200)]
+    """Host and port."""
+    version: tuple[int, int] | None = None
+    """Epoch and step that the worker last found or loaded there; null: none yet."""
+    contact_seconds: float | None = None
+    """Time since its last response to an update or a check; null: never."""
+    error: Annotated[str, Meta(max_length=300)] = ""
+    """Reason why it could not be reached at the last attempt; empty if it could."""

@@ -37,6 +37,7 @@ from rolldeck.operator_requests import (
     StacksRequest,
 )
 from rolldeck.weights_wire import LargeCount
+from rolldeck.weights_wire import ReplicaReport as ReplicaReport
 from rolldeck.weights_wire import TensorSpec as TensorSpec
 from rolldeck.weights_wire import WeightsManifest as WeightsManifest
 from rolldeck.weights_wire import WeightsTransfers as WeightsTransfers
@@ -314,6 +315,8 @@ class WorkerReport(Struct, frozen=True, kw_only=True):
     machine: MachineUsage | None = None
     """Usage of its machine; null if another worker of the machine reports it."""
     transfers: WeightsTransfers = WeightsTransfers()
+    replicas: Annotated[list[ReplicaReport], Meta(max_length=256)] = []
+    """Replicas of its inference server; empty if it generates itself."""
 
 
 class FleetReport(Struct, frozen=True, kw_only=True):

@@ -125,6 +125,10 @@ class ReplicaContract:
         with pytest.raises(ReplicasBehind, match=f"1 of 2 replicas.*{stopped}"):
             publish(server, (1, 1))
         assert server.version == (1, 1)
+        reached, missed = server.replicas()
+        assert (reached.version, reached.error) == ((1, 1), "")
+        assert (missed.version, missed.address) == ((1, 0), stopped.removeprefix("http://"))
+        assert missed.error
         asked = prompt(1, max_tokens=20)
         [meanwhile] = generate_answers(server, asked)
         fleet.start()

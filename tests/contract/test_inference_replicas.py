@@ -8,6 +8,7 @@ import pytest
 
 from rollouts.fleet.engine import checkpoints
 from runs.config.rules.inference_servers import InferenceServerSettings
+from tests.contract.adapter_replica_contract import AdapterReplicaContract
 from tests.contract.inference_contract import TOKENIZER, model
 from tests.contract.replica_contract import Fleet, ReplicaContract
 from tests.contract.sharding import shard
@@ -31,7 +32,7 @@ class Replica:
     def start(self) -> str:
         """Serve the weights in the folder, and return the URL."""
         stand_in = self._kind(self._folder, checkpoints.load(self._folder), TOKENIZER)
-        self._parts.callback(stand_in.thread.close)
+        self._parts.callback(stand_in.close)
         url = self._parts.enter_context(listening(stand_in.app(), port=self._port))
         self._port = int(url.rsplit(":", 1)[1])
         return url
@@ -68,3 +69,8 @@ def fleet(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Fleet]:
 @pytest.mark.parametrize("fleet", PLACES, ids=str, indirect=True)
 class TestStandIns(ReplicaContract):
     """Stand-ins for vLLM and SGLang."""
+
+
+@pytest.mark.parametrize("fleet", [("vllm", False), ("sglang", False)], ids=str, indirect=True)
+class TestAdapters(AdapterReplicaContract):
+    """Stand-ins for vLLM and SGLang with adapters."""

@@ -57,7 +57,7 @@ def ours_over_http(tmp_path: Path, parts: ExitStack) -> Place:
 def beside(kind: str, stand_in: type[StandIn], **properties: Any) -> Start:
     def start(tmp_path: Path, parts: ExitStack) -> Place:
         server = stand_in(tmp_path, model(0), TOKENIZER)
-        parts.callback(server.thread.close)
+        parts.callback(server.close)
         url = parts.enter_context(listening(server.app()))
         settings = InferenceServerSettings(
             kind=kind,  # type: ignore[arg-type]

@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from rolldeck.trainer import Trainer
+from rolldeck.wire import ReplicaReport
 from tests.e2e.simulated_manager import simulated_manager
 from tests.server import ADMIN_TOKEN, Server
 
@@ -106,3 +107,27 @@ def test_workers_never_use_a_newer_version_than_the_page_shows(
     assert {newest for newest, *_ in samples} == set(range(7))
     assert [sample for sample in samples if max(sample[1:]) > sample[0]] == []
     assert [sample for sample in samples if sample[0] != sample[1]] == []
+
+
+def test_engines_of_the_inference_server_are_listed_with_their_versions(
+    signed_in: Page, server: Server
+) -> None:
+    name, page = f"weights-of-engines-{uuid4().hex[:6]}", signed_in
+    with (
+        simulated_manager(server, name) as fleet,
+        Trainer(server.url, name, ADMIN_TOKEN) as trainer,
+    ):
+        trainer.register()
+        trainer.publish_weights({"w": np.zeros(1, dtype=np.float32)}, step=0)
+        fleet.acts_with(0, order=0)
+        page.goto(f"/runs/{name}/weights")
+        expect(page.get_by_role("region", name="Active weights")).to_contain_text("2 of 2 workers")
+        engines = page.get_by_role("region", name="Inference engines")
+        expect(engines).to_have_count(0)
+
+        ready = ReplicaReport(address="gpu-1:8000", version=(1, 0), contact_seconds=2.0)
+        lost = ReplicaReport(address="gpu-2:8000", error="connection refused")
+        fleet.usage = lambda index: {"replicas": [ready, lost] if index else [ready]}
+
+        expect(engines.locator("[data-replica='gpu-1:8000']")).to_contain_text("1.0")
+        expect(engines.locator("[data-replica='gpu-2:8000']")).to_contain_text("connection refused")

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from rolldeck.wire import ReplicaReport
 from rollouts.fleet.engine.engine import Answer, Prompt, Version
 from rollouts.fleet.engine.tokenizers import Tokenizer
 
@@ -44,9 +45,15 @@ class ScriptedServer:
     def outage(self) -> str:
         return ""
 
+    def replicas(self) -> list[ReplicaReport]:
+        return []
+
     def wait_until_ready(self, *, timeout_seconds: float, stop: threading.Event) -> bool:
         del timeout_seconds, stop
         return True
+
+    def rest(self) -> None:
+        """Do nothing: there is no engine."""
 
     def close(self) -> None:
         """Do nothing: there is nothing to close."""

@@ -17,6 +17,8 @@ from rollouts.fleet.inference.checkpoint_files import WEIGHTS
 from rollouts.fleet.inference.contract import InferenceFailed
 from rollouts.fleet.inference.dialects import CompletionsDialect, Dialect, Expected, VllmDialect
 from rollouts.fleet.inference.http_client import HttpInferenceServer
+from rollouts.fleet.inference.sleeping import ASLEEP
+from tests.contract.adapter_contract import ADAPTER, adapter_of
 from tests.contract.inference_contract import (
     FIRST,
     RUN,
@@ -30,6 +32,7 @@ from tests.contract.inference_contract import (
     prompt,
 )
 from tests.contract.shared_inference_contract import FolderServerContract
+from tests.contract.sleep_contract import SleepContract, Sleeper
 from tests.partners.vllm_server import VllmServer, small_server, write_tokenizer
 from tests.unit.rollouts.fleet.engine.small_models import small_model
 
@@ -85,6 +88,25 @@ class TestVllm(FolderServerContract):
         assert not any(agrees(model(0), filtered, answer) for answer in answers)
 
 
+@pytest.fixture
+def sleeper(servers: dict[str, VllmServer]) -> Iterator[Sleeper]:
+    server = servers["vLLM"]
+    server.reset()
+
+    def is_asleep() -> bool:
+        answer = httpx.get(f"{server.url}/is_sleeping", timeout=60).json()
+        return bool(answer["is_sleeping"])
+
+    with ExitStack() as parts:
+        yield Sleeper(settings=server.settings, parts=parts, is_asleep=is_asleep)
+    (server.folder / ASLEEP).unlink(missing_ok=True)
+    server.post("/wake_up")
+
+
+class TestVllmSleep(SleepContract):
+    """On a CPU vLLM stops its scheduler, and keeps the memory."""
+
+
 @pytest.fixture(scope="module")
 def tokenless_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VllmServer]:
     """A server whose folder has only our tokenizer, which vLLM cannot read."""
@@ -115,6 +137,21 @@ def test_a_folder_with_our_tokenizer_is_served(tokenless: VllmServer, dialect: D
     answers = dialect.answers(response.content, Expected(version=FIRST, run=RUN))
     assert [len(answer.tokens) for answer in answers] == [12, 12, 12]
     assert all(agrees(model(0), request, answer) for answer in answers)
+
+
+def test_adapters_require_an_option_of_the_server(servers: dict[str, VllmServer]) -> None:
+    server = servers["vLLM"]
+    server.reset()
+    client = HttpInferenceServer(server.settings, run=RUN, adapter=ADAPTER)
+
+    with pytest.raises(
+        InferenceFailed, match=r"LoRA is not enabled.* and --enable-lora"
+    ) as refusal:
+        client.update_weights(adapter_of(1), FIRST)
+
+    client.close()
+    assert server.url in str(refusal.value)
+    assert server.is_healthy
 
 
 def test_tied_embeddings_are_refused_on_a_cpu(tokenless: VllmServer) -> None:

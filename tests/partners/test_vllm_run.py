@@ -15,6 +15,7 @@ from buffer.items.models.items import TrajectoryGroup
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.services.contents import content_head
 from examples import grpo
+from examples.lora import merged
 from rolldeck import groups
 from rolldeck.trainer import Trainer
 from rollouts.control.models.fleets import FleetWorker
@@ -31,7 +32,7 @@ from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.local_fleets import Platform, local_fleet
 from tests.integration.rollouts.report_factories import change_status, draft, reconcile_run
 from tests.live_server import serving
-from tests.partners.vllm_server import OPTIONS, VllmServer, write_tokenizer
+from tests.partners.vllm_server import ADAPTER_OPTIONS, OPTIONS, VllmServer, write_tokenizer
 from tests.unit.rollouts.fleet.engine.small_models import logprobs, small_model
 from tests.waiting import within
 
@@ -79,11 +80,13 @@ def write_checkpoint(folder: Path) -> Transformer:
 
 
 @pytest.fixture
-def vllm(tmp_path: Path) -> Iterator[VllmServer]:
+def vllm(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[VllmServer]:
+    """Server of the model; a parameter holds further options."""
     folder = tmp_path / "vllm"
     write_checkpoint(folder)
     write_tokenizer(TOKENIZER, folder)
-    server = VllmServer(folder, *OPTIONS, "--enable-scale-out")
+    options = getattr(request, "param", ())
+    server = VllmServer(folder, *OPTIONS, "--enable-scale-out", *options)
     try:
         server.start()
         server.wait()
@@ -168,14 +171,15 @@ def weights_that_agree(
     ]
 
 
-def test_stored_groups_have_the_versions_and_log_probabilities_of_their_weights(
-    platform: Platform, vllm: VllmServer, tmp_path: Path
-) -> None:
+def trained(
+    config: dict[str, Any], platform: Platform, tmp_path: Path
+) -> tuple[Run, Transformer, Mapping[int, Weights]]:
+    """Train a run to its end; return it, its first model, and what was published by step."""
     models = tmp_path / "checkpoints"
     models.mkdir()
     model = write_checkpoint(models / "small")
     save_tokenizer(TOKENIZER, models / "small")
-    run = draft(name="words", config=CONFIG)
+    run = draft(name="words", config=config)
     change_status(run, RunVerb.START)
     cluster = FakeCluster()
     reconcile_run(run, cluster)
@@ -189,33 +193,67 @@ def test_stored_groups_have_the_versions_and_log_probabilities_of_their_weights(
         learning_rate=0.03,
         device=torch.device("cpu"),
     )
-
     token = make_token("trainer", run=run)[1]
     with (
         local_fleet(platform, cluster.orders[-1], tmp_path),
         RecordingTrainer(platform.url, "words", token) as trainer,
     ):
         grpo.train(trainer, args)
-        is_last_in_use = within(
+        assert within(
             120, lambda: FleetWorker.objects.filter(fleet__run=run, active_step=STEPS).exists()
         )
+    return run, model, trainer.published
 
+
+def check_labels(run: Run, by_version: Mapping[int, Transformer]) -> set[int]:
+    """Check that stored tokens have the log probabilities of the weights that they name.
+
+    Returns:
+        The steps of tokens with which the weights of no other version agree.
+    """
     steps: set[int] = set()
-    by_version = {step: _with(model, weights) for step, weights in trainer.published.items()}
     for row in stored_rows(run):
         found = weights_that_agree(row, by_version)
         assert found
         assert all(labelled in agreeing for labelled, agreeing in found), found
         # A label proves something only where no other version agrees.
         steps |= {labelled for labelled, agreeing in found if agreeing == {labelled}}
-    assert set(trainer.published) == {0, 1, 2, 3}
-    # A worker loads the newest version, so it may pass over one of them.
-    assert len(steps) >= 2
-    assert is_last_in_use
+    assert set(by_version) == {0, 1, 2, 3}
     assert Evaluation.objects.filter(run=run, state="done").exists()
     assert not RunEvent.objects.filter(
         run=run, kind__in=["weights_refused", "loop_crashed", "outcome_lost"]
     )
+    return steps
+
+
+def test_stored_groups_have_the_versions_and_log_probabilities_of_their_weights(
+    platform: Platform, vllm: VllmServer, tmp_path: Path
+) -> None:
+    run, model, published = trained(CONFIG, platform, tmp_path)
+
+    by_version = {step: _with(model, weights) for step, weights in published.items()}
+    # A worker loads the newest version, so it may pass over one of them.
+    assert len(check_labels(run, by_version)) >= 2
+    assert vllm.is_healthy
+
+
+@pytest.mark.parametrize("vllm", [ADAPTER_OPTIONS], ids=["adapters"], indirect=True)
+def test_stored_groups_have_the_versions_and_log_probabilities_of_their_adapters(
+    platform: Platform, vllm: VllmServer, tmp_path: Path
+) -> None:
+    language = CONFIG["language"]
+    adapter = {"rank": 8, "alpha": 16.0}
+    config = CONFIG | {"language": language | {"model": language["model"] | {"adapter": adapter}}}
+
+    run, model, published = trained(config, platform, tmp_path)
+
+    base = dict(checkpoints.named_tensors(model))
+    by_version = {
+        step: _with(model, merged(base, weights, 16.0 / 8)) for step, weights in published.items()
+    }
+    # Each worker changes versions by itself, so one of them may be passed over.
+    assert len(check_labels(run, by_version)) >= 2
+    assert all("lora_" in name for weights in published.values() for name in weights)
     assert vllm.is_healthy
 
 

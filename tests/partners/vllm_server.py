@@ -18,6 +18,7 @@ from rollouts.fleet.engine.tokenizers import CharTokenizer
 from rollouts.fleet.inference.shared_folder import MARKER
 from runs.config.rules.inference_servers import InferenceServerSettings
 from tests.contract.inference_contract import model
+from tests.stand_ins.inference_servers import MAX_LORA_RANK
 from tests.stand_ins.vllm_server import MAX_NUM_SEQS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,6 +30,7 @@ FIRST_SECONDS = 300
 END = "<end>"
 ENVIRONMENT = {
     "VLLM_SERVER_DEV_MODE": "1",
+    "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1",
     "VLLM_CPU_KVCACHE_SPACE": "1",
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
     "OMP_NUM_THREADS": "1",
@@ -41,6 +43,7 @@ OPTIONS = (
     *("--dtype", "float32", "--enforce-eager", "--max-num-seqs", str(MAX_NUM_SEQS)),
     *("--max-num-batched-tokens", "16384"),
 )
+ADAPTER_OPTIONS = ("--enable-lora", "--max-lora-rank", str(MAX_LORA_RANK), "--max-loras", "2")
 
 
 def write_tokenizer(tokenizer: CharTokenizer, folder: Path) -> None:

@@ -5,6 +5,7 @@ servers do. The routes and fields are those of vLLM 0.10 to 0.32 and SGLang 0.5.
 tests/partners hold vLLM itself to the same contract.
 """
 
+import asyncio
 import json
 import socket
 import threading
@@ -20,6 +21,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from starlette.types import Message
 
 from rollouts.fleet.engine import checkpoints
 from rollouts.fleet.engine.engine import Engine
@@ -29,6 +31,7 @@ from rollouts.fleet.engine.serving import EngineThread
 from rollouts.fleet.engine.sglang_api import SglangApi
 from rollouts.fleet.engine.tokenizers import Tokenizer
 from rollouts.fleet.engine.transformer import Transformer
+from tests.stand_ins.adapters import AdapterRefused, LoadedAdapters
 
 SGLANG_PARAMS = {
     *("max_new_tokens", "stop", "stop_token_ids", "stop_regex", "temperature", "top_p", "top_k"),
@@ -40,6 +43,10 @@ SGLANG_PARAMS = {
 """Fields of SGLang's `SamplingParams`; it rejects requests with others."""
 
 
+MAX_LORA_RANK = 8
+"""Option ``--max-lora-rank``."""
+
+
 class StandIn:
     """Base of both stand-ins: an engine started on a folder, and a list of received requests."""
 
@@ -49,10 +56,18 @@ class StandIn:
         context = model.config.max_position_embeddings
         self.thread = EngineThread(Engine(model, rows=8, tokenizer=tokenizer), context=context)
         self.api = OpenAiApi(self.thread, tokenizer=tokenizer, model="small", context=context)
-        self.is_paused = False
+        self.is_paused = self.is_asleep = False
+        self.resumed = asyncio.Event()
+        self.resumed.set()
         self.config = model.config
         self.loads = 0
         self.label = "default"
+        self.adapters = LoadedAdapters(model, tokenizer, max_rank=MAX_LORA_RANK)
+
+    def close(self) -> None:
+        """End the engines."""
+        self.thread.close()
+        self.adapters.close()
 
     def load(self) -> str:
         """Reload the folder; return its error, or an empty string."""
@@ -73,6 +88,7 @@ class StandIn:
         async def record(request: Request) -> Response:
             self.calls.append(str(request.url).removeprefix(str(request.base_url)[:-1]))
             self.is_paused = pauses
+            (self.resumed.clear if pauses else self.resumed.set)()
             return JSONResponse({"status": "paused" if pauses else "resumed"})
 
         return Route(path, record, methods=["POST"])
@@ -98,26 +114,73 @@ class SglangStandIn(StandIn):
                 self.route("/pause_generation", pauses=True),
                 Route("/update_weights_from_disk", self._update, methods=["POST"]),
                 self.route("/continue_generation", pauses=False),
+                Route("/release_memory_occupation", self._release, methods=["POST"]),
+                Route("/resume_memory_occupation", self._resume, methods=["POST"]),
+                Route("/load_lora_adapter", self._load_adapter, methods=["POST"]),
+                Route("/unload_lora_adapter", self._unload_adapter, methods=["POST"]),
             ],
             exception_handlers=self.api.app.exception_handlers | {Refused: _refused_by_sglang},
         )
 
     async def _generate(self, request: Request) -> Response:
-        unknown = json.loads(await request.body())["sampling_params"].keys() - SGLANG_PARAMS
-        if unknown:
+        assert not self.is_asleep, "the memory of the weights is released"
+        body = json.loads(await request.body())
+        if unknown := body["sampling_params"].keys() - SGLANG_PARAMS:
             wrong = f"Unexpected keyword argument '{min(unknown)}'"
             return JSONResponse({"error": {"message": wrong}}, 400)
-        [route] = SglangApi(self.api, self.api._tokenizer).routes
-        response = json.loads((await route.endpoint(request)).body)
+        adapter = body.pop("lora_path", None)
+        if adapter is not None and adapter not in self.adapters.apis:
+            wrong = f"The following requested LoRA adapters are not loaded: {adapter}"
+            return JSONResponse({"error": {"message": wrong}}, 400)
+        api = self.api if adapter is None else self.adapters.apis[adapter]
+        [route] = SglangApi(api, api._tokenizer).routes
+        response = json.loads((await route.endpoint(with_body(request, body))).body)
         for row in response if isinstance(response, list) else [response]:
             del row["meta_info"]["policy_versions"]
             row["meta_info"]["weight_version"] = self.label
         return JSONResponse(response)
 
+    async def _load_adapter(self, request: Request) -> Response:
+        body = json.loads(await request.body())
+        name, wrong = body["lora_name"], ""
+        self.calls.append(f"/load_lora_adapter {name}")
+        if name in self.adapters.apis:
+            wrong = f"LoRA adapter {name} is already loaded."
+        else:
+            try:
+                self.adapters.load(name, Path(body["lora_path"]))
+            except AdapterRefused as refusal:
+                wrong = str(refusal)
+        return self._adapted(wrong)
+
+    async def _unload_adapter(self, request: Request) -> Response:
+        name = json.loads(await request.body())["lora_name"]
+        self.calls.append(f"/unload_lora_adapter {name}")
+        found = self.adapters.apis.pop(name, None)
+        return self._adapted("" if found else f"LoRA with name {name} does not exist.")
+
+    def _adapted(self, wrong: str) -> Response:
+        loaded = dict.fromkeys(self.adapters.apis, "")
+        result = {"success": not wrong, "error_message": wrong, "loaded_adapters": loaded}
+        return JSONResponse(result, 400 if wrong else 200)
+
+    async def _release(self, request: Request) -> Response:
+        assert json.loads(await request.body()) == {}
+        assert not self.thread.progress.running, "requests are in progress"
+        self.is_asleep = True
+        return JSONResponse(None)
+
+    async def _resume(self, request: Request) -> Response:
+        assert json.loads(await request.body()) == {}
+        assert self.is_asleep, "nothing was released"
+        self.is_asleep = False
+        return JSONResponse(None)
+
     async def _info(self, _request: Request) -> Response:
         return JSONResponse({"model_path": str(self.folder), "weight_version": self.label})
 
     async def _update(self, request: Request) -> Response:
+        assert not self.is_asleep, "the memory of the weights is released"
         request_body: dict[str, Any] = json.loads(await request.body())
         self.calls.append(f"/update_weights_from_disk {request_body['model_path']}")
         wrong = self.load()
@@ -142,3 +205,15 @@ def listening(app: Starlette, *, port: int = 0) -> Iterator[str]:
         yield url
         server.should_exit = True
         runner.join(10)
+
+
+def with_body(request: Request, body: dict[str, Any]) -> Request:
+    """Return a request with another body, which still notices a disconnected client."""
+    bodies = [json.dumps(body).encode()]
+
+    async def receive() -> Message:
+        if bodies:
+            return {"type": "http.request", "body": bodies.pop(), "more_body": False}
+        return await request.receive()
+
+    return Request(request.scope, receive)

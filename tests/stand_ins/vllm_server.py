@@ -4,6 +4,7 @@ It is as strict and as lax as vLLM: it keeps earlier values of missing tensors, 
 end its engine, and it closes a connection after an error.
 """
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,13 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import Message
 from torch import Tensor
 
 from rollouts.fleet.engine.checkpoints import assign, named_tensors
 from rollouts.fleet.engine.tokenizers import Tokenizer
 from rollouts.fleet.engine.transformer import Transformer
-from tests.stand_ins.inference_servers import StandIn
+from tests.stand_ins.adapters import AdapterRefused
+from tests.stand_ins.inference_servers import StandIn, with_body
 
 MAX_NUM_SEQS = 64
 DEAD = "EngineCore encountered an issue. See stack trace (above) for the root cause."
@@ -34,6 +35,8 @@ class VllmStandIn(StandIn):
 
     is_scaled_out = True
     dies_of_weights = True
+    loads_adapters = True
+    """Whether it was started with ``VLLM_ALLOW_RUNTIME_LORA_UPDATING=1``."""
     device = "cpu"
 
     def __init__(self, folder: Path, model: Transformer, tokenizer: Tokenizer) -> None:
@@ -43,6 +46,8 @@ class VllmStandIn(StandIn):
         """Labels by the first load that has them."""
         self._context = model.config.max_position_embeddings
         self._is_dead = False
+        self._awake = asyncio.Event()
+        self._awake.set()
 
     def app(self) -> Starlette:
         inner = {route.path: route for route in self.api.app.routes if isinstance(route, Route)}
@@ -59,6 +64,9 @@ class VllmStandIn(StandIn):
                 Route("/update_weight_version", self._label, methods=["POST"]),
                 Route("/weight_info", self._weight_info),
                 self.route("/resume", pauses=False),
+                Route("/sleep", self._sleep, methods=["POST"]),
+                Route("/wake_up", self._wake, methods=["POST"]),
+                *(self._adapter_routes() if self.loads_adapters else []),
             ],
             exception_handlers=self.api.app.exception_handlers | {Exception: _failed},
         )
@@ -115,7 +123,7 @@ class VllmStandIn(StandIn):
             "prompt": body["token_ids"],
             "return_token_ids": True,
         }
-        completion = await self._completion(_with_body(request, asked))
+        completion = await self._completion(with_body(request, asked))
         for choice in completion["choices"]:
             pairs = zip(choice["token_ids"], choice.pop("token_logprobs"), strict=True)
             content = [{"token_id": token, "logprob": logprob} for token, logprob in pairs]
@@ -126,12 +134,16 @@ class VllmStandIn(StandIn):
 
     async def _completion(self, request: Request) -> dict[str, Any]:
         """Return the completion of our engine, with its own fields."""
+        await self._awake.wait()
+        named = json.loads(await request.body())["model"]
         (route,) = (
             one
-            for one in self.api.app.routes
+            for one in self.adapters.apis.get(named, self.api).app.routes
             if isinstance(one, Route) and one.path == "/v1/completions"
         )
         answer = await route.endpoint(request)
+        # No answer ends while the engine is paused.
+        await self.resumed.wait()
         completion: dict[str, Any] = json.loads(answer.body)
         return completion
 
@@ -150,10 +162,48 @@ class VllmStandIn(StandIn):
     async def _call(self, request: Request) -> Response:
         call = json.loads(await request.body())
         self.calls.append(f"/collective_rpc {call['method']}")
+        assert not self.is_asleep, "the memory of the weights is released"
         if wrong := self.load():
             self._is_dead = self.dies_of_weights
             raise WorkerFailed(wrong)
         return JSONResponse({"results": [None]})
+
+    def _adapter_routes(self) -> list[Route]:
+        return [
+            Route("/v1/load_lora_adapter", self._load_adapter, methods=["POST"]),
+            Route("/v1/unload_lora_adapter", self._unload_adapter, methods=["POST"]),
+        ]
+
+    async def _load_adapter(self, request: Request) -> Response:
+        body = json.loads(await request.body())
+        name = body["lora_name"]
+        self.calls.append(f"/v1/load_lora_adapter {name}")
+        if name in self.adapters.apis:
+            text = f"The lora adapter '{name}' has already been loaded. If you want to load the "
+            return _error(f"{text}adapter in place, set 'load_inplace' to True.", 400)
+        try:
+            self.adapters.load(name, Path(body["lora_path"]))
+        except AdapterRefused as refusal:
+            return _error(str(refusal), 500)
+        return Response(f"Success: LoRA adapter '{name}' added successfully.")
+
+    async def _unload_adapter(self, request: Request) -> Response:
+        name = json.loads(await request.body())["lora_name"]
+        self.calls.append(f"/v1/unload_lora_adapter {name}")
+        if self.adapters.apis.pop(name, None) is None:
+            return _error(f"The lora adapter '{name}' cannot be found.", 404)
+        return Response(f"Success: LoRA adapter '{name}' removed successfully.")
+
+    async def _sleep(self, request: Request) -> Response:
+        assert dict(request.query_params) == {"level": "1", "mode": "wait"}
+        self.is_asleep = True
+        self._awake.clear()
+        return JSONResponse({"status": "sleeping", "level": 1})
+
+    async def _wake(self, _request: Request) -> Response:
+        self.is_asleep = False
+        self._awake.set()
+        return JSONResponse({"status": "awake", "tags": None})
 
     async def _weight_info(self, _request: Request) -> Response:
         return JSONResponse({"weight_version": self._labels[max(self._labels)]})
@@ -233,15 +283,3 @@ def _error(message: str, status: int, *, param: str | None = None) -> Response:
 
 async def _failed(_request: Request, failure: Exception) -> Response:
     return _error(f"Call to collective_rpc method failed: Worker failed with '{failure}'", 500)
-
-
-def _with_body(request: Request, body: dict[str, Any]) -> Request:
-    """Return a request with another body, which still notices a disconnected client."""
-    bodies = [json.dumps(body).encode()]
-
-    async def receive() -> Message:
-        if bodies:
-            return {"type": "http.request", "body": bodies.pop(), "more_body": False}
-        return await request.receive()
-
-    return Request(request.scope, receive)

@@ -7784,6 +7784,22 @@ export interface components {
             tokens: number[];
         };
         /**
+         * ReplicaReport
+         * @description A replica of a run's inference server, as a worker has reached it.
+         */
+        ReplicaReport: {
+            address: string;
+            /** @default null */
+            version: [
+                number,
+                number
+            ] | null;
+            /** @default null */
+            contact_seconds: number | null;
+            /** @default  */
+            error: string;
+        };
+        /**
          * RequestStacks
          * @description Body of ``POST /api/v1/runs/{run}/fleet/workers/{worker}/stacks``.
          */
@@ -9190,6 +9206,8 @@ export interface components {
              *     }
              */
             transfers: components["schemas"]["WeightsTransfers"];
+            /** @default [] */
+            replicas: components["schemas"]["ReplicaReport"][];
         };
         /**
          * WorkerRestart
@@ -9279,6 +9297,7 @@ export interface components {
             gpu_percent: number | null;
             gpu_memory_bytes: number | null;
             transfers: components["schemas"]["WeightsTransfers"];
+            replicas: components["schemas"]["ReplicaReport"][];
             /** @default false */
             is_to_restart: boolean;
             /** @default  */

@@ -143,6 +143,11 @@ class FleetWorker(models.Model):
     transfers = models.JSONField(
         default=dict, blank=True, help_text="Outcome of the offered weights."
     )
+    replicas = models.JSONField(
+        default=list,
+        blank=True,
+        help_text="Replicas of its inference server.",
+    )
     # Set by operators; reports change neither.
     restart_of = models.CharField(
         max_length=120,

@@ -7,6 +7,7 @@ from msgspec import Meta, Struct
 
 from rolldeck.wire import (
     Desired,
+    ReplicaReport,
     ReportedFleetState,
     ReportedSlotState,
     ReportedWorkerState,
@@ -144,6 +145,8 @@ class WorkerState(Struct, frozen=True, kw_only=True):
     gpu_memory_bytes: int | None
     """Memory used on the worker's device by all processes."""
     transfers: WeightsTransfers
+    replicas: list[ReplicaReport]
+    """Replicas of its inference server, as of `heartbeat_at`; empty if it generates itself."""
     is_to_restart: bool = False
     """Whether a replacement was requested and has not started."""
     last_log: str = ""

@@ -94,6 +94,27 @@ def assign(
     Raises:
         CheckpointUnreadable: If a tensor is missing or a shape differs; nothing is assigned.
     """
+    state = {
+        name: tensor.to(device=device, dtype=dtype or tensor.dtype, copy=True)
+        for name, tensor in joined(model, tensors).items()
+    }
+    if model.config.tie_word_embeddings:
+        state["head.weight"] = state["embed.weight"]
+    model.load_state_dict(state, assign=True)
+    if model.config.tie_word_embeddings:
+        model.head.weight = model.embed.weight
+    if model.cosines.is_meta or str(model.cosines.device) != str(torch.device(device)):
+        model.cosines, model.sines = (part.to(device) for part in rotations(model.config))
+
+
+def joined(model: Transformer, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the weights in `tensors` (Hugging Face's names) under the names of `model`.
+
+    Gradients reach the tensors. Tied weights are contained once.
+
+    Raises:
+        CheckpointUnreadable: If a tensor is missing or a shape differs.
+    """
     expected = model.state_dict()
     missing = [name for _, theirs in _names(model) for name in theirs if name not in tensors]
     if missing:
@@ -102,15 +123,8 @@ def assign(
     for ours, theirs in _names(model):
         pieces = [tensors[name] for name in theirs]
         _check_shapes(model.config, ours, theirs, pieces, expected[ours])
-        joined = torch.cat(pieces) if len(pieces) > 1 else pieces[0]
-        state[ours] = joined.to(device=device, dtype=dtype or joined.dtype, copy=True)
-    if model.config.tie_word_embeddings:
-        state["head.weight"] = state["embed.weight"]
-    model.load_state_dict(state, assign=True)
-    if model.config.tie_word_embeddings:
-        model.head.weight = model.embed.weight
-    if model.cosines.is_meta or str(model.cosines.device) != str(torch.device(device)):
-        model.cosines, model.sines = (part.to(device) for part in rotations(model.config))
+        state[ours] = torch.cat(pieces) if len(pieces) > 1 else pieces[0]
+    return state
 
 
 def read_config(path: Path) -> TransformerConfig:

@@ -8,6 +8,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from rolldeck.wire import ReplicaReport
 from rollouts.fleet.engine.checkpoints import CheckpointUnreadable, assign
 from rollouts.fleet.engine.engine import Answer, Engine, Prompt, Version
 from rollouts.fleet.engine.serving import EngineFailed, EngineThread, PendingGeneration, Progress
@@ -110,10 +111,17 @@ class TorchInferenceServer:
         """Return an empty text: calls of a failed engine raise at once."""
         return ""
 
+    def replicas(self) -> list[ReplicaReport]:
+        """Return an empty list: the engine is in this process."""
+        return []
+
     def wait_until_ready(self, *, timeout_seconds: float, stop: threading.Event) -> bool:
         """Return whether the server can generate, without waiting: the model is in memory."""
         del timeout_seconds
         return not (stop.is_set() or self._thread.error)
+
+    def rest(self) -> None:
+        """Do nothing: an idle engine uses no processor."""
 
     def close(self) -> None:
         """End the engine's thread."""

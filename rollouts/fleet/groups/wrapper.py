@@ -162,6 +162,8 @@ class GroupWorkerWrapper:
             if worker is None:
                 self._closing.wait(1.0)
                 return
+            if task.command.desired == "paused" and not self._is_busy():
+                self._rest()
             try:
                 task.turn(worker)
             except InferenceFailed as failure:
@@ -171,6 +173,14 @@ class GroupWorkerWrapper:
                 raise
 
         return turn
+
+    def _rest(self) -> None:
+        try:
+            if self._policy is not None:
+                self._policy.server.rest()
+        except InferenceFailed as failure:
+            text = f"The inference server was not put to sleep: {failure}"
+            self._runtime.events.add("inference_failed", text, level="warning")
 
     def _built(self) -> GroupRolloutWorker | None:
         """Return the worker, built on the first call; None if it cannot be built."""
@@ -285,6 +295,7 @@ class GroupWorkerWrapper:
             dropped_steps=self._dropped(),
             time_use=" ".join(filter(None, parts)),
             slots=self._slots(),
+            replicas=self._policy.server.replicas() if self._policy and is_reporting else [],
         )
 
     def _dropped(self) -> dict[str, int]:

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from rolldeck.wire import ReplicaReport
 from rollouts.fleet.engine.engine import Answer, Prompt, Version
 
 
@@ -46,8 +47,18 @@ class InferenceServer(Protocol):
     def outage(self) -> str:
         """Return for how long and why requests have failed; empty if the newest succeeded."""
 
+    def replicas(self) -> list[ReplicaReport]:
+        """Return version and last contact of each replica; empty for a server in this process."""
+
     def wait_until_ready(self, *, timeout_seconds: float, stop: threading.Event) -> bool:
         """Wait until the server can generate; return False on timeout or stop."""
+
+    def rest(self) -> None:
+        """Put the server to sleep until the next request, if it is configured to sleep.
+
+        Raises:
+            InferenceFailed: If the server refuses or cannot be reached.
+        """
 
     def close(self) -> None:
         """Release all resources of this interface."""

@@ -41,7 +41,7 @@ class Expected:
     version: Version
     """Oldest version that the server may have used when the request was sent."""
     model: str = ""
-    """Name of the served model; empty if any may answer."""
+    """Name of the served model or of its adapter; empty if any may answer."""
     is_labelled: bool = False
     """Whether each answer must name the version of its weights."""
 
@@ -62,8 +62,14 @@ class Dialect(Protocol):
     fallback: "Dialect | None"
     """Format for servers without this route; they answer 403 or 404."""
 
-    def body(self, prompt: Prompt, *, model: str) -> dict[str, Any]:
-        """Return the request body for one prompt."""
+    def body(self, prompt: Prompt, *, model: str, adapter: str = "") -> dict[str, Any]:
+        """Return the request body for one prompt.
+
+        Args:
+            prompt: Tokens and sampling parameters.
+            model: Name of the served model.
+            adapter: Name of its adapter; empty for none.
+        """
 
     def answers(self, content: bytes, expected: Expected) -> list[Answer]:
         """Return the answers in the order of their indices.
@@ -91,11 +97,11 @@ class CompletionsDialect:
     max_stops: int = 4
     """Maximum number of stop texts, as in OpenAI's API. Workers cut answers at the others."""
 
-    def body(self, prompt: Prompt, *, model: str) -> dict[str, Any]:
-        """Return the request body for one prompt."""
+    def body(self, prompt: Prompt, *, model: str, adapter: str = "") -> dict[str, Any]:
+        """Return the request body for one prompt; see :class:`Dialect`."""
         sampling = prompt.sampling
         return {
-            "model": model,
+            "model": adapter or model,
             "prompt": list(prompt.tokens),
             "n": prompt.answers if self.repeats_greedy or not sampling.is_greedy else 1,
             "max_tokens": sampling.max_tokens,
@@ -117,10 +123,7 @@ class CompletionsDialect:
     def answers(self, content: bytes, expected: Expected) -> list[Answer]:
         """Return the answers in the order of their indices; see :class:`Dialect`."""
         completion = decoded(content, Completion)
-        if expected.model and completion.model not in {"", expected.model}:
-            raise InvalidResponse(
-                f"the model {completion.model!r} answered instead of {expected.model!r}"
-            )
+        _check_model(completion.model, expected)
         return [
             _answer(
                 choice.index,
@@ -156,8 +159,8 @@ class VllmDialect:
     filters_logprobs: bool = True
     fallback: Dialect | None = CompletionsDialect()
 
-    def body(self, prompt: Prompt, *, model: str) -> dict[str, Any]:
-        """Return the request body for one prompt."""
+    def body(self, prompt: Prompt, *, model: str, adapter: str = "") -> dict[str, Any]:
+        """Return the request body for one prompt; see :class:`Dialect`."""
         sampling = prompt.sampling
         params: dict[str, Any] = {
             "n": 1 if sampling.is_greedy else prompt.answers,
@@ -173,10 +176,16 @@ class VllmDialect:
             "logprobs": 0,
             "detokenize": bool(sampling.stop),
         }
-        return {"model": model, "token_ids": list(prompt.tokens), "sampling_params": params}
+        return {
+            "model": adapter or model,
+            "token_ids": list(prompt.tokens),
+            "sampling_params": params,
+        }
 
     def answers(self, content: bytes, expected: Expected) -> list[Answer]:
         """Return the answers in the order of their indices; see :class:`Dialect`."""
+        generated = decoded(content, Generated)
+        _check_model(generated.model or "", expected)
         return [
             _answer(
                 choice.index,
@@ -185,7 +194,7 @@ class VllmDialect:
                 finish=choice.finish_reason,
                 versions=_labelled(choice, expected),
             )
-            for choice in in_order(decoded(content, Generated).choices)
+            for choice in in_order(generated.choices)
         ]
 
 
@@ -199,8 +208,8 @@ class SglangDialect:
     filters_logprobs: bool = False
     fallback: Dialect | None = None
 
-    def body(self, prompt: Prompt, *, model: str) -> dict[str, Any]:  # noqa: ARG002 single-model server
-        """Return the request body for one prompt."""
+    def body(self, prompt: Prompt, *, model: str, adapter: str = "") -> dict[str, Any]:  # noqa: ARG002 single-model server
+        """Return the request body for one prompt; see :class:`Dialect`."""
         sampling = prompt.sampling
         params: dict[str, Any] = {
             "n": prompt.answers,
@@ -213,7 +222,8 @@ class SglangDialect:
             "no_stop_trim": True,
             "ignore_eos": True,
         }
-        return {"input_ids": list(prompt.tokens), "sampling_params": params, "return_logprob": True}
+        body = {"input_ids": list(prompt.tokens), "sampling_params": params, "return_logprob": True}
+        return body | ({"lora_path": adapter} if adapter else {})
 
     def answers(self, content: bytes, expected: Expected) -> list[Answer]:
         """Return the answers in the order of their indices; see :class:`Dialect`."""
@@ -244,6 +254,12 @@ DIALECTS: Final[dict[str, Dialect]] = {
     "vllm": VllmDialect(),
     "sglang": SglangDialect(),
 }
+
+
+def _check_model(model: str, expected: Expected) -> None:
+    """Raise InvalidResponse for an answer of another model; an empty name is accepted."""
+    if expected.model and model not in {"", expected.model}:
+        raise InvalidResponse(f"the model {model!r} answered instead of {expected.model!r}")
 
 
 def _spanning(version: Version, tokens: Sequence[int]) -> PolicyVersions:

@@ -7,24 +7,29 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
-from dataclasses import replace
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any, Final
 
 import httpx
 
+from rolldeck.wire import ReplicaReport
 from rollouts.fleet.engine.engine import Answer, Prompt, Version
+from rollouts.fleet.inference.adapter_requests import AdapterServer
+from rollouts.fleet.inference.adapters import Adapter, Adapters
+from rollouts.fleet.inference.answers import cancelled, repeated
 from rollouts.fleet.inference.contract import InferenceFailed
 from rollouts.fleet.inference.dialects import DIALECTS, Dialect, Expected
-from rollouts.fleet.inference.refusals import prompt_error
+from rollouts.fleet.inference.refusals import lacks, prompt_error
 from rollouts.fleet.inference.reloading import SglangReload, VllmReload
 from rollouts.fleet.inference.responses import VersionUnreported
 from rollouts.fleet.inference.shared_folder import SharedFolder
+from rollouts.fleet.inference.sleeping import SharedSleep
 from rollouts.fleet.inference.uploads import UploadedWeights
 from rollouts.fleet.inference.weights import NOTHING, FixedWeights, WeightsRoute
 from rollouts.fleet.policies.policy_protocol import PolicyDoesNotFit
 from runs.config.rules.inference_servers import InferenceServerSettings
+from runs.config.rules.language_config import AdapterConfig
 
 REQUESTS_AT_A_TIME: Final = 64
 """Maximum number of concurrent requests; further prompts wait in this process."""
@@ -37,6 +42,9 @@ RETRIED: Final = frozenset({429, 502, 503, 504})
 ABSENT: Final = frozenset({403, 404})
 """Status codes of a route that the server does not have or does not enable."""
 FIRST_WAIT_SECONDS, MOST_WAIT_SECONDS = 0.1, 5.0
+NO_ADAPTER: Final = Adapter("", NOTHING)
+WHOLE: Final = AdapterConfig()
+"""The run trains all weights."""
 OUTAGE_SECONDS: Final = 5.0
 """Time from which failing requests count as an outage."""
 
@@ -46,13 +54,19 @@ class HttpInferenceServer:
 
     The workers of a run may share a server.
 
-    `rolldeck serve` and vLLM with ``--enable-scale-out`` report the version of each token. Other
-    answers get the oldest version that a replica may have used when the request was sent, so a
-    label is never newer than the weights.
+    With adapters, requests name the version of their answers. Otherwise `rolldeck serve` and vLLM
+    with ``--enable-scale-out`` report the version of each token. Other answers get the oldest
+    version that a replica may have used when the request was sent, so a label is never newer than
+    the weights.
     """
 
     def __init__(
-        self, settings: InferenceServerSettings, *, run: str = "", is_fixed: bool = False
+        self,
+        settings: InferenceServerSettings,
+        *,
+        run: str = "",
+        is_fixed: bool = False,
+        adapter: AdapterConfig = WHOLE,
     ) -> None:
         """Set up the client without a request.
 
@@ -60,6 +74,7 @@ class HttpInferenceServer:
             settings: Address, protocol and credentials of the server.
             run: Name or key of the run that trains the weights.
             is_fixed: Whether the server keeps its weights, whose version is then unknown.
+            adapter: Adapters that the run trains; of rank 0 if it trains all weights.
 
         Raises:
             PolicyDoesNotFit: If `weights_directory` is missing for vLLM or SGLang.
@@ -72,7 +87,13 @@ class HttpInferenceServer:
             url: httpx.Client(base_url=url, headers=headers, timeout=30.0)
             for url in settings.replicas
         }
-        self._weights: WeightsRoute = FixedWeights() if is_fixed else self._route()
+        self._adapters = self._adapter_route(adapter) if adapter.rank and not is_fixed else None
+        self._weights = self._adapters or (FixedWeights() if is_fixed else self._route())
+        self._sleep = (
+            SharedSleep(self._folder, self._replicas, kind=settings.kind)
+            if settings.sleep
+            else None
+        )
         self._repairing, self._checked = asyncio.Lock(), -math.inf
         """Lock of the check of all replicas, and the time of the last one."""
         self._loop = asyncio.new_event_loop()
@@ -105,6 +126,8 @@ class HttpInferenceServer:
         """Return the answers to each prompt; see :class:`rollouts.fleet.inference.contract`."""
         if self._dialect.filters_logprobs and not self._is_fixed:
             _check_unfiltered(prompts)
+        if self._sleep is not None:
+            self._sleep.wake()
         deadline = time.monotonic() + timeout_seconds
         found: dict[int, list[Answer]] = {}
         pending = asyncio.run_coroutine_threadsafe(self._all(prompts, found, deadline), self._loop)
@@ -114,7 +137,7 @@ class HttpInferenceServer:
             # Closing the connections lets the server free its rows.
             pending.cancel()
         return [
-            found.get(place) or [_cancelled(index) for index in range(prompt.answers)]
+            found.get(place) or [cancelled(index) for index in range(prompt.answers)]
             for place, prompt in enumerate(prompts)
         ]
 
@@ -125,7 +148,14 @@ class HttpInferenceServer:
             InferenceFailed: If the server refuses or cannot be reached.
             WeightsDoNotFit: If they do not match its model.
         """
+        if self._sleep is not None:
+            self._sleep.wake()
         self._weights.update(tensors, version)
+
+    def rest(self) -> None:
+        """Put the server to sleep until the next request, if it is configured to sleep."""
+        if self._sleep is not None:
+            self._sleep.rest()
 
     def outage(self) -> str:
         """Return for how long and why requests have failed; empty if the newest succeeded.
@@ -140,6 +170,10 @@ class HttpInferenceServer:
             f"the inference server {self._settings.url} has not answered for {seconds:.0f} s: "
             f"{failing[1]}"
         )
+
+    def replicas(self) -> list[ReplicaReport]:
+        """Return version and last contact of each replica."""
+        return self._weights.replicas()
 
     def wait_until_ready(self, *, timeout_seconds: float, stop: threading.Event) -> bool:
         """Wait until the server is healthy; return False on timeout or stop."""
@@ -164,6 +198,10 @@ class HttpInferenceServer:
             self._loop.close()
         for client in (self._health, *self._replicas.values()):
             client.close()
+        if self._adapters is not None:
+            self._adapters.close()
+        if self._sleep is not None:
+            self._sleep.close()
 
     async def _hang_up(self) -> None:
         in_transit = asyncio.all_tasks() - {asyncio.current_task()}
@@ -178,19 +216,33 @@ class HttpInferenceServer:
         return frozenset({200, 404}) if self._settings.control else frozenset({200})
 
     def _route(self) -> WeightsRoute:
-        kind, folder = self._settings.kind, self._settings.weights_directory
+        kind = self._settings.kind
         if kind == "rolldeck":
             return UploadedWeights(self._replicas, run=self._run)
-        if not folder:
-            raise PolicyDoesNotFit(
-                "language.inference", f"{kind} requires weights_directory to read weights from"
-            )
         reload = VllmReload if kind == "vllm" else SglangReload
         replicas = {
             url: reload(client, model=self._settings.model)
             for url, client in self._replicas.items()
         }
-        return SharedFolder(Path(folder), replicas, run=self._run)
+        return SharedFolder(self._folder, replicas, run=self._run)
+
+    def _adapter_route(self, adapter: AdapterConfig) -> Adapters:
+        kind, model = self._settings.kind, self._settings.model
+        replicas = {
+            url: AdapterServer(client, kind=kind, model=model)
+            for url, client in self._replicas.items()
+        }
+        return Adapters(self._folder, replicas, run=self._run, adapter=adapter)
+
+    @property
+    def _folder(self) -> Path:
+        """Folder of the served model; raises PolicyDoesNotFit if it is not set."""
+        if not self._settings.weights_directory:
+            kind = self._settings.kind
+            raise PolicyDoesNotFit(
+                "language.inference", f"{kind} requires weights_directory to read weights from"
+            )
+        return Path(self._settings.weights_directory)
 
     def _wait(self, pending: "Future[None]", stop: threading.Event, deadline: float) -> None:
         while not stop.is_set():
@@ -222,8 +274,10 @@ class HttpInferenceServer:
         wait = FIRST_WAIT_SECONDS
         while True:
             dialect, sent = self._dialect, time.monotonic()
-            expected = self._expected(dialect)
-            response, failure = await self._answer_to(prompt, dialect)
+            using = nullcontext(NO_ADAPTER) if self._adapters is None else self._adapters.used()
+            with using as adapter:
+                expected = self._expected(dialect, adapter)
+                response, failure = await self._answer_to(prompt, dialect, adapter)
             if response is not None and dialect.fallback and _is_absent(response):
                 self._dialect = dialect.fallback
                 continue
@@ -243,7 +297,9 @@ class HttpInferenceServer:
             await asyncio.sleep(wished or wait * (0.5 + random.random() / 2))  # noqa: S311
             wait = min(2 * wait, MOST_WAIT_SECONDS)
 
-    def _expected(self, dialect: Dialect) -> Expected:
+    def _expected(self, dialect: Dialect, adapter: Adapter) -> Expected:
+        if adapter.name:
+            return Expected(run=self._run, version=adapter.version, model=adapter.name)
         version = NOTHING if dialect.reports_versions else self._weights.oldest()
         return Expected(
             run=self._run,
@@ -273,18 +329,18 @@ class HttpInferenceServer:
             self._checked = time.monotonic()
         if was_checked and not repaired:
             raise self._failed(
-                "answers do not report the version of their weights, but each replica in "
-                "`control` does: an engine behind this address is missing in `control`"
+                "answers do not report the version of their weights, or lack its adapter, but each "
+                "replica in `control` has it: an engine behind this address is missing in `control`"
             )
 
     def _failed(self, reason: str) -> InferenceFailed:
         return InferenceFailed(f"the inference server {self._settings.url}: {reason}")
 
     async def _answer_to(
-        self, prompt: Prompt, dialect: Dialect
+        self, prompt: Prompt, dialect: Dialect, adapter: Adapter
     ) -> tuple[httpx.Response | None, str]:
         """Return the response, if any, and the failure that it would be."""
-        body = dialect.body(prompt, model=self._settings.model)
+        body = dialect.body(prompt, model=self._settings.model, adapter=adapter.name)
         try:
             response = await self._http.post(dialect.path, json=body)
         except httpx.TransportError as error:
@@ -294,9 +350,12 @@ class HttpInferenceServer:
     def _read(
         self, response: httpx.Response, prompt: Prompt, dialect: Dialect, expected: Expected
     ) -> list[Answer]:
+        has_failed = response.status_code != 200
+        if has_failed and self._adapters and lacks(expected.model, response.text):
+            raise VersionUnreported(f"{response.status_code} {response.text[:500]}")
         if response.status_code == 400 and (error := prompt_error(response.text)):
             raise error
-        if response.status_code != 200:
+        if has_failed:
             raise self._failed(f"{dialect.path}: {response.status_code} {response.text[:500]}")
         try:
             answers = dialect.answers(response.content, expected)
@@ -305,7 +364,7 @@ class HttpInferenceServer:
         except ValueError as error:
             raise self._failed(f"{dialect.path}: {error}") from error
         if prompt.sampling.is_greedy and not dialect.repeats_greedy and len(answers) == 1:
-            answers = [_repeated(answers[0], index) for index in range(prompt.answers)]
+            answers = [repeated(answers[0], index) for index in range(prompt.answers)]
         if len(answers) != prompt.answers:
             raise self._failed(f"{len(answers)} answers received, expected {prompt.answers}")
         return answers
@@ -327,17 +386,3 @@ def _check_unfiltered(prompts: Sequence[Prompt]) -> None:
 def _retry_after_seconds(response: httpx.Response | None) -> float | None:
     wished = response.headers.get("Retry-After", "") if response is not None else ""
     return float(wished) if wished.isdigit() else None
-
-
-def _repeated(answer: Answer, index: int) -> Answer:
-    return replace(
-        answer,
-        index=index,
-        tokens=[*answer.tokens],
-        logprobs=[*answer.logprobs],
-        versions=[*answer.versions],
-    )
-
-
-def _cancelled(index: int) -> Answer:
-    return Answer(request=0, index=index, finish="cancelled")

@@ -48,6 +48,11 @@ def prompt_error(text: str) -> PromptTooLong | TokenUnknown | None:
     return kind(text[:SHOWN_CHARACTERS]) if kind else None
 
 
+def lacks(adapter: str, text: str) -> bool:
+    """Return whether the body of a 400 or 404 response describes an adapter as not loaded."""
+    return adapter in text and ("does not exist" in text or "not loaded" in text)
+
+
 def _error_in(text: str) -> dict[str, Any]:
     """Return the error object of a response: below `error`, or the body itself."""
     try:

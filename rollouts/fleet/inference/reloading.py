@@ -70,7 +70,7 @@ class VllmReload:
 
         There vLLM keeps a copy of the first output layer.
         """
-        _check_model(self._http, self._model)
+        check_model(self._http, self._model)
         if OUTPUT_LAYER in names or self._is_checked:
             return
         if self._device() == "cpu":
@@ -113,7 +113,7 @@ class SglangReload:
 
     def check(self, names: Collection[str]) -> None:  # noqa: ARG002 any names
         """Check the served model."""
-        _check_model(self._http, self._model)
+        check_model(self._http, self._model)
 
     def reload(self, folder: Path, label: str) -> None:
         """Reload and label the weights; see :class:`FolderServer`."""
@@ -149,9 +149,7 @@ def _post(
     *,
     is_optional: bool = False,
 ) -> None:
-    """Post JSON on a new connection.
-
-    vLLM closes a connection after an error, while the next request may already be sent.
+    """Post JSON; see `post`.
 
     Args:
         http: Client of the server.
@@ -163,17 +161,29 @@ def _post(
         InferenceFailed: If the server refuses or ends.
         Unreachable: If no connection was possible.
     """
-    headers = {"Connection": "close"}
-    try:
-        response = http.post(path, json=body, headers=headers, timeout=UPDATE_TIMEOUT)
-    except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-        raise Unreachable(f"POST {path}: {error}") from error
-    except httpx.HTTPError as error:
-        raise InferenceFailed(f"POST {path}: {error}") from error
+    response = post(http, path, body)
     if is_optional and response.status_code == HTTPStatus.NOT_FOUND:
         return
     if response.status_code != 200 or b'"success":false' in response.content.replace(b" ", b""):
         raise InferenceFailed(f"POST {path}: {response.status_code} {response.text[:500]}")
+
+
+def post(http: httpx.Client, path: str, body: dict[str, Any] | None = None) -> httpx.Response:
+    """Post JSON on a new connection, and return the response with any status.
+
+    vLLM closes a connection after an error, while the next request may already be sent.
+
+    Raises:
+        InferenceFailed: If the server ends.
+        Unreachable: If no connection was possible.
+    """
+    headers = {"Connection": "close"}
+    try:
+        return http.post(path, json=body, headers=headers, timeout=UPDATE_TIMEOUT)
+    except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+        raise Unreachable(f"POST {path}: {error}") from error
+    except httpx.HTTPError as error:
+        raise InferenceFailed(f"POST {path}: {error}") from error
 
 
 def _reported(http: httpx.Client, path: str) -> str | None:
@@ -191,7 +201,7 @@ def _reported(http: httpx.Client, path: str) -> str | None:
     return label if isinstance(label, str) else None
 
 
-def _check_model(http: httpx.Client, model: str) -> None:
+def check_model(http: httpx.Client, model: str) -> None:
     """Refuse a server of another model; releases without a list of models are accepted."""
     try:
         response = http.get("/v1/models", timeout=LABEL_SECONDS)

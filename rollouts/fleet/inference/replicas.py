@@ -1,12 +1,16 @@
 """Replicas of an inference server, whose weights are replaced one after the other."""
 
+import time
 from collections.abc import Callable, Mapping
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
+from urllib.parse import urlsplit
 
+from rolldeck.wire import ReplicaReport
 from rollouts.fleet.engine.engine import Version
 from rollouts.fleet.inference.contract import InferenceFailed
 from rollouts.fleet.inference.weights import Unreachable
 
+ERROR_CHARACTERS = 300
 Replica = TypeVar("Replica")
 Result = TypeVar("Result")
 
@@ -19,6 +23,15 @@ class ReplicasBehind(InferenceFailed):
         self.version = version
 
 
+class _Contact(NamedTuple):
+    """Outcome of the last attempt to reach a replica."""
+
+    version: Version | None = None
+    at: float | None = None
+    """Time of the last response, in monotonic seconds."""
+    error: str = ""
+
+
 class Replicas(Generic[Replica]):
     """Replicas by address."""
 
@@ -29,6 +42,27 @@ class Replicas(Generic[Replica]):
             by_url: Clients by address, in the order of updates.
         """
         self._by_url = dict(by_url)
+        self._contacts = dict.fromkeys(by_url, _Contact())
+
+    def reports(self) -> list[ReplicaReport]:
+        """Return version and last contact of each replica, without a request."""
+        now = time.monotonic()
+        return [
+            ReplicaReport(
+                address=_address_of(url),
+                version=contact.version,
+                contact_seconds=None if contact.at is None else now - contact.at,
+                error=contact.error[:ERROR_CHARACTERS],
+            )
+            for url, contact in self._contacts.items()
+        ]
+
+    def versions(self, question: Callable[[Replica], Version]) -> dict[str, Version]:
+        """Return the version of each replica that can be reached; raises like `ask`."""
+        found = self.ask(question)
+        for url, version in found.items():
+            self._contacts[url] = self._contacts[url]._replace(version=version)
+        return found
 
     def ask(self, question: Callable[[Replica], Result]) -> dict[str, Result]:
         """Return the results of the replicas that can be reached, by address.
@@ -41,6 +75,16 @@ class Replicas(Generic[Replica]):
         if not found:
             raise Unreachable("; ".join(missed.values()))
         return found
+
+    def ask_all(self, question: Callable[[Replica], Result]) -> None:
+        """Ask each replica.
+
+        Raises:
+            InferenceFailed: If a replica refuses, or cannot be reached.
+        """
+        _, missed = self._each(question)
+        if missed:
+            raise Unreachable("; ".join(missed.values()))
 
     def roll(self, version: Version, load: Callable[[Replica], None]) -> None:
         """Load a version into one replica after the other.
@@ -57,6 +101,8 @@ class Replicas(Generic[Replica]):
             ReplicasBehind: If only some can be reached; these have the version.
         """
         loaded, missed = self._each(load)
+        for url in loaded:
+            self._contacts[url] = self._contacts[url]._replace(version=version)
         if missed and loaded:
             raise ReplicasBehind(
                 f"{len(missed)} of {len(self._by_url)} replicas cannot be reached: "
@@ -73,8 +119,18 @@ class Replicas(Generic[Replica]):
         for url, replica in self._by_url.items():
             try:
                 found[url] = call(replica)
+                contact = self._contacts[url]
+                self._contacts[url] = contact._replace(at=time.monotonic(), error="")
             except Unreachable as reason:
                 missed[url] = f"{url}: {reason}"
+                self._contacts[url] = self._contacts[url]._replace(error=str(reason))
             except InferenceFailed as failure:
                 raise InferenceFailed(f"{url}: {failure}") from failure
         return found, missed
+
+
+def _address_of(url: str) -> str:
+    """Return host and port of an address, without credentials."""
+    parts = urlsplit(url)
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    return f"{host}:{parts.port or (443 if parts.scheme == 'https' else 80)}"

@@ -80,6 +80,7 @@ class Generated(Struct):
     """Response of ``/inference/v1/generate``."""
 
     choices: list[GeneratedChoice]
+    model: str | None = None
 
 
 class FinishReason(Struct):

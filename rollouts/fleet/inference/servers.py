@@ -9,7 +9,7 @@ from runs.config.rules.inference_servers import (
     SETTING,
     InvalidInferenceServers,
     parse,
-    unsupported_sampling,
+    unsupported,
 )
 from runs.config.rules.language_config import LanguageConfig
 
@@ -31,7 +31,7 @@ def inference_server_for(
 
     Raises:
         PolicyDoesNotFit: If the server is not configured on this machine, or does not support the
-            lessons' sampling.
+            run's adapter or the lessons' sampling.
     """
     if not config.inference:
         return None
@@ -44,10 +44,10 @@ def inference_server_for(
                 f"{config.inference!r} is not in this machine's {SETTING}; known: {there_are}",
             )
         server = known[config.inference]
-        if not is_fixed and (wrong := unsupported_sampling(config, kind=server.kind)):
+        if not is_fixed and (wrong := unsupported(config, kind=server.kind)):
             raise PolicyDoesNotFit(*wrong)
         from rollouts.fleet.inference.http_client import HttpInferenceServer
 
-        return HttpInferenceServer(server, run=run, is_fixed=is_fixed)
+        return HttpInferenceServer(server, run=run, is_fixed=is_fixed, adapter=config.model.adapter)
     except InvalidInferenceServers as error:
         raise PolicyDoesNotFit("language.inference", str(error)) from error

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rolldeck.wire import ReplicaReport
 from rollouts.fleet.engine.engine import Version
 from rollouts.fleet.inference.checkpoint_files import CheckpointFiles, write_whole
 from rollouts.fleet.inference.contract import InferenceFailed
@@ -57,7 +58,7 @@ class SharedFolder:
 
     def update(self, tensors: Mapping[str, Any], version: Version) -> None:
         """Load `tensors` into the replicas; see :class:`rollouts.fleet.inference.weights`."""
-        with self._locked():
+        with locked(self._folder):
             marker = self._marker()
             if marker.version > version:
                 return
@@ -74,11 +75,15 @@ class SharedFolder:
         Returns:
             Whether there were any, such as replicas that were started again.
         """
-        with self._locked():
+        with locked(self._folder):
             marker = self._marker()
             if marker.version == NOTHING:
                 return False
             return self._roll(marker, marker.written or marker.version)
+
+    def replicas(self) -> list[ReplicaReport]:
+        """Return version and last contact of each replica."""
+        return self._replicas.reports()
 
     def _roll(self, marker: "_Marker", version: Version) -> bool:
         """Load the folder's weights into replicas without their label; return whether any were.
@@ -139,14 +144,20 @@ class SharedFolder:
             raise WeightsDoNotFit.between(expected, given)
         self._replicas.ask(lambda server: server.check(given))
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        try:
-            with (self._folder / LOCK).open("wb") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
-                yield
-        except OSError as error:
-            raise InferenceFailed(f"weights_directory: {error}") from error
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Admit one worker at a time to a folder.
+
+    Raises:
+        InferenceFailed: If a file cannot be read or written meanwhile.
+    """
+    try:
+        with (folder / LOCK).open("wb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+    except OSError as error:
+        raise InferenceFailed(f"weights_directory: {error}") from error
 
 
 class _Marker(Struct, frozen=True, omit_defaults=True):

@@ -5,6 +5,7 @@ from typing import Any
 
 import httpx
 
+from rolldeck.wire import ReplicaReport
 from rollouts.fleet.engine.engine import Version
 from rollouts.fleet.engine.weights_owner import RUN, in_use
 from rollouts.fleet.inference.contract import InferenceFailed
@@ -42,6 +43,10 @@ class UploadedWeights:
         """Change nothing: each answer has the version of its weights."""
         return False
 
+    def replicas(self) -> list[ReplicaReport]:
+        """Return version and last contact of each replica."""
+        return self._replicas.reports()
+
     def _versions(self) -> list[Version]:
         """Return the version of each replica that can be reached.
 
@@ -49,7 +54,7 @@ class UploadedWeights:
             InferenceFailed: If a replica holds the weights of another run.
             Unreachable: If no replica can be reached.
         """
-        return list(self._replicas.ask(lambda http: _version(http, run=self._run)).values())
+        return list(self._replicas.versions(lambda http: _version(http, run=self._run)).values())
 
 
 def _version(http: httpx.Client, *, run: str) -> Version:

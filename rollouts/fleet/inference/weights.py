@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 import httpx
 
 from rolldeck import safetensors
+from rolldeck.wire import ReplicaReport
 from rollouts.fleet.engine.engine import Version
 from rollouts.fleet.inference.contract import InferenceFailed
 
@@ -46,6 +47,9 @@ class WeightsRoute(Protocol):
             InferenceFailed: If a replica refuses or cannot be reached.
         """
 
+    def replicas(self) -> list[ReplicaReport]:
+        """Return version and last contact of each replica."""
+
 
 class FixedWeights:
     """Weights of a server that is only evaluated; their version is unknown."""
@@ -63,6 +67,10 @@ class FixedWeights:
     def repair(self) -> bool:
         """Change nothing: the weights are not replaced."""
         return False
+
+    def replicas(self) -> list[ReplicaReport]:
+        """Return an empty list: no replica is updated."""
+        return []
 
 
 def encoded(tensors: Mapping[str, Any]) -> bytes:

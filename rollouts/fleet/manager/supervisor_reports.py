@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from rolldeck.wire import WorkerReport
 
 MEASURED: Final = (
-    *("stages", "time_use", "shares", "last_log"),
+    *("stages", "time_use", "shares", "last_log", "replicas"),
     *("cpu_percent", "memory_bytes", "gpu_percent", "gpu_memory_bytes", "machine"),
 )
 """Fields that are measured once a second and stay valid until the next measurement."""

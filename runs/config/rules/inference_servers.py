@@ -15,6 +15,8 @@ from runs.config.rules.language_config import LanguageConfig
 SETTING: Final = "ROLLDECK_INFERENCE_SERVERS"
 MOST_REPLICAS: Final = 256
 Kind = Literal["rolldeck", "vllm", "sglang"]
+SHARED_KINDS: Final[frozenset[Kind]] = frozenset({"vllm", "sglang"})
+"""Kinds of servers that read a folder shared with the workers, load adapters, and sleep."""
 Url = Annotated[str, Meta(pattern=r"^https?://\S+$")]
 
 
@@ -36,9 +38,13 @@ class InferenceServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_
     """Sent as ``Authorization: Bearer``."""
     weights_directory: str = ""
     """For vLLM and SGLang: the folder of the served model, shared with the workers."""
+    sleep: bool = False
+    """For vLLM and SGLang: whether engines sleep while no worker needs them."""
 
     def __post_init__(self) -> None:
-        """Refuse a replica that is listed twice."""
+        """Refuse a replica that is listed twice, and sleep of a server that cannot."""
+        if self.sleep and not (self.kind in SHARED_KINDS and self.weights_directory):
+            raise ValueError("sleep: requires weights_directory, and the kind vllm or sglang")
         known = set[str]()
         for at, url in enumerate(self.control):
             if url.rstrip("/") in known:
@@ -59,10 +65,32 @@ class OfferedServer(NamedTuple):
     """Port of its URL."""
 
 
-def unsupported_sampling(language: LanguageConfig, *, kind: str) -> tuple[str, str] | None:
-    """Return the path of a sampling field that a kind of server cannot train with, and the reason.
+def unsupported(language: LanguageConfig, *, kind: str) -> tuple[str, str] | None:
+    """Return the path of a field that a kind of server cannot train with, and the reason.
 
-    vLLM's log probabilities are those after top-p and top-k. A policy gradient needs those before.
+    Args:
+        language: Settings of a language run.
+        kind: Kind of its server; empty if its workers generate themselves.
+    """
+    return _unsupported_adapter(language, kind=kind) or _unsupported_sampling(language, kind=kind)
+
+
+def _unsupported_adapter(language: LanguageConfig, *, kind: str) -> tuple[str, str] | None:
+    rank = language.model.adapter.rank
+    if not rank:
+        return None
+    if kind not in SHARED_KINDS:
+        reason = f"{rank}: adapters require an inference server of the kind vllm or sglang"
+        return "language.model.adapter.rank", reason
+    if not language.model.checkpoint:
+        return "language.model.checkpoint", "an adapter requires the checkpoint that it adapts"
+    return None
+
+
+def _unsupported_sampling(language: LanguageConfig, *, kind: str) -> tuple[str, str] | None:
+    """Return a sampling field that vLLM cannot train with.
+
+    Its log probabilities are those after top-p and top-k. A policy gradient needs those before.
     """
     if kind != "vllm":
         return None

@@ -14,9 +14,39 @@ from runs.config.rules.config_field import none_of, one_of
 
 _BUILT: Final = (one_of("language.model.checkpoint", ""),)
 """The workers build the model, instead of loading a checkpoint."""
+_ADAPTER: Final = (none_of("language.model.adapter.rank", 0),)
 _MICRO: Final = (none_of("language.evaluation.micro_every_batches", 0),)
 
 LessonName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][\w.-]{0,63}$")]
+
+
+class AdapterConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """LoRA adapter that the trainer publishes instead of all weights."""
+
+    rank: Annotated[
+        int,
+        _field(
+            "Rank",
+            "Rank of the LoRA adapters that the trainer publishes, loaded by the inference server "
+            "on top of its checkpoint; 0: the trainer publishes all weights.",
+            ge=0,
+            le=1024,
+        ),
+    ] = 0
+    alpha: Annotated[
+        float,
+        _field("Alpha", "The adapter is scaled by alpha / rank.", when=_ADAPTER, gt=0, le=65_536),
+    ] = 16.0
+    target_modules: Annotated[
+        tuple[Annotated[str, Meta(pattern=r"^\w{1,64}$")], ...],
+        _field(
+            "Target modules",
+            "Last parts of the names of the adapted layers, as in PEFT.",
+            when=_ADAPTER,
+            min_length=1,
+            max_length=64,
+        ),
+    ] = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
 
 class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -72,6 +102,7 @@ class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             "alphabet: one token per character of the lessons' tasks; bytes; or the checkpoint's.",
         ),
     ] = "alphabet"
+    adapter: AdapterConfig = AdapterConfig()
 
 
 class SamplingConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

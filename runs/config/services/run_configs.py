@@ -14,7 +14,7 @@ from runs.config.rules import (
     run_config,
     simulated_fleet,
 )
-from runs.config.rules.inference_servers import unsupported_sampling
+from runs.config.rules.inference_servers import unsupported
 from runs.config.rules.run_config import PRESETS, InvalidRunConfig, RunConfig
 from runs.config.services import config_checks
 from runs.config.services.registered_extensions import registered_extensions
@@ -89,9 +89,9 @@ def _check_server(config: RunConfig) -> None:
         raise InvalidRunConfig(
             "language.inference", f"unknown server {server!r} (ROLLDECK_INFERENCE_SERVERS)"
         )
-    if config.language and server:
-        kind = settings.ROLLDECK_INFERENCE_SERVERS[server].kind
-        if wrong := unsupported_sampling(config.language, kind=kind):
+    if config.language:
+        kind = settings.ROLLDECK_INFERENCE_SERVERS[server].kind if server else ""
+        if wrong := unsupported(config.language, kind=kind):
             raise InvalidRunConfig(*wrong)
 
 

@@ -1,5 +1,8 @@
 """The example trainer computes its documented loss and learns from examples."""
 
+import runpy
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -7,6 +10,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from examples import grpo
 from examples.grpo import Learner, NotTrainable, Settings, language_of, parse_args
 from rollouts.fleet.engine.transformer import Transformer
 from runs.config.rules import run_config
@@ -228,3 +232,17 @@ def test_only_the_run_is_required(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert (args.run, args.advantages, args.tis) == ("words", "dr_grpo", None)
     assert args.learning_rate == Settings().learning_rate
+
+
+def test_the_example_starts_as_a_script_outside_of_the_repository(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Started by its path, it cannot import other examples.
+    monkeypatch.setitem(sys.modules, "examples", None)
+    monkeypatch.setattr(sys, "argv", ["grpo.py", "--help"])
+
+    with pytest.raises(SystemExit) as end:
+        runpy.run_path(str(Path(grpo.__file__)), run_name="__main__")
+
+    assert end.value.code == 0
+    assert "--checkpoints" in capsys.readouterr().out

@@ -149,3 +149,45 @@ def test_a_run_with_top_p_cannot_use_vllm(settings: Any) -> None:
     assert error["field"] == "config.language.lessons.cut.sampling.top_p"
     assert "log probabilities" in error["message"]
     assert post("other").status_code == 201
+
+
+@pytest.mark.parametrize(
+    ("model", "server", "field"),
+    [
+        ({"adapter": {"rank": 8}}, "", "model.adapter.rank"),
+        ({"adapter": {"rank": 8}, "checkpoint": "small"}, "ours", "model.adapter.rank"),
+        ({"adapter": {"rank": 8}}, "big", "model.checkpoint"),
+        ({"adapter": {"rank": -1}}, "big", "model.adapter.rank"),
+        ({"adapter": {"rank": 8, "target_modules": []}}, "big", "model.adapter.target_modules"),
+    ],
+)
+def test_an_adapter_that_no_server_can_load_is_refused(
+    model: dict[str, Any], server: str, field: str, settings: Any
+) -> None:
+    settings.ROLLDECK_INFERENCE_SERVERS = {
+        "big": OfferedServer("vllm", 8001),
+        "ours": OfferedServer("rolldeck", 8002),
+    }
+    config = CONFIG | {"language": {**CONFIG["language"], "inference": server, "model": model}}
+
+    refused = APIClient(headers=bearer("admin")).post(
+        "/api/v1/runs", {"name": "adapted", "config": config}, format="json"
+    )
+
+    assert refused.status_code == 400
+    assert f"config.language.{field}" in [error["field"] for error in refused.json()["errors"]]
+
+
+def test_a_run_may_train_an_adapter_of_its_checkpoint(settings: Any) -> None:
+    settings.ROLLDECK_INFERENCE_SERVERS = {"big": OfferedServer("sglang", 8001)}
+    model = {"checkpoint": "small", "adapter": {"rank": 8}}
+    config = CONFIG | {"language": {**CONFIG["language"], "inference": "big", "model": model}}
+
+    answer = APIClient(headers=bearer("admin")).post(
+        "/api/v1/runs", {"name": "adapted", "config": config}, format="json"
+    )
+
+    assert answer.status_code == 201
+    adapter = answer.json()["config"]["language"]["model"]["adapter"]
+    assert (adapter["rank"], adapter["alpha"]) == (8, 16.0)
+    assert "q_proj" in adapter["target_modules"]

@@ -8,7 +8,7 @@ from django.db import connection
 
 from buffer.batches.queries.queue_depth import queue_depth
 from config.metrics import metrics_text
-from rolldeck.wire import FleetEvent, SlotReport, StageTiming, WeightsTransfers
+from rolldeck.wire import FleetEvent, ReplicaReport, SlotReport, StageTiming, WeightsTransfers
 from rollouts.control.models.fleets import EnvSlot, EpisodeWindow, FleetWorker
 from rollouts.control.queries.fleets import control_of, fleet_state, running_fragments
 from rollouts.control.services.launches import begin_launch
@@ -101,6 +101,20 @@ def test_weight_syncs_are_shown_and_scraped() -> None:
     ]
     assert 'rolldeck_weights{count="adopted",run="pole"} 4.0' in scraped
     assert 'rolldeck_weights{count="received_bytes",run="pole"} 800.0' in scraped
+
+
+def test_replicas_of_the_inference_server_are_shown_as_reported_last() -> None:
+    run = launched(FakeCluster())
+    ready = ReplicaReport(address="gpu-1:8000", version=(1, 4), contact_seconds=2.5)
+    lost = ReplicaReport(address="gpu-2:8000", error="connection refused")
+    accept(run, report(run, worker(replicas=[ready, lost])))
+
+    [shown] = fleet_state(run.pk, now=NOON).workers
+    accept(run, report(run, worker(replicas=[ready]), sequence=1), now=later(1))
+    [later_shown] = fleet_state(run.pk, now=later(1)).workers
+
+    assert msgspec.convert(shown.replicas, list[ReplicaReport]) == [ready, lost]
+    assert msgspec.convert(later_shown.replicas, list[ReplicaReport]) == [ready]
 
 
 def test_the_same_report_counts_once() -> None:

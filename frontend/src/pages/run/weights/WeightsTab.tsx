@@ -10,6 +10,7 @@ import { unitOf } from "@/pages/run/queue/queued";
 import { useRun } from "@/pages/run/RunContext";
 import { deliveriesQuery, EVERY_MS, ordersQuery, versionQuery, versionsQuery } from "@/pages/run/weights/api";
 import { isHeldBack, withNewest } from "@/pages/run/weights/commands";
+import { ReplicaTable } from "@/pages/run/weights/ReplicaTable";
 import { StalenessStrip } from "@/pages/run/weights/StalenessStrip";
 import { VersionTable } from "@/pages/run/weights/VersionTable";
 import { Waterfall } from "@/pages/run/weights/Waterfall";
@@ -54,6 +55,7 @@ export function WeightsTab() {
           workers={fleet?.workers ?? []}
         />
       )}
+      <ReplicaTable workers={fleet?.workers ?? NO_WORKERS} />
       <StalenessStrip run={run} counts={ledger?.[unitOf(run.kind)]} />
     </div>
   );

@@ -54,6 +54,16 @@ def test_a_run_gets_the_server_that_it_names() -> None:
             {SETTING: json.dumps({"pair": PAIR | {"control": ["http://a:1", "http://a:1/"]}})},
             r"control\[1\]: http://a:1/ is listed twice",
         ),
+        (
+            "pair",
+            {SETTING: json.dumps({"pair": PAIR | {"sleep": True, "weights_directory": "/w"}})},
+            "sleep: requires weights_directory, and the kind vllm or sglang",
+        ),
+        (
+            "bare",
+            {SETTING: json.dumps({"bare": SERVERS["bare"] | {"sleep": True}})},
+            "sleep: requires weights_directory",
+        ),
     ],
 )
 def test_an_unavailable_inference_server_is_refused_with_its_field(

@@ -11,7 +11,7 @@ from rolldeck import safetensors
 from rollouts.fleet.inference.checkpoint_files import WEIGHTS
 from rollouts.fleet.inference.contract import InferenceFailed
 from rollouts.fleet.inference.reloading import SglangReload, VllmReload
-from rollouts.fleet.inference.replicas import ReplicasBehind
+from rollouts.fleet.inference.replicas import Replicas, ReplicasBehind
 from rollouts.fleet.inference.shared_folder import MARKER, SharedFolder
 from rollouts.fleet.inference.uploads import UploadedWeights
 from rollouts.fleet.inference.weights import Unreachable
@@ -179,3 +179,40 @@ def test_uploads_reach_each_replica_and_name_those_that_miss_them() -> None:
 
     assert put == ["http://gpu-0/v1/weights/1/2?run=r", "http://gpu-2/v1/weights/1/2?run=r"]
     assert route.current() == (1, 2)
+    assert [one.version for one in route.replicas()] == [(1, 2), None, (1, 2)]
+
+
+def test_reports_name_version_and_last_contact_without_credentials(engines: list[Engine]) -> None:
+    urls = ["http://me:secret@gpu-0:8000/", "https://gpu-1", "http://[::1]:9000"]
+    replicas = Replicas(dict(zip(urls, engines, strict=True)))
+    assert {(one.version, one.contact_seconds) for one in replicas.reports()} == {(None, None)}
+    engines[1].is_reachable = False
+
+    with pytest.raises(ReplicasBehind):
+        replicas.roll((1, 4), lambda engine: engine.check(["b"]))
+
+    first, second, third = replicas.reports()
+    assert [one.address for one in (first, second, third)] == [
+        "gpu-0:8000",
+        "gpu-1:443",
+        "[::1]:9000",
+    ]
+    assert (first.version, third.version, first.error) == ((1, 4), (1, 4), "")
+    assert first.contact_seconds is not None
+    assert 0 <= first.contact_seconds < 10
+    assert (second.version, second.contact_seconds) == (None, None)
+    assert second.error == "connection refused"
+
+
+def test_a_replica_keeps_its_last_version_while_it_cannot_be_reached(
+    folder: SharedFolder, engines: list[Engine]
+) -> None:
+    folder.update(TENSORS, (1, 0))
+    engines[1].is_reachable = False
+    with pytest.raises(ReplicasBehind):
+        folder.update(TENSORS, (1, 1))
+
+    reports = folder.replicas()
+
+    assert [one.version for one in reports] == [(1, 1), (1, 0), (1, 1)]
+    assert [bool(one.error) for one in reports] == [False, True, False]
