@@ -10,12 +10,12 @@ import msgspec
 import numpy as np
 import pytest
 import torch
+from examples.lora import merged
 
 from buffer.items.models.items import TrajectoryGroup
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.services.contents import content_head
 from examples import grpo
-from examples.lora import merged
 from rolldeck import groups
 from rolldeck.trainer import Trainer
 from rollouts.control.models.fleets import FleetWorker
