@@ -15,12 +15,12 @@ from buffer.items.models.items import TrajectoryGroup
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.services.contents import content_head
 from examples import grpo
-from examples.lora import merged
 from rolldeck import groups
 from rolldeck.trainer import Trainer
 from rollouts.control.models.fleets import FleetWorker
 from rollouts.curriculum.models import Evaluation
 from rollouts.fleet.engine import checkpoints
+from rollouts.fleet.engine.lora import merged
 from rollouts.fleet.engine.tokenizers import CharTokenizer, save_tokenizer
 from rollouts.fleet.engine.transformer import Transformer
 from runs.config.rules.inference_servers import OfferedServer
