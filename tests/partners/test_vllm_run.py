@@ -209,7 +209,8 @@ def check_labels(run: Run, by_version: Mapping[int, Transformer]) -> set[int]:
     """Check that stored tokens have the log probabilities of the weights that they name.
 
     Returns:
-        The steps of tokens with which the weights of no other version agree.
+        The steps of tokens with which the weights of no other version agree; the worker may pass
+        over a version that is followed by another at once.
     """
     steps: set[int] = set()
     for row in stored_rows(run):
@@ -232,7 +233,7 @@ def test_stored_groups_have_the_versions_and_log_probabilities_of_their_weights(
     run, model, published = trained(CONFIG, platform, tmp_path)
 
     by_version = {step: _with(model, weights) for step, weights in published.items()}
-    assert check_labels(run, by_version) >= {0, 1, 2}
+    assert len(check_labels(run, by_version)) >= 2
     assert vllm.is_healthy
 
 
@@ -250,7 +251,6 @@ def test_stored_groups_have_the_versions_and_log_probabilities_of_their_adapters
     by_version = {
         step: _with(model, merged(base, weights, 16.0 / 8)) for step, weights in published.items()
     }
-    # Each worker changes versions by itself, so one of them may be passed over.
     assert len(check_labels(run, by_version)) >= 2
     assert all("lora_" in name for weights in published.values() for name in weights)
     assert vllm.is_healthy
