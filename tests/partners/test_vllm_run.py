@@ -10,7 +10,6 @@ import msgspec
 import numpy as np
 import pytest
 import torch
-from examples.lora import merged
 
 from buffer.items.models.items import TrajectoryGroup
 from buffer.items.rules.states import ItemKind
@@ -21,6 +20,7 @@ from rolldeck.trainer import Trainer
 from rollouts.control.models.fleets import FleetWorker
 from rollouts.curriculum.models import Evaluation
 from rollouts.fleet.engine import checkpoints
+from rollouts.fleet.engine.lora import merged
 from rollouts.fleet.engine.tokenizers import CharTokenizer, save_tokenizer
 from rollouts.fleet.engine.transformer import Transformer
 from runs.config.rules.inference_servers import OfferedServer
@@ -209,7 +209,8 @@ def check_labels(run: Run, by_version: Mapping[int, Transformer]) -> set[int]:
     """Check that stored tokens have the log probabilities of the weights that they name.
 
     Returns:
-        The steps of tokens with which the weights of no other version agree.
+        The steps of tokens with which the weights of no other version agree; the worker may pass
+        over a version that is followed by another at once.
     """
     steps: set[int] = set()
     for row in stored_rows(run):
@@ -232,7 +233,6 @@ def test_stored_groups_have_the_versions_and_log_probabilities_of_their_weights(
     run, model, published = trained(CONFIG, platform, tmp_path)
 
     by_version = {step: _with(model, weights) for step, weights in published.items()}
-    # A worker loads the newest version, so it may pass over one of them.
     assert len(check_labels(run, by_version)) >= 2
     assert vllm.is_healthy
 
@@ -251,7 +251,6 @@ def test_stored_groups_have_the_versions_and_log_probabilities_of_their_adapters
     by_version = {
         step: _with(model, merged(base, weights, 16.0 / 8)) for step, weights in published.items()
     }
-    # Each worker changes versions by itself, so one of them may be passed over.
     assert len(check_labels(run, by_version)) >= 2
     assert all("lora_" in name for weights in published.values() for name in weights)
     assert vllm.is_healthy
