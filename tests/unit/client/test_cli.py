@@ -376,7 +376,7 @@ def test_the_page_has_every_command_and_no_other() -> None:
     choices = next(action.choices for action in parser._actions if isinstance(action.choices, dict))
 
     assert set(re.findall(r"`rolldeck ([a-z]+)", page)) == {*choices, *further}
-    assert set(further) == {"evaluate", "proxy", "rollout", "serve"}
+    assert set(further) == {"evaluate", "proxy", "rollout", "sequences", "serve"}
 
 
 def test_options_on_the_page_are_those_of_the_commands() -> None:
