@@ -13,12 +13,18 @@ def version_in(label: str, *, run: str) -> Version | None:
 
     vLLM labels the weights that it loads at its start with ``default``.
 
+    Args:
+        label: Label of an answer or of a server.
+        run: Name of the run; empty for an evaluation of a checkpoint without a run.
+
     Raises:
         ValueError: If the label names another run.
     """
     owner, *numbers = label.rsplit("/", 2)
     if len(numbers) != 2 or not all(number.isdecimal() for number in numbers):
         return None
-    if owner != run:
+    if owner != run and run:
         raise ValueError(f"the weights {label!r} belong to another run than {run!r}")
+    if owner != run:
+        raise ValueError(f"the server has the weights {label!r} of a run, not its checkpoint's")
     return int(numbers[0]), int(numbers[1])

@@ -112,6 +112,8 @@ def test_a_label_names_run_and_version() -> None:
     assert version_in("step/new/3", run="a") is None
     with pytest.raises(ValueError, match="another run than 'a'"):
         version_in("b/1/2", run="a")
+    with pytest.raises(ValueError, match=r"has the weights 'b/1/2' of a run"):
+        version_in("b/1/2", run="")
 
 
 @pytest.mark.parametrize(
