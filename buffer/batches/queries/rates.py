@@ -1,8 +1,10 @@
 """Arrival and lease rates of a run, from few rows."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from django.db import connection
@@ -57,9 +59,10 @@ class Rates:
     delivery_seconds: Sequence[float] = ()
     """Time of each batch from its lease to its last byte."""
     train_seconds: Sequence[float] = ()
-    """Time of each acknowledged batch from its last byte to its acknowledgement."""
+    """Time of each acknowledged batch from its last byte, or from the acknowledgement before it if
+    its trainer held several, to its acknowledgement."""
     holding_seconds: float | None = None
-    """Age of the oldest lease among the newest batches."""
+    """Longest time since a trainer that holds batches received one or acknowledged one."""
     since_lease_seconds: float | None = None
     """Age of the newest lease."""
 
@@ -81,7 +84,6 @@ def rates_of(run: Run, *, now: datetime) -> Rates:
     starts = ((lease.trainer, lease.leased_at.timestamp()) for lease in leases)
     window = timedelta(seconds=window_seconds(starts, now=now.timestamp()))
     found = [lease for lease in leases if lease.leased_at > now - window]
-    out = [lease.leased_at for lease in leases if lease.state == "leased"]
     seconds = _seconds(found, window, now=now)
     return Rates(
         **_arrivals(run, now=now),
@@ -90,14 +92,45 @@ def rates_of(run: Run, *, now: datetime) -> Rates:
         delivery_seconds=[
             _between(lease.leased_at, lease.delivered_at) for lease in found if lease.delivered_at
         ],
-        train_seconds=[
-            _between(lease.delivered_at or lease.leased_at, lease.settled_at)
-            for lease in leases
-            if lease.state == "confirmed" and lease.settled_at and lease.settled_at > now - window
-        ],
-        holding_seconds=_between(min(out), now) if out else None,
+        train_seconds=list(_train_seconds(leases, since=now - window)),
+        holding_seconds=_holding_seconds(leases, now=now),
         since_lease_seconds=_between(max(one.leased_at for one in leases), now) if leases else None,
     )
+
+
+def _train_seconds(leases: Sequence[_Lease], *, since: datetime) -> Iterator[float]:
+    """Yield the time for each batch that was acknowledged since a time."""
+    for settled in _settled(leases).values():
+        for before, lease in pairwise([None, *settled]):
+            if lease is None or lease.settled_at is None or lease.settled_at <= since:
+                continue
+            began = lease.delivered_at or lease.leased_at
+            if before is not None and before.settled_at is not None:
+                began = max(began, before.settled_at)
+            yield _between(began, lease.settled_at)
+
+
+def _holding_seconds(leases: Sequence[_Lease], *, now: datetime) -> float | None:
+    settled = _settled(leases)
+    since: dict[int | None, datetime] = {}
+    for lease in leases:
+        if lease.state == "leased":
+            since[lease.trainer] = min(since.get(lease.trainer, now), lease.leased_at)
+    for trainer, before in settled.items():
+        if trainer in since and before[-1].settled_at is not None:
+            since[trainer] = max(since[trainer], before[-1].settled_at)
+    return max((_between(began, now) for began in since.values()), default=None)
+
+
+def _settled(leases: Sequence[_Lease]) -> dict[int | None, list[_Lease]]:
+    """Return the acknowledged batches of each trainer, in the order of acknowledgement."""
+    found = defaultdict[int | None, list[_Lease]](list)
+    for lease in leases:
+        if lease.state == "confirmed" and lease.settled_at is not None:
+            found[lease.trainer].append(lease)
+    for of_trainer in found.values():
+        of_trainer.sort(key=lambda lease: lease.settled_at or lease.leased_at)
+    return found
 
 
 def _arrivals(run: Run, *, now: datetime) -> dict[str, Any]:

@@ -164,3 +164,23 @@ def test_the_pipeline_has_the_waits_of_trainers_and_producers(trainer: Trainer) 
     assert waiting.stages[-1].waits == pytest.approx(0.9)
     assert (waiting.age_versions, training.age_versions) == (0.5, 0.5)
     assert training.stages[-1].waits == 0
+
+
+def test_batches_of_a_window_are_timed_from_the_acknowledgement_before(trainer: Trainer) -> None:
+    batch(trainer, 0, 0, 10)
+    batch(trainer, 0, 1, 20)
+    batch(trainer, 10, 11, 30)
+    batch(trainer, 20, 21, None)
+    batch(trainer, 30, 31, None)
+
+    rates = rates_of(trainer.run, now=at(34))
+
+    assert rates.train_seconds == [10, 10, 10]
+    assert rates.holding_seconds == 4
+
+
+def test_a_trainer_that_acknowledges_nothing_holds_its_first_batch(trainer: Trainer) -> None:
+    batch(trainer, 0, 0, None)
+    batch(trainer, 2, 2, None)
+
+    assert rates_of(trainer.run, now=at(40)).holding_seconds == 40
