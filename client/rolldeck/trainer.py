@@ -19,7 +19,7 @@ import hashlib
 import logging
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
@@ -203,7 +203,7 @@ class Trainer(Closing):
         answer = self._connection.send(Call(method="GET", path=path, accept=STORED_BATCH))
         return Batch.decode(answer.content)
 
-    def batches(self, *, wait_seconds: float = 30.0, ahead: int = 0) -> Iterator[Batch]:
+    def batches(self, *, wait_seconds: float = 30.0, ahead: int = 0) -> Generator[Batch]:
         """Yield batches until the run has ended; acknowledge each when the next is requested.
 
         A batch that the loop leaves by an exception or `break` stays unacknowledged, as do those
@@ -235,7 +235,7 @@ class Trainer(Closing):
             yield batch
             self._ack_or_log(batch)
 
-    def _batches_ahead(self, ahead: int) -> Iterator[Batch]:
+    def _batches_ahead(self, ahead: int) -> Generator[Batch]:
         with Prefetcher(self, ahead=ahead) as window:
             while (batch := window.next()) is not None:
                 yield batch

@@ -74,7 +74,7 @@ def test_batches_are_leased_while_one_is_trained_on(trainer: Trainer) -> None:
         assert batch.head.ordinal == ordinal
         window = [*range(ordinal, min(ordinal + 2, BATCHES) + 1)]
         wait_until(lambda: leased() == window, seconds=30, what=f"batches {window} are leased")  # noqa: B023
-    loop.close()  # type: ignore[attr-defined]
+    loop.close()
 
     assert leased() == [BATCHES]
 
@@ -108,7 +108,7 @@ def test_the_ranks_of_a_window_receive_disjoint_shards_in_order(
         assert numbers == [2 * ordinal - 2, 2 * ordinal - 1]
 
     for loop in loops:
-        loop.close()  # type: ignore[attr-defined]
+        loop.close()
 
 
 @pytest.mark.parametrize("ahead", [-1, 16])

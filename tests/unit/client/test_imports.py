@@ -11,6 +11,7 @@ for name in ["django", "rest_framework", "celery", "channels", "torch", "ray", "
              "runs", "buffer", "rollouts", "config", "frontend"]:
     sys.modules[name] = None  # importing it raises ImportError
 import rolldeck.batches, rolldeck.cli, rolldeck.handler, rolldeck.http, rolldeck.replay
+import rolldeck.async_trainer, rolldeck.prefetch
 import rolldeck.chunks, rolldeck.popart, rolldeck.returns
 import rolldeck.safetensors, rolldeck.trainer, rolldeck.wire
 """
