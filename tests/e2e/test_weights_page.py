@@ -1,5 +1,7 @@
 """A user pins and unpins a policy version, and sees which workers have applied it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from uuid import uuid4
 
 import numpy as np
@@ -8,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from rolldeck.trainer import Trainer
 from rolldeck.wire import ReplicaReport
-from tests.e2e.simulated_manager import simulated_manager
+from tests.e2e.simulated_manager import SimulatedManager, simulated_manager
 from tests.server import ADMIN_TOKEN, Server
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
@@ -84,10 +86,11 @@ def test_pins_and_unpins_of_a_version_reach_the_workers(signed_in: Page, server:
         expect(held).to_contain_text("staleness limit: 7 versions")
 
 
-def test_workers_never_use_a_newer_version_than_the_page_shows(
-    signed_in: Page, server: Server
-) -> None:
-    name, page = f"weights-of-one-frame-{uuid4().hex[:6]}", signed_in
+@contextmanager
+def first_version(
+    page: Page, server: Server, name: str
+) -> Iterator[tuple[SimulatedManager, Trainer]]:
+    """Publish version 0 of a run, let its fleet use it, and open the page of its weights."""
     with (
         simulated_manager(server, name) as fleet,
         Trainer(server.url, name, ADMIN_TOKEN) as trainer,
@@ -96,6 +99,14 @@ def test_workers_never_use_a_newer_version_than_the_page_shows(
         trainer.publish_weights({"w": np.zeros(1, dtype=np.float32)}, step=0)
         fleet.acts_with(0, order=0)
         page.goto(f"/runs/{name}/weights")
+        yield fleet, trainer
+
+
+def test_workers_never_use_a_newer_version_than_the_page_shows(
+    signed_in: Page, server: Server
+) -> None:
+    name, page = f"weights-of-one-frame-{uuid4().hex[:6]}", signed_in
+    with first_version(page, server, name) as (fleet, trainer):
         held = page.get_by_role("region", name="Active weights")
         expect(held).to_contain_text("2 of 2 workers use version 0")
         page.evaluate(WATCH)
@@ -113,14 +124,7 @@ def test_engines_of_the_inference_server_are_listed_with_their_versions(
     signed_in: Page, server: Server
 ) -> None:
     name, page = f"weights-of-engines-{uuid4().hex[:6]}", signed_in
-    with (
-        simulated_manager(server, name) as fleet,
-        Trainer(server.url, name, ADMIN_TOKEN) as trainer,
-    ):
-        trainer.register()
-        trainer.publish_weights({"w": np.zeros(1, dtype=np.float32)}, step=0)
-        fleet.acts_with(0, order=0)
-        page.goto(f"/runs/{name}/weights")
+    with first_version(page, server, name) as (fleet, _):
         expect(page.get_by_role("region", name="Active weights")).to_contain_text("2 of 2 workers")
         engines = page.get_by_role("region", name="Inference engines")
         expect(engines).to_have_count(0)
