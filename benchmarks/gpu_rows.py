@@ -78,6 +78,12 @@ def rows() -> list[Row]:
             _language_weights,
         ),
         Row(
+            "adapter",
+            "LoRA adapter of a bfloat16 model: two training steps on the device leave the model "
+            "unchanged; published, restored and merged without a changed bit",
+            _adapter,
+        ),
+        Row(
             "local fleet",
             "`LocalFleet` of two workers over HTTP, with published tensors of the device",
             _fleet,
@@ -113,6 +119,12 @@ def _language_weights(device: str, _: float) -> Figures:
     from benchmarks import gpu_engine
 
     return gpu_engine.language_weights(device, "bfloat16")
+
+
+def _adapter(device: str, _: float) -> Figures:
+    from benchmarks import gpu_engine
+
+    return gpu_engine.adapter(device, "bfloat16")
 
 
 def _fleet(device: str, seconds: float) -> Figures:

@@ -49,6 +49,7 @@ from rollouts.fleet.engine.tokenizers import (
 )
 from rollouts.fleet.engine.trained_checkpoints import CheckpointFolder
 from rollouts.fleet.engine.transformer import Transformer
+from rollouts.fleet.policies.base import tensor_of
 from rollouts.tasks.rules.task import Task
 from rollouts.tasks.rules.task_specs import InvalidTask
 from runs.config.rules.language_config import LanguageConfig
@@ -299,7 +300,7 @@ def initialize(
     """Prepare the initial model; return its version."""
     if resumes:
         _, arrays = trainer.current_weights()
-        tensors = {name: torch.tensor(x) for name, x in arrays.items()}
+        tensors = {name: tensor_of(array) for name, array in arrays.items()}
         restore(setup.model, tensors)
         return registration.policy_step
     if isinstance(setup.model, Transformer):
