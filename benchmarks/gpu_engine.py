@@ -8,12 +8,9 @@ from typing import Final
 import torch
 
 from benchmarks.gpu_measures import Figures, Wrong, copies_per_call
-from rollouts.fleet.engine.checkpoints import named_tensors
 from rollouts.fleet.engine.engine import Answer, Engine, Prompt, generate
-from rollouts.fleet.engine.lora import AdaptedModel, published_tensors, restore, whole
 from rollouts.fleet.engine.sampling import SamplingParams
 from rollouts.fleet.engine.transformer import Transformer, TransformerConfig
-from runs.config.rules.language_config import AdapterConfig
 
 ROWS: Final = 64
 PROMPT: Final = tuple(range(1, 17))
@@ -28,7 +25,6 @@ CONFIG: Final = TransformerConfig(
     max_position_embeddings=256,
     head_dim=32,
 )
-ADAPTER: Final = AdapterConfig(rank=8, alpha=16.0)
 TOLERANCES: Final = {"float32": 1e-2, "bfloat16": 0.3, "float16": 0.05}
 """Tolerated difference of a log probability from a full pass in float32 on the CPU."""
 
@@ -40,17 +36,17 @@ def engine(device: str, precision: str, seconds: float) -> Figures:
         Wrong: If log probabilities differ from a full pass in float32 on the CPU by more than the
             tolerance, a step copies more than once, or a new version is not adopted.
     """
-    exact = _model()
+    exact = example_model()
     model = deepcopy(exact).to(device, getattr(torch, precision))
-    answers = generate(Engine(model, rows=ROWS), [_prompt(8, CHECKED_TOKENS)])[0]
-    difference = _difference(exact, answers)
+    answers = generate(Engine(model, rows=ROWS), [prompt_of(8, CHECKED_TOKENS)])[0]
+    difference = difference_of(exact, answers)
     if not difference < TOLERANCES[precision]:
         raise Wrong(
             f"a log probability differs by {difference:.3g} from float32 on the CPU, "
             f"limit {TOLERANCES[precision]:g}"
         )
     running = Engine(model, rows=ROWS)
-    running.submit(_prompt(ROWS, CONFIG.max_position_embeddings))
+    running.submit(prompt_of(ROWS, CONFIG.max_position_embeddings))
     running.step()
     copies = copies_per_call(running.step, device)
     running.adopt(deepcopy(model), (1, 1))
@@ -71,14 +67,15 @@ def language_weights(device: str, precision: str) -> Figures:
     """
     from rolldeck import safetensors
     from rolldeck.tensors import array_of
+    from rollouts.fleet.engine.checkpoints import named_tensors
     from rollouts.fleet.groups.torch_server import TorchInferenceServer
 
     dtype = getattr(torch, precision)
-    trained = _model().to(device, dtype)
+    trained = example_model().to(device, dtype)
     began = time.monotonic()
     content = safetensors.encode({name: array_of(one) for name, one in named_tensors(trained)})
     encoded = time.monotonic()
-    server = TorchInferenceServer(_model().to(device, dtype), rows=1)
+    server = TorchInferenceServer(example_model().to(device, dtype), rows=1)
     try:
         tensors = safetensors.decode(content)
         server.prepare(tensors)  # loads what torch imports on first use
@@ -100,69 +97,7 @@ def language_weights(device: str, precision: str) -> Figures:
     }
 
 
-def adapter(device: str, precision: str) -> Figures:
-    """Return the time of a training step of a LoRA adapter, and of its publication.
-
-    Raises:
-        Wrong: If the step trains the model below or leaves the adapter unchanged, tensors change on
-            the way to the CPU and back, or log probabilities of the merged model differ from
-            float32 on the CPU by more than the tolerance.
-    """
-    from rolldeck import safetensors
-    from rolldeck.tensors import array_of
-    from rollouts.fleet.policies.base import tensor_of
-
-    base = _model().to(device, getattr(torch, precision))
-    before = {name: one.clone() for name, one in named_tensors(base)}
-    trained = AdaptedModel(base, ADAPTER)
-    step_ms = _trained(trained, device)
-    if changed := [name for name, one in named_tensors(base) if not torch.equal(one, before[name])]:
-        raise Wrong(f"the step of the adapter changed the model: {', '.join(changed)}")
-    published = published_tensors(trained)
-    began = time.monotonic()
-    content = safetensors.encode({name: array_of(one) for name, one in published.items()})
-    publish_ms = 1000 * (time.monotonic() - began)
-    follower = AdaptedModel(deepcopy(base), ADAPTER)
-    restore(follower, {k: tensor_of(one) for k, one in safetensors.decode(content).items()})
-    restored = published_tensors(follower)
-    if changed := [name for name, one in published.items() if not torch.equal(one, restored[name])]:
-        raise Wrong(f"the adapter changed on the way to the CPU and back: {', '.join(changed)}")
-    if not any(bool(one.any()) for name, one in published.items() if ".lora_B." in name):
-        raise Wrong("the step left the adapter unchanged")
-    merged = whole(follower)
-    answers = generate(Engine(merged, rows=ROWS), [_prompt(8, CHECKED_TOKENS)])[0]
-    difference = _difference(deepcopy(merged).to("cpu", torch.float32), answers)
-    if not difference < TOLERANCES[precision]:
-        raise Wrong(
-            f"a log probability differs by {difference:.3g} from float32 on the CPU, "
-            f"limit {TOLERANCES[precision]:g}"
-        )
-    return {
-        "kb": round(len(content) / 1e3, 1),
-        "step_ms": round(step_ms, 2),
-        "publish_ms": round(publish_ms, 2),
-        "difference": difference,
-    }
-
-
-def _trained(model: AdaptedModel, device: str) -> float:
-    """Train the adapter towards one token; return the milliseconds of the second step."""
-    optimizer = torch.optim.AdamW([one for one in model.parameters() if one.requires_grad], lr=1e-2)
-    tokens = torch.tensor([PROMPT] * ROWS, device=device)
-    took = 0.0
-    for _ in range(2):
-        began = time.monotonic()
-        loss = -torch.log_softmax(model(tokens)[:, -1].float(), dim=-1)[:, 0].mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        if device == "cuda":
-            torch.cuda.synchronize()
-        took = 1000 * (time.monotonic() - began)
-    return took
-
-
-def _model() -> Transformer:
+def example_model() -> Transformer:
     torch.manual_seed(0)
     model: Transformer = Transformer(CONFIG).eval()
     for weight in model.parameters():
@@ -171,11 +106,11 @@ def _model() -> Transformer:
     return model
 
 
-def _prompt(answers: int, tokens: int) -> Prompt:
+def prompt_of(answers: int, tokens: int) -> Prompt:
     return Prompt(tokens=PROMPT, answers=answers, sampling=SamplingParams(max_tokens=tokens))
 
 
-def _difference(exact: Transformer, answers: Sequence[Answer]) -> float:
+def difference_of(exact: Transformer, answers: Sequence[Answer]) -> float:
     tokens = torch.tensor([[*PROMPT, *answer.tokens] for answer in answers])
     with torch.inference_mode():
         logprobs = torch.log_softmax(exact(tokens), dim=-1)[:, len(PROMPT) - 1 : -1]
@@ -189,6 +124,6 @@ def _rate(model: Transformer, seconds: float) -> float:
     began = time.monotonic()
     while time.monotonic() < began + seconds:
         if engine.is_idle:
-            engine.submit(_prompt(ROWS, CONFIG.max_position_embeddings))
+            engine.submit(prompt_of(ROWS, CONFIG.max_position_embeddings))
         engine.step()
     return engine.drawn / (time.monotonic() - began)

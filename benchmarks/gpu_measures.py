@@ -22,6 +22,7 @@ from benchmarks.sink_worker import (
 )
 from rolldeck import safetensors
 from rolldeck.tensors import array_of
+from rolldeck.torch_tensors import tensors_of
 from rollouts.fleet.environments.loader import describe, make
 from rollouts.fleet.manager.local_fleet import LocalFleet
 from rollouts.fleet.policies.base import TorchPolicy
@@ -276,3 +277,32 @@ def _observations(space: Space) -> NDArray[Any]:
 def _synchronize(device: str) -> None:
     if device == "cuda":
         torch.cuda.synchronize()
+
+
+def batch_tensors(device: str) -> Figures:
+    """Return the time to copy the arrays of a padded batch to a device.
+
+    Raises:
+        Wrong: If a tensor differs from its array, or is on another device.
+    """
+    random = np.random.default_rng(0)
+    shape = (128, 8192)
+    arrays: dict[str, NDArray[Any]] = {
+        "tokens": random.integers(0, 150_000, shape, dtype=np.int32),
+        "attention_mask": random.random(shape) < 0.5,
+        "inference_logprobs": -random.random(shape, dtype=np.float32),
+        "scores": random.random(shape[0], dtype=np.float32),
+    }
+    tensors_of(arrays, device=device)  # allocates pinned memory
+    began = time.monotonic()
+    tensors = tensors_of(arrays, device=device)
+    if device == "cuda":
+        torch.cuda.synchronize()
+    took = time.monotonic() - began
+    for name, tensor in tensors.items():
+        if tensor.device.type != device:
+            raise Wrong(f"{name} is on {tensor.device}, not on {device}")
+        if not np.array_equal(tensor.cpu().numpy(), arrays[name]):
+            raise Wrong(f"{name} changed on the way to the device")
+    size = sum(tensor.nbytes for tensor in tensors.values())
+    return {"mb": round(size / 1e6, 1), "ms": round(1000 * took, 2)}

@@ -84,6 +84,11 @@ def rows() -> list[Row]:
             _adapter,
         ),
         Row(
+            "batch tensors",
+            "arrays of a padded batch as tensors of the device, unchanged",
+            _batch_tensors,
+        ),
+        Row(
             "local fleet",
             "`LocalFleet` of two workers over HTTP, with published tensors of the device",
             _fleet,
@@ -122,9 +127,15 @@ def _language_weights(device: str, _: float) -> Figures:
 
 
 def _adapter(device: str, _: float) -> Figures:
-    from benchmarks import gpu_engine
+    from benchmarks import gpu_adapter
 
-    return gpu_engine.adapter(device, "bfloat16")
+    return gpu_adapter.adapter(device, "bfloat16")
+
+
+def _batch_tensors(device: str, _: float) -> Figures:
+    from benchmarks import gpu_measures
+
+    return gpu_measures.batch_tensors(device)
 
 
 def _fleet(device: str, seconds: float) -> Figures:
