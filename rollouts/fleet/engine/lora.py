@@ -36,7 +36,7 @@ class AdaptedModel(nn.Module):
             module for module in modules if module.rpartition(".")[2] in adapter.target_modules
         ]
         shapes = [tensors[f"{module}.weight"].shape for module in self._modules_adapted]
-        kind = {"dtype": base.embed.weight.dtype}
+        kind = {"dtype": base.embed.weight.dtype, "device": base.embed.weight.device}
         self.lora_a = nn.ParameterList(
             torch.randn(adapter.rank, columns, **kind) / columns**0.5 for _, columns in shapes
         )
