@@ -25,6 +25,8 @@ PARTNER_ENVIRONMENTS := $(patsubst requirements/partners/%.txt,$(PARTNERS)/%/.in
 UNUSABLE_vllm := torchvision torchaudio torchcodec triton
 # Packages installed without their dependencies, which pin builds for GPUs and displays.
 ALONE_minestudio := minestudio==1.1.6
+# Packages of this repository that a partner loads as plugins.
+OWN_vllm := ./client
 NODE_INSTALLED := $(VENV)/.node
 INSTALLED := $(VENV)/.installed
 BUILT := frontend/dist/.built
@@ -135,6 +137,7 @@ $(PARTNERS)/%/.installed: requirements/partners/%.txt
 	@$(PYTHON) -m venv $(@D)
 	@.ci/pip-install $(@D)/bin/pip -r $<
 	@$(if $(ALONE_$*),.ci/pip-install $(@D)/bin/pip --no-deps $(ALONE_$*))
+	@$(if $(OWN_$*),.ci/pip-install $(@D)/bin/pip --no-deps -e $(OWN_$*))
 	@$(if $(UNUSABLE_$*),$(@D)/bin/pip uninstall --quiet --yes $(UNUSABLE_$*))
 	@touch $@
 

@@ -61,6 +61,18 @@ class SharedServerContract(InferenceServerContract):
             agrees(model(3), request, answer) for answer in generate_answers(first, request)[0]
         )
 
+    def test_a_worker_of_the_same_run_gets_the_servers_version(self, place: Place) -> None:
+        place.connect().update_weights(dict(named_tensors(model(1))), SECOND)
+        late = place.connect()
+
+        late.update_weights(dict(named_tensors(model(2))), FIRST)
+
+        request = prompt(1, 2)
+        [answers] = generate_answers(late, request)
+        assert late.version == SECOND
+        assert {version for answer in answers for version in answer.versions} == {SECOND}
+        assert all(agrees(model(1), request, answer) for answer in answers)
+
 
 class FolderServerContract(SharedServerContract):
     """Contract of servers that read weights from a folder."""
@@ -82,18 +94,6 @@ class FolderServerContract(SharedServerContract):
         assert second.version == (1, 0)
         assert {version for answer in answers for version in answer.versions} == {(1, 0)}
         assert all(agrees(model(2), request, answer) for answer in answers)
-
-    def test_a_worker_of_the_same_run_gets_the_servers_version(self, place: Place) -> None:
-        place.connect().update_weights(dict(named_tensors(model(1))), SECOND)
-        late = place.connect()
-
-        late.update_weights(dict(named_tensors(model(2))), FIRST)
-
-        request = prompt(1, 2)
-        [answers] = generate_answers(late, request)
-        assert late.version == SECOND
-        assert {version for answer in answers for version in answer.versions} == {SECOND}
-        assert all(agrees(model(1), request, answer) for answer in answers)
 
     def test_an_unknown_tensor_is_refused_by_its_name(self, place: Place) -> None:
         server, tensors = place.connect(), dict(named_tensors(model(1)))

@@ -15,9 +15,15 @@ from tests.contract.sharding import shard
 from tests.stand_ins.inference_servers import SglangStandIn, StandIn, listening
 from tests.stand_ins.router import routed
 from tests.stand_ins.vllm_server import VllmStandIn
+from tests.stand_ins.vllm_transfer import TransferVllmStandIn
 
-KINDS: dict[str, type[StandIn]] = {"vllm": VllmStandIn, "sglang": SglangStandIn}
-PLACES = [("vllm", False), ("vllm", True), ("sglang", True)]
+TRANSFER = "vllm transfer"
+KINDS: dict[str, type[StandIn]] = {
+    "vllm": VllmStandIn,
+    TRANSFER: TransferVllmStandIn,
+    "sglang": SglangStandIn,
+}
+PLACES = [("vllm", False), ("vllm", True), (TRANSFER, True), ("sglang", True)]
 """Kinds, and whether the model has several files."""
 
 
@@ -54,7 +60,12 @@ def fleet(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Fleet]:
             parts.callback(replica.stop)
         router = parts.enter_context(routed(urls))
         settings = InferenceServerSettings(
-            kind=kind, url=router.url, control=urls, model="small", weights_directory=str(tmp_path)
+            kind="sglang" if kind == "sglang" else "vllm",
+            url=router.url,
+            control=urls,
+            model="small",
+            weights_directory="" if kind == TRANSFER else str(tmp_path),
+            weight_transfer=kind == TRANSFER,
         )
         yield Fleet(
             settings=settings,
@@ -62,7 +73,7 @@ def fleet(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Fleet]:
             parts=parts,
             stop=replicas[1].stop,
             start=replicas[1].start,
-            labels_exactly=kind == "vllm",
+            labels_exactly=kind != "sglang",
         )
 
 

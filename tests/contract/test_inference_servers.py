@@ -31,6 +31,7 @@ from tests.contract.inference_contract import (
 from tests.contract.shared_inference_contract import FolderServerContract, SharedServerContract
 from tests.stand_ins.inference_servers import SglangStandIn, StandIn, listening
 from tests.stand_ins.vllm_server import PlainVllmStandIn, VllmStandIn
+from tests.stand_ins.vllm_transfer import TransferVllmStandIn
 
 Start = Callable[[Path, ExitStack], Place]
 
@@ -54,7 +55,9 @@ def ours_over_http(tmp_path: Path, parts: ExitStack) -> Place:
     return Place(connect=connected(parts, InferenceServerSettings(kind="rolldeck", url=url)))
 
 
-def beside(kind: str, stand_in: type[StandIn], **properties: Any) -> Start:
+def beside(
+    kind: str, stand_in: type[StandIn], *, transfers: bool = False, **properties: Any
+) -> Start:
     def start(tmp_path: Path, parts: ExitStack) -> Place:
         server = stand_in(tmp_path, model(0), TOKENIZER)
         parts.callback(server.close)
@@ -63,7 +66,8 @@ def beside(kind: str, stand_in: type[StandIn], **properties: Any) -> Start:
             kind=kind,  # type: ignore[arg-type]
             url=url,
             model="small",
-            weights_directory=str(tmp_path),
+            weights_directory="" if transfers else str(tmp_path),
+            weight_transfer=transfers,
         )
         connect = connected(parts, settings)
         return Place(connect=connect, folder=tmp_path, calls=server.calls, **properties)
@@ -99,3 +103,11 @@ class TestRolldeckServe(SharedServerContract):
 @pytest.mark.parametrize("place", STAND_INS.values(), ids=STAND_INS.keys(), indirect=True)
 class TestStandIns(FolderServerContract):
     """Stand-ins for vLLM and SGLang."""
+
+
+TRANSFER = beside("vllm", TransferVllmStandIn, transfers=True, filters_logprobs=True)
+
+
+@pytest.mark.parametrize("place", [TRANSFER], ids=["vLLM transfer"], indirect=True)
+class TestVllmTransferStandIn(SharedServerContract):
+    """Stand-in for vLLM with our backend of its weight transfer."""

@@ -8,26 +8,22 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import nullcontext, suppress
-from pathlib import Path
 from typing import Any, Final
 
 import httpx
 
 from rolldeck.wire import ReplicaReport
 from rollouts.fleet.engine.engine import Answer, Prompt, Version
-from rollouts.fleet.inference.adapter_requests import AdapterServer
-from rollouts.fleet.inference.adapters import Adapter, Adapters
+from rollouts.fleet.inference.adapters import Adapter
 from rollouts.fleet.inference.answers import cancelled, repeated
 from rollouts.fleet.inference.contract import InferenceFailed
 from rollouts.fleet.inference.dialects import DIALECTS, Dialect, Expected
 from rollouts.fleet.inference.refusals import lacks, prompt_error
-from rollouts.fleet.inference.reloading import SglangReload, VllmReload
 from rollouts.fleet.inference.responses import VersionUnreported
-from rollouts.fleet.inference.shared_folder import SharedFolder
+from rollouts.fleet.inference.routes import adapter_route, shared_folder, weights_route
 from rollouts.fleet.inference.sleeping import SharedSleep
-from rollouts.fleet.inference.uploads import UploadedWeights
+from rollouts.fleet.inference.transfers import TransferredWeights
 from rollouts.fleet.inference.weights import NOTHING, FixedWeights, WeightsRoute
-from rollouts.fleet.policies.policy_protocol import PolicyDoesNotFit
 from runs.config.rules.inference_servers import InferenceServerSettings
 from runs.config.rules.language_config import AdapterConfig
 
@@ -77,7 +73,8 @@ class HttpInferenceServer:
             adapter: Adapters that the run trains; of rank 0 if it trains all weights.
 
         Raises:
-            PolicyDoesNotFit: If `weights_directory` is missing for vLLM or SGLang.
+            PolicyDoesNotFit: If vLLM or SGLang has neither `weights_directory` nor, for all weights
+                of a model, `weight_transfer`.
         """
         self._settings, self._run, self._is_fixed = settings, run, is_fixed
         self._dialect = DIALECTS[settings.kind]
@@ -87,10 +84,16 @@ class HttpInferenceServer:
             url: httpx.Client(base_url=url, headers=headers, timeout=30.0)
             for url in settings.replicas
         }
-        self._adapters = self._adapter_route(adapter) if adapter.rank and not is_fixed else None
-        self._weights = self._adapters or (FixedWeights() if is_fixed else self._route())
+        self._adapters = (
+            adapter_route(settings, self._replicas, run=run, adapter=adapter)
+            if adapter.rank and not is_fixed
+            else None
+        )
+        self._weights: WeightsRoute = self._adapters or (
+            FixedWeights() if is_fixed else weights_route(settings, self._replicas, run=run)
+        )
         self._sleep = (
-            SharedSleep(self._folder, self._replicas, kind=settings.kind)
+            SharedSleep(shared_folder(settings), self._replicas, kind=settings.kind)
             if settings.sleep
             else None
         )
@@ -215,35 +218,6 @@ class HttpInferenceServer:
         """Status codes of a server that can generate; routers may lack the route."""
         return frozenset({200, 404}) if self._settings.control else frozenset({200})
 
-    def _route(self) -> WeightsRoute:
-        kind = self._settings.kind
-        if kind == "rolldeck":
-            return UploadedWeights(self._replicas, run=self._run)
-        reload = VllmReload if kind == "vllm" else SglangReload
-        replicas = {
-            url: reload(client, model=self._settings.model)
-            for url, client in self._replicas.items()
-        }
-        return SharedFolder(self._folder, replicas, run=self._run)
-
-    def _adapter_route(self, adapter: AdapterConfig) -> Adapters:
-        kind, model = self._settings.kind, self._settings.model
-        replicas = {
-            url: AdapterServer(client, kind=kind, model=model)
-            for url, client in self._replicas.items()
-        }
-        return Adapters(self._folder, replicas, run=self._run, adapter=adapter)
-
-    @property
-    def _folder(self) -> Path:
-        """Folder of the served model; raises PolicyDoesNotFit if it is not set."""
-        if not self._settings.weights_directory:
-            kind = self._settings.kind
-            raise PolicyDoesNotFit(
-                "language.inference", f"{kind} requires weights_directory to read weights from"
-            )
-        return Path(self._settings.weights_directory)
-
     def _wait(self, pending: "Future[None]", stop: threading.Event, deadline: float) -> None:
         while not stop.is_set():
             try:
@@ -279,6 +253,8 @@ class HttpInferenceServer:
                 expected = self._expected(dialect, adapter)
                 response, failure = await self._answer_to(prompt, dialect, adapter)
             if response is not None and dialect.fallback and _is_absent(response):
+                if self._settings.weight_transfer and not self._is_fixed:
+                    raise self._failed("weight_transfer requires vLLM with --enable-scale-out")
                 self._dialect = dialect.fallback
                 continue
             if response is not None and response.status_code not in RETRIED:
@@ -300,15 +276,17 @@ class HttpInferenceServer:
     def _expected(self, dialect: Dialect, adapter: Adapter) -> Expected:
         if adapter.name:
             return Expected(run=self._run, version=adapter.version, model=adapter.name)
-        version = NOTHING if dialect.reports_versions else self._weights.oldest()
-        return Expected(
-            run=self._run,
-            version=version,
-            model=self._settings.model,
-            is_labelled=bool(self._settings.control)
-            and dialect.reports_labels
-            and self._weights.current() != NOTHING,
-        )
+        if isinstance(self._weights, TransferredWeights):
+            version, is_labelled = NOTHING, self._weights.has_transferred
+        else:
+            version = NOTHING if dialect.reports_versions else self._weights.oldest()
+            is_labelled = (
+                bool(self._settings.control)
+                and dialect.reports_labels
+                and self._weights.current() != NOTHING
+            )
+        model = self._settings.model
+        return Expected(run=self._run, version=version, model=model, is_labelled=is_labelled)
 
     async def _repair(self, sent: float) -> None:
         """Label replicas that were started again, after an answer without a version.

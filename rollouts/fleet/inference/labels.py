@@ -28,3 +28,9 @@ def version_in(label: str, *, run: str) -> Version | None:
     if owner != run:
         raise ValueError(f"the server has the weights {label!r} of a run, not its checkpoint's")
     return int(numbers[0]), int(numbers[1])
+
+
+def owner_of(label: str) -> tuple[str, str]:
+    """Return the run and the version, as in ``1/42``, of a label with a version."""
+    owner, epoch, step = label.rsplit("/", 2)
+    return owner, f"{epoch}/{step}"

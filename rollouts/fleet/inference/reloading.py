@@ -82,11 +82,11 @@ class VllmReload:
 
     def reload(self, folder: Path, label: str) -> None:  # noqa: ARG002 the folder of the start
         """Reload and label the weights; see :class:`FolderServer`."""
-        with _paused(self._http, ("/pause?mode=keep", None), ("/resume", None)):
-            _post(self._http, "/collective_rpc", {"method": "reload_weights"})
-            _post(self._http, "/reset_prefix_cache?reset_running_requests=true")
+        with paused(self._http, ("/pause?mode=keep", None), ("/resume", None)):
+            post_json(self._http, "/collective_rpc", {"method": "reload_weights"})
+            post_json(self._http, "/reset_prefix_cache?reset_running_requests=true")
             body = {"new_version": label}
-            _post(self._http, "/update_weight_version", body, is_optional=True)
+            post_json(self._http, "/update_weight_version", body, is_optional=True)
 
     def _device(self) -> str:
         """Return the type of the server's device; empty if the release does not report it."""
@@ -118,31 +118,31 @@ class SglangReload:
     def reload(self, folder: Path, label: str) -> None:
         """Reload and label the weights; see :class:`FolderServer`."""
         pause: Request = ("/pause_generation", {"mode": "retract"})
-        with _paused(self._http, pause, ("/continue_generation", {})):
+        with paused(self._http, pause, ("/continue_generation", {})):
             body = {"model_path": str(folder), "flush_cache": True, "weight_version": label}
-            _post(self._http, "/update_weights_from_disk", body)
+            post_json(self._http, "/update_weights_from_disk", body)
 
 
 Request = tuple[str, dict[str, Any] | None]
 
 
 @contextmanager
-def _paused(http: httpx.Client, pause: Request, resume: Request) -> Iterator[None]:
+def paused(http: httpx.Client, pause: Request, resume: Request) -> Iterator[None]:
     """Pause generation. After a failure too, resume it; the first error is the one raised."""
     try:
-        _post(http, *pause)
+        post_json(http, *pause)
         yield
     except InferenceFailed as failure:
         try:
-            _post(http, *resume)
+            post_json(http, *resume)
         except InferenceFailed as second:
             text = f"{failure}; generation was not resumed: {second}"
             raise type(failure)(text) from failure
         raise
-    _post(http, *resume)
+    post_json(http, *resume)
 
 
-def _post(
+def post_json(
     http: httpx.Client,
     path: str,
     body: dict[str, Any] | None = None,

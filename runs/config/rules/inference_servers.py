@@ -38,11 +38,16 @@ class InferenceServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_
     """Sent as ``Authorization: Bearer``."""
     weights_directory: str = ""
     """For vLLM and SGLang: the folder of the served model, shared with the workers."""
+    weight_transfer: bool = False
+    """For vLLM with the backend `rolldeck`: whether it receives weights over HTTP, instead of from
+    a shared folder."""
     sleep: bool = False
     """For vLLM and SGLang: whether engines sleep while no worker needs them."""
 
     def __post_init__(self) -> None:
-        """Refuse a replica that is listed twice, and sleep of a server that cannot."""
+        """Refuse a replica that is listed twice, and settings that the kind does not support."""
+        if self.weight_transfer and (self.kind != "vllm" or self.weights_directory):
+            raise ValueError("weight_transfer: requires the kind vllm, without weights_directory")
         if self.sleep and not (self.kind in SHARED_KINDS and self.weights_directory):
             raise ValueError("sleep: requires weights_directory, and the kind vllm or sglang")
         known = set[str]()

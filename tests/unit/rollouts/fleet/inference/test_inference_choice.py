@@ -60,6 +60,11 @@ def test_a_run_gets_the_server_that_it_names() -> None:
             "sleep: requires weights_directory, and the kind vllm or sglang",
         ),
         (
+            "pair",
+            {SETTING: json.dumps({"pair": PAIR | {"weight_transfer": True}})},
+            "weight_transfer: requires the kind vllm, without weights_directory",
+        ),
+        (
             "bare",
             {SETTING: json.dumps({"bare": SERVERS["bare"] | {"sleep": True}})},
             "sleep: requires weights_directory",

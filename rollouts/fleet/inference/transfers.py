@@ -1,0 +1,226 @@
+"""Transfer weights to vLLM over HTTP, in the four phases of its weight transfer.
+
+The engines run the backend `rolldeck` (:mod:`rolldeck.integrations.vllm_engine`), which downloads
+the weights from the worker while generation continues. Source of the routes:
+``vllm/entrypoints/rl/online`` in vLLM 0.32.
+"""
+
+import hashlib
+import re
+import time
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+import httpx
+
+from rolldeck.wire import ReplicaReport
+from rollouts.fleet.engine.engine import Version
+from rollouts.fleet.inference.contract import InferenceFailed
+from rollouts.fleet.inference.labels import label_of, owner_of, version_in
+from rollouts.fleet.inference.offered_file import OfferedFile
+from rollouts.fleet.inference.reloading import (
+    VllmReload,
+    check_model,
+    paused,
+    post,
+    post_json,
+)
+from rollouts.fleet.inference.replicas import Replicas, ReplicasBehind
+from rollouts.fleet.inference.weights import NOTHING, encoded
+from rollouts.fleet.policies.policy_protocol import WeightsDoNotFit
+
+OPTION: Final = """--weight-transfer-config '{"backend": "rolldeck"}'"""
+POLL_SECONDS: Final = 0.2
+REQUEST_SECONDS: Final = 10.0
+"""Time for the engine's first request; none follows if it cannot reach this worker, or downloads
+the same file from another worker."""
+ABANDONED_SECONDS: Final = 10.0
+"""Time after which an update counts as abandoned by a worker that ended.
+
+An engine responds to other requests only between two phases of an update, which follow each other
+without a delay.
+"""
+MISFIT: Final = re.compile(r"names or shapes differ: [^']*")
+
+
+class Weights(NamedTuple):
+    """A version as a safetensors file."""
+
+    content: bytes
+    sha256: str
+    version: Version
+    label: str
+
+
+class TransferredWeights:
+    """Route to engines of vLLM without a shared folder.
+
+    The label of an engine is the only record of its version.
+    """
+
+    def __init__(self, replicas: "Mapping[str, VllmTransfer]", *, run: str) -> None:
+        """Prepare the route without replacing weights.
+
+        Args:
+            replicas: Replicas by address.
+            run: Name or key of the run that trains the weights.
+        """
+        self._replicas, self._run = Replicas(replicas), run
+        self._newest: tuple[Mapping[str, Any], Version] | None = None
+        """The last version that this worker transferred, for replicas that are started again."""
+
+    @property
+    def has_transferred(self) -> bool:
+        """Whether this worker has transferred a version."""
+        return self._newest is not None
+
+    def current(self) -> Version:
+        """Return the newest version in use.
+
+        Raises:
+            InferenceFailed: If a replica has the weights of another run.
+            Unreachable: If no replica can be reached.
+        """
+        return max(self._versions())
+
+    def oldest(self) -> Version:
+        """Return the oldest version that a replica uses; raises like `current`."""
+        return min(self._versions())
+
+    def update(self, tensors: Mapping[str, Any], version: Version) -> None:
+        """Load `tensors` into the replicas; see :class:`rollouts.fleet.inference.weights`."""
+        if self._newest is not None and self._newest[1] > version:
+            return
+        try:
+            self._roll(tensors, version)
+        except ReplicasBehind:
+            self._newest = tensors, version
+            raise
+        self._newest = tensors, version
+
+    def repair(self) -> bool:
+        """Load the last version into replicas without it, such as restarted ones."""
+        return self._newest is not None and self._roll(*self._newest)
+
+    def replicas(self) -> list[ReplicaReport]:
+        """Return version and last contact of each replica."""
+        return self._replicas.reports()
+
+    def _roll(self, tensors: Mapping[str, Any], version: Version) -> bool:
+        """Load a version into replicas with an earlier one; return whether there were any."""
+        weights: Weights | None = None
+
+        def load(server: VllmTransfer) -> None:
+            nonlocal weights
+            if server.version(self._run) >= version:
+                return
+            if weights is None:
+                content = encoded(tensors)
+                digest = hashlib.sha256(content).hexdigest()
+                weights = Weights(content, digest, version, label_of(self._run, version))
+            server.load(weights, self._run)
+
+        self._replicas.roll(version, load)
+        return weights is not None
+
+    def _versions(self) -> list[Version]:
+        return list(self._replicas.versions(lambda server: server.version(self._run)).values())
+
+
+class VllmTransfer:
+    """A replica of vLLM with the backend `rolldeck`."""
+
+    def __init__(self, http: httpx.Client, *, model: str = "") -> None:
+        """Prepare the requests.
+
+        Args:
+            http: Client of the replica.
+            model: Name of the served model; empty if any is accepted.
+        """
+        self._http, self._model = http, model
+        self._reload = VllmReload(http, model=model)
+
+    def version(self, run: str) -> Version:
+        """Return the version in use.
+
+        Raises:
+            InferenceFailed: If it belongs to another run.
+            Unreachable: If the replica does not respond.
+        """
+        label = self._reload.label()
+        try:
+            return version_in(label or "", run=run) or NOTHING
+        except ValueError as error:
+            owner, version = owner_of(label or "")
+            raise InferenceFailed(
+                f"the server holds version {version} of run {owner!r}, and a server serves one run "
+                "at a time. Use another server, or start this one again after that run has ended"
+            ) from error
+
+    def load(self, weights: Weights, run: str) -> None:
+        """Transfer a version, and label it. Generation is paused for the last two phases.
+
+        Raises:
+            InferenceFailed: If the server refuses or ends.
+            Unreachable: If it cannot be reached, and has therefore changed nothing.
+            WeightsDoNotFit: If names or shapes differ from those of the served checkpoint.
+        """
+        check_model(self._http, self._model)
+        with OfferedFile(weights.content, reader=str(self._http.base_url)) as offered:
+            source = {"url": offered.url, "size": len(weights.content), "sha256": weights.sha256}
+            self._begin({"init_info": source})
+            if not (self._wait(offered, weights, run) and self._start(weights, run)):
+                return
+            try:
+                self._finish(weights)
+            except InferenceFailed as failure:
+                if found := MISFIT.search(str(failure)):
+                    raise WeightsDoNotFit(found[0]) from failure
+                raise
+
+    def _begin(self, body: dict[str, Any]) -> None:
+        path = "/init_weight_transfer_engine"
+        response = post(self._http, path, body)
+        if response.status_code == httpx.codes.OK:
+            return
+        problem = f"POST {path}: {response.status_code} {response.text[:500]}"
+        if response.status_code == httpx.codes.NOT_FOUND:
+            raise InferenceFailed(f"{problem}; start vLLM with VLLM_SERVER_DEV_MODE=1")
+        raise InferenceFailed(
+            f"{problem}; install rolldeck-client in the environment of vLLM, and start vLLM with "
+            f"{OPTION}"
+        )
+
+    def _wait(self, offered: OfferedFile, weights: Weights, run: str) -> bool:
+        """Wait for the download; return False if another worker has loaded the version."""
+        deadline = time.monotonic() + REQUEST_SECONDS
+        while not offered.is_requested(POLL_SECONDS):
+            if self.version(run) >= weights.version:
+                return False
+            if time.monotonic() > deadline:
+                return True
+        offered.wait_until_sent()
+        return True
+
+    def _start(self, weights: Weights, run: str) -> bool:
+        """Begin an update; return False if another worker has loaded the version."""
+        deadline = time.monotonic() + ABANDONED_SECONDS
+        while True:
+            response = post(self._http, "/start_weight_update")
+            has_started = response.status_code == httpx.codes.OK
+            if not has_started and "already active" not in response.text:
+                problem = f"{response.status_code} {response.text[:500]}"
+                raise InferenceFailed(f"POST /start_weight_update: {problem}")
+            if self.version(run) >= weights.version:
+                if has_started:
+                    post_json(self._http, "/finish_weight_update", {})
+                return False
+            if has_started or time.monotonic() > deadline:
+                return True
+            time.sleep(POLL_SECONDS)
+
+    def _finish(self, weights: Weights) -> None:
+        with paused(self._http, ("/pause?mode=keep", None), ("/resume", None)):
+            post_json(self._http, "/update_weights", {"update_info": {"sha256": weights.sha256}})
+            post_json(self._http, "/reset_prefix_cache?reset_running_requests=true")
+            post_json(self._http, "/finish_weight_update", {"weight_version": weights.label})
