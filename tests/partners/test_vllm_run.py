@@ -32,7 +32,13 @@ from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.local_fleets import Platform, local_fleet
 from tests.integration.rollouts.report_factories import change_status, draft, reconcile_run
 from tests.live_server import serving
-from tests.partners.vllm_server import ADAPTER_OPTIONS, OPTIONS, VllmServer, write_tokenizer
+from tests.partners.vllm_server import (
+    ADAPTER_OPTIONS,
+    OPTIONS,
+    TRANSFER_OPTIONS,
+    VllmServer,
+    write_tokenizer,
+)
 from tests.unit.rollouts.fleet.engine.small_models import logprobs, small_model
 from tests.waiting import within
 
@@ -104,14 +110,7 @@ def platform(
     settings: Any,
 ) -> Iterator[Platform]:
     """A platform and worker machine whose setting names the server."""
-    servers = {
-        "vllm": {
-            "kind": "vllm",
-            "url": vllm.url,
-            "model": vllm.settings.model,
-            "weights_directory": str(vllm.folder),
-        }
-    }
+    servers = {"vllm": msgspec.to_builtins(vllm.settings)}
     monkeypatch.setenv("ROLLDECK_INFERENCE_SERVERS", json.dumps(servers))
     monkeypatch.setenv("ROLLDECK_CHECKPOINTS", str(tmp_path / "checkpoints"))
     settings.ROLLDECK_INFERENCE_SERVERS = {"vllm": OfferedServer("vllm", vllm.port)}
@@ -227,6 +226,7 @@ def check_labels(run: Run, by_version: Mapping[int, Transformer]) -> set[int]:
     return steps
 
 
+@pytest.mark.parametrize("vllm", [(), TRANSFER_OPTIONS], ids=["folder", "HTTP"], indirect=True)
 def test_stored_groups_have_the_versions_and_log_probabilities_of_their_weights(
     platform: Platform, vllm: VllmServer, tmp_path: Path
 ) -> None:

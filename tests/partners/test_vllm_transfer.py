@@ -14,7 +14,6 @@ from rollouts.fleet.engine.engine import Answer
 from rollouts.fleet.inference.contract import InferenceFailed, InferenceServer
 from rollouts.fleet.inference.http_client import HttpInferenceServer
 from rollouts.fleet.inference.transfers import ABANDONED_SECONDS
-from runs.config.rules.inference_servers import InferenceServerSettings
 from tests.contract.inference_contract import (
     FIRST,
     RUN,
@@ -28,15 +27,10 @@ from tests.contract.inference_contract import (
 )
 from tests.contract.replica_contract import Fleet, ReplicaContract
 from tests.contract.shared_inference_contract import SharedServerContract
-from tests.partners.vllm_server import OPTIONS, VllmServer, write_tokenizer
+from tests.partners.vllm_server import OPTIONS, TRANSFER_OPTIONS, VllmServer, write_tokenizer
 from tests.stand_ins.router import routed
 
 pytestmark = pytest.mark.partner
-BACKEND = ("--weight-transfer-config", '{"backend": "rolldeck"}')
-
-
-def transferring(server: VllmServer) -> InferenceServerSettings:
-    return replace(server.settings, weights_directory="", weight_transfer=True)
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +40,9 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[VllmServe
     save(model(0), folder)
     write_tokenizer(TOKENIZER, folder)
     with ExitStack() as parts:
-        running = [VllmServer(folder, *OPTIONS, "--enable-scale-out", *BACKEND) for _ in range(2)]
+        running = [
+            VllmServer(folder, *OPTIONS, "--enable-scale-out", *TRANSFER_OPTIONS) for _ in range(2)
+        ]
         for server in running:
             parts.callback(server.kill)
             server.start()
@@ -63,7 +59,7 @@ def engine(servers: list[VllmServer]) -> VllmServer:
 
 @pytest.fixture
 def client(engine: VllmServer) -> Iterator[InferenceServer]:
-    client = HttpInferenceServer(transferring(engine), run=RUN)
+    client = HttpInferenceServer(engine.settings, run=RUN)
     yield client
     client.close()
 
@@ -72,7 +68,7 @@ def client(engine: VllmServer) -> Iterator[InferenceServer]:
 def place(engine: VllmServer) -> Iterator[Place]:
     with ExitStack() as parts:
         yield Place(
-            connect=connected(parts, transferring(engine)),
+            connect=connected(parts, engine.settings),
             folder=engine.folder,
             recomputes_cache=True,
             filters_logprobs=True,
@@ -96,7 +92,7 @@ def fleet(servers: list[VllmServer]) -> Iterator[Fleet]:
     with ExitStack() as parts:
         router = parts.enter_context(routed(urls))
         yield Fleet(
-            settings=replace(transferring(servers[0]), url=router.url, control=urls),
+            settings=replace(servers[0].settings, url=router.url, control=urls),
             router=router,
             parts=parts,
             stop=servers[1].kill,
@@ -202,7 +198,7 @@ def update_and_generate(client: InferenceServer) -> None:
             ("--enable-scale-out", "--weight-transfer-config", '{"backend": "nccl"}'),
             r"Invalid init_info for NCCL.* and start vLLM with --weight-transfer-config",
         ),
-        (BACKEND, "weight_transfer requires vLLM with --enable-scale-out"),
+        (TRANSFER_OPTIONS, "weight_transfer requires vLLM with --enable-scale-out"),
     ],
     ids=["no backend", "another backend", "no labels"],
 )
@@ -213,7 +209,8 @@ def test_a_server_with_other_options_is_refused_and_runs_on(
     save(model(0), folder)
     write_tokenizer(TOKENIZER, folder)
     server = VllmServer(folder, *OPTIONS, *options)
-    client = HttpInferenceServer(transferring(server), run=RUN)
+    settings = replace(server.settings, weights_directory="", weight_transfer=True)
+    client = HttpInferenceServer(settings, run=RUN)
     try:
         server.start()
         server.wait()

@@ -43,6 +43,7 @@ OPTIONS = (
     *("--dtype", "float32", "--enforce-eager", "--max-num-seqs", str(MAX_NUM_SEQS)),
     *("--max-num-batched-tokens", "16384"),
 )
+TRANSFER_OPTIONS = ("--weight-transfer-config", '{"backend": "rolldeck"}')
 ADAPTER_OPTIONS = ("--enable-lora", "--max-lora-rank", str(MAX_LORA_RANK), "--max-loras", "2")
 
 
@@ -88,8 +89,13 @@ class VllmServer:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             self.port: int = listener.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
+        transfers = TRANSFER_OPTIONS[0] in options
         self.settings = InferenceServerSettings(
-            kind="vllm", url=self.url, model=name, weights_directory=str(folder)
+            kind="vllm",
+            url=self.url,
+            model=name,
+            weights_directory="" if transfers else str(folder),
+            weight_transfer=transfers,
         )
         self._options = ("--served-model-name", name, *options)
         self._process: subprocess.Popen[bytes] | None = None
