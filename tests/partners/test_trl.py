@@ -109,21 +109,36 @@ def test_the_loss_is_weighted_by_the_log_probabilities_of_the_inference_server(
     assert mean != pytest.approx(1.0, abs=0.05)
 
 
+@pytest.mark.parametrize("has_checkpoints", [False, True])
 def test_a_killed_trainer_gets_the_same_batch_and_its_weights(
-    server: Server, checkpoint: Path, tmp_path: Path, random: torch.Generator
+    server: Server,
+    checkpoint: Path,
+    tmp_path: Path,
+    random: torch.Generator,
+    has_checkpoints: bool,
 ) -> None:
+    """With checkpoints, TRL also continues at its step and with its optimizer."""
     run = new_run(server, steps=5)
     model = model_in(checkpoint)
     push(server, run, [sampled_group(model, random) for _ in range(10)])
 
-    stalling = settings_of(server, run, checkpoint, stalls_at=3)
+    config = {"output_dir": str(tmp_path / "output")}
+    config |= {"save_strategy": "steps", "save_steps": 1} if has_checkpoints else {}
+    stalling = settings_of(server, run, checkpoint, config=config, stalls_at=3)
     with program(server, tmp_path / "first.log", PROGRAM, stalling) as killed:
         killed.wait_for("stalled")
         killed.process.kill()
         killed.process.wait()
     assert states(server, run) == {3: "leased", 2: "confirmed", 1: "confirmed"}
 
-    resuming = settings_of(server, run, checkpoint, rollouts={"resume": True})
+    resuming = settings_of(
+        server,
+        run,
+        checkpoint,
+        config=config,
+        rollouts={"resume": True},
+        resume_from_checkpoint=has_checkpoints,
+    )
     with program(server, tmp_path / "second.log", PROGRAM, resuming) as resumed:
         resumed.finish()
 
@@ -132,7 +147,7 @@ def test_a_killed_trainer_gets_the_same_batch_and_its_weights(
     assert [line["batch"] for line in second] == [3, 4, 5]
     assert second[0] == first[-1]
     assert second[0]["weights"] == digest(published(server, run, 2))
-    assert resumed.lines("ended") == [{"ended": 3}]
+    assert resumed.lines("ended") == [{"ended": 5 if has_checkpoints else 3}]
     assert set(states(server, run).values()) == {"confirmed"}
     assert server.get(f"/api/v1/runs/{run}")["status"] == "completed"
 

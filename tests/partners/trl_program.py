@@ -140,7 +140,7 @@ def trainer_of(settings: dict[str, Any]) -> GRPOTrainer:
 def train(settings: dict[str, Any]) -> None:
     """Train until the run or TRL ends."""
     trainer = trainer_of(settings)
-    trainer.train()
+    trainer.train(resume_from_checkpoint=settings.get("resume_from_checkpoint", False))
     emit(ended=trainer.state.global_step)
 
 
