@@ -5,7 +5,6 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 import torch
@@ -14,6 +13,7 @@ from rollouts.fleet.engine import checkpoints
 from rollouts.fleet.engine.transformer import Transformer
 from tests.partners.trl_runs import (
     PROGRAM,
+    language_run,
     logprobs_of,
     model_in,
     new_run,
@@ -345,16 +345,6 @@ def test_unusable_settings_and_groups_are_refused_by_name(
         assert part in message
     for run in leased:
         assert states(server, run) == {1: "leased"}
-
-
-def language_run(server: Server, language: dict[str, Any]) -> str:
-    name = f"trl-words-{uuid4().hex[:6]}"
-    config = {
-        "language": {"group_size": 4, **language},
-        "buffer": {"batch_size": 8},
-    }
-    server.post("/api/v1/runs", {"name": name, "config": config})
-    return name
 
 
 def test_the_example_trains_on_policy_with_the_weights_that_it_publishes(

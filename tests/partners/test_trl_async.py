@@ -14,6 +14,7 @@ from rolldeck.advantages import grpo
 from rollouts.fleet.engine import checkpoints
 from rollouts.fleet.engine.transformer import Transformer
 from tests.partners.trl_runs import (
+    language_run,
     logprobs_of,
     model_in,
     new_run,
@@ -181,6 +182,20 @@ def test_an_unusable_group_is_an_error_of_the_training(
     (error,) = trainer.lines("error")
     assert "groups[1] of batch 1, inference_logprobs: missing" in error["message"]
     assert states(server, run) == {1: "leased"}
+
+
+def test_lessons_with_another_temperature_are_refused(
+    server: Server, checkpoint: Path, tmp_path: Path
+) -> None:
+    lesson = {"spec": "task:reverse", "sampling": {"temperature": 0.5}}
+    run = language_run(server, {"lessons": {"reverse": lesson}})
+
+    arguments = training_of(server, run, checkpoint, config={"max_steps": 1})
+    with program(server, tmp_path / "log", PROGRAM, arguments) as trainer:
+        trainer.finish()
+
+    (error,) = trainer.lines("error")
+    assert error["message"] == "temperature is 1.0, but lesson 'reverse' samples with 0.5"
 
 
 def test_a_rollout_worker_without_its_weight_transfer_is_refused(

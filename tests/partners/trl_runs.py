@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
+from uuid import uuid4
 
 import numpy as np
 import torch
@@ -112,6 +113,17 @@ def new_run(server: Server, *, steps: int | None = None) -> str:
         body = {"num_steps": steps, "ends_at_num_steps": True}
         server.http.patch(f"/api/v1/runs/{run}", json=body).raise_for_status()
     return run
+
+
+def language_run(server: Server, language: dict[str, Any]) -> str:
+    """Create a language run whose groups have four sequences; return its name."""
+    name = f"trl-words-{uuid4().hex[:6]}"
+    config = {
+        "language": {"group_size": 4, **language},
+        "buffer": {"batch_size": 8},
+    }
+    server.post("/api/v1/runs", {"name": name, "config": config})
+    return name
 
 
 def push(server: Server, run: str, groups: Sequence[dict[str, Any]]) -> None:

@@ -33,6 +33,7 @@ from rolldeck.batches import Batch
 from rolldeck.errors import LeaseLost
 from rolldeck.integrations.token_rows import TokenRow, token_rows
 from rolldeck.integrations.trl import RunEnded, logger
+from rolldeck.integrations.trl_settings import check_language
 from rolldeck.trainer import MAX_HELD, Trainer
 
 __all__ = ["AsyncRollouts"]
@@ -70,6 +71,7 @@ class AsyncRollouts:
         resume: bool = False,
         batch_size: int | None = None,
         rule: Rule = "grpo",
+        temperature: float = 1.0,
     ) -> None:
         """Configure the rollouts without sending a request.
 
@@ -79,6 +81,7 @@ class AsyncRollouts:
                 The model that TRL has loaded becomes the next version.
             batch_size: Sequences of a batch, for an outside run that has no batch size yet.
             rule: Advantage of a sequence in its group, if the group contains none.
+            temperature: TRL's `temperature`, which must be that of the run's lessons.
         """
         self.rollout_buffer: queue.Queue[RolloutSample] = queue.Queue()
         self.metrics_queue: queue.Queue[dict[str, float]] = queue.Queue()
@@ -86,6 +89,7 @@ class AsyncRollouts:
         self._resume = resume
         self._batch_size = batch_size
         self._rule = rule
+        self._temperature = temperature
         self._is_registered = False
         self._step = -1
         self._first_step = 0
@@ -108,8 +112,10 @@ class AsyncRollouts:
 
         Raises:
             RolldeckError: The refusal of the registration.
+            ValueError: If the lessons of the run do not fit; the text begins with the field.
         """
         registration = self._trainer.register(resume=self._resume, batch_size=self._batch_size)
+        check_language(registration, temperature=self._temperature)
         resumes = self._resume and registration.policy_step >= 0
         self._is_registered = True
         self._step = registration.policy_step if resumes else -1

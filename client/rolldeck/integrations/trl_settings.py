@@ -52,12 +52,8 @@ def check_run(registration: TrainerRegistration, args: Any) -> None:
             f"{registration.batch_size} sequences: per_device_train_batch_size × processes × "
             "steps_per_generation must equal the run's batch size"
         )
-    language: Mapping[str, Any] | None = registration.config.get("language")
-    if not language:
-        return
-    if language["model"]["adapter"]["rank"]:
-        rank = language["model"]["adapter"]["rank"]
-        raise ValueError(f"language.model.adapter.rank is {rank}; must be 0 for a trainer of TRL")
+    check_language(registration, temperature=args.temperature)
+    language: Mapping[str, Any] = registration.config.get("language") or {"lessons": {}}
     for name, lesson in language["lessons"].items():
         size = lesson["group_size"] or language["group_size"]
         if size != args.num_generations:
@@ -65,8 +61,23 @@ def check_run(registration: TrainerRegistration, args: Any) -> None:
                 f"num_generations is {args.num_generations}, but groups of lesson {name!r} have "
                 f"{size} sequences"
             )
-        temperature = lesson["sampling"]["temperature"]
-        if temperature != args.temperature:
+
+
+def check_language(registration: TrainerRegistration, *, temperature: float) -> None:
+    """Check the lessons of a run, if it has any.
+
+    Raises:
+        ValueError: If the run trains an adapter, or samples with another temperature.
+    """
+    language: Mapping[str, Any] | None = registration.config.get("language")
+    if not language:
+        return
+    rank = language["model"]["adapter"]["rank"]
+    if rank:
+        raise ValueError(f"language.model.adapter.rank is {rank}; must be 0 for a trainer of TRL")
+    for name, lesson in language["lessons"].items():
+        sampled = lesson["sampling"]["temperature"]
+        if sampled != temperature:
             raise ValueError(
-                f"temperature is {args.temperature}, but lesson {name!r} samples with {temperature}"
+                f"temperature is {temperature}, but lesson {name!r} samples with {sampled}"
             )
