@@ -1,10 +1,15 @@
 """The client runs where neither the platform nor a learning framework is installed."""
 
+import ast
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 CLIENT = Path(__file__).parents[3] / "client"
+OPTIONAL = ("torch", "pyarrow")
+"""Packages of the client's extras, which `torch_tensors` and `sequences` import."""
 BLOCKING = """
 import sys
 for name in ["django", "rest_framework", "celery", "channels", "torch", "ray", "gymnasium",
@@ -29,3 +34,25 @@ def test_no_module_of_the_client_needs_django_torch_or_ray() -> None:
     )
 
     assert done.returncode == 0, done.stderr
+
+
+def test_the_client_declares_each_package_that_its_import_needs() -> None:
+    project = tomllib.loads((CLIENT / "pyproject.toml").read_text())["project"]
+    declared = {re.split("[<>=]", name)[0] for name in project["dependencies"]}
+
+    imported = {
+        root
+        for file in (CLIENT / "rolldeck").glob("*.py")
+        for node in ast.parse(file.read_text()).body
+        for root in roots_of(node)
+    }
+    ours = {*sys.stdlib_module_names, "rolldeck", *OPTIONAL}
+    packages = {{"simdjson": "pysimdjson"}.get(root, root) for root in imported - ours}
+
+    assert packages == declared
+
+
+def roots_of(node: ast.stmt) -> list[str]:
+    if isinstance(node, ast.ImportFrom):
+        return [(node.module or "").split(".")[0]]
+    return [name.name.split(".")[0] for name in getattr(node, "names", [])]
