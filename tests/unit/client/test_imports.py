@@ -8,7 +8,8 @@ CLIENT = Path(__file__).parents[3] / "client"
 BLOCKING = """
 import sys
 for name in ["django", "rest_framework", "celery", "channels", "torch", "ray", "gymnasium",
-             "runs", "buffer", "rollouts", "config", "frontend"]:
+             "runs", "buffer", "rollouts", "config", "frontend",
+             "opentelemetry", "wandb", "mlflow", "trackio", "tensorboard"]:
     sys.modules[name] = None  # importing it raises ImportError
 import rolldeck.batches, rolldeck.cli, rolldeck.handler, rolldeck.http, rolldeck.replay
 import rolldeck.async_trainer, rolldeck.prefetch
