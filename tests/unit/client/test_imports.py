@@ -15,6 +15,9 @@ import rolldeck.batches, rolldeck.cli, rolldeck.handler, rolldeck.http, rolldeck
 import rolldeck.async_trainer, rolldeck.prefetch
 import rolldeck.chunks, rolldeck.popart, rolldeck.returns
 import rolldeck.safetensors, rolldeck.trainer, rolldeck.wire
+import rolldeck.tracing, rolldeck.trackers.environment, rolldeck.trackers.following
+import rolldeck.trackers.mlflow_tracker, rolldeck.trackers.tensorboard_tracker
+import rolldeck.trackers.trackio_tracker, rolldeck.trackers.wandb_tracker
 """
 
 
