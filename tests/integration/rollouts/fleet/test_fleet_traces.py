@@ -7,8 +7,12 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 import pytest
+from django.db import connections
 
+from config.tracing import traced
 from rolldeck import tracing
+from rolldeck.groups import MSGPACK, read
+from rolldeck.http import Call, Connection
 from rolldeck.wire import GroupPush, GroupsReceipt
 from rollouts.fleet.engine.engine import Prompt
 from rollouts.fleet.engine.sampling import SamplingParams
@@ -17,6 +21,8 @@ from rollouts.fleet.groups.outbox import GroupSender, Outbox
 from rollouts.fleet.inference.http_client import HttpInferenceServer
 from rollouts.fleet.process import child_environment
 from runs.config.rules.inference_servers import InferenceServerSettings
+from tests.contract.capture_setup import on_a_port
+from tests.factories import make_run, make_token
 from tests.trace_collector import Spans, attributes, traced_process
 from tests.waiting import eventually
 
@@ -127,7 +133,8 @@ def test_a_push_and_its_groups_continue_the_trace_of_the_task(spans: Spans) -> N
     assert {span.trace_id.hex() for span in spans()} == {trace}
     assert header.split("-")[1] == trace
     (group,) = msgspec.msgpack.decode(content, type=GroupPush).groups
-    assert trace.encode() in group
+    stored = msgspec.json.decode(read(group, MSGPACK).json["traceparent"])
+    assert stored.split("-")[1] == trace
 
 
 def test_without_a_collector_nothing_is_traced_or_sent() -> None:
@@ -147,3 +154,25 @@ def test_workers_inherit_the_collector_but_environments_do_not() -> None:
         "OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"
     }
     assert child_environment.for_environments(variables) == {}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_request_at_the_platform_is_part_of_the_trace(spans: Spans) -> None:
+    from config.asgi import application
+
+    run = make_run(name="sums")
+    token = make_token("read", run=run)[1]
+    with (
+        on_a_port(traced(application)) as url,
+        Connection(url, token) as connection,
+        tracing.span("train sums"),
+    ):
+        connection.json(Call(method="GET", path="/api/v1/runs/sums"))
+    eventually(lambda: len(spans()) == 2, 20)
+    connections["default"].close()
+
+    by_name = {span.name: span for span in spans()}
+    task, request = by_name["train sums"], by_name["GET /api/v1/runs/{run}"]
+    assert request.trace_id == task.trace_id
+    assert request.parent_span_id == task.span_id
+    assert attributes(request)["rolldeck.run"] == "sums"
