@@ -160,6 +160,18 @@ def test_a_refused_metric_ends_the_command_and_loses_nothing(
     assert rounded(tracking.contents()["scalars"]) == rounded(scalars)
 
 
+def test_missing_credentials_end_the_command_with_their_remedy(
+    run: TrackedRun, tmp_path: Path
+) -> None:
+    tracking = Tracking("wandb", tmp_path, run)
+    tracking.variables = {"WANDB_MODE": "online", "WANDB_API_KEY": "", "HOME": str(tmp_path)}
+
+    assert tracking.start().wait(120) == 1
+
+    assert "rolldeck: wandb: No API key configured. Use `wandb login`" in tracking.log()
+    assert tracking.position() == {}
+
+
 def test_an_environment_reports_its_pushes_and_its_pauses(run: TrackedRun, tmp_path: Path) -> None:
     tracking = Tracking("wandb", tmp_path, run)
     run.http.get("/atropos/sums/batch").raise_for_status()

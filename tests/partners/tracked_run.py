@@ -104,6 +104,8 @@ class Tracking:
         self.tracker = tracker
         self.folder = folder
         self._run = run
+        self.variables: dict[str, str] = {}
+        """Further environment variables of the command."""
         self._uri = uri or f"sqlite:///{folder}/mlflow.db"
 
     def command(self, *more: str) -> list[str]:
@@ -124,6 +126,7 @@ class Tracking:
             "WANDB_DIR": str(self.folder),
             "TRACKIO_DIR": str(self.folder / "trackio"),
             "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
+            **self.variables,
         }
 
     def start(self, *more: str) -> subprocess.Popen[str]:
