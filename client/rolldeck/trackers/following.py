@@ -78,8 +78,8 @@ def follow(
         RolldeckError: If the run does not exist or may not be read, or the position is invalid.
     """
     # A wrong name or token is refused before the tracker opens a connection or a folder.
-    source.run()
-    return _Following(source, make_tracker(), options, stopping).run()
+    run = source.run()
+    return _Following(source, make_tracker(), options, stopping).follow(run)
 
 
 class _Following:
@@ -99,8 +99,7 @@ class _Following:
         self._last_until: float | None = None
         """Time from which an ended run has no further values."""
 
-    def run(self) -> Totals:
-        run = self._source.run()
+    def follow(self, run: Mapping[str, Any]) -> Totals:
         totals = Totals(run=run["name"])
         path = self._options.state / f"{key_of(run)}-{self._options.tracker}.json"
         failures = 0

@@ -1,5 +1,6 @@
 """A tracker gets every value of a run of the platform, through failures of both."""
 
+import itertools
 import math
 import threading
 import time
@@ -9,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from django.db import connection
 from pytest_django.live_server_helper import LiveServer
@@ -36,6 +38,7 @@ from runs.lifecycle.rules.lifecycle import RunStatus, RunVerb
 from runs.lifecycle.services.archiving import archive
 from runs.lifecycle.services.lifecycle import change_status
 from tests.factories import NOON, make_outside_run, make_run, make_token
+from tests.unit.client.failing_server import Planned, Seen, serving
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -80,15 +83,15 @@ class KeptValues:
 class Follows:
     """Follows the run until it has ended, each time with the stored position."""
 
-    def __init__(self, url: str, folder: Path) -> None:
-        self._url = url
+    def __init__(self, url: str, folder: Path, *, retry_for_seconds: float = 5) -> None:
+        self._url, self._retry_for_seconds = url, retry_for_seconds
         self.options = FollowOptions(
             state=folder, tracker="kept", every_seconds=0.01, rollouts=4, backoff=SOON
         )
 
     def __call__(self, run: Run, tracker: Tracker, *exclude: str) -> Totals:
         token = make_token("read", run=run)[1]
-        with Connection(self._url, token, retry_for_seconds=5) as platform:
+        with Connection(self._url, token, retry_for_seconds=self._retry_for_seconds) as platform:
             source = RunSource(platform, run.name, exclude)
             return follow(source, lambda: tracker, self.options, threading.Event())
 
@@ -158,6 +161,30 @@ def test_a_tracker_that_fails_is_started_again_and_loses_nothing(
     assert len(tracker.runs) == 3
     assert "kept: disk full" in caplog.text
     assert "nothing is lost" in caplog.text
+
+
+def test_a_platform_that_does_not_answer_delays_the_values(
+    live_server: LiveServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = make_outside_run()
+    log(run, *[("loss", step, float(step)) for step in range(5)])
+    end(run)
+    requests = itertools.count()
+
+    def unreliable(request: Seen) -> Planned:
+        if next(requests) in (1, 2, 4, 7, 9):
+            return Planned(status=0)
+        headers = {"Authorization": request.headers["Authorization"]}
+        answer = httpx.get(live_server.url + request.path, headers=headers)
+        return Planned(answer.status_code, answer.content)
+
+    tracker = KeptValues()
+    with serving(unreliable) as server:
+        Follows(server.url, tmp_path, retry_for_seconds=0)(run, tracker)
+
+    assert tracker.values("loss") == [(step, float(step)) for step in range(5)]
+    assert tracker.ends == ["stopped"]
+    assert caplog.text.count("nothing is lost") == 5
 
 
 def test_a_refusal_ends_the_command_and_keeps_the_position(follows: Follows) -> None:
