@@ -73,15 +73,19 @@ class WandbTracker:
 
     def finish(self, status: str) -> None:
         """End the run; a failed run gets the exit code 1."""
-        if self._run is not None:
+        if self._run is None:
+            return
+        try:
             self._run.finish(exit_code=1 if status == "failed" else 0)
-            self._run = None
+        except Exception as error:
+            raise TrackerError.because("wandb", f"{type(error).__name__} {error}") from error
+        self._run = None
 
     def close(self) -> None:
         """End the run; it can be continued."""
         try:
             self.finish("stopped")
-        except Exception as error:  # noqa: BLE001 the caller starts it again
+        except TrackerError as error:
             logger.warning("wandb: the run was not ended: %s", error)
             self._run = None
             with suppress(Exception):  # it complains again about the lost process, then forgets it
