@@ -6,13 +6,13 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from importlib.metadata import EntryPoint, entry_points, version
+from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from rolldeck import api_command
+from rolldeck import api_command, track_command
 from rolldeck.downloads import save
 from rolldeck.errors import RolldeckError
 from rolldeck.http import Call, Connection
@@ -74,7 +74,7 @@ def build_parser(further: Iterable[EntryPoint] = ()) -> argparse.ArgumentParser:
         description="Control a Rolldeck platform.",
         epilog=f"Commands that need no platform: {names}." if names else None,
     )
-    parser.add_argument("--version", action="version", version=f"rolldeck {version('rolldeck')}")
+    parser.add_argument("--version", action="version", version=f"rolldeck {_installed_version()}")
     _add_options(parser, url=None, token=None, json=False, retry_for=5.0)
     # Options may precede or follow the command; the latter must not reset the former.
     late = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
@@ -111,11 +111,28 @@ def build_parser(further: Iterable[EntryPoint] = ()) -> argparse.ArgumentParser:
     bundle.add_argument("run", metavar="RUN")
     bundle.add_argument("--groups", type=int, default=20, help="number of newest groups to include")
     bundle.add_argument("--out", type=Path, metavar="FILE", help="output file (default RUN.html)")
+    track = command(
+        "track",
+        "send metrics, events and sampled rollouts of a run to a tracker",
+        command=track_command.call,
+        shown=track_command.shown,
+    )
+    track_command.add_arguments(track)
     anything = command(
         "api", "send any request to the API", command=api_command.call, shown=api_command.shown
     )
     api_command.add_arguments(anything)
     return parser
+
+
+def _installed_version() -> str:
+    """Return the version of the platform's package or the client's; a source folder has none."""
+    for package in ("rolldeck", "rolldeck-client"):
+        try:
+            return version(package)
+        except PackageNotFoundError:
+            continue
+    return "from a source folder"
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:

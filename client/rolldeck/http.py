@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 import httpx
 import msgspec
 
+from rolldeck import tracing
 from rolldeck.closing import Closing
 from rolldeck.errors import InvalidAnswer, InvalidRequest, RolldeckError, Unreachable, error_of
 
@@ -194,7 +195,10 @@ class Connection(Closing):
         """
         try:
             with self._http.stream(
-                "GET", path, headers=dict(headers), timeout=self._timeout_seconds
+                "GET",
+                path,
+                headers={**headers, **tracing.headers()},
+                timeout=self._timeout_seconds,
             ) as answer:
                 if answer.status_code >= 300:
                     answer.read()
@@ -208,7 +212,7 @@ class Connection(Closing):
         return Unreachable(status=0, code="unreachable", detail=text)
 
     def _headers(self, call: Call) -> dict[str, str]:
-        headers = {"Accept": call.accept}
+        headers = {"Accept": call.accept, **tracing.headers()}
         if call.method not in SAFE_METHODS and call.is_repeatable:
             headers["Idempotency-Key"] = call.idempotency_key or str(uuid.uuid4())
         if call.content is not None:

@@ -6,18 +6,17 @@ step and the batch it waited for appear in one trace. Without a collector nothin
 requests have no overhead.
 """
 
-import os
 import re
 from typing import TYPE_CHECKING, Any, Final
 
 from django.core.exceptions import ImproperlyConfigured
 
 from config.body_limits import App, Message, Receive, Scope, Send
+from rolldeck import tracing
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer
 
-ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 _RUN: Final = re.compile(r"^/(?:api/v1/runs|atropos|runs|ws/runs)/(?P<run>[^/]+)")
 _NUMBERED: Final = re.compile(r"/(?:\d+|[0-9a-f]{8}-[0-9a-f-]{27})(?=/|$)")
 
@@ -31,19 +30,10 @@ def tracer(service: str) -> "Tracer | None":
     Raises:
         ImproperlyConfigured: If a collector is configured and the packages are missing.
     """
-    if not any(os.environ.get(name) for name in ENDPOINTS):
-        return None
-    os.environ.setdefault("OTEL_SERVICE_NAME", service)
     try:
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-        from opentelemetry.sdk.trace import TracerProvider
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor
-    except ImportError as error:
-        text = f"{ENDPOINTS[0]} is set: traces need pip install 'rolldeck[tracing]'"
-        raise ImproperlyConfigured(text) from error
-    provider = TracerProvider()
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-    return provider.get_tracer("rolldeck")
+        return tracing.tracer(service)
+    except tracing.TracingMissing as error:
+        raise ImproperlyConfigured(str(error)) from error
 
 
 def traced(app: App) -> App:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import uvicorn
 
+from rolldeck import tracing
 from rolldeck.cli import DEFAULT_URL
 from rolldeck.errors import RolldeckError
 from rolldeck.http import Call, Connection
@@ -27,6 +28,7 @@ def main(argv: Sequence[str]) -> int:
         print(f"rolldeck proxy: {refusal}", file=sys.stderr)
         connection.close()
         return 1
+    tracing.begin("rolldeck-proxy")
     proxy = CaptureProxy(
         upstream=args.upstream,
         store=PlatformCallStore(connection, args.run),

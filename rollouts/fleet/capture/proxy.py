@@ -21,6 +21,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from rolldeck.captures import CallPush
+from rollouts.fleet.capture.call_spans import CallSpan, call_span
 from rollouts.fleet.capture.call_store import CallNotStored, CallStore
 from rollouts.fleet.capture.drift import DriftRepair
 from rollouts.fleet.capture.formats.anthropic_messages import AnthropicMessages, counted_chat
@@ -131,6 +132,12 @@ class CaptureProxy:
     async def _call(self, request: Request, wire_format: type[WireFormat]) -> Response:
         session = admitted_session(request, self._api_key)
         call = wire_format(await _body(request))
+        with call_span(kind=call.kind, model=call.model, headers=request.headers) as span:
+            return await self._answer(request, session, call, span)
+
+    async def _answer(
+        self, request: Request, session: str, call: WireFormat, span: CallSpan
+    ) -> Response:
         reading = Reading(kind=call.kind, model=call.model, messages=call.messages)
         response = await self._server.send(call.path, call.body)
         if call.is_streamed:
@@ -141,7 +148,7 @@ class CaptureProxy:
             except Refusal:
                 await response.aclose()
                 raise
-            stream = self._stream(call, reading, session, response, first, chunks)
+            stream = self._stream(call, reading, session, response, first, chunks, span)
             return StreamingResponse(stream, media_type="text/event-stream")
         content = await self._server.content(response)
         reading.add(completion(content))
@@ -151,7 +158,9 @@ class CaptureProxy:
             await self._save(session, reading.gap(captured.key, why))
         else:
             await self._save_answer(session, captured)
-        shown = call.response(reading.generated(), content)
+        generated = reading.generated()
+        span.finish(generated)
+        shown = call.response(generated, content)
         return Response(shown, media_type="application/json")
 
     async def _stream(
@@ -162,6 +171,7 @@ class CaptureProxy:
         response: httpx.Response,
         first: tuple[Completion, str] | None,
         chunks: Chunks,
+        span: CallSpan,
     ) -> AsyncIterator[bytes]:
         """Translate chunks as they arrive; the end waits until the call is stored."""
         stream = call.stream()
@@ -178,7 +188,8 @@ class CaptureProxy:
                         yield event.data
             captured = reading.call(_key())
             is_over = True
-            await self._save_answer(session, captured)
+            with span.current():
+                await self._save_answer(session, captured)
             for data in [*held, *stream.finish(reading.generated())]:
                 yield data
         except Refusal as refusal:
@@ -188,6 +199,7 @@ class CaptureProxy:
             # When the agent disconnects, this generator is closed and cannot wait.
             if is_sent and not is_over:
                 self._save_later(session, reading)
+            span.finish(reading.generated())
             await response.aclose()
 
     def _save_later(self, session: str, reading: Reading) -> None:

@@ -8,6 +8,7 @@ import httpx
 import msgspec
 from msgspec import Meta, Struct
 
+from rolldeck import tracing
 from rolldeck.captures import Logprob, Token
 from rollouts.fleet.capture.refusals import Refusal
 
@@ -131,7 +132,8 @@ class InferenceServer:
         Raises:
             Refusal: If the server is unreachable, or refuses.
         """
-        return await self._send(self._http.build_request("POST", f"{self._url}/{path}", json=body))
+        url, headers = f"{self._url}/{path}", tracing.headers()
+        return await self._send(self._http.build_request("POST", url, json=body, headers=headers))
 
     async def content(self, response: httpx.Response) -> bytes:
         """Return the content of a response.

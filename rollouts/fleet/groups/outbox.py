@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
+from rolldeck import tracing
 from rolldeck.group_encoding import pack_group
 from rolldeck.groups import IGNORED
 from rolldeck.wire import FragmentReceipt, GroupPush, GroupsReceipt, encode
@@ -29,6 +30,8 @@ class GroupEnvelope(Struct, frozen=True, kw_only=True):
     group_size: int
     content: bytes
     """An encoded :class:`rolldeck.wire.GroupPush`."""
+    traceparent: str = ""
+    """Trace of the rollouts, which the push continues; empty if the worker is not traced."""
 
 
 class Outbox:
@@ -62,6 +65,7 @@ class Outbox:
             sequences=size * len(groups),
             group_size=size,
             content=encode(push),
+            traceparent=tracing.headers().get("traceparent", ""),
         )
         self._offer(encode(envelope))
 
@@ -95,7 +99,10 @@ class GroupSender:
         )
 
     def _pushed(self, envelope: GroupEnvelope) -> GroupsReceipt:
-        return self._push(envelope.content, envelope.key)
+        about = {"rolldeck.items": envelope.sequences // envelope.group_size}
+        parent = {"traceparent": envelope.traceparent}
+        with tracing.span("push groups", about, parent=parent):
+            return self._push(envelope.content, envelope.key)
 
 
 def decoded(content: bytes) -> GroupEnvelope:
@@ -108,7 +115,7 @@ def encoded(group: RolloutGroup, *, lesson: str, worker: str) -> bytes:
 
     JSON fields: `lesson`, `worker`, `example`, and per sequence `is_correct`, `is_truncated` and
     `policy_versions`, ``[[epoch, step, tokens], …]`` in order, own tokens only. `spans` is present
-    if the environment timed its parts.
+    if the environment timed its parts, `traceparent` if the worker is traced.
     """
     rollouts = group.rollouts
     columns = {
@@ -128,6 +135,8 @@ def encoded(group: RolloutGroup, *, lesson: str, worker: str) -> bytes:
         "is_truncated": [one.is_truncated for one in rollouts],
         "policy_versions": [_runs(one) for one in rollouts],
     }
+    if traceparent := tracing.headers().get("traceparent"):
+        about["traceparent"] = traceparent
     if any(one.spans for one in rollouts):
         about["spans"] = [_spans(one) for one in rollouts]
     return encode(pack_group(columns | _version(group.policy_version) | about))

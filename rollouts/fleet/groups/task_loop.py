@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from rolldeck import tracing
 from rolldeck.errors import RolldeckError
 from rolldeck.lessons import RolloutTask
 from rollouts.fleet.engine.engine import Version
@@ -109,15 +110,17 @@ class TaskLoop:
         task = self._context.supply.next(version, has_room=has_room)
         if task is None:
             return "task" if has_room else self._missing(version)
-        try:
-            if task.kind == "evaluate":
-                self._evaluate(worker, task, version)
-            elif not self._train(worker, task, version):
-                return self._missing(version)
-        except SamplingStopped:
-            pass
-        except RolldeckError as failure:
-            self._emit_lost(task, failure)
+        about = {"rolldeck.lesson": task.lesson, "rolldeck.worker": self._context.worker_id}
+        with tracing.span(f"{task.kind} {task.lesson}", about):
+            try:
+                if task.kind == "evaluate":
+                    self._evaluate(worker, task, version)
+                elif not self._train(worker, task, version):
+                    return self._missing(version)
+            except SamplingStopped:
+                pass
+            except RolldeckError as failure:
+                self._emit_lost(task, failure)
         return None
 
     def _missing(self, version: Version) -> Wants:

@@ -12,10 +12,12 @@ from typing import Any, Final
 
 import httpx
 
+from rolldeck import tracing
 from rolldeck.wire import ReplicaReport
 from rollouts.fleet.engine.engine import Answer, Prompt, Version
 from rollouts.fleet.inference.adapters import Adapter
 from rollouts.fleet.inference.answers import cancelled, repeated
+from rollouts.fleet.inference.call_spans import traced
 from rollouts.fleet.inference.contract import InferenceFailed
 from rollouts.fleet.inference.dialects import DIALECTS, Dialect, Expected
 from rollouts.fleet.inference.refusals import lacks, prompt_error
@@ -234,7 +236,8 @@ class HttpInferenceServer:
 
         async def one(place: int, prompt: Prompt) -> None:
             async with turns:
-                found[place] = await self._generate_one(prompt, deadline)
+                answers = self._generate_one(prompt, deadline)
+                found[place] = await traced(answers, prompt, self._settings)
 
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -320,7 +323,7 @@ class HttpInferenceServer:
         """Return the response, if any, and the failure that it would be."""
         body = dialect.body(prompt, model=self._settings.model, adapter=adapter.name)
         try:
-            response = await self._http.post(dialect.path, json=body)
+            response = await self._http.post(dialect.path, json=body, headers=tracing.headers())
         except httpx.TransportError as error:
             return None, str(error) or type(error).__name__
         return response, f"{response.status_code} {response.text[:500]}"

@@ -5,6 +5,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from rolldeck import tracing
 from rolldeck.downloads import download
 from rolldeck.errors import InvalidAnswer, NotFound
 from rolldeck.http import Call, Connection
@@ -129,7 +130,8 @@ class PlatformApi:
             content_type=FRAGMENTS_TYPE,
             is_repeatable=False,
         )
-        return self._decode(call, FragmentReceipt)
+        with tracing.span("push fragments", {"rolldeck.items": len(fragments)}):
+            return self._decode(call, FragmentReceipt)
 
     def push_groups(self, content: bytes, *, key: str) -> GroupsReceipt:
         """Push an encoded :class:`rolldeck.wire.GroupPush`; `key` makes a repetition harmless."""

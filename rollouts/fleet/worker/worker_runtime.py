@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final, Literal
 
+from rolldeck import tracing
 from rolldeck.operator_requests import LogLines
 from rolldeck.wire import WorkerReport
 from rollouts.fleet.process import log_files
@@ -64,6 +65,7 @@ class WorkerRuntime:
         """Newest command."""
         path = log_files.log_of(settings.fleet, worker=settings.index, slot=None)
         self._log = ActorLog(RingFile(path), threads=("" if owns_process else f"{settings.name} ",))
+        tracing.begin("rolldeck-worker")
         self.api = PlatformApi(settings.fleet)
         self.events = EventLog()
         if owns_process:

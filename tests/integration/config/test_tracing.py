@@ -2,51 +2,24 @@
 
 import asyncio
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from celery import signals
 from django.core.exceptions import ImproperlyConfigured
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from config.body_limits import Receive, Scope, Send
 from config.celery import app as celery
 from config.tracing import route_of, run_of, trace_jobs, traced
 from tests.server import wait_until
-
-TRACE = "0af7651916cd43dd8448eb211c80319c"
-Spans = Callable[[], list[Any]]
+from tests.trace_collector import PARENT, TRACE, Spans, attributes, collecting
 
 
 @pytest.fixture
 def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[Spans]:
-    """A collector on loopback set in the environment; call it for the received spans."""
-    arrived: list[Any] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            sent = ExportTraceServiceRequest()
-            sent.ParseFromString(self.rfile.read(int(self.headers["Content-Length"])))
-            for resource in sent.resource_spans:
-                for scope in resource.scope_spans:
-                    arrived.extend(scope.spans)
-            self.send_response(200)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
-    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
-    monkeypatch.delenv("OTEL_SERVICE_NAME", raising=False)
-    yield lambda: list(arrived)
-    server.shutdown()
-    server.server_close()
+    with collecting(monkeypatch) as received:
+        yield received
 
 
 def answering(status: int) -> Any:
@@ -71,13 +44,6 @@ def send_request(app: Any, path: str, *headers: tuple[bytes, bytes]) -> list[Any
     return sent
 
 
-def attributes(span: Any) -> dict[str, Any]:
-    return {
-        attribute.key: getattr(attribute.value, attribute.value.WhichOneof("value"))
-        for attribute in span.attributes
-    }
-
-
 def test_without_a_collector_the_application_is_unchanged(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -89,9 +55,9 @@ def test_without_a_collector_the_application_is_unchanged(
 
 def test_a_request_is_a_span_of_its_callers_trace_and_names_the_run(spans: Spans) -> None:
     app = traced(answering(200))
-    parent = f"00-{TRACE}-b7ad6b7169203331-01".encode()
 
-    messages = send_request(app, "/api/v1/runs/demo/batches/next", (b"traceparent", parent))
+    header = (b"traceparent", PARENT.encode())
+    messages = send_request(app, "/api/v1/runs/demo/batches/next", header)
     [span] = wait_until(spans, seconds=20, what="the span arrives")
 
     assert messages[1]["body"] == b"answer"

@@ -13,12 +13,16 @@ OPTIONAL = ("torch", "pyarrow")
 BLOCKING = """
 import sys
 for name in ["django", "rest_framework", "celery", "channels", "torch", "ray", "gymnasium",
-             "runs", "buffer", "rollouts", "config", "frontend"]:
+             "runs", "buffer", "rollouts", "config", "frontend",
+             "opentelemetry", "wandb", "mlflow", "trackio", "tensorboard"]:
     sys.modules[name] = None  # importing it raises ImportError
 import rolldeck.batches, rolldeck.cli, rolldeck.handler, rolldeck.http, rolldeck.replay
 import rolldeck.async_trainer, rolldeck.prefetch
 import rolldeck.chunks, rolldeck.popart, rolldeck.returns
 import rolldeck.safetensors, rolldeck.trainer, rolldeck.wire
+import rolldeck.tracing, rolldeck.trackers.environment, rolldeck.trackers.following
+import rolldeck.trackers.mlflow_tracker, rolldeck.trackers.tensorboard_tracker
+import rolldeck.trackers.trackio_tracker, rolldeck.trackers.wandb_tracker
 """
 
 

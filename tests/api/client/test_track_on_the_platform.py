@@ -1,0 +1,351 @@
+"""A tracker gets every value of a run of the platform, through failures of both."""
+
+import itertools
+import math
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from django.db import connection
+from pytest_django.live_server_helper import LiveServer
+
+from rolldeck.errors import RolldeckError
+from rolldeck.http import Backoff, Connection
+from rolldeck.trackers.contract import (
+    LifecycleEvent,
+    RolloutSample,
+    Scalar,
+    TrackedBatch,
+    TrackedRun,
+    Tracker,
+    TrackerError,
+    TrackerRefused,
+)
+from rolldeck.trackers.cursor import CursorFile
+from rolldeck.trackers.following import FollowOptions, Totals, follow
+from rolldeck.trackers.source import RunSource
+from rollouts.control.models.fleets import EpisodeWindow
+from rollouts.metrics.models.metrics import MetricChunk, MetricSample
+from rollouts.metrics.services.metrics import Figure, pack_metrics, store_figures
+from runs.lifecycle.models.runs import Run, RunKind
+from runs.lifecycle.rules.lifecycle import RunStatus, RunVerb
+from runs.lifecycle.services.archiving import archive
+from runs.lifecycle.services.lifecycle import change_status
+from tests.factories import NOON, make_outside_run, make_run, make_token
+from tests.unit.client.failing_server import Planned, Seen, serving
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+SOON = Backoff(first_seconds=0.01, most_seconds=0.01)
+
+
+class KeptValues:
+    """A tracker that keeps what it gets, after the given failures."""
+
+    def __init__(self, *failures: TrackerError) -> None:
+        self.failures = list(failures)
+        self.runs: list[TrackedRun] = []
+        self.scalars: list[Scalar] = []
+        self.events: list[LifecycleEvent] = []
+        self.rollouts: list[RolloutSample] = []
+        self.ends: list[str] = []
+        self.is_closed = False
+        self.on_first_batch: Callable[[], object] = lambda: None
+
+    def start(self, run: TrackedRun) -> None:
+        self.runs.append(run)
+
+    def record(self, batch: TrackedBatch) -> None:
+        if self.failures:
+            raise self.failures.pop(0)
+        self.scalars += batch.scalars
+        self.events += batch.events
+        self.rollouts += batch.rollouts
+        act, self.on_first_batch = self.on_first_batch, lambda: None
+        act()
+
+    def finish(self, status: str) -> None:
+        self.ends.append(status)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def values(self, name: str) -> list[tuple[int, float]]:
+        return [(one.step, one.value) for one in self.scalars if one.name == name]
+
+
+class Follows:
+    """Follows the run until it has ended, each time with the stored position."""
+
+    def __init__(self, url: str, folder: Path, *, retry_for_seconds: float = 5) -> None:
+        self._url, self._retry_for_seconds = url, retry_for_seconds
+        self.options = FollowOptions(
+            state=folder, tracker="kept", every_seconds=0.01, rollouts=4, backoff=SOON
+        )
+
+    def __call__(self, run: Run, tracker: Tracker, *exclude: str) -> Totals:
+        token = make_token("read", run=run)[1]
+        with Connection(self._url, token, retry_for_seconds=self._retry_for_seconds) as platform:
+            source = RunSource(platform, run.name, exclude)
+            return follow(source, lambda: tracker, self.options, threading.Event())
+
+
+@pytest.fixture
+def follows(live_server: LiveServer, tmp_path: Path) -> Follows:
+    return Follows(live_server.url, tmp_path)
+
+
+def log(run: Run, *figures: tuple[str, int, float]) -> None:
+    store_figures(run_id=run.pk, figures=[Figure(*one) for one in figures], now=NOON)
+
+
+def end(run: Run) -> None:
+    change_status(run_id=run.pk, verb=RunVerb.KILL, actor="tests", now=NOON)
+
+
+def test_samples_arrive_once_also_when_packed_between_two_processes(follows: Follows) -> None:
+    run = make_outside_run()
+    log(run, *[("loss", step, step / 4) for step in range(1500)], ("entropy", 0, math.nan))
+    first, second = KeptValues(), KeptValues()
+    first.on_first_batch = lambda: end(run)
+
+    follows(run, first)
+    pack_metrics(now=NOON + timedelta(hours=1))
+    log(run, ("loss", 1500, 375.0))
+    totals = follows(run, second)
+
+    assert MetricChunk.objects.count() == 1
+    assert first.values("loss") == [(step, step / 4) for step in range(1500)]
+    assert math.isnan(first.values("entropy")[0][1])
+    assert second.values("loss") == [(1500, 375.0)]
+    assert (totals.scalars, totals.events, totals.status) == (1, 0, "stopped")
+    assert (first.ends, second.ends, second.is_closed) == (["stopped"], ["stopped"], True)
+
+
+def test_a_sample_that_is_stored_late_arrives(follows: Follows) -> None:
+    run = make_outside_run()
+    log(run, ("loss", 0, 0.0), ("loss", 1, 1.0), ("loss", 2, 2.0))
+    late = MetricSample.objects.get(step=1)
+    MetricSample.objects.filter(pk=late.pk).delete()
+    tracker = KeptValues()
+
+    def commit_late() -> None:
+        late.save(force_insert=True)
+        end(run)
+
+    tracker.on_first_batch = commit_late
+    follows(run, tracker)
+
+    assert set(tracker.values("loss")) == {(0, 0.0), (1, 1.0), (2, 2.0)}
+
+
+def test_a_tracker_that_fails_is_started_again_and_loses_nothing(
+    follows: Follows, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = make_outside_run()
+    log(run, ("loss", 0, 0.5))
+    end(run)
+    error = TrackerError.because("kept", "disk full")
+    tracker = KeptValues(error, error)
+
+    totals = follows(run, tracker)
+
+    assert tracker.values("loss") == [(0, 0.5)]
+    assert totals.scalars == 1
+    assert len(tracker.runs) == 3
+    assert "kept: disk full" in caplog.text
+    assert "nothing is lost" in caplog.text
+
+
+def test_a_platform_that_does_not_answer_delays_the_values(
+    live_server: LiveServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = make_outside_run()
+    log(run, *[("loss", step, float(step)) for step in range(5)])
+    end(run)
+    requests = itertools.count()
+
+    def unreliable(request: Seen) -> Planned:
+        if next(requests) in (1, 2, 4, 7, 9):
+            return Planned(status=0)
+        headers = {"Authorization": request.headers["Authorization"]}
+        answer = httpx.get(live_server.url + request.path, headers=headers)
+        return Planned(answer.status_code, answer.content)
+
+    tracker = KeptValues()
+    with serving(unreliable) as server:
+        Follows(server.url, tmp_path, retry_for_seconds=0)(run, tracker)
+
+    assert tracker.values("loss") == [(step, float(step)) for step in range(5)]
+    assert tracker.ends == ["stopped"]
+    assert caplog.text.count("nothing is lost") == 5
+
+
+def test_a_refusal_ends_the_command_and_keeps_the_position(follows: Follows) -> None:
+    run = make_outside_run()
+    log(run, ("bad name", 0, 0.5), ("loss", 0, 0.25))
+    end(run)
+
+    with pytest.raises(TrackerRefused, match="bad name"):
+        follows(run, KeptValues(TrackerRefused.because("kept", "bad name")))
+    tracker = KeptValues()
+    follows(run, tracker, "bad*")
+
+    assert [one.name for one in tracker.scalars] == ["loss"]
+    assert "stopped" in [event.kind for event in tracker.events]
+
+
+def test_events_have_the_step_before_them_and_their_reason(follows: Follows) -> None:
+    run = make_outside_run()
+    log(run, ("loss", 7, 0.5))
+    change_status(run_id=run.pk, verb=RunVerb.PAUSE, actor="alice", reason="lunch", now=NOON)
+    end(run)
+    tracker = KeptValues()
+
+    follows(run, tracker)
+
+    paused = next(event for event in tracker.events if event.kind == "paused")
+    assert (paused.step, paused.message) == (7, "running → paused, by alice (lunch)")
+
+
+def test_project_and_group_are_those_of_the_registration(follows: Follows) -> None:
+    run = make_outside_run()
+    Run.objects.filter(pk=run.pk).update(wandb_project="arithmetic", wandb_group="grpo")
+    end(run)
+    tracker = KeptValues()
+
+    follows(run, tracker)
+
+    (tracked,) = tracker.runs
+    assert (tracked.project, tracked.group) == ("arithmetic", "grpo")
+    assert tracked.name == f"words-{run.pk}"
+    assert tracked.key.startswith(f"words-{run.pk}-")
+
+
+def test_a_tracker_starts_once_a_trainer_has_registered(follows: Follows) -> None:
+    run = make_run(name="words", kind=RunKind.OUTSIDE)
+    tracker = KeptValues()
+
+    def work() -> None:
+        follows(run, tracker)
+        connection.close()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(0.3)
+    waits = thread.is_alive() and not tracker.runs
+
+    Run.objects.filter(pk=run.pk).update(registered_at=NOON, wandb_project="late")
+    end(run)
+    thread.join(60)
+
+    assert waits
+    assert [one.project for one in tracker.runs] == ["late"]
+
+
+def test_an_archived_run_is_followed_to_its_end(follows: Follows) -> None:
+    run = make_outside_run()
+    log(run, ("loss", 0, 0.5))
+    tracker = KeptValues()
+
+    def replace_run() -> None:
+        log(run, ("loss", 1, 0.25))
+        end(run)
+        archive(run_id=run.pk, actor="tests", now=NOON)
+        log(make_outside_run(), ("loss", 0, 99.0))
+
+    tracker.on_first_batch = replace_run
+    # A token of all runs: the name belongs to two of them.
+    follows(Run(name=run.name), tracker)
+
+    assert tracker.values("loss") == [(0, 0.5), (1, 0.25)]
+    assert tracker.ends == ["stopped"]
+
+
+def test_values_of_a_run_that_takes_over_the_name_are_discarded(
+    follows: Follows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_outside_run()
+    log(run, ("loss", 0, 0.5))
+    end(run)
+    tracker = KeptValues()
+    read = RunSource.batch
+
+    def replaced_before(source: RunSource, *args: Any, **options: Any) -> Any:
+        monkeypatch.setattr(RunSource, "batch", read)
+        archive(run_id=run.pk, actor="tests", now=NOON)
+        log(make_outside_run(), ("loss", 0, 99.0))
+        return read(source, *args, **options)
+
+    monkeypatch.setattr(RunSource, "batch", replaced_before)
+    follows(Run(name=run.name), tracker)
+
+    assert tracker.values("loss") == [(0, 0.5)]
+
+
+def test_the_measurement_after_the_end_of_a_run_arrives(follows: Follows) -> None:
+    run = make_outside_run()
+    change_status(run_id=run.pk, verb=RunVerb.KILL, actor="tests", now=datetime.now(UTC))
+    follows.options = replace(follows.options, last_seconds=0.5)
+    tracker = KeptValues()
+    tracker.on_first_batch = lambda: log(run, ("rolldeck/queue/depth", 3, 0.0))
+
+    began = time.monotonic()
+    follows(run, tracker)
+
+    assert tracker.values("rolldeck/queue/depth") == [(3, 0.0)]
+    assert time.monotonic() - began > 0.5
+
+
+def test_reports_of_episodes_are_the_rollouts_of_a_fleet(follows: Follows) -> None:
+    run = make_run(status=RunStatus.STOPPED)
+    returns = {f"return_{name}": 20.5 for name in ("mean", "min", "max", "p10", "p50", "p90")}
+    EpisodeWindow.objects.create(
+        run=run,
+        at=NOON,
+        environment="gymnasium:CartPole-v1",
+        worker=0,
+        mode="train",
+        seconds=1.0,
+        count=2,
+        return_sum=41.0,
+        discounted_return_mean=9.0,
+        length_mean=20.5,
+        length_max=21,
+        terminated=2,
+        truncated=0,
+        aborted=0,
+        returns=[20.0, 21.0],
+        lengths=[20, 21],
+        policy_step=3,
+        **returns,
+    )
+    tracker = KeptValues()
+
+    follows(run, tracker)
+
+    assert [(one.score, one.step, one.environment) for one in tracker.rollouts] == [
+        (20.5, 3, "gymnasium:CartPole-v1")
+    ]
+
+
+def test_a_position_belongs_to_one_process_and_one_run(follows: Follows) -> None:
+    run = make_outside_run()
+    end(run)
+    follows(run, KeptValues())
+    (path,) = follows.options.state.glob("*.json")
+
+    with CursorFile(path, run_id=run.pk), pytest.raises(RolldeckError, match="in use"):
+        follows(run, KeptValues())
+    path.write_text("{}")
+    with pytest.raises(RolldeckError, match="not a position"):
+        follows(run, KeptValues())
+    path.write_text('{"run_id": 999}')
+    with pytest.raises(RolldeckError, match="belongs to run 999"):
+        follows(run, KeptValues())
