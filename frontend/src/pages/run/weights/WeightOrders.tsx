@@ -100,7 +100,7 @@ export function WeightOrdersPanel({ run, versions, workers }: Props) {
   return (
     <Panel
       title="Active weights"
-      note={run.max_staleness === null ? "no staleness limit" : `staleness limit: ${number(run.max_staleness)} versions`}
+      note={run.max_staleness === null ? "no staleness limit" : `staleness limit: ${counted(run.max_staleness, "version")}`}
       className="span-12"
     >
       <p className="held-words" data-pinned={isPinned || undefined}>
