@@ -27,6 +27,7 @@ from benchmarks.rows import (
     p10_live,
     p11_memory,
     p12_generation,
+    prefetch,
 )
 
 ROWS: Final[tuple[Row, ...]] = (
@@ -44,7 +45,7 @@ ROWS: Final[tuple[Row, ...]] = (
     p12_generation.ROW,
 )
 WIDTH_IN_A_FILE: Final = 150
-EXTRAS: Final[tuple[Row, ...]] = (*extras.ROWS, healing.ROW)
+EXTRAS: Final[tuple[Row, ...]] = (*extras.ROWS, healing.ROW, prefetch.ROW)
 
 
 def main() -> int:

@@ -101,6 +101,28 @@ def our_wait() -> float:
     return time.perf_counter() - began
 
 
+def our_loop(url: str, batches: int, ahead: int, step_seconds: float) -> float:
+    """Return the mean seconds per batch of a training loop; the first batch is a warm-up.
+
+    Args:
+        url: URL of the server.
+        batches: Number of batches to time.
+        ahead: Batches that are leased ahead.
+        step_seconds: Duration of a train step.
+    """
+    with Trainer(url, RUN, TOKEN) as trainer:
+        trainer.register(resume=True)
+        began = 0.0
+        for place, batch in enumerate(trainer.batches(ahead=ahead)):
+            if place == 1:
+                began = time.perf_counter()
+            if place > batches:
+                return (time.perf_counter() - began) / batches
+            batch.padded(multiple_of=GOOD_MULTIPLE)
+            time.sleep(step_seconds)
+    raise ValueError(f"the queue had fewer than {batches + 2} batches")
+
+
 # --- Delay from the last group's ack to the batch's arrival ---
 
 
