@@ -50,24 +50,39 @@ class ArchivedGroup(NamedTuple):
     """Decoded fields that are not arrays."""
 
 
+class _Marks(msgspec.Struct, frozen=True):
+    groups: list["_Mark"] = []
+
+
+class _Mark(msgspec.Struct, frozen=True):
+    item_id: int
+    sets: list[str] = []
+
+
 def groups_in(
-    archive: Path, row_groups: Sequence[int] | None = None
+    archive: Path, row_groups: Sequence[int] | None = None, *, group_set: str = ""
 ) -> Iterator[list[ArchivedGroup]]:
-    """Yield the groups of an archive, 64 at a time.
+    """Yield the groups of an archive, up to 64 at a time.
 
     Args:
         archive: The file.
         row_groups: Numbers of the Parquet row groups to read; None for all.
+        group_set: Name of a set of the run, to read only its groups; empty for all.
 
     Raises:
-        ArchiveUnreadable: If the archive is damaged, cut short, or holds fragments.
+        ArchiveUnreadable: If the archive is damaged, cut short, holds fragments, or has no such
+            set.
         OSError: If the file cannot be read.
     """
     with _opened(archive) as file:
+        members = _members(archive, file, group_set) if group_set else None
         for batch in file.iter_batches(
             batch_size=GROUPS_AT_ONCE, row_groups=row_groups, columns=[*COLUMNS]
         ):
-            yield [_group(archive, row) for row in batch.to_pylist()]
+            rows = batch.to_pylist()
+            yield [
+                _group(archive, row) for row in rows if members is None or row["item_id"] in members
+            ]
 
 
 def row_groups_of(archive: Path) -> list[tuple[int, int]]:
@@ -100,6 +115,20 @@ def _check(archive: Path, facts: Mapping[bytes, bytes]) -> None:
     kind = facts.get(b"rolldeck.kind", b"").decode()
     if kind != "groups":
         raise ArchiveUnreadable(f"{archive} holds {kind}; only groups have sequences")
+
+
+def _members(archive: Path, file: Any, group_set: str) -> frozenset[int]:
+    """Return the items of a set of the archived run."""
+    stored = (file.schema_arrow.metadata or {}).get(b"rolldeck.marks", b"{}")
+    try:
+        marks = msgspec.json.decode(stored, type=_Marks).groups
+    except msgspec.DecodeError as error:
+        raise ArchiveUnreadable(f"{archive}: rolldeck.marks: {error}") from error
+    names = sorted({name for mark in marks for name in mark.sets})
+    if group_set not in names:
+        known = f"sets: {', '.join(names)}" if names else "it has no sets"
+        raise ArchiveUnreadable(f"{archive} has no set {group_set!r}; {known}")
+    return frozenset(mark.item_id for mark in marks if group_set in mark.sets)
 
 
 def _group(archive: Path, row: Row) -> ArchivedGroup:

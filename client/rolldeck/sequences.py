@@ -79,10 +79,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error("--lowest-below and --highest-above select tasks; add --tasks")
     try:
         if args.tasks:
-            tasks = write_tasks(args.archive, args.out, selection)
+            tasks = write_tasks(args.archive, args.out, selection, group_set=args.set)
             shown = f"{len(tasks):,} tasks{tasks.left_out}"
         else:
-            shown = f"{write_sequences(args.archive, args.out):,} sequences"
+            count = write_sequences(args.archive, args.out, group_set=args.set)
+            shown = f"{count:,} sequences"
     except (ArchiveUnreadable, OSError) as error:
         print(f"rolldeck sequences: {error}", file=sys.stderr)
         return 1
@@ -100,6 +101,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--tasks", action="store_true", help="one row per group, with its prompt, for lessons"
     )
+    parser.add_argument("--set", default="", metavar="NAME", help="only groups in this set")
     parser.add_argument(
         "--lowest-below",
         type=float,
@@ -115,35 +117,38 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def write_sequences(archive: Path, target: Path) -> int:
-    """Write the sequences of an archive, and return their number.
+def write_sequences(archive: Path, target: Path, *, group_set: str = "") -> int:
+    """Write the sequences of an archive, or of a set of its groups, and return their number.
 
     The file appears once it is complete. Memory is bounded by 64 groups.
 
     Raises:
-        ArchiveUnreadable: If the archive is damaged, cut short, or holds fragments.
+        ArchiveUnreadable: If the archive is damaged, cut short, holds fragments, or has no such
+            set.
         OSError: If a file cannot be read or written.
     """
     with _complete(target, SCHEMA) as write:
         return sum(
             write([row for archived in groups for row in sequences_of(archived)])
-            for groups in groups_in(archive)
+            for groups in groups_in(archive, group_set=group_set)
         )
 
 
-def write_tasks(archive: Path, target: Path, selection: Selection = EVERY_GROUP) -> Tasks:
-    """Write the prompt of each group of an archive; the lesson kind ``dataset:`` reads the file.
+def write_tasks(
+    archive: Path, target: Path, selection: Selection = EVERY_GROUP, *, group_set: str = ""
+) -> Tasks:
+    """Write the prompts of the groups of an archive, or of a set, for ``dataset:`` lessons.
 
     The file appears once it is complete.
 
     Raises:
-        ArchiveUnreadable: If the archive is damaged or cut short, holds fragments, or has no
-            selected group with a prompt.
+        ArchiveUnreadable: If the archive is damaged or cut short, holds fragments, has no such
+            set, or has no selected group with a prompt.
         OSError: If a file cannot be read or written.
     """
     tasks = Tasks(selection)
     with _complete(target, TASKS) as write:
-        for groups in groups_in(archive):
+        for groups in groups_in(archive, group_set=group_set):
             write(tasks.rows(groups))
         tasks.check(archive)
     return tasks
