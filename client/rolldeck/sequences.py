@@ -1,15 +1,16 @@
 """Write the groups of an archive as a Parquet table with one typed row for each sequence.
 
     rolldeck sequences my-run.parquet --out sequences.parquet
+    rolldeck sequences my-run.parquet --tasks --out tasks.parquet
 
-The columns are in docs/reference/archive.md. Values equal those that were pushed: integers as
-int32, numbers as float64. It needs pyarrow.
+With ``--tasks`` a row is the prompt of a group. The columns are in docs/reference/archive.md.
+Values equal those that were pushed: integers as int32, numbers as float64. It needs pyarrow.
 """
 
 import argparse
 import sys
-import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,14 +19,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rolldeck.groups import GroupArrays, read
-from rolldeck.wire import InvalidMessage
+from rolldeck.archived_groups import ArchivedGroup, ArchiveUnreadable, groups_in
+from rolldeck.group_tasks import EVERY_GROUP, TASKS, Selection, Tasks
+from rolldeck.groups import GroupArrays
 
-FORMAT: Final = "1"
-GROUPS_AT_ONCE: Final = 64
 INTEGERS: Final = ("tokens", "masks")
 NUMBERS: Final = ("advantages", "ref_logprobs", "inference_logprobs")
-KEPT: Final = ("item_id", "state", "drop_reason", "received_at", "served_step", "env_id")
+KEPT: Final = (
+    "item_id",
+    "state",
+    "drop_reason",
+    "received_at",
+    "served_step",
+    "env_id",
+    "epoch",
+    "policy_step",
+)
 """Columns of the archive that each sequence of a group repeats."""
 PLAIN: Final = frozenset({"role", "content"})
 MESSAGES: Final = pa.list_(
@@ -58,89 +67,120 @@ BY_SEQUENCE: Final = ("messages", "overrides", "policy_versions")
 """Fields of a group in JSON with one entry for each sequence."""
 Row = dict[str, Any]
 
-
-class ArchiveUnreadable(ValueError):
-    """The file is no archive of groups; the message has the reason."""
+__all__ = ["SCHEMA", "ArchiveUnreadable", "main", "sequences_of", "write_sequences", "write_tasks"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; return 0 for success, 1 if the archive cannot be read."""
-    parser = argparse.ArgumentParser(
-        prog="rolldeck sequences",
-        description="Write an archive of groups as a Parquet table of sequences.",
-    )
-    parser.add_argument("archive", type=Path, metavar="ARCHIVE", help="file of an archived run")
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="output file")
+    parser = _parser()
     args = parser.parse_args(argv)
+    selection = Selection(args.lowest_below, args.highest_above)
+    if selection != EVERY_GROUP and not args.tasks:
+        parser.error("--lowest-below and --highest-above select tasks; add --tasks")
     try:
-        sequences = write_sequences(args.archive, args.out)
+        if args.tasks:
+            tasks = write_tasks(args.archive, args.out, selection, group_set=args.set)
+            shown = f"{len(tasks):,} tasks{tasks.left_out}"
+        else:
+            count = write_sequences(args.archive, args.out, group_set=args.set)
+            shown = f"{count:,} sequences"
     except (ArchiveUnreadable, OSError) as error:
         print(f"rolldeck sequences: {error}", file=sys.stderr)
         return 1
-    print(f"{args.out}: {sequences:,} sequences")
+    print(f"{args.out}: {shown}")
     return 0
 
 
-def write_sequences(archive: Path, target: Path) -> int:
-    """Write the sequences of an archive, and return their number.
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="rolldeck sequences",
+        description="Write an archive of groups as a Parquet table of sequences or tasks.",
+    )
+    parser.add_argument("archive", type=Path, metavar="ARCHIVE", help="file of an archived run")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="output file")
+    parser.add_argument(
+        "--tasks", action="store_true", help="one row per group, with its prompt, for lessons"
+    )
+    parser.add_argument("--set", default="", metavar="NAME", help="only groups in this set")
+    parser.add_argument(
+        "--lowest-below",
+        type=float,
+        metavar="SCORE",
+        help="with --tasks: only groups whose lowest score is below SCORE",
+    )
+    parser.add_argument(
+        "--highest-above",
+        type=float,
+        metavar="SCORE",
+        help="with --tasks: only groups whose highest score is above SCORE",
+    )
+    return parser
+
+
+def write_sequences(archive: Path, target: Path, *, group_set: str = "") -> int:
+    """Write the sequences of an archive, or of a set of its groups, and return their number.
 
     The file appears once it is complete. Memory is bounded by 64 groups.
 
     Raises:
-        ArchiveUnreadable: If the archive is damaged, cut short, or holds fragments.
+        ArchiveUnreadable: If the archive is damaged, cut short, holds fragments, or has no such
+            set.
         OSError: If a file cannot be read or written.
     """
+    with _complete(target, SCHEMA) as write:
+        return sum(
+            write([row for archived in groups for row in sequences_of(archived)])
+            for groups in groups_in(archive, group_set=group_set)
+        )
+
+
+def write_tasks(
+    archive: Path, target: Path, selection: Selection = EVERY_GROUP, *, group_set: str = ""
+) -> Tasks:
+    """Write the prompts of the groups of an archive, or of a set, for ``dataset:`` lessons.
+
+    The file appears once it is complete.
+
+    Raises:
+        ArchiveUnreadable: If the archive is damaged or cut short, holds fragments, has no such
+            set, or has no selected group with a prompt.
+        OSError: If a file cannot be read or written.
+    """
+    tasks = Tasks(selection)
+    with _complete(target, TASKS) as write:
+        for groups in groups_in(archive, group_set=group_set):
+            write(tasks.rows(groups))
+        tasks.check(archive)
+    return tasks
+
+
+@contextmanager
+def _complete(target: Path, schema: pa.Schema) -> Iterator[Callable[[list[Row]], int]]:
+    """Yield a function that writes rows and returns their number; keep only a complete file."""
     part = target.with_name(f".{target.name}.part")
-    count = 0
     try:
-        with pq.ParquetWriter(part, SCHEMA, compression="zstd") as writer:
-            for rows in _batches(archive):
-                writer.write_table(pa.Table.from_pylist(rows, schema=SCHEMA))
-                count += len(rows)
+        with pq.ParquetWriter(part, schema, compression="zstd") as writer:
+
+            def write(rows: list[Row]) -> int:
+                writer.write_table(pa.Table.from_pylist(rows, schema=schema))
+                return len(rows)
+
+            yield write
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)
-    return count
 
 
-def _batches(archive: Path) -> Iterator[list[Row]]:
-    """Yield the sequences of a few groups at a time."""
-    try:
-        with pq.ParquetFile(archive) as file:
-            _check(archive, file.schema_arrow.metadata or {})
-            columns = [*KEPT, "epoch", "policy_step", "codec", "crc32", "payload"]
-            for batch in file.iter_batches(batch_size=GROUPS_AT_ONCE, columns=columns):
-                yield [row for stored in batch.to_pylist() for row in _sequences(archive, stored)]
-    except pa.ArrowException as error:
-        raise ArchiveUnreadable(f"{archive} is not a complete Parquet file: {error}") from error
-
-
-def _check(archive: Path, facts: Mapping[bytes, bytes]) -> None:
-    found = facts.get(b"rolldeck.format", b"").decode()
-    if found != FORMAT:
-        what = f"has the archive format {found!r}, not {FORMAT!r}" if found else "is no archive"
-        raise ArchiveUnreadable(f"{archive} {what}")
-    kind = facts.get(b"rolldeck.kind", b"").decode()
-    if kind != "groups":
-        raise ArchiveUnreadable(f"{archive} holds {kind}; only groups have sequences")
-
-
-def _sequences(archive: Path, stored: Row) -> Iterator[Row]:
-    place = f"{archive}, item {stored['item_id']}"
-    if zlib.crc32(stored["payload"]) != stored["crc32"]:
-        raise ArchiveUnreadable(f"{place}: the payload does not match its checksum")
-    try:
-        group = read(stored["payload"], stored["codec"]).without_empty_rows()
-        lists = {name: _of_rows(group, name) for name in (*INTEGERS, *NUMBERS)}
-        others = {name: msgspec.json.decode(text) for name, text in group.json.items()}
-    except (InvalidMessage, msgspec.DecodeError) as error:
-        raise ArchiveUnreadable(f"{place}: {error}") from error
+def sequences_of(archived: ArchivedGroup) -> Iterator[Row]:
+    """Yield a row of :data:`SCHEMA` for each sequence of a group."""
+    group, others = archived.group, dict(archived.others)
+    lists = {name: _of_rows(group, name) for name in (*INTEGERS, *NUMBERS)}
     own = {name: others.pop(name, None) or [] for name in BY_SEQUENCE}
     # Fields of the whole group, and distillation, which this table leaves as it was pushed.
     more = {name: values.tolist() for name, values in group.distillation.items()}
     rest = msgspec.json.encode(others | more).decode() if others or more else None
     for index in range(group.sequences):
-        yield {name: stored[name] for name in (*KEPT, "epoch", "policy_step")} | {
+        yield {name: archived.row[name] for name in KEPT} | {
             "sequence": index,
             "score": float(group.scores[index]),
             **{name: rows[index] if rows else None for name, rows in lists.items()},

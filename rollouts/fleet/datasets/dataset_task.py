@@ -107,9 +107,12 @@ class DatasetTask:
         return (example.answer,)
 
     def _example(self, row: Row, key: str) -> RowExample:
-        prompt, messages = self._prompt(row[self._config.prompt])
-        answer = row[self._config.answer] if self._config.answer else ""
-        return RowExample(key=key, prompt=prompt, answer=_text(answer), messages=messages, row=row)
+        value = row[self._config.prompt]
+        answer = _text(row[self._config.answer] if self._config.answer else "")
+        if _is_tokens(value):
+            return RowExample(key=key, prompt="", answer=answer, tokens=tuple(value), row=row)
+        prompt, messages = self._prompt(value)
+        return RowExample(key=key, prompt=prompt, answer=answer, messages=messages, row=row)
 
     def _prompt(self, value: Any) -> tuple[str, Messages]:
         """Return the text of a prompt, and its messages for a chat template."""
@@ -177,13 +180,29 @@ def _prompt_problem(value: Any, config: DatasetConfig) -> str:
     if isinstance(value, str):
         return "" if value else f"column {config.prompt!r} is empty"
     if not isinstance(value, Sequence) or not value:
-        return f"column {config.prompt!r}: {type(value).__name__}, expected a text or messages"
+        found = type(value).__name__
+        return f"column {config.prompt!r}: {found}, expected a text, messages or tokens"
+    if _is_tokens(value):
+        return _tokens_problem(value, config)
     for message in value:
         if not isinstance(message, Mapping) or not all(
             isinstance(message.get(key), str) for key in ("role", "content")
         ):
             return f"column {config.prompt!r}: each message needs the texts role and content"
     return "" if config.chat else f"column {config.prompt!r}: messages require chat"
+
+
+def _is_tokens(value: Any) -> bool:
+    return not isinstance(value, str) and isinstance(value[0], int)
+
+
+def _tokens_problem(tokens: Sequence[Any], config: DatasetConfig) -> str:
+    for place, token in enumerate(tokens):
+        if type(token) is not int or token < 0:
+            return f"column {config.prompt!r}: {token!r} at {place} is not a token"
+    if config.chat or config.template != "{}":
+        return f"column {config.prompt!r}: tokens permit neither chat nor template"
+    return ""
 
 
 def _text(value: Any) -> str:

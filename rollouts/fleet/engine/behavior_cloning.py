@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from rollouts.fleet.engine.building import Built
-from rollouts.fleet.engine.tokenizers import Tokenizer
+from rollouts.fleet.engine.tokenizers import Tokenizer, check_tokens
 from rollouts.tasks.rules.task import Task, Turn, examples
 
 UNTRAINED: Final = -100
@@ -34,9 +34,14 @@ class Demonstration(NamedTuple):
 
 
 def demonstrate(task: Task, number: int, tokenizer: Tokenizer, *, seed: int) -> Demonstration:
-    """Return the solved problem `number` of a task, each turn closed by the end token."""
+    """Return the solved problem `number` of a task, each turn closed by the end token.
+
+    Raises:
+        TokenizerUnusable: If the tokenizer lacks a part of the problem.
+    """
     [example] = examples(task, [number], mode="train", seed=seed)
-    tokens, turns = tokenizer.encode(example.prompt), []
+    check_tokens(example.tokens, tokenizer)
+    tokens, turns = list(example.tokens) or tokenizer.encode(example.prompt), []
     labels = [UNTRAINED] * len(tokens)
     for text in task.demonstrate(example):
         turns.append(Turn(text))

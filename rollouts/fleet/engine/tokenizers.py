@@ -259,6 +259,19 @@ def check_fit(tokenizer: Tokenizer, *, vocab_size: int) -> None:
         )
 
 
+def check_tokens(tokens: Sequence[int], tokenizer: Tokenizer) -> None:
+    """Check that a tokenizer has all of some tokens.
+
+    Raises:
+        TokenizerUnusable: With the first token that it lacks.
+    """
+    for token in tokens:
+        if not 0 <= token < tokenizer.vocab_size:
+            raise TokenizerUnusable(
+                f"prompt: token {token} is not one of the tokenizer's {tokenizer.vocab_size}"
+            )
+
+
 def _text_of(token: object) -> str:
     """Return the text of a special token, stored as a string or in an object."""
     return str(token.get("content", "")) if isinstance(token, Mapping) else str(token)

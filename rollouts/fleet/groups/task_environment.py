@@ -3,11 +3,11 @@
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from rollouts.fleet.engine.engine import Answer, Version
-from rollouts.fleet.engine.tokenizers import TokenizerUnusable
+from rollouts.fleet.engine.tokenizers import Tokenizer, TokenizerUnusable, check_tokens
 from rollouts.fleet.groups.batches import Rollout, RolloutGroup, Span
 from rollouts.fleet.groups.environments import RolloutRequest, Sampled
 from rollouts.fleet.groups.errors import Fault, SamplingStopped
@@ -256,10 +256,7 @@ def _read(
     read, faults = [], []
     for example in problems:
         try:
-            text = example.prompt
-            if example.messages:
-                text = policy.tokenizer.render(example.messages)
-            tokens = policy.tokenizer.encode(text)
+            example, tokens = _tokenized(example, policy.tokenizer)
         except TokenizerUnusable as misfit:
             faults.append(Fault("tokenizer_unusable", f"{example.key}: {misfit}"))
             continue
@@ -269,6 +266,20 @@ def _read(
         text = f"{example.key}: {len(tokens)} tokens; 1 to {policy.context_tokens - 1} fit"
         faults.append(Fault("prompt_too_long", text))
     return read, faults
+
+
+def _tokenized(example: Example, tokenizer: Tokenizer) -> tuple[Example, list[int]]:
+    """Return a problem, with the text of a prompt that is stored as tokens, and its tokens.
+
+    Raises:
+        TokenizerUnusable: If the tokenizer lacks a part of the prompt.
+    """
+    if example.tokens:
+        check_tokens(example.tokens, tokenizer)
+        text = tokenizer.decode_with_special(example.tokens)
+        return replace(example, prompt=text), list(example.tokens)
+    text = tokenizer.render(example.messages) if example.messages else example.prompt
+    return example, tokenizer.encode(text)
 
 
 def _seed(seed: int, example: Example, *parts: int) -> int:

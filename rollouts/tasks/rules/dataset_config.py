@@ -110,7 +110,7 @@ class DatasetConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Arguments of a lesson with a data set."""
 
     prompt: Column = "prompt"
-    """Column with a text, or with messages of ``role`` and ``content``."""
+    """Column with a text, messages of ``role`` and ``content``, or tokens."""
     answer: Annotated[str, Meta(max_length=200)] = "answer"
     """Column with the expected answer; empty for none."""
     train_split: Split = "train"

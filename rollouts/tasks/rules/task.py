@@ -21,6 +21,8 @@ class Example:
     messages: Sequence[Mapping[str, str]] = ()
     """Conversation with `role` and `content` that the tokenizer's chat template renders; empty if
     `prompt` is the whole text."""
+    tokens: Sequence[int] = ()
+    """Prompt in tokens of the run's tokenizer; empty if `prompt` or `messages` is the prompt."""
 
 
 class Turn(NamedTuple):

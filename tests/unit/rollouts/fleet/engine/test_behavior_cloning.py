@@ -1,10 +1,12 @@
 """Behavior cloning gives a new model an initial success rate."""
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 import torch
 
+from rollouts.fleet.datasets.dataset_task import DatasetTask
 from rollouts.fleet.engine.behavior_cloning import (
     BATCH,
     REHEARSED,
@@ -14,11 +16,13 @@ from rollouts.fleet.engine.behavior_cloning import (
     tasks_of_batch,
 )
 from rollouts.fleet.engine.building import Built
-from rollouts.fleet.engine.tokenizers import CharTokenizer
+from rollouts.fleet.engine.tokenizers import CharTokenizer, TokenizerUnusable
 from rollouts.fleet.engine.transformer import Transformer
 from rollouts.tasks.rules.calculator import Calculator
+from rollouts.tasks.rules.dataset_config import parse
 from rollouts.tasks.rules.one_turn import Addition, Reverse
 from rollouts.tasks.rules.task import Task
+from tests.unit.rollouts.fleet.datasets.dataset_files import write_jsonl
 from tests.unit.rollouts.fleet.engine.small_models import small_config
 
 
@@ -33,6 +37,22 @@ def test_only_tokens_of_the_policy_are_learnt() -> None:
     assert tokenizer.decode(answer).startswith("?" + question.partition("+")[0])
     assert rest.count("=") == 2
     assert [label for label in shown.labels if label != UNTRAINED] == answer
+
+
+def test_the_tokens_of_a_prompt_are_demonstrated_unchanged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROLLDECK_DATASETS", str(tmp_path))
+    write_jsonl(tmp_path / "sums.jsonl", [{"prompt": [3, 10, 1], "answer": "4"}] * 2)
+    task = DatasetTask("sums.jsonl", parse({}))
+    tokenizer = CharTokenizer("0123456789+")
+
+    shown = demonstrate(task, 0, tokenizer, seed=0)
+
+    assert shown.tokens == [3, 10, 1, 4, tokenizer.end]
+    assert shown.labels == [UNTRAINED] * 3 + [4, tokenizer.end]
+    with pytest.raises(TokenizerUnusable, match="token 10 is not one of the tokenizer's 10"):
+        demonstrate(task, 0, CharTokenizer("012345678"), seed=0)
 
 
 def test_cloning_continues_until_every_task_has_the_success_rate() -> None:

@@ -210,3 +210,31 @@ def test_messages_are_rendered_by_the_chat_template(
     [rollout] = batch.rollouts
     prompt = [t for t, own in zip(rollout.tokens, rollout.is_own, strict=True) if not own]
     assert bytes(prompt).decode() == "Add: 2+2="
+
+
+def test_the_policy_reads_the_tokens_of_a_prompt_unchanged(
+    sampling: Callable[..., Bench], folder: Path
+) -> None:
+    tokens = [*b"2+", 0xFF, 256]
+    write_jsonl(folder / "tokens.jsonl", [{"prompt": tokens, "answer": ""}] * 3)
+    at = sampling(name="tokens.jsonl", rewards=[ANY])
+
+    batch, _ = at.sample("sums", n_examples=1, n_generations=1)
+
+    [rollout] = batch.rollouts
+    assert [*rollout.tokens[:5]] == [*tokens, rollout.tokens[4]]
+    assert [*rollout.is_own[:5]] == [False] * 4 + [True]
+    assert rollout.prompt == "2+\ufffd<|end|>"
+
+
+def test_a_token_that_the_tokenizer_lacks_is_named(
+    sampling: Callable[..., Bench], folder: Path
+) -> None:
+    write_jsonl(folder / "tokens.jsonl", [{"prompt": [50, 257], "answer": ""}] * 3)
+    at = sampling(name="tokens.jsonl", rewards=[ANY])
+
+    assert at.sample("sums", n_examples=1) == (None, None)
+
+    [event] = at.events.pop()
+    assert event.kind == "tokenizer_unusable"
+    assert "prompt: token 257 is not one of the tokenizer's 257" in event.message
