@@ -12,6 +12,8 @@ from buffer.inspect import admin as inspect
 from buffer.items import admin as item_counts
 from buffer.items.models.items import Batch, FragmentChunk, MixingShare, Tally, TrajectoryGroup
 from buffer.payloads import admin as payloads
+from buffer.tensors import admin as tensors
+from buffer.tensors.models import StoredTensor
 from runs.lifecycle.admin.rows import EnvironmentAdmin, RunAdmin, TrainerAdmin
 
 __all__ = [
@@ -24,11 +26,13 @@ __all__ = [
     "item_counts",
     "items",
     "payloads",
+    "tensors",
 ]
 
 RunAdmin.belonging += [
     *(Batch, TrajectoryGroup, FragmentChunk, Tally, MixingShare, ArchiveJob, Follower),
     CaptureSession,
+    StoredTensor,
 ]
 TrainerAdmin.belonging += [Batch]
 EnvironmentAdmin.belonging += [TrajectoryGroup, Tally, MixingShare]

@@ -17,6 +17,7 @@ from buffer.payloads.services.cleanup import drop_other_epochs, settle_ended_run
 from buffer.payloads.services.expiry import drop_expired
 from buffer.payloads.services.retention import apply_retention
 from buffer.payloads.services.segments import rotate_segment
+from buffer.tensors.services import remove_unused_objects
 
 __all__ = [
     "audit_ledgers",
@@ -39,7 +40,8 @@ def reclaim_expired_leases() -> dict[str, int]:
         "dropped": settle_ended_runs(now=now) + drop_other_epochs() + drop_expired(),
         "forgotten": delete_old_keys(now=now)
         + delete_old_pushes(now=now)
-        + delete_old_captures(now=now),
+        + delete_old_captures(now=now)
+        + remove_unused_objects(now=now),
     }
 
 

@@ -17,6 +17,7 @@ from buffer.items.models.items import (
 )
 from buffer.items.models.uses import BatchUse
 from buffer.payloads.models import Payload, Segment
+from buffer.tensors.models import StoredTensor, TensorObject
 
 __all__ = [
     "ArchiveJob",
@@ -38,7 +39,9 @@ __all__ = [
     "Payload",
     "Segment",
     "SetMember",
+    "StoredTensor",
     "Tally",
+    "TensorObject",
     "TrajectoryGroup",
     "UnansweredPush",
 ]

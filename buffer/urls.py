@@ -17,6 +17,7 @@ from buffer.inspect.api import (
 from buffer.items.api import limits
 from buffer.payloads import api as segments
 from buffer.replay import api as replay
+from buffer.tensors import api as tensors
 
 urlpatterns = [
     path("limits", limits.LimitsView.as_view()),
@@ -70,6 +71,10 @@ urlpatterns = [
     path("runs/<slug:run>/capture-scores", captures.ScoresView.as_view()),
     path("runs/<slug:run>/captures/<slug:session>", captures.CaptureView.as_view()),
     path("runs/<slug:run>/captures/<slug:session>/calls", captures.CapturedCallsView.as_view()),
+    path("runs/<slug:run>/tensors", tensors.TensorsView.as_view()),
+    path("runs/<slug:run>/tensors/read", tensors.ReadTensorsView.as_view()),
+    path("runs/<slug:run>/tensors/delete", tensors.DeleteTensorsView.as_view()),
+    path("runs/<slug:run>/tensors/move", tensors.MoveTensorsView.as_view()),
     path("runs/<slug:run>/ledger", ledger.LedgerView.as_view()),
     path("runs/<slug:run>/bias", ledger.BiasView.as_view()),
 ]

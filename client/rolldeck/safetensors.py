@@ -46,15 +46,19 @@ BITS: Final = {
 """Structured dtypes for types that numpy lacks, by safetensors name."""
 
 
-def encode(tensors: Mapping[str, NDArray[Any]]) -> bytes:
-    """Encode `tensors` as a safetensors file.
+def encode(
+    tensors: Mapping[str, NDArray[Any]], *, metadata: Mapping[str, str] | None = None
+) -> bytes:
+    """Encode `tensors` as a safetensors file, with `metadata` in its header.
 
     Raises:
         InvalidMessage: If there are no tensors, or one has an unsupported dtype.
     """
     if not tensors:
         raise InvalidMessage("no tensors to write")
-    header: dict[str, Entry] = {}
+    header: dict[str, Entry | Mapping[str, str]] = {}
+    if metadata:
+        header["__metadata__"] = metadata
     chunks: list[bytes] = []
     offset = 0
     # Sorted by item size, largest first, which keeps tensors aligned as in the reference code.
@@ -104,6 +108,15 @@ def decode(content: Content) -> dict[str, NDArray[Any]]:
         )
         tensors[tensor.name] = flat.reshape(tensor.shape)
     return tensors
+
+
+def metadata_of(content: Content) -> Mapping[str, str]:
+    """Return the metadata in the header of the file `content`.
+
+    Raises:
+        InvalidMessage: If it is not a complete safetensors file.
+    """
+    return _header_of(content).metadata
 
 
 def kind_of(dtype: np.dtype[Any]) -> str | None:

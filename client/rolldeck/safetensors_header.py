@@ -9,7 +9,8 @@ Source: https://github.com/huggingface/safetensors, README, section "Format".
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Annotated, Final
 
 import msgspec
@@ -63,6 +64,11 @@ class Tensor:
     begin: int
     end: int
 
+    @property
+    def size_bytes(self) -> int:
+        """Length of its bytes."""
+        return self.end - self.begin
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
@@ -71,6 +77,7 @@ class Header:
     tensors: tuple[Tensor, ...]
     header_bytes: int
     """Length of the JSON text, without the eight bytes before it."""
+    metadata: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def file_bytes(self) -> int:
@@ -109,14 +116,16 @@ def parse(text: bytes, *, file_bytes: int) -> Header:
         raise InvalidMessage("the header does not start with {")
     try:
         raw: dict[str, msgspec.Raw] = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+        metadata: dict[str, str] = {}
         if "__metadata__" in raw:
-            msgspec.json.decode(raw.pop("__metadata__"), type=dict[str, str])
+            metadata = msgspec.json.decode(raw.pop("__metadata__"), type=dict[str, str])
         tensors = [_tensor(name, entry) for name, entry in raw.items()]
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise InvalidMessage(f"invalid header: {error}") from error
     header = Header(
         tensors=tuple(sorted(tensors, key=lambda tensor: (tensor.begin, tensor.end))),
         header_bytes=len(text),
+        metadata=metadata,
     )
     _check_offsets(header, file_bytes)
     return header

@@ -14,6 +14,7 @@ from buffer.archive.models import ArchiveJob
 from buffer.capture.models import CaptureSession
 from buffer.items.models.items import Batch, FragmentChunk, TrajectoryGroup
 from buffer.payloads.models import Segment
+from buffer.tensors.models import StoredTensor, TensorObject
 from rollouts.control.models.attempts import WorkerAttempt
 from rollouts.control.models.fleets import EpisodeWindow, Fleet, Recording
 from rollouts.control.models.weight_syncs import WeightsDelivery
@@ -141,6 +142,11 @@ def add_item_of_batch(run: Run, number: int) -> None:
     made(TrajectoryGroup, run=run, state="quarantined", batch=batch, position=number)
 
 
+def add_tensor(run: Run, number: int) -> None:
+    object_ = made(TensorObject, run=run, size_bytes=1)
+    made(StoredTensor, run=run, key=f"{number}@ids", object=object_, shape=[])
+
+
 def fleet_of(run: Run) -> Fleet:
     return Fleet.objects.filter(run=run).first() or made(Fleet, run=run)
 
@@ -198,6 +204,7 @@ ADD: Final[dict[str, Adder]] = {
     f"{RUN}/recordings": lambda run, n: made(
         Recording, run=run, state="failed", requested_at=pair(n), worker=n
     ),
+    f"{RUN}/tensors": add_tensor,
     f"{RUN}/weights": lambda run, n: made(PolicyVersion, run=run, epoch=1, step=n, file=""),
     f"{RUN}/weights/syncs": lambda run, n: made(
         WeightsDelivery, fleet=fleet_of(run), epoch=1, step=n // 2, worker=n % 2

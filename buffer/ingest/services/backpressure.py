@@ -55,6 +55,15 @@ def check_room(run: Run, kind: ItemKind, *, items: int, size_bytes: int) -> None
             f"{run.name} holds {size_bytes} bytes, "
             f"at most {settings.ROLLDECK_MAX_RUN_BYTES} allowed"
         )
+    check_disk()
+
+
+def check_disk() -> None:
+    """Check the free disk space.
+
+    Raises:
+        DiskFull: If it is below the minimum.
+    """
     free = free_disk_bytes()
     if free < settings.ROLLDECK_MIN_FREE_DISK_BYTES:
         raise DiskFull(

@@ -90,6 +90,18 @@ def remove(name: str) -> None:
         _storage().delete(name)
 
 
+def delete(name: str) -> None:
+    """Remove an object, if it exists.
+
+    Raises:
+        PayloadStorageDown: If the storage is unavailable.
+    """
+    try:
+        _storage().delete(name)
+    except Exception as error:  # storages raise exceptions of their own
+        raise PayloadStorageDown(f"cannot remove {name} of the payload storage: {error}") from error
+
+
 def read(ranges_by_key: Mapping[str, Ranges]) -> dict[str, list[bytes]]:
     """Return the bytes at each (offset, size) of objects; missing objects are omitted.
 

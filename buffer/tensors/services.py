@@ -1,0 +1,206 @@
+"""Store, move and delete tensors by key."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+from uuid import uuid4
+
+import psycopg
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Exists, OuterRef, Sum
+from isal.isal_zlib import crc32
+
+from buffer.ingest.services.backpressure import QueueFull, check_disk
+from buffer.ingest.services.groups import RunNotAccepting
+from buffer.payloads.services import objects
+from buffer.tensors.models import StoredTensor, TensorObject
+from buffer.tensors.rules import (
+    AFTER_PREFIX,
+    InvalidTensors,
+    Part,
+    check_keys,
+    check_moves,
+    parts_of,
+)
+from buffer.tensors.schemas import TensorReceipt
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.rules.lifecycle import ACCEPTING
+from web.database import cursor
+from web.rules.errors import Conflict
+
+WRITE_TIME: Final = timedelta(hours=1)
+"""Time after which an object without tensors belongs to no request in progress."""
+_UNUSED_AT_ONCE: Final = 1000
+_INSERT: Final = """
+    INSERT INTO buffer_storedtensor
+        (run_id, key, dtype, codec, shape, object_id, "offset", size_bytes, crc32)
+    SELECT %s, key, dtype, codec, shape::bigint[], %s, start, size, crc
+    FROM unnest(
+            %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[]
+        ) AS t(key, dtype, codec, shape, start, size, crc)
+    ORDER BY key COLLATE "C"
+    ON CONFLICT (run_id, key) DO UPDATE SET
+        dtype = excluded.dtype, codec = excluded.codec, shape = excluded.shape,
+        object_id = excluded.object_id, "offset" = excluded."offset",
+        size_bytes = excluded.size_bytes, crc32 = excluded.crc32"""
+_LOCK_PREFIXED: Final = """
+    SELECT t.id FROM unnest(%s::text[]) AS p(prefix) JOIN buffer_storedtensor t
+        ON t.run_id = %s AND t.key >= p.prefix COLLATE "C" AND t.key < (p.prefix || %s) COLLATE "C"
+    ORDER BY t.key FOR UPDATE OF t"""
+_MOVE: Final = """
+    UPDATE buffer_storedtensor t SET key = m.new || substr(t.key, length(m.old) + 1)
+    FROM unnest(%s::text[], %s::text[]) AS m(old, new)
+    WHERE t.run_id = %s AND t.key >= m.old COLLATE "C" AND t.key < (m.old || %s) COLLATE "C" """
+
+
+class TensorExists(Conflict):
+    """A tensor has the key that another one would get."""
+
+    code = "tensor_exists"
+    title = "The tensor exists"
+
+
+def put_tensors(*, run: Run, body: bytes, now: datetime) -> TensorReceipt:
+    """Store all tensors of a safetensors file, or none; they are durable on return.
+
+    Existing tensors with the same keys are replaced, so a repeated push changes nothing.
+
+    Raises:
+        InvalidTensors: If the body is invalid; names the tensor.
+        RunNotAccepting: If the run has ended.
+        QueueFull: If the run is at its limit of bytes.
+        DiskFull: If free disk space is below the minimum.
+        PayloadStorageDown: If the storage is unavailable.
+    """
+    parts = parts_of(body)
+    _check_accepting(run)
+    _check_room(run)
+    is_inline = len(body) <= settings.ROLLDECK_INLINE_PAYLOAD_BYTES
+    object_ = TensorObject(run=run, size_bytes=len(body), created_at=now)
+    if not is_inline:
+        object_.name = f"tensors-{run.pk}/{uuid4().hex}"
+        object_.save()
+        objects.write(object_.name, [body])
+    with transaction.atomic():
+        if is_inline:
+            object_.content = body
+            object_.save()
+        replaced = _insert(run, object_, parts, body)
+    remove_unused(replaced)
+    return TensorReceipt(keys=len(parts), size_bytes=sum(part.tensor.size_bytes for part in parts))
+
+
+def delete_tensors(*, run: Run, keys: Sequence[str], prefixes: Sequence[str]) -> int:
+    """Delete tensors by key and by prefix, all or none; return their number.
+
+    Unknown keys and prefixes are ignored, so a repeated request changes nothing.
+
+    Raises:
+        InvalidTensors: If a key or prefix is invalid.
+    """
+    check_keys("keys", keys)
+    check_keys("prefixes", prefixes)
+    with transaction.atomic():
+        rows = StoredTensor.objects.filter(run=run, key__in=keys).order_by("key")
+        ids = set(rows.select_for_update().values_list("pk", flat=True)) if keys else set()
+        ids |= _locked(run, prefixes)
+        found = StoredTensor.objects.filter(pk__in=ids)
+        replaced = set(found.values_list("object_id", flat=True))
+        count, _ = found.delete()
+    remove_unused(replaced)
+    return count
+
+
+def move_tensors(*, run: Run, moves: Mapping[str, str]) -> int:
+    """Replace prefixes of keys, all or none; return the number of renamed tensors.
+
+    A repeated request changes nothing, because no key has an old prefix any more.
+
+    Raises:
+        InvalidTensors: If a prefix is invalid or begins with another one.
+        TensorExists: If a tensor has a new key already.
+    """
+    check_moves(moves)
+    parameters = [list(moves), list(moves.values()), run.pk, AFTER_PREFIX]
+    try:
+        with transaction.atomic():
+            _locked(run, list(moves))
+            with cursor() as sql:
+                return sql.execute(_MOVE, parameters).rowcount
+    except psycopg.DataError as error:
+        raise InvalidTensors("moves", f"a new key is too long: {error}") from error
+    except psycopg.IntegrityError as error:
+        raise TensorExists("a tensor with a new key exists; nothing was moved") from error
+
+
+def remove_unused(ids: Iterable[int]) -> int:
+    """Remove those of the objects that no tensor refers to; return their number.
+
+    Raises:
+        PayloadStorageDown: If the storage is unavailable; a job repeats the removal.
+    """
+    users = StoredTensor.objects.filter(object_id=OuterRef("pk"))
+    rows = TensorObject.objects.filter(~Exists(users), pk__in=list(ids))
+    count = 0
+    for pk, name in list(rows.values_list("pk", "name")):
+        # The row goes last: it is the only record of the bytes.
+        if name:
+            objects.delete(name)
+        count += TensorObject.objects.filter(pk=pk).delete()[0]
+    return count
+
+
+def remove_unused_objects(*, now: datetime) -> int:
+    """Remove objects of interrupted pushes and of deleted runs; return their number."""
+    users = StoredTensor.objects.filter(object_id=OuterRef("pk"))
+    old = TensorObject.objects.filter(~Exists(users), created_at__lt=now - WRITE_TIME)
+    return remove_unused(old.values_list("pk", flat=True)[:_UNUSED_AT_ONCE])
+
+
+def _insert(run: Run, object_: TensorObject, parts: list[Part], body: bytes) -> set[int]:
+    """Insert or replace the tensors; return the ids of objects that they were in before."""
+    keys = [part.tensor.name for part in parts]
+    earlier = StoredTensor.objects.filter(run=run, key__in=keys)
+    replaced = set(earlier.values_list("object_id", flat=True))
+    view = memoryview(body)
+    sizes = [part.tensor.size_bytes for part in parts]
+    columns: list[list[Any]] = [
+        keys,
+        [part.tensor.dtype for part in parts],
+        [part.codec for part in parts],
+        ["{" + ",".join(map(str, part.tensor.shape)) + "}" for part in parts],
+        [part.offset for part in parts],
+        sizes,
+        [
+            crc32(view[part.offset : part.offset + size])
+            for part, size in zip(parts, sizes, strict=True)
+        ],
+    ]
+    with cursor() as sql:
+        sql.execute(_INSERT, [run.pk, object_.pk, *columns])
+    return replaced
+
+
+def _locked(run: Run, prefixes: Sequence[str]) -> set[int]:
+    """Lock the tensors with one of the prefixes in the order of their keys; return their ids."""
+    if not prefixes:
+        return set()
+    with cursor() as sql:
+        rows = sql.execute(_LOCK_PREFIXED, [list(prefixes), run.pk, AFTER_PREFIX])
+        return {row[0] for row in rows}
+
+
+def _check_accepting(run: Run) -> None:
+    if run.status not in ACCEPTING:
+        raise RunNotAccepting(f"{run.name} is {run.status} and accepts no data")
+
+
+def _check_room(run: Run) -> None:
+    held = TensorObject.objects.filter(run=run).aggregate(held=Sum("size_bytes"))["held"] or 0
+    if held >= settings.ROLLDECK_MAX_RUN_BYTES:
+        raise QueueFull(
+            f"{run.name} holds {held} bytes of tensors, "
+            f"at most {settings.ROLLDECK_MAX_RUN_BYTES} allowed"
+        )
+    check_disk()
