@@ -32,6 +32,8 @@ from web.rules.errors import Conflict
 WRITE_TIME: Final = timedelta(hours=1)
 """Time after which an object without tensors belongs to no request in progress."""
 _UNUSED_AT_ONCE: Final = 1000
+_MAY_REMOVE: Final = "SELECT pg_try_advisory_xact_lock_shared(hashtext('rolldeck.retention'))"
+"""Fails while a backup copies objects, or retention runs."""
 _INSERT: Final = """
     INSERT INTO buffer_storedtensor
         (run_id, key, dtype, codec, shape, object_id, "offset", size_bytes, crc32)
@@ -137,17 +139,22 @@ def move_tensors(*, run: Run, moves: Mapping[str, str]) -> int:
 def remove_unused(ids: Iterable[int]) -> int:
     """Remove those of the objects that no tensor refers to; return their number.
 
+    During a backup none is removed; a job repeats the removal.
+
     Raises:
         PayloadStorageDown: If the storage is unavailable; a job repeats the removal.
     """
     users = StoredTensor.objects.filter(object_id=OuterRef("pk"))
     rows = TensorObject.objects.filter(~Exists(users), pk__in=list(ids))
     count = 0
-    for pk, name in list(rows.values_list("pk", "name")):
-        # The row goes last: it is the only record of the bytes.
-        if name:
-            objects.delete(name)
-        count += TensorObject.objects.filter(pk=pk).delete()[0]
+    with transaction.atomic(), cursor() as sql:
+        if sql.execute(_MAY_REMOVE).fetchone() == (False,):
+            return 0
+        for pk, name in list(rows.values_list("pk", "name")):
+            # The row goes last: it is the only record of the bytes.
+            if name:
+                objects.delete(name)
+            count += TensorObject.objects.filter(pk=pk).delete()[0]
     return count
 
 

@@ -22,6 +22,7 @@ from safetensors.numpy import save
 from config.embedded.binaries import postgres_folder
 from config.embedded.postgres import Postgres
 from rolldeck.followers import Follower
+from rolldeck.tensor_store import TensorStore, Value
 from tests.buffer_factories import REGISTRATION, group
 from tests.server import ADMIN_TOKEN, NO_RAY, ROOT, Server, environment, free_port, running_server
 
@@ -29,6 +30,9 @@ pytestmark = pytest.mark.system
 
 LARGE_TOKENS = 2_000
 WEIGHTS = save({"w": np.arange(6, dtype=np.float32)})
+TENSORS = {
+    name: Value(np.arange(size, dtype=np.float32)) for name, size in (("small", 3), ("large", 5000))
+}
 # A group of a few tokens is stored in the database, one of two thousand as an object.
 SERVER = {"RAY_ADDRESS": NO_RAY, "ROLLDECK_INLINE_PAYLOAD_BYTES": "1000"}
 
@@ -110,6 +114,10 @@ def pushing(server: Server, first: int) -> Iterator[list[int]]:
         pusher.join(60)
 
 
+def tensors(server: Server) -> TensorStore:
+    return TensorStore(server.url, "default", ADMIN_TOKEN)
+
+
 def eve(server: Server) -> Follower:
     return Follower(server.url, "default", ADMIN_TOKEN, name="eve")
 
@@ -131,6 +139,9 @@ def backed_up(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     with running_server(room / "var", **SERVER) as server:
         server.post("/register", {**REGISTRATION, "batch_size": 1, "num_steps": 1_000_000})
         publish(server)
+        with tensors(server) as store:
+            for name, value in TENSORS.items():
+                store.put({name: value})
         for mark in range(1, 9):
             push(server, mark, tokens=LARGE_TOKENS if mark % 2 else 3)
         first = server.get("/batch")["batch"]
@@ -174,6 +185,11 @@ def test_a_restored_server_serves_the_accepted_data(
         after = server.get("/api/v1/runs/default/ledger")
         assert (after["groups"]["balanced"], after["groups"]["queued"]) == (True, 0)
         assert server.http.get("/api/v1/runs/default/weights/1/0").content == WEIGHTS
+        with tensors(server) as store:
+            found = store.read(list(TENSORS))
+        assert {name: value.array.tolist() for name, value in found.items()} == {
+            name: value.array.tolist() for name, value in TENSORS.items()
+        }
         with eve(server) as follower:
             rest = read_on(follower, count=10_000)
         assert expected - set(backed_up["followed"]) <= set(rest)

@@ -33,7 +33,11 @@ _MIGRATIONS: Final = "SELECT app || '.' || name FROM django_migrations ORDER BY 
 _RUNS: Final = "SELECT count(*) FROM runs_run"
 _ITEMS: Final = """
     SELECT kind, state, SUM(items)::bigint FROM buffer_tally GROUP BY kind, state ORDER BY 1, 2"""
-_SEGMENTS: Final = "SELECT number FROM buffer_segment WHERE dropped_at IS NULL ORDER BY number"
+_FOLDERS: Final = """
+    SELECT number::text FROM buffer_segment WHERE dropped_at IS NULL
+    UNION SELECT split_part(name, '/', 1) FROM buffer_tensorobject WHERE name <> ''
+    ORDER BY 1"""
+"""Folders of objects: the segments of payloads, and the runs with tensors."""
 
 
 class BackupRefused(Exception):
@@ -84,7 +88,7 @@ def _filled(part: Path, *, now: datetime, progress: Progress) -> BackupTotals:
         undo.enter_context(_retention_paused())
         rooms, session, snapshot = _snapshot_session(undo)
         header = _header(session, now=now)
-        segments = [str(number) for (number,) in session.execute(_SEGMENTS)]
+        folders = [name for (name,) in session.execute(_FOLDERS)]
         with progress.of(part / DUMP):
             programs.dump(part / DUMP, snapshot=snapshot)
         session.close()  # ends the snapshot, which holds back vacuum
@@ -94,7 +98,7 @@ def _filled(part: Path, *, now: datetime, progress: Progress) -> BackupTotals:
             listed.add(manifest.Entry(DUMP, dump.stat().st_size, digest))
             for name, room in rooms.items():
                 _copy_files(part, name, room, listed, progress)
-            _copy_objects(part, segments, listed, progress)
+            _copy_objects(part, folders, listed, progress)
             os.sync()
             listed.close()
     return BackupTotals(runs=header.runs, files=listed.files, size_bytes=listed.size_bytes)
@@ -155,11 +159,11 @@ def _copy_files(
 
 
 def _copy_objects(
-    part: Path, segments: list[str], listed: manifest.Writer, progress: Progress
+    part: Path, folders: list[str], listed: manifest.Writer, progress: Progress
 ) -> None:
     objects = files.Objects()
-    for segment in segments:
-        for name in objects.names(segment):
+    for folder in folders:
+        for name in objects.names(folder):
             where = f"{files.PAYLOADS}/{name}"
             try:
                 written = files.write(part / where, objects.pieces(name))

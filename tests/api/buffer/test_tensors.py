@@ -11,6 +11,7 @@ from rest_framework.test import APIClient
 from buffer.payloads.services import objects
 from buffer.tensors.models import StoredTensor, TensorObject
 from buffer.tensors.services import remove_unused_objects
+from config.backups.programs import new_session
 from rolldeck import safetensors
 from runs.lifecycle.models.runs import Run
 from tests.factories import bearer, make_run
@@ -235,6 +236,18 @@ def test_objects_of_interrupted_pushes_and_deleted_runs_are_removed(server: Serv
     Run.objects.filter(pk=server.run.pk).delete()
     assert remove_unused_objects(now=later) == 1
     assert not TensorObject.objects.exists()
+
+
+def test_objects_stay_while_a_backup_copies_them(server: Server) -> None:
+    server.put(WHOLE)
+    with new_session() as backup:
+        backup.execute("SELECT pg_advisory_lock(hashtext('rolldeck.retention'))")
+        assert server.post("delete", {"keys": list(LARGE)}).status_code == 200
+        row = TensorObject.objects.get()
+        assert objects.read({row.name: [(0, 1)]})[row.name]
+
+    assert remove_unused_objects(now=datetime.now(UTC) + timedelta(hours=2)) == 1
+    assert objects.read({row.name: [(0, 1)]}) == {}
 
 
 def test_the_codec_of_a_value_is_stored_and_returned(server: Server) -> None:
