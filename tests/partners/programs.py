@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests import processes
-from tests.server import ROOT, Server, environment, wait_until
+from tests.server import ADMIN_TOKEN, ROOT, Server, environment, wait_until
 
 PARTNERS: Final = ROOT / ".partners"
 SECONDS: Final = 180
@@ -26,7 +26,9 @@ class Program:
                 env=environment(
                     server.var,
                     server.port,
-                    PYTHONPATH=f"client{os.pathsep}.",
+                    PYTHONPATH=os.pathsep.join(map(str, (ROOT / "client", ROOT))),
+                    ROLLDECK_URL=server.url,
+                    ROLLDECK_TOKEN=ADMIN_TOKEN,
                     HF_HUB_OFFLINE="1",
                     OMP_NUM_THREADS="1",
                     TRL_EXPERIMENTAL_SILENCE="1",
