@@ -21,7 +21,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
         yield started
 
 
-def test_buffers_of_verl_sample_what_was_stored_before_a_crash(
+def test_buffers_of_verl_sample_the_trajectories_stored_before_a_crash(
     server: Server, tmp_path: Path
 ) -> None:
     run = server.new_run("verl")
