@@ -1,6 +1,6 @@
 """vLLM itself loads LoRA adapters by version, as its stand-in does in tests/contract."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 
 import httpx
@@ -12,32 +12,30 @@ from tests.contract.adapter_contract import AdapterContract, AdapterPlace
 from tests.contract.adapter_replica_contract import AdapterReplicaContract
 from tests.contract.inference_contract import TOKENIZER, model
 from tests.contract.replica_contract import Fleet
-from tests.partners.vllm_server import ADAPTER_OPTIONS, OPTIONS, VllmServer, write_tokenizer
+from tests.partners.vllm_server import (
+    ADAPTER_OPTIONS,
+    OPTIONS,
+    VllmServer,
+    all_running,
+    write_tokenizer,
+)
 from tests.stand_ins.router import Router, routed
 
 pytestmark = pytest.mark.partner
 
 
 @pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[VllmServer]]:
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sequence[VllmServer]]:
     """Two servers of the same folder: with and without the route that labels tokens."""
     folder = tmp_path_factory.mktemp("vllm")
     checkpoints.save(model(0), folder)
     write_tokenizer(TOKENIZER, folder)
-    with ExitStack() as parts:
-        running = [
-            VllmServer(folder, *OPTIONS, *ADAPTER_OPTIONS, "--enable-scale-out"),
-            VllmServer(folder, *OPTIONS, *ADAPTER_OPTIONS),
-        ]
-        for server in running:
-            parts.callback(server.kill)
-            server.start()
-        for server in running:
-            server.wait()
+    labelling = VllmServer(folder, *OPTIONS, *ADAPTER_OPTIONS, "--enable-scale-out")
+    with all_running([labelling, VllmServer(folder, *OPTIONS, *ADAPTER_OPTIONS)]) as running:
         yield running
 
 
-def unload_all(servers: list[VllmServer]) -> None:
+def unload_all(servers: Sequence[VllmServer]) -> None:
     """Unload all adapters, as at the start of a server."""
     for server in servers:
         listed = httpx.get(f"{server.url}/v1/models", timeout=60).json()["data"]
@@ -46,7 +44,7 @@ def unload_all(servers: list[VllmServer]) -> None:
 
 
 @pytest.fixture
-def place(request: pytest.FixtureRequest, servers: list[VllmServer]) -> Iterator[AdapterPlace]:
+def place(request: pytest.FixtureRequest, servers: Sequence[VllmServer]) -> Iterator[AdapterPlace]:
     unload_all(servers)
     with ExitStack() as parts:
         yield AdapterPlace(settings=servers[request.param].settings, parts=parts)
@@ -58,13 +56,13 @@ class TestVllm(AdapterContract):
 
 
 @pytest.fixture
-def router(servers: list[VllmServer]) -> Iterator[Router]:
+def router(servers: Sequence[VllmServer]) -> Iterator[Router]:
     with routed([server.url for server in servers]) as router:
         yield router
 
 
 @pytest.fixture
-def fleet(servers: list[VllmServer], router: Router) -> Iterator[Fleet]:
+def fleet(servers: Sequence[VllmServer], router: Router) -> Iterator[Fleet]:
     unload_all(servers)
 
     def start() -> None:

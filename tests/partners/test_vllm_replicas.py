@@ -3,7 +3,7 @@
 The model has several files.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 
 import pytest
@@ -14,37 +14,32 @@ from rollouts.fleet.inference.shared_folder import MARKER
 from tests.contract.inference_contract import TOKENIZER, model
 from tests.contract.replica_contract import Fleet, ReplicaContract
 from tests.contract.sharding import shard
-from tests.partners.vllm_server import OPTIONS, VllmServer, write_tokenizer
+from tests.partners.vllm_server import OPTIONS, VllmServer, all_running, write_tokenizer
 from tests.stand_ins.router import Router, routed
 
 pytestmark = pytest.mark.partner
 
 
 @pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[VllmServer]]:
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sequence[VllmServer]]:
     """Two servers that read their weights from the same folder."""
     folder = tmp_path_factory.mktemp("vllm")
     checkpoints.save(model(0), folder)
     shard(folder)
     write_tokenizer(TOKENIZER, folder)
-    with ExitStack() as parts:
-        running = [VllmServer(folder, *OPTIONS, "--enable-scale-out") for _ in range(2)]
-        for server in running:
-            parts.callback(server.kill)
-            server.start()
-        for server in running:
-            server.wait()
+    options = (*OPTIONS, "--enable-scale-out")
+    with all_running([VllmServer(folder, *options) for _ in range(2)]) as running:
         yield running
 
 
 @pytest.fixture
-def router(servers: list[VllmServer]) -> Iterator[Router]:
+def router(servers: Sequence[VllmServer]) -> Iterator[Router]:
     with routed([server.url for server in servers]) as router:
         yield router
 
 
 @pytest.fixture
-def fleet(servers: list[VllmServer], router: Router) -> Iterator[Fleet]:
+def fleet(servers: Sequence[VllmServer], router: Router) -> Iterator[Fleet]:
     folder = servers[0].folder
     (folder / MARKER).unlink(missing_ok=True)
     checkpoints.save(model(0), folder)

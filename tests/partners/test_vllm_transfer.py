@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 
 import httpx
@@ -27,32 +27,31 @@ from tests.contract.inference_contract import (
 )
 from tests.contract.replica_contract import Fleet, ReplicaContract
 from tests.contract.shared_inference_contract import SharedServerContract
-from tests.partners.vllm_server import OPTIONS, TRANSFER_OPTIONS, VllmServer, write_tokenizer
+from tests.partners.vllm_server import (
+    OPTIONS,
+    TRANSFER_OPTIONS,
+    VllmServer,
+    all_running,
+    write_tokenizer,
+)
 from tests.stand_ins.router import routed
 
 pytestmark = pytest.mark.partner
 
 
 @pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[VllmServer]]:
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sequence[VllmServer]]:
     """Two servers on the same checkpoint, which is never written."""
     folder = tmp_path_factory.mktemp("vllm")
     save(model(0), folder)
     write_tokenizer(TOKENIZER, folder)
-    with ExitStack() as parts:
-        running = [
-            VllmServer(folder, *OPTIONS, "--enable-scale-out", *TRANSFER_OPTIONS) for _ in range(2)
-        ]
-        for server in running:
-            parts.callback(server.kill)
-            server.start()
-        for server in running:
-            server.wait()
+    options = (*OPTIONS, "--enable-scale-out", *TRANSFER_OPTIONS)
+    with all_running([VllmServer(folder, *options) for _ in range(2)]) as running:
         yield running
 
 
 @pytest.fixture
-def engine(servers: list[VllmServer]) -> VllmServer:
+def engine(servers: Sequence[VllmServer]) -> VllmServer:
     servers[0].reload()
     return servers[0]
 
@@ -80,7 +79,7 @@ class TestVllmTransfer(SharedServerContract):
 
 
 @pytest.fixture
-def fleet(servers: list[VllmServer]) -> Iterator[Fleet]:
+def fleet(servers: Sequence[VllmServer]) -> Iterator[Fleet]:
     for server in servers:
         server.reload()
 

@@ -142,6 +142,8 @@ def train(settings: dict[str, Any]) -> None:
     trainer = trainer_of(settings)
     trainer.train(resume_from_checkpoint=settings.get("resume_from_checkpoint", False))
     emit(ended=trainer.state.global_step)
+    # A process that ends with an open process group may be aborted.
+    trainer.accelerator.end_training()
 
 
 def refusals(settings: dict[str, Any]) -> None:

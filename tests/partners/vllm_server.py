@@ -6,7 +6,8 @@ import signal
 import socket
 import subprocess
 import time
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -170,3 +171,15 @@ class VllmServer:
     def log(self) -> str:
         """End of the log."""
         return (self.folder / "vllm.log").read_text()[-4000:]
+
+
+@contextmanager
+def all_running(servers: Sequence[VllmServer]) -> Iterator[Sequence[VllmServer]]:
+    """Run servers until the end of the block; they start at the same time."""
+    with ExitStack() as parts:
+        for server in servers:
+            parts.callback(server.kill)
+            server.start()
+        for server in servers:
+            server.wait()
+        yield servers
