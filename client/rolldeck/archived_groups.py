@@ -18,7 +18,7 @@ from rolldeck.wire import InvalidMessage
 
 FORMAT: Final = "1"
 GROUPS_AT_ONCE: Final = 64
-COLUMNS: Final = (
+FACTS: Final = (
     "item_id",
     "state",
     "drop_reason",
@@ -27,10 +27,9 @@ COLUMNS: Final = (
     "env_id",
     "epoch",
     "policy_step",
-    "codec",
-    "crc32",
-    "payload",
 )
+"""Columns about a group."""
+COLUMNS: Final = (*FACTS, "codec", "crc32", "payload")
 Row = dict[str, Any]
 
 

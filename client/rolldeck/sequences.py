@@ -19,23 +19,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rolldeck.archived_groups import ArchivedGroup, ArchiveUnreadable, groups_in
+from rolldeck.archived_groups import FACTS, ArchivedGroup, ArchiveUnreadable, groups_in
 from rolldeck.group_tasks import EVERY_GROUP, TASKS, Selection, Tasks
 from rolldeck.groups import GroupArrays
 
 INTEGERS: Final = ("tokens", "masks")
 NUMBERS: Final = ("advantages", "ref_logprobs", "inference_logprobs")
-KEPT: Final = (
-    "item_id",
-    "state",
-    "drop_reason",
-    "received_at",
-    "served_step",
-    "env_id",
-    "epoch",
-    "policy_step",
-)
-"""Columns of the archive that each sequence of a group repeats."""
 PLAIN: Final = frozenset({"role", "content"})
 MESSAGES: Final = pa.list_(
     pa.struct([("role", pa.string()), ("content", pa.string()), ("json", pa.string())])
@@ -180,7 +169,7 @@ def sequences_of(archived: ArchivedGroup) -> Iterator[Row]:
     more = {name: values.tolist() for name, values in group.distillation.items()}
     rest = msgspec.json.encode(others | more).decode() if others or more else None
     for index in range(group.sequences):
-        yield {name: archived.row[name] for name in KEPT} | {
+        yield {name: archived.row[name] for name in FACTS} | {
             "sequence": index,
             "score": float(group.scores[index]),
             **{name: rows[index] if rows else None for name, rows in lists.items()},

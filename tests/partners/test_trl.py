@@ -279,23 +279,27 @@ def test_an_error_of_the_main_process_ends_all_processes(
     assert states(server, run) == {1: "leased"}
 
 
-def test_unusable_settings_and_groups_are_refused_by_name(
-    server: Server, checkpoint: Path, tmp_path: Path, random: torch.Generator
-) -> None:
-    model = model_in(checkpoint)
-    good = sampled_group(model, random)
+def unusable_groups(good: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return groups that cannot be trained on, by their error."""
     foreign = good["tokens"].copy()
     foreign[0, 0] = 900
     first = good["masks"].copy()
     first[1, 0] = 3
-    unusable = {
+    return {
         "inference_logprobs: missing": {**good, "inference_logprobs": None},
         "tokens: 900 is outside the 16 tokens": {**good, "tokens": foreign},
         "masks: the first token of sequence 1 is trained": {**good, "masks": first},
         "advantages: must be absent": {**good, "advantages": [0.5, 0.5, -0.5, -0.5]},
     }
+
+
+def test_unusable_settings_and_groups_are_refused_by_name(
+    server: Server, checkpoint: Path, tmp_path: Path, random: torch.Generator
+) -> None:
+    model = model_in(checkpoint)
+    good = sampled_group(model, random)
     cases, expected, leased = [], [], []
-    for message, group in unusable.items():
+    for message, group in unusable_groups(good).items():
         run = new_run(server)
         push(server, run, [good, group])
         cases.append({"run": run})

@@ -1,7 +1,5 @@
 """vLLM itself fulfils the contract to which tests/contract holds its stand-ins."""
 
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,7 +9,6 @@ import pytest
 from safetensors.torch import save_file
 
 from rollouts.fleet.engine.checkpoints import named_tensors, save
-from rollouts.fleet.engine.engine import Answer
 from rollouts.fleet.engine.tokenizers import save_tokenizer
 from rollouts.fleet.inference.checkpoint_files import WEIGHTS
 from rollouts.fleet.inference.contract import InferenceFailed
@@ -33,7 +30,12 @@ from tests.contract.inference_contract import (
 )
 from tests.contract.shared_inference_contract import FolderServerContract
 from tests.contract.sleep_contract import SleepContract, Sleeper
-from tests.partners.vllm_server import VllmServer, small_server, write_tokenizer
+from tests.partners.vllm_server import (
+    VllmServer,
+    generate_through_a_restart,
+    small_server,
+    write_tokenizer,
+)
 from tests.unit.rollouts.fleet.engine.small_models import small_model
 
 pytestmark = pytest.mark.partner
@@ -170,18 +172,8 @@ def test_a_run_continues_after_its_server_was_killed(tokenless: VllmServer) -> N
     server = HttpInferenceServer(tokenless.settings, run=RUN)
     server.update_weights(dict(named_tensors(model(1))), FIRST)
     requests = [prompt(token, answers=8, max_tokens=200) for token in range(16)]
-    found: list[list[Answer]] = []
 
-    def generate() -> None:
-        found.extend(server.generate(requests, stop=threading.Event(), timeout_seconds=900))
-
-    asking = threading.Thread(target=generate)
-    asking.start()
-    time.sleep(0.3)
-    tokenless.kill()
-    tokenless.start()
-    tokenless.wait()
-    asking.join(600)
+    found = generate_through_a_restart(tokenless, server, requests)
 
     for request, answers in zip(requests, found, strict=True):
         for answer in answers:

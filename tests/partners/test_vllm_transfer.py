@@ -1,6 +1,5 @@
 """vLLM receives weights over HTTP, by our backend of its weight transfer."""
 
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -10,7 +9,6 @@ import pytest
 from msgspec.structs import replace
 
 from rollouts.fleet.engine.checkpoints import named_tensors, save
-from rollouts.fleet.engine.engine import Answer
 from rollouts.fleet.inference.contract import InferenceFailed, InferenceServer
 from rollouts.fleet.inference.http_client import HttpInferenceServer
 from rollouts.fleet.inference.transfers import ABANDONED_SECONDS
@@ -32,6 +30,7 @@ from tests.partners.vllm_server import (
     TRANSFER_OPTIONS,
     VllmServer,
     all_running,
+    generate_through_a_restart,
     write_tokenizer,
 )
 from tests.stand_ins.router import routed
@@ -109,18 +108,8 @@ def test_a_server_that_was_killed_receives_the_weights_again(
 ) -> None:
     client.update_weights(dict(named_tensors(model(1))), FIRST)
     requests = [prompt(token, answers=8, max_tokens=200) for token in range(16)]
-    found: list[list[Answer]] = []
 
-    def generate() -> None:
-        found.extend(client.generate(requests, stop=threading.Event(), timeout_seconds=900))
-
-    asking = threading.Thread(target=generate)
-    asking.start()
-    time.sleep(0.3)
-    engine.kill()
-    engine.start()
-    engine.wait()
-    asking.join(600)
+    found = generate_through_a_restart(engine, client, requests)
 
     assert len(found) == len(requests)
     for request, answers in zip(requests, found, strict=True):

@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -15,7 +16,9 @@ import httpx
 import tokenizers
 
 from rollouts.fleet.engine import checkpoints
+from rollouts.fleet.engine.engine import Answer, Prompt
 from rollouts.fleet.engine.tokenizers import CharTokenizer
+from rollouts.fleet.inference.contract import InferenceServer
 from rollouts.fleet.inference.shared_folder import MARKER
 from runs.config.rules.inference_servers import InferenceServerSettings
 from tests.contract.inference_contract import model
@@ -183,3 +186,22 @@ def all_running(servers: Sequence[VllmServer]) -> Iterator[Sequence[VllmServer]]
         for server in servers:
             server.wait()
         yield servers
+
+
+def generate_through_a_restart(
+    server: VllmServer, client: InferenceServer, requests: Sequence[Prompt]
+) -> list[list[Answer]]:
+    """Kill a server while it generates, start it again, and return the answers."""
+    found: list[list[Answer]] = []
+
+    def generate() -> None:
+        found.extend(client.generate(requests, stop=threading.Event(), timeout_seconds=900))
+
+    asking = threading.Thread(target=generate)
+    asking.start()
+    time.sleep(0.3)
+    server.kill()
+    server.start()
+    server.wait()
+    asking.join(600)
+    return found

@@ -127,7 +127,7 @@ class _Following:
         return totals
 
     def _round(self, cursor: CursorFile, totals: Totals) -> float | None:
-        """Store what is new, and return the seconds until the next round; None at the end."""
+        """Store new values; return the seconds until the next round, or None at the end."""
         # Read first: values stored after this status are read below.
         run = self._source.run()
         totals.status = run["status"]

@@ -74,7 +74,7 @@ class RunSource:
     def has_moved(self) -> bool:
         """Return whether the name went to another run since the last call of `run`.
 
-        What was read since then may be the other run's.
+        Values read since then may belong to the other run.
         """
         before = self._address
         self.run()

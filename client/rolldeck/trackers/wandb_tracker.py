@@ -102,6 +102,6 @@ class WandbTracker:
             data = [one.row() for one in batch.rollouts]
             table = self._wandb.Table(columns=list(ROLLOUT_COLUMNS), data=data)
             self._run.log({"rolldeck/rollouts": table, STEP: batch.rollouts[-1].step})
-        # A question to W&B's process: it answers after what was sent before.
+        # W&B's process answers this request after all earlier ones.
         self._run.status()
         time.sleep(2 * FLUSH_SECONDS)
