@@ -17,7 +17,10 @@ PACKAGES: Final = (
     "frontend/bundles",
     "docs",
 )
-SKIPPED: Final = {"migrations", "node_modules", "schema.d.ts", "openapi.json", "test_words.py"}
+SKIPPED: Final = {
+    *("migrations", "node_modules", ".venv-peers"),
+    *("schema.d.ts", "openapi.json", "test_words.py"),
+}
 STILTED: Final = re.compile(
     r"\b(nobody|somebody|anybody|whoever|whomever|anew|is told|are told|was told|were told"
     r"|goes? by (itself|themselves)|of one'?s own|in vain|as it were|farewells?|errands?)\b",
