@@ -10,6 +10,8 @@ at 2²⁴, and would write past the end of a longer list.
 """
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple, cast
 
 import msgspec
@@ -25,8 +27,11 @@ DISTILLATION: Final = frozenset({"distill_token_ids", "distill_logprobs"})
 Bytes = bytes | memoryview
 MAX_KEYS: Final = 64
 MAX_SEQUENCES: Final = 1024
-# A parser keeps a buffer for the largest body it has parsed; larger ones use a temporary parser.
-KEPT_PARSER_BYTES: Final = 8 << 20
+# A parser keeps buffers of two to three times the largest body it has parsed.
+KEPT_PARSER_BYTES: Final = 4 << 20
+"""Largest body for the parser of a thread."""
+SHARED_PARSER_BYTES: Final = 32 << 20
+"""Largest body for the parser that the threads of a process share; larger ones get their own."""
 _UNREADABLE: Final = (
     ValueError,
     TypeError,
@@ -61,15 +66,30 @@ class _Parsers(threading.local):
 
     kept: simdjson.Parser | None = None
 
-    def parser_for(self, size_bytes: int) -> simdjson.Parser:
-        if size_bytes > KEPT_PARSER_BYTES:
-            return simdjson.Parser()
-        if self.kept is None:
-            self.kept = simdjson.Parser()
-        return self.kept
-
 
 _parsers: Final = _Parsers()
+_shared_lock: Final = threading.Lock()
+_shared: Final = simdjson.Parser()
+
+
+@contextmanager
+def _parser_for(size_bytes: int) -> Iterator[simdjson.Parser]:
+    """Yield a parser for a body.
+
+    A new parser touches fresh memory of two to three times the body, which can take longer than
+    parsing. Its documents must not be used after the block.
+    """
+    if size_bytes <= KEPT_PARSER_BYTES:
+        if _parsers.kept is None:
+            _parsers.kept = simdjson.Parser()
+        yield _parsers.kept
+    elif size_bytes <= SHARED_PARSER_BYTES and _shared_lock.acquire(blocking=False):
+        try:
+            yield _shared
+        finally:
+            _shared_lock.release()
+    else:
+        yield simdjson.Parser()
 
 
 class _NotPlain(ValueError):
@@ -86,7 +106,8 @@ def read_plain(content: Bytes) -> PlainGroup | None:
     if content[:1] != b"{":
         return None
     try:
-        return _read(_parsers.parser_for(len(content)).parse(content), content)
+        with _parser_for(len(content)) as parser:
+            return _read(parser.parse(content), content)
     except _UNREADABLE:
         return None
 
