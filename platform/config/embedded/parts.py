@@ -1,5 +1,6 @@
 """The parts of a deployment: start commands and readiness checks."""
 
+import os
 import signal
 import socket
 import sys
@@ -65,16 +66,16 @@ def ray_part(
     )
 
 
-def web_part(listener: socket.socket, *, workers: int, environment: Mapping[str, str]) -> Part:
-    """Return the web server on an already bound socket."""
+def web_part(listener: socket.socket, *, number: int, environment: Mapping[str, str]) -> Part:
+    """Return one of the web processes, which share a bound socket; they are numbered from 1."""
     command = Command(
-        name="web",
+        name="web" if number == 1 else f"web-{number}",
         argv=(
             sys.executable,
             "-m",
             "config.web",
             str(listener.fileno()),
-            str(workers),
+            "1",
         ),
         env={**MALLOC, **environment},
         death_signal=signal.SIGTERM,
@@ -83,6 +84,14 @@ def web_part(listener: socket.socket, *, workers: int, environment: Mapping[str,
     )
     first_answer = FirstAnswer(listener)
     return Part(name="web", prepare=lambda: command, is_ready=lambda _: first_answer.has_answered())
+
+
+def default_web_processes() -> int:
+    """Return the number of web processes for this machine's cores, at most 4.
+
+    A process uses one core for Python. Beyond four, PostgreSQL and the disk limit most machines.
+    """
+    return min(os.cpu_count() or 1, 4)
 
 
 def jobs_part(*, environment: Mapping[str, str]) -> Part:

@@ -121,8 +121,11 @@ class Supervisor:
         self._watch.continue_or_stop()
 
     def _start_platform(self, listener: socket.socket, environment: Mapping[str, str]) -> None:
-        workers = env.integer("ROLLDECK_WEB_WORKERS", 1, at_least=1, at_most=64)
-        self._watch.start(parts.web_part(listener, workers=workers, environment=environment))
+        processes = env.integer(
+            "ROLLDECK_WEB_WORKERS", parts.default_web_processes(), at_least=1, at_most=64
+        )
+        for number in range(1, processes + 1):
+            self._watch.start(parts.web_part(listener, number=number, environment=environment))
         self._watch.start(parts.jobs_part(environment=environment))
         self._watch.start(parts.beat_part(self._folders, environment=environment))
         self._watch.wait_until_ready(["web"])
