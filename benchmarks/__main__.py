@@ -28,6 +28,7 @@ from benchmarks.rows import (
     p11_memory,
     p12_generation,
     prefetch,
+    web_processes,
 )
 
 ROWS: Final[tuple[Row, ...]] = (
@@ -45,7 +46,7 @@ ROWS: Final[tuple[Row, ...]] = (
     p12_generation.ROW,
 )
 WIDTH_IN_A_FILE: Final = 150
-EXTRAS: Final[tuple[Row, ...]] = (*extras.ROWS, healing.ROW, prefetch.ROW)
+EXTRAS: Final[tuple[Row, ...]] = (*extras.ROWS, healing.ROW, prefetch.ROW, web_processes.ROW)
 
 
 def main() -> int:

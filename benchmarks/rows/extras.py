@@ -207,7 +207,7 @@ ROWS = (
         "Atropos: everybody waits",
         status_env_under_load,
     ),
-    _row("waiters", "other calls while 500 trainers wait on one web process", "–", waiters),
+    _row("waiters", "other calls while 500 trainers wait", "–", waiters),
     _row("old_snapshot", "pushes and forming while a transaction stays open", "–", old_snapshot),
     _row("payload_size", "a scan of 1,000 groups' metadata, by payload size", "–", payload_size),
 )
