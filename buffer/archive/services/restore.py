@@ -29,8 +29,9 @@ from buffer.ingest.services.fragments import (
     decode_fragment,
     insert_fragments,
 )
-from buffer.ingest.services.groups import RunNotAccepting, insert_groups
+from buffer.ingest.services.groups import RunNotAccepting
 from buffer.ingest.services.push_context import new_group_ids
+from buffer.ingest.services.push_rows import PushRows, insert_pushes
 from buffer.items.queries.withheld import SimulatedNotServed
 from buffer.items.rules.states import ItemKind, ItemState
 from buffer.items.services.tallies import Changes, Counted
@@ -268,8 +269,14 @@ def _insert_groups(run: Run, archive: ArchiveReader, found: list[_Found], *, now
         arrivals.append(arrival)
     changes = Changes(run.pk, ItemKind.GROUPS)
     changes.accept([arrival.counted for arrival in arrivals], ItemState.QUEUED)
-    producer = f"restored from {archive.about('run').get('name')}"
-    insert_groups(arrivals, changes, producer=producer, now=now)
+    rows = PushRows(
+        arrivals=arrivals,
+        receipts=[],
+        changes=changes,
+        producer=f"restored from {archive.about('run').get('name')}",
+        now=now,
+    )
+    insert_pushes(run.pk, [rows])
     contents = [(arrival.item_id, arrival.location, arrival.group.content) for arrival in arrivals]
     insert_contents(ItemKind.GROUPS, contents)
 

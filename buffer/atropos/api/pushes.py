@@ -16,25 +16,22 @@ from buffer.ingest.schemas.groups import Group
 from buffer.ingest.schemas.groups_json import decode_group, decode_groups
 from buffer.ingest.schemas.scored_data import ScoredData
 from buffer.ingest.services.arrivals import Receipt
+from buffer.ingest.services.concurrent_pushes import SinglePush, accept_push
 from buffer.ingest.services.delivered_answers import deliveries
 from buffer.ingest.services.groups import accept_groups
 from buffer.ingest.services.idempotency import (
     Claim,
-    ImplicitKey,
     PushKey,
+    PushResult,
     run_idempotent,
     run_without_key,
 )
-from buffer.ingest.services.push_context import (
-    PushContext,
-    UnknownEnvironment,
-    push_context_for_one,
-)
+from buffer.ingest.services.push_context import UnknownEnvironment
 from buffer.items.api.callers import ENVIRONMENTS
-from buffer.items.api.delivery import delivery_of
+from buffer.items.api.delivery import Delivery, delivery_of
 from buffer.items.queries.counts import limits
 from runs.access.api.identity import identity_of
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.queries.runs import RunNotFound
 from web.http.bodies import answer
 from web.http.openapi import IDEMPOTENCY_KEY, REF
 
@@ -45,7 +42,6 @@ class PushView(CountsRefusals, AtroposView):
     """Base of push views; stores each push exactly once."""
 
     rule = ENVIRONMENTS
-    _context: PushContext | None = None
 
     def rules(self) -> dict[str, Any]:
         """Return the limits and options with which groups are decoded."""
@@ -60,38 +56,44 @@ class PushView(CountsRefusals, AtroposView):
         """Store the groups of a push; for a repeated push, return its first answer."""
         run = self.find_run()
         self._groups = groups
-        body = request.body
-        key = PushKey.of(request.headers.get("Idempotency-Key"), body)
+        key = PushKey.of(request.headers.get("Idempotency-Key"), request.body)
         identity, now = identity_of(request), timezone.now()
-
-        def push(claim: Claim | None = None) -> list[Receipt]:
-            return accept_groups(
-                run=run,
-                groups=groups,
-                producer=identity,
-                now=now,
-                claim=claim,
-                context=self._context,
-            )
-
         delivery = delivery_of(request)
+        is_keyless = key is None and delivery is not None
+        claim = Claim.of(identity=identity, body=request.body) if is_keyless else None
+
+        def push() -> list[Receipt]:
+            return accept_groups(run=run, groups=groups, producer=identity, now=now, claim=claim)
+
         try:
-            if key is not None or delivery is None:
+            if claim is None:
                 result = run_idempotent(
                     run_id=run.pk, key=key, now=now, push=push, kind=list[Receipt]
                 )
             else:
-                keyless = ImplicitKey.of(run_id=run.pk, identity=identity, body=body)
-                claim = Claim(keyless, now=now)
-                result = run_without_key(claim=claim, push=partial(push, claim), kind=list[Receipt])
-                delivery.on_sent = partial(deliveries.record_sent, keyless.key, result.row_id)
-                delivery.on_read = partial(deliveries.note, keyless.key, result.row_id)
+                claim.run_id = run.pk
+                result = run_without_key(claim=claim, push=push, kind=list[Receipt])
         except UnknownEnvironment as error:
-            loc = ("body", error.index, "env_id") if many else ("body", "env_id")
-            problem = BodyProblem(loc, str(error), "unknown_environment")
-            raise InvalidBody([problem]) from error
-        atropos_answer = _list_answer(result.receipt) if many else _answer(result.receipt[0])
-        return answer(atropos_answer, is_replayed=result.replayed)
+            raise _unknown_environment(error, many=many) from error
+        if claim is not None and delivery is not None:
+            _note_delivery(delivery, claim, result)
+        return _response(result, many=many)
+
+
+def _note_delivery(delivery: Delivery, claim: Claim, result: PushResult[list[Receipt]]) -> None:
+    """Arrange that the row of a push is deleted once its answer has been read."""
+    delivery.on_sent = partial(deliveries.record_sent, claim.key, result.row_id)
+    delivery.on_read = partial(deliveries.note, claim.key, result.row_id)
+
+
+def _unknown_environment(error: UnknownEnvironment, *, many: bool) -> InvalidBody:
+    loc = ("body", error.index, "env_id") if many else ("body", "env_id")
+    return InvalidBody([BodyProblem(loc, str(error), "unknown_environment")])
+
+
+def _response(result: PushResult[list[Receipt]], *, many: bool) -> HttpResponse:
+    message = _list_answer(result.receipt) if many else _answer(result.receipt[0])
+    return answer(message, is_replayed=result.replayed)
 
 
 def _answer(receipt: Receipt) -> messages.PushAnswer:
@@ -129,12 +131,44 @@ class ScoredDataView(PushView):
 
         A group smaller than its environment's group size waits for others.
         """
+        delivery = delivery_of(request)
+        if delivery is not None and "Idempotency-Key" not in request.headers:
+            return self._accept_with_others(request, delivery)
         group = decode_group(request.body, **self.rules())
         return self.accept(request, [group], many=False)
 
-    def _find(self) -> Run:
-        self._context = push_context_for_one(self.kwargs.get("run"))
-        return super()._find() if self._context is None else self._context.run
+    def _accept_with_others(self, request: Request, delivery: Delivery) -> HttpResponse:
+        """Store a push without a key together with those that arrive at the same time."""
+        identity = identity_of(request)
+        push = SinglePush(
+            body=request.body,
+            producer=identity,
+            now=timezone.now(),
+            claim=Claim.of(identity=identity, body=request.body),
+        )
+        try:
+            result = run_without_key(
+                claim=push.claim, push=partial(self._receipts, push), kind=list[Receipt]
+            )
+        except UnknownEnvironment as error:
+            raise _unknown_environment(error, many=False) from error
+        finally:
+            self._found = push.run or self._found
+            self._groups = None if push.group is None else [push.group]
+        _note_delivery(delivery, push.claim, result)
+        return _response(result, many=False)
+
+    def _receipts(self, push: SinglePush) -> list[Receipt]:
+        """Store a push, and return the receipt of its group."""
+        name = self.kwargs.get("run")
+        receipt = accept_push(name, push)
+        if receipt is None:
+            # Creates the default run, or raises the error of a run that takes no groups.
+            run = self.find_run()
+            receipt = accept_push(name, push)
+            if receipt is None:
+                raise RunNotFound(f"{run.name} takes no trajectory groups")
+        return [receipt]
 
 
 class ScoredDataListView(PushView):

@@ -11,7 +11,7 @@ byte within ten minutes is taken for a retry.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, Generic, TypeVar
@@ -39,14 +39,17 @@ _FIND: Final = """
 _STORE: Final = """
     INSERT INTO buffer_idempotencyrecord (run_id, key, body_fingerprint, receipt, created_at)
     VALUES (%s, %s, %s, %s, %s)"""
-CLAIM: Final = """
+# For statements with a CTE `pushes` of columns fingerprint (hexadecimal), receipt and received_at.
+CLAIMS: Final = """
     INSERT INTO buffer_unansweredpush AS known (run_id, fingerprint, sender, receipt, accepted_at)
-    VALUES (%(run)s, %(fingerprint)s, %(sender)s, %(receipt)s, %(now)s)
+    SELECT %(run)s, decode(fingerprint, 'hex') AS fingerprint, %(sender)s, receipt, received_at
+    FROM pushes WHERE fingerprint IS NOT NULL ORDER BY fingerprint
     ON CONFLICT (run_id, fingerprint) DO UPDATE
     SET id = EXCLUDED.id, sender = EXCLUDED.sender, receipt = EXCLUDED.receipt,
         accepted_at = EXCLUDED.accepted_at
-    WHERE known.id = %(delivered)s OR known.accepted_at < %(too_old)s
-    RETURNING id"""
+    WHERE known.id = ANY(%(delivered)s::bigint[])
+        OR known.accepted_at < EXCLUDED.accepted_at - %(retry_window)s
+    RETURNING id, fingerprint"""
 
 R = TypeVar("R")
 
@@ -95,31 +98,6 @@ class PushKey:
         if not 0 < len(key) <= 255 or not key.isprintable():
             raise InvalidKey("must have 1 to 255 printable characters")
         return cls(key=key, body_fingerprint=xxhash.xxh3_128_hexdigest(body))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImplicitKey:
-    """Identity of a push without a key."""
-
-    run_id: int
-    fingerprint: bytes
-    """16-byte hash of the identity, the length and the body."""
-
-    @classmethod
-    def of(cls, *, run_id: int, identity: str, body: bytes) -> "ImplicitKey":
-        """Return the identity of a push.
-
-        XXH3 hashes 0.5 MB in 0.01 ms; SHA-256 takes 0.29 ms. It resists accidental collisions
-        (2⁻¹²⁸), not attacks, but a collision within an identity affects only its own data.
-        """
-        fingerprint = xxhash.xxh3_128(f"{len(body)} {identity}\0".encode())
-        fingerprint.update(body)
-        return cls(run_id=run_id, fingerprint=fingerprint.digest())
-
-    @property
-    def key(self) -> tuple[int, bytes]:
-        """Return the run id and the fingerprint."""
-        return self.run_id, self.fingerprint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,39 +155,45 @@ class Retried(Exception):
     """The first answer to the same push may be lost; the push is not stored again."""
 
 
+@dataclass(slots=True, kw_only=True)
 class Claim:
-    """The row of a push without a key, in progress.
+    """The identity of a push without a key, and its row.
 
-    The code that stores the push makes the claim in the same statement or transaction: it runs
-    :data:`CLAIM` with :meth:`params` and passes the returned row to :meth:`made`.
+    The statement that stores the push contains :data:`CLAIMS`, with the parameters of
+    :func:`claims_params`, and sets `row_id`.
     """
 
-    def __init__(self, push: ImplicitKey, *, now: datetime) -> None:
-        self.push = push
-        self.row_id = 0
-        self._now = now
+    fingerprint: bytes
+    """16-byte hash of the identity, the length and the body."""
+    run_id: int = 0
+    """The run; 0 until it is known."""
+    row_id: int = 0
 
-    def params(self, receipt: object) -> dict[str, Any]:
-        """Return the parameters of :data:`CLAIM`."""
-        return {
-            "run": self.push.run_id,
-            "fingerprint": self.push.fingerprint,
-            "sender": this_process(),
-            "receipt": _encoded(receipt),
-            "now": self._now,
-            "delivered": deliveries.row_of(self.push.key),
-            "too_old": self._now - RETRY_WINDOW,
-        }
+    @classmethod
+    def of(cls, *, identity: str, body: bytes) -> "Claim":
+        """Return the claim of a push.
 
-    def made(self, row: tuple[Any, ...] | None) -> None:
-        """Process the row that the statement returned.
-
-        Raises:
-            Retried: If there is no row: the same push is in progress or was answered.
+        XXH3 hashes 0.5 MB in 0.01 ms; SHA-256 takes 0.29 ms. It resists accidental collisions
+        (2⁻¹²⁸), not attacks, but a collision within an identity affects only its own data.
         """
-        if row is None:
-            raise Retried
-        self.row_id = int(row[0])
+        fingerprint = xxhash.xxh3_128(f"{len(body)} {identity}\0".encode())
+        fingerprint.update(body)
+        return cls(fingerprint=fingerprint.digest())
+
+    @property
+    def key(self) -> tuple[int, bytes]:
+        """Return the run id and the fingerprint."""
+        return self.run_id, self.fingerprint
+
+
+def claims_params(claims: Iterable[Claim]) -> dict[str, Any]:
+    """Return the parameters of :data:`CLAIMS`, except those of the run and the pushes."""
+    delivered = [deliveries.row_of(claim.key) for claim in claims]
+    return {
+        "sender": this_process(),
+        "delivered": [row_id for row_id in delivered if row_id is not None],
+        "retry_window": RETRY_WINDOW,
+    }
 
 
 def run_without_key(*, claim: Claim, push: Callable[[], R], kind: type[R]) -> PushResult[R]:
@@ -224,39 +208,39 @@ def run_without_key(*, claim: Claim, push: Callable[[], R], kind: type[R]) -> Pu
         try:
             return PushResult(receipt=push(), row_id=claim.row_id)
         except Retried:
-            first = _first_result(claim.push, kind)
+            first = _first_result(claim, kind)
         except Exception:
             # The run may be full or ended by now, but an earlier push is still stored.
-            first = _first_result(claim.push, kind)
+            first = _first_result(claim, kind)
             if first is None:
                 raise
         if first is not None:
             return first
 
 
-def _first_result(push: ImplicitKey, kind: type[R]) -> PushResult[R] | None:
+def _first_result(claim: Claim, kind: type[R]) -> PushResult[R] | None:
     """Return the earlier result of the same push; None if its answer is known to have arrived."""
     until = time.monotonic() + KNOWN_WITHIN_SECONDS
     while True:
         row = UnansweredPush.objects.filter(
-            run_id=push.run_id, fingerprint=push.fingerprint
+            run_id=claim.run_id, fingerprint=claim.fingerprint
         ).first()
-        if row is None or deliveries.row_of(push.key) == row.pk:
+        if row is None or deliveries.row_of(claim.key) == row.pk:
             return None
-        if _is_settled(push, row, until=until):
+        if _is_settled(claim, row, until=until):
             receipt = msgspec.convert(row.receipt, kind)
             return PushResult(receipt=receipt, row_id=row.pk, replayed=True)
         time.sleep(_POLL_SECONDS)
 
 
-def _is_settled(push: ImplicitKey, row: UnansweredPush, *, until: float) -> bool:
+def _is_settled(claim: Claim, row: UnansweredPush, *, until: float) -> bool:
     """Return whether the delivery state of a row's answer is final.
 
     After this process has sent an answer, it learns in any case whether the client read it.
     Another process may have delivered the answer without deleting the row yet.
     """
     if row.sender == this_process():
-        return not deliveries.is_sent(push.key, row.pk)
+        return not deliveries.is_sent(claim.key, row.pk)
     return time.monotonic() >= until or is_alive(row.sender) is False
 
 

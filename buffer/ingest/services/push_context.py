@@ -1,7 +1,7 @@
 """Context of a push of groups: remaining room, new ids and group sizes.
 
-Stock environments push one group at a time, so the context of a single group is read together with
-its run, in one statement before the body is decoded. Other pushes read it after decoding.
+Stock environments push one group at a time. The context of such pushes is read together with their
+run, in one statement before the bodies are decoded. Other pushes read it after decoding.
 """
 
 from collections.abc import Sequence
@@ -45,7 +45,8 @@ _OF_GROUPS: Final = f"""
     FROM ({_COUNTS} %(run)s) t"""  # noqa: S608
 _OF_ONE: Final = f"""
     SELECT {", ".join(f"r.{name}" for name in _RUN_FIELDS)},
-        t.items, t.size_bytes, ARRAY[{_NEXT_ID}], e.ids, e.sizes, e.muted, e.unseen
+        t.items, t.size_bytes, ARRAY(SELECT {_NEXT_ID} FROM generate_series(1, %(count)s)),
+        e.ids, e.sizes, e.muted, e.unseen
     FROM runs_run r
     CROSS JOIN LATERAL ({_COUNTS} r.id) t
     CROSS JOIN LATERAL (
@@ -97,6 +98,10 @@ class PushContext:
         named = {group.env_id for group in groups if group.env_id is not None}
         return len(groups) <= len(self.ids) and self.sizes.keys() >= named
 
+    def is_partial(self, group: Group) -> bool:
+        """Return whether a group is smaller than the groups of its environment."""
+        return group.env_id is not None and group.sequences < self.sizes[group.env_id]
+
     def check_room(self) -> None:
         """Check that the run may store more groups.
 
@@ -109,18 +114,19 @@ class PushContext:
         )
 
 
-def push_context_for_one(name: str | None) -> PushContext | None:
-    """Return the context of a push of one group.
+def push_context_of(name: str | None, *, count: int) -> PushContext | None:
+    """Return the context of pushes to a run, read before their bodies are decoded.
 
     Args:
         name: Name of the run; None for the default run.
+        count: Number of new ids.
 
     Returns:
         The context, or None if the run does not exist or takes no groups.
     """
     query = _OF_ONE_DEFAULT if name is None else _OF_ONE_NAMED
     with database.cursor() as cursor:
-        row = cursor.execute(query, {"name": name} if name else None, prepare=True).fetchone()
+        row = cursor.execute(query, {"name": name, "count": count}, prepare=True).fetchone()
     if row is None:
         return None
     run = row_of(Run, dict(zip(_RUN_FIELDS, row, strict=False)))

@@ -26,19 +26,26 @@ _ONTO: Final = """
     ON CONFLICT (run_id, kind, state, reason, epoch, env_id, environment, size, shard)
     DO UPDATE SET items = t.items + excluded.items, sequences = t.sequences + excluded.sequences,
         size_bytes = t.size_bytes + excluded.size_bytes"""
-_ADD: Final = f"""{_INTO}
-    SELECT %(run)s, %(kind)s, state, reason, epoch, env_id, environment, size,
-        pg_backend_pid() %% {SHARDS}, items, sequences, size_bytes
-    FROM json_to_recordset(%(counts)s) AS c(
-        state text, reason text, epoch int, env_id int, environment text, size int,
-        items bigint, sequences bigint, size_bytes bigint)
-    {{condition}}
-    ORDER BY state, reason, epoch, env_id, environment, size
+_KEY: Final = "state, reason, epoch, env_id, environment, size"
+_COUNTS: Final = """
+    state text, reason text, epoch int, env_id int, environment text, size int,
+    items bigint, sequences bigint, size_bytes bigint"""
+ADD: Final = f"""{_INTO}
+    SELECT %(run)s, %(kind)s, {_KEY}, pg_backend_pid() %% {SHARDS}, items, sequences, size_bytes
+    FROM json_to_recordset(%(counts)s) AS c({_COUNTS})
+    ORDER BY {_KEY}
     {_ONTO}
 """  # noqa: S608 the only things put in are constants
-ADD: Final = _ADD.format(condition="")
-# For statements with a CTE `claimed`: counts only if it has a row.
-ADD_IF_CLAIMED: Final = _ADD.format(condition="WHERE EXISTS (SELECT FROM claimed)")
+# For statements with a CTE `stored_pushes`: sums the counts of the pushes that it has a row of.
+ADD_OF_PUSHES: Final = f"""{_INTO}
+    SELECT %(run)s, %(kind)s, {_KEY}, pg_backend_pid() %% {SHARDS},
+        SUM(items), SUM(sequences), SUM(size_bytes)
+    FROM json_to_recordset(%(counts)s) AS c(push int, {_COUNTS})
+    JOIN stored_pushes USING (push)
+    GROUP BY {_KEY}
+    ORDER BY {_KEY}
+    {_ONTO}
+"""  # noqa: S608
 # For statements whose CTE `moved` has a row (epoch, env_id, sequences, size_bytes) for each group
 # that changed its state: the same as :meth:`Changes.move`, without a round trip.
 ADD_MOVED_GROUPS: Final = f"""{_INTO}
@@ -129,18 +136,21 @@ class Changes:
         self._sequences[key] += count * item.sequences
         self._bytes[key] += count * item.size_bytes
 
-    def params(self) -> dict[str, Any]:
-        """Return the parameters of :data:`ADD`, one row for each count that changes."""
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one row for each count that changes."""
         sums = (self._items, self._sequences, self._bytes)
-        rows = [
+        return [
             dict(zip(_COLUMNS, (*key, *(summed[key] for summed in sums)), strict=True))
             for key in self._items
             if any(summed[key] for summed in sums)
         ]
+
+    def params(self) -> dict[str, Any]:
+        """Return the parameters of :data:`ADD`."""
         return {
             "run": self._run_id,
             "kind": str(self._kind),
-            "counts": msgspec.json.encode(rows).decode(),
+            "counts": msgspec.json.encode(self.rows()).decode(),
         }
 
     def sequences(self, state: str, *, epoch: int) -> int:

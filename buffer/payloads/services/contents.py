@@ -7,6 +7,7 @@ rolled back have no row, and are deleted with their segment.
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -146,19 +147,30 @@ def _locations(contents: Sequence[bytes], *, codec: str) -> list[PayloadLocation
 
 
 class Writing:
-    """A write of a push's bytes in the background, while the caller uses the database.
+    """A write of the bytes of pushes.
 
-    Rows with the locations may be written in the meantime, but must commit after :meth:`wait`.
+    Rows with the locations must commit after :meth:`wait`. The bytes of small pushes are stored
+    in the database with :func:`insert_contents`, in the transaction of the rows.
 
     Attributes:
-        places: The locations, as returned by :func:`write_contents`.
+        locations: The locations, as returned by :func:`write_contents`.
+        is_durable: True if all bytes are written, and nothing is left for the database.
     """
 
-    def __init__(self, contents: Sequence[bytes], *, codec: str) -> None:
-        """Start the write."""
+    def __init__(self, contents: Sequence[bytes], *, codec: str, in_background: bool) -> None:
+        """Write the bytes, or start to write them in a thread.
+
+        Raises:
+            PayloadStorageDown: If they cannot be written.
+        """
         self.locations = _locations(contents, codec=codec)
+        self._done: Future[None] | None = None
         name = _object(self.locations)
-        self._done = objects.write_in_thread(name, contents) if name else None
+        if name and in_background:
+            self._done = objects.write_in_thread(name, contents)
+        elif name:
+            objects.write(name, contents)
+        self.is_durable = self._done is None and bool(name or not contents)
 
     def wait(self) -> None:
         """Wait until the bytes are durable.

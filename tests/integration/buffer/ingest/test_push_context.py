@@ -11,7 +11,7 @@ from buffer.ingest.services.groups import accept_groups
 from buffer.ingest.services.push_context import (
     NEWEST_ENVIRONMENTS,
     PushContext,
-    push_context_for_one,
+    push_context_of,
 )
 from buffer.items.models.items import TrajectoryGroup
 from runs.lifecycle.models.runs import Environment, Run
@@ -39,9 +39,9 @@ def test_a_push_context_has_the_run_its_room_and_its_environments() -> None:
     run = make_run(name="math", kind="outside", lenient=True)
     join(run, env_id=0, group_size=4)
     arrived = decode_group(body(group(sequences=4, env_id=0)))
-    pushed(push_context_for_one("math"), arrived)
+    pushed(push_context_of("math", count=1), arrived)
 
-    context = push_context_for_one("math")
+    context = push_context_of("math", count=1)
 
     assert context is not None
     assert (context.run, context.run.lenient, context.run.epoch) == (run, True, run.epoch)
@@ -57,14 +57,14 @@ def test_a_push_context_has_the_run_its_room_and_its_environments() -> None:
 def test_a_run_that_refuses_groups_has_no_push_context(fields: dict[str, object]) -> None:
     make_run(**({"name": "math", "kind": "outside"} | fields))
 
-    assert push_context_for_one("math") is None
+    assert push_context_of("math", count=1) is None
 
 
 def test_one_of_many_environments_is_read_by_its_id() -> None:
     run = make_run(name="math", kind="outside")
     for env_id in range(NEWEST_ENVIRONMENTS + 1):
         join(run, env_id=env_id, group_size=4)
-    context = push_context_for_one("math")
+    context = push_context_of("math", count=1)
     assert context is not None
     oldest = decode_group(body(group(sequences=2, env_id=0)))
     assert not context.suffices([oldest])
@@ -76,9 +76,9 @@ def test_one_of_many_environments_is_read_by_its_id() -> None:
 
 def test_the_id_of_a_refused_push_is_never_reused() -> None:
     run = make_run(name="math", kind="outside")
-    unused = push_context_for_one("math")
+    unused = push_context_of("math", count=1)
     assert unused is not None
 
-    pushed(push_context_for_one("math"), decode_group(body(group())))
+    pushed(push_context_of("math", count=1), decode_group(body(group())))
 
     assert TrajectoryGroup.objects.get(run=run).pk not in unused.ids

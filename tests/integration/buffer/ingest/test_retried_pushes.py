@@ -19,7 +19,6 @@ from buffer.ingest.services import idempotency
 from buffer.ingest.services.delivered_answers import deliveries
 from buffer.ingest.services.idempotency import (
     Claim,
-    ImplicitKey,
     Retried,
     delete_old_pushes,
     run_without_key,
@@ -276,10 +275,11 @@ def test_outcome_of_an_own_answer_is_awaited_however_late_it_is(
     del web  # registers the run
     monkeypatch.setattr(idempotency, "KNOWN_WITHIN_SECONDS", 0.0)
     now = datetime.now(UTC)
-    key = ImplicitKey.of(run_id=Run.objects.get().pk, identity="env", body=PUSH)
+    claim = Claim.of(identity="env", body=PUSH)
+    claim.run_id = Run.objects.get().pk
     row = UnansweredPush.objects.create(
-        run_id=key.run_id,
-        fingerprint=key.fingerprint,
+        run_id=claim.run_id,
+        fingerprint=claim.fingerprint,
         sender=this_process(),
         receipt=["first"],
         accepted_at=now,
@@ -292,8 +292,8 @@ def test_outcome_of_an_own_answer_is_awaited_however_late_it_is(
             raise outcome
         return outcome
 
-    deliveries.record_sent(key.key, row.pk)
-    threading.Timer(0.5, deliveries.note, [key.key, row.pk, True]).start()
-    result = run_without_key(claim=Claim(key, now=now), push=store, kind=list[str])
+    deliveries.record_sent(claim.key, row.pk)
+    threading.Timer(0.5, deliveries.note, [claim.key, row.pk, True]).start()
+    result = run_without_key(claim=claim, push=store, kind=list[str])
 
     assert (result.receipt, result.replayed) == (["second"], False)

@@ -1,0 +1,137 @@
+"""Pushes of one group without a key, as stock environments send them.
+
+Pushes that arrive at the same time are stored together: one statement reads their context, one
+object holds their bytes, and one transaction stores their rows.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache, partial
+from typing import Final
+
+from buffer.ingest.schemas.groups import Group
+from buffer.ingest.schemas.groups_json import decode_group
+from buffer.ingest.services.arrivals import Arrival, Plan, Receipt
+from buffer.ingest.services.group_commit import GroupCommit
+from buffer.ingest.services.groups import accept_groups, changes_of, check_accepts, note_groups
+from buffer.ingest.services.idempotency import Claim, Retried
+from buffer.ingest.services.push_context import PushContext, push_context_of
+from buffer.ingest.services.push_rows import PushRows
+from buffer.ingest.services.push_storage import store_pushes
+from buffer.items.queries.counts import limits
+from runs.lifecycle.models.runs import Run
+from web.live.announcements import announce
+
+# While one write waits for the disk, another decodes.
+WRITES_AT_ONCE: Final = 2
+GROUP_COMMITS: Final = 1024
+"""Runs of which a process keeps a group commit."""
+
+
+@dataclass(slots=True, kw_only=True)
+class SinglePush:
+    """A push of one group.
+
+    Attributes:
+        body: The JSON of the group.
+        producer: Identity of the producer.
+        now: Time of the request.
+        claim: Claim that is made with the push, so that it is not stored twice.
+        run: The run, once it is known.
+        group: The group, once it is decoded.
+    """
+
+    body: bytes
+    producer: str
+    now: datetime
+    claim: Claim
+    run: Run | None = None
+    group: Group | None = None
+
+
+def accept_push(run_name: str | None, push: SinglePush) -> Receipt | None:
+    """Store a push together with others that arrive at the same time.
+
+    Args:
+        run_name: Name of the run; None for the default run.
+        push: The push.
+
+    Returns:
+        The receipt, or None if the run does not exist or takes no groups.
+
+    Raises:
+        InvalidBody: If the body is not a valid group.
+        Retried: If the claim cannot be made; nothing is stored.
+        ApiError: As for :func:`buffer.ingest.services.groups.accept_groups`.
+    """
+    return _group_commit(run_name)(push)
+
+
+@lru_cache(maxsize=GROUP_COMMITS)
+def _group_commit(run_name: str | None) -> GroupCommit[SinglePush, Receipt | None]:
+    return GroupCommit(partial(_accept, run_name), at_once=WRITES_AT_ONCE)
+
+
+def _accept(run_name: str | None, pushes: list[SinglePush]) -> list[Receipt | Exception | None]:
+    """Store pushes; return the receipt or the error of each."""
+    context = push_context_of(run_name, count=len(pushes))
+    if context is None:
+        return [None for _ in pushes]
+    outcomes: list[Receipt | Exception | None] = []
+    together: list[tuple[int, PushRows]] = []
+    for push, item_id in zip(pushes, context.ids, strict=True):
+        try:
+            rows = _placed(push, item_id, context)
+            if rows is not None:
+                together.append((len(outcomes), rows))
+            outcomes.append(rows.receipts[0] if rows else _accept_alone(push, context))
+        except Exception as error:  # noqa: BLE001 raised again in the thread of the push
+            outcomes.append(error)
+    stored = store_pushes(context.run.pk, [rows for _, rows in together]) if together else []
+    for (number, _), is_stored in zip(together, stored, strict=True):
+        if not is_stored:
+            outcomes[number] = Retried()
+    if any(stored):
+        groups = [arrival.group for _, rows in together for arrival in rows.arrivals]
+        note_groups(context.run, groups, context, now=pushes[0].now)
+        announce(context.run.pk, "queue", "ledger")
+    return outcomes
+
+
+def _placed(push: SinglePush, item_id: int, context: PushContext) -> PushRows | None:
+    """Return the rows of a push; None if it must be stored alone.
+
+    A push is stored alone if its group has no sequences, waits for others, or is from an
+    environment that is not in the context.
+    """
+    run = push.run = context.run
+    push.claim.run_id = run.pk
+    group = push.group = decode_group(
+        push.body, limits=limits(), lenient=run.lenient, advantages=run.advantages
+    )
+    check_accepts(run)
+    if not group.sequences or not context.suffices([group]) or context.is_partial(group):
+        return None
+    context.check_room()
+    plan = Plan(run)
+    arrival: Arrival = plan.classify(group)
+    arrival.item_id = item_id
+    if context.is_partial(arrival.group):
+        return None
+    plan.mute([arrival], context.muted)
+    return PushRows(
+        arrivals=[arrival],
+        receipts=[arrival.receipt],
+        changes=changes_of(run, [arrival], plan),
+        producer=push.producer,
+        now=push.now,
+        claim=push.claim,
+    )
+
+
+def _accept_alone(push: SinglePush, context: PushContext) -> Receipt:
+    assert push.group is not None  # noqa: S101 decoded before
+    (receipt,) = accept_groups(
+        run=context.run, groups=[push.group], producer=push.producer, now=push.now, claim=push.claim
+    )
+    return receipt
