@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 from uuid import UUID
 
 from django.http import HttpResponse
@@ -156,6 +156,13 @@ def _no_batch_response(run: Run) -> HttpResponse:
     return HttpResponse(status=204, headers=headers)
 
 
+class _Asked(TypedDict):
+    run_id: int
+    identity: str
+    count: int | None
+    holding: Collection[UUID]
+
+
 class LeasingView(WaitingView):
     """Base of views that lease batches and wait for them."""
 
@@ -174,11 +181,11 @@ class LeasingView(WaitingView):
     ) -> HttpResponseBase:
         """Return a leased batch as soon as one is ready, or 204 after `seconds`."""
         check_served(run)
-        identity = identity_of(request)
+        asked = _Asked(run_id=run.pk, identity=identity_of(request), count=count, holding=holding)
 
         def read_once() -> HttpResponseBase | None:
-            while is_batch_available(run.pk, identity=identity, count=count, holding=holding):
-                lease = lease_batch(run_id=run.pk, identity=identity, count=count, holding=holding)
+            while is_batch_available(**asked):
+                lease = lease_batch(**asked, reads_ahead=share.world_size == 1)
                 if lease is None:
                     return None
                 # A corrupt batch is split up; the next one is formed without its corrupt items.

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db import connection
 
 from runs.events.models import RunEvent
-from runs.lifecycle.models.runs import Environment, PolicyVersion, Run, Trainer
+from runs.lifecycle.models.runs import Environment, PolicyVersion, Run, RunKind, Trainer
 from runs.lifecycle.queries.summaries import summary_fields
 from runs.lifecycle.rules.registration import was_seen_recently
 from runs.lifecycle.schemas.runs import (
@@ -22,10 +22,14 @@ from runs.lifecycle.schemas.runs import (
     RunInferenceServer,
     TrainerRow,
 )
+from web import database
 from web.rows import first_row
 from web.rules.errors import NotFound
 
 EVENTS_PER_PAGE: Final = 200
+_BATCH_SIZE: Final = "SELECT id, batch_size FROM runs_run WHERE archived_at IS NULL AND "
+_BATCH_SIZE_NAMED: Final = f"{_BATCH_SIZE} name = %s AND kind <> '{RunKind.FLEET}'"
+_BATCH_SIZE_OF_DEFAULT: Final = f"{_BATCH_SIZE} is_default"
 
 
 class RunNotFound(NotFound):
@@ -58,6 +62,21 @@ def run_named(name: str) -> Run:
     if run is None:
         raise _absence(name)
     return run
+
+
+def batch_size_of(name: str | None) -> tuple[int, int | None] | None:
+    """Return id and batch size of a current run that takes groups, without loading the run.
+
+    Args:
+        name: Its name; None for the default run.
+
+    Returns:
+        None if there is no such run.
+    """
+    with database.cursor() as cursor:
+        if name is None:
+            return cursor.execute(_BATCH_SIZE_OF_DEFAULT, prepare=True).fetchone()
+        return cursor.execute(_BATCH_SIZE_NAMED, [name], prepare=True).fetchone()
 
 
 def readable_run(address: str) -> Run:
