@@ -170,7 +170,7 @@ def _caller(
     found = first_pair(
         Run,
         Trainer,
-        "runs_trainer.run_id = runs_run.id AND identity = %(identity)s",
+        "runs_trainer.run_id = runs_run.id AND runs_trainer.identity = %(identity)s",
         "runs_run.id = %(run)s",
         {"run": run_id, "identity": identity},
     )

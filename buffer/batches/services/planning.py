@@ -46,7 +46,7 @@ _STATE: Final = """
     FROM environment e FULL JOIN sizes s ON s.env_id = e.env_id
     LEFT JOIN buffer_mixingshare m
         ON m.run_id = %(run)s AND m.env_id = COALESCE(e.env_id, s.env_id)"""
-# COALESCE matches the expression of both indexes. JSON, because PostgreSQL plans a statement anew
+# COALESCE matches the expression of both indexes. JSON, because PostgreSQL plans a statement again
 # each time if its estimates depend on the length of an array, which takes four times as long as
 # reading the rows.
 _WINDOWS: Final = f"""

@@ -7,7 +7,6 @@ from typing import IO, Any, Final
 
 import msgspec
 from django.conf import settings
-from django.db import connection
 
 from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Environment, PolicyVersion, Run, RunKind, Trainer
@@ -27,6 +26,8 @@ from web.rows import first_row
 from web.rules.errors import NotFound
 
 EVENTS_PER_PAGE: Final = 200
+_ID_NAMED: Final = "SELECT id FROM runs_run WHERE archived_at IS NULL AND name = %s"
+_SERVED_STEPS: Final = "SELECT served_steps FROM runs_run WHERE id = %s"
 _BATCH_SIZE: Final = "SELECT id, batch_size FROM runs_run WHERE archived_at IS NULL AND "
 _BATCH_SIZE_NAMED: Final = f"{_BATCH_SIZE} name = %s AND kind <> '{RunKind.FLEET}'"
 _BATCH_SIZE_OF_DEFAULT: Final = f"{_BATCH_SIZE} is_default"
@@ -107,10 +108,11 @@ def run_id_named(name: str) -> int:
         RunArchived: If only an archived run is at this address.
         RunNotFound: If there is no such run.
     """
-    found = Run.objects.current().filter(name=name).values_list("pk", flat=True).first()
-    if found is None:
+    with database.cursor() as cursor:
+        row = cursor.execute(_ID_NAMED, [name], prepare=True).fetchone()
+    if row is None:
         raise _absence(name)
-    return found
+    return int(row[0])
 
 
 def _absence(name: str) -> RunNotFound:
@@ -126,9 +128,8 @@ def _absence(name: str) -> RunNotFound:
 
 def served_steps(run_id: int) -> int:
     """Return the number of batches served by a run; 0 if it does not exist."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT served_steps FROM runs_run WHERE id = %s", [run_id])
-        row = cursor.fetchone()
+    with database.cursor() as cursor:
+        row = cursor.execute(_SERVED_STEPS, [run_id], prepare=True).fetchone()
     return 0 if row is None else int(row[0])
 
 
