@@ -20,11 +20,18 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """One response; `body` is unchanged, and compressed if the server compressed it."""
+    """One response; `body` is unchanged, and compressed if the server compressed it.
+
+    The next response of its line overwrites a memoryview.
+    """
 
     status: int
     head: bytes
-    body: bytes
+    body: bytes | memoryview
+
+    def text(self, count: int) -> str:
+        """Return the first `count` bytes of the body as text."""
+        return bytes(self.body[:count]).decode(errors="replace")
 
 
 def request_bytes(
@@ -39,13 +46,19 @@ def request_bytes(
 
 
 class Line:
-    """A persistent connection to one server, reopened after a close."""
+    """A persistent connection to one server, reopened after a close.
 
-    def __init__(self, url: str) -> None:
+    Args:
+        url: URL of the server.
+        reuses_buffer: Read all responses into one buffer. New memory for each response would cost
+            more than reading it.
+    """
+
+    def __init__(self, url: str, *, reuses_buffer: bool = False) -> None:
         parts = urlsplit(url)
         self._address = (parts.hostname or "127.0.0.1", parts.port or 80)
         self._socket: socket.socket | None = None
-        self._left = b""
+        self._buffer: bytearray | None = bytearray() if reuses_buffer else None
 
     def __enter__(self) -> "Line":
         return self
@@ -66,7 +79,7 @@ class Line:
         """
         answer = self.ask(request)
         if not 200 <= answer.status < 300:
-            raise Refused(f"{answer.status}: {answer.body[:300].decode(errors='replace')}")
+            raise Refused(f"{answer.status}: {answer.text(300)}")
         return answer
 
     def ask(self, request: bytes | bytearray) -> Answer:
@@ -102,33 +115,35 @@ class Line:
 
     def _answer(self, connected: socket.socket, head: bytes, rest: bytes) -> Answer:
         lower = head.lower()
+        body: bytes | memoryview
         if b"\r\ntransfer-encoding: chunked" in lower:
             body = _chunked(connected, rest)
         else:
-            body = _sized(connected, rest, _content_length(lower))
+            body = self._sized(connected, rest, _content_length(lower))
         if b"\r\nconnection: close" in lower:
             self.close()
         return Answer(status=int(head[9:12]), head=head, body=body)
+
+    def _sized(self, connected: socket.socket, rest: bytes, length: int) -> bytes | memoryview:
+        if len(rest) >= length:
+            return rest[:length]
+        buffer = bytearray(length) if self._buffer is None else self._buffer
+        if len(buffer) < length:
+            buffer = self._buffer = bytearray(length)
+        view = memoryview(buffer)[:length]
+        view[: len(rest)] = rest
+        have = len(rest)
+        while have < length:
+            count = connected.recv_into(view[have:])
+            if count == 0:
+                raise ConnectionResetError(f"connection closed after {have} of {length} bytes")
+            have += count
+        return bytes(view) if self._buffer is None else view
 
 
 def _content_length(lower_head: bytes) -> int:
     _, separator, after = lower_head.partition(b"\r\ncontent-length:")
     return int(after.partition(b"\r\n")[0]) if separator else 0
-
-
-def _sized(connected: socket.socket, rest: bytes, length: int) -> bytes:
-    if len(rest) >= length:
-        return rest[:length]
-    body = bytearray(length)
-    body[: len(rest)] = rest
-    view = memoryview(body)
-    have = len(rest)
-    while have < length:
-        count = connected.recv_into(view[have:])
-        if count == 0:
-            raise ConnectionResetError(f"connection closed after {have} of {length} bytes")
-        have += count
-    return bytes(body)
 
 
 def _chunked(connected: socket.socket, rest: bytes) -> bytes:

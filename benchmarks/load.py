@@ -201,15 +201,14 @@ def get_batches(url: str, batches: int) -> float:
         ValueError: If a response holds no batch.
     """
     request = request_bytes("GET", "/batch")
-    with Line(url) as line:
+    with Line(url, reuses_buffer=True) as line:
         line.ok(request_bytes("GET", "/status"))  # the line is open before the clock starts
         began = time.perf_counter()
-        bodies = [line.ok(request).body for _ in range(batches)]
-        seconds = time.perf_counter() - began
-    for body in bodies:
-        if not body.startswith((b'{"batch":[{', b'{"batch": [{')):
-            raise ValueError(f"no batch: {body[:100].decode(errors='replace')}")
-    return seconds
+        for _ in range(batches):
+            answer = line.ok(request)
+            if not answer.text(20).startswith(('{"batch":[{', '{"batch": [{')):
+                raise ValueError(f"no batch: {answer.text(100)}")
+        return time.perf_counter() - began
 
 
 def read_again(url: str, seconds: float) -> int:

@@ -56,7 +56,7 @@ class AtroposApi:
 
     def call(self, method: str, path: str, content: Any = None, *, is_admin: bool = False) -> Any:
         """Return the decoded response to one call on a new connection."""
-        return json.loads(self.ask(method, path, content, is_admin=is_admin).body)
+        return json.loads(bytes(self.ask(method, path, content, is_admin=is_admin).body))
 
     def ask(self, method: str, path: str, content: Any = None, *, is_admin: bool = False) -> Answer:
         body = b"" if content is None else json.dumps(content).encode()

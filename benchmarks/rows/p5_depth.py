@@ -102,7 +102,7 @@ def forming_milliseconds(rolldeck: RolldeckServer) -> float:
             began = time.perf_counter()
             answer = line.ok(ask)
             taken.append(time.perf_counter() - began)
-            trainer.ack(Batch.decode(answer.body))
+            trainer.ack(Batch.decode(bytes(answer.body)))
     return 1000 * median(taken)
 
 

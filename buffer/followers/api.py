@@ -9,9 +9,8 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from buffer.batches.api.batches import group_form
 from buffer.batches.api.sending import StoredAnswer
-from buffer.batches.rules.batch_bytes import groups_as, json_answer, msgpack_answer
+from buffer.batches.rules.batch_bytes import group_form, groups_as, json_answer, msgpack_answer
 from buffer.followers import queries as followers
 from buffer.followers.models import Follower
 from buffer.followers.rules import Cursor

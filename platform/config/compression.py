@@ -80,14 +80,14 @@ class _CompressingSend:
             await self._send({**head, "headers": headers})
             await self._send_compressed(message)
             return
-        packed = self._packer.compress(message.get("body", b"")) + self._packer.flush()
+        packed = self._packer.compress(bytes(message.get("body", b""))) + self._packer.flush()
         headers.append((b"content-length", str(len(packed)).encode()))
         await self._send({**head, "headers": headers})
         await self._send({"type": "http.response.body", "body": packed})
 
     async def _send_compressed(self, message: Message) -> None:
         more = message.get("more_body", False)
-        packed = self._packer.compress(message.get("body", b""))
+        packed = self._packer.compress(bytes(message.get("body", b"")))
         if not more:
             packed += self._packer.flush()
         if packed or not more:

@@ -26,8 +26,10 @@ from django.utils.module_loading import import_string
 
 from buffer.atropos.rules import NAMES as ATROPOS_NAMES
 from buffer.batches.api.sending import StoredAnswer, TrackedAnswer
+from buffer.items.api.delivery import HUNG_UP
 from config.body_limits import App, Receive, Scope, Send
 from config.compressed_requests import CompressedRequest
+from config.large_writes import Parts
 from web.http.problems import respond
 from web.http.waiting import Waiting
 from web.live.wait_queue import WaitQueues
@@ -39,8 +41,6 @@ THREADS: Final = 8
 PIECE_BYTES: Final = 1 << 20
 # Joining such parts costs less than sending each.
 SMALL_BYTES: Final = 1 << 16
-# Turns of the event loop within which a hang-up becomes visible.
-LOOP_TURNS: Final = 8
 MIDDLEWARE: Final = (
     "config.call_log.CallLog",
     "config.security_headers.SecurityHeaders",
@@ -74,7 +74,7 @@ class Machines:
         body = await _read(receive)
         if body is None:
             return
-        client = _Client(receive)
+        client = _Client(receive, hung_up=scope.get(HUNG_UP, _never))
         try:
             answer = await self._run(partial(self._handler.answer, scope, body))
             later = await self._later(answer, client) if isinstance(answer, Waiting) else answer
@@ -161,8 +161,10 @@ class _Handler(BaseHandler):
 class _Client:
     """The state of a client's connection, watched by a separate task."""
 
-    def __init__(self, receive: Receive) -> None:
+    def __init__(self, receive: Receive, *, hung_up: Callable[[], bool]) -> None:
         self._receive = receive
+        self.hung_up = hung_up
+        """Returns whether the client hung up, according to the kernel."""
         self._leaving: asyncio.Task[Any] | None = None
 
     @property
@@ -268,8 +270,24 @@ def _start(answer: HttpResponseBase, parts: list[bytes]) -> dict[str, Any]:
     return {"type": "http.response.start", "status": answer.status_code, "headers": headers}
 
 
-def _pieces(parts: Sequence[bytes]) -> Iterator[bytes | memoryview]:
-    """Yield the same bytes with small parts joined and large ones split."""
+def _pieces(parts: Sequence[bytes]) -> Iterator[Parts]:
+    """Yield the same bytes in pieces of at most a megabyte."""
+    piece: list[bytes | memoryview] = []
+    left = PIECE_BYTES
+    for part in _with_small_joined(parts):
+        rest = memoryview(part)
+        while rest:
+            taken, rest = rest[:left], rest[left:]
+            piece.append(taken)
+            left -= len(taken)
+            if not left:
+                yield Parts(piece)
+                piece, left = [], PIECE_BYTES
+    if piece:
+        yield Parts(piece)
+
+
+def _with_small_joined(parts: Sequence[bytes]) -> Iterator[bytes]:
     small: list[bytes] = []
     for part in parts:
         if len(part) < SMALL_BYTES:
@@ -277,9 +295,7 @@ def _pieces(parts: Sequence[bytes]) -> Iterator[bytes | memoryview]:
             continue
         yield b"".join(small)
         small = []
-        whole = memoryview(part)
-        for start in range(0, len(part), PIECE_BYTES):
-            yield whole[start : start + PIECE_BYTES]
+        yield part
     yield b"".join(small)
 
 
@@ -287,8 +303,6 @@ async def send_pieces(parts: Sequence[bytes], send: Send) -> None:
     """Send the parts of a body; yield to other tasks after each megabyte."""
     unheard = 0
     for piece in _pieces(parts):
-        if not piece:
-            continue
         await send({"type": "http.response.body", "body": piece, "more_body": True})
         unheard += len(piece)
         # `send` blocks only if the client reads slowly. With a fast client all pieces would be
@@ -311,11 +325,13 @@ async def _send_whole(answer: HttpResponseBase, send: Send) -> None:
 
 async def _send_but_last_byte(answer: TrackedAnswer, send: Send, client: _Client) -> bool:
     """Return whether the client was connected until all but the last byte were sent."""
-    client.watch()
     await send(_start(answer, answer.parts))
     await send_pieces([*answer.parts[:-1], answer.parts[-1][:-1]], send)
     # Returns when the server's buffer is nearly empty.
     await send({"type": "http.response.body", "body": b"", "more_body": True})
-    for _ in range(LOOP_TURNS):
-        await asyncio.sleep(0)
-    return not client.has_disconnected
+    return not client.hung_up()
+
+
+def _never() -> bool:
+    """Report no hang-up; for servers that cannot detect it."""
+    return False

@@ -46,6 +46,7 @@ from buffer.payloads.services.contents import StoredContent, latest_group
 from runs.access.api.identity import identity_of
 from runs.access.rules.rights import ADMINISTER
 from runs.lifecycle.models.runs import RunKind
+from runs.lifecycle.queries.runs import batch_size_of
 from runs.lifecycle.rules.lifecycle import RunStatus
 from runs.lifecycle.rules.registration import Registration as RunRegistration
 from runs.lifecycle.services.registry import (
@@ -302,11 +303,11 @@ class BatchView(AtroposView):
 
         Null while none is ready. A request acknowledges the batch of the request before.
         """
-        found = self.find_run()
-        if found.batch_size is None:
+        run_id, batch_size = self._run_and_batch_size()
+        if batch_size is None:
             message = "Trainer not registered. Call /register first."
             return json_response({"status": "error", "message": message, "batch": []})
-        taken = _lease_intact(found.pk, identity_of(request))
+        taken = _lease_intact(run_id, identity_of(request))
         if taken is None:
             return json_response({"batch": None})
         lease, items = taken
@@ -317,6 +318,13 @@ class BatchView(AtroposView):
             on_sent=partial(record_delivered, batch_id=batch_id, fence=fence),
             on_cut=partial(record_interrupted, batch_id=batch_id, fence=fence),
         )
+
+    def _run_and_batch_size(self) -> tuple[int, int | None]:
+        known = batch_size_of(self.kwargs.get("run"))
+        if known is not None:
+            return known
+        found = self.find_run()  # the default run may be created; a missing one has an error
+        return found.pk, found.batch_size
 
 
 class LatestExampleView(AtroposView):

@@ -21,7 +21,7 @@ from buffer.batches.queries.queue_depth import (
     queue_depth,
     uses_of,
 )
-from buffer.batches.rules.batch_bytes import GroupForm, groups_as, json_answer, msgpack_answer
+from buffer.batches.rules.batch_bytes import group_form, groups_as, json_answer, msgpack_answer
 from buffer.batches.rules.shards import Share, shard
 from buffer.batches.schemas import batches as messages
 from buffer.batches.services.acknowledgements import acknowledge_batch
@@ -42,7 +42,7 @@ from rolldeck.wire import BATCH_TYPE, BatchHead
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Readers, scoped
 from runs.lifecycle.models.runs import Run
-from runs.lifecycle.queries.runs import readable_run, run_named, served_steps
+from runs.lifecycle.queries.runs import readable_run, run_id_named, run_named, served_steps
 from runs.lifecycle.rules.lifecycle import TERMINAL
 from web.http.bodies import InvalidBody, answer, read, whole_number
 from web.http.openapi import between, msgpack_of, problems
@@ -137,14 +137,6 @@ def _positions(batch: Batch, share: Share) -> range:
     return shard(sizes, rank=share.rank, world_size=share.world_size)
 
 
-def group_form(accept: str) -> GroupForm:
-    """Return the ``groups`` parameter of the accepted media type; the default is JSON."""
-    for name, _, value in (part.partition("=") for part in accept.replace(",", ";").split(";")):
-        if name.strip().lower() == "groups" and value.strip() in set(GroupForm):
-            return GroupForm(value.strip())
-    return GroupForm.JSON
-
-
 def _wait_limit(run: Run, seconds: float) -> float:
     """Return the wait in seconds; 0 for ended runs, which receive no more items."""
     return 0.0 if run.status in TERMINAL else seconds
@@ -178,7 +170,13 @@ class LeasingView(WaitingView):
 
         def read_once() -> HttpResponseBase | None:
             while is_batch_available(run.pk, identity=identity, count=count, holding=holding):
-                lease = lease_batch(run_id=run.pk, identity=identity, count=count, holding=holding)
+                lease = lease_batch(
+                    run_id=run.pk,
+                    identity=identity,
+                    count=count,
+                    holding=holding,
+                    reads_ahead=share.world_size == 1,
+                )
                 if lease is None:
                     return None
                 # A corrupt batch is split up; the next one is formed without its corrupt items.
@@ -272,13 +270,14 @@ class FetchFragmentsView(LeasingView):
         return self.lease(request, found, count=body.count, seconds=body.wait_seconds)
 
 
-def _acked(run: Run, batch_id: str, fence: int) -> HttpResponse:
+def _acked(run: str, batch_id: str, fence: int) -> HttpResponse:
+    run_id = run_id_named(run)
     try:
         batch = UUID(batch_id)
     except ValueError:
         raise BatchNotFound(f"batch {batch_id!r} does not exist") from None
-    acknowledge_batch(run_id=run.pk, batch_id=batch, fence=fence)
-    return answer(messages.Acked(served_steps=served_steps(run.pk)))
+    acknowledge_batch(run_id=run_id, batch_id=batch, fence=fence)
+    return answer(messages.Acked(served_steps=served_steps(run_id)))
 
 
 class AckFragmentsView(APIView):
@@ -298,7 +297,7 @@ class AckFragmentsView(APIView):
         Confirms that they were trained on.
         """
         body = read(request, messages.AckFragments)
-        return _acked(run_named(run), body.batch, body.fence)
+        return _acked(run, body.batch, body.fence)
 
 
 class AckBatchView(APIView):
@@ -318,7 +317,7 @@ class AckBatchView(APIView):
         Confirms that the batch was trained on. An older fence is refused.
         """
         body = read(request, messages.AckBatch)
-        return _acked(run_named(run), batch, body.fence)
+        return _acked(run, batch, body.fence)
 
 
 class BatchView(APIView):

@@ -40,6 +40,14 @@ class GroupForm(StrEnum):
     """Each group in its stored codec, without decoding."""
 
 
+def group_form(accept: str) -> GroupForm:
+    """Return the ``groups`` parameter of the accepted media type; the default is JSON."""
+    for name, _, value in (part.partition("=") for part in accept.replace(",", ";").split(";")):
+        if name.strip().lower() == "groups" and value.strip() in set(GroupForm):
+            return GroupForm(value.strip())
+    return GroupForm.JSON
+
+
 def groups_as(form: GroupForm, groups: Iterable[Coded]) -> list[Item]:
     """Return groups in a form; only groups in another codec are decoded and re-encoded.
 

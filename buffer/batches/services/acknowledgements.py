@@ -19,10 +19,13 @@ from web.rows import first_row
 _CONFIRM: Final = """
     UPDATE buffer_batch SET state = 'confirmed', settled_at = statement_timestamp()
     WHERE id = %s AND state = ANY(%s::text[])"""
-_EARLIER: Final = """
-    run_id = %s AND trainer_id = %s AND state = 'leased' AND ordinal < %s AND leased_at < %s
-    ORDER BY ordinal"""
-"""Batches that a trainer received before another one and still holds."""
+_EARLIER: Final = """(
+    SELECT e.ordinal FROM buffer_batch e
+    WHERE e.run_id = buffer_batch.run_id AND e.trainer_id = buffer_batch.trainer_id
+    AND e.state = 'leased' AND e.ordinal < buffer_batch.ordinal
+    AND e.leased_at < buffer_batch.leased_at
+    ORDER BY e.ordinal LIMIT 1)"""
+"""Ordinal of the first batch that a trainer received before this one and still holds."""
 
 
 @transaction.atomic
@@ -35,7 +38,9 @@ def acknowledge_batch(*, run_id: int, batch_id: UUID, fence: int) -> Batch:
         OutOfOrder: If its trainer holds a batch that it received earlier.
     """
     lock_run(run_id)
-    batch = first_row(Batch, "run_id = %s AND id = %s", [run_id, batch_id])
+    batch = first_row(
+        Batch, "run_id = %s AND id = %s", [run_id, batch_id], computed={"earlier": _EARLIER}
+    )
     if batch is None:
         raise BatchNotFound(f"batch {batch_id} does not exist")
     if batch.fence != fence:
@@ -44,10 +49,10 @@ def acknowledge_batch(*, run_id: int, batch_id: UUID, fence: int) -> Batch:
         raise LeaseLost(f"batch {batch_id} was dropped")
     if batch.state == BatchState.CONFIRMED:
         return batch
-    order = [run_id, batch.trainer_id, batch.ordinal, batch.leased_at]
-    if earlier := first_row(Batch, _EARLIER, order):
+    earlier: int | None = batch.earlier  # type: ignore[attr-defined] # computed
+    if earlier is not None:
         raise OutOfOrder(
-            f"batch {batch.ordinal} is acknowledged before batch {earlier.ordinal}, which its "
+            f"batch {batch.ordinal} is acknowledged before batch {earlier}, which its "
             "trainer received earlier and still holds: acknowledge batches in order"
         )
     confirm(batch)

@@ -14,6 +14,7 @@ from buffer.items.models.items import Batch
 from buffer.items.rules.environments import NO_ENVIRONMENT
 from buffer.items.rules.states import BatchState, ItemKind, ItemState
 from buffer.items.services.tallies import ADD_MOVED_GROUPS
+from buffer.payloads.services.contents import Reading
 from runs.lifecycle.models.runs import Run, Trainer
 from runs.lifecycle.rules.versions import version_in_force
 from web import database
@@ -96,10 +97,18 @@ class GroupsMoved(RuntimeError):
     """Queued groups of a run were moved without its lock."""
 
 
-def form_and_lease(run: Run, trainer: Trainer, *, sender: str) -> Batch | None:
+def form_and_lease(
+    run: Run, trainer: Trainer, *, sender: str, reads_ahead: bool
+) -> tuple[Batch, Reading | None] | None:
     """Form and lease the next batch of an external run; return None if none is ready.
 
     The caller holds the run's lock.
+
+    Args:
+        run: The run.
+        trainer: The trainer that gets the batch.
+        sender: The process that will send it, if it must record the delivery.
+        reads_ahead: Start to read the bytes of the groups before they are leased.
     """
     if run.batch_size is None:
         return None
@@ -107,7 +116,11 @@ def form_and_lease(run: Run, trainer: Trainer, *, sender: str) -> Batch | None:
     if isinstance(planned.plan, NoPlan):
         _record_waiting(run.pk, planned.plan, planned)
         return None
-    return _write(run, trainer, planned.plan, sender=sender)
+    groups = group_ids(run.pk, planned.plan)
+    reading = None
+    if reads_ahead and not planned.plan.behind:
+        reading = Reading([planned.locations[group_id] for group_id in groups])
+    return _write(run, trainer, planned.plan, groups, sender=sender), reading
 
 
 def confirm(batch: Batch, *, source: ItemState) -> None:
@@ -136,7 +149,7 @@ def _record_waiting(run_id: int, refused: NoPlan, planned: Planned) -> None:
         cursor.execute(_RECORD_WAITING, waits)
 
 
-def _write(run: Run, trainer: Trainer, plan: BatchPlan, *, sender: str) -> Batch:
+def _write(run: Run, trainer: Trainer, plan: BatchPlan, groups: list[int], *, sender: str) -> Batch:
     batch = Batch(
         id=uuid.uuid4(),
         run=run,
@@ -154,7 +167,7 @@ def _write(run: Run, trainer: Trainer, plan: BatchPlan, *, sender: str) -> Batch
     )
     with database.cursor() as cursor:
         # Prepared, because PostgreSQL takes longer to plan this statement than to run it.
-        row = cursor.execute(_FORM, _values(run, batch, plan), prepare=True).fetchone()
+        row = cursor.execute(_FORM, _values(run, batch, plan, groups), prepare=True).fetchone()
     assert row is not None  # noqa: S101 an aggregate without groups has a row
     (
         batch.leased_at,
@@ -173,7 +186,7 @@ def _write(run: Run, trainer: Trainer, plan: BatchPlan, *, sender: str) -> Batch
     return batch
 
 
-def _values(run: Run, batch: Batch, plan: BatchPlan) -> dict[str, Any]:
+def _values(run: Run, batch: Batch, plan: BatchPlan, groups: list[int]) -> dict[str, Any]:
     env_ids = list(plan.debts)
     current = version_in_force(
         epoch=run.epoch, policy_step=run.policy_step, served_steps=run.served_steps
@@ -185,7 +198,7 @@ def _values(run: Run, batch: Batch, plan: BatchPlan) -> dict[str, Any]:
         "source": ItemState.QUEUED,
         "to": ItemState.LEASED,
         "batch": batch.pk,
-        "groups": group_ids(run.pk, plan),
+        "groups": groups,
         "ordinal": batch.ordinal,
         "epoch": batch.epoch,
         "policy_step": batch.policy_step,

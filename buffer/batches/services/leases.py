@@ -29,6 +29,7 @@ from buffer.items.rules.states import (
     ItemState,
 )
 from buffer.items.services.locks import lock_run
+from buffer.payloads.services.contents import Reading
 from buffer.payloads.services.expiry import drop_unservable
 from buffer.payloads.services.transitions import release_items
 from runs.lifecycle.models.runs import Run, Trainer
@@ -36,7 +37,7 @@ from runs.lifecycle.services.lifecycle import end_after_steps
 from runs.lifecycle.services.registry import register_trainer
 from web import database
 from web.live.announcements import announce
-from web.rows import first_row, rows
+from web.rows import first_pair, first_row, rows
 
 # Resolution of `last_seen_at`; polls should usually write nothing.
 SEEN_EVERY: Final = timedelta(seconds=5)
@@ -71,10 +72,17 @@ class Lease:
     batch: Batch
     lease_seconds: float
     policy_step: int
+    reading: Reading | None = None
+    """The read of the items' bytes, if it began before the lease."""
 
 
 def lease_batch(
-    *, run_id: int, identity: str, count: int | None = None, holding: Collection[UUID] = ()
+    *,
+    run_id: int,
+    identity: str,
+    count: int | None = None,
+    holding: Collection[UUID] = (),
+    reads_ahead: bool = False,
 ) -> Lease | None:
     """Lease a batch to a trainer that acknowledges by id: one that it lacks, else the next.
 
@@ -87,6 +95,7 @@ def lease_batch(
         identity: Identity of the requester, which must be registered.
         count: Number of fragments in the batch; by default the run's batch size.
         holding: Batches that the trainer has received and not acknowledged.
+        reads_ahead: Start to read the bytes of all items before they are leased.
 
     Raises:
         TrainerNotRegistered: If no trainer of the run has this identity.
@@ -94,8 +103,7 @@ def lease_batch(
     """
     with transaction.atomic():
         asked_at = lock_run(run_id)
-        run = _served_run(run_id)
-        trainer = _trainer(run, identity, is_stock=False, asked_at=asked_at)
+        run, trainer = _caller(run_id, identity, is_stock=False, asked_at=asked_at)
         drop_unservable(run)
         open_batches = _open_batches(run)
         mine = [batch for batch in open_batches if batch.trainer_id == trainer.pk]
@@ -107,7 +115,7 @@ def lease_batch(
         batch = batch or _returned_batch(run, others)
         if batch is not None:
             return _lease(run, batch, trainer, sender="")
-        return _next(run, trainer, count=count, sender="", now=asked_at)
+        return _next(run, trainer, count=count, sender="", reads_ahead=reads_ahead, now=asked_at)
 
 
 def lease_for_atropos(*, run_id: int, identity: str, sender: str, now: datetime) -> Lease | None:
@@ -132,8 +140,7 @@ def lease_for_atropos(*, run_id: int, identity: str, sender: str, now: datetime)
 def _lease_for_stock(run_id: int, identity: str, sender: str) -> Lease | None:
     with transaction.atomic():
         asked_at = lock_run(run_id)
-        run = _served_run(run_id)
-        trainer = _trainer(run, identity, is_stock=True, asked_at=asked_at)
+        run, trainer = _caller(run_id, identity, is_stock=True, asked_at=asked_at)
         open_batches = _open_batches(run)
         held = [batch for batch in open_batches if batch.trainer_id == trainer.pk]
         again = _acknowledge_delivered(held, asked_at=asked_at)
@@ -141,20 +148,36 @@ def _lease_for_stock(run_id: int, identity: str, sender: str) -> Lease | None:
         batch = again or _returned_batch(run, open_batches)
         if batch is not None:
             return _lease(run, batch, trainer, sender=sender)
-        return _next(run, trainer, count=None, sender=sender, now=asked_at)
+        return _next(run, trainer, count=None, sender=sender, reads_ahead=True, now=asked_at)
 
 
 def _served_run(run_id: int) -> Run:
     run = first_row(Run, "id = %s", [run_id])
     if run is None:
-        raise Run.DoesNotExist(f"run {run_id} does not exist")
+        raise _no_run(run_id)
     check_served(run)
     return run
 
 
-def _trainer(run: Run, identity: str, *, is_stock: bool, asked_at: datetime) -> Trainer:
-    """Return the trainer with this identity, and record its request."""
-    trainer = first_row(Trainer, "run_id = %s AND identity = %s", [run.pk, identity])
+def _no_run(run_id: int) -> Run.DoesNotExist:
+    return Run.DoesNotExist(f"run {run_id} does not exist")
+
+
+def _caller(
+    run_id: int, identity: str, *, is_stock: bool, asked_at: datetime
+) -> tuple[Run, Trainer]:
+    """Return the run and its trainer with this identity, and record the trainer's request."""
+    found = first_pair(
+        Run,
+        Trainer,
+        "runs_trainer.run_id = runs_run.id AND runs_trainer.identity = %(identity)s",
+        "runs_run.id = %(run)s",
+        {"run": run_id, "identity": identity},
+    )
+    if found is None:
+        raise _no_run(run_id)
+    run, trainer = found
+    check_served(run)
     if trainer is None:
         raise TrainerNotRegistered(f"{identity} is not a trainer of {run.name}: register first")
     if run.trainer_started_at is None:
@@ -162,7 +185,7 @@ def _trainer(run: Run, identity: str, *, is_stock: bool, asked_at: datetime) -> 
         announce(run.pk, "run")
     if trainer.last_seen_at < asked_at - SEEN_EVERY or trainer.is_stock is not is_stock:
         Trainer.objects.filter(pk=trainer.pk).update(last_seen_at=Now(), is_stock=is_stock)
-    return trainer
+    return run, trainer
 
 
 def _open_batches(run: Run) -> list[Batch]:
@@ -251,13 +274,24 @@ def _lease(run: Run, batch: Batch, trainer: Trainer, *, sender: str) -> Lease:
     return _handed_out(run, batch)
 
 
-def _handed_out(run: Run, batch: Batch) -> Lease:
+def _handed_out(run: Run, batch: Batch, *, reading: Reading | None = None) -> Lease:
     announce(run.pk, "queue", "ledger", "run")
-    return Lease(batch=batch, lease_seconds=run.lease_seconds, policy_step=run.policy_step)
+    return Lease(
+        batch=batch,
+        lease_seconds=run.lease_seconds,
+        policy_step=run.policy_step,
+        reading=reading,
+    )
 
 
 def _next(
-    run: Run, trainer: Trainer, *, count: int | None, sender: str, now: datetime
+    run: Run,
+    trainer: Trainer,
+    *,
+    count: int | None,
+    sender: str,
+    reads_ahead: bool,
+    now: datetime,
 ) -> Lease | None:
     """Form and lease a new batch, or return None if the queue does not fill one.
 
@@ -267,8 +301,10 @@ def _next(
         # The planned number may have been lowered after the last batch.
         end_after_steps(run, now=now)
         return None
+    reading: Reading | None = None
     if run.takes_groups:
-        batch = group_batches.form_and_lease(run, trainer, sender=sender)
+        formed = group_batches.form_and_lease(run, trainer, sender=sender, reads_ahead=reads_ahead)
+        batch, reading = formed or (None, None)
     else:
         batch = forming.form_and_lease(run, trainer, sender=sender, count=count)
     if batch is None:
@@ -276,7 +312,7 @@ def _next(
     run.served_steps = batch.ordinal
     if run.has_served_all_steps:
         end_after_steps(run, now=now)
-    return _handed_out(run, batch)
+    return _handed_out(run, batch, reading=reading)
 
 
 def held_by(*, run_id: int, batch_id: UUID, identity: str) -> Lease:

@@ -5,12 +5,15 @@ environment through the partial index of its queue, as many as the forecast need
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, NamedTuple
 
+import msgspec
+
 from buffer.batches.rules.batch_plan import BatchPlan, Behind, NoBatch, NoPlan, plan_batch
 from buffer.batches.rules.mixing import EnvironmentQueue, QueuedGroup, forecast
+from buffer.payloads.services.contents import LOCATION, PayloadLocation
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunStatus
 from runs.lifecycle.rules.registration import SILENT_AFTER
@@ -43,15 +46,17 @@ _STATE: Final = """
     FROM environment e FULL JOIN sizes s ON s.env_id = e.env_id
     LEFT JOIN buffer_mixingshare m
         ON m.run_id = %(run)s AND m.env_id = COALESCE(e.env_id, s.env_id)"""
-# COALESCE matches the expression of both indexes.
-_WINDOWS: Final = """
-    SELECT w.env_id, g.id, g.sequences
-    FROM unnest(%s::int[], %s::int[]) AS w(env_id, length)
+# COALESCE matches the expression of both indexes. JSON, because PostgreSQL plans a statement again
+# each time if its estimates depend on the length of an array, which takes four times as long as
+# reading the rows.
+_WINDOWS: Final = f"""
+    SELECT g.*
+    FROM json_to_recordset(%s) AS w(env_id int, length int)
     CROSS JOIN LATERAL (
-        SELECT id, sequences FROM buffer_trajectorygroup
+        SELECT w.env_id, id, sequences, {LOCATION} FROM buffer_trajectorygroup
         WHERE run_id = %s AND state = 'queued' AND COALESCE(env_id, -1) = w.env_id
         ORDER BY id LIMIT w.length
-    ) g"""
+    ) g"""  # noqa: S608 a constant
 _BEHIND: Final = """
     SELECT g.id
     FROM unnest(%s::int[], %s::int[], %s::bigint[], %s::int[]) AS w(env_id, size, after, length)
@@ -96,6 +101,8 @@ class Planned:
     queues: list[EnvironmentQueue]
     on_record: set[int]
     """Environments on record as delaying the run's batches."""
+    locations: Mapping[int, PayloadLocation] = field(default_factory=dict)
+    """Locations of the bytes of the groups in the windows, by id."""
 
 
 def plan_next(run: Run, *, batch_size: int) -> Planned:
@@ -104,8 +111,10 @@ def plan_next(run: Run, *, batch_size: int) -> Planned:
     if not rows:
         return Planned(plan=NoPlan(reason=NoBatch.TOO_FEW), queues=[], on_record=set())
     queues = [row.queue() for row in rows]
+    locations: dict[int, PayloadLocation] = {}
     if sum(queue.sequences for queue in queues) >= batch_size:
-        queues = _with_windows(run.pk, queues, batch_size)
+        windows, locations = _windows(run.pk, _lengths(queues, batch_size))
+        queues = [_split(queue, windows.get(queue.env_id, [])) for queue in queues]
     blocked = {row.env_id: row.blocks_since for row in rows if row.blocks_since is not None}
     plan = plan_batch(
         queues,
@@ -115,7 +124,7 @@ def plan_next(run: Run, *, batch_size: int) -> Planned:
         # A draining run receives no more groups, so it must not wait for minimums.
         deadline_seconds=0 if run.status == RunStatus.DRAINING else run.dry_deadline_seconds,
     )
-    return Planned(plan=plan, queues=queues, on_record=set(blocked))
+    return Planned(plan=plan, queues=queues, on_record=set(blocked), locations=locations)
 
 
 def group_ids(run_id: int, plan: BatchPlan) -> list[int]:
@@ -134,14 +143,6 @@ def _state(run_id: int) -> list[_StateRow]:
         return [_StateRow(*row) for row in cursor.fetchall()]
 
 
-def _with_windows(
-    run_id: int, queues: Sequence[EnvironmentQueue], batch_size: int
-) -> list[EnvironmentQueue]:
-    """Return the environments with their oldest groups as windows."""
-    windows = _windows(run_id, _lengths(queues, batch_size))
-    return [_split(queue, windows.get(queue.env_id, [])) for queue in queues]
-
-
 def _lengths(queues: Iterable[EnvironmentQueue], batch_size: int) -> dict[int, int]:
     """Return the number of groups of each environment to weigh individually."""
     queues = [queue for queue in queues if queue.behind]
@@ -152,14 +153,20 @@ def _lengths(queues: Iterable[EnvironmentQueue], batch_size: int) -> dict[int, i
     }
 
 
-def _windows(run_id: int, lengths: Mapping[int, int]) -> dict[int, list[QueuedGroup]]:
+def _windows(
+    run_id: int, lengths: Mapping[int, int]
+) -> tuple[dict[int, list[QueuedGroup]], dict[int, PayloadLocation]]:
+    """Return the oldest groups of each environment, and where the bytes of each group are."""
     windows: dict[int, list[QueuedGroup]] = {env_id: [] for env_id in lengths}
+    locations = {}
+    parts = [{"env_id": env_id, "length": length} for env_id, length in lengths.items()]
     with database.cursor() as cursor:
-        parameters = [list(lengths), list(lengths.values()), run_id]
-        cursor.execute(_WINDOWS, parameters, prepare=True)
-        for env_id, group_id, sequences in cursor.fetchall():
+        parameters = [msgspec.json.encode(parts).decode(), run_id]
+        cursor.execute(_WINDOWS, parameters, prepare=True, binary=True)
+        for env_id, group_id, sequences, *location in cursor.fetchall():
             windows[env_id].append(QueuedGroup(group_id, sequences))
-    return windows
+            locations[group_id] = PayloadLocation(*location)
+    return windows, locations
 
 
 def _split(queue: EnvironmentQueue, window: list[QueuedGroup]) -> EnvironmentQueue:

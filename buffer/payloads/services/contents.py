@@ -9,7 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, NamedTuple
 from uuid import UUID, uuid4
 
@@ -29,6 +30,8 @@ TABLES: Final = {
     ItemKind.GROUPS: "buffer_trajectorygroup",
     ItemKind.FRAGMENTS: "buffer_fragmentchunk",
 }
+LOCATION: Final = 'codec, crc32, segment, object, "offset", size_bytes'
+"""Columns of an item's row for a :class:`PayloadLocation`."""
 _PLACE: Final = 'i.id, i.codec, i.crc32, i.segment, i.object, i."offset", i.size_bytes'
 _OF_BATCH: Final = {
     ItemKind.GROUPS: f"""
@@ -112,10 +115,12 @@ class StoredContent:
     codec: str
     content: bytes
     crc32: int
+    is_verified: bool = False
+    """Whether the bytes are known to match their checksum."""
 
     def is_intact(self) -> bool:
         """Return whether the bytes match their checksum."""
-        return bool(crc32(self.content) == self.crc32)
+        return self.is_verified or bool(crc32(self.content) == self.crc32)
 
 
 def write_contents(contents: Sequence[bytes], *, codec: str) -> list[PayloadLocation]:
@@ -187,6 +192,40 @@ class Writing:
             self.wait()
         if name := _object(self.locations):
             objects.remove(name)
+
+
+class Reading:
+    """A read of items' bytes in the background, while the caller uses the database.
+
+    The bytes never change, so they may be read before the transaction that leases the items
+    commits.
+    """
+
+    def __init__(self, locations: Sequence[PayloadLocation]) -> None:
+        """Start the read, unless bytes are in the database."""
+        self._done: Future[list[StoredContent] | None] | None = None
+        if all(place.object for place in locations):
+            self._done = objects.in_read_thread(partial(_read_verified, locations))
+
+    def wait(self) -> list[StoredContent] | None:
+        """Return the verified bytes in order; None unless all were read.
+
+        Raises:
+            PayloadStorageDown: If the storage is unavailable.
+        """
+        return None if self._done is None else self._done.result()
+
+
+def _read_verified(locations: Sequence[PayloadLocation]) -> list[StoredContent] | None:
+    found = _read_objects(list(enumerate(locations)), up_to=_WHOLE)
+    contents = [
+        StoredContent(place.codec, found.get(number, b""), place.crc32)
+        for number, place in enumerate(locations)
+    ]
+    for stored, place in zip(contents, locations, strict=True):
+        if len(stored.content) != place.size_bytes:
+            return None
+    return [replace(stored, is_verified=stored.is_intact()) for stored in contents]
 
 
 def insert_contents(kind: ItemKind, contents: Iterable[tuple[int, PayloadLocation, bytes]]) -> None:

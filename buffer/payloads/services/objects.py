@@ -1,17 +1,19 @@
 """Access to the object storage of the settings."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache, partial
-from typing import Final, Protocol, cast
+from typing import Final, Protocol, TypeVar, cast
 
 from django.core.files.storage import storages
 from django.db import connection
 
 from web.rules.errors import Unavailable
 
+T = TypeVar("T")
 WRITERS: Final = 8
+READERS: Final = 8
 Ranges = Sequence[tuple[int, int]]
 """Parts of one object as (offset, size) in bytes."""
 
@@ -120,6 +122,19 @@ def read(ranges_by_key: Mapping[str, Ranges]) -> dict[str, list[bytes]]:
     }
 
 
+def in_read_thread(read: Callable[[], T]) -> "Future[T]":
+    """Start `read` in a separate thread; I/O does not hold Python's global lock."""
+    return _read_threads().submit(_read_and_release, read)
+
+
+def _read_and_release(read: Callable[[], T]) -> T:
+    try:
+        return read()
+    finally:
+        # A storage may use the database; close the connection of this thread.
+        connection.close()
+
+
 def _read(storage: PayloadStorage, name: str, ranges: Ranges) -> list[bytes] | None:
     try:
         return storage.read_ranges(name, ranges)
@@ -132,6 +147,11 @@ def _read(storage: PayloadStorage, name: str, ranges: Ranges) -> list[bytes] | N
 @cache
 def _writers() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(WRITERS, thread_name_prefix="payload-writes")
+
+
+@cache
+def _read_threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(READERS, thread_name_prefix="payload-reads")
 
 
 @cache

@@ -7,10 +7,9 @@ from typing import IO, Any, Final
 
 import msgspec
 from django.conf import settings
-from django.db import connection
 
 from runs.events.models import RunEvent
-from runs.lifecycle.models.runs import Environment, PolicyVersion, Run, Trainer
+from runs.lifecycle.models.runs import Environment, PolicyVersion, Run, RunKind, Trainer
 from runs.lifecycle.queries.summaries import summary_fields
 from runs.lifecycle.rules.registration import was_seen_recently
 from runs.lifecycle.schemas.runs import (
@@ -22,10 +21,16 @@ from runs.lifecycle.schemas.runs import (
     RunInferenceServer,
     TrainerRow,
 )
+from web import database
 from web.rows import first_row
 from web.rules.errors import NotFound
 
 EVENTS_PER_PAGE: Final = 200
+_ID_NAMED: Final = "SELECT id FROM runs_run WHERE archived_at IS NULL AND name = %s"
+_SERVED_STEPS: Final = "SELECT served_steps FROM runs_run WHERE id = %s"
+_BATCH_SIZE: Final = "SELECT id, batch_size FROM runs_run WHERE archived_at IS NULL AND "
+_BATCH_SIZE_NAMED: Final = f"{_BATCH_SIZE} name = %s AND kind <> '{RunKind.FLEET}'"
+_BATCH_SIZE_OF_DEFAULT: Final = f"{_BATCH_SIZE} is_default"
 
 
 class RunNotFound(NotFound):
@@ -60,6 +65,21 @@ def run_named(name: str) -> Run:
     return run
 
 
+def batch_size_of(name: str | None) -> tuple[int, int | None] | None:
+    """Return id and batch size of a current run that takes groups, without loading the run.
+
+    Args:
+        name: Its name; None for the default run.
+
+    Returns:
+        None if there is no such run.
+    """
+    with database.cursor() as cursor:
+        if name is None:
+            return cursor.execute(_BATCH_SIZE_OF_DEFAULT, prepare=True).fetchone()
+        return cursor.execute(_BATCH_SIZE_NAMED, [name], prepare=True).fetchone()
+
+
 def readable_run(address: str) -> Run:
     """Return the run at an address, current or archived (:mod:`runs.lifecycle.rules.run_address`).
 
@@ -88,10 +108,11 @@ def run_id_named(name: str) -> int:
         RunArchived: If only an archived run is at this address.
         RunNotFound: If there is no such run.
     """
-    found = Run.objects.current().filter(name=name).values_list("pk", flat=True).first()
-    if found is None:
+    with database.cursor() as cursor:
+        row = cursor.execute(_ID_NAMED, [name], prepare=True).fetchone()
+    if row is None:
         raise _absence(name)
-    return found
+    return int(row[0])
 
 
 def _absence(name: str) -> RunNotFound:
@@ -107,9 +128,8 @@ def _absence(name: str) -> RunNotFound:
 
 def served_steps(run_id: int) -> int:
     """Return the number of batches served by a run; 0 if it does not exist."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT served_steps FROM runs_run WHERE id = %s", [run_id])
-        row = cursor.fetchone()
+    with database.cursor() as cursor:
+        row = cursor.execute(_SERVED_STEPS, [run_id], prepare=True).fetchone()
     return 0 if row is None else int(row[0])
 
 

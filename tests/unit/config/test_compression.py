@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from config.compression import CompressedAnswers
+from config.large_writes import Parts
 
 SMALL = b'{"a": 1}'
 MIDDLE = json.dumps(list(range(5000))).encode()
@@ -21,6 +22,7 @@ async def send_request(
     kind: bytes = b"application/json",
     client: str = "127.0.0.1",
     extra: tuple[tuple[bytes, bytes], ...] = (),
+    in_parts: bool = False,
 ) -> tuple[dict[bytes, bytes], bytes]:
     sent: list[dict[str, Any]] = []
 
@@ -30,7 +32,8 @@ async def send_request(
         pieces = [content[at : at + 65536] for at in range(0, len(content), 65536)]
         for piece in pieces:
             more = piece is not pieces[-1]
-            await send({"type": "http.response.body", "body": piece, "more_body": more})
+            body = Parts([piece[:7], piece[7:]]) if in_parts else piece
+            await send({"type": "http.response.body", "body": body, "more_body": more})
 
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)
@@ -49,8 +52,9 @@ async def test_an_answer_over_a_kilobyte_is_compressed() -> None:
     assert gzip.decompress(body) == MIDDLE
 
 
-async def test_a_large_answer_is_compressed_in_chunks() -> None:
-    headers, body = await send_request(LARGE, client=NETWORK)
+@pytest.mark.parametrize("in_parts", [False, True])
+async def test_a_large_answer_is_compressed_in_chunks(in_parts: bool) -> None:
+    headers, body = await send_request(LARGE, client=NETWORK, in_parts=in_parts)
 
     assert headers[b"content-encoding"] == b"gzip"
     assert b"content-length" not in headers

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 import uvloop
 
-from config.large_writes import LARGE_BYTES, LargeWrites
+from config.large_writes import LARGE_BYTES, LargeWrites, Parts
 
 DEADLINE_SECONDS = 60
 
@@ -73,6 +73,27 @@ def test_small_and_large_pieces_arrive_in_the_order_in_which_they_were_written(s
             if rng.random() < 0.5:
                 await asyncio.sleep(0)
         assert await reading == b"".join(pieces)
+
+    with_connection(act)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_pieces_in_parts_arrive_in_order_also_when_the_kernel_accepts_only_some(seed: int) -> None:
+    rng = random.Random(seed)
+    pieces = [
+        [rng.randbytes(rng.choice((0, 1, 2, 100, 70_000, 600_000))) for _ in range(6)]
+        for _ in range(20)
+    ]
+    whole = b"".join(part for piece in pieces for part in piece)
+
+    async def act(holder: Holder, remote: socket.socket) -> None:
+        reading = asyncio.create_task(read_all(remote, size=len(whole), at_most=150_000))
+        for piece in pieces:
+            await holder.may_write.wait()
+            holder.transport.write(Parts(piece))
+            if rng.random() < 0.5:
+                await asyncio.sleep(0)
+        assert await reading == whole
 
     with_connection(act)
 

@@ -20,7 +20,7 @@ async def sent_beside_others(parts: list[bytes]) -> tuple[list[bytes], int]:
             await asyncio.sleep(0)
 
     async def send(message: Message) -> None:
-        sent.append(message["body"])
+        sent.append(bytes(message["body"]))
 
     busy = asyncio.ensure_future(others())
     await send_pieces(parts, send)

@@ -193,7 +193,8 @@ def blocks_read(sql: str, values: list[Any]) -> tuple[int, str]:
 def test_the_oldest_groups_are_found_by_index_in_queues_of_any_length(run: Run) -> None:
     for _ in range(4):
         environment(run)
-    lengths: list[Any] = [[0, 1, 2, 3], [20, 20, 20, 20], run.pk]
+    windows = json.dumps([{"env_id": env_id, "length": 20} for env_id in range(4)])
+    lengths: list[Any] = [windows, run.pk]
     touched = {}
     for count in (1_000, 39_000):
         queue_many(run, count, environments=4)

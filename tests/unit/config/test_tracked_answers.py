@@ -1,0 +1,81 @@
+"""A batch counts as delivered only if its client is connected before the last byte is sent."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+
+import pytest
+
+from buffer.batches.api.sending import TrackedAnswer
+from config.body_limits import Message, Receive, Scope, Send
+from config.http_protocol import BoundedHttp
+from config.machines import Machines, _Client
+
+PARTS = [b"[", bytes(3_000_000), b", ", bytes(100), b"]}"]
+
+
+async def no_app(scope: Scope, receive: Receive, send: Send) -> None:
+    raise AssertionError
+
+
+async def never() -> Message:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def sent_to_client(*, hung_up: Callable[[], bool]) -> tuple[list[bytes], list[str]]:
+    """Send an answer; return the bodies of its messages and how sending ended."""
+    machines = Machines(no_app)
+    bodies: list[bytes] = []
+    outcome: list[str] = []
+
+    async def send(message: Message) -> None:
+        if message["type"] == "http.response.body":
+            bodies.append(bytes(message["body"]))
+
+    answer = TrackedAnswer(
+        PARTS, on_sent=lambda: outcome.append("sent"), on_cut=lambda: outcome.append("cut")
+    )
+    await machines._send(answer, send, _Client(never, hung_up=hung_up))
+    machines._threads.shutdown()
+    return bodies, outcome
+
+
+@pytest.mark.parametrize(("is_gone", "outcome"), [(False, ["sent"]), (True, ["cut"])])
+def test_the_client_is_checked_once_before_the_last_byte(is_gone: bool, outcome: list[str]) -> None:
+    checks: list[int] = []
+    bodies: list[bytes] = []
+
+    def hung_up() -> bool:
+        checks.append(len(bodies))
+        return is_gone
+
+    bodies, noted = asyncio.run(sent_to_client(hung_up=hung_up))
+
+    assert noted == outcome
+    assert len(checks) == 1
+    assert b"".join(bodies) == b"".join(PARTS)
+    assert bodies[-2:] == [b"", b"}"]
+
+
+@pytest.mark.parametrize("has_unread_bytes", [False, True])
+def test_the_kernel_reports_a_hang_up_before_the_event_loop_runs(has_unread_bytes: bool) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        client = socket.create_connection(listener.getsockname())
+        connected, _ = listener.accept()
+
+    class Transport:
+        def is_closing(self) -> bool:
+            return False
+
+        def get_extra_info(self, _: str) -> socket.socket:
+            return connected
+
+    protocol = BoundedHttp.__new__(BoundedHttp)
+    protocol.transport = Transport()  # type: ignore[assignment]
+    with connected:
+        assert not protocol.client_hung_up()
+        if has_unread_bytes:
+            connected.send(b"unread")
+        client.close()
+        assert protocol.client_hung_up()
