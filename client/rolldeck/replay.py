@@ -22,10 +22,10 @@ from rolldeck.wire import (
     BATCH_TYPE,
     FRAGMENTS_TYPE,
     Fragment,
-    FragmentPush,
     FragmentReceipt,
     WeightsManifest,
     encode,
+    encode_push,
     pack_array,
 )
 
@@ -83,10 +83,8 @@ class ReplayBufferInterface(Closing):
             InvalidRequest: If a fragment is malformed (named in `errors`); none was stored.
             RunNotAccepting: If the run accepts no data at present.
         """
-        push = FragmentPush(fragments=[encode(fragment) for fragment in fragments])
-        call = Call(
-            method="POST", path=self._root, content=encode(push), content_type=FRAGMENTS_TYPE
-        )
+        body = encode_push([encode(fragment) for fragment in fragments])
+        call = Call(method="POST", path=self._root, content=body, content_type=FRAGMENTS_TYPE)
         raw = self._connection.json(call)
         try:
             return msgspec.convert(raw, FragmentReceipt)

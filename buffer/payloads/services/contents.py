@@ -117,7 +117,7 @@ class StoredContent:
         return bool(crc32(self.content) == self.crc32)
 
 
-def write_contents(contents: Sequence[bytes], *, codec: str) -> list[PayloadLocation]:
+def write_contents(contents: Sequence[objects.Part], *, codec: str) -> list[PayloadLocation]:
     """Write the bytes of a large push and return the locations of all its items.
 
     Locations are in the open segment. A large push is written into one object, which is durable
@@ -134,7 +134,7 @@ def _object(places: list[PayloadLocation]) -> str:
     return places[0].object if places else ""
 
 
-def _locations(contents: Sequence[bytes], *, codec: str) -> list[PayloadLocation]:
+def _locations(contents: Sequence[objects.Part], *, codec: str) -> list[PayloadLocation]:
     segment = current_segment()
     is_large = sum(map(len, contents)) > settings.ROLLDECK_INLINE_PAYLOAD_BYTES
     name = f"{segment}/{uuid4().hex}" if is_large else ""
@@ -154,7 +154,7 @@ class Writing:
         places: The locations, as returned by :func:`write_contents`.
     """
 
-    def __init__(self, contents: Sequence[bytes], *, codec: str) -> None:
+    def __init__(self, contents: Sequence[objects.Part], *, codec: str) -> None:
         """Start the write."""
         self.locations = _locations(contents, codec=codec)
         name = _object(self.locations)
@@ -177,7 +177,9 @@ class Writing:
             objects.remove(name)
 
 
-def insert_contents(kind: ItemKind, contents: Iterable[tuple[int, PayloadLocation, bytes]]) -> None:
+def insert_contents(
+    kind: ItemKind, contents: Iterable[tuple[int, PayloadLocation, objects.Part]]
+) -> None:
     """Store the bytes of each (item id, location, bytes) whose location is in the database."""
     inline = [
         (place.segment, item_id, content)

@@ -31,9 +31,11 @@ RUNS_AT_ONCE: Final = 50
 
 _STALE_FRAGMENTS: Final = """
     SELECT EXISTS (
-        SELECT FROM buffer_fragmentchunk
-        WHERE run_id = %(run)s AND epoch < %(epoch)s
+        -- Counts: no index finds open fragments of older epochs among all fragments of the run.
+        SELECT FROM buffer_tally
+        WHERE run_id = %(run)s AND kind = 'fragments' AND epoch < %(epoch)s
         AND state IN ('waiting', 'queued', 'leased', 'quarantined')
+        GROUP BY state, epoch HAVING SUM(items) > 0
     ) OR EXISTS (
         SELECT FROM buffer_fragmentchunk
         WHERE run_id = %(run)s AND epoch = %(epoch)s AND state = 'queued'

@@ -13,7 +13,7 @@ from buffer.items.services.fragment_batches import BatchFragment, create_batch
 from buffer.items.services.sample_counts import add_sampled_chunks
 from buffer.items.services.tallies import Changes, counted
 from buffer.payloads.services.eviction import keep_within_capacity
-from buffer.replay.rules import NEEDS, Chunks, Sample, SamplerRule
+from buffer.replay.rules import NEEDS, Chunks, Sample, SamplerRule, candidate_ids
 from runs.config.rules.replay_config import ReplayConfig, replay_of
 from runs.lifecycle.models.runs import Run, Trainer
 from web import database
@@ -26,6 +26,16 @@ _LOAD: Final = """
         WHERE run_id = %s AND epoch = %s AND state = 'queued' {heads} ORDER BY id {limit}
     ) c"""
 _HEADS: Final = "AND chunk = id"
+_ENDS: Final = """
+    SELECT min(id), max(id) FROM buffer_fragmentchunk
+    WHERE run_id = %s AND epoch = %s AND state = 'queued' {heads}"""
+_AVAILABLE: Final = """
+    SELECT c.id FROM unnest(%s::bigint[]) WITH ORDINALITY AS c(id, place)
+    JOIN buffer_fragmentchunk f ON f.id = c.id
+    -- An array, and a state expression without index: see `add_sampled_chunks`.
+    WHERE f.id = ANY(%s::bigint[]) AND f.run_id = %s AND f.epoch = %s
+        AND COALESCE(f.state, '') = 'queued' {heads}
+    ORDER BY c.place LIMIT %s"""
 _VALUES: Final = {
     "versions": "version_min::bigint",
     "environments": "hashtext(environment)::bigint",
@@ -56,18 +66,48 @@ def form_of_sample(run: Run, trainer: Trainer, count: int, *, sender: str) -> Ba
     if left_over or queued < count:
         changes.write()
         return None
-    chunks = _load(run, replay, chunks_wanted)
-    if len(chunks.ids) < chunks_wanted:
+    sample = _sample(run, replay, chunks_wanted, queued=queued)
+    if sample is None:
         changes.write()
         return None
-    rng = np.random.default_rng([run.config.get("seed", run.pk), run.epoch, run.served_steps])
-    rule = SamplerRule(name=replay.sampler, alpha=replay.alpha, beta=replay.beta)
-    sample = rule.sample(chunks, chunks_wanted, rng)
     batch = _create(run, trainer, sample, changes, sender=sender)
     if batch.items != count:
         raise ChunksMoved(f"{batch} has {batch.items} fragments instead of {count}")
     changes.write()
     return batch
+
+
+def _sample(run: Run, replay: ReplayConfig, count: int, *, queued: int) -> Sample | None:
+    """Return `count` sampled chunks, or None if there are fewer."""
+    seed = [run.config.get("seed", run.pk), run.epoch, run.served_steps]
+    if replay.sampler == "uniform" and (ids := _uniform(run, replay, count, seed, queued=queued)):
+        return Sample(ids=np.array(ids), importance_weights=np.ones(count))
+    chunks = _load(run, replay, count)
+    if len(chunks.ids) < count:
+        return None
+    rule = SamplerRule(name=replay.sampler, alpha=replay.alpha, beta=replay.beta)
+    return rule.sample(chunks, count, np.random.default_rng(seed))
+
+
+def _uniform(
+    run: Run, replay: ReplayConfig, count: int, seed: list[int], *, queued: int
+) -> list[int] | None:
+    """Return the ids of a uniform sample without reading all ids, or None if that fails."""
+    heads = _HEADS if replay.fragments_per_chunk > 1 else ""
+    with database.cursor() as cursor:
+        ends = _ENDS.format(heads=heads).encode()
+        first, last = cursor.execute(ends, [run.pk, run.epoch], prepare=True).fetchone() or (0, 0)
+        if first is None:
+            return None
+        available = queued // replay.fragments_per_chunk
+        rng = np.random.default_rng(seed)
+        drawn = candidate_ids(first, last, available=available, count=count, rng=rng)
+        if drawn is None:
+            return None
+        ids = drawn.tolist()
+        query = _AVAILABLE.format(heads=heads and "AND f.chunk = f.id").encode()
+        found = cursor.execute(query, [ids, ids, run.pk, run.epoch, count], prepare=True).fetchall()
+    return [item_id for (item_id,) in found] if len(found) == count else None
 
 
 def _load(run: Run, replay: ReplayConfig, count: int) -> Chunks:

@@ -22,6 +22,7 @@ from rolldeck.errors import (
 from rolldeck.http import Connection
 from rolldeck.replay import ReplayBufferInterface
 from rolldeck.trainer import Trainer
+from rolldeck.wire import encode
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunStatus
 from tests.factories import make_run, make_token
@@ -123,7 +124,7 @@ def test_fragments_become_a_batch_that_is_acknowledged_once(
     assert batch is not None
     assert (batch.head.ordinal, batch.head.count, batch.head.policy_step) == (1, 2, 0)
     assert batch.stack()["obs"].shape == (2, 8, 4)
-    assert [view.fragment for view in batch.fragments] == fragments
+    assert [encode(view.fragment) for view in batch.fragments] == list(map(encode, fragments))
     assert trainer.ack(batch) == 1
     assert trainer.ack(batch) == 1
     assert trainer.next_batch(wait_seconds=0) is None
