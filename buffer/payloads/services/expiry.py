@@ -29,6 +29,7 @@ _PAGE: Final = 512
 _PAGES: Final = 8
 RUNS_AT_ONCE: Final = 50
 
+# Oldest first: before the first ANALYZE, the planner would otherwise scan all queued fragments.
 _STALE_FRAGMENTS: Final = """
     SELECT EXISTS (
         -- Counts: no index finds open fragments of older epochs among all fragments of the run.
@@ -36,11 +37,11 @@ _STALE_FRAGMENTS: Final = """
         WHERE run_id = %(run)s AND kind = 'fragments' AND epoch < %(epoch)s
         AND state IN ('waiting', 'queued', 'leased', 'quarantined')
         GROUP BY state, epoch HAVING SUM(items) > 0
-    ) OR EXISTS (
-        SELECT FROM buffer_fragmentchunk
+    ) OR COALESCE((
+        SELECT version_min < %(oldest)s FROM buffer_fragmentchunk
         WHERE run_id = %(run)s AND epoch = %(epoch)s AND state = 'queued'
-        AND version_min < %(oldest)s
-    ) OR EXISTS (
+        ORDER BY version_min LIMIT 1
+    ), FALSE) OR EXISTS (
         SELECT FROM buffer_fragmentchunk
         WHERE run_id = %(run)s AND epoch = %(epoch)s AND state = 'waiting'
         AND version_min < %(oldest)s

@@ -26,16 +26,17 @@ _LOAD: Final = """
         WHERE run_id = %s AND epoch = %s AND state = 'queued' {heads} ORDER BY id {limit}
     ) c"""
 _HEADS: Final = "AND chunk = id"
+# Before the first ANALYZE, the planner expects few queued rows and would scan all of them for the
+# ends and for each id. Therefore the ends are ordered, and only the primary key fits the ids.
 _ENDS: Final = """
-    SELECT min(id), max(id) FROM buffer_fragmentchunk
-    WHERE run_id = %s AND epoch = %s AND state = 'queued' {heads}"""
+    SELECT (SELECT id {queued} ORDER BY id LIMIT 1), (SELECT id {queued} ORDER BY id DESC LIMIT 1)"""
+_QUEUED: Final = """
+    FROM buffer_fragmentchunk
+    WHERE run_id = %(run)s AND epoch = %(epoch)s AND state = 'queued' {heads}"""
 _AVAILABLE: Final = """
-    SELECT c.id FROM unnest(%s::bigint[]) WITH ORDINALITY AS c(id, place)
-    JOIN buffer_fragmentchunk f ON f.id = c.id
-    -- An array, and a state expression without index: see `add_sampled_chunks`.
-    WHERE f.id = ANY(%s::bigint[]) AND f.run_id = %s AND f.epoch = %s
-        AND COALESCE(f.state, '') = 'queued' {heads}
-    ORDER BY c.place LIMIT %s"""
+    SELECT id FROM buffer_fragmentchunk
+    WHERE id = ANY(%(ids)s::bigint[]) AND run_id + 0 = %(run)s AND epoch = %(epoch)s
+        AND COALESCE(state, '') = 'queued' {heads}"""
 _VALUES: Final = {
     "versions": "version_min::bigint",
     "environments": "hashtext(environment)::bigint",
@@ -95,8 +96,9 @@ def _uniform(
     """Return the ids of a uniform sample without reading all ids, or None if that fails."""
     heads = _HEADS if replay.fragments_per_chunk > 1 else ""
     with database.cursor() as cursor:
-        ends = _ENDS.format(heads=heads).encode()
-        first, last = cursor.execute(ends, [run.pk, run.epoch], prepare=True).fetchone() or (0, 0)
+        which: dict[str, Any] = {"run": run.pk, "epoch": run.epoch}
+        ends = _ENDS.format(queued=_QUEUED.format(heads=heads)).encode()
+        first, last = cursor.execute(ends, which, prepare=True).fetchone() or (None, None)
         if first is None:
             return None
         available = queued // replay.fragments_per_chunk
@@ -104,10 +106,12 @@ def _uniform(
         drawn = candidate_ids(first, last, available=available, count=count, rng=rng)
         if drawn is None:
             return None
-        ids = drawn.tolist()
-        query = _AVAILABLE.format(heads=heads and "AND f.chunk = f.id").encode()
-        found = cursor.execute(query, [ids, ids, run.pk, run.epoch, count], prepare=True).fetchall()
-    return [item_id for (item_id,) in found] if len(found) == count else None
+        candidates = drawn.tolist()
+        query = _AVAILABLE.format(heads=heads).encode()
+        rows = cursor.execute(query, which | {"ids": candidates}, prepare=True).fetchall()
+    found = {item_id for (item_id,) in rows}
+    sample = [item_id for item_id in candidates if item_id in found][:count]
+    return sample if len(sample) == count else None
 
 
 def _load(run: Run, replay: ReplayConfig, count: int) -> Chunks:
