@@ -35,6 +35,11 @@ def acknowledge_batch(*, run_id: int, batch_id: UUID, fence: int) -> Batch:
         OutOfOrder: If its trainer holds a batch that it received earlier.
     """
     lock_run(run_id)
+    return acknowledge_locked(run_id=run_id, batch_id=batch_id, fence=fence)
+
+
+def acknowledge_locked(*, run_id: int, batch_id: UUID, fence: int) -> Batch:
+    """Acknowledge a batch like :func:`acknowledge_batch`; the caller holds the run's lock."""
     batch = first_row(Batch, "run_id = %s AND id = %s", [run_id, batch_id])
     if batch is None:
         raise BatchNotFound(f"batch {batch_id} does not exist")

@@ -15,7 +15,7 @@ from django.db.models.functions import Now
 
 from buffer.batches.rules.lease_errors import LeaseLost, TrainerNotRegistered
 from buffer.batches.services import forming, group_batches
-from buffer.batches.services.acknowledgements import confirm
+from buffer.batches.services.acknowledgements import acknowledge_locked, confirm
 from buffer.ingest.services import senders
 from buffer.items.models.items import Batch
 from buffer.items.queries.withheld import check_served
@@ -73,8 +73,21 @@ class Lease:
     policy_step: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainedBatch:
+    """A batch that a trainer acknowledges, under the fence of its lease."""
+
+    batch_id: UUID
+    fence: int
+
+
 def lease_batch(
-    *, run_id: int, identity: str, count: int | None = None, holding: Collection[UUID] = ()
+    *,
+    run_id: int,
+    identity: str,
+    count: int | None = None,
+    holding: Collection[UUID] = (),
+    trained: TrainedBatch | None = None,
 ) -> Lease | None:
     """Lease a batch to a trainer that acknowledges by id: one that it lacks, else the next.
 
@@ -87,13 +100,19 @@ def lease_batch(
         identity: Identity of the requester, which must be registered.
         count: Number of fragments in the batch; by default the run's batch size.
         holding: Batches that the trainer has received and not acknowledged.
+        trained: Batch to acknowledge first, in the same transaction.
 
     Raises:
         TrainerNotRegistered: If no trainer of the run has this identity.
         SimulatedNotServed: If the run's data is simulated and not served.
+        BatchNotFound: If the run has no batch `trained`.
+        LeaseLost: If `trained` has been leased again or dropped.
+        OutOfOrder: If the trainer holds a batch that it received before `trained`.
     """
     with transaction.atomic():
         asked_at = lock_run(run_id)
+        if trained is not None:
+            acknowledge_locked(run_id=run_id, batch_id=trained.batch_id, fence=trained.fence)
         run = _served_run(run_id)
         trainer = _trainer(run, identity, is_stock=False, asked_at=asked_at)
         drop_unservable(run)

@@ -29,7 +29,8 @@ _HEADS: Final = "AND chunk = id"
 # Before the first ANALYZE, the planner expects few queued rows and would scan all of them for the
 # ends and for each id. Therefore the ends are ordered, and only the primary key fits the ids.
 _ENDS: Final = """
-    SELECT (SELECT id {queued} ORDER BY id LIMIT 1), (SELECT id {queued} ORDER BY id DESC LIMIT 1)"""
+    SELECT (SELECT id {queued} ORDER BY id LIMIT 1),
+        (SELECT id {queued} ORDER BY id DESC LIMIT 1)"""
 _QUEUED: Final = """
     FROM buffer_fragmentchunk
     WHERE run_id = %(run)s AND epoch = %(epoch)s AND state = 'queued' {heads}"""
@@ -99,7 +100,7 @@ def _uniform(
         which: dict[str, Any] = {"run": run.pk, "epoch": run.epoch}
         ends = _ENDS.format(queued=_QUEUED.format(heads=heads)).encode()
         first, last = cursor.execute(ends, which, prepare=True).fetchone() or (None, None)
-        if first is None:
+        if first is None or last is None:
             return None
         available = queued // replay.fragments_per_chunk
         rng = np.random.default_rng(seed)

@@ -202,11 +202,13 @@ def test_the_replay_interface_covers_a_training_session(buffer: ReplayBufferInte
     buffer.update_model_version(WEIGHTS, step=0)
     buffer.add_fragments([make_fragment(number=n, epoch=session.epoch) for n in range(3)])
 
-    batch = buffer.fetch(3, wait_seconds=5)
-
+    batch = buffer.fetch(2, wait_seconds=5)
     assert batch is not None
-    assert len(batch) == 3
-    buffer.ack(batch)
+    second = buffer.fetch(1, ack=batch)
+
+    assert second is not None
+    assert (len(batch), len(second)) == (2, 1)
+    buffer.ack(second)
     assert buffer.fetch(1) is None
 
 
