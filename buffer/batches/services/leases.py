@@ -16,6 +16,7 @@ from django.db.models.functions import Now
 from buffer.batches.rules.lease_errors import LeaseLost, TrainerNotRegistered
 from buffer.batches.services import forming, group_batches
 from buffer.batches.services.acknowledgements import acknowledge_locked, confirm
+from buffer.batches.services.lease_context import lease_context
 from buffer.ingest.services import senders
 from buffer.items.models.items import Batch
 from buffer.items.queries.withheld import check_served
@@ -113,10 +114,11 @@ def lease_batch(
         asked_at = lock_run(run_id)
         if trained is not None:
             acknowledge_locked(run_id=run_id, batch_id=trained.batch_id, fence=trained.fence)
-        run = _served_run(run_id)
-        trainer = _trainer(run, identity, is_stock=False, asked_at=asked_at)
-        drop_unservable(run)
-        open_batches = _open_batches(run)
+        seen = lease_context(run_id, identity)
+        run, trainer = seen.run, seen.trainer
+        _record_request(run, trainer, is_stock=False, asked_at=asked_at)
+        drop_unservable(run, has_stale_fragments=seen.has_stale_fragments)
+        open_batches = _open_batches(run) if seen.has_open_batches else []
         mine = [batch for batch in open_batches if batch.trainer_id == trainer.pk]
         kept = [batch.pk for batch in mine if batch.pk in holding]
         _renew(run, kept)
@@ -152,7 +154,8 @@ def _lease_for_stock(run_id: int, identity: str, sender: str) -> Lease | None:
     with transaction.atomic():
         asked_at = lock_run(run_id)
         run = _served_run(run_id)
-        trainer = _trainer(run, identity, is_stock=True, asked_at=asked_at)
+        trainer = _trainer(run, identity)
+        _record_request(run, trainer, is_stock=True, asked_at=asked_at)
         open_batches = _open_batches(run)
         held = [batch for batch in open_batches if batch.trainer_id == trainer.pk]
         again = _acknowledge_delivered(held, asked_at=asked_at)
@@ -171,17 +174,19 @@ def _served_run(run_id: int) -> Run:
     return run
 
 
-def _trainer(run: Run, identity: str, *, is_stock: bool, asked_at: datetime) -> Trainer:
-    """Return the trainer with this identity, and record its request."""
+def _trainer(run: Run, identity: str) -> Trainer:
     trainer = first_row(Trainer, "run_id = %s AND identity = %s", [run.pk, identity])
     if trainer is None:
         raise TrainerNotRegistered(f"{identity} is not a trainer of {run.name}: register first")
+    return trainer
+
+
+def _record_request(run: Run, trainer: Trainer, *, is_stock: bool, asked_at: datetime) -> None:
     if run.trainer_started_at is None:
         Run.objects.filter(pk=run.pk, trainer_started_at=None).update(trainer_started_at=Now())
         announce(run.pk, "run")
     if trainer.last_seen_at < asked_at - SEEN_EVERY or trainer.is_stock is not is_stock:
         Trainer.objects.filter(pk=trainer.pk).update(last_seen_at=Now(), is_stock=is_stock)
-    return trainer
 
 
 def _open_batches(run: Run) -> list[Batch]:
@@ -329,9 +334,7 @@ def held_beside(*, run_id: int, identity: str, received: Collection[UUID]) -> Le
         SimulatedNotServed: If the run's data is simulated and not served.
     """
     run = _served_run(run_id)
-    trainer = first_row(Trainer, "run_id = %s AND identity = %s", [run_id, identity])
-    if trainer is None:
-        raise TrainerNotRegistered(f"{identity} is not a trainer of {run.name}: register first")
+    trainer = _trainer(run, identity)
     batch = first_row(
         Batch,
         "run_id = %s AND trainer_id = %s AND state = 'leased' AND NOT id = ANY(%s) "
