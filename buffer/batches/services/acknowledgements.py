@@ -11,6 +11,7 @@ from buffer.items.models.items import Batch
 from buffer.items.rules.batches import BatchNotFound
 from buffer.items.rules.states import UNSETTLED_BATCHES, BatchState, ItemKind, ItemState
 from buffer.items.services.locks import lock_run
+from buffer.items.services.sample_counts import confirm_sample
 from buffer.payloads.services.transitions import serve_fragments
 from web import database
 from web.live.announcements import announce
@@ -19,10 +20,12 @@ from web.rows import first_row
 _CONFIRM: Final = """
     UPDATE buffer_batch SET state = 'confirmed', settled_at = statement_timestamp()
     WHERE id = %s AND state = ANY(%s::text[])"""
-_EARLIER: Final = """
-    run_id = %s AND trainer_id = %s AND state = 'leased' AND ordinal < %s AND leased_at < %s
-    ORDER BY ordinal"""
-"""Batches that a trainer received before another one and still holds."""
+_EARLIER: Final = """(
+    SELECT min(e.ordinal) FROM buffer_batch e
+    WHERE e.run_id = buffer_batch.run_id AND e.trainer_id = buffer_batch.trainer_id
+    AND e.state = 'leased' AND e.ordinal < buffer_batch.ordinal
+    AND e.leased_at < buffer_batch.leased_at)"""
+"""Ordinal of the first batch that the trainer received before another one and still holds."""
 
 
 @transaction.atomic
@@ -40,7 +43,8 @@ def acknowledge_batch(*, run_id: int, batch_id: UUID, fence: int) -> Batch:
 
 def acknowledge_locked(*, run_id: int, batch_id: UUID, fence: int) -> Batch:
     """Acknowledge a batch like :func:`acknowledge_batch`; the caller holds the run's lock."""
-    batch = first_row(Batch, "run_id = %s AND id = %s", [run_id, batch_id])
+    computed = {"earlier_ordinal": _EARLIER}
+    batch = first_row(Batch, "run_id = %s AND id = %s", [run_id, batch_id], computed=computed)
     if batch is None:
         raise BatchNotFound(f"batch {batch_id} does not exist")
     if batch.fence != fence:
@@ -49,10 +53,10 @@ def acknowledge_locked(*, run_id: int, batch_id: UUID, fence: int) -> Batch:
         raise LeaseLost(f"batch {batch_id} was dropped")
     if batch.state == BatchState.CONFIRMED:
         return batch
-    order = [run_id, batch.trainer_id, batch.ordinal, batch.leased_at]
-    if earlier := first_row(Batch, _EARLIER, order):
+    earlier: int | None = batch.__dict__.pop("earlier_ordinal")
+    if earlier is not None:
         raise OutOfOrder(
-            f"batch {batch.ordinal} is acknowledged before batch {earlier.ordinal}, which its "
+            f"batch {batch.ordinal} is acknowledged before batch {earlier}, which its "
             "trainer received earlier and still holds: acknowledge batches in order"
         )
     confirm(batch)
@@ -83,6 +87,8 @@ def confirm(batch: Batch) -> None:
     was = ItemState.QUARANTINED if batch.state == BatchState.QUARANTINED else ItemState.LEASED
     if batch.kind == ItemKind.GROUPS:
         group_batches.confirm(batch, source=was)
+    elif batch.sampler:
+        confirm_sample(batch)
     else:
         unsettled = [str(state) for state in UNSETTLED_BATCHES]
         with database.cursor() as cursor:

@@ -100,7 +100,7 @@ def _invalid(place: str, error: Exception) -> InvalidFragments:
     return InvalidFragments(".".join(part for part in (place, steps) if part) or "body", message)
 
 
-@transaction.atomic
+@transaction.atomic(savepoint=False)
 def accept_fragments(
     *, run: Run, fragments: Sequence[tuple[Fragment, Encoded]], now: datetime
 ) -> FragmentReceipt:
