@@ -23,6 +23,7 @@ import msgspec
 from rolldeck import tracing
 from rolldeck.closing import Closing
 from rolldeck.errors import InvalidAnswer, InvalidRequest, RolldeckError, Unreachable, error_of
+from rolldeck.transport import transport_for
 
 Params = Mapping[str, str | int | float]
 
@@ -107,9 +108,7 @@ class Connection(Closing):
         self.retry_for_seconds = retry_for_seconds
         self._timeout_seconds = timeout_seconds
         self._backoff = backoff or Backoff()
-        # Loading the certificate authorities takes 20 ms; redirects are not followed.
-        is_encrypted = url.startswith("https:")
-        self._http = httpx.Client(base_url=url, headers=headers, verify=is_encrypted)
+        self._http = httpx.Client(base_url=url, headers=headers, transport=transport_for(url))
 
     def close(self) -> None:
         """Close the sockets."""

@@ -3,6 +3,7 @@
 A view keeps the whole message in memory.
 """
 
+from functools import partial
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -15,6 +16,10 @@ class ReceivedArray(Array, frozen=True, kw_only=True, forbid_unknown_fields=True
     """An :class:`Array` whose data is a view."""
 
     data: memoryview  # type: ignore[assignment] # a buffer, like bytes
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle the array with its own bytes; a view cannot be pickled."""
+        return partial(Array, dtype=self.dtype, shape=self.shape, data=bytes(self.data)), ()
 
 
 class ReceivedFragment(Fragment, frozen=True, kw_only=True, forbid_unknown_fields=True):
