@@ -1,4 +1,4 @@
-"""What a lease needs to know about a run and the requesting trainer, read with one query."""
+"""The run and the requesting trainer of a lease, read with one query."""
 
 from dataclasses import dataclass
 from typing import Any, Final
