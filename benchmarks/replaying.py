@@ -61,14 +61,16 @@ def sample(url: str, *, items: int, tokens: Sequence[str]) -> float:
     def trainer(index: int) -> None:
         with ReplayBufferInterface(url, RUN, tokens[index], name=f"trainer {index}") as buffer:
             buffer.update_training_session(resume=True)
+            batch = None
             gate.wait()
             while True:
                 with lock:
                     if next(left, None) is None:
-                        return
-                batch = buffer.fetch(ITEMS_A_SAMPLE, wait_seconds=10)
+                        break
+                batch = buffer.fetch(ITEMS_A_SAMPLE, wait_seconds=10, ack=batch)
                 if batch is None or len(batch.fragments) != ITEMS_A_SAMPLE:
                     raise ValueError(f"not a whole batch: {batch}")
+            if batch is not None:
                 buffer.ack(batch)
 
     gate = threading.Barrier(len(tokens) + 1)

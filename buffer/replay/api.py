@@ -1,13 +1,11 @@
 """API view that sets the sampling priorities of fragments."""
 
-from uuid import UUID
-
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from buffer.items.rules.batches import BatchNotFound
+from buffer.items.rules.batches import batch_id_of
 from buffer.replay import schemas
 from buffer.replay.services.priorities import update_priorities
 from runs.access.api.permissions import scoped
@@ -36,13 +34,6 @@ class PrioritiesView(APIView):
         updated = update_priorities(
             run_id=found.pk,
             priorities={update.id: update.priority for update in body.updates},
-            batch_id=None if body.batch is None else _batch_id(body.batch),
+            batch_id=None if body.batch is None else batch_id_of(body.batch),
         )
         return answer(schemas.PrioritiesUpdated(updated=updated))
-
-
-def _batch_id(text: str) -> UUID:
-    try:
-        return UUID(text)
-    except ValueError:
-        raise BatchNotFound(f"batch {text!r} does not exist") from None

@@ -5,6 +5,7 @@ chunks to sample from, n the number requested.
 """
 
 from dataclasses import dataclass
+from math import ceil, sqrt
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -21,6 +22,8 @@ NEEDS: Final[dict[SamplerName, str]] = {
     "prioritized": "priorities",
 }
 NEW_PRIORITY: Final = 1.0
+# Above this number of candidates, reading all ids takes less time.
+MOST_CANDIDATES: Final = 2048
 
 
 class TooFewChunks(ValueError):
@@ -98,6 +101,35 @@ class SamplerRule:
         # A new chunk gets the highest known priority (Schaul et al. 2015, algorithm 1).
         newest = priorities[known].max(initial=0.0) or NEW_PRIORITY
         return self.alpha * np.log(np.where(known, priorities, newest))
+
+
+def candidate_ids(
+    first: int, last: int, *, available: int, count: int, rng: np.random.Generator
+) -> NDArray[np.int64] | None:
+    """Return ids in random order, of which the first `count` available ones are a uniform sample.
+
+    A sample then needs no list of all ids: a random order of an interval, restricted to the
+    available ids in it, is a random order of these.
+
+    Args:
+        first: Smallest available id.
+        last: Largest available id.
+        available: Number of available ids in the interval, at least `count`.
+        count: Number of ids to sample.
+        rng: The only source of randomness.
+
+    Returns:
+        With a probability of more than 99.9 %, enough candidates. None if the available ids are
+        so few of the interval that more than :data:`MOST_CANDIDATES` would be needed.
+    """
+    size = last - first + 1
+    share = min(available / size, 1.0)
+    # Four standard deviations of the number of available ids among the candidates.
+    margin = 4 * sqrt(count * (1 - share)) + 4 * (1 - share)
+    wanted = min(ceil((count + margin) / share), size)
+    if wanted > MOST_CANDIDATES:
+        return None
+    return first + rng.choice(size, wanted, replace=False)
 
 
 def _given(array: NDArray[Any] | None) -> NDArray[Any]:

@@ -12,6 +12,7 @@ from rolldeck.group_encoding import to_json
 from rolldeck.groups import JSON, MSGPACK, GroupArrays, read, read_msgpack
 from rolldeck.json_groups import Bytes
 from rolldeck.padding import PAD_LOGPROB, padded
+from rolldeck.received_fragments import decode_fragment
 from rolldeck.wire import BatchHead, Fragment, InvalidMessage, unpack_array
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class Batch:
         if self.head.kind != "fragments":
             raise InvalidMessage("a batch of trajectory groups has no fragments; use groups")
         try:
-            decoded = [msgspec.msgpack.decode(item, type=Fragment) for item in self.items]
+            decoded = [decode_fragment(item) for item in self.items]
         except msgspec.DecodeError as error:
             raise InvalidMessage(f"not a fragment: {error}") from error
         return tuple(FragmentView(fragment) for fragment in decoded)

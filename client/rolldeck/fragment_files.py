@@ -15,7 +15,7 @@ import msgspec
 
 from rolldeck.batches import FragmentView
 from rolldeck.closing import Closing
-from rolldeck.wire import Fragment, FragmentPush, InvalidMessage, encode
+from rolldeck.wire import Fragment, FragmentPush, InvalidMessage, encode_push
 
 FRAGMENTS_PER_FILE: Final = 128
 BYTES_PER_FILE: Final = 8 * 1024 * 1024
@@ -70,7 +70,7 @@ class FragmentFiles(Closing):
         path = self.folder / f"fragments-{self._files + 1:06}.msgpack"
         unfinished = path.with_name(f".{path.name}.part")
         try:
-            unfinished.write_bytes(encode(FragmentPush(fragments=self._waiting)))
+            unfinished.write_bytes(encode_push(self._waiting))
             unfinished.replace(path)
         finally:
             unfinished.unlink(missing_ok=True)

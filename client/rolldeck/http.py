@@ -23,6 +23,7 @@ import msgspec
 from rolldeck import tracing
 from rolldeck.closing import Closing
 from rolldeck.errors import InvalidAnswer, InvalidRequest, RolldeckError, Unreachable, error_of
+from rolldeck.transport import transport_for
 
 Params = Mapping[str, str | int | float]
 
@@ -107,7 +108,7 @@ class Connection(Closing):
         self.retry_for_seconds = retry_for_seconds
         self._timeout_seconds = timeout_seconds
         self._backoff = backoff or Backoff()
-        self._http = httpx.Client(base_url=url, headers=headers)
+        self._http = httpx.Client(base_url=url, headers=headers, transport=transport_for(url))
 
     def close(self) -> None:
         """Close the sockets."""

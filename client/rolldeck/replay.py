@@ -22,10 +22,10 @@ from rolldeck.wire import (
     BATCH_TYPE,
     FRAGMENTS_TYPE,
     Fragment,
-    FragmentPush,
     FragmentReceipt,
     WeightsManifest,
     encode,
+    encode_push,
     pack_array,
 )
 
@@ -41,11 +41,11 @@ class ReplayBufferInterface(Closing):
 
         buffer.update_training_session()
         buffer.update_model_version(weights, step=0)
-        while (batch := buffer.fetch(16, wait_seconds=30)) is not None:
+        batch = None
+        while (batch := buffer.fetch(16, wait_seconds=30, ack=batch)) is not None:
             weights, errors = learn(batch.stack(), batch.importance_weights)
             buffer.update_priorities(batch, errors)
             buffer.update_model_version(weights, step=batch.head.policy_step + 1)
-            buffer.ack(batch)
     """
 
     def __init__(
@@ -83,27 +83,35 @@ class ReplayBufferInterface(Closing):
             InvalidRequest: If a fragment is malformed (named in `errors`); none was stored.
             RunNotAccepting: If the run accepts no data at present.
         """
-        push = FragmentPush(fragments=[encode(fragment) for fragment in fragments])
-        call = Call(
-            method="POST", path=self._root, content=encode(push), content_type=FRAGMENTS_TYPE
-        )
+        body = encode_push([encode(fragment) for fragment in fragments])
+        call = Call(method="POST", path=self._root, content=body, content_type=FRAGMENTS_TYPE)
         raw = self._connection.json(call)
         try:
             return msgspec.convert(raw, FragmentReceipt)
         except msgspec.ValidationError as error:
             raise InvalidAnswer(status=200, code="bad_answer", detail=str(error)) from error
 
-    def fetch(self, count: int, wait_seconds: float = 0.0) -> Batch | None:
+    def fetch(
+        self, count: int, wait_seconds: float = 0.0, *, ack: Batch | None = None
+    ) -> Batch | None:
         """Lease `count` fragments by the run's sampler; None if too few arrive in time.
 
         Args:
             count: Number of fragments, all or none; a multiple of `fragments_per_chunk`.
             wait_seconds: 0 to 60.
+            ack: Fetched batch to acknowledge first, as :meth:`ack` does, in the same request.
+
+        Raises:
+            LeaseLost: If the lease of `ack` expired and its fragments were leased again; nothing
+                was leased.
         """
+        body: dict[str, object] = {"count": count, "wait_seconds": wait_seconds}
+        if ack is not None:
+            body["ack"] = _ack_of(ack)
         call = Call(
             method="POST",
             path=f"{self._root}/fetch",
-            json={"count": count, "wait_seconds": wait_seconds},
+            json=body,
             accept=BATCH_TYPE,
             wait_seconds=wait_seconds,
         )
@@ -116,8 +124,8 @@ class ReplayBufferInterface(Closing):
         Raises:
             LeaseLost: If the lease expired and they were leased again.
         """
-        body = {"batch": batch.head.id, "fence": batch.head.fence}
-        self._connection.send(Call(method="POST", path=f"{self._root}/ack", json=body))
+        call = Call(method="POST", path=f"{self._root}/ack", json=_ack_of(batch))
+        self._connection.send(call)
 
     def update_priorities(self, batch: Batch, priorities: Sequence[float]) -> int:
         """Set the priorities of a sampled batch's fragments; return the number of updated chunks.
@@ -152,6 +160,10 @@ class ReplayBufferInterface(Closing):
         Fragments of older epochs are dropped from the buffer.
         """
         return self._trainer.register(resume=resume)
+
+
+def _ack_of(batch: Batch) -> dict[str, object]:
+    return {"batch": batch.head.id, "fence": batch.head.fence}
 
 
 def pack_fragment(

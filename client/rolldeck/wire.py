@@ -6,7 +6,9 @@ a copy. Nothing is pickled.
 """
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
+from struct import pack
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -341,6 +343,19 @@ class FleetReport(Struct, frozen=True, kw_only=True):
 def encode(message: Struct) -> bytes:
     """Encode `message` as msgpack."""
     return msgspec.msgpack.encode(message)
+
+
+def encode_push(fragments: Sequence[bytes]) -> bytes:
+    """Return an encoded :class:`FragmentPush` of encoded fragments, with one copy of their bytes.
+
+    Fragments are msgpack binaries: 0xC6, the length in four bytes, the bytes.
+    """
+    # Encoding an empty list of fragments gives all bytes before the length of the list.
+    head = encode(FragmentPush(fragments=[]))[:-1]
+    parts = [head, b"\xdd", pack(">I", len(fragments))]
+    for fragment in fragments:
+        parts += [b"\xc6" + pack(">I", len(fragment)), fragment]
+    return b"".join(parts)
 
 
 def pack_array(array: NDArray[Any]) -> Array:

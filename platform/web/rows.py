@@ -13,7 +13,6 @@ from django.db import connection
 from django.db.models import Field, Model
 
 M = TypeVar("M", bound=Model)
-N = TypeVar("N", bound=Model)
 
 
 def rows(
@@ -61,33 +60,6 @@ def first_row(
     return found[0] if found else None
 
 
-def first_pair(
-    first: type[M], second: type[N], on: str, where: str, params: Mapping[str, Any]
-) -> tuple[M, N | None] | None:
-    """Return the first matching row of one model, with the row of another that belongs to it.
-
-    Args:
-        first: Model whose rows match.
-        second: Model of the other row; None is returned for it if there is none.
-        on: SQL condition that joins them, without user input.
-        where: SQL condition without user input.
-        params: Values of the named placeholders of both conditions.
-    """
-    fields, others = _fields(first), _fields(second)
-    connection.ensure_connection()
-    raw: psycopg.Connection[Any] = connection.connection
-    with psycopg.Cursor(raw) as cursor:
-        select = f"{_select_pair(first, second)} ON {on} WHERE {where} LIMIT 1"
-        row = cursor.execute(select.encode(), params, prepare=True).fetchone()
-    if row is None:
-        return None
-    own, beside = row[: len(fields)], row[len(fields) :]
-    found = _row(first, fields, [field.attname for field in fields], (), own)
-    is_there = any(value is not None for value in beside)
-    names = [field.attname for field in others]
-    return found, _row(second, others, names, (), beside) if is_there else None
-
-
 def related_row(row: Model, name: str) -> Any:
     """Return the row that a foreign key refers to, or None if there is none."""
     target: Any = row._meta.get_field(name).related_model
@@ -109,17 +81,6 @@ def _fields(model: type[Model]) -> tuple["Field[Any, Any]", ...]:
 def _select(model: type[Model], computed: tuple[str, ...] = ()) -> str:
     columns = ", ".join([*(f'"{field.column}"' for field in _fields(model)), *computed])
     return f'SELECT {columns} FROM "{model._meta.db_table}"'  # noqa: S608 names of our own tables
-
-
-@cache
-def _select_pair(first: type[Model], second: type[Model]) -> str:
-    tables = [model._meta.db_table for model in (first, second)]
-    columns = ", ".join(
-        f'"{table}"."{field.column}"'
-        for table, model in zip(tables, (first, second), strict=True)
-        for field in _fields(model)
-    )
-    return f'SELECT {columns} FROM "{tables[0]}" LEFT JOIN "{tables[1]}"'  # noqa: S608 our own tables
 
 
 def _value(field: "Field[Any, Any]", raw: Any) -> Any:

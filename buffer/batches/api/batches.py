@@ -28,6 +28,7 @@ from buffer.batches.services.acknowledgements import acknowledge_batch
 from buffer.batches.services.corruption import BatchCorrupt, contents_of
 from buffer.batches.services.leases import (
     Lease,
+    TrainedBatch,
     held_beside,
     held_by,
     lease_batch,
@@ -36,7 +37,7 @@ from buffer.batches.services.leases import (
 from buffer.items.api.callers import AnyAccept
 from buffer.items.models.items import Batch
 from buffer.items.queries.withheld import check_served
-from buffer.items.rules.batches import BatchNotFound
+from buffer.items.rules.batches import batch_id_of
 from buffer.items.rules.states import BatchState, ItemKind
 from rolldeck.wire import BATCH_TYPE, BatchHead
 from runs.access.api.identity import identity_of
@@ -55,13 +56,6 @@ BATCH_ANSWERS: Final = {
     (200, BATCH_TYPE): msgpack_of("BatchAnswer"),
     (200, "application/json"): messages.JsonBatch,
 }
-
-
-class WrongKind(Conflict):
-    """The run serves the other kind of item."""
-
-    code = "wrong_kind"
-    title = "Wrong kind of run"
 
 
 class NoBatchSize(Conflict):
@@ -163,20 +157,29 @@ class LeasingView(WaitingView):
         seconds: float,
         share: Share = Share(),  # noqa: B008 frozen
         holding: Collection[UUID] = (),
+        trained: TrainedBatch | None = None,
     ) -> HttpResponseBase:
-        """Return a leased batch as soon as one is ready, or 204 after `seconds`."""
+        """Return a leased batch as soon as one is ready, or 204 after `seconds`.
+
+        `trained` is acknowledged first, without waiting.
+        """
         check_served(run)
         identity = identity_of(request)
+        to_acknowledge = [] if trained is None else [trained]
 
         def read_once() -> HttpResponseBase | None:
-            while is_batch_available(run.pk, identity=identity, count=count, holding=holding):
+            while to_acknowledge or is_batch_available(
+                run.pk, identity=identity, count=count, holding=holding
+            ):
                 lease = lease_batch(
                     run_id=run.pk,
                     identity=identity,
                     count=count,
                     holding=holding,
                     reads_ahead=share.world_size == 1,
+                    trained=to_acknowledge[0] if to_acknowledge else None,
                 )
+                to_acknowledge.clear()
                 if lease is None:
                     return None
                 # A corrupt batch is split up; the next one is formed without its corrupt items.
@@ -248,56 +251,11 @@ class NextBatchView(LeasingView):
         )
 
 
-class FetchFragmentsView(LeasingView):
-    """Lease of a requested number of fragments."""
-
-    @extend_schema(
-        operation_id="fragments_fetch",
-        request=messages.FetchFragments,
-        responses={**BATCH_ANSWERS, 204: None, **problems(409, 410)},
-        tags=["fragments"],
-    )
-    def post(self, request: Request, run: str) -> HttpResponseBase:
-        """Lease fragments.
-
-        Waits up to `wait_seconds`, then answers 204. Unacknowledged fragments are delivered
-        again.
-        """
-        body = read(request, messages.FetchFragments)
-        found = run_named(run)
-        if found.takes_groups:
-            raise WrongKind(f"{run} serves trajectory groups, not fragments")
-        return self.lease(request, found, count=body.count, seconds=body.wait_seconds)
-
-
-def _acked(run: str, batch_id: str, fence: int) -> HttpResponse:
+def acked(run: str, batch_id: str, fence: int) -> HttpResponse:
+    """Acknowledge a batch and return the answer."""
     run_id = run_id_named(run)
-    try:
-        batch = UUID(batch_id)
-    except ValueError:
-        raise BatchNotFound(f"batch {batch_id!r} does not exist") from None
-    acknowledge_batch(run_id=run_id, batch_id=batch, fence=fence)
+    acknowledge_batch(run_id=run_id, batch_id=batch_id_of(batch_id), fence=fence)
     return answer(messages.Acked(served_steps=served_steps(run_id)))
-
-
-class AckFragmentsView(APIView):
-    """Acknowledgement of fetched fragments."""
-
-    permission_classes = [scoped("trainer")]
-
-    @extend_schema(
-        operation_id="fragments_ack",
-        request=messages.AckFragments,
-        responses={200: messages.Acked, **problems(409)},
-        tags=["fragments"],
-    )
-    def post(self, request: Request, run: str) -> HttpResponse:
-        """Acknowledge fetched fragments.
-
-        Confirms that they were trained on.
-        """
-        body = read(request, messages.AckFragments)
-        return _acked(run, body.batch, body.fence)
 
 
 class AckBatchView(APIView):
@@ -317,7 +275,7 @@ class AckBatchView(APIView):
         Confirms that the batch was trained on. An older fence is refused.
         """
         body = read(request, messages.AckBatch)
-        return _acked(run, batch, body.fence)
+        return acked(run, batch, body.fence)
 
 
 class BatchView(APIView):

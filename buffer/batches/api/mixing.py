@@ -8,7 +8,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from buffer.batches.api.batches import WrongKind
+from buffer.batches.api.fragments import WrongKind
 from buffer.batches.schemas import batches as messages
 from buffer.batches.services.previews import Preview, mixing, preview
 from runs.access.api.permissions import Readers

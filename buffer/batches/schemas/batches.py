@@ -33,23 +33,25 @@ class NextBatch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     holding: Annotated[list[UUID], Meta(max_length=MAX_HOLDING)] = []
 
 
+class AckFragments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Acknowledgement of fetched fragments."""
+
+    batch: str
+    fence: Annotated[int, Meta(ge=1, lt=1 << 31)]
+
+
 class FetchFragments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Request for fragments: how many to lease, and how long to wait."""
 
     count: Annotated[int, Meta(ge=1, le=65_536)]
     wait_seconds: Annotated[float, Meta(ge=0, le=60)] = 0.0
+    ack: AckFragments | None = None
+    """Batch to acknowledge first; if that is refused, nothing is leased."""
 
 
 class AckBatch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Acknowledgement of a batch under the fence of its lease."""
 
-    fence: Annotated[int, Meta(ge=1, lt=1 << 31)]
-
-
-class AckFragments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Acknowledgement of fetched fragments."""
-
-    batch: str
     fence: Annotated[int, Meta(ge=1, lt=1 << 31)]
 
 

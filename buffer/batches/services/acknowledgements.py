@@ -11,6 +11,7 @@ from buffer.items.models.items import Batch
 from buffer.items.rules.batches import BatchNotFound
 from buffer.items.rules.states import UNSETTLED_BATCHES, BatchState, ItemKind, ItemState
 from buffer.items.services.locks import lock_run
+from buffer.items.services.sample_counts import confirm_sample
 from buffer.payloads.services.transitions import serve_fragments
 from web import database
 from web.live.announcements import announce
@@ -20,12 +21,11 @@ _CONFIRM: Final = """
     UPDATE buffer_batch SET state = 'confirmed', settled_at = statement_timestamp()
     WHERE id = %s AND state = ANY(%s::text[])"""
 _EARLIER: Final = """(
-    SELECT e.ordinal FROM buffer_batch e
+    SELECT min(e.ordinal) FROM buffer_batch e
     WHERE e.run_id = buffer_batch.run_id AND e.trainer_id = buffer_batch.trainer_id
     AND e.state = 'leased' AND e.ordinal < buffer_batch.ordinal
-    AND e.leased_at < buffer_batch.leased_at
-    ORDER BY e.ordinal LIMIT 1)"""
-"""Ordinal of the first batch that a trainer received before this one and still holds."""
+    AND e.leased_at < buffer_batch.leased_at)"""
+"""Ordinal of the first batch that the trainer received before another one and still holds."""
 
 
 @transaction.atomic
@@ -38,9 +38,13 @@ def acknowledge_batch(*, run_id: int, batch_id: UUID, fence: int) -> Batch:
         OutOfOrder: If its trainer holds a batch that it received earlier.
     """
     lock_run(run_id)
-    batch = first_row(
-        Batch, "run_id = %s AND id = %s", [run_id, batch_id], computed={"earlier": _EARLIER}
-    )
+    return acknowledge_locked(run_id=run_id, batch_id=batch_id, fence=fence)
+
+
+def acknowledge_locked(*, run_id: int, batch_id: UUID, fence: int) -> Batch:
+    """Acknowledge a batch like :func:`acknowledge_batch`; the caller holds the run's lock."""
+    computed = {"earlier_ordinal": _EARLIER}
+    batch = first_row(Batch, "run_id = %s AND id = %s", [run_id, batch_id], computed=computed)
     if batch is None:
         raise BatchNotFound(f"batch {batch_id} does not exist")
     if batch.fence != fence:
@@ -49,7 +53,7 @@ def acknowledge_batch(*, run_id: int, batch_id: UUID, fence: int) -> Batch:
         raise LeaseLost(f"batch {batch_id} was dropped")
     if batch.state == BatchState.CONFIRMED:
         return batch
-    earlier: int | None = batch.earlier  # type: ignore[attr-defined] # computed
+    earlier: int | None = batch.__dict__.pop("earlier_ordinal")
     if earlier is not None:
         raise OutOfOrder(
             f"batch {batch.ordinal} is acknowledged before batch {earlier}, which its "
@@ -83,6 +87,8 @@ def confirm(batch: Batch) -> None:
     was = ItemState.QUARANTINED if batch.state == BatchState.QUARANTINED else ItemState.LEASED
     if batch.kind == ItemKind.GROUPS:
         group_batches.confirm(batch, source=was)
+    elif batch.sampler:
+        confirm_sample(batch)
     else:
         unsettled = [str(state) for state in UNSETTLED_BATCHES]
         with database.cursor() as cursor:

@@ -15,7 +15,8 @@ from django.db.models.functions import Now
 
 from buffer.batches.rules.lease_errors import LeaseLost, TrainerNotRegistered
 from buffer.batches.services import forming, group_batches
-from buffer.batches.services.acknowledgements import confirm
+from buffer.batches.services.acknowledgements import acknowledge_locked, confirm
+from buffer.batches.services.lease_context import lease_context
 from buffer.ingest.services import senders
 from buffer.items.models.items import Batch
 from buffer.items.queries.withheld import check_served
@@ -37,7 +38,7 @@ from runs.lifecycle.services.lifecycle import end_after_steps
 from runs.lifecycle.services.registry import register_trainer
 from web import database
 from web.live.announcements import announce
-from web.rows import first_pair, first_row, rows
+from web.rows import first_row, rows
 
 # Resolution of `last_seen_at`; polls should usually write nothing.
 SEEN_EVERY: Final = timedelta(seconds=5)
@@ -76,6 +77,14 @@ class Lease:
     """The read of the items' bytes, if it began before the lease."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainedBatch:
+    """A batch that a trainer acknowledges, under the fence of its lease."""
+
+    batch_id: UUID
+    fence: int
+
+
 def lease_batch(
     *,
     run_id: int,
@@ -83,6 +92,7 @@ def lease_batch(
     count: int | None = None,
     holding: Collection[UUID] = (),
     reads_ahead: bool = False,
+    trained: TrainedBatch | None = None,
 ) -> Lease | None:
     """Lease a batch to a trainer that acknowledges by id: one that it lacks, else the next.
 
@@ -96,16 +106,24 @@ def lease_batch(
         count: Number of fragments in the batch; by default the run's batch size.
         holding: Batches that the trainer has received and not acknowledged.
         reads_ahead: Start to read the bytes of all items before they are leased.
+        trained: Batch to acknowledge first, in the same transaction.
 
     Raises:
         TrainerNotRegistered: If no trainer of the run has this identity.
         SimulatedNotServed: If the run's data is simulated and not served.
+        BatchNotFound: If the run has no batch `trained`.
+        LeaseLost: If `trained` has been leased again or dropped.
+        OutOfOrder: If the trainer holds a batch that it received before `trained`.
     """
     with transaction.atomic():
         asked_at = lock_run(run_id)
-        run, trainer = _caller(run_id, identity, is_stock=False, asked_at=asked_at)
-        drop_unservable(run)
-        open_batches = _open_batches(run)
+        if trained is not None:
+            acknowledge_locked(run_id=run_id, batch_id=trained.batch_id, fence=trained.fence)
+        seen = lease_context(run_id, identity)
+        run, trainer = seen.run, seen.trainer
+        _record_request(run, trainer, is_stock=False, asked_at=asked_at)
+        drop_unservable(run, has_stale_fragments=seen.has_stale_fragments)
+        open_batches = _open_batches(run) if seen.has_open_batches else []
         mine = [batch for batch in open_batches if batch.trainer_id == trainer.pk]
         kept = [batch.pk for batch in mine if batch.pk in holding]
         _renew(run, kept)
@@ -140,8 +158,10 @@ def lease_for_atropos(*, run_id: int, identity: str, sender: str, now: datetime)
 def _lease_for_stock(run_id: int, identity: str, sender: str) -> Lease | None:
     with transaction.atomic():
         asked_at = lock_run(run_id)
-        run, trainer = _caller(run_id, identity, is_stock=True, asked_at=asked_at)
-        open_batches = _open_batches(run)
+        seen = lease_context(run_id, identity)
+        run, trainer = seen.run, seen.trainer
+        _record_request(run, trainer, is_stock=True, asked_at=asked_at)
+        open_batches = _open_batches(run) if seen.has_open_batches else []
         held = [batch for batch in open_batches if batch.trainer_id == trainer.pk]
         again = _acknowledge_delivered(held, asked_at=asked_at)
         drop_unservable(run)
@@ -154,38 +174,24 @@ def _lease_for_stock(run_id: int, identity: str, sender: str) -> Lease | None:
 def _served_run(run_id: int) -> Run:
     run = first_row(Run, "id = %s", [run_id])
     if run is None:
-        raise _no_run(run_id)
+        raise Run.DoesNotExist(f"run {run_id} does not exist")
     check_served(run)
     return run
 
 
-def _no_run(run_id: int) -> Run.DoesNotExist:
-    return Run.DoesNotExist(f"run {run_id} does not exist")
-
-
-def _caller(
-    run_id: int, identity: str, *, is_stock: bool, asked_at: datetime
-) -> tuple[Run, Trainer]:
-    """Return the run and its trainer with this identity, and record the trainer's request."""
-    found = first_pair(
-        Run,
-        Trainer,
-        "runs_trainer.run_id = runs_run.id AND runs_trainer.identity = %(identity)s",
-        "runs_run.id = %(run)s",
-        {"run": run_id, "identity": identity},
-    )
-    if found is None:
-        raise _no_run(run_id)
-    run, trainer = found
-    check_served(run)
+def _trainer(run: Run, identity: str) -> Trainer:
+    trainer = first_row(Trainer, "run_id = %s AND identity = %s", [run.pk, identity])
     if trainer is None:
         raise TrainerNotRegistered(f"{identity} is not a trainer of {run.name}: register first")
+    return trainer
+
+
+def _record_request(run: Run, trainer: Trainer, *, is_stock: bool, asked_at: datetime) -> None:
     if run.trainer_started_at is None:
         Run.objects.filter(pk=run.pk, trainer_started_at=None).update(trainer_started_at=Now())
         announce(run.pk, "run")
     if trainer.last_seen_at < asked_at - SEEN_EVERY or trainer.is_stock is not is_stock:
         Trainer.objects.filter(pk=trainer.pk).update(last_seen_at=Now(), is_stock=is_stock)
-    return run, trainer
 
 
 def _open_batches(run: Run) -> list[Batch]:
@@ -346,9 +352,7 @@ def held_beside(*, run_id: int, identity: str, received: Collection[UUID]) -> Le
         SimulatedNotServed: If the run's data is simulated and not served.
     """
     run = _served_run(run_id)
-    trainer = first_row(Trainer, "run_id = %s AND identity = %s", [run_id, identity])
-    if trainer is None:
-        raise TrainerNotRegistered(f"{identity} is not a trainer of {run.name}: register first")
+    trainer = _trainer(run, identity)
     batch = first_row(
         Batch,
         "run_id = %s AND trainer_id = %s AND state = 'leased' AND NOT id = ANY(%s) "

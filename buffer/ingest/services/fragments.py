@@ -24,7 +24,8 @@ from buffer.payloads.services.contents import (
     write_contents,
 )
 from buffer.payloads.services.eviction import keep_within_capacity
-from rolldeck.wire import SCHEMA_VERSION, Fragment, FragmentPush, FragmentReceipt
+from rolldeck import received_fragments
+from rolldeck.wire import SCHEMA_VERSION, Fragment, FragmentReceipt
 from runs.config.rules.replay_config import ReplayConfig, replay_of
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import ACCEPTING
@@ -49,22 +50,22 @@ _INSERT: Final = """
         origin text, place int)
     ORDER BY r.slot, r.number, r.place
     ON CONFLICT (run_id, slot, number) DO NOTHING RETURNING id, slot, number"""
-_decode_push = msgspec.msgpack.Decoder(FragmentPush).decode
-_decode_fragment = msgspec.msgpack.Decoder(Fragment).decode
+# The bytes of an encoded fragment, or a view of the push that contains them.
+Encoded = bytes | memoryview
 
 
 class InvalidFragments(FieldError, InvalidData):
     """A push is invalid; `field` is the path of the error."""
 
 
-def decode_push(body: bytes) -> list[tuple[Fragment, bytes]]:
+def decode_push(body: bytes) -> list[tuple[Fragment, Encoded]]:
     """Return the validated fragments of a push with their bytes.
 
     Raises:
         InvalidFragments: At the first value that does not match :mod:`rolldeck.wire`.
     """
     try:
-        push = _decode_push(body)
+        push = received_fragments.decode_push(body)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
         raise _invalid("", error) from error
     if push.schema != SCHEMA_VERSION:
@@ -75,14 +76,14 @@ def decode_push(body: bytes) -> list[tuple[Fragment, bytes]]:
     ]
 
 
-def decode_fragment(content: bytes, place: str) -> Fragment:
+def decode_fragment(content: Encoded, place: str) -> Fragment:
     """Return a validated fragment; `place` is its path in errors.
 
     Raises:
         InvalidFragments: If it does not match :mod:`rolldeck.wire`.
     """
     try:
-        fragment = _decode_fragment(content)
+        fragment = received_fragments.decode_fragment(content)
         fragment_rules.check(fragment)
     except fragment_rules.BrokenFragment as error:
         raise InvalidFragments(f"{place}.{error.field}", error.message) from error
@@ -99,9 +100,9 @@ def _invalid(place: str, error: Exception) -> InvalidFragments:
     return InvalidFragments(".".join(part for part in (place, steps) if part) or "body", message)
 
 
-@transaction.atomic
+@transaction.atomic(savepoint=False)
 def accept_fragments(
-    *, run: Run, fragments: list[tuple[Fragment, bytes]], now: datetime
+    *, run: Run, fragments: Sequence[tuple[Fragment, Encoded]], now: datetime
 ) -> FragmentReceipt:
     """Store the fragments of one push; count fragments that are already stored as duplicates.
 
@@ -202,7 +203,7 @@ def _admit_to_sampling(
 
 
 def _positions(
-    fragments: list[tuple[Fragment, bytes]], reasons: list[DropReason | None]
+    fragments: Sequence[tuple[Fragment, Encoded]], reasons: list[DropReason | None]
 ) -> list[PayloadLocation]:
     """Write the bytes of accepted fragments; return the location of each fragment's bytes."""
     kept = [content for (_, content), why in zip(fragments, reasons, strict=True) if why is None]
@@ -212,7 +213,7 @@ def _positions(
 
 def insert_fragments(
     run: Run,
-    fragments: list[tuple[Fragment, bytes]],
+    fragments: Sequence[tuple[Fragment, Encoded]],
     ends: list[tuple[ItemState, DropReason | None, PayloadLocation]],
     *,
     now: datetime,

@@ -5,15 +5,19 @@ those that were trained on. A queued fragment may be sampled again; a leased one
 for its last open batch.
 """
 
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from buffer.items.models.items import Batch
-from buffer.items.rules.states import ItemKind, ItemState
+from buffer.items.rules.states import UNSETTLED_BATCHES, ItemKind, ItemState
 from buffer.items.services.tallies import Changes, counted
 from web import database
 
 _CONFIRM: Final = """
+    WITH settled AS (
+        UPDATE buffer_batch SET state = 'confirmed', settled_at = statement_timestamp()
+        WHERE id = %(batch)s AND state = ANY(%(unsettled)s::text[])
+    )
     UPDATE buffer_fragmentchunk f SET
         confirmed = f.confirmed + 1,
         state = CASE WHEN f.state = 'leased' AND f.confirmed + 1 = f.uses
@@ -74,10 +78,20 @@ def add_sampled_chunks(
     return rows
 
 
-def settle_sample_counts(batch: Batch, *, confirmed: bool) -> None:
-    """Acknowledge the uses of a sampled batch, or return them."""
+def confirm_sample(batch: Batch) -> None:
+    """Settle a sampled batch as trained on, and acknowledge its uses."""
+    unsettled = [str(state) for state in UNSETTLED_BATCHES]
+    _settle(batch, _CONFIRM, {"batch": batch.pk, "unsettled": unsettled})
+
+
+def return_sample(batch: Batch) -> None:
+    """Return the uses of a sampled batch; the caller settles the batch."""
+    _settle(batch, _RETURN_USES, {"batch": batch.pk})
+
+
+def _settle(batch: Batch, query: str, parameters: dict[str, Any]) -> None:
     with database.cursor() as cursor:
-        cursor.execute(_CONFIRM if confirmed else _RETURN_USES, {"batch": batch.pk}, prepare=True)
+        cursor.execute(query.encode(), parameters, prepare=True)
         moved = cursor.fetchall()
     changes = Changes(batch.run_id, ItemKind.FRAGMENTS)
     for source, to, *columns in moved:

@@ -123,7 +123,7 @@ class StoredContent:
         return self.is_verified or bool(crc32(self.content) == self.crc32)
 
 
-def write_contents(contents: Sequence[bytes], *, codec: str) -> list[PayloadLocation]:
+def write_contents(contents: Sequence[objects.Part], *, codec: str) -> list[PayloadLocation]:
     """Write the bytes of a large push and return the locations of all its items.
 
     Locations are in the open segment. A large push is written into one object, which is durable
@@ -140,7 +140,7 @@ def _object(places: list[PayloadLocation]) -> str:
     return places[0].object if places else ""
 
 
-def _locations(contents: Sequence[bytes], *, codec: str) -> list[PayloadLocation]:
+def _locations(contents: Sequence[objects.Part], *, codec: str) -> list[PayloadLocation]:
     segment = current_segment()
     is_large = sum(map(len, contents)) > settings.ROLLDECK_INLINE_PAYLOAD_BYTES
     name = f"{segment}/{uuid4().hex}" if is_large else ""
@@ -162,7 +162,9 @@ class Writing:
         is_durable: True if all bytes are written, and nothing is left for the database.
     """
 
-    def __init__(self, contents: Sequence[bytes], *, codec: str, in_background: bool) -> None:
+    def __init__(
+        self, contents: Sequence[objects.Part], *, codec: str, in_background: bool
+    ) -> None:
         """Write the bytes, or start to write them in a thread.
 
         Raises:
@@ -228,7 +230,9 @@ def _read_verified(locations: Sequence[PayloadLocation]) -> list[StoredContent] 
     return [replace(stored, is_verified=stored.is_intact()) for stored in contents]
 
 
-def insert_contents(kind: ItemKind, contents: Iterable[tuple[int, PayloadLocation, bytes]]) -> None:
+def insert_contents(
+    kind: ItemKind, contents: Iterable[tuple[int, PayloadLocation, objects.Part]]
+) -> None:
     """Store the bytes of each (item id, location, bytes) whose location is in the database."""
     inline = [
         (place.segment, item_id, content)

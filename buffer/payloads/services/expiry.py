@@ -29,20 +29,26 @@ _PAGE: Final = 512
 _PAGES: Final = 8
 RUNS_AT_ONCE: Final = 50
 
-_STALE_FRAGMENTS: Final = """
-    SELECT EXISTS (
-        SELECT FROM buffer_fragmentchunk
-        WHERE run_id = %(run)s AND epoch < %(epoch)s
-        AND state IN ('waiting', 'queued', 'leased', 'quarantined')
-    ) OR EXISTS (
-        SELECT FROM buffer_fragmentchunk
-        WHERE run_id = %(run)s AND epoch = %(epoch)s AND state = 'queued'
-        AND version_min < %(oldest)s
-    ) OR EXISTS (
-        SELECT FROM buffer_fragmentchunk
-        WHERE run_id = %(run)s AND epoch = %(epoch)s AND state = 'waiting'
-        AND version_min < %(oldest)s
-    )"""
+HAS_STALE_FRAGMENTS: Final = """(
+    EXISTS (
+        -- Counts: no index finds open fragments of older epochs among all fragments of the run.
+        SELECT FROM buffer_tally t
+        WHERE t.run_id = runs_run.id AND t.kind = 'fragments' AND t.epoch < runs_run.epoch
+        AND t.state IN ('waiting', 'queued', 'leased', 'quarantined')
+        GROUP BY t.state, t.epoch HAVING SUM(t.items) > 0
+    ) OR COALESCE((
+        -- Oldest first: before the first ANALYZE, the planner would otherwise scan all queued ones.
+        SELECT f.version_min < runs_run.policy_step - runs_run.max_staleness
+        FROM buffer_fragmentchunk f
+        WHERE f.run_id = runs_run.id AND f.epoch = runs_run.epoch AND f.state = 'queued'
+        ORDER BY f.version_min LIMIT 1
+    ), FALSE) OR EXISTS (
+        SELECT FROM buffer_fragmentchunk f
+        WHERE f.run_id = runs_run.id AND f.epoch = runs_run.epoch AND f.state = 'waiting'
+        AND f.version_min < runs_run.policy_step - runs_run.max_staleness
+    ))"""
+"""Condition on a row of ``runs_run``: whether it has fragments too old by version or epoch."""
+_STALE_FRAGMENTS: Final = f"SELECT {HAS_STALE_FRAGMENTS} FROM runs_run WHERE id = %(run)s"  # noqa: S608
 _STALE_GROUPS: Final = """
     SELECT EXISTS (
         SELECT FROM buffer_trajectorygroup
@@ -54,14 +60,16 @@ _STALE_GROUPS: Final = """
     )"""
 
 
-def drop_unservable(run: Run) -> int:
+def drop_unservable(run: Run, *, has_stale_fragments: bool = True) -> int:
     """Drop queued items that are stale for the run; return the number dropped.
 
-    The caller holds the run's lock. All items that are stale by version are dropped; items that
+    The caller holds the run's lock, and passes the value of :data:`HAS_STALE_FRAGMENTS` if it is
+    known. All items that are stale by version are dropped; items that
     are stale by age are dropped from the head of the queue, some thousands per call.
     """
     if not run.takes_groups:
-        return _drop_stale_fragments(run) + _drop_old(run, ItemKind.FRAGMENTS)
+        stale = _drop_stale_fragments(run) if has_stale_fragments else 0
+        return stale + _drop_old(run, ItemKind.FRAGMENTS)
     return _drop_stale_groups(run, [ItemState.QUEUED]) + _drop_old(run, ItemKind.GROUPS)
 
 
@@ -97,7 +105,7 @@ def drop_epochs_except_current(run: Run) -> int:
 
 def _drop_stale_fragments(run: Run) -> int:
     oldest = _oldest(PolicyVersion(run.epoch, run.policy_step), run.max_staleness)
-    if not _any(_STALE_FRAGMENTS, run=run.pk, epoch=run.epoch, oldest=oldest):
+    if not _any(_STALE_FRAGMENTS, run=run.pk):
         return 0
     dropped = drop_epochs_except_current(run)
     if run.policy_step > NO_POLICY_STEP:

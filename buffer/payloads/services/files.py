@@ -14,7 +14,7 @@ _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 class DurableFiles(FileSystemStorage):
     """Files in one folder per segment."""
 
-    def write_parts(self, name: str, parts: Sequence[bytes]) -> None:
+    def write_parts(self, name: str, parts: Sequence[bytes | memoryview]) -> None:
         """Write a new file; it and its directory entry are durable on return."""
         path = self.path(name)
         file = _create(path)
@@ -63,7 +63,7 @@ def _create(path: str) -> int:
         return os.open(path, _NEW, 0o640)
 
 
-def _write_all(file: int, parts: Sequence[bytes]) -> None:
+def _write_all(file: int, parts: Sequence[bytes | memoryview]) -> None:
     left = [memoryview(part) for part in parts if part]
     while left:
         written = os.writev(file, left[:_PARTS_AT_ONCE])

@@ -16,6 +16,7 @@ WRITERS: Final = 8
 READERS: Final = 8
 Ranges = Sequence[tuple[int, int]]
 """Parts of one object as (offset, size) in bytes."""
+Part = bytes | memoryview
 
 
 class PayloadStorageDown(Unavailable):
@@ -32,7 +33,7 @@ class PayloadStorage(Protocol):
     An attribute `reads_at_once` sets the number of objects read concurrently.
     """
 
-    def write_parts(self, name: str, parts: Sequence[bytes]) -> None:
+    def write_parts(self, name: str, parts: Sequence[Part]) -> None:
         """Write a new object from its parts; it is durable on return.
 
         Raises:
@@ -58,7 +59,7 @@ def _storage() -> PayloadStorage:
     return cast(PayloadStorage, storages["payloads"])
 
 
-def write(name: str, parts: Sequence[bytes]) -> None:
+def write(name: str, parts: Sequence[Part]) -> None:
     """Write a new object from its parts; it is durable on return.
 
     Raises:
@@ -70,7 +71,7 @@ def write(name: str, parts: Sequence[bytes]) -> None:
         raise PayloadStorageDown(f"cannot write to the payload storage: {error}") from error
 
 
-def write_in_thread(name: str, parts: Sequence[bytes]) -> "Future[None]":
+def write_in_thread(name: str, parts: Sequence[Part]) -> "Future[None]":
     """Write a new object in a separate thread; I/O does not hold Python's global lock.
 
     The future completes when :func:`write` would return, or raises :class:`PayloadStorageDown`.
@@ -78,7 +79,7 @@ def write_in_thread(name: str, parts: Sequence[bytes]) -> "Future[None]":
     return _writers().submit(_write_and_release, name, parts)
 
 
-def _write_and_release(name: str, parts: Sequence[bytes]) -> None:
+def _write_and_release(name: str, parts: Sequence[Part]) -> None:
     try:
         write(name, parts)
     finally:

@@ -25,7 +25,7 @@ class S3Payloads(S3Storage):  # type: ignore[misc] # no types
     def _key(self, name: str) -> str:
         return str(self._normalize_name(name))
 
-    def write_parts(self, name: str, parts: Sequence[bytes]) -> None:
+    def write_parts(self, name: str, parts: Sequence[bytes | memoryview]) -> None:
         """Put a new object.
 
         Raises:

@@ -8,7 +8,7 @@ from django.db import connection
 from buffer.items.models.items import Batch, FragmentChunk, TrajectoryGroup
 from buffer.items.models.uses import BatchUse
 from buffer.items.rules.states import OPEN, DropReason, ItemKind, ItemState
-from buffer.items.services.sample_counts import settle_sample_counts
+from buffer.items.services.sample_counts import return_sample
 from buffer.items.services.tallies import COUNTED, Changes, Counted, counted
 from buffer.payloads.services.eviction import evict
 from web import database
@@ -33,11 +33,8 @@ _MOVE_OF: Final = {
 
 
 def serve_fragments(batch: Batch, *, source: ItemState) -> None:
-    """Mark the fragments of a batch as trained on; they are in state `source`."""
-    if batch.sampler:
-        settle_sample_counts(batch, confirmed=True)
-    else:
-        _move(batch, source, ItemState.SERVED)
+    """Mark the fragments of a batch that is not sampled as trained on; they are in `source`."""
+    _move(batch, source, ItemState.SERVED)
 
 
 def quarantine_items(batch: Batch) -> None:
@@ -74,7 +71,7 @@ def release_items(
 def _release_sample(
     batch: Batch, *, doomed: Collection[int] | None, reason: DropReason | None
 ) -> tuple[int, int]:
-    settle_sample_counts(batch, confirmed=False)
+    return_sample(batch)
     uses = BatchUse.objects.filter(batch=batch)
     if doomed is not None:
         uses = uses.filter(position__in=doomed)

@@ -1,19 +1,18 @@
 """Form batches by sampling chunks, possibly more than once."""
 
 import uuid
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from buffer.items.models.items import Batch
-from buffer.items.queries.counts import queued_fragments
 from buffer.items.rules.states import ItemKind, ItemState
 from buffer.items.services.fragment_batches import BatchFragment, create_batch
 from buffer.items.services.sample_counts import add_sampled_chunks
 from buffer.items.services.tallies import Changes, counted
 from buffer.payloads.services.eviction import keep_within_capacity
-from buffer.replay.rules import NEEDS, Chunks, Sample, SamplerRule
+from buffer.replay.rules import NEEDS, Chunks, Sample, SamplerRule, candidate_ids
 from runs.config.rules.replay_config import ReplayConfig, replay_of
 from runs.lifecycle.models.runs import Run, Trainer
 from web import database
@@ -26,6 +25,21 @@ _LOAD: Final = """
         WHERE run_id = %s AND epoch = %s AND state = 'queued' {heads} ORDER BY id {limit}
     ) c"""
 _HEADS: Final = "AND chunk = id"
+# Before the first ANALYZE, the planner expects few queued rows and would scan all of them for the
+# ends and for each id. Therefore the ends are ordered, and only the primary key fits the ids.
+_QUEUED: Final = """
+    SELECT COALESCE(SUM(items), 0)::bigint,
+        (SELECT id FROM buffer_fragmentchunk
+         WHERE run_id = %(run)s AND epoch = %(epoch)s AND state = 'queued' ORDER BY id LIMIT 1),
+        (SELECT id FROM buffer_fragmentchunk
+         WHERE run_id = %(run)s AND epoch = %(epoch)s AND state = 'queued'
+         ORDER BY id DESC LIMIT 1)
+    FROM buffer_tally
+    WHERE run_id = %(run)s AND kind = 'fragments' AND state = 'queued' AND epoch = %(epoch)s"""
+_AVAILABLE: Final = """
+    SELECT id FROM buffer_fragmentchunk
+    WHERE id = ANY(%(ids)s::bigint[]) AND run_id + 0 = %(run)s AND epoch = %(epoch)s
+        AND COALESCE(state, '') = 'queued' {heads}"""
 _VALUES: Final = {
     "versions": "version_min::bigint",
     "environments": "hashtext(environment)::bigint",
@@ -34,6 +48,14 @@ _VALUES: Final = {
 # PostgreSQL sends an array as five integers (dimensions, flags, type, length, first index), then
 # each element preceded by its length.
 _ARRAY_HEADER_BYTES: Final = 20
+
+
+class _Queued(NamedTuple):
+    """The queued fragments of a run's epoch."""
+
+    items: int
+    first_id: int | None
+    last_id: int | None
 
 
 class ChunksMoved(RuntimeError):
@@ -50,24 +72,69 @@ def form_of_sample(run: Run, trainer: Trainer, count: int, *, sender: str) -> Ba
     """
     replay = replay_of(run.config)
     changes = Changes(run.pk, ItemKind.FRAGMENTS)
-    queued = queued_fragments(run.pk, run.epoch)
-    queued -= keep_within_capacity(run, changes, queued=queued)
+    queued = _queued(run)
+    evicted = keep_within_capacity(run, changes, queued=queued.items)
+    queued = queued._replace(items=queued.items - evicted)
     chunks_wanted, left_over = divmod(count, replay.fragments_per_chunk)
-    if left_over or queued < count:
+    if left_over or queued.items < count:
         changes.write()
         return None
-    chunks = _load(run, replay, chunks_wanted)
-    if len(chunks.ids) < chunks_wanted:
+    sample = _sample(run, replay, chunks_wanted, queued=queued)
+    if sample is None:
         changes.write()
         return None
-    rng = np.random.default_rng([run.config.get("seed", run.pk), run.epoch, run.served_steps])
-    rule = SamplerRule(name=replay.sampler, alpha=replay.alpha, beta=replay.beta)
-    sample = rule.sample(chunks, chunks_wanted, rng)
     batch = _create(run, trainer, sample, changes, sender=sender)
     if batch.items != count:
         raise ChunksMoved(f"{batch} has {batch.items} fragments instead of {count}")
     changes.write()
     return batch
+
+
+def _queued(run: Run) -> _Queued:
+    with database.cursor() as cursor:
+        row = cursor.execute(_QUEUED, {"run": run.pk, "epoch": run.epoch}, prepare=True).fetchone()
+    return _Queued(0, None, None) if row is None else _Queued(*row)
+
+
+def _sample(run: Run, replay: ReplayConfig, count: int, *, queued: _Queued) -> Sample | None:
+    """Return `count` sampled chunks, or None if there are fewer."""
+    seed = [run.config.get("seed", run.pk), run.epoch, run.served_steps]
+    if replay.sampler == "uniform":
+        ids = _uniform(run, replay, count, np.random.default_rng(seed), queued=queued)
+        if len(ids) == count:
+            return Sample(ids=np.array(ids), importance_weights=np.ones(count))
+    chunks = _load(run, replay, count)
+    if len(chunks.ids) < count:
+        return None
+    rule = SamplerRule(name=replay.sampler, alpha=replay.alpha, beta=replay.beta)
+    return rule.sample(chunks, count, np.random.default_rng(seed))
+
+
+def _uniform(
+    run: Run, replay: ReplayConfig, count: int, rng: np.random.Generator, *, queued: _Queued
+) -> list[int]:
+    """Return the ids of a uniform sample without reading all ids; fewer if that fails."""
+    if queued.first_id is None or queued.last_id is None:
+        return []
+    drawn = candidate_ids(
+        queued.first_id,
+        queued.last_id,
+        available=queued.items // replay.fragments_per_chunk,
+        count=count,
+        rng=rng,
+    )
+    if drawn is None:
+        return []
+    candidates = drawn.tolist()
+    heads = _HEADS if replay.fragments_per_chunk > 1 else ""
+    with database.cursor() as cursor:
+        rows = cursor.execute(
+            _AVAILABLE.format(heads=heads).encode(),
+            {"run": run.pk, "epoch": run.epoch, "ids": candidates},
+            prepare=True,
+        ).fetchall()
+    found = {item_id for (item_id,) in rows}
+    return [item_id for item_id in candidates if item_id in found][:count]
 
 
 def _load(run: Run, replay: ReplayConfig, count: int) -> Chunks:

@@ -1991,7 +1991,7 @@ export interface paths {
         /**
          * Lease fragments
          * @description Waits up to `wait_seconds`, then answers 204. Unacknowledged fragments are delivered
-         *     again.
+         *     again. `ack` acknowledges the previous fragments in the same request.
          */
         post: operations["fragments_fetch"];
         delete?: never;
@@ -4033,6 +4033,14 @@ export interface components {
          * AckFragments
          * @description Acknowledgement of fetched fragments.
          */
+        AckFragments: {
+            batch: string;
+            fence: number;
+        };
+        /**
+         * AckFragments
+         * @description Acknowledgement of fetched fragments.
+         */
         AckFragmentsRequest: {
             batch: string;
             fence: number;
@@ -5682,6 +5690,8 @@ export interface components {
             count: number;
             /** @default 0 */
             wait_seconds: number;
+            /** @default null */
+            ack: components["schemas"]["AckFragments"] | null;
         };
         /**
          * FieldProblem

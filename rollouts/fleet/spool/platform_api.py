@@ -23,11 +23,11 @@ from rolldeck.wire import (
     GROUPS_TYPE,
     FleetControl,
     FleetReport,
-    FragmentPush,
     FragmentReceipt,
     GroupsReceipt,
     WeightsManifest,
     encode,
+    encode_push,
 )
 from rollouts.fleet.process.settings import FleetSettings
 from rollouts.fleet.process.storable import to_json
@@ -126,7 +126,7 @@ class PlatformApi:
         call = Call(
             method="POST",
             path=f"{self._path}/fragments",
-            content=encode(FragmentPush(fragments=fragments)),
+            content=encode_push(fragments),
             content_type=FRAGMENTS_TYPE,
             is_repeatable=False,
         )

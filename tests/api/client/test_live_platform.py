@@ -22,6 +22,7 @@ from rolldeck.errors import (
 from rolldeck.http import Connection
 from rolldeck.replay import ReplayBufferInterface
 from rolldeck.trainer import Trainer
+from rolldeck.wire import encode
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunStatus
 from tests.factories import make_run, make_token
@@ -123,7 +124,7 @@ def test_fragments_become_a_batch_that_is_acknowledged_once(
     assert batch is not None
     assert (batch.head.ordinal, batch.head.count, batch.head.policy_step) == (1, 2, 0)
     assert batch.stack()["obs"].shape == (2, 8, 4)
-    assert [view.fragment for view in batch.fragments] == fragments
+    assert [encode(view.fragment) for view in batch.fragments] == list(map(encode, fragments))
     assert trainer.ack(batch) == 1
     assert trainer.ack(batch) == 1
     assert trainer.next_batch(wait_seconds=0) is None
@@ -201,11 +202,13 @@ def test_the_replay_interface_covers_a_training_session(buffer: ReplayBufferInte
     buffer.update_model_version(WEIGHTS, step=0)
     buffer.add_fragments([make_fragment(number=n, epoch=session.epoch) for n in range(3)])
 
-    batch = buffer.fetch(3, wait_seconds=5)
-
+    batch = buffer.fetch(2, wait_seconds=5)
     assert batch is not None
-    assert len(batch) == 3
-    buffer.ack(batch)
+    second = buffer.fetch(1, ack=batch)
+
+    assert second is not None
+    assert (len(batch), len(second)) == (2, 1)
+    buffer.ack(second)
     assert buffer.fetch(1) is None
 
 

@@ -9,7 +9,7 @@ from pytest_django.live_server_helper import LiveServer
 from rolldeck.fragment_files import read_fragments
 from rolldeck.http import Call, Connection
 from rolldeck.trainer import Trainer
-from rolldeck.wire import FRAGMENTS_TYPE
+from rolldeck.wire import FRAGMENTS_TYPE, encode
 from rollouts.fleet.policies.mlp import MlpPolicy
 from rollouts.fleet.steps.rollout import main
 from tests.factories import make_run, make_token
@@ -53,4 +53,5 @@ def test_a_pushed_file_becomes_a_batch_with_the_same_fragments(
     assert batch is not None
     assert len(batch) == 4
     for view in batch.fragments:
-        assert view.fragment == sent[view.fragment.slot + str(view.fragment.number)].fragment
+        name = view.fragment.slot + str(view.fragment.number)
+        assert encode(view.fragment) == encode(sent[name].fragment)

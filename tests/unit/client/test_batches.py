@@ -1,5 +1,7 @@
 """A batch holds arrays of its fragments, copied only by stacking."""
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 from msgspec.structs import replace
@@ -25,6 +27,16 @@ def test_a_fragment_has_views_of_the_received_bytes() -> None:
     assert obs.shape == (8, OBS_SIZE)
     assert not obs.flags.owndata
     assert not obs.flags.writeable
+
+
+def test_a_fragment_is_decoded_without_copies_and_copied_with_its_own_bytes() -> None:
+    body = make_batch_body([make_fragment()])
+
+    view = Batch.decode(body).fragments[0]
+    copied = deepcopy(view.fragment)
+
+    assert np.shares_memory(view["obs"], np.frombuffer(body, np.uint8))
+    assert encode(view.fragment) == encode(copied) == encode(make_fragment())
 
 
 def test_stacked_arrays_have_the_axes_fragment_and_step() -> None:

@@ -264,6 +264,62 @@ def test_any_number_of_fragments_can_be_fetched(api: Api) -> None:
     assert api.ledger()["served"] == 3
 
 
+def test_a_fetch_acknowledges_the_previous_fragments(api: Api, run: Run) -> None:
+    api.register()
+    api.push(*[fragment(number=number) for number in range(4)])
+    first = fetched(api, count=2)
+    ack = {"batch": first.batch.id, "fence": first.batch.fence}
+
+    second = fetched(api, count=2, ack=ack)
+    again = fetched(api, count=2, ack=ack)
+
+    assert (first.batch.ordinal, second.batch.ordinal) == (1, 2)
+    assert (again.batch.id, again.items) == (second.batch.id, second.items), "a lost answer"
+    assert [row.state for row in Batch.objects.order_by("ordinal")] == ["confirmed", "leased"]
+    assert miscounts(run.pk) == []
+
+
+def test_a_fetch_acknowledges_although_no_further_fragments_arrive(api: Api) -> None:
+    api.register()
+    api.push(fragment(number=0), fragment(number=1))
+    first = fetched(api, count=2)
+    ack = {"batch": first.batch.id, "fence": first.batch.fence}
+
+    response = api.post("/fragments/fetch", {"count": 2, "wait_seconds": 0.1, "ack": ack})
+
+    assert response.status_code == 204
+    assert api.ledger()["served"] == 2
+
+
+@pytest.mark.parametrize(
+    ("wrong", "status", "code"),
+    [
+        ({"fence": 9}, 409, "lease_lost"),
+        ({"batch": str(uuid4())}, 404, "not_found"),
+        ({"batch": "first"}, 404, "not_found"),
+        ({"fence": 0}, 400, "invalid"),
+    ],
+)
+def test_a_refused_acknowledgement_leases_nothing(
+    api: Api, wrong: dict[str, Any], status: int, code: str
+) -> None:
+    api.register()
+    api.push(*[fragment(number=number) for number in range(4)])
+    first = fetched(api, count=2)
+    ack = {"batch": first.batch.id, "fence": first.batch.fence}
+
+    refusal = api.post("/fragments/fetch", {"count": 2, "ack": ack | wrong})
+
+    assert (refusal.status_code, refusal.json()["code"]) == (status, code)
+    assert Batch.objects.get().state == "leased"
+
+
+def fetched(api: Api, **content: Any) -> wire.BatchAnswer:
+    response = api.post("/fragments/fetch", content)
+    assert response.status_code == 200, response.content
+    return msgspec.msgpack.decode(response.content, type=wire.BatchAnswer)
+
+
 def test_each_route_requires_its_scope(api: Api, run: Run) -> None:
     assert api.client.post(f"{api.base}/fragments").status_code == 401
     assert api.post("/batches/next", trainer=api.worker).status_code == 403

@@ -19,7 +19,7 @@ from buffer.payloads.services.contents import batch_contents
 from buffer.replay.services.priorities import update_priorities
 from runs.lifecycle.models.runs import Run
 from tests.buffer_factories import fragment
-from tests.factories import NOON
+from tests.factories import NOON, make_run
 from tests.integration.buffer.replay.replay_runs import (
     add,
     assert_exact,
@@ -94,6 +94,37 @@ def test_the_same_state_of_a_run_gives_the_same_sample() -> None:
 
     assert samples[0] == samples[1]
     assert samples[0] != sorted(samples[0])
+
+
+def test_a_uniform_sample_skips_ids_that_are_not_available() -> None:
+    run = make_replay_run(sampler="uniform", batch_size=4)
+    other = make_run(name="other", epoch=1, policy_step=0)
+    for number in range(24):
+        add(run if number % 3 == 0 else other, fragment(number=number))
+    taken: list[int] = []
+
+    for _ in range(2):
+        lease = lease_for(run)
+        taken += numbers(lease)
+        confirm(run, lease)
+
+    assert sorted(taken) == list(range(0, 24, 3))
+    assert leases.lease_batch(run_id=run.pk, identity="a") is None
+    assert_exact(run)
+
+
+def test_a_uniform_sample_of_few_among_very_many_ids_is_complete() -> None:
+    run = make_replay_run(sampler="uniform")
+    add(run, fragment(number=0))
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT setval(pg_get_serial_sequence('buffer_fragmentchunk', 'id'),"
+            " nextval(pg_get_serial_sequence('buffer_fragmentchunk', 'id')) + 1000000)"
+        )
+    add(run, fragment(number=1))
+
+    assert sorted(numbers(lease_for(run))) == [0, 1]
+    assert_exact(run)
 
 
 def test_stale_versions_are_dropped_in_every_state() -> None:

@@ -7,10 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from buffer.replay.rules import (
+    MOST_CANDIDATES,
     Chunks,
     SamplerName,
     SamplerRule,
     TooFewChunks,
+    candidate_ids,
     fair_quotas,
     importance_weights,
 )
@@ -188,3 +190,46 @@ def test_importance_weights_make_the_estimate_of_a_mean_unbiased() -> None:
     estimate = (weights[drawn] * values[drawn]).sum() / weights[drawn].sum()
     assert estimate == pytest.approx(values.mean(), abs=0.02)
     assert abs(values[drawn].mean() - values.mean()) > 0.03
+
+
+@given(st.integers(1, 200), st.integers(1, 5), st.data())
+def test_candidates_are_distinct_ids_of_the_interval(
+    size: int, gaps: int, data: st.DataObject
+) -> None:
+    available = -(-size // gaps)
+    count = data.draw(st.integers(1, available))
+
+    drawn = candidate_ids(
+        7, 6 + size, available=available, count=count, rng=np.random.default_rng(0)
+    )
+
+    assert drawn is not None
+    assert len(set(drawn.tolist())) == len(drawn) >= min(count, size)
+    assert set(drawn.tolist()) <= set(range(7, 7 + size))
+
+
+def test_candidates_contain_enough_available_ids_and_each_as_often() -> None:
+    # Every third id is available, as if three runs pushed in turn.
+    available = list(range(10, 310, 3))
+    rng = np.random.default_rng(7)
+    seen: Counter[int] = Counter()
+    draws, short = 4000, 0
+    for _ in range(draws):
+        drawn = candidate_ids(10, 307, available=len(available), count=10, rng=rng)
+        assert drawn is not None
+        found = [item for item in drawn.tolist() if (item - 10) % 3 == 0][:10]
+        short += len(found) < 10
+        seen.update(found)
+
+    assert short / draws < 0.001
+    rates = np.array([seen[item] / draws for item in available])
+    assert rates == pytest.approx(10 / len(available), abs=0.025)
+
+
+def test_too_sparse_ids_have_no_candidates() -> None:
+    rng = np.random.default_rng(0)
+
+    assert candidate_ids(1, 10_000_000, available=64, count=32, rng=rng) is None
+    dense = candidate_ids(1, 64, available=64, count=32, rng=rng)
+    assert dense is not None
+    assert len(dense) == 32 < MOST_CANDIDATES
