@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-from rolldeck.transport import Transport, transport_for
+from rolldeck.transport import PIECE_BYTES, WHOLE_BYTES, Transport, transport_for
 
 Handler = Callable[[socket.socket], None]
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -111,13 +111,24 @@ def test_an_early_refusal_is_read_although_the_body_was_not_sent() -> None:
         assert client.post("/", content=b"x" * 20_000_000).status_code == 413
 
 
-def test_the_bytes_before_a_break_are_received() -> None:
-    broken = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"
+def test_the_pieces_before_a_break_are_received() -> None:
+    length = WHOLE_BYTES + 1
+    sent = b"x" * (2 * PIECE_BYTES + 3)
+    broken = f"HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n".encode() + sent
     with served(answering(broken)) as client, client.stream("GET", "/") as answer:
         pieces = answer.iter_raw()
-        assert next(pieces) == b"abc"
-        with pytest.raises(httpx.RemoteProtocolError, match="6 bytes early"):
+        assert [len(next(pieces)) for _ in range(3)] == [PIECE_BYTES, PIECE_BYTES, 3]
+        with pytest.raises(httpx.RemoteProtocolError, match="IncompleteRead"):
             next(pieces)
+
+
+def test_a_body_that_ends_early_is_an_error() -> None:
+    broken = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"
+    with (
+        served(answering(broken)) as client,
+        pytest.raises(httpx.RemoteProtocolError, match="6 more expected"),
+    ):
+        client.get("/")
 
 
 def test_an_answer_that_is_left_closes_its_connection() -> None:
