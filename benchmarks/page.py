@@ -27,6 +27,7 @@ def written(results: Mapping[str, Any]) -> str:
     """Return the figures as Markdown."""
     parts = [
         f"Measured on: {results['machine']}.",
+        _other_machines({**results["rows"], **results["extras"]}),
         _busy(results["rows"]),
         _table(results["rows"]),
         _growth(results["rows"]),
@@ -35,6 +36,18 @@ def written(results: Mapping[str, Any]) -> str:
     if results["extras"]:
         parts += ["### Beside the table", *_extras(results["extras"])]
     return "\n\n".join(part for part in parts if part)
+
+
+def _other_machines(measured: Mapping[str, Any]) -> str:
+    """Name the figures that are older and from another machine."""
+    names: dict[str, list[str]] = {}
+    for name, figures in measured.items():
+        if "machine" in figures:
+            names.setdefault(figures["machine"], []).append(name)
+    return " ".join(
+        f"Measured earlier, on {machine}: {', '.join(of_machine)}."
+        for machine, of_machine in names.items()
+    )
 
 
 def _busy(rows: Mapping[str, Any]) -> str:
@@ -114,7 +127,7 @@ def _depth(row: Mapping[str, Any]) -> str:
 
 
 def _extras(extras: Mapping[str, Any]) -> list[str]:
-    known = {"measure", "peer_is", "unit", "better", "load_before"}
+    known = {"measure", "peer_is", "unit", "better", "load_before", "machine"}
     results = []
     for name, figures in extras.items():
         values = {key: value for key, value in figures.items() if key not in known}

@@ -24,15 +24,26 @@ def read(path: Path = LATEST) -> Results:
 def merge(
     before: Mapping[str, Any], *, machine: str, kind: str, name: str, figures: Mapping[str, Any]
 ) -> Results:
-    """Return the results with one row (kind `rows`) or extra (kind `extras`) replaced."""
-    part = {**before.get(kind, {}), name: dict(figures)}
-    ordered = {key: part[key] for key in sorted(part, key=_order)}
-    return {
-        "machine": machine or before.get("machine", ""),
-        "rows": before.get("rows", {}),
-        "extras": before.get("extras", {}),
-        kind: ordered,
+    """Return the results with one row (kind `rows`) or extra (kind `extras`) replaced.
+
+    The other figures name their machine if it is not the one of the replaced figures.
+    """
+    earlier = before.get("machine", "")
+    kept: dict[str, dict[str, Any]] = {
+        part: {
+            key: _measured_on(row, earlier, machine) for key, row in before.get(part, {}).items()
+        }
+        for part in ("rows", "extras")
     }
+    kept[kind][name] = dict(figures)
+    kept[kind] = {key: kept[kind][key] for key in sorted(kept[kind], key=_order)}
+    return {"machine": machine or earlier, **kept}
+
+
+def _measured_on(figures: Mapping[str, Any], earlier: str, machine: str) -> dict[str, Any]:
+    if not earlier or not machine or earlier == machine:
+        return dict(figures)
+    return {"machine": earlier, **figures}
 
 
 def write(results: Mapping[str, Any], path: Path = LATEST) -> None:

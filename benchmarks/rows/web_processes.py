@@ -27,7 +27,7 @@ def run(bench: Bench) -> Figures:
             measured = _measured(bench, processes)
             costs = costs or measured
             found[f"measured {processes}"] = {
-                "groups_s": round(measured.groups_s, 1),
+                "groups_per_second": round(measured.groups_s, 1),
                 "web_ms": round(measured.web_ms, 3),
                 "postgres_ms": round(measured.postgres_ms, 3),
                 "client_ms": round(measured.client_ms, 3),
@@ -35,7 +35,7 @@ def run(bench: Bench) -> Figures:
     assert costs is not None  # noqa: S101 every machine has a core
     for processes in PROCESSES:
         found[f"simulated {processes}"] = {
-            f"groups_s on {machine} cores": round(
+            f"{machine}_cores": round(
                 groups_a_second(costs, clients=CLIENTS, processes=processes, cores=machine), 1
             )
             for machine in sorted({cores, CORES_A_PROCESS * max(PROCESSES)})

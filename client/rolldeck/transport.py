@@ -96,8 +96,8 @@ def _headers(request: httpx.Request) -> urllib3.HTTPHeaderDict:
     for name, value in request.headers.raw:
         headers.add(name.decode("latin-1"), value.decode("latin-1"))
     # urllib3 adds its own values for these, unless they are skipped.
-    for name in ("accept-encoding", "user-agent"):
-        headers.setdefault(name, urllib3.util.SKIP_HEADER)
+    for automatic in ("accept-encoding", "user-agent"):
+        headers.setdefault(automatic, urllib3.util.SKIP_HEADER)
     return headers
 
 

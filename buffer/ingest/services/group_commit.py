@@ -45,7 +45,8 @@ class GroupCommit(Generic[T, R]):
         if not entry.led:
             entry.turn.wait()
         if entry.led:
-            self._lead(entry.led)
+            entries, entry.led = entry.led, []  # a cycle would keep the items until collected
+            self._lead(entries)
         return entry.result()
 
     def _lead(self, entries: "list[_Entry[T, R]]") -> None:

@@ -70,6 +70,12 @@ def test_the_page_shows_the_cost_of_the_queue_length() -> None:
     assert "| peer, 50,000 | – | – | 13 |" in text
 
 
+def test_the_page_names_the_machine_of_older_figures() -> None:
+    text = page.written(FOUND | {"rows": {"P1": ROW, "P2": ROW | {"machine": "four cores"}}})
+
+    assert "Measured on: two cores.\n\nMeasured earlier, on four cores: P2.\n" in text
+
+
 def test_the_page_marks_rows_measured_on_a_busy_machine() -> None:
     rows = {"P1": ROW | {"load_before": 6.5}, "P2": ROW | {"load_before": 0.2}}
 

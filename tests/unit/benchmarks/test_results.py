@@ -14,7 +14,20 @@ def test_a_row_that_is_run_again_replaces_only_itself() -> None:
 
     again = results.merge(both, machine="n", kind="rows", name="P1", figures=NEWER)
 
-    assert again == {"machine": "n", "rows": {"P1": NEWER, "P2": FIRST}, "extras": {}}
+    assert again["rows"]["P1"] == NEWER
+    assert FIRST.items() <= again["rows"]["P2"].items()
+
+
+def test_older_figures_of_another_machine_name_it() -> None:
+    merged: results.Results = {}
+    for machine, name in (("m", "P2"), ("m", "P3"), ("n", "P1"), ("n", "P3")):
+        merged = results.merge(merged, machine=machine, kind="rows", name=name, figures=FIRST)
+
+    assert merged == {
+        "machine": "n",
+        "rows": {"P1": FIRST, "P2": FIRST | {"machine": "m"}, "P3": FIRST},
+        "extras": {},
+    }
 
 
 def test_rows_are_ordered_by_their_numbers() -> None:
