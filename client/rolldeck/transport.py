@@ -1,6 +1,6 @@
 """Transport of `httpx` over `urllib3`, which receives without copies.
 
-httpx's own transport takes 5.8 ms of processor time for a response of 4.7 MB; this one takes 1.
+For a response of 4.7 MB it takes two thirds of the processor time of the transport of httpx.
 """
 
 import ssl
