@@ -6,8 +6,7 @@ from typing import Final
 
 from benchmarks.bench import Bench, Figures, Row
 from benchmarks.bodies import USUAL
-from benchmarks.load import Push as Load
-from benchmarks.load import other_process, push_json
+from benchmarks.load import Push, other_process, push_json
 from benchmarks.push_simulation import Costs, groups_a_second
 from benchmarks.rolldeck_server import running_rolldeck
 
@@ -52,7 +51,7 @@ def _measured(bench: Bench, processes: int) -> Costs:
         other_process() as load,
     ):
         env_id = server.begin(batch_size=64, group_size=USUAL.sequences)
-        push = Load(url=server.url, size=USUAL, groups=groups, clients=CLIENTS, env_id=env_id)
+        push = Push(url=server.url, size=USUAL, groups=groups, clients=CLIENTS, env_id=env_id)
         load.run(push_json, push)
         before, client = server.cpu_seconds(), load.cpu_seconds()
         seconds = [load.run(push_json, push) for _ in range(bench.pairs)]
@@ -67,7 +66,7 @@ def _measured(bench: Bench, processes: int) -> Costs:
 
 ROW = Row(
     name="web_processes",
-    measure="groups a second from 16 clients, by web processes",
+    measure="groups per second from 16 clients, by number of web processes",
     peer="–",
     unit="groups/s",
     better="more",

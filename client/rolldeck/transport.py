@@ -78,7 +78,8 @@ class _Body(httpx.SyncByteStream):
 
     def __iter__(self) -> Iterator[bytes]:
         length = self._answer.length_remaining
-        size = PIECE_BYTES if length is None or length > WHOLE_BYTES else length
+        # Reading to the end releases the connection, also of an empty body.
+        size = PIECE_BYTES if length is None or length > WHOLE_BYTES else None
         while True:
             with _errors():
                 piece = self._answer.read(size)

@@ -89,7 +89,7 @@ def web_part(listener: socket.socket, *, number: int, environment: Mapping[str, 
 def default_web_processes() -> int:
     """Return the number of web processes for this machine's cores, at most 4.
 
-    A process uses one core for Python. Beyond four, PostgreSQL and the disk limit most machines.
+    A process uses one core for Python, and about 150 MB of memory.
     """
     return min(os.cpu_count() or 1, 4)
 

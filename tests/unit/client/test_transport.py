@@ -63,6 +63,14 @@ def test_requests_share_a_connection() -> None:
         assert [client.get("/").text for _ in range(3)] == ["ok"] * 3
 
 
+@pytest.mark.parametrize(
+    "head", [b"HTTP/1.1 204 No Content\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"]
+)
+def test_requests_with_empty_answers_share_a_connection(head: bytes) -> None:
+    with served(answering(head, head, OK)) as client:
+        assert [client.get("/").text for _ in range(3)] == ["", "", "ok"]
+
+
 def test_a_connection_that_the_server_closed_is_replaced() -> None:
     with served(answering(OK), answering(OK)) as client:
         assert [client.get("/").text for _ in range(2)] == ["ok"] * 2
