@@ -78,8 +78,9 @@ class _Body(httpx.SyncByteStream):
 
     def __iter__(self) -> Iterator[bytes]:
         length = self._answer.length_remaining
-        # Reading to the end releases the connection, also of an empty body.
-        size = PIECE_BYTES if length is None or length > WHOLE_BYTES else None
+        # With a size, the bytes before a break are returned; without one they are lost.
+        # An empty body is read without one, which releases the connection.
+        size = PIECE_BYTES if length is None or length > WHOLE_BYTES else length or None
         while True:
             with _errors():
                 piece = self._answer.read(size)

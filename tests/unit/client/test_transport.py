@@ -130,6 +130,15 @@ def test_the_pieces_before_a_break_are_received() -> None:
             next(pieces)
 
 
+def test_the_bytes_of_a_short_body_before_a_break_are_received() -> None:
+    broken = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"
+    with served(answering(broken)) as client, client.stream("GET", "/") as answer:
+        pieces = answer.iter_raw()
+        assert next(pieces) == b"abc"
+        with pytest.raises(httpx.RemoteProtocolError, match="6 more expected"):
+            next(pieces)
+
+
 def test_a_body_that_ends_early_is_an_error() -> None:
     broken = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"
     with (
