@@ -1,4 +1,4 @@
-"""Limit the cost of a connection before its request is known.
+"""Limit the cost of a connection before its request is known, and buffer large bodies.
 
 uvicorn waits without limit for the end of a request's headers, and keeps all of them in memory.
 Here the request line and the headers have a time limit and a size limit.
@@ -9,11 +9,13 @@ import select
 from http import HTTPStatus
 from typing import Any, Final
 
+import httptools
 import msgspec
 from django.conf import settings
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from buffer.items.api.delivery import HUNG_UP, WHEN_READ
+from config.body_buffer import BodyBuffer, buffered_length
 from config.large_writes import LargeWrites
 from config.response_receipts import AnswerReceipts, Note
 from web.http.problems import PROBLEM_TYPE, problem_of
@@ -59,6 +61,7 @@ class BoundedHttp(HttpToolsProtocol):
         self._is_websocket = False
         self._wait_limit: asyncio.TimerHandle | None = None
         self._receipts = AnswerReceipts(self.loop)
+        self._body: BodyBuffer | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start the timeout for the first request."""
@@ -68,6 +71,8 @@ class BoundedHttp(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the timeout; a reset means that the last response was not read."""
         self._stop_waiting()
+        if self._body is not None:
+            self._body.close()
         self._receipts.settle(was_read=exc is None)
         super().connection_lost(exc)
 
@@ -87,6 +92,10 @@ class BoundedHttp(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Parse the received bytes, unless the headers have become too large."""
         self._receipts.settle(was_read=True)
+        if self._body is not None:
+            data = self._add_to_body(self._body, data)
+            if not data:
+                return
         in_head = self._in_head
         super().data_received(data)
         if in_head and self._in_head and not self.transport.is_closing():
@@ -120,14 +129,18 @@ class BoundedHttp(HttpToolsProtocol):
             self._check_size()
         elif not self.transport.is_closing():
             super().on_headers_complete()
+            self._body = None if self.pipeline else self._buffer_of_body()
 
     def on_body(self, body: bytes) -> None:
         """Ignore the body of a rejected request."""
-        if not self.transport.is_closing():
+        if self._body is not None:
+            self._body.add(body)
+        elif not self.transport.is_closing():
             super().on_body(body)
 
     def on_message_complete(self) -> None:
         """Finish the request, unless it was rejected."""
+        self._body = None
         if not self.transport.is_closing():
             super().on_message_complete()
 
@@ -142,6 +155,32 @@ class BoundedHttp(HttpToolsProtocol):
         news = select.poll()
         news.register(descriptor, _ENDED)
         return bool(news.poll(0))
+
+    def _buffer_of_body(self) -> BodyBuffer | None:
+        length = buffered_length(self.headers)
+        return BodyBuffer(length, self._deliver, self.loop) if length else None
+
+    def _add_to_body(self, body: BodyBuffer, data: bytes) -> bytes:
+        """Add received bytes to a body, past the parser; return those of the next request."""
+        self._unset_keepalive_if_required()
+        beyond = body.add(data)
+        if body.is_complete:
+            self._body = None
+            # The parser still expects the body.
+            self.parser = httptools.HttpRequestParser(self)
+            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
+        if not beyond:
+            self._wait_for_more()
+        return beyond
+
+    def _deliver(self, data: bytes, is_complete: bool) -> None:
+        """Pass bytes of a body to the application, unless the request was rejected."""
+        cycle = self.cycle
+        if self.transport.is_closing() or cycle.response_complete:
+            return
+        cycle.body = b"".join([cycle.body, data]) if cycle.body else data  # type: ignore[assignment]
+        cycle.more_body = not is_complete
+        cycle.message_event.set()
 
     def _check_size(self) -> None:
         most = settings.ROLLDECK_MAX_HEADER_BYTES
