@@ -161,10 +161,17 @@ class Hanging(Counting):
         self._marker = Path(marker)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        if self._step == 2 and not self._marker.exists():
-            self._marker.touch()
+        if self._step == 2 and self._is_first():
             time.sleep(3600)
         return super().step(action)
+
+    def _is_first(self) -> bool:
+        """Return True for one instance of all processes."""
+        try:
+            self._marker.touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        return True
 
 
 def _hang(name: str, kwargs: Mapping[str, Any]) -> Any:

@@ -1,5 +1,6 @@
 """A worker and its env process share arrays, and announce new rows in messages."""
 
+import gc
 import os
 import signal
 import socket
@@ -163,6 +164,7 @@ def open_descriptors() -> int:
 
 
 def test_a_killed_process_is_reported_as_killed_and_leaves_nothing_open() -> None:
+    gc.collect()  # closes the files of earlier tests
     before = open_descriptors()
     worker = EnvWorker(spec="odd:counting", kwargs={}, slots=range(2), base_seed=1)
     worker.start()
