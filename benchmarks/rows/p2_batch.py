@@ -10,7 +10,7 @@ from benchmarks.rolldeck_server import AtroposApi
 
 SEQUENCES = 64
 LARGE = Size(sequences=8, tokens=8192)
-BATCHES = 6
+BATCHES = 24
 PROFILED = 40
 PUSHING = 4
 
@@ -33,7 +33,7 @@ def run(bench: Bench) -> Figures:
         if bench.is_short:
             return usual
         growth = [
-            {"work": "4×", **at(256, USUAL, 2, bench.growth_pairs)},
+            {"work": "4×", **at(256, USUAL, 6, bench.growth_pairs)},
             {"work": "16×", **at(256, LARGE, 1, bench.growth_pairs)},
         ]
     return usual | {"growth": growth}

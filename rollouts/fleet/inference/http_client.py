@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from typing import Any, Final
 
 import httpx
@@ -102,7 +102,7 @@ class HttpInferenceServer:
         self._repairing, self._checked = asyncio.Lock(), -math.inf
         """Lock of the check of all replicas, and the time of the last one."""
         self._loop = asyncio.new_event_loop()
-        self._runner = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._runner = threading.Thread(target=self._run_loop, daemon=True)
         self._runner.start()
         self._failing: tuple[float, str] | None = None
         """Time of the first failure since the last success, and the newest failure."""
@@ -194,19 +194,19 @@ class HttpInferenceServer:
 
     def close(self) -> None:
         """Close all connections; the server keeps running."""
-        hanging_up = asyncio.run_coroutine_threadsafe(self._hang_up(), self._loop)
-        with suppress(TimeoutError):
-            hanging_up.result(CLOSE_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._runner.join(CLOSE_SECONDS)
-        if not self._runner.is_alive():
-            self._loop.close()
         for client in (self._health, *self._replicas.values()):
             client.close()
         if self._adapters is not None:
             self._adapters.close()
         if self._sleep is not None:
             self._sleep.close()
+
+    def _run_loop(self) -> None:
+        self._loop.run_forever()
+        self._loop.run_until_complete(self._hang_up())
+        self._loop.close()
 
     async def _hang_up(self) -> None:
         in_transit = asyncio.all_tasks() - {asyncio.current_task()}

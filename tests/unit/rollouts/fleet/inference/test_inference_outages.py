@@ -2,6 +2,7 @@
 
 import http.server
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -68,3 +69,18 @@ def test_outage_is_reported_until_the_server_answers(
 
     assert server.outage() == ""
     assert "400" in str(failures[0])
+
+
+def test_a_close_on_a_busy_machine_is_completed_in_the_background(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http_client, "CLOSE_SECONDS", 0.01)
+    settings = InferenceServerSettings(kind="rolldeck", url="http://127.0.0.1:1")
+    client = HttpInferenceServer(settings)
+    client._loop.call_soon_threadsafe(time.sleep, 0.2)
+
+    client.close()
+
+    assert not client._loop.is_closed()
+    eventually(client._loop.is_closed, 10)
+    assert client._http.is_closed
