@@ -8,7 +8,6 @@ from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from msgspec import Struct
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from buffer.capture import queries as captures
 from buffer.capture.models import CaptureSession
@@ -20,6 +19,7 @@ from runs.lifecycle.queries.runs import readable_run, run_named
 from web.http.bodies import answer, read
 from web.http.openapi import problems
 from web.http.paging import page_of, page_parameters
+from web.http.views import ApiView
 from web.rules.pages import Page
 
 
@@ -64,7 +64,7 @@ def _fields(session: CaptureSession) -> dict[str, object]:
     return {name: getattr(session, name) for name in CaptureRow.__struct_fields__}
 
 
-class CapturesView(APIView):
+class CapturesView(ApiView):
     """The captured sessions of a run."""
 
     permission_classes = [Readers]
@@ -87,7 +87,7 @@ class CapturesView(APIView):
         return answer(Captures(results=rows, next=cursor))
 
 
-class CaptureView(APIView):
+class CaptureView(ApiView):
     """One captured session."""
 
     permission_classes = [Readers]
@@ -114,7 +114,7 @@ class CaptureView(APIView):
         )
 
 
-class CapturedCallsView(APIView):
+class CapturedCallsView(ApiView):
     """The calls of a session."""
 
     permission_classes = [scoped("env", "worker")]
@@ -137,7 +137,7 @@ class CapturedCallsView(APIView):
         return answer(CallReceipt(number=number, is_new=is_new))
 
 
-class ScoresView(APIView):
+class ScoresView(ApiView):
     """Scores of captured sessions."""
 
     permission_classes = [scoped("env", "worker")]

@@ -7,7 +7,6 @@ from django.http.response import HttpResponseBase
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from buffer.batches.api.sending import StoredAnswer
 from buffer.batches.rules.batch_bytes import group_form, groups_as, json_answer, msgpack_answer
@@ -25,6 +24,7 @@ from runs.lifecycle.models.runs import Run
 from runs.lifecycle.queries.runs import readable_run, run_named
 from web.http.bodies import answer, read
 from web.http.openapi import msgpack_of, problems
+from web.http.views import ApiView
 from web.http.waiting import WaitingView
 from web.live.wait_queue import WaitQueue
 
@@ -47,7 +47,7 @@ def _row(run: Run, follower: Follower) -> schemas.FollowerRow:
     )
 
 
-class FollowersView(APIView):
+class FollowersView(ApiView):
     """The followers of a run."""
 
     permission_classes = [readable_by("trainer")]
@@ -67,7 +67,7 @@ class FollowersView(APIView):
         return answer(schemas.FollowerList(results=rows, next=None))
 
 
-class FollowerView(APIView):
+class FollowerView(ApiView):
     """One follower of a run."""
 
     permission_classes = [scoped("trainer")]
@@ -170,7 +170,7 @@ def _bytes(
     return StoredAnswer(msgpack_answer(head, items, key="follower"), content_type=FOLLOW_TYPE)
 
 
-class AckFollowedView(APIView):
+class AckFollowedView(ApiView):
     """Acknowledgement of items that a follower has read."""
 
     permission_classes = [scoped("trainer")]

@@ -3,7 +3,6 @@
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from buffer.payloads import queries as payloads
 from buffer.payloads.models import Segment
@@ -11,9 +10,10 @@ from buffer.payloads.schemas import SegmentList, SegmentRow
 from runs.access.api.permissions import Admins
 from web.http.bodies import answer
 from web.http.paging import page_of, page_parameters
+from web.http.views import ApiView
 
 
-class SegmentsView(APIView):
+class SegmentsView(ApiView):
     """The payload segments."""
 
     permission_classes = [Admins]

@@ -3,7 +3,6 @@
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from buffer.items.rules.batches import batch_id_of
 from buffer.replay import schemas
@@ -11,9 +10,10 @@ from buffer.replay.services.priorities import update_priorities
 from runs.access.api.permissions import scoped
 from runs.lifecycle.queries.runs import run_named
 from web.http.bodies import answer, read
+from web.http.views import ApiView
 
 
-class PrioritiesView(APIView):
+class PrioritiesView(ApiView):
     """The priorities of a run's fragments."""
 
     permission_classes = [scoped("trainer")]

@@ -6,7 +6,6 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from buffer.tensors import services
 from buffer.tensors.queries import read_tensors, tensors
@@ -25,11 +24,12 @@ from runs.lifecycle.queries.runs import readable_run, run_named
 from web.http.bodies import InvalidBody, answer, read
 from web.http.openapi import problems
 from web.http.paging import page_of, page_parameters
+from web.http.views import ApiView
 
 SAFETENSORS = "application/octet-stream"
 
 
-class TensorsView(APIView):
+class TensorsView(ApiView):
     """The stored tensors of a run."""
 
     def get_permissions(self) -> list[BasePermission]:
@@ -79,7 +79,7 @@ class TensorsView(APIView):
         return answer(receipt)
 
 
-class ReadTensorsView(APIView):
+class ReadTensorsView(ApiView):
     """The bytes of stored tensors."""
 
     permission_classes = [scoped("trainer")]
@@ -100,7 +100,7 @@ class ReadTensorsView(APIView):
         return HttpResponse(content, content_type=SAFETENSORS)
 
 
-class DeleteTensorsView(APIView):
+class DeleteTensorsView(ApiView):
     """Deletion of stored tensors."""
 
     permission_classes = [scoped("trainer")]
@@ -121,7 +121,7 @@ class DeleteTensorsView(APIView):
         return answer(TensorCount(keys=count))
 
 
-class MoveTensorsView(APIView):
+class MoveTensorsView(ApiView):
     """Renaming of stored tensors."""
 
     permission_classes = [scoped("trainer")]

@@ -7,7 +7,6 @@ from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from buffer.inspect.api.group_lists import FILTERS, filter_of
 from buffer.items.api.streaming import streamed
@@ -18,11 +17,12 @@ from runs.access.api.permissions import Readers
 from runs.lifecycle.queries.runs import readable_run
 from web.http.bodies import whole_number
 from web.http.openapi import between
+from web.http.views import ApiView
 
 HTML: Final = "text/html; charset=utf-8"
 
 
-class BundleView(APIView):
+class BundleView(ApiView):
     """A run as a single file."""
 
     permission_classes = [Readers]
@@ -57,7 +57,7 @@ class BundleView(APIView):
         )
 
 
-class ComparisonFileView(APIView):
+class ComparisonFileView(ApiView):
     """A saved comparison as a single file."""
 
     permission_classes = [Readers]

@@ -47,6 +47,11 @@ class CompressedRequest(ASGIRequest):
         self._unpack()
         return super().readline(*args, **kwargs)
 
+    def close(self) -> None:
+        """Release the body: Django's middleware puts references to the request on the request."""
+        super().close()
+        self._body, self._stream = b"", BytesIO()
+
     def _unpack(self) -> None:
         if not self._is_packed:
             return

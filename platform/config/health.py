@@ -11,11 +11,11 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from drf_spectacular.utils import extend_schema
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from config.metrics import metrics_text
 from runs.access.api.permissions import scoped
 from web.http.problems import respond
+from web.http.views import ApiView
 from web.outages import RETRY_AFTER_SECONDS
 from web.rules.errors import Unavailable
 
@@ -48,7 +48,7 @@ def ready(_request: HttpRequest) -> HttpResponse:
     return JsonResponse({"status": "ready", **parts})
 
 
-class Metrics(APIView):
+class Metrics(ApiView):
     """Gauges in Prometheus' text format."""
 
     permission_classes = [scoped("metrics")]

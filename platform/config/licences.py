@@ -13,11 +13,11 @@ from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
 from msgspec import Struct
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from config.versions import OURS
 from runs.access.api.permissions import Known
 from web.http.bodies import answer
+from web.http.views import ApiView
 from web.rules.pages import Page
 
 UNKNOWN: Final = "not declared"
@@ -46,7 +46,7 @@ class Licences(Page[Licensed], frozen=True, kw_only=True):
     own: str
 
 
-class LicencesView(APIView):
+class LicencesView(ApiView):
     """Licenses of Rolldeck and its dependencies."""
 
     permission_classes = [Known]

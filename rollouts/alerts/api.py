@@ -6,7 +6,6 @@ from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from rollouts.alerts.queries.metric_conditions import Draft, preview
 from rollouts.alerts.schemas import RulePreview
@@ -15,11 +14,12 @@ from runs.alerts.rules.alert_rules import LONGEST_SECONDS, Comparator, Limit
 from runs.alerts.services.alert_rules import scope_of
 from web.http.bodies import InvalidBody, answer, whole_number
 from web.http.openapi import between
+from web.http.views import ApiView
 
 HOURS_AT_MOST = 24 * 30
 
 
-class RulePreviewView(APIView):
+class RulePreviewView(ApiView):
     """Backtest of an unsaved rule."""
 
     permission_classes = [Readers]

@@ -7,7 +7,6 @@ from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from rolldeck.lessons import (
     LeaseRenewal,
@@ -52,6 +51,7 @@ from runs.lifecycle.queries.runs import readable_run_id, run_id_named
 from web.http import bodies
 from web.http.openapi import between, problems
 from web.http.paging import page_of, page_parameters
+from web.http.views import ApiView
 from web.rules.pages import PageRequest
 
 ROWS: Final = 100
@@ -67,7 +67,7 @@ _SAMPLES = OpenApiParameter(
 )
 
 
-class LessonsView(APIView):
+class LessonsView(ApiView):
     """The lessons of a run."""
 
     permission_classes = [Readers]
@@ -85,7 +85,7 @@ class LessonsView(APIView):
         return bodies.answer(lessons(readable_run_id(run)))
 
 
-class LessonTasksView(APIView):
+class LessonTasksView(ApiView):
     """Next tasks of workers."""
 
     permission_classes = [scoped("worker")]
@@ -106,7 +106,7 @@ class LessonTasksView(APIView):
         return bodies.answer(task)
 
 
-class LessonOutcomesView(APIView):
+class LessonOutcomesView(ApiView):
     """Outcomes of a lesson's rollouts."""
 
     permission_classes = [scoped("worker")]
@@ -129,7 +129,7 @@ class LessonOutcomesView(APIView):
         return bodies.answer(receipt)
 
 
-class LessonSteeringView(APIView):
+class LessonSteeringView(ApiView):
     """Manual control of a lesson."""
 
     permission_classes = [Operators]
@@ -156,7 +156,7 @@ class LessonSteeringView(APIView):
         return bodies.answer(lessons(run_id))
 
 
-class MicroEvaluationsView(APIView):
+class MicroEvaluationsView(ApiView):
     """Micro-evaluations of a lesson."""
 
     permission_classes = [Readers]
@@ -179,7 +179,7 @@ class MicroEvaluationsView(APIView):
         return bodies.answer(found)
 
 
-class LessonHistoryView(APIView):
+class LessonHistoryView(ApiView):
     """Status history of lessons."""
 
     permission_classes = [Readers]
@@ -200,7 +200,7 @@ class LessonHistoryView(APIView):
         return bodies.answer(found)
 
 
-class LessonProgressView(APIView):
+class LessonProgressView(ApiView):
     """Training progress of lessons."""
 
     permission_classes = [Readers]
@@ -233,7 +233,7 @@ class LessonProgressView(APIView):
         return bodies.answer(found)
 
 
-class EvaluationsView(APIView):
+class EvaluationsView(ApiView):
     """Evaluations of lessons."""
 
     def get_permissions(self) -> list[object]:  # type: ignore[override]
@@ -282,7 +282,7 @@ class EvaluationsView(APIView):
         return bodies.answer(found, status=201)
 
 
-class EvaluationView(APIView):
+class EvaluationView(ApiView):
     """One evaluation of a lesson."""
 
     permission_classes = [Readers]
@@ -300,7 +300,7 @@ class EvaluationView(APIView):
         return bodies.answer(queries_lessons.evaluation(readable_run_id(run), evaluation))
 
 
-class EvaluationLeaseView(APIView):
+class EvaluationLeaseView(ApiView):
     """Lease of a running evaluation."""
 
     permission_classes = [scoped("worker")]

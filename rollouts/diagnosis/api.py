@@ -6,7 +6,6 @@ from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from rollouts.diagnosis.queries.pipelines import diagnoses, pipeline_of
 from rollouts.diagnosis.schemas import DiagnosisList, Pipeline
@@ -14,12 +13,13 @@ from runs.access.api.permissions import Readers
 from runs.lifecycle.queries.runs import readable_run
 from web.http import bodies
 from web.http.openapi import listed
+from web.http.views import ApiView
 
 RUNS_AT_MOST: Final = 12
 """Maximum number of runs, as many as a page shows; each diagnosis takes several queries."""
 
 
-class DiagnosesView(APIView):
+class DiagnosesView(ApiView):
     """Diagnoses of several runs."""
 
     permission_classes = [Readers]
@@ -48,7 +48,7 @@ class DiagnosesView(APIView):
         return bodies.answer(DiagnosisList(results=found))
 
 
-class PipelineView(APIView):
+class PipelineView(ApiView):
     """Data flow through a run."""
 
     permission_classes = [Readers]

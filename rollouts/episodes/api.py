@@ -8,7 +8,6 @@ from django.utils import timezone
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from drf_spectacular.utils import OpenApiParameter as Parameter
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from rollouts.control.api.queries import SERIES_PARAMETERS, series_page
 from rollouts.control.schemas.fleets import Episodes, EpisodeSummary
@@ -28,6 +27,7 @@ from runs.access.api.permissions import Readers
 from runs.lifecycle.queries.runs import readable_run
 from web.http import bodies
 from web.http.openapi import between, problems
+from web.http.views import ApiView
 
 _OF: Final = Parameter("of", enum=["return", "length"], description="Default: `return`.")
 _MODES: Final = ("", "train", "eval")
@@ -55,7 +55,7 @@ def _end(request: Request, name: str) -> float:
     return value
 
 
-class EpisodeSpreadView(APIView):
+class EpisodeSpreadView(ApiView):
     """Distribution of episodes."""
 
     permission_classes = [Readers]
@@ -87,7 +87,7 @@ class EpisodeSpreadView(APIView):
         return bodies.answer(found)
 
 
-class EpisodeOutliersView(APIView):
+class EpisodeOutliersView(ApiView):
     """Outliers among recent episodes."""
 
     permission_classes = [Readers]
@@ -117,7 +117,7 @@ class EpisodeOutliersView(APIView):
         return bodies.answer(found)
 
 
-class EpisodeMatchesView(APIView):
+class EpisodeMatchesView(ApiView):
     """Episodes in a range."""
 
     permission_classes = [Readers]
@@ -146,7 +146,7 @@ class EpisodeMatchesView(APIView):
         return bodies.answer(EpisodeMatches(results=found, next=None))
 
 
-class EpisodeFragmentsView(APIView):
+class EpisodeFragmentsView(ApiView):
     """The stored fragments of one episode."""
 
     permission_classes = [Readers]
@@ -172,7 +172,7 @@ class EpisodeFragmentsView(APIView):
         return bodies.answer(fragments_of_episode(readable_run(run).pk, report, of=of, value=value))
 
 
-class EpisodeView(APIView):
+class EpisodeView(ApiView):
     """One episode."""
 
     permission_classes = [Readers]
@@ -200,7 +200,7 @@ class EpisodeView(APIView):
         return bodies.answer(episode_detail(readable_run(run).pk, episode))
 
 
-class EpisodesView(APIView):
+class EpisodesView(ApiView):
     """Statistics of ended episodes."""
 
     permission_classes = [Readers]
@@ -220,7 +220,7 @@ class EpisodesView(APIView):
         return bodies.answer(episode_page(readable_run(run).pk, page, after_id=after_id))
 
 
-class EpisodeSummaryView(APIView):
+class EpisodeSummaryView(ApiView):
     """Statistics of recent episodes over environments."""
 
     permission_classes = [Readers]

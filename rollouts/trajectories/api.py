@@ -8,7 +8,6 @@ from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from rollouts.trajectories.queries.episodes import FoundEpisode, found_episodes
 from rollouts.trajectories.queries.groups import FoundGroup, found_groups
@@ -27,6 +26,7 @@ from runs.access.rules.rights import READ
 from web.http.bodies import InvalidBody, answer
 from web.http.openapi import problems
 from web.http.paging import page_of, page_parameters
+from web.http.views import ApiView
 from web.rules.errors import Forbidden
 
 PAGE_AT_MOST: Final = 200
@@ -76,7 +76,7 @@ _FILTERS: Final = [
 ]
 
 
-class TrajectoriesView(APIView):
+class TrajectoriesView(ApiView):
     """Trajectories of all runs that the caller may read."""
 
     permission_classes = [ReadersOfAnyRun]

@@ -8,7 +8,6 @@ from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from runs.access.api.identity import caller_of, identity_of, person_of
 from runs.access.api.permissions import Operators, Readers
@@ -18,9 +17,10 @@ from runs.config.services.presets import change_preset, delete_preset, save_pres
 from runs.saved.models import SavedObject
 from web.http.bodies import answer, read, reason_in
 from web.http.openapi import REASON, problems
+from web.http.views import ApiView
 
 
-class PresetsView(APIView):
+class PresetsView(ApiView):
     """The saved presets."""
 
     def get_permissions(self) -> list[BasePermission]:
@@ -66,7 +66,7 @@ class PresetsView(APIView):
         return answer(_shown(saved, request), status=201)
 
 
-class PresetView(APIView):
+class PresetView(ApiView):
     """One saved preset."""
 
     def get_permissions(self) -> list[BasePermission]:

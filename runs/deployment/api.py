@@ -5,7 +5,6 @@ from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Known, Operators
@@ -14,9 +13,10 @@ from runs.deployment.schemas.deployment import NoticeAnswer, SetNotice
 from runs.deployment.services.notices import clear_notice, set_notice
 from web.http import bodies
 from web.http.openapi import REASON
+from web.http.views import ApiView
 
 
-class NoticeView(APIView):
+class NoticeView(ApiView):
     """The announcement shown on every page."""
 
     def get_permissions(self) -> list[BasePermission]:

@@ -8,7 +8,6 @@ from django.utils import timezone
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Operators, Readers
@@ -18,12 +17,13 @@ from runs.projects.services import change_project, create_project, delete_projec
 from web.http.bodies import InvalidBody, answer, read, reason_in
 from web.http.openapi import REASON, problems
 from web.http.paging import page_of, page_parameters
+from web.http.views import ApiView
 
 PROJECTS_PER_PAGE = 50
 PROJECTS_AT_MOST = 200
 
 
-class ProjectsView(APIView):
+class ProjectsView(ApiView):
     """The projects."""
 
     def get_permissions(self) -> list[BasePermission]:
@@ -68,7 +68,7 @@ class ProjectsView(APIView):
         return answer(project_row(made.name), status=201)
 
 
-class ProjectView(APIView):
+class ProjectView(ApiView):
     """One project."""
 
     def get_permissions(self) -> list[BasePermission]:

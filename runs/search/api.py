@@ -7,7 +7,6 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from msgspec import UNSET
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from runs.access.api.identity import identity_of, person_of
 from runs.access.api.permissions import Operators, Readers
@@ -42,12 +41,13 @@ from runs.search.services import AT_ONCE, BulkAction, act_on
 from web.http.bodies import InvalidBody, answer, read
 from web.http.openapi import listed, problems
 from web.http.paging import page_of, page_parameters
+from web.http.views import ApiView
 
 SUMMARIES_AT_MOST = 200
 PROJECTS_AT_MOST = 50
 
 
-class FilterView(APIView):
+class FilterView(ApiView):
     """The filter language."""
 
     permission_classes = [Readers]
@@ -65,7 +65,7 @@ class FilterView(APIView):
         return answer(QualifierList(results=run_table.qualifiers(), next=None))
 
 
-class FilterValuesView(APIView):
+class FilterValuesView(ApiView):
     """Values of a qualifier."""
 
     permission_classes = [Readers]
@@ -93,7 +93,7 @@ class FilterValuesView(APIView):
         return answer(ValueList(results=found, next=None))
 
 
-class RunsCsvView(APIView):
+class RunsCsvView(ApiView):
     """The list of runs as CSV."""
 
     permission_classes = [Readers]
@@ -121,7 +121,7 @@ class RunsCsvView(APIView):
         )
 
 
-class RunActivityView(APIView):
+class RunActivityView(ApiView):
     """Summaries of runs."""
 
     permission_classes = [Readers]
@@ -149,7 +149,7 @@ class RunActivityView(APIView):
         return answer(RunActivityList(results=run_activity([int(word) for word in words])))
 
 
-class ProjectActivityView(APIView):
+class ProjectActivityView(ApiView):
     """Activity of projects."""
 
     permission_classes = [Readers]
@@ -178,7 +178,7 @@ class ProjectActivityView(APIView):
         return answer(ProjectActivityList(results=project_activity(names)))
 
 
-class TagsView(APIView):
+class TagsView(ApiView):
     """The tags of a run."""
 
     permission_classes = [Operators]
@@ -202,7 +202,7 @@ class TagsView(APIView):
         return answer(run_detail(tagged))
 
 
-class RunActionsView(APIView):
+class RunActionsView(ApiView):
     """Actions on many runs."""
 
     permission_classes = [Operators]
@@ -246,7 +246,7 @@ class RunActionsView(APIView):
         )
 
 
-class RunsView(APIView):
+class RunsView(ApiView):
     """All current runs."""
 
     def get_permissions(self) -> list[BasePermission]:

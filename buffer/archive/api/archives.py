@@ -9,7 +9,6 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from buffer.archive import jobs, schemas
 from buffer.archive.models import ArchiveJob
@@ -32,6 +31,7 @@ from web.http import byte_ranges
 from web.http.bodies import answer, read
 from web.http.openapi import problems
 from web.http.paging import page_of, page_parameters
+from web.http.views import ApiView
 
 PARQUET = "application/vnd.apache.parquet"
 
@@ -50,7 +50,7 @@ def _window(body: schemas.CreateArchive | schemas.RestoreArchive) -> Window:
     return window(states=body.states, steps=body.steps, env_ids=body.env_ids)
 
 
-class ArchivesView(APIView):
+class ArchivesView(ApiView):
     """The archives of a run."""
 
     def get_permissions(self) -> list[BasePermission]:
@@ -96,7 +96,7 @@ class ArchivesView(APIView):
         return answer(_shown(job), status=202)
 
 
-class RestorationsView(APIView):
+class RestorationsView(ApiView):
     """The restorations into a run."""
 
     permission_classes = [Operators]
@@ -128,7 +128,7 @@ class RestorationsView(APIView):
         return answer(_shown(job), status=202)
 
 
-class ArchiveView(APIView):
+class ArchiveView(ApiView):
     """One archive."""
 
     def get_permissions(self) -> list[BasePermission]:
@@ -167,7 +167,7 @@ class ArchiveView(APIView):
         return answer(_shown(job))
 
 
-class ArchiveFileView(APIView):
+class ArchiveFileView(ApiView):
     """The file of an archive."""
 
     permission_classes = [Operators]

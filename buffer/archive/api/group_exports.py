@@ -6,7 +6,6 @@ from django.http import StreamingHttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from buffer.archive.api.archives import PARQUET
 from buffer.archive.queries import group_exports
@@ -18,13 +17,14 @@ from runs.access.api.permissions import Readers
 from runs.lifecycle.queries.runs import readable_run
 from web.http.bodies import InvalidBody, whole_number
 from web.http.openapi import between, problems
+from web.http.views import ApiView
 
 JSON_LINES: Final = "application/jsonl"
 MOST_GROUPS: Final = 1_000_000
 _FORMATS: Final = {"jsonl": JSON_LINES, "parquet": PARQUET}
 
 
-class GroupExportView(APIView):
+class GroupExportView(ApiView):
     """A selection of a run's groups as a file."""
 
     permission_classes = [Readers]

@@ -9,7 +9,6 @@ from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework.exceptions import APIException
-from rest_framework.views import APIView
 
 from buffer.atropos import schemas as messages
 from buffer.ingest.schemas.bodies import InvalidBody
@@ -21,6 +20,7 @@ from runs.lifecycle.models.runs import Run
 from runs.lifecycle.queries.runs import RunNotFound, run_named
 from runs.lifecycle.services.registry import default_run
 from web import outages
+from web.http.views import ApiView
 from web.rules.errors import ApiError
 
 RUN_OVER: Final = {409: messages.Detail}
@@ -35,7 +35,7 @@ PUSH_REFUSED: Final = {
 atropos_schema = partial(extend_schema, tags=["atropos"])
 
 
-class AtroposView(APIView):
+class AtroposView(ApiView):
     """Base of the Atropos routes; without a run in the URL, they serve the default run."""
 
     authentication_classes = [TokenAuthentication]

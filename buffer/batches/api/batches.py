@@ -11,7 +11,6 @@ from django.http.response import HttpResponseBase
 from django.utils import timezone
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from buffer.batches.api.sending import StoredAnswer, TrackedAnswer
 from buffer.batches.queries.queue_depth import (
@@ -48,6 +47,7 @@ from runs.lifecycle.rules.lifecycle import TERMINAL
 from web.http.bodies import InvalidBody, answer, read, whole_number
 from web.http.openapi import between, msgpack_of, problems
 from web.http.paging import page_of, page_parameters
+from web.http.views import ApiView
 from web.http.waiting import WaitingView
 from web.live.wait_queue import WaitQueue
 from web.rules.errors import Conflict
@@ -258,7 +258,7 @@ def acked(run: str, batch_id: str, fence: int) -> HttpResponse:
     return answer(messages.Acked(served_steps=served_steps(run_id)))
 
 
-class AckBatchView(APIView):
+class AckBatchView(ApiView):
     """Acknowledgement of a batch."""
 
     permission_classes = [scoped("trainer")]
@@ -278,7 +278,7 @@ class AckBatchView(APIView):
         return acked(run, batch, body.fence)
 
 
-class BatchView(APIView):
+class BatchView(ApiView):
     """One leased batch."""
 
     permission_classes = [scoped("trainer")]
@@ -312,7 +312,7 @@ class BatchView(APIView):
         return StoredAnswer(parts, content_type=content_type)
 
 
-class BatchesView(APIView):
+class BatchesView(ApiView):
     """The batches of a run."""
 
     permission_classes = [Readers]

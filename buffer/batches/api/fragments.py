@@ -4,7 +4,6 @@ from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from buffer.batches.api.batches import BATCH_ANSWERS, LeasingView, acked
 from buffer.batches.schemas import batches as messages
@@ -14,6 +13,7 @@ from runs.access.api.permissions import scoped
 from runs.lifecycle.queries.runs import run_named
 from web.http.bodies import read
 from web.http.openapi import problems
+from web.http.views import ApiView
 from web.rules.errors import Conflict
 
 
@@ -49,7 +49,7 @@ class FetchFragmentsView(LeasingView):
         )
 
 
-class AckFragmentsView(APIView):
+class AckFragmentsView(ApiView):
     """Acknowledgement of fetched fragments."""
 
     permission_classes = [scoped("trainer")]

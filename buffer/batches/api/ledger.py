@@ -8,7 +8,6 @@ from django.http import HttpResponse
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from msgspec import structs
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from buffer.batches.queries import bias
 from buffer.items.queries import counts, ledgers
@@ -17,12 +16,13 @@ from runs.access.api.permissions import Readers
 from runs.lifecycle.queries.runs import readable_run
 from web.http.bodies import answer, whole_number
 from web.http.openapi import between
+from web.http.views import ApiView
 from web.snapshots import snapshot
 
 DAY_SECONDS: Final = 86_400
 
 
-class LedgerView(APIView):
+class LedgerView(ApiView):
     """The ledger of a run."""
 
     permission_classes = [Readers]
@@ -61,7 +61,7 @@ def _environment_ledger(part: ledgers.EnvironmentLedger) -> ledger_answers.Envir
     )
 
 
-class BiasView(APIView):
+class BiasView(ApiView):
     """The selection bias of a run."""
 
     permission_classes = [Readers]

@@ -6,7 +6,6 @@ from typing import Any
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from buffer.batches.api.fragments import WrongKind
 from buffer.batches.schemas import batches as messages
@@ -16,6 +15,7 @@ from runs.lifecycle.models.runs import Run
 from runs.lifecycle.queries.runs import readable_run
 from web.http.bodies import answer
 from web.http.openapi import problems
+from web.http.views import ApiView
 
 
 def _run_of_groups(name: str) -> Run:
@@ -25,7 +25,7 @@ def _run_of_groups(name: str) -> Run:
     return run
 
 
-class MixingView(APIView):
+class MixingView(ApiView):
     """The mixing of a run."""
 
     permission_classes = [Readers]
@@ -50,7 +50,7 @@ class MixingView(APIView):
         )
 
 
-class PreviewView(APIView):
+class PreviewView(ApiView):
     """Preview of a run's next batch."""
 
     permission_classes = [Readers]

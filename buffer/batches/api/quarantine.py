@@ -7,7 +7,6 @@ from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from buffer.batches.api.batches import batch_row
 from buffer.batches.schemas import batches as messages
@@ -18,11 +17,12 @@ from runs.lifecycle.queries.runs import run_named
 from runs.lifecycle.schemas.runs import ActionReason
 from web.http.bodies import answer, read
 from web.http.openapi import problems
+from web.http.views import ApiView
 
 ANSWERS: Final[dict[Any, Any]] = {200: messages.BatchRow, **problems(409)}
 
 
-class ReleaseView(APIView):
+class ReleaseView(ApiView):
     """Release of a quarantined or expired batch."""
 
     permission_classes = [Operators]
@@ -46,7 +46,7 @@ class ReleaseView(APIView):
         return answer(batch_row(released))
 
 
-class DiscardView(APIView):
+class DiscardView(ApiView):
     """Discard of a quarantined or expired batch."""
 
     permission_classes = [Operators]

@@ -8,7 +8,6 @@ from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from buffer.batches.api.batches import batch_row
 from buffer.batches.api.mixing import preview_answer
@@ -21,9 +20,10 @@ from runs.access.api.permissions import Readers
 from runs.lifecycle.queries.runs import readable_run
 from web.http.bodies import answer
 from web.http.paging import page_of, page_parameters
+from web.http.views import ApiView
 
 
-class QueueView(APIView):
+class QueueView(ApiView):
     """The queue of a run."""
 
     permission_classes = [Readers]
@@ -57,7 +57,7 @@ class QueueView(APIView):
         return answer(msgspec.convert(fields, queue_answers.QueueAnswer))
 
 
-class PushRatesView(APIView):
+class PushRatesView(ApiView):
     """Push rates of environments."""
 
     permission_classes = [Readers]
@@ -76,7 +76,7 @@ class PushRatesView(APIView):
         return answer(queue_answers.PushRateList(results=found, next=None))
 
 
-class BatchItemsView(APIView):
+class BatchItemsView(ApiView):
     """Items of a batch."""
 
     permission_classes = [Readers]

@@ -6,7 +6,6 @@ from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from buffer.ingest.services.fragments import accept_fragments, decode_push
 from buffer.ingest.services.idempotency import PushKey, run_idempotent
@@ -15,9 +14,10 @@ from runs.access.api.permissions import scoped
 from runs.lifecycle.queries.runs import run_named
 from web.http.bodies import answer
 from web.http.openapi import IDEMPOTENCY_KEY, msgpack_of, problems
+from web.http.views import ApiView
 
 
-class FragmentPushView(APIView):
+class FragmentPushView(ApiView):
     """Push fragments to a run."""
 
     permission_classes = [scoped("worker")]

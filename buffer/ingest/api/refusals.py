@@ -8,12 +8,12 @@ from django.core.exceptions import BadRequest
 from django.http import HttpResponse
 from django.utils import timezone
 from msgspec import Struct
-from rest_framework.views import APIView
 
 from buffer.ingest.schemas.bodies import InvalidBody
 from buffer.ingest.schemas.groups import Group
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.services.refused_pushes import RefusedPush, record_refused_push
+from web.http.views import ApiView
 from web.rules.errors import ApiError
 
 # Per push; a list of groups may name one environment per group.
@@ -32,7 +32,7 @@ class _Packed(Struct):
     groups: list[bytes]
 
 
-class CountsRefusals(APIView):
+class CountsRefusals(ApiView):
     """Base of views that accept groups; counts refused pushes."""
 
     _found: Run | None = None

@@ -1,7 +1,7 @@
 """Group commit: writes that arrive while others are in progress are made together."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -20,9 +20,7 @@ class GroupCommit(Generic[T, R]):
         at_once: Number of concurrent writes.
     """
 
-    def __init__(
-        self, write: Callable[[list[T]], Sequence[R | Exception]], *, at_once: int
-    ) -> None:
+    def __init__(self, write: Callable[[list[T]], list[R | Exception]], *, at_once: int) -> None:
         self._write = write
         self._free = at_once
         self._waiting: list[_Entry[T, R]] = []
@@ -52,8 +50,11 @@ class GroupCommit(Generic[T, R]):
     def _lead(self, entries: "list[_Entry[T, R]]") -> None:
         """Write items; then wake their threads, and one that writes the waiting items."""
         try:
-            for entry, outcome in zip(entries, self._outcomes(entries), strict=True):
-                entry.outcome = outcome
+            outcomes = self._outcomes(entries)
+            # The traceback of an error refers to this list, so an error that stays in it would keep
+            # the items until collected.
+            for entry in reversed(entries):
+                entry.outcome = outcomes.pop()
         finally:
             with self._lock:
                 following, self._waiting = self._waiting, []
@@ -64,13 +65,13 @@ class GroupCommit(Generic[T, R]):
                 following[0].led = following
                 following[0].turn.set()
 
-    def _outcomes(self, entries: "list[_Entry[T, R]]") -> Sequence[R | Exception]:
+    def _outcomes(self, entries: "list[_Entry[T, R]]") -> list[R | Exception]:
         try:
             return self._write([entry.item for entry in entries])
         except Exception as error:  # noqa: BLE001 raised again in the thread of each item
             if len(entries) == 1:
                 return [error]
-            return [outcome for entry in entries for outcome in self._outcomes([entry])]
+            return [self._outcomes([entry]).pop() for entry in entries]
 
 
 class _Entry(Generic[T, R]):
@@ -84,7 +85,13 @@ class _Entry(Generic[T, R]):
         self.outcome: R | Exception = RuntimeError("the write of this item was interrupted")
 
     def result(self) -> R:
-        """Return the result, or raise the error."""
-        if isinstance(self.outcome, Exception):
-            raise self.outcome
-        return self.outcome
+        """Return the result, or raise the error; to be called once."""
+        outcome = self.outcome
+        # The traceback of an error refers to this frame and to the entry.
+        del self.outcome
+        try:
+            if isinstance(outcome, Exception):
+                raise outcome
+            return outcome
+        finally:
+            del outcome

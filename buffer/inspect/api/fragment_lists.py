@@ -8,7 +8,6 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from buffer.ingest.api.fragments import FragmentPushView
 from buffer.inspect.api.group_lists import PAGE_AT_MOST, filter_of
@@ -35,6 +34,7 @@ from runs.lifecycle.queries.runs import readable_run
 from web.http.bodies import answer, whole_number
 from web.http.openapi import between, problems
 from web.http.paging import page_of, page_parameters
+from web.http.views import ApiView
 
 FILTERS: Final = [
     *(OpenApiParameter(name, OpenApiTypes.STR, many=True) for name in ("worker", "state")),
@@ -93,7 +93,7 @@ def _ids_of(search: EpisodeSearch, episode: str) -> list[int]:
     return [part.fragment for part in search.parts_of(episode)]
 
 
-class FragmentView(APIView):
+class FragmentView(ApiView):
     """One fragment of a run."""
 
     permission_classes = [Readers]
@@ -133,7 +133,7 @@ def _content(row: FragmentRow) -> tuple[FragmentContent | None, str]:
         return None, str(error)
 
 
-class StepsView(APIView):
+class StepsView(ApiView):
     """The steps of a fragment."""
 
     permission_classes = [Readers]

@@ -8,7 +8,6 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from msgspec import Struct
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from buffer.ingest.schemas.scored_data import ScoredData
 from buffer.inspect.queries import group_contents, group_lists, token_text
@@ -29,6 +28,7 @@ from runs.lifecycle.queries.runs import readable_run
 from web.http.bodies import answer, whole_number
 from web.http.openapi import between, problems
 from web.http.paging import page_of, page_parameters
+from web.http.views import ApiView
 
 MOST_TOKENS: Final = 1 << 17
 MOST_CHARACTERS: Final = 1 << 20
@@ -61,7 +61,7 @@ def _answer(row: GroupRow, message: Struct) -> HttpResponse:
     return response
 
 
-class SequencesView(APIView):
+class SequencesView(ApiView):
     """The sequences of a group."""
 
     permission_classes = [Readers]
@@ -83,7 +83,7 @@ class SequencesView(APIView):
         return _answer(row, summaries(group_contents.opened(row), has_text=pieces is not None))
 
 
-class SequenceView(APIView):
+class SequenceView(ApiView):
     """One sequence of a group."""
 
     permission_classes = [Readers]
@@ -119,7 +119,7 @@ class SequenceView(APIView):
         )
 
 
-class MessagesView(APIView):
+class MessagesView(ApiView):
     """The messages of a sequence."""
 
     permission_classes = [Readers]
@@ -158,7 +158,7 @@ class MessagesView(APIView):
         return _answer(row, messages)
 
 
-class GroupContentView(APIView):
+class GroupContentView(ApiView):
     """The whole content of a group."""
 
     permission_classes = [Readers]

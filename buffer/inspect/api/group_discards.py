@@ -7,7 +7,6 @@ from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from msgspec import Meta, Struct
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from buffer.inspect.schemas.marks import GroupIds
 from buffer.inspect.services.discards import discard_groups
@@ -15,6 +14,7 @@ from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Operators
 from runs.lifecycle.queries.runs import run_named
 from web.http.bodies import answer, read
+from web.http.views import ApiView
 
 
 class DiscardGroups(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -38,7 +38,7 @@ class DiscardedGroups(Struct, frozen=True, kw_only=True):
     results: list[DiscardOutcome]
 
 
-class GroupDiscardsView(APIView):
+class GroupDiscardsView(ApiView):
     """Discard of groups by an operator."""
 
     permission_classes = [Operators]

@@ -10,7 +10,6 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from buffer.ingest.api.groups import GroupPushView
 from buffer.inspect.queries import group_facets, group_lists, group_provenance, marks
@@ -26,6 +25,7 @@ from runs.lifecycle.queries.runs import readable_run
 from web.http.bodies import answer, whole_number
 from web.http.openapi import between, problems
 from web.http.paging import page_of, page_parameters
+from web.http.views import ApiView
 
 PAGE_AT_MOST: Final = 200
 _MANY: Final = (
@@ -53,7 +53,7 @@ def filter_of(request: Request) -> GroupFilter:
     return parse_filter(dict(request.query_params.lists()))
 
 
-class GroupFacetsView(APIView):
+class GroupFacetsView(ApiView):
     """Facet counts of a run's groups."""
 
     permission_classes = [Readers]
@@ -190,7 +190,7 @@ def _start(request: Request, run_id: int, group_filter: GroupFilter) -> ListPosi
     return group_lists.list_position(group_lists.group_row(run_id, group), group_filter)
 
 
-class GroupView(APIView):
+class GroupView(ApiView):
     """One group of a run."""
 
     permission_classes = [Readers]

@@ -9,7 +9,6 @@ from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from buffer.inspect.queries import marks
 from buffer.inspect.schemas import marks as messages
@@ -22,6 +21,7 @@ from runs.lifecycle.queries.runs import readable_run, run_named
 from runs.lifecycle.schemas.runs import ActionReason
 from web.http.bodies import answer, read
 from web.http.openapi import problems
+from web.http.views import ApiView
 
 ANSWERS: Final[dict[Any, Any]] = {200: messages.MarkVocabulary}
 
@@ -41,7 +41,7 @@ def _vocabulary(run: Run) -> HttpResponse:
     )
 
 
-class MarksView(APIView):
+class MarksView(ApiView):
     """Labels, pins and notes of a run's groups."""
 
     def get_permissions(self) -> list[BasePermission]:
@@ -82,7 +82,7 @@ class MarksView(APIView):
         return _vocabulary(found)
 
 
-class LabelView(APIView):
+class LabelView(ApiView):
     """One of the nine labels of a run."""
 
     permission_classes = [Operators]
@@ -108,7 +108,7 @@ class LabelView(APIView):
         return _vocabulary(found)
 
 
-class SetView(APIView):
+class SetView(ApiView):
     """A set of groups."""
 
     permission_classes = [Operators]
@@ -138,7 +138,7 @@ class SetView(APIView):
         return _vocabulary(found)
 
 
-class SetDeletionView(APIView):
+class SetDeletionView(ApiView):
     """Deletion of a set of groups."""
 
     permission_classes = [Operators]

@@ -7,7 +7,6 @@ from typing import Any, Final
 from django.http import HttpResponse
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from buffer.inspect.queries import prompts
 from buffer.inspect.queries.prompts import PromptOfRun
@@ -16,11 +15,12 @@ from runs.access.api.permissions import Readers
 from runs.lifecycle.queries.runs import readable_run
 from web.http.bodies import InvalidBody, answer
 from web.http.openapi import listed, problems
+from web.http.views import ApiView
 
 RUNS_AT_MOST: Final = 20
 
 
-class PromptsView(APIView):
+class PromptsView(ApiView):
     """Prompts of several runs."""
 
     permission_classes = [Readers]

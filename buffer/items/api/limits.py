@@ -6,16 +6,16 @@ from django.conf import settings
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from buffer.items.queries.counts import limits
 from buffer.items.rules.limits import MAX_TOKEN_ID
 from buffer.items.schemas.limits import LimitsAnswer
 from runs.access.api.permissions import Known
 from web.http.bodies import answer
+from web.http.views import ApiView
 
 
-class LimitsView(APIView):
+class LimitsView(ApiView):
     """The limits of this server."""
 
     permission_classes = [Known]

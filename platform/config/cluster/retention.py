@@ -11,7 +11,6 @@ from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
 from msgspec import Struct
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from buffer.capture.models import CaptureSession
 from buffer.payloads.models import Segment
@@ -21,6 +20,7 @@ from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import PolicyVersion
 from runs.weights.services.weights import KEPT_FILES
 from web.http.bodies import answer
+from web.http.views import ApiView
 from web.rules.pages import Page
 
 RetainedData = Literal[
@@ -68,7 +68,7 @@ class RetentionList(Page[RetentionRow], frozen=True, kw_only=True):
     """Null if no backup is recorded in the audit log."""
 
 
-class RetentionView(APIView):
+class RetentionView(ApiView):
     """Retention of the deployment's data."""
 
     permission_classes = [Readers]

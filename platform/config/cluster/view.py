@@ -4,7 +4,6 @@ from django.conf import settings
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from config.cluster.messages import Cluster, ServerInfo
 from config.cluster.status import cluster_status
@@ -13,9 +12,10 @@ from runs.access.api.identity import caller_of, person_of
 from runs.access.api.permissions import Known, Readers
 from runs.access.rules import rights
 from web.http.bodies import answer
+from web.http.views import ApiView
 
 
-class ClusterView(APIView):
+class ClusterView(ApiView):
     """Status of the deployment's parts."""
 
     permission_classes = [Readers]
@@ -37,7 +37,7 @@ class ClusterView(APIView):
         return answer(cluster_status(is_admin=rights.may_administer(caller_of(request))))
 
 
-class ServerView(APIView):
+class ServerView(ApiView):
     """Identity of the deployment."""
 
     permission_classes = [Known]

@@ -9,8 +9,8 @@ from django.core.handlers.exception import response_for_exception
 from django.db import connection
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from rest_framework.views import APIView
 
+from web.http.views import ApiView
 from web.live import wakeups
 from web.live.wait_queue import POLL_SECONDS, WaitQueue
 
@@ -36,7 +36,7 @@ class Waiting(HttpResponse):
         self.last = last
 
 
-class WaitingView(APIView):
+class WaitingView(ApiView):
     """A view with a delayed response."""
 
     def wait(self, queue: WaitQueue, *, seconds: float, poll: Poll, last: Poll) -> HttpResponseBase:

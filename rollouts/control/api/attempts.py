@@ -5,7 +5,6 @@ from typing import Final
 from django.http import HttpResponse
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from rollouts.control.queries.attempts import attempts
 from rollouts.control.schemas.attempts import Attempts
@@ -14,12 +13,13 @@ from runs.lifecycle.queries.runs import readable_run
 from web.http import bodies
 from web.http.openapi import between
 from web.http.paging import page_of, page_parameters
+from web.http.views import ApiView
 
 MOST_INDEX: Final = 2**31 - 1
 ROWS_AT_MOST: Final = 1000
 
 
-class AttemptsView(APIView):
+class AttemptsView(ApiView):
     """Incarnations of a fleet's workers."""
 
     permission_classes = [Readers]

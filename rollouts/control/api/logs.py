@@ -9,7 +9,6 @@ from django.http.response import HttpResponseBase
 from django.utils import timezone
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from rolldeck.operator_requests import LogLines
 from rollouts.control.api.queries import wait_of
@@ -21,6 +20,7 @@ from runs.access.api.permissions import Readers, scoped
 from runs.lifecycle.queries.runs import readable_run, run_named
 from web.http import bodies
 from web.http.openapi import between
+from web.http.views import ApiView
 from web.http.waiting import WaitingView
 from web.live.wait_queue import WaitQueue
 
@@ -102,7 +102,7 @@ class FleetLogsView(WaitingView):
         )
 
 
-class FleetLogAnswerView(APIView):
+class FleetLogAnswerView(ApiView):
     """Log lines sent by a fleet on request."""
 
     permission_classes = [scoped("worker")]

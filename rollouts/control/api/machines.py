@@ -4,7 +4,6 @@ from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from rollouts.control.queries.machine_samples import HOURS_AT_MOST, machine_history
 from rollouts.control.queries.machines import machine_cordon
@@ -18,9 +17,10 @@ from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Admins, Readers
 from web.http import bodies
 from web.http.openapi import REASON, between
+from web.http.views import ApiView
 
 
-class MachineCordonView(APIView):
+class MachineCordonView(ApiView):
     """Cordon of a machine of the cluster."""
 
     # Requires an administrator: operators cordon workers of a run, but this affects all runs.
@@ -60,7 +60,7 @@ class MachineCordonView(APIView):
         return _now(node)
 
 
-class MachineHistoryView(APIView):
+class MachineHistoryView(ApiView):
     """Usage of a machine of the cluster over time."""
 
     permission_classes = [Readers]

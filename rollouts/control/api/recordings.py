@@ -10,7 +10,6 @@ from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from rolldeck.operator_requests import RECORDING_TYPE, RecordingUpdate
 from rollouts.control.queries import recordings as queries_recordings
@@ -23,9 +22,10 @@ from runs.lifecycle.queries.runs import readable_run, run_named
 from web.http import bodies, byte_ranges
 from web.http.openapi import msgpack_of, problems
 from web.http.paging import page_of, page_parameters
+from web.http.views import ApiView
 
 
-class RecordingsView(APIView):
+class RecordingsView(ApiView):
     """The recordings of a run."""
 
     def get_permissions(self) -> list[object]:  # type: ignore[override]
@@ -70,7 +70,7 @@ class RecordingsView(APIView):
         return bodies.answer(Recordings(results=shown, next=None), status=201)
 
 
-class RecordingView(APIView):
+class RecordingView(ApiView):
     """One recording, for its worker."""
 
     permission_classes = [scoped("worker")]
@@ -96,7 +96,7 @@ class RecordingView(APIView):
         return bodies.answer(recording_row(row))
 
 
-class RecordingContentView(APIView):
+class RecordingContentView(ApiView):
     """File of a recording."""
 
     permission_classes = [Readers]

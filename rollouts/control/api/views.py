@@ -7,7 +7,6 @@ from django.http.response import HttpResponseBase
 from django.utils import timezone
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from rolldeck.wire import FleetControl, FleetReport
 from rollouts.control.api.queries import wait_of
@@ -19,13 +18,14 @@ from runs.access.api.permissions import Readers, scoped
 from runs.lifecycle.queries.runs import readable_run, run_named
 from web.http import bodies
 from web.http.openapi import between, problems
+from web.http.views import ApiView
 from web.http.waiting import WaitingView
 from web.live.wait_queue import WaitQueue
 
 LONGEST_WAIT_SECONDS: Final = 30
 
 
-class FleetView(APIView):
+class FleetView(ApiView):
     """The fleet of a run."""
 
     permission_classes = [Readers]
@@ -84,7 +84,7 @@ class FleetControlView(WaitingView):
         )
 
 
-class FleetReportView(APIView):
+class FleetReportView(ApiView):
     """Reports of a fleet."""
 
     permission_classes = [scoped("worker")]

@@ -3,7 +3,6 @@
 from django.http import HttpResponse
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from rollouts.control.queries.weight_syncs import SYNCS_AT_MOST, deliveries
 from rollouts.control.schemas.weight_syncs import WeightSyncs
@@ -12,11 +11,12 @@ from runs.lifecycle.queries.runs import readable_run_id
 from web.http import bodies
 from web.http.openapi import between
 from web.http.paging import page_of, page_parameters
+from web.http.views import ApiView
 
 VERSIONS = 20
 
 
-class WeightSyncsView(APIView):
+class WeightSyncsView(ApiView):
     """Weight syncs of a run."""
 
     permission_classes = [Readers]

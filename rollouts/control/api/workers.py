@@ -5,7 +5,6 @@ from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from rollouts.control.queries.fleets import fleet_state
 from rollouts.control.queries.worker_stacks import worker_stacks
@@ -25,9 +24,10 @@ from runs.access.api.permissions import Operators, Readers
 from runs.lifecycle.queries.runs import readable_run, run_named
 from web.http import bodies
 from web.http.openapi import problems
+from web.http.views import ApiView
 
 
-class WorkerRestartView(APIView):
+class WorkerRestartView(ApiView):
     """Replacement of a worker."""
 
     permission_classes = [Operators]
@@ -49,7 +49,7 @@ class WorkerRestartView(APIView):
         return bodies.answer(fleet_state(run_id, now=now), status=202)
 
 
-class WorkerCordonView(APIView):
+class WorkerCordonView(ApiView):
     """Cordon of a worker."""
 
     permission_classes = [Operators]
@@ -72,7 +72,7 @@ class WorkerCordonView(APIView):
         return bodies.answer(fleet_state(run_id, now=now), status=202)
 
 
-class WorkerUncordonView(APIView):
+class WorkerUncordonView(ApiView):
     """End of a worker's cordon."""
 
     permission_classes = [Operators]
@@ -94,7 +94,7 @@ class WorkerUncordonView(APIView):
         return bodies.answer(fleet_state(run_id, now=now), status=202)
 
 
-class WorkerStacksView(APIView):
+class WorkerStacksView(ApiView):
     """Thread stacks of a worker."""
 
     def get_permissions(self) -> list[BasePermission]:

@@ -3,7 +3,6 @@
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from rollouts.environments.schemas.checks import CheckRun, RunCheck
 from rollouts.environments.services.run_checks import check_run
@@ -11,9 +10,10 @@ from runs.access.api.identity import person_of
 from runs.access.api.permissions import Operators
 from web.http import bodies
 from web.http.openapi import problems
+from web.http.views import ApiView
 
 
-class RunChecksView(APIView):
+class RunChecksView(ApiView):
     """Dry runs."""
 
     permission_classes = [Operators]

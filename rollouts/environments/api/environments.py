@@ -6,7 +6,6 @@ from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from rollouts.environments import queries as registry
 from rollouts.environments.schemas.environments import (
@@ -22,12 +21,13 @@ from runs.access.api.permissions import Admins, Operators, Readers
 from web.http.bodies import InvalidBody, answer, read
 from web.http.openapi import problems
 from web.http.paging import page_of, page_parameters
+from web.http.views import ApiView
 
 LONGEST_NAME: Final = 220
 ROWS_AT_MOST: Final = 100
 
 
-class KnownEnvironmentsView(APIView):
+class KnownEnvironmentsView(ApiView):
     """Environments of all runs."""
 
     permission_classes = [Readers]
@@ -58,7 +58,7 @@ class KnownEnvironmentsView(APIView):
         )
 
 
-class KnownEnvironmentView(APIView):
+class KnownEnvironmentView(ApiView):
     """One environment of all runs."""
 
     permission_classes = [Readers]
@@ -84,7 +84,7 @@ class KnownEnvironmentView(APIView):
         return answer(registry.environment_detail(kind=kind, name=name, now=timezone.now()))
 
 
-class EnvironmentProbeView(APIView):
+class EnvironmentProbeView(ApiView):
     """Probe of an environment: one episode of random actions."""
 
     permission_classes = [Operators]
@@ -105,7 +105,7 @@ class EnvironmentProbeView(APIView):
         return answer(probe_environment(read(request, ProbeEnvironment)))
 
 
-class EnvironmentApprovalView(APIView):
+class EnvironmentApprovalView(ApiView):
     """Availability of an environment to new runs."""
 
     permission_classes = [Admins]

@@ -6,7 +6,6 @@ from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from rollouts.metrics.queries.annotations import annotation_row, annotations
 from rollouts.metrics.schemas.annotations import AnnotationRow, Annotations, NewAnnotation
@@ -17,6 +16,7 @@ from runs.access.rules.rights import OPERATE, may_operate
 from runs.lifecycle.queries.runs import readable_run_id, run_id_named
 from web.http.bodies import InvalidBody, answer, read, reason_in
 from web.http.openapi import REASON
+from web.http.views import ApiView
 
 EVENTS: Final = ("run", "fleet")
 
@@ -26,7 +26,7 @@ def _writers() -> object:
     return scoped("trainer", or_rule=OPERATE)()
 
 
-class AnnotationsView(APIView):
+class AnnotationsView(ApiView):
     """Annotations and changes of a run's charts."""
 
     def get_permissions(self) -> list[object]:  # type: ignore[override]
@@ -82,7 +82,7 @@ class AnnotationsView(APIView):
         return answer(annotation_row(row, names={}, asker=actor), status=201)
 
 
-class AnnotationView(APIView):
+class AnnotationView(ApiView):
     """One annotation of a run's charts."""
 
     def get_permissions(self) -> list[object]:  # type: ignore[override]

@@ -4,7 +4,6 @@ from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from rollouts.metrics.queries.choices import choices_of
 from rollouts.metrics.schemas.choices import MetricChoices, SetMetricChoice
@@ -12,9 +11,10 @@ from rollouts.metrics.services.choices import set_choice
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import LayoutEditors
 from web.http.bodies import answer, read
+from web.http.views import ApiView
 
 
-class MetricChoicesView(APIView):
+class MetricChoicesView(ApiView):
     """Remembered choices of the caller."""
 
     permission_classes = [LayoutEditors]

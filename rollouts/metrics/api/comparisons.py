@@ -5,7 +5,6 @@ from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from rollouts.metrics.queries.comparisons import comparison, comparison_list, comparison_row
 from rollouts.metrics.schemas.comparisons import ComparisonRow, Comparisons, SaveComparison
@@ -15,9 +14,10 @@ from runs.access.api.permissions import Operators, Readers
 from runs.access.queries.audit import token_names
 from web.http.bodies import answer, read, reason_in
 from web.http.openapi import REASON, problems
+from web.http.views import ApiView
 
 
-class _ReadOrOperate(APIView):
+class _ReadOrOperate(ApiView):
     def get_permissions(self) -> list[BasePermission]:
         """Return the permissions to read and to change."""
         return [Readers() if self.request.method == "GET" else Operators()]

@@ -5,7 +5,6 @@ from typing import Final
 from django.http import HttpResponse
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from rollouts.metrics.queries.costs import run_costs
 from rollouts.metrics.schemas.costs import RunCosts
@@ -13,11 +12,12 @@ from runs.access.api.permissions import Readers
 from runs.lifecycle.queries.runs import readable_run
 from web.http.bodies import InvalidBody, answer
 from web.http.openapi import listed, problems
+from web.http.views import ApiView
 
 RUNS_AT_MOST: Final = 20
 
 
-class CostsView(APIView):
+class CostsView(ApiView):
     """Costs of several runs."""
 
     permission_classes = [Readers]

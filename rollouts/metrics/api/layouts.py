@@ -5,7 +5,6 @@ from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from rollouts.metrics.queries.layouts import layout_list, layout_row
 from rollouts.metrics.schemas.layouts import MetricLayoutRow, MetricLayouts, SetMetricLayout
@@ -16,9 +15,10 @@ from runs.access.rules.rights import may_operate
 from runs.lifecycle.queries.runs import readable_run, run_named
 from web.http.bodies import answer, read, reason_in
 from web.http.openapi import REASON, problems
+from web.http.views import ApiView
 
 
-class LayoutsView(APIView):
+class LayoutsView(ApiView):
     """Layouts of a run's metrics."""
 
     def get_permissions(self) -> list[BasePermission]:
@@ -60,7 +60,7 @@ class LayoutsView(APIView):
         return answer(layout_row(row, names={}, may_change=True), status=201)
 
 
-class LayoutView(APIView):
+class LayoutView(ApiView):
     """One metric layout."""
 
     permission_classes = [LayoutEditors]

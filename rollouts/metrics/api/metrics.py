@@ -7,7 +7,6 @@ from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from buffer.ingest.services.idempotency import PushKey, run_idempotent
 from rollouts.control.api.queries import SERIES_PARAMETERS, series_page
@@ -39,6 +38,7 @@ from runs.lifecycle.queries.runs import readable_run, readable_run_id, run_named
 from web.http import bodies
 from web.http.openapi import IDEMPOTENCY_KEY, between, listed, problems
 from web.http.paging import page_of, page_parameters
+from web.http.views import ApiView
 
 RUNS_AT_MOST: Final = 20
 NAMES_AT_MOST: Final = 50
@@ -66,7 +66,7 @@ _LINE_PARAMETERS: Final = [
 ]
 
 
-class MetricsView(APIView):
+class MetricsView(ApiView):
     """Metric samples of a run."""
 
     def get_permissions(self) -> list[object]:  # type: ignore[override]
@@ -116,7 +116,7 @@ class MetricsView(APIView):
         return bodies.answer(result.receipt, status=201, is_replayed=result.replayed)
 
 
-class MetricKeysView(APIView):
+class MetricKeysView(ApiView):
     """Metric names of a run with their last samples."""
 
     permission_classes = [Readers]
@@ -149,7 +149,7 @@ class MetricKeysView(APIView):
         return bodies.answer(metric_keys(readable_run_id(run), page, names=names, **texts))
 
 
-class MetricNamesView(APIView):
+class MetricNamesView(ApiView):
     """All metric names of a run, for trees of names."""
 
     permission_classes = [Readers]
@@ -167,7 +167,7 @@ class MetricNamesView(APIView):
         return bodies.answer(metric_names(readable_run_id(run)))
 
 
-class MetricSamplesView(APIView):
+class MetricSamplesView(ApiView):
     """Samples of one metric."""
 
     permission_classes = [Readers]
@@ -203,7 +203,7 @@ class MetricSamplesView(APIView):
         return bodies.answer(found)
 
 
-class RunLinesView(APIView):
+class RunLinesView(ApiView):
     """Lines of one run's charts."""
 
     permission_classes = [Readers]
@@ -222,7 +222,7 @@ class RunLinesView(APIView):
         return _lines(request, [run])
 
 
-class LinesView(APIView):
+class LinesView(ApiView):
     """Lines of several runs in one chart."""
 
     permission_classes = [Readers]
@@ -249,7 +249,7 @@ class LinesView(APIView):
         return _lines(request, runs)
 
 
-class MetricContextView(APIView):
+class MetricContextView(ApiView):
     """Context of a chart point."""
 
     permission_classes = [Readers]

@@ -8,7 +8,6 @@ from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from runs.access.api.identity import identity_of, person_of
 from runs.access.api.permissions import Known, Readers
@@ -18,13 +17,14 @@ from runs.access.services import sessions
 from web.http.bodies import InvalidBody, answer, reason_in, whole_number
 from web.http.openapi import REASON, between
 from web.http.paging import page_of, page_parameters
+from web.http.views import ApiView
 from web.rules.spreadsheets import plain_cell
 
 FILTER_PARAMETERS = ("actor", "run", "kind", "request", "text", "people")
 AUDIT_FILTERS = [OpenApiParameter(name) for name in FILTER_PARAMETERS]
 
 
-class AuditView(APIView):
+class AuditView(ApiView):
     """The audit log."""
 
     permission_classes = [Readers]
@@ -46,7 +46,7 @@ class AuditView(APIView):
         return answer(AuditList(results=rows, next=cursor))
 
 
-class AuditCsvView(APIView):
+class AuditCsvView(ApiView):
     """The audit log as CSV."""
 
     permission_classes = [Readers]
@@ -81,7 +81,7 @@ class AuditCsvView(APIView):
         )
 
 
-class SessionsView(APIView):
+class SessionsView(ApiView):
     """The sessions of a person."""
 
     permission_classes = [Known]
@@ -119,7 +119,7 @@ class SessionsView(APIView):
         return answer(_browsers(request))
 
 
-class BrowserView(APIView):
+class BrowserView(ApiView):
     """One session of a person."""
 
     permission_classes = [Known]

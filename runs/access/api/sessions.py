@@ -16,7 +16,6 @@ from django.views.generic import View
 from drf_spectacular.utils import extend_schema
 from rest_framework.authentication import SessionAuthentication
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from runs.access.api.permissions import Anyone
 from runs.access.queries.callers import session_of
@@ -26,6 +25,7 @@ from runs.access.services.known_browsers import remember_browser
 from runs.access.services.logins import LINK_LIFETIME, redeem_login_token
 from web.http.bodies import answer, read
 from web.http.openapi import problems
+from web.http.views import ApiView
 from web.rules.errors import Forbidden
 
 
@@ -46,7 +46,7 @@ def _begin_session(request: HttpRequest, user: Any) -> None:
 
 
 @method_decorator(never_cache, name="dispatch")
-class SessionView(APIView):
+class SessionView(ApiView):
     """The session of this browser."""
 
     authentication_classes = [SessionAuthentication]

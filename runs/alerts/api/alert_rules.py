@@ -4,7 +4,6 @@ from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Operators, Readers
@@ -23,9 +22,10 @@ from runs.alerts.services import silences
 from runs.lifecycle.schemas.runs import ActionReason
 from web.http.bodies import answer, read, reason_in
 from web.http.openapi import REASON, problems
+from web.http.views import ApiView
 
 
-class AlertRulesView(APIView):
+class AlertRulesView(ApiView):
     """The alert rules."""
 
     def get_permissions(self) -> list[object]:  # type: ignore[override]
@@ -61,7 +61,7 @@ class AlertRulesView(APIView):
         return answer(selectors.rule_row(rule), status=201)
 
 
-class AlertRuleView(APIView):
+class AlertRuleView(ApiView):
     """One alert rule."""
 
     def get_permissions(self) -> list[object]:  # type: ignore[override]
@@ -113,7 +113,7 @@ class AlertRuleView(APIView):
         return HttpResponse(status=204)
 
 
-class SilencesView(APIView):
+class SilencesView(ApiView):
     """The silences of alerts."""
 
     def get_permissions(self) -> list[object]:  # type: ignore[override]
@@ -148,7 +148,7 @@ class SilencesView(APIView):
         return answer(silence_row(made, names={}, now=now), status=201)
 
 
-class EndSilenceView(APIView):
+class EndSilenceView(ApiView):
     """Early end of a silence."""
 
     permission_classes = [Operators]

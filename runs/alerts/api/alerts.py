@@ -6,7 +6,6 @@ from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Operators, Readers
@@ -18,6 +17,7 @@ from runs.lifecycle.schemas.runs import ActionReason
 from web.http.bodies import InvalidBody, answer, read
 from web.http.openapi import problems
 from web.http.paging import page_of, page_parameters
+from web.http.views import ApiView
 
 CHOICES = {
     "state": ["unresolved", *map(str, AlertState), "silenced", "all"],
@@ -28,7 +28,7 @@ FILTER_PARAMETERS = (*CHOICES, "run", "text")
 RESPONSES: dict[Any, Any] = {200: AlertDetail, **problems(409)}
 
 
-class AlertsView(APIView):
+class AlertsView(ApiView):
     """The alerts."""
 
     permission_classes = [Readers]
@@ -54,7 +54,7 @@ class AlertsView(APIView):
         return answer(selectors.alert_page(page, filters=filters, now=timezone.now()))
 
 
-class AlertKindsView(APIView):
+class AlertKindsView(ApiView):
     """The kinds of alerts."""
 
     permission_classes = [Readers]
@@ -73,7 +73,7 @@ class AlertKindsView(APIView):
         return answer(selectors.alert_kinds())
 
 
-class AlertView(APIView):
+class AlertView(ApiView):
     """One alert."""
 
     permission_classes = [Readers]
@@ -91,7 +91,7 @@ class AlertView(APIView):
         return answer(selectors.alert_detail(selectors.alert_of(alert), now=timezone.now()))
 
 
-class AcknowledgeView(APIView):
+class AcknowledgeView(ApiView):
     """Acknowledgement of an alert."""
 
     permission_classes = [Operators]
@@ -113,7 +113,7 @@ class AcknowledgeView(APIView):
         return answer(selectors.alert_detail(changed, now=timezone.now()))
 
 
-class ResolveView(APIView):
+class ResolveView(ApiView):
     """Resolution of an alert."""
 
     permission_classes = [Operators]

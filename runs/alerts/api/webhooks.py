@@ -4,7 +4,6 @@ from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Operators, Readers
@@ -15,9 +14,10 @@ from runs.alerts.services import webhooks as services
 from runs.lifecycle.schemas.runs import ActionReason
 from web.http.bodies import answer, read
 from web.http.openapi import problems
+from web.http.views import ApiView
 
 
-class WebhooksView(APIView):
+class WebhooksView(ApiView):
     """The notification channels."""
 
     permission_classes = [Readers]
@@ -35,7 +35,7 @@ class WebhooksView(APIView):
         return answer(selectors.webhooks())
 
 
-class WebhookTestView(APIView):
+class WebhookTestView(ApiView):
     """Test of one channel."""
 
     permission_classes = [Operators]

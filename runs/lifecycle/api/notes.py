@@ -5,7 +5,6 @@ from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Operators, Readers
@@ -15,9 +14,10 @@ from runs.lifecycle.schemas.notes import Note, Notes, WriteNotes
 from runs.lifecycle.services.notes import write_notes
 from web.http.bodies import answer, read
 from web.http.openapi import problems
+from web.http.views import ApiView
 
 
-class NotesView(APIView):
+class NotesView(ApiView):
     """The notes of a run."""
 
     def get_permissions(self) -> list[BasePermission]:
@@ -59,7 +59,7 @@ class NotesView(APIView):
         return answer(notes_of(run_id))
 
 
-class NoteView(APIView):
+class NoteView(ApiView):
     """One revision of a run's notes."""
 
     permission_classes = [Readers]

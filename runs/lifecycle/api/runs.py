@@ -8,7 +8,6 @@ from django.utils import timezone
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Known, Operators, Readers, RunMachines
@@ -38,11 +37,12 @@ from runs.lifecycle.services.run_settings import change_settings
 from web.http.bodies import answer, read
 from web.http.openapi import problems
 from web.http.paging import page_of, page_parameters
+from web.http.views import ApiView
 
 EVENTS_PER_ANSWER = 100
 
 
-class RunView(APIView):
+class RunView(ApiView):
     """One run."""
 
     def get_permissions(self) -> list[BasePermission]:
@@ -84,7 +84,7 @@ class RunView(APIView):
         return answer(run_detail(changed))
 
 
-class StatusChangeView(APIView):
+class StatusChangeView(ApiView):
     """A status change of a run; each verb has its own route."""
 
     permission_classes = [Operators]
@@ -135,7 +135,7 @@ def status_change_view(verb: RunVerb) -> type[StatusChangeView]:
     return VerbView
 
 
-class EventsView(APIView):
+class EventsView(ApiView):
     """The events of a run."""
 
     permission_classes = [Readers]
@@ -166,7 +166,7 @@ class EventsView(APIView):
         return answer(EventList(results=rows, next=cursor))
 
 
-class EnvironmentsView(APIView):
+class EnvironmentsView(ApiView):
     """The environments of a run."""
 
     permission_classes = [Readers]
@@ -185,7 +185,7 @@ class EnvironmentsView(APIView):
         return answer(EnvironmentList(results=found, next=None))
 
 
-class RunConfigSchemaView(APIView):
+class RunConfigSchemaView(ApiView):
     """The launch form's schema."""
 
     permission_classes = [Known]

@@ -7,7 +7,6 @@ from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Operators
@@ -16,9 +15,10 @@ from runs.lifecycle.schemas.runs import ChangeEnvironment, EnvironmentRow, Reset
 from runs.lifecycle.services.environment_settings import change_environment
 from runs.lifecycle.services.registry import reset_run
 from web.http.bodies import answer, read
+from web.http.views import ApiView
 
 
-class EnvironmentView(APIView):
+class EnvironmentView(ApiView):
     """One environment of a run."""
 
     permission_classes = [Operators]
@@ -47,7 +47,7 @@ class EnvironmentView(APIView):
         return answer(environment_row(changed, now=timezone.now()))
 
 
-class ResetView(APIView):
+class ResetView(ApiView):
     """Reset of an outside run."""
 
     permission_classes = [Operators]

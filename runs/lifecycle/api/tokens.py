@@ -7,7 +7,6 @@ from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from runs.access.api.identity import identity_of, person_of
 from runs.access.api.permissions import Admins
@@ -19,9 +18,10 @@ from runs.access.services.tokens import create_token, revoke_token
 from runs.lifecycle.queries.runs import run_named
 from web.http.bodies import answer, read, reason_in
 from web.http.openapi import REASON, problems
+from web.http.views import ApiView
 
 
-class TokensView(APIView):
+class TokensView(ApiView):
     """The API tokens."""
 
     permission_classes = [Admins]
@@ -77,7 +77,7 @@ def _source_of_rights(request: Request) -> tuple[User | None, TokenIssuer]:
     return person_of(request), TokenIssuer.PERSON
 
 
-class TokenView(APIView):
+class TokenView(ApiView):
     """One token."""
 
     permission_classes = [Admins]

@@ -5,7 +5,6 @@ from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import readable_by, scoped
@@ -14,9 +13,10 @@ from runs.lifecycle.schemas.runs import RegisterTrainer, TrainerList, TrainerReg
 from runs.lifecycle.services.registry import register_trainer
 from web.http.bodies import answer, read
 from web.http.openapi import problems
+from web.http.views import ApiView
 
 
-class TrainersView(APIView):
+class TrainersView(ApiView):
     """The trainers of a run."""
 
     def get_permissions(self) -> list[BasePermission]:

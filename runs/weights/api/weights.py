@@ -11,7 +11,6 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.parsers import MultiPartParser
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from rolldeck.wire import WeightsManifest
 from runs.access.api.identity import identity_of
@@ -33,6 +32,7 @@ from web.http import byte_ranges
 from web.http.bodies import InvalidBody, answer, decoded, whole_number
 from web.http.openapi import between, problems
 from web.http.paging import page_of, page_parameters
+from web.http.views import ApiView
 
 FORM = {
     "multipart/form-data": {
@@ -55,7 +55,7 @@ def _manifest(version: PolicyVersion, *, status: int = 200) -> HttpResponse:
     return answer(WeightsManifest(**version.manifest), status=status)
 
 
-class WeightsView(APIView):
+class WeightsView(ApiView):
     """The weights of a run."""
 
     parser_classes = [MultiPartParser]
@@ -132,7 +132,7 @@ def _form(fields: Any) -> tuple[WeightsManifest, "UploadedFile[bytes] | None"]:
     return decoded(raw, WeightsManifest, inside="manifest"), file
 
 
-class CurrentWeightsView(APIView):
+class CurrentWeightsView(ApiView):
     """The newest weights."""
 
     permission_classes = [readable_by("trainer", "worker")]
@@ -162,7 +162,7 @@ class CurrentWeightsView(APIView):
         return _manifest(weights(run=target, epoch=target.epoch, step=step))
 
 
-class WeightsFileView(APIView):
+class WeightsFileView(ApiView):
     """The bytes of one policy version."""
 
     permission_classes = [readable_by("trainer", "worker")]

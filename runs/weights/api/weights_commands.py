@@ -4,7 +4,6 @@ from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Operators, readable_by
@@ -15,6 +14,7 @@ from runs.weights.services.weights_commands import pin_weights, sync_weights, un
 from web.http.bodies import answer, read
 from web.http.openapi import problems
 from web.http.paging import page_of, page_parameters
+from web.http.views import ApiView
 
 
 def _answer(request: Request, run: str) -> HttpResponse:
@@ -23,7 +23,7 @@ def _answer(request: Request, run: str) -> HttpResponse:
     return answer(weights_commands(readable_run(run), page))
 
 
-class WeightsCommandsView(APIView):
+class WeightsCommandsView(ApiView):
     """The weights commands of a run."""
 
     permission_classes = [readable_by("trainer", "worker")]
@@ -42,7 +42,7 @@ class WeightsCommandsView(APIView):
         return _answer(request, run)
 
 
-class WeightsPinView(APIView):
+class WeightsPinView(ApiView):
     """A pin of a policy version."""
 
     permission_classes = [Operators]
@@ -69,7 +69,7 @@ class WeightsPinView(APIView):
         return _answer(request, run)
 
 
-class WeightsUnpinView(APIView):
+class WeightsUnpinView(ApiView):
     """Removal of a pin."""
 
     permission_classes = [Operators]
@@ -94,7 +94,7 @@ class WeightsUnpinView(APIView):
         return _answer(request, run)
 
 
-class WeightsSyncView(APIView):
+class WeightsSyncView(ApiView):
     """Reload of the weights."""
 
     permission_classes = [Operators]

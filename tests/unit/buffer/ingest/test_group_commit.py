@@ -1,7 +1,6 @@
 """Concurrent writes are combined; an error concerns its own item only."""
 
 import threading
-from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
@@ -17,7 +16,7 @@ class Log:
         self.calls: list[list[str]] = []
         self.released = threading.Event()
 
-    def write(self, items: list[str]) -> Sequence[str | Exception]:
+    def write(self, items: list[str]) -> list[str | Exception]:
         self.calls.append(items)
         assert self.released.wait(20)
         if "fails" in items:

@@ -1,0 +1,24 @@
+"""Base of all API views."""
+
+from typing import Any
+
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from rest_framework.views import APIView
+
+
+class ApiView(APIView):
+    """A view that is freed with its request and its response.
+
+    The view, the request and the response of REST framework refer to each other. Their bodies
+    stay in memory until a full garbage collection, which runs after hundreds of requests. With
+    pushes of 0.6 MB, this takes 120 to 170 MB in each web process.
+    """
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """Return the response, after removing the references that form cycles."""
+        response: HttpResponseBase = super().dispatch(request, *args, **kwargs)
+        self.request.parser_context.clear()  # contains the view and the request; for parsers only
+        del self.response
+        self.__dict__.pop("head", None)  # Django's alias of `get`, bound to the view
+        return response
