@@ -131,6 +131,7 @@ def test_weights_of_a_shared_folder_are_read_from_it(
     assert evaluate(live_server, *given, str(folder), "--json") == 0
     assert json.loads(capsys.readouterr().out)["version"] == 0
     [content] = folder.glob("*.safetensors")
-    content.write_bytes(content.read_bytes()[:-1] + b"?")
+    *whole, last = content.read_bytes()
+    content.write_bytes(bytes([*whole, last ^ 1]))
     assert evaluate(live_server, *given, str(folder)) == 1
     assert "does not match its checksum" in capsys.readouterr().err

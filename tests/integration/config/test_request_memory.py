@@ -76,7 +76,8 @@ def client() -> Iterator[httpx.Client]:
 
 def kept(kinds: tuple[type, ...] = OF_A_REQUEST) -> list[Any]:
     """Return the live objects of these kinds."""
-    return [found for found in gc.get_objects() if isinstance(found, kinds)]
+    # `isinstance` would ask proxies for their class, and torch has one that warns.
+    return [found for found in gc.get_objects() if issubclass(type(found), kinds)]
 
 
 @contextmanager
@@ -88,9 +89,9 @@ def collecting_nothing(client: httpx.Client, send: Send) -> Iterator[Callable[..
     send(client)
     gc.collect()
     gc.disable()
-    older = kept()
-    known = set(map(id, older))
     try:
+        older = kept()
+        known = set(map(id, older))
         yield lambda *kinds: [found for found in kept(kinds) if id(found) not in known]
     finally:
         gc.enable()
