@@ -18,6 +18,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 START_SECONDS: Final = 120.0
 # One token for all clusters of a process: Ray reads it when it is imported, and keeps it.
 ENVIRONMENT: Final = {
+    **ray_head.ON_LOOPBACK,
     "RAY_AUTH_MODE": "token",
     "RAY_AUTH_TOKEN": secrets.token_hex(32),
     "RAY_USAGE_STATS_ENABLED": "0",
