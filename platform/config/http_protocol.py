@@ -178,6 +178,7 @@ class BoundedHttp(HttpToolsProtocol):
         cycle = self.cycle
         if self.transport.is_closing() or cycle.response_complete:
             return
+        # Bytes, which uvicorn passes on without the copy that a bytearray takes.
         cycle.body = b"".join([cycle.body, data]) if cycle.body else data  # type: ignore[assignment]
         cycle.more_body = not is_complete
         cycle.message_event.set()
