@@ -8,12 +8,16 @@ MAKEFLAGS += --no-print-directory
 PYTHON ?= python3
 VENV ?= .venv
 ARGS ?=
-# Tests with real processes and deadlines are rerun up to twice. The summary lists every rerun;
-# each indicates a bug of the test.
+# Tests of make test-full with real processes and deadlines are rerun up to twice. The summary lists
+# every rerun; each indicates a bug of the test. Those of make test are never rerun.
 RERUN := --reruns 2 --reruns-delay 1 --rerun-show-tracebacks -r fER
 # One test process for each of two cores: with more, the servers under test would wait for the
 # processor. tests/scheduling.py assigns tests to processes.
 SPREAD := -n 2 --dist loadscope --no-loadscope-reorder
+# tests/suites.py assigns tests to suites. Paths in ARGS select tests of both.
+QUICK := $(if $(filter tests/%,$(ARGS)),not partner,not full and not alone and not partner)
+FULL := full
+ALONE := alone
 BIN := $(VENV)/bin
 export VENV
 
@@ -48,10 +52,10 @@ MANAGE := DJANGO_SETTINGS_MODULE=config.settings.test DATABASE_URL='postgresql:/
 	$(BIN)/python -W ignore manage.py
 WRITE_SCHEMA := $(MANAGE) spectacular --format openapi-json --validate --fail-on-warn --file
 
-.PHONY: help setup serve seed demo demo-grpo bench gpu-check test check format schema lock test-frontend tests-read test-python test-slow test-partners pictures snapshots chromium clean
+.PHONY: help setup serve seed demo demo-grpo bench gpu-check test check format schema lock test-frontend tests-read test-python test-full test-changed test-partners durations pictures snapshots chromium clean
 
 help: ## List the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## Install Python packages and build the dashboard
 	@$(MAKE) $(AT_ONCE) $(INSTALLED) $(BUILT)
@@ -81,7 +85,7 @@ gpu-check: ## Check policies, engine, weights and fleets on this machine's GPU; 
 	@PYTHONPATH=.:platform:client $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON)) \
 		-m benchmarks.gpu_check $(ARGS)
 
-test: ## Run every check and every test
+test: ## Run every check and the tests to run before a commit: 15 minutes; ARGS=path for some
 	@$(MAKE) --jobs 3 setup chromium
 	@$(MAKE) --jobs 3 --output-sync=target check test-frontend tests-read
 	@$(MAKE) test-python
@@ -114,7 +118,7 @@ test-frontend: setup
 
 # Hundreds of processes load our modules, and pytest rewrites those of the tests: the bytecode of
 # the first one is kept, regardless of the environment.
-test-python tests-read: export PYTHONDONTWRITEBYTECODE :=
+test-python test-full test-changed tests-read: export PYTHONDONTWRITEBYTECODE :=
 
 # Compiles the tests once, before several test processes would do so at the same time.
 tests-read: $(INSTALLED)
@@ -122,12 +126,19 @@ tests-read: $(INSTALLED)
 		$(BIN)/pytest --collect-only -qq >"$$output" || { cat "$$output"; exit 1; }
 
 # With more processes than cores, additional threads of torch slow the tests down.
-test-python: export OMP_NUM_THREADS := 1
+test-python test-full test-changed: export OMP_NUM_THREADS := 1
 test-python: setup chromium
-	$(BIN)/pytest $(RERUN) $(SPREAD) -m "not slow and not partner" --durations 30 $(ARGS)
+	$(BIN)/pytest $(SPREAD) -m "$(QUICK)" --durations 30 $(ARGS)
 
-test-slow: setup chromium ## Run the tests that take minutes, gigabytes or a quiet machine
-	$(BIN)/pytest -s -m slow
+test-full: setup chromium ## Run all other tests of one machine: browsers, clusters, kills, budgets
+	$(BIN)/pytest $(RERUN) $(SPREAD) -m "$(FULL)" --durations 30 $(ARGS) || [ $$? = 5 ]
+	$(BIN)/pytest -s -m "$(ALONE)" $(ARGS) || [ $$? = 5 ]
+
+test-changed: setup chromium ## Run the tests that a change can reach, the nearest first; SINCE=revision
+	@PYTHONPATH=.:platform:client $(BIN)/python -m tests.changed $(SINCE)
+
+durations: $(INSTALLED) ## Store the seconds of the last runs of make test and make test-full
+	@$(BIN)/python -m tests.durations
 
 test-partners: $(INSTALLED) $(PARTNER_ENVIRONMENTS) ## Run the tests against other projects' packages
 	$(BIN)/pytest $(RERUN) -m partner $(ARGS)

@@ -1,7 +1,8 @@
 """Start a separate PostgreSQL and Valkey for every test session.
 
 They start while this file is imported: conftests and tests below may then import models. With
-xdist, every worker is a separate session.
+xdist, every worker is a separate session. All sessions of a run share its folder for temporary
+files.
 """
 
 import atexit
@@ -14,13 +15,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
 
 from config.embedded.folders import socket_folder
 from config.embedded.postgres import Postgres
 from config.embedded.valkey import Valkey
+from tests.durations import DurationRecorder
 from tests.initial_database import copy_database
+from tests.property_budget import load_profile
 from tests.ray_head import RAY_ENVIRONMENT
+from tests.repeated_tests import OPTION, fail_first_try
+from tests.run_folder import enter_run_folder
+from tests.scheduling import SharedServers, check_items, leave, longest_first
+from tests.suites import SUITE_OF_EXPRESSION, is_left_out
 
 OURS = ("ROLLDECK_", "DATABASE_URL", "REDIS_URL", "RAY_")
 
@@ -55,10 +61,8 @@ def start_services() -> contextlib.ExitStack:
     return undo
 
 
-# The duration of an example depends on the load of the machine.
-settings.register_profile("without deadlines", deadline=None)
-settings.load_profile("without deadlines")
-
+load_profile()
+enter_run_folder()
 SERVICES = start_services()
 atexit.register(SERVICES.close)
 
@@ -69,8 +73,6 @@ django.setup()
 from tests.database import empty_quickly  # noqa: E402 it needs the settings too
 from tests.local_clients import ask_for_loopback  # noqa: E402
 from tests.ray_head import ray_head  # noqa: E402, F401 the fixture of every folder that uses Ray
-from tests.repeated_tests import OPTION, fail_first_try  # noqa: E402
-from tests.scheduling import SharedServers, check_ids, leave, longest_first  # noqa: E402
 
 ask_for_loopback()
 empty_quickly()
@@ -94,6 +96,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--accept-snapshots", action="store_true", help="store the pages as they are")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Record the durations of a suite in the process that distributes its tests."""
+    suite = SUITE_OF_EXPRESSION.get(config.option.markexpr)
+    if (
+        suite
+        and getattr(config.option, "dist", "no") != "no"
+        and not hasattr(config, "workerinput")
+    ):
+        config.pluginmanager.register(DurationRecorder(config, suite))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave files out of `make test` that belong to other suites as a whole."""
+    return is_left_out(collection_path, config.option.markexpr) or None
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, pytest.TestReport]:
     """Fail the first try of each test if the option is given."""
@@ -102,8 +120,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, pytest.
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Sort the longest tests first."""
-    check_ids(items)
+    """Check ids and markers, and sort the longest tests first."""
+    check_items(items)
     longest_first(items)
 
 
@@ -117,6 +135,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SharedServers | None:
     """Return the scheduler that keeps tests of a shared server together."""
     return SharedServers(config, log) if config.getvalue("dist") == "loadscope" else None
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Print the seed that repeats the order of the tests; the quiet header does not."""
+    if (seed := config.getoption("randomly_seed", None)) is not None:
+        terminalreporter.write_line(f"Order of the tests: --randomly-seed={seed}")
 
 
 def pytest_unconfigure() -> None:

@@ -1,9 +1,12 @@
-"""Empty the database after each test that commits, in a few milliseconds."""
+"""Empty the database after each test that commits, and share rows among the tests of a module."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
-from django.db import connection
+from django.db import connection, transaction
 from django.test import TransactionTestCase
+from pytest_django import DjangoDbBlocker
 
 DELETE_ROWS: Final = """
 DO $$
@@ -47,3 +50,21 @@ def delete_rows() -> None:
     """
     with connection.cursor() as cursor:
         cursor.execute(DELETE_ROWS)
+
+
+@contextmanager
+def shared_rows(blocker: DjangoDbBlocker, write: Callable[[], object]) -> Iterator[None]:
+    """Keep the rows of a module's fixture for all tests of the module.
+
+    Each test of the module runs in a transaction inside of this one, which is rolled back at the
+    end.
+
+    Args:
+        blocker: The fixture `django_db_blocker`; tests without access to the database stay blocked.
+        write: Writes the rows.
+    """
+    with blocker.unblock(), transaction.atomic():
+        write()
+        with blocker.block():
+            yield
+        transaction.set_rollback(True)

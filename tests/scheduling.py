@@ -1,17 +1,21 @@
-"""Assign tests to test processes, and sort the longest files first.
+"""Assign tests to test processes: the longest files first, in the order of their measured seconds.
 
 `--dist loadscope` uses it. Tests of the dashboard share one server and one browser, and therefore
 one process; so do the tests on the Ray head of a process. All others are assigned by file, as the
-tests of a file share fixtures. A file that takes minutes must not start last.
+tests of a file share fixtures. The order inside a file, and of the quick files, is random
+(pytest-randomly).
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from contextlib import ExitStack
-from typing import Any, Final
+from typing import Final
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
+
+from tests.durations import stored_seconds
+from tests.suites import suite_of
 
 BROWSER: Final = "tests/e2e/"
 DASHBOARD_RESOURCES: Final = ExitStack()
@@ -27,36 +31,13 @@ RAY_HEAD_FILES: Final = (
     "tests/contract/test_weights_transports.py",
 )
 """Files that use the fixture `ray_head`, which lives as long as its process."""
-LONGEST_FIRST: Final = (
-    "tests/system/test_up.py",
-    "tests/ray/test_placement.py",
-    "tests/system/test_demo.py",
-    *RAY_HEAD_FILES,
-    "tests/fuzz/test_generated_requests.py",
-    "tests/system/test_database_kills.py",
-    "tests/system/test_outages.py",
-    "tests/system/test_exactly_once.py",
-    "tests/system/test_benchmarks.py",
-    "tests/system/test_demo_grpo.py",
-    "tests/system/test_examples.py",
-    "tests/system/test_recovery.py",
-    "tests/system/test_learning_language.py",
-    "tests/system/test_atropos_loop.py",
-    "tests/ray/test_existing_cluster.py",
-    "tests/system/test_interrupts.py",
-)
-"""Files of at least half a minute, in this order; unlisted files follow."""
-HEAVY: Final = ("tests/ray/", "tests/system/", "tests/contract/test_cluster_nodes.py")
 
 
 class SharedServers(LoadScopeScheduling):
     """Scheduler that assigns tests with a common server or cluster to one process."""
 
     def _split_scope(self, nodeid: str) -> str:
-        path = _path(nodeid)
-        if path in RAY_HEAD_FILES:
-            return RAY_HEAD
-        return BROWSER if path.startswith(BROWSER) else path
+        return scope_of(nodeid)
 
     def remove_node(self, node: WorkerController) -> str | None:
         """Reassign only the unfinished tests of a crashed process.
@@ -70,38 +51,34 @@ class SharedServers(LoadScopeScheduling):
         return crashed
 
 
+def scope_of(nodeid: str) -> str:
+    """Return the scope of a test: all tests of a scope run in one process."""
+    path = path_of(nodeid)
+    if path in RAY_HEAD_FILES:
+        return RAY_HEAD
+    return BROWSER if path.startswith(BROWSER) else path
+
+
 def longest_first(items: list[pytest.Item]) -> None:
-    """Sort dashboard tests first, then long files, then other heavy ones.
+    """Sort tests by the measured seconds of their scope; a file that takes minutes starts first."""
+    seconds: dict[str, float] = defaultdict(float)
+    stored = stored_seconds()
+    for path in {path_of(item.nodeid) for item in items}:
+        seconds[scope_of(path)] += stored.get(path, 0.0)
+    items.sort(key=lambda item: -seconds[scope_of(item.nodeid)])
+
+
+def check_items(items: list[pytest.Item]) -> None:
+    """Check that each test belongs to one suite and has an id of its own: xdist runs one per id.
 
     Raises:
-        UsageError: If a test outside of the known files starts a server or a cluster.
+        UsageError: If markers contradict, or two tests have the same id.
     """
     for item in items:
-        marked = {mark.name for mark in item.iter_markers()} & {"ray", "system", "browser"}
-        path = _path(item.nodeid)
-        if marked and not (_is_heavy(path) or path.startswith(BROWSER) or path in RAY_HEAD_FILES):
-            raise pytest.UsageError(
-                f"{item.nodeid} is marked {marked}; add its file to this module"
-            )
-    places = {path: place for place, path in enumerate(LONGEST_FIRST)}
-
-    def place(item: pytest.Item) -> tuple[Any, ...]:
-        path = _path(item.nodeid)
-        return (
-            not path.startswith(BROWSER),
-            places.get(path, len(places)),
-            not _is_heavy(path),
-        )
-
-    items.sort(key=place)
-
-
-def check_ids(items: list[pytest.Item]) -> None:
-    """Check that test ids are unique; xdist runs one test per id.
-
-    Raises:
-        UsageError: If two tests have the same id.
-    """
+        try:
+            suite_of(item.iter_markers())
+        except ValueError as error:
+            raise pytest.UsageError(f"{item.nodeid}: {error}") from None
     counts = Counter(item.nodeid for item in items)
     repeated = [nodeid for nodeid, count in counts.items() if count > 1]
     if repeated:
@@ -114,16 +91,13 @@ def leave(item: pytest.Item) -> None:
     Playwright's event loop runs in this thread while the browser is open, and Django and asyncio
     then refuse to work. Idle, they also use a tenth of a core.
     """
-    path = _path(item.nodeid)
+    path = path_of(item.nodeid)
     if not path.startswith(BROWSER):
         DASHBOARD_RESOURCES.close()
     if path not in RAY_HEAD_FILES:
         RAY_HEAD_RESOURCES.close()
 
 
-def _is_heavy(scope: str) -> bool:
-    return scope == RAY_HEAD or scope.startswith(HEAVY)
-
-
-def _path(nodeid: str) -> str:
+def path_of(nodeid: str) -> str:
+    """Return the path of a test's file."""
     return nodeid.partition("::")[0]

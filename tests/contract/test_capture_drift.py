@@ -20,6 +20,8 @@ TEMPLATE = (
     "{% for m in messages %}{% if m.role == 'user' %}U{{ m.content }}"
     "{% else %}A{{ m.content }}<end>{% endif %}{% endfor %}A"
 )
+# The first seed whose answer drifts, of the CPU build of torch 2.13; a search takes a minute.
+DRIFTED_SEED = 181
 
 
 def write_tokenizer(folder: Path) -> None:
@@ -60,7 +62,7 @@ def has_drifted(stand: Stand, text: str, tokens: list[int]) -> bool:
 
 
 def test_a_drifted_conversation_is_one_sequence_of_sampled_tokens(stand: Stand) -> None:
-    for seed in range(200):
+    for seed in (DRIFTED_SEED, *range(200)):
         messages: list[Any] = [{"role": "user", "content": "x"}]
         choice = turn(stand, f"s{seed}", messages, seed=seed)
         text = choice.message.content

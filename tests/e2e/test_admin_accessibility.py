@@ -11,7 +11,11 @@ from tests.e2e import pages
 from tests.e2e.conftest import PASSWORD, USERNAME, sign_in
 from tests.server import Server, wait_until
 
-pytestmark = [pytest.mark.browser, pytest.mark.system]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.system,
+    pytest.mark.full("one page in a browser; the journey is in test_dashboard.py"),
+]
 
 # One page of each template: lists, rows, forms, confirmations and shortcuts.
 PAGES = {

@@ -9,7 +9,11 @@ from playwright.sync_api import Page, expect
 from tests.buffer_factories import REGISTRATION, group
 from tests.server import Server, wait_until
 
-pytestmark = [pytest.mark.browser, pytest.mark.system]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.system,
+    pytest.mark.full("one page in a browser; the journey is in test_dashboard.py"),
+]
 
 REASON = "poisoned by a broken verifier"
 

@@ -10,7 +10,11 @@ from tests.buffer_factories import REGISTRATION, group
 from tests.e2e.conftest import USERNAME, VIEWER, in_the_shell, sign_in
 from tests.server import Server, wait_until
 
-pytestmark = [pytest.mark.browser, pytest.mark.system]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.system,
+    pytest.mark.full("one page in a browser; the journey is in test_dashboard.py"),
+]
 MARKUP = re.compile("<img|<script|<b ")
 
 

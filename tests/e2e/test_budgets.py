@@ -10,7 +10,11 @@ from tests.e2e import pages
 from tests.e2e.conftest import USERNAME, sign_in, sign_in_anew
 from tests.server import Server
 
-pytestmark = [pytest.mark.browser, pytest.mark.system]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.system,
+    pytest.mark.full("one page in a browser; the journey is in test_dashboard.py"),
+]
 
 FIRST_SCRIPT_BYTES = 250_000
 RUN_PAGE_REQUESTS = 25

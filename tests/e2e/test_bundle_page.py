@@ -11,7 +11,11 @@ from tests.e2e import pages
 from tests.e2e.pushed_groups import HOSTILE, UNSEEN, conversation, outside_run, push
 from tests.server import Server
 
-pytestmark = [pytest.mark.browser, pytest.mark.system]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.system,
+    pytest.mark.full("one page in a browser; the journey is in test_dashboard.py"),
+]
 
 RUN = "taken-along"
 SPIKE = 1234.5

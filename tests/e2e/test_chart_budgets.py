@@ -1,6 +1,6 @@
 """Paint times of curves: a month with 5,000 metrics, and twenty runs of a million samples.
 
-These tests measure wall-clock time, so they are marked slow and need an idle machine. Each prints
+These tests measure wall-clock time, so they are marked `alone`. Each prints
 its measurements.
 """
 
@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, StorageState
 from tests.e2e.conftest import USERNAME, create_superuser, in_the_shell, sign_in
 from tests.server import Server, running_server, wait_until
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.alone("measures the duration of charts")
 
 ROUNDS = 3
 MONTH = "month"

@@ -7,7 +7,11 @@ from tests.e2e.conftest import VIEWER, sign_in
 from tests.e2e.pages import barriers
 from tests.server import Server, wait_until
 
-pytestmark = [pytest.mark.browser, pytest.mark.system]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.system,
+    pytest.mark.full("one page in a browser; the journey is in test_dashboard.py"),
+]
 
 
 def test_every_part_of_a_running_server_answers(signed_in: Page, server: Server) -> None:

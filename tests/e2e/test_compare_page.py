@@ -13,7 +13,11 @@ from tests.e2e.conftest import VIEWER, sign_in
 from tests.e2e.pushed_groups import conversation, outside_run, push
 from tests.server import Server
 
-pytestmark = [pytest.mark.browser, pytest.mark.system]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.system,
+    pytest.mark.full("one page in a browser; the journey is in test_dashboard.py"),
+]
 STEPS = 400
 KINDS = ("last", "best", "equal")
 

@@ -6,7 +6,11 @@ from playwright.sync_api import BrowserContext, Page, expect
 from tests.e2e.conftest import USERNAME, in_the_shell, sign_in
 from tests.server import Server
 
-pytestmark = [pytest.mark.browser, pytest.mark.system]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.system,
+    pytest.mark.full("one page in a browser; the journey is in test_dashboard.py"),
+]
 
 LINK = (
     "from datetime import UTC, datetime;"

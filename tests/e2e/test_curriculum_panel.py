@@ -15,7 +15,11 @@ from tests.e2e.conftest import in_the_shell
 from tests.e2e.simulated_manager import simulated_manager
 from tests.server import ADMIN_TOKEN, Server
 
-pytestmark = [pytest.mark.browser, pytest.mark.system]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.system,
+    pytest.mark.full("one page in a browser; the journey is in test_dashboard.py"),
+]
 
 NAME = "words"
 LESSONS: dict[str, Any] = {

@@ -11,7 +11,11 @@ from tests.buffer_factories import push
 from tests.e2e.conftest import in_the_shell
 from tests.server import Server
 
-pytestmark = [pytest.mark.browser, pytest.mark.system]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.system,
+    pytest.mark.full("one page in a browser; the journey is in test_dashboard.py"),
+]
 RUN = "short-lived"
 WINDOW = """
 from django.utils import timezone

@@ -13,7 +13,11 @@ from tests.buffer_factories import REGISTRATION
 from tests.e2e.conftest import USERNAME, sign_in
 from tests.server import Server, wait_until
 
-pytestmark = [pytest.mark.browser, pytest.mark.system]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.system,
+    pytest.mark.full("one page in a browser; the journey is in test_dashboard.py"),
+]
 
 LOST_PART = 0.3
 MARKUP = "<script>document.title='owned'</script><b id=hostile>x</b>"

@@ -26,7 +26,11 @@ from tests.e2e.conftest import INFERENCE_SERVER
 from tests.e2e.pages import points
 from tests.server import ROOT, Server, environment, wait_until
 
-pytestmark = [pytest.mark.browser, pytest.mark.system]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.system,
+    pytest.mark.full("one page in a browser; the journey is in test_dashboard.py"),
+]
 
 # The imports of workers, trainer and inference server take long on a busy machine.
 STARTS_WITHIN_MS = 240_000

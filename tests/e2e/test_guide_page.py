@@ -10,7 +10,11 @@ from playwright.sync_api import Browser, Page, expect
 from tests.e2e.conftest import USERNAME, sign_in
 from tests.server import ROOT, Server
 
-pytestmark = [pytest.mark.browser, pytest.mark.system]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.system,
+    pytest.mark.full("one page in a browser; the journey is in test_dashboard.py"),
+]
 
 PAGES: Final = sorted(
     str(path.relative_to(ROOT / "docs").with_suffix(""))

@@ -27,7 +27,11 @@ FAINT = """() => {
     probe.remove();
     return color;
 }"""
-pytestmark = [pytest.mark.browser, pytest.mark.system]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.system,
+    pytest.mark.full("one page in a browser; the journey is in test_dashboard.py"),
+]
 
 GREY_WITHIN_SECONDS = 30.0
 WATCH = """(selector) => {

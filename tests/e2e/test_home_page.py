@@ -10,7 +10,11 @@ from tests.e2e.conftest import USERNAME, in_the_shell, sign_in
 from tests.e2e.simulated_manager import simulated_manager, window
 from tests.server import Server
 
-pytestmark = [pytest.mark.browser, pytest.mark.system]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.system,
+    pytest.mark.full("one page in a browser; the journey is in test_dashboard.py"),
+]
 
 
 def test_home_lists_and_links_runs_that_need_attention(

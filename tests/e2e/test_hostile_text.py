@@ -12,7 +12,11 @@ from playwright.sync_api import Page, expect
 from tests.e2e.pushed_groups import conversation, outside_run, push
 from tests.server import Server
 
-pytestmark = [pytest.mark.browser, pytest.mark.system]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.system,
+    pytest.mark.full("one page in a browser; the journey is in test_dashboard.py"),
+]
 
 # Short enough for a layout's name; has an escape sequence and a right-to-left override.
 HOSTILE = "<img src=x id=hostile onerror=alert(1)>\u202egnp\x1b[31m"

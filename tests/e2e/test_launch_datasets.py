@@ -10,7 +10,11 @@ from playwright.sync_api import Locator, Page, expect
 from tests.server import Server
 from tests.unit.rollouts.fleet.datasets.dataset_files import write_jsonl
 
-pytestmark = [pytest.mark.browser, pytest.mark.system]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.system,
+    pytest.mark.full("one page in a browser; the journey is in test_dashboard.py"),
+]
 
 LESSON = "sums"
 LESSONS = {LESSON: {"spec": "task:sort", "sampling": {"max_tokens": 8}}}

@@ -6,7 +6,11 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-pytestmark = [pytest.mark.browser, pytest.mark.system]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.system,
+    pytest.mark.full("one page in a browser; the journey is in test_dashboard.py"),
+]
 
 # Foreign code is probed in its own process, which takes long on a busy machine.
 CHECKED_WITHIN_MS = 90_000

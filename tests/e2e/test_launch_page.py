@@ -11,7 +11,11 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.server import Server
 
-pytestmark = [pytest.mark.browser, pytest.mark.system]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.system,
+    pytest.mark.full("one page in a browser; the journey is in test_dashboard.py"),
+]
 
 # Foreign code is probed in its own process, which takes long on a busy machine.
 CHECKED_WITHIN_MS = 90_000

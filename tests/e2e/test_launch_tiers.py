@@ -12,7 +12,11 @@ from tests.e2e import pages
 from tests.e2e.test_page_accessibility import in_the_light, is_no_wider
 from tests.server import Server, wait_until
 
-pytestmark = [pytest.mark.browser, pytest.mark.system]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.system,
+    pytest.mark.full("one page in a browser; the journey is in test_dashboard.py"),
+]
 
 
 @pytest.fixture

@@ -7,7 +7,11 @@ from playwright.sync_api import Page, expect
 
 from tests.server import Server
 
-pytestmark = [pytest.mark.browser, pytest.mark.system]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.system,
+    pytest.mark.full("one page in a browser; the journey is in test_dashboard.py"),
+]
 
 SHIFTED: Final = 0.1
 SETTLED_MS: Final = 3_000

@@ -9,7 +9,11 @@ from playwright.sync_api import Page, expect
 from tests.e2e.pushed_groups import conversation, outside_run, push
 from tests.server import Server
 
-pytestmark = [pytest.mark.browser, pytest.mark.system]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.system,
+    pytest.mark.full("one page in a browser; the journey is in test_dashboard.py"),
+]
 HERE = "/runs/marked-by-people"
 
 

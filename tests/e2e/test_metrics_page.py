@@ -8,7 +8,11 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.server import Server
 
-pytestmark = [pytest.mark.browser, pytest.mark.system]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.system,
+    pytest.mark.full("one page in a browser; the journey is in test_dashboard.py"),
+]
 STEPS = 5000
 SPIKE_AT = 3210
 

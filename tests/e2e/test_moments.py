@@ -15,7 +15,11 @@ from tests.buffer_factories import REGISTRATION
 from tests.e2e.pushed_groups import conversation, push, send
 from tests.server import Server, wait_until
 
-pytestmark = [pytest.mark.browser, pytest.mark.system]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.system,
+    pytest.mark.full("one page in a browser; the journey is in test_dashboard.py"),
+]
 
 QUEUE = """() => [
     document.querySelector("[data-ledger=queued]")?.textContent,

@@ -10,7 +10,11 @@ from tests.e2e.conftest import USERNAME, sign_in
 from tests.e2e.test_page_accessibility import in_the_light, is_no_wider, on_a_phone
 from tests.server import Server, wait_until
 
-pytestmark = [pytest.mark.browser, pytest.mark.system]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.system,
+    pytest.mark.full("one page in a browser; the journey is in test_dashboard.py"),
+]
 
 OPEN = "[role=dialog], [role=menu]"
 LIVE = "/runs/seed-cartpole-live"

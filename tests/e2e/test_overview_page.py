@@ -11,7 +11,11 @@ from tests.e2e.conftest import USERNAME, sign_in
 from tests.e2e.pushed_groups import conversation, outside_run, push
 from tests.server import Server, wait_until
 
-pytestmark = [pytest.mark.browser, pytest.mark.system]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.system,
+    pytest.mark.full("one page in a browser; the journey is in test_dashboard.py"),
+]
 
 CURVES = {"reward", "queue", "staleness", "flow", "waits", "length", "throughput"}
 MEASURED_WITHIN_MS = 90_000

@@ -10,7 +10,11 @@ from tests.e2e import pages
 from tests.e2e.conftest import USERNAME, sign_in
 from tests.server import Server, wait_until
 
-pytestmark = [pytest.mark.browser, pytest.mark.system]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.system,
+    pytest.mark.full("one page in a browser; the journey is in test_dashboard.py"),
+]
 
 ADDRESSES = [address for address in pages.addresses() if address != "/login"]
 # Runs whose tabs look different from those of the language run.

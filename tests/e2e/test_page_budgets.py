@@ -1,6 +1,6 @@
 """Browser costs of a page: mounted charts, frames while scrolling, and memory.
 
-The machine must be idle, so these tests are marked slow; each prints its measurements.
+The machine must be idle, so these tests are marked `alone`; each prints its measurements.
 """
 
 import math
@@ -19,7 +19,7 @@ from tests.e2e.conftest import USERNAME, sign_in
 from tests.e2e.pushed_groups import LONG_TOKENS, long_group, outside_run, push
 from tests.server import Server, wait_until
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.alone("measures the duration of pages")
 
 PANELS = 1_000
 A_PAGE = 60

@@ -8,7 +8,11 @@ from playwright.sync_api import Page, expect
 
 from tests.server import Server, wait_until
 
-pytestmark = [pytest.mark.browser, pytest.mark.system]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.system,
+    pytest.mark.full("one page in a browser; the journey is in test_dashboard.py"),
+]
 
 LOADED_WITHIN_MS: Final = 90_000
 RUN: Final = "/runs/seed-cartpole-live"

@@ -1,6 +1,6 @@
 """Delays until a page paints a change: with 200 open pages, and among ten thousand runs.
 
-These tests measure wall-clock time, so they are marked slow and need an idle machine. Each prints
+These tests measure wall-clock time, so they are marked `alone`. Each prints
 its measurements.
 """
 
@@ -20,7 +20,7 @@ from tests.buffer_factories import REGISTRATION
 from tests.e2e.conftest import in_the_shell
 from tests.server import ADMIN_TOKEN, Server, wait_until
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.alone("measures the duration of frames")
 
 TABS = 200
 CHANGES = 60

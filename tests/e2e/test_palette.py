@@ -14,7 +14,11 @@ from tests.e2e import pages
 from tests.e2e.conftest import OPERATOR, VIEWER, sign_in, sign_in_anew
 from tests.server import ADMIN_TOKEN, Server
 
-pytestmark = [pytest.mark.browser, pytest.mark.system]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.system,
+    pytest.mark.full("one page in a browser; the journey is in test_dashboard.py"),
+]
 
 
 def opened(page: Page) -> Locator:

@@ -9,7 +9,11 @@ from playwright.sync_api import Page, expect
 from tests.e2e.conftest import VIEWER, sign_in
 from tests.server import Server
 
-pytestmark = [pytest.mark.browser, pytest.mark.system]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.system,
+    pytest.mark.full("one page in a browser; the journey is in test_dashboard.py"),
+]
 
 
 def create(server: Server) -> str:

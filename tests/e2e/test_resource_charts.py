@@ -15,7 +15,11 @@ from tests.e2e.pages import barriers
 from tests.e2e.simulated_manager import SimulatedManager, simulated_manager
 from tests.server import Server, wait_until
 
-pytestmark = [pytest.mark.browser, pytest.mark.system]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.system,
+    pytest.mark.full("one page in a browser; the journey is in test_dashboard.py"),
+]
 
 REQUESTS_AT_MOST: Final = 25
 GIB: Final = 1 << 30

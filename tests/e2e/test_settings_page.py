@@ -12,7 +12,11 @@ from tests.e2e.conftest import OPERATOR, VIEWER, WEBHOOK_SECRET, sign_in, sign_i
 from tests.server import Server, wait_until
 from tests.webhook_receiver import Receiver
 
-pytestmark = [pytest.mark.browser, pytest.mark.system]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.system,
+    pytest.mark.full("one page in a browser; the journey is in test_dashboard.py"),
+]
 
 
 def pick(page: Page, group: str, choice: str) -> None:

@@ -13,7 +13,11 @@ from tests.e2e.pushed_groups import conversation, outside_run, push
 from tests.e2e.simulated_manager import simulated_manager
 from tests.server import Server, wait_until
 
-pytestmark = [pytest.mark.browser, pytest.mark.system]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.system,
+    pytest.mark.full("one page in a browser; the journey is in test_dashboard.py"),
+]
 STEPS = 2000
 CHARTS = 90
 

@@ -10,7 +10,11 @@ from tests.e2e import pages
 from tests.e2e.conftest import USERNAME, sign_in
 from tests.server import ROOT, Server
 
-pytestmark = [pytest.mark.browser, pytest.mark.system]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.system,
+    pytest.mark.full("one page in a browser; the journey is in test_dashboard.py"),
+]
 
 FLEET: Final = "/runs/seed-cartpole-live"
 LANGUAGE: Final = "/runs/seed-reverse-lessons"

@@ -19,7 +19,11 @@ from tests.e2e.pushed_groups import (
 )
 from tests.server import Server
 
-pytestmark = [pytest.mark.browser, pytest.mark.system]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.system,
+    pytest.mark.full("one page in a browser; the journey is in test_dashboard.py"),
+]
 # Pages of 128 k tokens must respond in 1.5 s. The limit applies to the page's own processor time
 # and the fastest of a few answers; wall-clock time may include other tests on the machine.
 INTERACTIVE_SECONDS = 1.5

@@ -24,7 +24,11 @@ from tests.e2e.gallery import (
 from tests.e2e.page_places import name_of
 from tests.e2e.pictures import Pixels
 
-pytestmark = [pytest.mark.browser, pytest.mark.system]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.system,
+    pytest.mark.full("one page in a browser; the journey is in test_dashboard.py"),
+]
 
 MAX_BYTES: Final = 6_000_000
 """All accepted pictures together; a change of every page adds as much to the repository."""

@@ -13,7 +13,11 @@ from rolldeck.wire import ReplicaReport
 from tests.e2e.simulated_manager import SimulatedManager, simulated_manager
 from tests.server import ADMIN_TOKEN, Server
 
-pytestmark = [pytest.mark.browser, pytest.mark.system]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.system,
+    pytest.mark.full("one page in a browser; the journey is in test_dashboard.py"),
+]
 
 # In every frame: the newest version by the panel, by the table, and those of workers behind.
 WATCH = r"""() => {

@@ -27,7 +27,7 @@ from tests.factories import make_run
 from tests.fuzz.conftest import Platform
 from tests.fuzz.known_objects import NODE, SPARE, KnownObjects
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.full("sends thousands of generated requests")]
 
 
 DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "reference" / "openapi.json"

@@ -26,7 +26,7 @@ from tests.fuzz.observed_effects import Memory, rows
 from tests.fuzz.requests import NAMES, NOTHING_LEASED, PUSHES, Request, request_named
 
 # Makes pytest-django create the database; the platform lives through all tests of a module.
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.full("sends thousands of generated requests")]
 
 MAX_GROWTH_BYTES = 64 << 20
 # Statuses for errors of the request, in contrast to the platform's state.

@@ -14,7 +14,7 @@ from tests.buffer_factories import body, group
 from tests.fuzz.conftest import Platform
 from tests.fuzz.observed_effects import rows
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.full("sends thousands of generated requests")]
 
 PUSH: Final = body(group())
 LENGTH: Final = b"Content-Length: %d\r\n" % len(PUSH)

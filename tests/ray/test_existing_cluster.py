@@ -19,7 +19,10 @@ from runs.config.rules import run_config
 from tests.ray.fleets import SMALL, SmallPlatform, eventually, served
 from tests.ray_nodes import RayNodes, ray_nodes
 
-pytestmark = pytest.mark.ray
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.full("starts Ray clusters; the journey is in test_platform_and_fleet.py"),
+]
 
 BARE = Path(__file__).parent / "bare_machine"
 # As in docs/howto/ray-cluster.md.

@@ -26,7 +26,10 @@ sys.path.append(str(ROOT / "tests" / "unit" / "rollouts" / "fleet"))
 from small_platform import SmallPlatform, served  # noqa: E402 path set above
 from spool_contents import spooled  # noqa: E402
 
-pytestmark = pytest.mark.ray
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.full("starts Ray clusters; the journey is in test_platform_and_fleet.py"),
+]
 NAMESPACE = "test-fleet"
 
 

@@ -6,7 +6,10 @@ import pytest
 
 from tests.unit.benchmarks.test_gpu_check import check, outcomes
 
-pytestmark = pytest.mark.ray
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.full("starts Ray clusters; the journey is in test_platform_and_fleet.py"),
+]
 
 
 def test_two_workers_share_a_gpu_of_a_local_ray_cluster(tmp_path: Path) -> None:

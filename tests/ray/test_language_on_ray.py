@@ -18,7 +18,10 @@ from tests.ray.fleets import eventually  # noqa: E402
 from tests.unit.rollouts.fleet.groups.conftest import SHAPES  # noqa: E402
 from tests.unit.rollouts.fleet.groups.language_platform import LanguagePlatform  # noqa: E402
 
-pytestmark = pytest.mark.ray
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.full("starts Ray clusters; the journey is in test_platform_and_fleet.py"),
+]
 LESSONS = {"reverse": {"spec": "task:reverse", "kwargs": {"length": 2, "letters": 3}}}
 
 

@@ -10,7 +10,10 @@ from tests.processes import is_gone
 from tests.ray.fleets import connected, eventually, runs_on, slots_with_gaps, small_fleet
 from tests.ray_nodes import Node, RayNodes, ray_nodes
 
-pytestmark = pytest.mark.ray
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.full("starts Ray clusters; the journey is in test_platform_and_fleet.py"),
+]
 
 
 @pytest.fixture

@@ -10,7 +10,10 @@ from rolldeck.operator_requests import LogLines, LogRequest
 from tests.ray.fleets import SmallFleet, connected, eventually, runs_on, small_fleet
 from tests.ray_nodes import RayNodes, ray_nodes
 
-pytestmark = pytest.mark.ray
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.full("starts Ray clusters; the journey is in test_platform_and_fleet.py"),
+]
 NUMBERS = count()
 
 

@@ -16,7 +16,10 @@ from tests.ray.fleets import (
 )
 from tests.ray_nodes import RayNodes, ray_nodes
 
-pytestmark = pytest.mark.ray
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.full("starts Ray clusters; the journey is in test_platform_and_fleet.py"),
+]
 
 
 @pytest.fixture(scope="module")

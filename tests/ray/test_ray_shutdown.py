@@ -7,7 +7,10 @@ import pytest
 
 from tests.ray_head import RayHead
 
-pytestmark = pytest.mark.ray
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.full("starts Ray clusters; the journey is in test_platform_and_fleet.py"),
+]
 
 VISIT = """
 import gc

@@ -17,7 +17,10 @@ from tests.ray.fleets import connected, eventually, small_fleet
 from tests.ray_nodes import OUR_CODE, RayNodes, ray_nodes
 from tests.unit.client.batch_factories import make_batch_body
 
-pytestmark = pytest.mark.ray
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.full("starts Ray clusters; the journey is in test_platform_and_fleet.py"),
+]
 EXAMPLE = Path(__file__).parents[2] / "examples/own_policy"
 NAMED = "module:own_policy.network:LstmPolicy"
 

@@ -16,7 +16,10 @@ result = p8_weights.ROW.result(Bench(pairs=1, tiny=True, alone=True))
 assert result["ours"] > 0, result
 """
 
-pytestmark = pytest.mark.ray
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.full("starts Ray clusters; the journey is in test_platform_and_fleet.py"),
+]
 
 
 def test_weights_reach_the_workers_of_a_cluster() -> None:

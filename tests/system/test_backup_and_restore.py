@@ -26,7 +26,7 @@ from rolldeck.tensor_store import TensorStore, Value
 from tests.buffer_factories import REGISTRATION, group
 from tests.server import ADMIN_TOKEN, NO_RAY, ROOT, Server, environment, free_port, running_server
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.full("starts, loads and kills servers for minutes")]
 
 LARGE_TOKENS = 2_000
 WEIGHTS = save({"w": np.arange(6, dtype=np.float32)})

@@ -6,7 +6,7 @@ from benchmarks.bench import Bench
 from benchmarks.rows import p2_batch, p6_delivery, p10_live, p12_generation
 from tests.initial_database import copy_database
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.full("starts, loads and kills servers for minutes")]
 
 
 def tiny_bench(output: list[str]) -> Bench:

@@ -14,7 +14,7 @@ from rolldeck.trainer import Trainer
 from tests.buffer_factories import REGISTRATION, group
 from tests.server import ADMIN_TOKEN, Server, running_server, wait_until
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.full("starts, loads and kills servers for minutes")]
 
 KILLS: Final = 10
 BATCH: Final = 4

@@ -14,7 +14,7 @@ from tests.login_links import redeem
 from tests.server import ROOT, environment, free_port, in_a_shell, wait_until
 from tests.system.test_up import living
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.full("starts, loads and kills servers for minutes")]
 DEMO = [sys.executable, "manage.py", "demo"]
 
 

@@ -29,7 +29,7 @@ from tests.compose_services import ComposeServices
 from tests.image_builder import Image, ImageBuilder, copy_context
 from tests.server import ROOT, free_port, wait_until
 
-pytestmark = [pytest.mark.system, pytest.mark.slow]
+pytestmark = [pytest.mark.system, pytest.mark.alone("installs the packages of both images")]
 
 TOKEN = "a-bootstrap-token-of-the-images"
 PASSWORD = "a-database-password"

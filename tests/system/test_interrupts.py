@@ -12,7 +12,7 @@ from tests import processes
 from tests.processes import descendants, is_gone
 from tests.server import ROOT, wait_until
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.full("starts, loads and kills servers for minutes")]
 
 # A test of this file uses a server with a Ray head, a browser, and a process that runs the seed.
 INNER = "tests/e2e/test_home_page.py"

@@ -14,7 +14,7 @@ from examples import ppo_continuous, ppo_recurrent
 from runs.config.rules import run_config
 from runs.config.rules.run_config import PRESETS
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.full("starts, loads and kills servers for minutes")]
 
 
 def test_a_pendulum_is_swung_up() -> None:

@@ -22,7 +22,7 @@ from rollouts.fleet.engine.tokenizers import Tokenizer
 from rollouts.tasks.rules.calculator import Calculator
 from runs.config.rules import run_config
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.full("starts, loads and kills servers for minutes")]
 
 TRAIN_STEPS = 35
 CONFIG: dict[str, Any] = {

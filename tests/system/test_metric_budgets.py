@@ -27,7 +27,11 @@ from tests.measured_runs import (
 from web import database
 from web.rules.pages import PageRequest
 
-pytestmark = [pytest.mark.system, pytest.mark.django_db(transaction=True)]
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.full("starts, loads and kills servers for minutes"),
+]
 RUNS = 20
 
 

@@ -40,7 +40,7 @@ from tests.server import (
     wait_until,
 )
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.full("starts, loads and kills servers for minutes")]
 
 PASSWORD: Final = "a-password-for-tests"
 ASKED_AT_ONCE: Final = 48

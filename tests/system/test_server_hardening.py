@@ -13,7 +13,7 @@ import pytest
 
 from tests.server import Server, running_server, wait_until
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.full("starts, loads and kills servers for minutes")]
 
 SPY: Final = '''
 import json, os, pathlib

@@ -16,7 +16,11 @@ from rolldeck.http import Call, Connection
 from tests.factories import make_run, make_token
 from tests.web_process import web_process
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.system]
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.system,
+    pytest.mark.full("starts, loads and kills servers for minutes"),
+]
 
 KILLS: Final = 4
 FIELDS: Final = ("ids", "mask", "scores")

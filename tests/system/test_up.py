@@ -116,6 +116,7 @@ def socket_folders(var: Path) -> list[str]:
     return [note.read_text()] if note.exists() else []
 
 
+@pytest.mark.full("four starts, the first with every migration")
 def test_a_stopped_or_killed_server_leaves_no_process_and_keeps_its_data(
     tmp_path: Path,
 ) -> None:
@@ -150,6 +151,7 @@ def test_a_stopped_or_killed_server_leaves_no_process_and_keeps_its_data(
         assert names == {"before-the-stop", "before-the-kill"}
 
 
+@pytest.mark.full("a server of its own for commands")
 def test_the_commands_that_are_printed_work_in_another_terminal(tmp_path: Path) -> None:
     var = tmp_path / "a folder's name"
     var.mkdir()
@@ -261,6 +263,7 @@ def test_secrets_are_for_this_user_only(shared: Server) -> None:
     assert ADMIN_TOKEN not in shared.log()
 
 
+@pytest.mark.full("a second server beside the first")
 def test_configured_servers_replace_the_embedded_ones(shared: Server, tmp_path: Path) -> None:
     folder, database = socket_folders(shared.var)[0], f"second_{uuid4().hex[:6]}"
     server = f"postgresql:///postgres?host={folder}&user=rolldeck"

@@ -10,7 +10,7 @@ from django.contrib import admin
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.core.management import call_command
-from django.db import connection, transaction
+from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from pytest_django import DjangoDbBlocker, Settings
@@ -19,6 +19,7 @@ from buffer.archive.models import ArchiveJob
 from buffer.items.models.items import Batch, TrajectoryGroup
 from runs.access.models.tokens import ApiToken
 from runs.lifecycle.models.runs import Run
+from tests.database import shared_rows
 from tests.e2e import pages
 from web.admin import read_only
 
@@ -46,12 +47,11 @@ WITHOUT_ROWS = {
 
 @pytest.fixture(scope="module", autouse=True)
 def _seeded(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
-    """Seed once for all tests of this file, in a transaction around theirs."""
-    with django_db_blocker.unblock(), transaction.atomic():
-        call_command("seed", "--small", "--exit", verbosity=0)
-        with django_db_blocker.block():
-            yield
-        transaction.set_rollback(True)
+    """Seed once for all tests of this file."""
+    with shared_rows(
+        django_db_blocker, lambda: call_command("seed", "--small", "--exit", verbosity=0)
+    ):
+        yield
 
 
 @pytest.fixture

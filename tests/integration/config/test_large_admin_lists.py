@@ -14,7 +14,7 @@ from benchmarks.processes import cpu_seconds
 from runs.lifecycle.models.runs import Run
 from tests.factories import NOON, make_run
 
-pytestmark = [pytest.mark.django_db, pytest.mark.slow]
+pytestmark = [pytest.mark.django_db, pytest.mark.alone("measures pages over ten million rows")]
 
 ROWS: Final = int(os.environ.get("ROLLDECK_TEST_ROWS", "10_000_000"))
 RUNS: Final = 20

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from rolldeck import wire
 from rolldeck.group_encoding import pack_group, to_json, to_msgpack
 from rolldeck.groups import ATROPOS_FIELDS, InvalidGroup, read_json, read_msgpack
+from tests.property_budget import examples
 
 whole = st.integers(-(2**63), 2**63 - 1) | st.integers(0, 9)
 real = st.floats(allow_nan=False, allow_infinity=False)
@@ -60,7 +61,7 @@ def same(group: dict[str, Any], again: bytes) -> None:
     assert list(decoded)[:3] == ["tokens", "masks", "scores"]
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(groups())
 def test_a_json_group_survives_msgpack(group: dict[str, Any]) -> None:
     stored = to_msgpack(read_json(json.dumps(group).encode()))
@@ -70,7 +71,7 @@ def test_a_json_group_survives_msgpack(group: dict[str, Any]) -> None:
     assert to_json(read_msgpack(to_msgpack(read_json(shown)))) == shown
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(groups())
 def test_packed_groups_equal_their_json(group: dict[str, Any]) -> None:
     group = {name: value for name, value in group.items() if name != "epoch"}
@@ -192,7 +193,7 @@ def test_a_broken_message_is_refused_with_its_place(changed: dict[str, Any], fie
     assert caught.value.field == field
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.data())
 def test_a_damaged_message_is_refused_or_read_but_never_crashes(data: st.DataObject) -> None:
     content = bytearray(broken())

@@ -11,6 +11,7 @@ from rolldeck import wire
 from rolldeck.batches import Batch
 from rolldeck.group_encoding import pack_group
 from rolldeck.wire import BatchAnswer, BatchHead, InvalidMessage, encode
+from tests.property_budget import examples
 
 HEAD = BatchHead(
     id="b", ordinal=1, fence=1, kind="groups", count=1, lease_seconds=9, epoch=1, policy_step=-2
@@ -140,7 +141,7 @@ def test_irregular_groups_of_a_lenient_run_are_named(fields: dict[str, Any], mes
 rows = st.lists(st.lists(st.integers(0, 2**31 - 1), max_size=5), min_size=1, max_size=3)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.lists(rows, min_size=1, max_size=3), st.data())
 def test_every_token_is_in_its_place_in_either_codec(
     groups: list[list[list[int]]], data: st.DataObject

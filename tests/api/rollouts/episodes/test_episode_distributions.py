@@ -130,7 +130,7 @@ def test_of_many_reports_a_sample_is_read(run: Run, very_many_reports: None) -> 
     assert all(sum(column["counts"]) > 0 for column in spread["columns"])
 
 
-@pytest.mark.slow  # its seconds are those of a quiet machine
+@pytest.mark.alone("measures the time over 20,000 reports")
 def test_many_reports_are_summarized_in_half_a_second(run: Run, very_many_reports: None) -> None:
     began = time.perf_counter()
     episode_statistics(run, "distribution")

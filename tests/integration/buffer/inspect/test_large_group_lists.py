@@ -1,6 +1,6 @@
 """Durations of lists and facets in a run of many groups; not part of the usual run.
 
-    make test-slow
+    make test-full
 
 writes what it measured and the plan of the slowest question.
 """
@@ -23,7 +23,10 @@ from tests.factories import make_run
 GROUPS: Final = int(os.environ.get("TEST_GROUPS", "10000000"))
 REPEATS: Final = 20
 FACETS_P95_SECONDS: Final = 0.3
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.alone("measures lists over ten million groups"),
+]
 # Nine in ten were served, the newest are queued, one in fifty was dropped.
 _GROUPS: Final = """
     INSERT INTO buffer_trajectorygroup

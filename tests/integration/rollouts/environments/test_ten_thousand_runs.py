@@ -4,13 +4,14 @@ Both run on a shared machine: the fastest of five attempts is the cost.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any, Final
 
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from pytest_django import DjangoDbBlocker
 
 from rollouts.control.models.fleets import Fleet
 from rollouts.environments.queries import RUNS_AT_MOST, EnvironmentFilter, known_environments
@@ -18,6 +19,7 @@ from runs.alerts.models.alerts import Alert
 from runs.alerts.services import conditions
 from runs.lifecycle.models.runs import Environment, Run
 from runs.lifecycle.rules.lifecycle import RunStatus
+from tests.database import shared_rows
 from tests.factories import NOON, make_run
 from tests.lesson_factories import language, lesson
 from web.rules.pages import PageRequest
@@ -66,9 +68,14 @@ def row(number: int, configs: dict[str, Any]) -> Run:
     )
 
 
-@pytest.fixture
-def many_runs() -> None:
+@pytest.fixture(scope="module")
+def many_runs(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
     """Nine in ten have ended; of each three one has a fleet, one lessons, one two environments."""
+    with shared_rows(django_db_blocker, write_runs):
+        yield
+
+
+def write_runs() -> None:
     lessons = {f"lesson-{number}": lesson() for number in range(4)}
     configs = {
         "fleet": make_run(name="fleet").config,

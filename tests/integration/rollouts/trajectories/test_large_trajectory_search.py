@@ -1,6 +1,6 @@
 """Durations of searches over 100,000 groups and 100,000 episodes of 50 runs.
 
-Not part of the usual run: ``make test-slow`` writes the measured durations.
+Not part of the usual run: ``make test-full`` writes the measured durations.
 """
 
 import os
@@ -21,7 +21,10 @@ GROUPS: Final = int(os.environ.get("TEST_GROUPS", "100000"))
 RUNS: Final = 50
 REPEATS: Final = 20
 P95_SECONDS: Final = 1.0
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.alone("measures a search over 100,000 groups"),
+]
 _GROUPS: Final = """
     INSERT INTO buffer_trajectorygroup
         (run_id, state, drop_reason, epoch, policy_step, env_id, received_at, size_bytes, codec,

@@ -18,6 +18,7 @@ from buffer.batches.rules.mixing import (
     target_shares,
 )
 from buffer.items.rules.environments import NO_ENVIRONMENT
+from tests.property_budget import examples
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -70,7 +71,7 @@ def exact_mixes(queues: list[EnvironmentQueue], batch_size: int) -> list[tuple[i
     return [mix for mix in product(*map(amounts, queues)) if sum(mix) == batch_size]
 
 
-SMALL = settings(max_examples=300)
+SMALL = settings(max_examples=examples(300))
 
 
 @SMALL
@@ -155,7 +156,7 @@ def test_debts_stay_within_two_batches_and_belong_to_weights(
         assert all(queues[e].weight > 0 for e, debt in made.debts.items() if debt)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     sizes=st.lists(
         st.tuples(st.integers(1, 6), st.sampled_from([0.5, 1.0, 2.0, 5.0])), min_size=2, max_size=4

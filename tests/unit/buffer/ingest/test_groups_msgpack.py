@@ -15,6 +15,7 @@ from buffer.items.rules.limits import Limits
 from rolldeck import wire
 from rolldeck.group_encoding import pack_group
 from rolldeck.groups import read_msgpack
+from tests.property_budget import examples
 from tests.valid_bodies import VALID_BODIES
 
 whole = st.integers(-3, 9) | st.sampled_from([2**31 - 1, 2**31, -(2**40)])
@@ -67,7 +68,7 @@ def judged_as_msgpack(group: dict[str, Any], **rules: Any) -> Group | str:
         return refusal.message
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(groups(), st.booleans())
 def test_both_codecs_have_the_same_rules(group: dict[str, Any], lenient: bool) -> None:
     rules = {"limits": JSON_LIMITS, "lenient": lenient}
@@ -87,7 +88,7 @@ def test_both_codecs_have_the_same_rules(group: dict[str, Any], lenient: bool) -
 BINARY = [body.content for body in VALID_BODIES if body.name.startswith("binary")]
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(st.data())
 def test_a_damaged_push_is_refused_with_a_position_or_accepted(data: st.DataObject) -> None:
     content = bytearray(data.draw(st.sampled_from(BINARY)))
@@ -119,7 +120,7 @@ def test_added_advantages_replace_an_empty_field_in_both_codecs() -> None:
     assert read_msgpack(as_msgpack.content).rows["advantages"].values.tolist() == [1.0, -1.0]
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.binary(max_size=200))
 @example(b"\x82\xa6schema\x01\xa6groups\xdd\xff\xff\xff\xff")
 @example(b"\x81" * 5000)

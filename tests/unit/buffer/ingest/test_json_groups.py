@@ -13,6 +13,7 @@ from buffer.ingest.schemas.groups import Rules
 from buffer.ingest.schemas.groups_json import _validated_group, decode_group
 from buffer.items.rules.limits import DEFAULTS
 from rolldeck.json_groups import read_plain
+from tests.property_budget import examples
 
 PLAIN: dict[str, Any] = {
     "tokens": [[1, 2, 3], [4, 5]],
@@ -67,7 +68,7 @@ def outcome(read: Any) -> Any:
         return error.problems
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(groups, st.booleans(), st.booleans())
 def test_both_readers_agree(group: dict[str, Any], lenient: bool, ascii: bool) -> None:  # noqa: A002
     content = json.dumps(group, ensure_ascii=ascii).encode("utf-8", "surrogatepass")

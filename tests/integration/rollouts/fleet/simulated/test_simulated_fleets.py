@@ -77,6 +77,7 @@ def simulation(viewer: Viewer, url: str, **options: Any) -> Iterator[None]:
     assert not thread.is_alive()
 
 
+@pytest.mark.full("a load of 2,000 workers")
 @pytest.mark.django_db(transaction=True)
 def test_two_thousand_simulated_workers_report_and_send_fragments(
     live_server: LiveServer, settings: Any

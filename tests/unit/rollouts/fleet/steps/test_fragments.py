@@ -14,6 +14,7 @@ from buffer.ingest.rules.fragments import check
 from rolldeck.wire import Fragment, unpack_array
 from rollouts.fleet.steps.fragments import FragmentCutter, NotObserved
 from rollouts.fleet.steps.step_columns import Outcomes
+from tests.property_budget import examples
 
 NAMES = ["w0-0@a", "w0-1@a", "w0-2@a"]
 
@@ -332,7 +333,7 @@ def test_no_slot_acts_without_an_observation() -> None:
 endings = st.sampled_from(["goes on", "terminated", "truncated"])
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(length=st.integers(1, 7), stream=st.lists(endings, max_size=40))
 def test_fragments_put_together_are_the_stream(length: int, stream: list[str]) -> None:
     cutter = make_cutter(length)

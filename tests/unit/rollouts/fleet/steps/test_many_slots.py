@@ -10,6 +10,7 @@ from one_slot_cutter import OneSlotCutter, Outcome, obs_of
 from rolldeck.wire import Fragment
 from rollouts.fleet.steps.fragments import FragmentCutter
 from rollouts.fleet.steps.step_columns import Outcomes
+from tests.property_budget import examples
 
 NAMES = ["w0-0@a", "w0-1@a", "w0-2@a"]
 
@@ -122,7 +123,7 @@ verbs = st.sampled_from(["begin", "act", "act", "act", "observe", "observe", "ob
 rare = st.one_of(verbs, verbs, verbs, st.sampled_from(["drop", "forget", "flush"]))
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     data=st.data(),
     length=st.integers(1, 5),

@@ -1,0 +1,27 @@
+"""Number of examples of property tests, by profile: a fourth by hand of what CI generates.
+
+CI selects the profile ``thorough``. By hand, ``make test ARGS="--hypothesis-profile thorough"``
+does.
+"""
+
+import os
+from typing import Final
+
+from hypothesis import settings
+
+DIVISORS: Final = {"quick": 4, "thorough": 1}
+EXAMPLES: Final = 100
+"""Examples of a test that does not state its number, in the profile ``thorough``."""
+
+
+def load_profile() -> None:
+    """Register both profiles and load that of this machine."""
+    for name, divisor in DIVISORS.items():
+        # The duration of an example depends on the load of the machine.
+        settings.register_profile(name, deadline=None, max_examples=EXAMPLES // divisor)
+    settings.load_profile("thorough" if os.environ.get("CI") else "quick")
+
+
+def examples(count: int) -> int:
+    """Return the number of examples under the current profile for a test that needs `count`."""
+    return count // DIVISORS[settings.get_current_profile_name()]
