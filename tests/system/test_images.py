@@ -56,7 +56,7 @@ RUN = {
 @pytest.fixture(scope="module")
 def folder() -> Iterator[Path]:
     """A short folder that the images' user can read."""
-    made = Path(tempfile.mkdtemp(prefix="rdimg", dir="/tmp"))
+    made = Path(tempfile.mkdtemp(prefix="rdimg"))
     made.chmod(0o755)
     yield made
     shutil.rmtree(made, ignore_errors=True)
@@ -105,6 +105,7 @@ def services(folder: Path, images: dict[str, Image]) -> Iterator[ComposeServices
             folder=folder,
         )
         stack.callback(made.stop)
+        assert made.run("prepare") == 0, made.log_path("prepare").read_text()[-3000:]
         yield made
 
 
@@ -206,7 +207,6 @@ def test_the_services_of_the_images_run_a_fleet(services: ComposeServices) -> No
     url = services.environment("web")["ROLLDECK_PUBLIC_URL"]
     address = services.environment("jobs")["RAY_ADDRESS"]
 
-    assert services.run("prepare") == 0, services.log_path("prepare").read_text()[-3000:]
     services.start("web")
     services.start("beat")
     services.start("ray-head")
