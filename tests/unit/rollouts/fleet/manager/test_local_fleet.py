@@ -9,9 +9,14 @@ from small_platform import SmallPlatform, served
 from buffer.ingest.rules.fragments import real_steps
 from rollouts.fleet.manager.local_fleet import LocalFleet
 from rollouts.fleet.process.settings import FleetSettings
+from tests.waiting import stays
 
 Eventually = Callable[..., None]
 MakeSettings = Callable[..., FleetSettings]
+
+
+def reasons(platform: SmallPlatform) -> list[str]:
+    return [worker.reason for report in platform.reports[-1:] for worker in report.workers]
 
 
 def test_a_fleet_starts_with_published_weights_and_reports(
@@ -19,8 +24,7 @@ def test_a_fleet_starts_with_published_weights_and_reports(
 ) -> None:
     platform = SmallPlatform()
     with served(platform) as url, LocalFleet(make_settings(url=url, num_workers=2)):
-        eventually(lambda: platform.reports)
-        time.sleep(0.5)
+        eventually(lambda: reasons(platform) == ["waiting for the trainer's weights"] * 2)
         assert not platform.fragments
 
         platform.publish(0)
@@ -47,12 +51,11 @@ def test_a_fleet_never_exceeds_the_room_in_the_buffer(
     with served(platform) as url, LocalFleet(make_settings(url=url, num_workers=2)):
         platform.publish(0)
         eventually(lambda: len(platform.fragments) == 10)
-        time.sleep(1.5)
-        assert len(platform.fragments) == 10
+        stays(lambda: len(platform.fragments) == 10, 0.5)
 
         platform.room = 25
         eventually(lambda: len(platform.fragments) == 25)
-        time.sleep(1.0)
+        stays(lambda: len(platform.fragments) == 25, 0.5)
 
     assert len(platform.fragments) == 25
 
@@ -91,8 +94,7 @@ def test_a_pause_a_resume_and_a_drain_are_carried_out(
         assert time.monotonic() - began < 10
         eventually(lambda: platform.reports[-1].workers[0].to_send == 0)
         paused_at = len(platform.fragments)
-        time.sleep(0.7)
-        assert len(platform.fragments) == paused_at
+        stays(lambda: len(platform.fragments) == paused_at, 0.3)
 
         platform.desired = "running"
         eventually(lambda: len(platform.fragments) > paused_at)
@@ -116,8 +118,8 @@ def test_a_fleet_survives_a_restart_of_its_platform(
         fleet = LocalFleet(make_settings(url=url))
         eventually(lambda: len(platform.fragments) > 5)
     with fleet:
-        time.sleep(3.0)
         before = len(platform.fragments)
+        eventually(lambda: fleet.snapshot().workers[0].to_send > 100)
         with served(platform, port=port):
             eventually(lambda: len(platform.fragments) > before + 50, 60.0)
             platform.publish(1)
