@@ -3,11 +3,42 @@
 import asyncio
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import uvicorn
+
+from tests.waiting import eventually
+
+TICK_SECONDS = 0.01
+
+
+class QuickServer(uvicorn.Server):
+    """A server that ends at once when nothing remains to be done.
+
+    uvicorn looks ten times a second whether it shall end, and then waits for at least 0.1 s.
+    """
+
+    async def main_loop(self) -> None:
+        """Serve until the server shall end."""
+        ticks = 0
+        while not await self.on_tick(ticks):
+            ticks += 1
+            await asyncio.sleep(TICK_SECONDS)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close all connections after their answers, and end the application."""
+        for server in self.servers:
+            server.close()
+        for listener in sockets or []:
+            listener.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        while self.server_state.connections or self.server_state.tasks:  # noqa: ASYNC110 uvicorn has no event for it
+            await asyncio.sleep(TICK_SECONDS)
+        for server in self.servers:
+            await server.wait_closed()
+        await self.lifespan.shutdown()
 
 
 @contextmanager
@@ -24,13 +55,12 @@ def serving() -> Iterator[str]:
         lifespan="off",
         ws="none",
     )
-    server = uvicorn.Server(config)
+    server = QuickServer(config)
     thread = threading.Thread(
         target=lambda: asyncio.run(server.serve(sockets=[listener])), daemon=True
     )
     thread.start()
-    while not server.started:
-        time.sleep(0.01)
+    eventually(lambda: server.started, 60)
     try:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:

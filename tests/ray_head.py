@@ -77,5 +77,5 @@ def _wait_until_up(head: Child, address: str) -> None:
         # The head prints this last, once all its parts are up.
         if b"Ray runtime started" in head.log_path.read_bytes() and embedded.answers(address):
             return
-        time.sleep(0.1)
+        time.sleep(0.05)
     raise RuntimeError(f"Ray did not start:\n{head.log_path.read_text(errors='replace')}")

@@ -84,7 +84,7 @@ class RayNodes:
         while time.monotonic() < deadline and child.exit_code is None:
             if _STARTED in child.log_path.read_bytes():
                 return child
-            time.sleep(0.1)
+            time.sleep(0.05)
         raise RuntimeError(f"Ray did not start:\n{child.logged()}")
 
 

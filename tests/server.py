@@ -63,7 +63,7 @@ def in_a_shell(command: str, **more: str) -> str:
 
 
 def wait_until(
-    condition: Callable[[], T], *, seconds: float, what: str, interval_seconds: float = 0.2
+    condition: Callable[[], T], *, seconds: float, what: str, interval_seconds: float = 0.05
 ) -> T:
     """Return the first true result of `condition`; connection errors count as not yet."""
     deadline = time.monotonic() + seconds

@@ -35,7 +35,7 @@ class Receiver:
 @contextmanager
 def receiver(*answers: int) -> Iterator[Receiver]:
     server = Receiver(list(answers))
-    thread = threading.Thread(target=server.server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     yield server
     server.server.shutdown()

@@ -25,7 +25,7 @@ from rollouts.fleet.engine.tokenizers import CharTokenizer, ChatFormat, Tokenize
 from rollouts.fleet.engine.transformer import Transformer
 from runs.lifecycle.models.runs import Run
 from tests.factories import NOON, make_run, make_token
-from tests.live_server import serving
+from tests.live_server import QuickServer, serving
 from tests.unit.rollouts.fleet.engine.small_models import small_model
 
 KEY = "secret"
@@ -41,7 +41,7 @@ TOKENIZER = CharTokenizer(
 def on_a_port(app: Any, *, lifespan: Any = "off") -> Iterator[str]:
     """Serve an ASGI application until the block ends; yield its URL."""
     listener = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan=lifespan))
+    server = QuickServer(uvicorn.Config(app, log_level="warning", lifespan=lifespan))
     runner = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     runner.start()
     try:

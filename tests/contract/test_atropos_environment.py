@@ -57,7 +57,7 @@ def batch_of(server: str) -> list[dict[str, Any]]:
         if groups:
             return groups
         assert time.monotonic() < deadline
-        time.sleep(0.2)
+        time.sleep(0.05)
 
 
 def check(group: dict[str, Any], model: Transformer) -> None:

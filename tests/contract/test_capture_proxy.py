@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,6 +22,7 @@ from runs.lifecycle.models.runs import Run
 from tests import processes
 from tests.contract.capture_setup import TOKENIZER, Stand, group, small_engine, stand_with, trained
 from tests.factories import make_token
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -107,10 +107,7 @@ def test_an_agent_that_hangs_up_leaves_a_gap(stand: Stand) -> None:
     next(iter(stream))
     stream.close()
 
-    deadline = time.monotonic() + 60
-    while not CaptureSession.objects.filter(name="four").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    eventually(lambda: CaptureSession.objects.filter(name="four").exists(), 60)
     assert "disconnected" in assembled(CaptureSession.objects.get()).gaps[0]
 
 

@@ -11,6 +11,7 @@ from rollouts.control.rules.reconcile import ActorState
 from rollouts.control.services.ray_cluster import Cluster, ClusterUnreachable, RayCluster
 from runs.config.rules.run_config import RunConfig, to_builtins
 from tests.fake_cluster import FakeCluster
+from tests.waiting import within
 
 ON_BOTH = ["fake", pytest.param("ray", marks=pytest.mark.ray)]
 
@@ -45,12 +46,7 @@ def order() -> LaunchRequest:
 
 
 def until(expected: ActorState, state: Callable[[], ActorState]) -> bool:
-    deadline = time.monotonic() + 40
-    while state() is not expected:
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.2)
-    return True
+    return within(40, lambda: state() is expected)
 
 
 def test_a_manager_that_was_never_launched_is_missing(cluster: Cluster) -> None:

@@ -86,7 +86,7 @@ def eventually(cluster: Cluster, holds: Callable[[list[RayNode]], bool]) -> list
     deadline = time.monotonic() + 90
     while not holds(nodes := list_nodes(cluster)):
         assert time.monotonic() < deadline, nodes
-        time.sleep(0.2)
+        time.sleep(0.05)
     return nodes
 
 

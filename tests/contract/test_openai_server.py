@@ -2,7 +2,6 @@
 
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +17,7 @@ from rollouts.fleet.engine.serving import EngineThread
 from rollouts.fleet.engine.tokenizers import CharTokenizer, ChatFormat
 from rollouts.fleet.engine.transformer import Transformer
 from tests.unit.rollouts.fleet.engine.small_models import logprobs, small_model
+from tests.waiting import eventually, within
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz 0123456789:\n"
 ENDLESS: dict[str, Any] = {"model": "small", "extra_body": {"ignore_eos": True}}
@@ -39,13 +39,11 @@ class Served:
         return httpx.post(self.url + path, json=content, timeout=30)
 
     def wait_until_idle(self) -> None:
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline:
+        def is_idle() -> bool:
             progress = self.thread.progress
-            if not progress.running and not progress.waiting:
-                return
-            time.sleep(0.01)
-        raise AssertionError(f"still busy: {self.thread.progress}")
+            return not progress.running and not progress.waiting
+
+        assert within(30, is_idle, interval_seconds=0.01), f"busy: {self.thread.progress}"
 
 
 @pytest.fixture(scope="module")
@@ -59,12 +57,14 @@ def served() -> Iterator[Served]:
     runner = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     runner.start()
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    while True:
+
+    def is_healthy() -> bool:
         try:
-            if httpx.get(f"{url}/health", timeout=60).status_code == 200:
-                break
+            return httpx.get(f"{url}/health", timeout=60).status_code == 200
         except httpx.HTTPError:
-            time.sleep(0.05)
+            return False
+
+    eventually(is_healthy, 60)
     yield Served(url, model, thread)
     server.should_exit = True
     runner.join(10)
@@ -321,8 +321,7 @@ def test_weights_change_without_dropping_a_request(served: Served) -> None:
     answers: list[dict[str, Any]] = []
     asking = threading.Thread(target=send_request, args=(answers,))
     asking.start()
-    while not served.thread.progress.running:
-        time.sleep(0.001)
+    eventually(lambda: served.thread.progress.running, 30, interval_seconds=0.001)
 
     served.thread.update_weights(served.model, (1, 4))
 

@@ -182,7 +182,7 @@ async def test_a_hidden_page_receives_the_run_only_and_catches_up_when_it_is_sho
 
         state["value"] = 1
         await sync_to_async(announce)(run.pk, "test_noise")
-        assert await page.receives_nothing(seconds=1.0)
+        assert await page.receives_nothing(seconds=0.5)
         await apply_verb(run, RunVerb.PAUSE)
         delta = await page.receive_parts()
         assert delta["previous"] >= snapshot["sequence"]
@@ -245,14 +245,12 @@ async def test_the_page_of_the_default_run_follows_its_reset() -> None:
         assert before["parts"]["run"]["id"] != fresh.pk
 
 
-async def test_a_socket_that_was_idle_for_longer_than_seven_seconds_still_receives_at_once() -> (
-    None
-):
+async def test_a_socket_that_was_idle_for_several_heartbeats_still_receives_at_once() -> None:
     run = await in_database(make_run)()
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         await page.watch("run:alpha")
-        await page.receive("beat")
-        await asyncio.sleep(3)
+        for _ in range(4):
+            await page.receive("beat")
 
         began = time.monotonic()
         await apply_verb(run, RunVerb.PAUSE)

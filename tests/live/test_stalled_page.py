@@ -49,7 +49,7 @@ async def test_a_page_that_stops_reading_is_disconnected_and_its_frames_discarde
 
         while hub(read_clock).is_watched:
             await sync_to_async(announce)(run.pk, large_part)
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.05)
 
         assert (await rest_of(page))[1] == NOT_READING
 

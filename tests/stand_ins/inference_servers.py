@@ -9,7 +9,6 @@ import asyncio
 import json
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,7 +30,9 @@ from rollouts.fleet.engine.serving import EngineThread
 from rollouts.fleet.engine.sglang_api import SglangApi
 from rollouts.fleet.engine.tokenizers import Tokenizer
 from rollouts.fleet.engine.transformer import Transformer
+from tests.live_server import QuickServer
 from tests.stand_ins.adapters import AdapterRefused, LoadedAdapters
+from tests.waiting import eventually
 
 SGLANG_PARAMS = {
     *("max_new_tokens", "stop", "stop_token_ids", "stop_regex", "temperature", "top_p", "top_k"),
@@ -195,12 +196,11 @@ def listening(app: Starlette, *, port: int = 0) -> Iterator[str]:
     """Serve an application in a thread and yield its URL; 0 for any free port."""
     with socket.create_server(("127.0.0.1", port)) as listener:
         config = uvicorn.Config(app, log_level="warning", lifespan="off")
-        server = uvicorn.Server(config)
+        server = QuickServer(config)
         runner = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         runner.start()
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        while not server.started:
-            time.sleep(0.01)
+        eventually(lambda: server.started, 60)
         assert httpx.get(f"{url}/health", timeout=60).status_code == 200
         yield url
         server.should_exit = True

@@ -11,6 +11,7 @@ import uvicorn
 
 from config import body_buffer
 from config.body_buffer import MAX_BYTES, MIN_BYTES, buffered_length
+from tests.live_server import QuickServer
 
 BODY = bytes(range(256)) * 8192  # 2 MB: several reads of a socket
 
@@ -49,7 +50,7 @@ async def connected(
     config = uvicorn.Config(
         application, http="config.http_protocol:BoundedHttp", lifespan="off", log_level="warning"
     )
-    server = uvicorn.Server(config)
+    server = QuickServer(config)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     reader, writer = await asyncio.open_connection(*listener.getsockname())
     try:

@@ -11,6 +11,8 @@ import pytest
 import uvicorn
 from websockets.asyncio.client import connect
 
+from tests.live_server import QuickServer
+
 
 async def echo(scope: dict[str, Any], receive: Any, send: Any) -> None:
     """Accept a websocket and echo its messages."""
@@ -32,7 +34,7 @@ async def served() -> AsyncIterator[int]:
     config = uvicorn.Config(
         echo, http="config.http_protocol:BoundedHttp", lifespan="off", log_level="warning"
     )
-    server = uvicorn.Server(config)
+    server = QuickServer(config)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     try:
         yield listener.getsockname()[1]
@@ -41,10 +43,19 @@ async def served() -> AsyncIterator[int]:
         await serving
 
 
+async def answer_to(port: int, sent: bytes) -> bytes:
+    """Send bytes on a new connection; return all that the server answers before it closes."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(sent)
+    answer = await asyncio.wait_for(reader.read(), 10)
+    writer.close()
+    return answer
+
+
 async def test_a_silent_websocket_outlasts_the_header_timeout(settings: Any) -> None:
     settings.ROLLDECK_MAX_HEADER_SECONDS = 0.2
     async with served() as port, connect(f"ws://127.0.0.1:{port}/") as page:
-        await asyncio.sleep(0.6)
+        assert b"max_header_seconds" in await answer_to(port, b"GET / HT")  # the timeout is over
         await page.send("still here")
         assert await asyncio.wait_for(page.recv(), 5) == "still here"
 
@@ -63,10 +74,7 @@ async def test_refused_headers_are_answered_with_a_problem(
     settings.ROLLDECK_MAX_HEADER_SECONDS = 0.2
     settings.ROLLDECK_MAX_HEADER_BYTES = 1024
     async with served() as port:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(sent)
-        head, _, body = (await asyncio.wait_for(reader.read(), 10)).partition(b"\r\n\r\n")
-        writer.close()
+        head, _, body = (await answer_to(port, sent)).partition(b"\r\n\r\n")
 
     problem = json.loads(body)
     assert head.startswith(f"HTTP/1.1 {status} ".encode())

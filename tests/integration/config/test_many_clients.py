@@ -17,6 +17,7 @@ from config.machines import THREADS, Machines
 from tests.buffer_factories import REGISTRATION, group
 from tests.factories import bearer, make_run
 from tests.live_server import serving
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
 WAITERS = 500
@@ -138,6 +139,8 @@ def test_a_closed_connection_yields_to_the_next_request(url: str) -> None:
         staying = await send_request(
             url, "/api/v1/runs/many/batches/next", trainers[1], wait_seconds=20
         )
+        # Both wait before the first one leaves: the server has answered later requests.
+        await heartbeat_milliseconds(url, 5)
         leaving.transport.abort()
         async with httpx.AsyncClient(timeout=60) as client:
             await client.post(f"{base}/scored_data", json=group(), headers=trainers[1])
@@ -148,15 +151,23 @@ def test_a_closed_connection_yields_to_the_next_request(url: str) -> None:
     assert time.monotonic() - began < 10
 
 
+def has_any(backends: list[int]) -> bool:
+    """Return whether the database still has any of these server processes."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1 FROM pg_stat_activity WHERE pid = ANY(%s)", [backends])
+        return cursor.fetchone() is not None
+
+
 def test_a_connection_that_the_server_ended_is_replaced_before_it_is_used(url: str) -> None:
     httpx.post(f"{url}/register", json=REGISTRATION, timeout=60).raise_for_status()
     for _ in range(3):
         with connection.cursor() as cursor:
             cursor.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                "SELECT pid, pg_terminate_backend(pid) FROM pg_stat_activity"
                 " WHERE datname = current_database() AND pid <> pg_backend_pid()"
             )
-        time.sleep(0.05)
+            ended = [pid for pid, _ in cursor.fetchall()]
+            eventually(lambda: not has_any(ended), 30)  # noqa: B023 called at once
 
         assert httpx.get(f"{url}/status", timeout=60).status_code == 200
 

@@ -75,7 +75,7 @@ class Fleet(threading.Thread):
         self._sender = GroupSender(url, "words", token)
 
     def run(self) -> None:
-        while not self.stop.wait(0.1):
+        while not self.stop.wait(0.05):
             try:
                 manifest, tensors = self._weights.current_weights()
             except NotFound:

@@ -25,13 +25,13 @@ def trouble(run: Run) -> str:
     return Run.objects.get(pk=run.pk).status_reason
 
 
-@pytest.fixture
-def job_worker(transactional_db: None, tmp_path: Path) -> Iterator[Path]:
+@pytest.fixture(scope="module")
+def job_worker(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A real Celery worker on the test's database and broker; the path of its log."""
     name = connection.settings_dict["NAME"]
     url = str(settings.DATABASE_URL).replace("/rolldeck?", f"/{name}?", 1)
     assert name in url
-    log = tmp_path / "celery.log"
+    log = tmp_path_factory.mktemp("jobs") / "celery.log"
     paths = os.pathsep.join(str(path) for path in (ROOT, ROOT / "platform", ROOT / "client"))
     variables = {"DATABASE_URL": url, "RAY_ADDRESS": "127.0.0.1:1", "PYTHONPATH": paths}
     with log.open("wb") as out:
@@ -50,6 +50,7 @@ def job_worker(transactional_db: None, tmp_path: Path) -> Iterator[Path]:
         worker.wait(60)
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_start_request_reaches_the_reconciler_through_the_broker(
     job_worker: Path,
 ) -> None:
@@ -62,6 +63,7 @@ def test_a_start_request_reaches_the_reconciler_through_the_broker(
     assert trouble(run).startswith("no Ray cluster at 127.0.0.1:1")
 
 
+@pytest.mark.django_db(transaction=True)
 def test_the_periodic_job_finds_a_run_whose_notice_was_lost(job_worker: Path) -> None:
     run = draft()
     change_status(run, RunVerb.START)

@@ -7,15 +7,23 @@ import numpy as np
 import pytest
 from breaking_server import BreakingFile, serving
 
+from rolldeck import downloads
 from rolldeck.downloads import MIN_SILENT_ATTEMPTS, download, save
 from rolldeck.errors import NotFound, Unreachable
-from rolldeck.http import Connection
+from rolldeck.http import Backoff, Connection
 from rolldeck.wire import InvalidMessage
 from tests.unit.client import failing_server
 from tests.unit.client.failing_server import Planned, in_turn
 
 OLD = np.arange(1 << 18, dtype=np.uint32).tobytes()
 NEW = OLD[::-1]
+FAST = Backoff(first_seconds=0.01, most_seconds=0.02)
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shorten the pauses between attempts at the same byte."""
+    monkeypatch.setattr(downloads, "PAUSES", FAST)
 
 
 def fetched(file: BreakingFile, expected: bytes = OLD) -> bytes:
@@ -74,7 +82,7 @@ def test_a_download_waits_for_a_server_that_is_unavailable() -> None:
     away = [Planned(503)] * (MIN_SILENT_ATTEMPTS + 1)
     with (
         failing_server.serving(in_turn(*away, Planned(200, OLD))) as server,
-        Connection(server.url, retry_for_seconds=60) as connection,
+        Connection(server.url, retry_for_seconds=60, backoff=FAST) as connection,
     ):
         content = download(connection, "/file", size_bytes=len(OLD), sha256=digest)
 

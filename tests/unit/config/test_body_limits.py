@@ -262,7 +262,7 @@ async def test_time_of_the_server_does_not_count() -> None:
 
     async def slow(scope: Any, receive: Any, send: Any) -> None:
         async def slowly() -> Message:
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.05)
             message: Message = await receive()
             return message
 
@@ -270,7 +270,7 @@ async def test_time_of_the_server_does_not_count() -> None:
 
     headers = [(b"content-length", b"8")]
     scope = {"type": "http", "method": "POST", "path": "/", "headers": headers}
-    limits = BodyLimits(slow, idle_seconds=0.3, min_bytes_per_second=1_000_000)
+    limits = BodyLimits(slow, idle_seconds=0.2, min_bytes_per_second=1_000_000)
     await limits(scope, recorder.receive, recorder.send)
 
     assert recorder.seen == b"a" * 8

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from config.embedded import process_watch
 from config.embedded.children import Child, Command, StartFailed
 from config.embedded.folders import Folders, ServerRunning
-from config.embedded.process_watch import STABLE_SECONDS, Part, ProcessWatch, delay_seconds
+from config.embedded.process_watch import Part, ProcessWatch, delay_seconds
 from tests.processes import wait_until_gone
+from tests.waiting import eventually
 
 
 def part(name: str, *argv: str) -> Part:
@@ -44,16 +46,22 @@ class SupervisedPart:
 
     def waits(self, *, starts: int) -> list[str]:
         """Return the waits before each further start, as printed."""
-        while len(self.starts) < starts:
+
+        def has_started() -> bool:
             self.watching.check_children()
-            time.sleep(0.01)
+            return len(self.starts) >= starts
+
+        eventually(has_started, 60)
         self.watching.stop(order=["x"])
         again = [line.partition("restarting ")[2].partition(";")[0] for line in self.lines]
         return again[: starts - 1]
 
 
-def test_a_part_that_ran_is_restarted_at_once_every_time(tmp_path: Path) -> None:
-    part = SupervisedPart(tmp_path, ready=True, lives=STABLE_SECONDS + 0.5)
+def test_a_part_that_ran_is_restarted_at_once_every_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process_watch, "STABLE_SECONDS", 0.5)
+    part = SupervisedPart(tmp_path, ready=True, lives=1.0)
 
     assert part.waits(starts=3) == ["now", "now"]
 
@@ -102,8 +110,7 @@ def test_parts_end_in_the_given_order(tmp_path: Path) -> None:
     for name in ("a", "b", "c"):
         script = f"trap 'echo {name} >> {trace}; exit' TERM; touch {trace}.{name}; sleep 60 & wait"
         watching.start(part(name, "sh", "-c", script))
-    while not all(Path(f"{trace}.{name}").exists() for name in ("a", "b", "c")):
-        time.sleep(0.01)
+    eventually(lambda: all(Path(f"{trace}.{name}").exists() for name in ("a", "b", "c")), 60)
     watching.stop(order=["b", "c", "a"])
 
     assert trace.read_text().split() == ["b", "c", "a"]
@@ -114,8 +121,7 @@ def test_a_child_that_ignores_the_signal_is_killed_with_its_own_children(tmp_pat
     child = Child(
         Command(name="stubborn", argv=("sh", "-c", script), stop_seconds=0.2), log_folder=tmp_path
     )
-    while not child.logged().strip():
-        time.sleep(0.01)
+    eventually(lambda: child.logged().strip(), 60)
     child.stop()
 
     assert child.exit_code == -signal.SIGKILL
@@ -148,8 +154,7 @@ def test_a_child_dies_with_its_parent(begin: str, tmp_path: Path) -> None:
     with parent:
         assert parent.stdout is not None
         pid = int(parent.stdout.readline())
-        while "sleep" not in Path("/proc", str(pid), "cmdline").read_text():
-            time.sleep(0.01)
+        eventually(lambda: "sleep" in Path("/proc", str(pid), "cmdline").read_text(), 60)
         parent.kill()
 
     wait_until_gone(pid)

@@ -24,6 +24,7 @@ from tests.integration.rollouts.report_factories import (
     window,
     worker,
 )
+from tests.waiting import stays
 
 pytestmark = pytest.mark.django_db
 
@@ -190,8 +191,7 @@ def seconds_until_received(
 
     waiting = threading.Thread(target=wait)
     waiting.start()
-    time.sleep(0.7)
-    assert received == []
+    stays(lambda: received == [], 0.2)
     asked_at = time.monotonic()
     change_status(run, verb)
     waiting.join(60)

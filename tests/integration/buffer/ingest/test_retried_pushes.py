@@ -4,7 +4,6 @@ import contextlib
 import select
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 import pytest
 
 from buffer.ingest.models import UnansweredPush
@@ -74,7 +74,15 @@ def send_and_hang_up(web: WebProcess) -> None:
             b"Content-Length: %d\r\n\r\n" % len(PUSH) + PUSH
         )
         eventually(lambda: stored() > before, 20)
-    time.sleep(0.1)  # until the server's loop has seen the hang-up
+        port = client.getsockname()[1]
+        assert is_connected(web, port)
+    eventually(lambda: not is_connected(web, port), 20)
+
+
+def is_connected(web: WebProcess, port: int) -> bool:
+    """Return whether the server still has its end of a connection from a client's port."""
+    ends = psutil.Process(web.process.pid).net_connections("tcp")
+    return any(end.raddr and end.raddr.port == port for end in ends)
 
 
 def in_background(call: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]:

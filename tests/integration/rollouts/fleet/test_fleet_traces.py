@@ -62,7 +62,7 @@ class Generating(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def server() -> Iterator[HttpInferenceServer]:
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Generating) as listener:
-        threading.Thread(target=listener.serve_forever, daemon=True).start()
+        threading.Thread(target=listener.serve_forever, args=(0.02,), daemon=True).start()
         url = f"http://127.0.0.1:{listener.server_port}"
         client = HttpInferenceServer(InferenceServerSettings(kind="rolldeck", url=url))
         yield client

@@ -160,7 +160,8 @@ def test_a_host_name_that_does_not_resolve_is_abandoned(private: Settings, host:
     assert AlertDelivery.objects.get().state == "given up"
 
 
-def test_a_silent_webhook_has_a_timeout() -> None:
+def test_a_silent_webhook_has_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(posting, "TIMEOUT_SECONDS", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
         with pytest.raises(posting.NotDelivered):

@@ -50,6 +50,8 @@ class SmallPlatform:
         self.reports: list[FleetReport] = []
         self.status = 0
         """Status of all answers to pushes and reports; 0 for real answers."""
+        self.refused: list[str] = []
+        """Paths of the calls with that answer."""
         self.log_requests: list[LogRequest] = []
         self.log_answers: dict[str, LogLines] = {}
         self.restarts: list[RestartCommand] = []
@@ -176,6 +178,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         platform = self.platform
         if platform.status:
+            platform.refused.append(self.path)
             self._answer(b"{}", status=platform.status)
         elif self.path.endswith("/fragments"):
             platform.gate.wait()

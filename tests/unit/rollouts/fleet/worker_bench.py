@@ -48,8 +48,8 @@ class Bench:
     def steps(self) -> int:
         return self.order().report.env_steps
 
-    def slots(self) -> list[str]:
-        return [slot.state for slot in self.order().report.slots]
+    def slots(self, **changes: Any) -> list[str]:
+        return [slot.state for slot in self.order(**changes).report.slots]
 
     def pids(self) -> list[int]:
         return [slot.pid or 0 for slot in self.order().report.slots]

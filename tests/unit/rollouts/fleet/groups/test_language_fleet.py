@@ -16,6 +16,7 @@ from runs.config.rules.language_config import LanguageConfig
 from tests.unit.rollouts.fleet.groups.conftest import SHAPES
 from tests.unit.rollouts.fleet.groups.language_platform import LanguagePlatform
 from tests.unit.rollouts.fleet.small_platform import served
+from tests.waiting import stays
 
 Eventually = Callable[..., None]
 REVERSE = {"spec": "task:reverse", "kwargs": {"length": 2, "letters": 3}}
@@ -77,8 +78,7 @@ def test_groups_are_sampled_after_publication_and_have_their_version(
     fleet_settings = settings({"reverse": REVERSE, "sort": SORT}, num_workers=2)
     platform = LanguagePlatform(language_of(fleet_settings))
     with served(platform) as url, LocalFleet(at(url, fleet_settings)):
-        eventually(lambda: platform.reports, 60.0)
-        time.sleep(0.5)
+        eventually(lambda: reasons(platform) == ["waiting for the trainer's weights"] * 2, 60.0)
         assert not platform.requests
 
         platform.publish_weights(0)
@@ -120,12 +120,11 @@ def test_a_fleet_never_starts_more_sequences_than_admitted(
         platform.publish_weights(0)
         # Two workers with groups of four: the remaining room is less than a group each.
         eventually(lambda: platform.sequences >= 24, 60.0)
-        time.sleep(2.0)
-        assert platform.sequences <= 30
+        stays(lambda: platform.sequences <= 30, 0.5)
 
         platform.room = 60
-        eventually(lambda: platform.sequences > 30, 60.0)
-        time.sleep(1.0)
+        eventually(lambda: platform.sequences >= 54, 60.0)
+        stays(lambda: platform.sequences <= 60, 0.5)
 
     assert platform.sequences <= 60
 
@@ -149,7 +148,7 @@ def test_an_evaluation_needs_a_version_and_no_room(
     with served(platform) as url, LocalFleet(at(url, fleet_settings)):
         platform.publish_weights(0)
         eventually(lambda: platform.outcomes, 60.0)
-        time.sleep(1.0)
+        stays(lambda: len(platform.outcomes) == 1 and not platform.groups, 0.5)
 
     assert not platform.groups
     ((lesson, outcome),) = platform.outcomes
@@ -177,8 +176,7 @@ def test_a_pause_a_resume_and_a_drain_are_carried_out(
         platform.desired = "paused"
         eventually(lambda: is_at_rest(platform), 60.0)
         paused_at = len(platform.groups)
-        time.sleep(1.0)
-        assert len(platform.groups) == paused_at
+        stays(lambda: len(platform.groups) == paused_at, 0.5)
 
         platform.desired = "running"
         eventually(lambda: len(platform.groups) > paused_at, 60.0)
@@ -223,8 +221,8 @@ def test_groups_survive_an_outage_of_the_platform_and_are_stored_once(
         platform.publish_weights(0)
         eventually(lambda: platform.groups, 60.0)
         platform.status = 503
-        time.sleep(2.0)
         before = len(platform.groups)
+        eventually(lambda: len(platform.refused) >= 6, 60.0)
         platform.status = 0
         eventually(lambda: len(platform.groups) > before + 3, 60.0)
         platform.desired = "draining"
@@ -255,6 +253,10 @@ def test_a_fleet_stops_at_once_during_a_long_answer(
     # Two seconds for the worker, some time for the manager's loops, and a margin for busy
     # machines; the answer would take minutes.
     assert took < 15
+
+
+def reasons(platform: LanguagePlatform) -> list[str]:
+    return [worker.reason for report in platform.reports[-1:] for worker in report.workers]
 
 
 def is_at_rest(platform: LanguagePlatform) -> bool:

@@ -170,7 +170,7 @@ class Answering(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def server() -> Iterator[HttpInferenceServer]:
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answering) as listener:
-        threading.Thread(target=listener.serve_forever, daemon=True).start()
+        threading.Thread(target=listener.serve_forever, args=(0.02,), daemon=True).start()
         url = f"http://127.0.0.1:{listener.server_port}"
         client = HttpInferenceServer(
             InferenceServerSettings(kind="vllm", url=url, model="small"), is_fixed=True
@@ -209,7 +209,7 @@ def test_a_slow_server_is_named_after_the_time_limit(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Answering, "do_POST", lambda _: threading.Event().wait(3))
     prompt = Prompt(tokens=(1,), sampling=SamplingParams(max_tokens=2), answers=1)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answering) as listener:
-        threading.Thread(target=listener.serve_forever, daemon=True).start()
+        threading.Thread(target=listener.serve_forever, args=(0.02,), daemon=True).start()
         url = f"http://127.0.0.1:{listener.server_port}"
         client = HttpInferenceServer(InferenceServerSettings(kind="rolldeck", url=url))
 

@@ -34,7 +34,7 @@ class Answering(http.server.BaseHTTPRequestHandler):
 def server() -> Iterator[HttpInferenceServer]:
     Answering.is_up.clear()
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answering) as listener:
-        threading.Thread(target=listener.serve_forever, daemon=True).start()
+        threading.Thread(target=listener.serve_forever, args=(0.02,), daemon=True).start()
         url = f"http://127.0.0.1:{listener.server_port}"
         client = HttpInferenceServer(InferenceServerSettings(kind="rolldeck", url=url))
         yield client

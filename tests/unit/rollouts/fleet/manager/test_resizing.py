@@ -1,14 +1,16 @@
 """A fleet scales up and down during rollouts without losing fragments."""
 
-import time
 from collections.abc import Callable
 
+import pytest
 from small_platform import SmallPlatform, served
 
 from buffer.ingest.rules.fragments import real_steps
 from rolldeck.wire import WorkerReport
+from rollouts.fleet.manager import worker_supervisor
 from rollouts.fleet.manager.local_fleet import LocalFleet
 from rollouts.fleet.process.settings import FleetSettings
+from rollouts.fleet.spool import sender
 
 Eventually = Callable[..., None]
 MakeSettings = Callable[..., FleetSettings]
@@ -83,17 +85,26 @@ def test_a_fleet_shrinks_while_it_is_paused(
 
 
 def test_fragments_of_a_worker_that_ends_in_an_outage_are_sent_later(
-    make_settings: MakeSettings, eventually: Eventually
+    make_settings: MakeSettings, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(worker_supervisor, "LEAVE_SECONDS", 0.5)
+    monkeypatch.setattr(sender, "POLL_SECONDS", 0.2)
     platform = SmallPlatform()
     platform.publish(0)
-    with served(platform) as url, LocalFleet(make_settings(url=url, num_workers=2)):
+    with (
+        served(platform) as url,
+        LocalFleet(make_settings(url=url, num_workers=2)) as fleet,
+    ):
         eventually(lambda: [state for _, state in states(platform)] == ["running"] * 2)
-        platform.num_workers = 1
+        eventually(lambda: slots_of(platform, 1))
         platform.status = 503
-        time.sleep(2.0)
+        eventually(lambda: fleet.snapshot().workers[1].to_send > 0)
+        platform.num_workers = 1
+        eventually(lambda: fleet.snapshot().workers[1].state == "stopped")
+        sent = len(slots_of(platform, 1))
         platform.status = 0
         eventually(lambda: states(platform) == [(0, "running")], 30.0)
+        eventually(lambda: len(slots_of(platform, 1)) > sent)
     for slot in {slot for slot, _ in platform.order}:
         numbers = [number for name, number in platform.order if name == slot]
         assert numbers == list(range(len(numbers)))

@@ -17,6 +17,7 @@ from rollouts.fleet.process.loops import EventLog, Loop
 from rollouts.fleet.process.settings import FleetSettings
 from rollouts.fleet.spool.sender import PER_REQUEST, Sender
 from rollouts.fleet.spool.spool_directory import Spool
+from tests.waiting import stays
 
 Eventually = Callable[..., None]
 MakeFleetSettings = Callable[..., FleetSettings]
@@ -56,9 +57,9 @@ def test_the_first_fragment_waits_for_those_cut_right_behind_it(
     tmp_path: Path, eventually: Eventually
 ) -> None:
     taken = Taken()
-    with sender_to(taken, tmp_path / "spool", gather_seconds=2.0) as sender:
+    with sender_to(taken, tmp_path / "spool", gather_seconds=1.0) as sender:
         sender.offer(b"first")
-        time.sleep(0.2)
+        stays(lambda: not taken.requests, 0.05)
         sender.offer(b"second")
         eventually(lambda: taken.requests)
 

@@ -19,8 +19,9 @@ from rolldeck.http import Backoff
 from rolldeck.wire import Fragment, FragmentReceipt, encode, pack_array
 from rollouts.fleet.process.loops import EventLog, Loop
 from rollouts.fleet.process.settings import FleetSettings
+from rollouts.fleet.spool import sender as sender_module
 from rollouts.fleet.spool.platform_api import PlatformApi
-from rollouts.fleet.spool.sender import OUTAGE_AFTER_SECONDS, Push, Sender
+from rollouts.fleet.spool.sender import Push, Sender
 from rollouts.fleet.spool.spool_directory import (
     SEGMENT_BYTES,
     SPOOL_RETENTION_SECONDS,
@@ -81,27 +82,38 @@ def api(make_settings: Callable[..., FleetSettings]) -> Iterator[Callable[[str],
         one.close()
 
 
-def test_after_an_outage_of_ten_seconds_everything_is_sent_once_in_order(
-    api: Callable[[str], PlatformApi], tmp_path: Path, eventually: Eventually
+def test_after_a_long_outage_everything_is_sent_once_in_order(
+    api: Callable[[str], PlatformApi],
+    tmp_path: Path,
+    eventually: Eventually,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(sender_module, "REPORT_AFTER_SECONDS", 1.0)
     platform = SmallPlatform()
     with served(platform) as url:
         port = int(url.rpartition(":")[2])
         connection = api(url)
-    with sending(connection.push, tmp_path) as (sender, events):
-        started = time.monotonic()
+    attempts: list[int] = []
+
+    def push(fragments: list[bytes]) -> FragmentReceipt:
+        attempts.append(len(fragments))
+        return connection.push(fragments)
+
+    with sending(push, tmp_path) as (sender, events):
         for number in range(300):
             sender.offer(fragment(number))
-            time.sleep(10 / 300)
-        assert time.monotonic() - started >= 10
+            # The outage lasts until waits between attempts have their greatest length.
+            eventually(lambda number=number: len(attempts) > number // 30)
         assert sender.waiting == 300
+        reported: list[str] = []
+        eventually(lambda: reported.extend(event.kind for event in events.pop()) or reported)
         with served(platform, port=port):
             eventually(lambda: sender.waiting == 0)
 
     assert platform.order == [("w0-0@a", number) for number in range(300)]
     assert platform.duplicates == 0
-    kinds = [event.kind for event in events.pop()]
-    assert kinds == ["sending_waits", "sending_resumed"]
+    reported += [event.kind for event in events.pop()]
+    assert reported == ["sending_waits", "sending_resumed"]
 
 
 def test_a_lost_answer_causes_a_duplicate_that_is_stored_once(
@@ -127,7 +139,7 @@ def test_a_temporary_refusal_is_retried(
     platform.status = status
     with served(platform) as url, sending(api(url).push, tmp_path) as (sender, _):
         sender.offer(fragment(0))
-        time.sleep(0.3)
+        eventually(lambda: len(platform.refused) >= 2)
         assert sender.waiting == 1
         platform.status = 0
         eventually(lambda: sender.waiting == 0)
@@ -291,8 +303,9 @@ def test_during_an_outage_every_fragment_is_on_the_disk_at_once(
 
 
 def test_fragments_behind_a_hanging_request_are_written_to_disk(
-    tmp_path: Path, eventually: Eventually
+    tmp_path: Path, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(sender_module, "OUTAGE_AFTER_SECONDS", 0.2)
     gate = threading.Event()
     taken: list[bytes] = []
 
@@ -301,9 +314,10 @@ def test_fragments_behind_a_hanging_request_are_written_to_disk(
         taken.extend(fragments)
         return FragmentReceipt(accepted=1, duplicates=0, dropped={}, admission_remaining=9)
 
-    with sending(hangs, tmp_path) as (sender, _):
+    with sending(hangs, tmp_path, capacity=1) as (sender, _):
         sender.offer(b"0")
-        time.sleep(OUTAGE_AFTER_SECONDS + 0.2)
+        assert not sender.has_room()
+        eventually(sender.has_room)  # the request has lasted so long that it counts as an outage
         sender.offer(b"1")
         assert left_in(tmp_path) == [b"0", b"1"]
         gate.set()

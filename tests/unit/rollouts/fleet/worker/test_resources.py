@@ -3,14 +3,15 @@
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 
 from rollouts.fleet.worker.resources import GpuReader, ResourceMeter, computes_on_gpu
+from tests.waiting import eventually
 
 SPINNING = "held = b'x' * 50_000_000\nprint(flush=True)\nwhile True: pass"
 
@@ -28,11 +29,10 @@ def spinning() -> Iterator[int]:
 def test_cpu_and_memory_of_a_process_are_measured_since_the_last_call(spinning: int) -> None:
     meter = ResourceMeter()
     first = meter.measure([spinning])
-    deadline = time.monotonic() + 30
-    second = first
-    while not second.cpu_percent and time.monotonic() < deadline:
-        time.sleep(0.3)
-        second = meter.measure([spinning])
+    process = psutil.Process(spinning)
+    before = process.cpu_times().user
+    eventually(lambda: process.cpu_times().user > before + 0.2, 30)
+    second = meter.measure([spinning])
 
     assert first.cpu_percent is None
     assert second.cpu_percent is not None

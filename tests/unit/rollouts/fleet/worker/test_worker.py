@@ -17,6 +17,7 @@ from rolldeck.wire import EpisodeWindow, unpack_array
 from rollouts.episodes.rules.episode_ids import episodes_with
 from rollouts.fleet.process.settings import WorkerSettings
 from rollouts.fleet.steps import step_worker
+from tests.waiting import stays
 
 Eventually = Callable[..., None]
 MakeSettings = Callable[..., WorkerSettings]
@@ -89,9 +90,8 @@ def test_no_steps_are_sampled_before_the_first_weights(
     try:
         b.order(credits=100)
         eventually(lambda: b.slots() == ["waiting"] * 4)
-        time.sleep(0.3)
 
-        assert b.steps() == 0
+        stays(lambda: b.steps() == 0, 0.2)
         assert b.order().report.reason == "waiting for the trainer's weights"
     finally:
         b.worker.stop()
@@ -116,9 +116,8 @@ def test_slots_without_a_credit_keep_their_observation(
 ) -> None:
     with bench(settings, room=3) as b:
         eventually(lambda: len(b.fragments) == 3)
-        time.sleep(0.3)
 
-        assert b.steps() == 3 * 8
+        stays(lambda: b.steps() == 3 * 8, 0.2)
         assert b.order().outstanding == 0
 
         b.order(credits=2)
@@ -128,14 +127,14 @@ def test_slots_without_a_credit_keep_their_observation(
 def test_a_pause_takes_effect_within_one_step_and_a_resume_continues(
     make_worker_settings: MakeSettings, eventually: Eventually
 ) -> None:
-    slow = make_worker_settings(spec="odd:counting", kwargs={"seconds": 0.05})
+    slow = make_worker_settings(spec="odd:counting", kwargs={"seconds": 0.02})
     with bench(slow) as b:
         eventually(lambda: b.steps() > 8)
         before = b.order("paused").report.env_steps
-        time.sleep(0.5)
+        # Without the pause, each of the four slots makes about five steps in this time.
+        stays(lambda: b.order("paused").report.env_steps - before <= 4, 0.2)
         after = b.order("paused").report.env_steps
 
-        assert after - before <= 4
         assert b.order("paused").report.state == "paused"
         eventually(lambda: b.steps() > after)
 
@@ -151,8 +150,7 @@ def test_a_drain_flushes_every_slot_and_starts_no_episode(
         eventually(lambda: b.steps() > 40 and set(b.slots()) == {"stepping"})
         eventually(lambda: b.order("draining").is_drained)
         steps = b.order("draining").report.env_steps
-        time.sleep(0.2)
-        assert steps == b.order("draining").report.env_steps
+        stays(lambda: b.order("draining").report.env_steps == steps, 0.1)
 
     assert len(b.fragments) == 4
     assert {fragment.steps for fragment in b.fragments} == {500}
@@ -301,9 +299,14 @@ def test_a_new_epoch_drops_partial_fragments_and_waits_for_its_weights(
     with bench(slow) as b:
         eventually(lambda: b.steps() % 8 > 0 and b.steps() > 8)
         b.order(epoch=2, policy_step=-2)
-        time.sleep(0.2)
+        eventually(
+            lambda: (
+                b.order(epoch=2, policy_step=-2).report.dropped_steps.get("new_epoch")
+                and b.slots(epoch=2, policy_step=-2) == ["waiting"] * 4
+            )
+        )
         steps = b.order(epoch=2, policy_step=-2).report.env_steps
-        time.sleep(0.2)
+        stays(lambda: b.order(epoch=2, policy_step=-2).report.env_steps == steps, 0.1)
         waiting = b.order(epoch=2, policy_step=-2).report
         b.publish(0, epoch=2)
         eventually(lambda: b.order(epoch=2) and any(f.epoch == 2 for f in b.fragments))
