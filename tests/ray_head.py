@@ -47,7 +47,7 @@ class RayHead:
 def ray_head() -> Iterator[RayHead]:
     """Yield a cluster that this process and its children may connect to by `address`."""
     with RAY_HEAD_RESOURCES:
-        temp_dir = Path(tempfile.mkdtemp(prefix="rdray", dir="/tmp"))  # sockets need short paths
+        temp_dir = Path(tempfile.mkdtemp(prefix="rdray"))  # sockets need short paths
         yield RAY_HEAD_RESOURCES.enter_context(_head(temp_dir))
 
 

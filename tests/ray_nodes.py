@@ -95,7 +95,7 @@ def ray_nodes(*, code: Sequence[Path] = OUR_CODE) -> Iterator[RayNodes]:
     Args:
         code: PYTHONPATH of its workers.
     """
-    temp_dir = Path(tempfile.mkdtemp(prefix="rdnodes", dir="/tmp"))  # sockets need short paths
+    temp_dir = Path(tempfile.mkdtemp(prefix="rdnodes"))  # sockets need short paths
     inherited = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
     paths = os.pathsep.join(str(path) for path in code)
     address = f"{ADDRESS}:{ray_head.free_port()}"

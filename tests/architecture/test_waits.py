@@ -50,6 +50,10 @@ ALLOWED: Final[dict[tuple[str, str], str]] = {
     ): "its interval is the rate of the pushes under which it measures memory",
     (
         "e2e/test_page_budgets.py",
+        "test_twenty_live_charts_are_drawn_at_sixty_frames_a_second",
+    ): "it measures frames once the page is idle",
+    (
+        "e2e/test_page_budgets.py",
         "test_the_heap_of_a_live_page_stays_flat",
     ): "its interval is the rate of the reports under which it measures memory",
     (
@@ -62,26 +66,6 @@ ALLOWED: Final[dict[tuple[str, str], str]] = {
     ): "its interval is the rate of the changes whose delays it measures",
 }
 """Functions of test modules that may wait for a fixed time, with the reason."""
-REMAINING: Final = frozenset(
-    {
-        (
-            "e2e/test_heartbeats.py",
-            "test_a_killed_worker_is_grey_with_a_reason_until_it_is_replaced",
-        ),
-        ("e2e/test_moments.py", "test_the_time_in_a_state_chip_is_the_duration_of_the_state"),
-        ("e2e/test_page_budgets.py", "test_only_panels_near_the_viewport_are_mounted"),
-        ("e2e/test_page_budgets.py", "test_twenty_live_charts_are_drawn_at_sixty_frames_a_second"),
-        ("system/test_examples.py", "test_an_example_learns_from_the_fragments_of_a_fleet"),
-        ("system/test_images.py", "test_the_services_of_the_images_run_a_fleet"),
-        (
-            "system/test_interrupts.py",
-            "test_ctrl_c_leaves_no_server_no_ray_head_and_no_seeding_process",
-        ),
-        ("system/test_recovery.py", "reach_the_mark"),
-    }
-)
-"""Functions that still wait for a fixed time, and that must be mended."""
-
 OPERATORS: Final[dict[type[ast.operator], Callable[[float, float], float]]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -180,7 +164,7 @@ def test_a_wait_has_a_condition(folder: str) -> None:
         for name in fixed_waits(path.read_text(), is_test_module=path.name.startswith("test_"))
     ]
 
-    assert [place for place in found if place not in ALLOWED and place not in REMAINING] == []
+    assert [place for place in found if place not in ALLOWED] == []
     mine = {place for place in ALLOWED if place[0].startswith(f"{folder}/")}
     assert mine <= set(found), "the table has places that no longer sleep"
 

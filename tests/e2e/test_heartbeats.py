@@ -75,9 +75,7 @@ def test_a_killed_worker_is_grey_with_a_reason_until_it_is_replaced(
         def turned_grey() -> list[dict[str, Any]]:
             return [state for state in shown(page) if state["state"] in {"respawning", "unknown"}]
 
-        first, *_ = wait_until(
-            turned_grey, seconds=60, what="the chip turns grey", interval_seconds=0.1
-        )
+        first, *_ = wait_until(turned_grey, seconds=60, what="the chip turns grey")
         assert time.monotonic() - killed_at < GREY_WITHIN_SECONDS
         assert first["tone"] == "tone-quiet"
         # The chip's text holds the reason for users who cannot hover.

@@ -133,10 +133,14 @@ def test_only_panels_near_the_viewport_are_mounted(signed_in: Page, thousand_pan
         more.click()
         expect(cards).not_to_have_count(shown)
     seen: list[dict[str, int]] = []
+
+    def settled() -> dict[str, int] | None:
+        mounted: dict[str, int] = page.evaluate(MOUNTED)
+        return mounted if mounted["drawn"] and not mounted["far"] else None
+
     for place in range(11):
         page.evaluate(f"scrollTo(0, document.documentElement.scrollHeight * {place / 10})")
-        page.wait_for_timeout(700)
-        seen.append(page.evaluate(MOUNTED))
+        seen.append(wait_until(settled, seconds=10, what="only panels near the viewport are drawn"))
 
     print(f"\n{PANELS} panels, from top to bottom: {seen}")  # noqa: T201 figures
     assert {sample["cards"] for sample in seen} == {PANELS}

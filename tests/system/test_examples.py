@@ -54,7 +54,6 @@ def test_an_example_learns_from_the_fragments_of_a_fleet(
             has_learned,
             seconds=LEARNS_WITHIN_SECONDS,
             what=f"a mean return of {mark}",
-            interval_seconds=1.0,
         )
         seen = windows(server, preset)
         first = next(row for row in seen if row["count"] and row["mode"] == "train")

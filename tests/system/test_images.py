@@ -210,13 +210,9 @@ def test_the_services_of_the_images_run_a_fleet(services: ComposeServices) -> No
     services.start("web")
     services.start("beat")
     services.start("ray-head")
-    wait_until(
-        lambda: services.is_healthy("web"), seconds=60, what="web is healthy", interval_seconds=1
-    )
+    wait_until(lambda: services.is_healthy("web"), seconds=60, what="web is healthy")
     up = ["ray", "health-check", f"--address={address}"]
-    wait_until(
-        lambda: services.run("ray-head", up) == 0, seconds=120, what="Ray is up", interval_seconds=2
-    )
+    wait_until(lambda: services.run("ray-head", up) == 0, seconds=120, what="Ray is up")
     services.start("ray-worker")
     # Without a filesystem of their own, two nodes that start together choose the same sockets.
     log = services.log_path("ray-worker")

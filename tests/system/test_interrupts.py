@@ -37,7 +37,7 @@ def test_ctrl_c_leaves_no_server_no_ray_head_and_no_seeding_process(
                 for word in ("manage.py seed", "manage.py up", "raylet", "postgres", "chrom")
             )
 
-        wait_until(is_seeding, seconds=300, what="every kind of process runs", interval_seconds=0.5)
+        wait_until(is_seeding, seconds=300, what="every kind of process runs")
         below = descendants(session.pid)
         # Like a terminal, signal every process of the foreground group.
         os.killpg(session.pid, signal.SIGINT)

@@ -122,7 +122,7 @@ def reach_the_mark(server: Server, *, seconds: float) -> None:
         rows = server.get("/api/v1/runs/healing/episodes?limit=1")["results"]
         return bool(rows) and (rows[-1]["recent_return_mean"] or 0) >= MARK
 
-    wait_until(recent, seconds=seconds, what=f"a mean return of {MARK}", interval_seconds=1.0)
+    wait_until(recent, seconds=seconds, what=f"a mean return of {MARK}")
 
 
 def test_logs_of_a_run_that_was_killed_half_way_have_no_traceback_of_the_platform(
