@@ -132,7 +132,7 @@ test-python: setup chromium
 
 test-full: setup chromium ## Run all other tests of one machine: browsers, clusters, kills, budgets
 	$(BIN)/pytest $(RERUN) $(SPREAD) -m "$(FULL)" --durations 30 $(ARGS) || [ $$? = 5 ]
-	$(BIN)/pytest -s -m "$(ALONE)" $(ARGS) || [ $$? = 5 ]
+	$(BIN)/pytest $(RERUN) -s -m "$(ALONE)" --durations 20 $(ARGS) || [ $$? = 5 ]
 
 test-changed: setup chromium ## Run the tests that a change can reach, the nearest first; SINCE=revision
 	@PYTHONPATH=.:platform:client $(BIN)/python -m tests.changed $(SINCE)

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from tests.e2e import pages
 from tests.e2e.conftest import PASSWORD, USERNAME, sign_in
@@ -122,7 +123,8 @@ def open_search(page: Page) -> None:
 
     def is_open() -> bool:
         page.keyboard.press("Control+k")
-        page.wait_for_timeout(200)
+        with suppress(PlaywrightTimeout):
+            box.wait_for(timeout=200)
         return box.is_visible()
 
     # Keys pressed before the page's script listens are lost.

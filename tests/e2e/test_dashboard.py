@@ -12,6 +12,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 from tests.e2e.conftest import VIEWER, complaints_of, in_the_shell, sign_in, sign_in_anew
 from tests.e2e.pages import points
 from tests.server import Server, wait_until
+from tests.waiting import within
 
 # Generous limit for a busy machine; test_paint_budgets.py measures on an idle one.
 ACTS_WITHIN_SECONDS = 10.0
@@ -88,8 +89,7 @@ def see_the_fleet_stop(page: Page) -> None:
     # second, and a running fleet has made steps in each.
     def stands_still() -> bool:
         before = figure(page, "env-steps")
-        time.sleep(2.5)
-        return figure(page, "env-steps") == before
+        return not within(2.5, lambda: figure(page, "env-steps") != before)
 
     wait_until(stands_still, seconds=60, what="env steps stand still")
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qsl
 
 import msgspec
 
@@ -159,8 +160,7 @@ class _Handler(BaseHTTPRequestHandler):
         path, _, query = self.path.partition("?")
         platform = self.platform
         if path.endswith("/fleet/control"):
-            parameters = dict(part.split("=", 1) for part in query.split("&") if part)
-            self._wait_for_change(parameters)
+            self._wait_for_change(dict(parse_qsl(query)))
             self._answer(msgspec.json.encode(platform.control()))
         elif path.endswith("/weights/current"):
             newest = max(platform.files, default=None)
@@ -198,10 +198,13 @@ class _Handler(BaseHTTPRequestHandler):
             platform.reports.append(msgspec.json.decode(body, type=FleetReport))
             self._answer(msgspec.json.encode(platform.control()))
 
+    def _is_known(self, parameters: dict[str, str]) -> bool:
+        """Return whether the fleet has the newest control."""
+        return self.platform.control().fingerprint == parameters.get("after", "")
+
     def _wait_for_change(self, parameters: dict[str, str]) -> None:
-        after = parameters.get("after", "").replace("%2F", "/")
         until = time.monotonic() + min(2.0, float(parameters.get("wait", 0)))
-        while time.monotonic() < until and self.platform.control().fingerprint == after:
+        while time.monotonic() < until and self._is_known(parameters):
             time.sleep(0.01)
 
     def _answer(self, body: bytes, *, status: int = 200) -> None:
