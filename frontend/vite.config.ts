@@ -70,6 +70,7 @@ export default defineConfig(({ command }) => ({
   // Logic runs without a DOM, which is faster; components run in jsdom.
   test: {
     silent: "passed-only",
+    maxWorkers: "100%",
     projects: [
       { extends: true, test: { name: "logic", environment: "node", isolate: false, include: ["src/**/*.test.ts"] } },
       {

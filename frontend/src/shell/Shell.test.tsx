@@ -1,10 +1,10 @@
 import { fireEvent, screen, waitFor } from "@testing-library/react";
 import { expect, it } from "vitest";
+import { summaryOf } from "@/testing/alerts";
 import { dialog, fill, heading, here, load, one, press, reload, serverFor } from "@/testing/page";
 import { addRun, runOf } from "@/testing/runs";
 import { Refusal } from "@/testing/server";
 
-const errors = (count: number) => ({ errors: count, warnings: 0, acknowledged: 0, silenced: 0, newest: [], groups: [] });
 const root = document.documentElement;
 
 it.each([
@@ -14,7 +14,7 @@ it.each([
   ["/runs/pole/queue", "Queue · pole · Rolldeck"],
 ])("names %s in the browser's tab, with the number of errors and their icon", async (place, title) => {
   document.head.innerHTML = '<link rel="icon" href="/mark.svg" />';
-  const server = serverFor().tell("alerts", { alerts: errors(2) });
+  const server = serverFor().tell("alerts", { alerts: summaryOf({ errors: 2 }) });
   addRun(server, runOf("pole"));
   await load(place);
   await waitFor(() => expect(document.title).toBe(`(2) ${title}`));

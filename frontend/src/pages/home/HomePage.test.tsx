@@ -1,31 +1,13 @@
 import { fireEvent, screen, waitFor, within } from "@testing-library/react";
 import { expect, it } from "vitest";
-import type { AlertRow } from "@/api/alerts";
+import { alertOf, summaryOf } from "@/testing/alerts";
 import { here, load, serverFor } from "@/testing/page";
 import { listOf, runOf } from "@/testing/runs";
 
-function alertOf(id: number, message: string, severity: AlertRow["severity"] = "warning"): AlertRow {
-  const now = new Date().toISOString();
-  return {
-    ...{
-      id,
-      kind: "items_corrupt",
-      title: "Stored bytes are corrupt",
-      advice: "Discard the batch.",
-      severity,
-      state: "open",
-      run: "alerted",
-    },
-    ...{ is_simulated: false, subject: "", metric: "", message, first_seen_at: now, last_seen_at: now, times_seen: 1, cleared_at: null },
-    ...{ acknowledged_at: null, acknowledged_by: "", acknowledged_reason: "", resolved_at: null, resolved_by: "", resolved_reason: "" },
-    silenced_until: null,
-  };
-}
-
 it("groups the alerts of a run behind the most severe one", async () => {
-  const severe = alertOf(1, "bytes of alerted are corrupt", "error");
-  const others = [0, 1, 2].map((part) => alertOf(part + 2, `part ${part} of alerted is corrupt`));
-  const summary = { errors: 1, warnings: 3, acknowledged: 0, silenced: 0, newest: [severe], groups: [{ alert: severe, count: 4 }] };
+  const severe = alertOf(1, "bytes of alerted are corrupt", { run: "alerted", severity: "error" });
+  const others = [0, 1, 2].map((part) => alertOf(part + 2, `part ${part} of alerted is corrupt`, { run: "alerted" }));
+  const summary = summaryOf({ errors: 1, warnings: 3, newest: [severe], groups: [{ alert: severe, count: 4 }] });
   serverFor()
     .on("GET", "/api/v1/runs", ({ query }) => listOf(query.get("q") ? [] : [runOf("alerted")]))
     .on("GET", "/api/v1/alerts", { results: [severe, ...others], next: null, summary })
@@ -43,8 +25,7 @@ it("groups the alerts of a run behind the most severe one", async () => {
 });
 
 it("shows the first steps on an empty server", async () => {
-  const nothing = { errors: 0, warnings: 0, acknowledged: 0, silenced: 0, newest: [], groups: [] };
-  serverFor().on("GET", "/api/v1/runs", listOf([])).tell("alerts", { alerts: nothing });
+  serverFor().on("GET", "/api/v1/runs", listOf([])).tell("alerts", { alerts: summaryOf() });
   await load("/");
   expect(await screen.findByRole("region", { name: "Load demo data" })).toHaveTextContent("make seed");
   expect(screen.getByRole("link", { name: "Get a token" })).toBeVisible();

@@ -1,6 +1,7 @@
 import { fireEvent, screen, waitFor, within } from "@testing-library/react";
 import { expect, it } from "vitest";
 import type { RunEvent } from "@/api/types";
+import { summaryOf } from "@/testing/alerts";
 import { dialog, fill, heading, here, load, one, press, reload, serverFor } from "@/testing/page";
 import { addRun, runOf } from "@/testing/runs";
 import type { AnswerTo } from "@/testing/server";
@@ -198,9 +199,8 @@ it("stores notes as Markdown without HTML, and shows conflicting edits", async (
       .slice(0, -1)
       .map((text, place) => ({ revision: place + 1, author: "user:ada", at: new Date().toISOString(), letters: text.length })),
   });
-  const summary = { errors: 0, warnings: 0, acknowledged: 0, silenced: 0, newest: [], groups: [] };
   server
-    .on("GET", "/api/v1/alerts", { results: [], next: null, summary })
+    .on("GET", "/api/v1/alerts", { results: [], next: null, summary: summaryOf() })
     .on("GET", "/api/v1/runs/{run}/notes", notes)
     .on("GET", "/api/v1/runs/{run}/notes/{revision}", ({ path }) => {
       const revision = Number(path.split("/").at(-1));
@@ -257,8 +257,7 @@ it("stores notes as Markdown without HTML, and shows conflicting edits", async (
 it("selects a longer time range with a key, which is part of the address", async () => {
   const server = serverFor();
   addRun(server, runOf("pole", { kind: "fleet" }));
-  const summary = { errors: 0, warnings: 0, acknowledged: 0, silenced: 0, newest: [], groups: [] };
-  server.on("GET", "/api/v1/alerts", { results: [], next: null, summary });
+  server.on("GET", "/api/v1/alerts", { results: [], next: null, summary: summaryOf() });
   const user = await load("/runs/pole");
   expect(await screen.findByLabelText("Time range")).toHaveValue("0");
   await user.keyboard(".");
