@@ -67,5 +67,22 @@ export default defineConfig(({ command }) => ({
     ),
   },
   resolve: { alias: { "@": new URL("./src", import.meta.url).pathname } },
-  test: { environment: "node", include: ["src/**/*.test.ts"] },
+  // Logic runs without a DOM, which is faster; components run in jsdom.
+  test: {
+    silent: "passed-only",
+    maxWorkers: "100%",
+    projects: [
+      { extends: true, test: { name: "logic", environment: "node", isolate: false, include: ["src/**/*.test.ts"] } },
+      {
+        extends: true,
+        test: {
+          name: "components",
+          environment: "jsdom",
+          include: ["src/**/*.test.tsx"],
+          setupFiles: ["src/testing/setup.ts"],
+          testTimeout: 60_000,
+        },
+      },
+    ],
+  },
 }));

@@ -44,7 +44,6 @@ _REFUSED = re.compile(r"the server responded with a status of 4(?:0[03]|04 .*/ap
 USERNAME = "ada"
 VIEWER = "vic"
 OPERATOR = "olga"
-LEAVING = "lou"
 PASSWORD = "a-password-for-tests"
 INFERENCE_SERVER = "local"
 WEBHOOK_SECRET = "between us"
@@ -98,8 +97,7 @@ def server(
         "from django.contrib.auth.models import Group, User;"
         f"User.objects.create_user({VIEWER!r}, password={PASSWORD!r});"
         "operators = Group.objects.get_or_create(name='operator')[0].user_set;"
-        f"operators.add(User.objects.create_user({OPERATOR!r}, password={PASSWORD!r}));"
-        f"operators.add(User.objects.create_user({LEAVING!r}, password={PASSWORD!r}))",
+        f"operators.add(User.objects.create_user({OPERATOR!r}, password={PASSWORD!r}))",
     )
     return server
 

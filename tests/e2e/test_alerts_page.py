@@ -76,22 +76,6 @@ def test_an_alert_is_acknowledged_with_a_reason_and_resolves(
     expect(row).to_have_count(0)
 
 
-def test_the_filter_is_part_of_the_address(signed_in: Page, seeded_server: Server) -> None:
-    page = signed_in
-    page.goto("/alerts")
-    page.get_by_text("Resolved", exact=True).click()
-    expect(page).to_have_url(re.compile(r"\?state=resolved$"))
-    page.keyboard.press("/")
-    page.keyboard.type("3 items of batch 2")
-    expect(page.locator("tbody [data-open]")).to_have_text(["3 items of batch 2 were corrupt"])
-    page.reload()
-    expect(page.locator("tbody [data-open]")).to_have_text(["3 items of batch 2 were corrupt"])
-    page.get_by_label("Run").fill("no-such-run")
-    expect(page.get_by_role("heading", name="No matching alerts")).to_be_visible()
-    page.get_by_role("link", name="all alerts").click()
-    expect(page).to_have_url(re.compile(r"/alerts\?state=all$"))
-
-
 def test_markup_is_shown_as_text_and_a_viewer_has_no_actions(
     page: Page, seeded_server: Server
 ) -> None:

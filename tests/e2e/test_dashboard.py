@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from tests.e2e.conftest import VIEWER, complaints_of, in_the_shell, sign_in, sign_in_anew
+from tests.e2e.conftest import VIEWER, complaints_of, in_the_shell, sign_in_anew
 from tests.e2e.pages import points
 from tests.server import Server, wait_until
 from tests.waiting import within
@@ -103,49 +103,6 @@ def resume_and_see_it_go_on(page: Page) -> None:
     )
 
 
-def test_errors_of_the_server_are_shown_at_their_field(signed_in: Page, server: Server) -> None:
-    page = signed_in
-    page.goto("/runs/new")
-    page.get_by_label("Name", exact=True).fill("refused")
-    page.get_by_label("Environment", exact=True).fill("gymnasium:NoSuchGame-v0")
-    with page.expect_response("**/api/v1/runs") as answer:
-        page.get_by_role("button", name="Launch", exact=True).click()
-
-    assert answer.value.status == 400
-    field = page.get_by_label("Environment", exact=True)
-    expect(field).to_have_attribute("aria-invalid", "true")
-    expect(field).to_be_focused()
-    assert "refused" not in [run["name"] for run in server.get("/api/v1/runs")["results"]]
-
-
-@pytest.mark.parametrize("theme", ["Light", "Dark"])
-def test_the_selected_theme_is_stored(at_home: Page, theme: str) -> None:
-    page = at_home
-    page.get_by_role("button", name="Menu of ada").click()
-    page.get_by_role("menuitemradio", name=theme, exact=True).click()
-
-    root = page.locator("html")
-    expect(root).to_have_attribute("data-mantine-color-scheme", theme.lower())
-    page.reload()
-    expect(root).to_have_attribute("data-mantine-color-scheme", theme.lower())
-
-
-def test_help_filter_and_runs_have_keyboard_shortcuts(at_home: Page) -> None:
-    page = at_home
-    page.keyboard.press("?")
-    expect(page.get_by_role("dialog", name="Keyboard")).to_be_visible()
-    page.keyboard.press("Escape")
-    expect(page.get_by_role("dialog")).to_have_count(0)
-    page.keyboard.press("g")
-    page.keyboard.press("n")
-    expect(page.get_by_role("heading", name="Launch a run")).to_be_visible()
-    page.keyboard.press("g")
-    page.keyboard.press("r")
-    expect(page.get_by_role("heading", name="Runs", exact=True)).to_be_visible()
-    page.keyboard.press("/")
-    expect(page.get_by_label("Filter runs by name, state or environment")).to_be_focused()
-
-
 @pytest.mark.parametrize("place", ["/runs", "/runs/new", "/runs/{run}"])
 def test_nothing_is_wider_than_a_phone(signed_in: Page, server: Server, place: str) -> None:
     page = signed_in
@@ -180,21 +137,6 @@ def test_a_kill_is_confirmed_and_its_reason_is_stored_as_text(
     expect(killed).to_contain_text(AS_TEXT)
     expect(killed).to_contain_text("user:ada")
     expect(page.locator("#hostile")).to_have_count(0)
-
-
-def test_disabled_actions_show_a_viewer_the_reason(page: Page, server: Server) -> None:
-    run = server.new_run("only-to-look-at")
-    sign_in(page, VIEWER)
-    page.goto(f"/runs/{run}")
-    pause = page.get_by_role("button", name="Pause", exact=True)
-
-    expect(pause).to_be_disabled()
-    pause.hover(force=True)
-    expect(page.get_by_role("tooltip")).to_contain_text("Requires the operator role")
-    page.keyboard.press("p")
-    expect(page.get_by_role("dialog")).to_have_count(0)
-    page.goto("/runs/new")
-    expect(page.get_by_role("button", name="Launch", exact=True)).to_be_disabled()
 
 
 def test_an_ended_session_redirects_to_the_login_and_back(

@@ -11,7 +11,6 @@ from uuid import uuid4
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.e2e.conftest import LEAVING, in_the_shell, sign_in
 from tests.e2e.pages import barriers
 from tests.e2e.simulated_manager import SimulatedManager, simulated_manager, window
 from tests.server import Server, wait_until
@@ -344,33 +343,3 @@ def test_the_tile_view_of_workers_is_part_of_the_address(
     expect(run_page.locator("[data-tile][aria-pressed='true']")).to_have_count(1)
     expect(run_page.locator("[data-worker]")).to_have_count(1)
     assert barriers(run_page) == []
-
-
-def test_a_refused_size_does_not_change_the_fleet(
-    page: Page, server: Server, fleet: SimulatedManager
-) -> None:
-    lou = "from django.contrib.auth.models import Group, User;"
-    lou += f"lou = User.objects.get(username={LEAVING!r});"
-    in_the_shell(server, lou + "lou.groups.set([Group.objects.get(name='operator')])")
-    sign_in(page, LEAVING)
-    page.goto(f"/runs/{fleet.name}/fleet")
-    button = page.locator("[data-resize]")
-    before = button.inner_text()
-    button.click()
-    dialog = page.get_by_role("dialog", name=f"Workers of {fleet.name}")
-    dialog.get_by_label("Workers").fill("9")
-    # An administrator revokes the permission while the dialog is open.
-    in_the_shell(server, lou + "lou.groups.clear()")
-    with page.expect_response("**/api/v1/runs/*") as answer:
-        dialog.get_by_role("button", name="Resize").click()
-
-    assert answer.value.status == 403
-    expect(dialog.get_by_role("alert")).to_contain_text("Fleet not resized")
-    dialog.get_by_role("button", name="Cancel").click()
-    # The page has received the change of permissions.
-    expect(button).to_be_disabled()
-    expect(button).to_have_text(before)
-    expect(page.locator("[data-size=applied]")).to_be_visible()
-    assert server.get(f"/api/v1/runs/{fleet.name}")["num_workers"] == int(
-        re.findall(r"\d+", before)[0]
-    )

@@ -1,4 +1,4 @@
-"""The home view: alerts that need attention, active runs, and first steps."""
+"""The home view: alerts that need attention, active runs, machines and changes."""
 
 import re
 from uuid import uuid4
@@ -6,7 +6,7 @@ from uuid import uuid4
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.e2e.conftest import USERNAME, in_the_shell, sign_in
+from tests.e2e.conftest import in_the_shell
 from tests.e2e.simulated_manager import simulated_manager, window
 from tests.server import Server
 
@@ -38,40 +38,6 @@ def test_home_lists_and_links_runs_that_need_attention(
     expect(page.get_by_role("heading", name="Home")).to_be_visible()
 
 
-ALERTS = """
-from django.utils import timezone
-from runs.alerts.models.alerts import Alert
-from runs.models import Run
-run = Run.objects.get(name={run!r})
-times = dict.fromkeys(["first_seen_at", "last_seen_at"], timezone.now())
-for number in range(3):
-    Alert.objects.create(
-        run=run, kind="items_corrupt", severity="warning", key=f"{{run.pk}} {{number}}",
-        subject=str(number), message=f"part {{number}} of {{run.name}} is corrupt", **times)
-Alert.objects.create(
-    run=run, kind="items_corrupt", severity="error", key=f"{{run.pk}} corrupt",
-    message=f"bytes of {{run.name}} are corrupt", **times)
-"""
-
-
-def test_alerts_are_grouped_by_run_with_the_most_severe_one(
-    signed_in: Page, server: Server
-) -> None:
-    page, run = signed_in, server.new_run("alerted")
-    in_the_shell(server, ALERTS.format(run=run))
-    page.goto("/")
-    attention = page.get_by_role("region", name="Needs attention")
-    corrupt = attention.get_by_text(f"bytes of {run} are corrupt")
-    expect(corrupt).to_be_visible()
-    others = attention.get_by_text(re.compile(rf"part \d of {run} is corrupt"))
-    expect(others).to_have_count(0)
-
-    attention.get_by_role("button", name=f"3 more alerts of {run}").click()
-    expect(others).to_have_count(3)
-    page.keyboard.press("Enter")
-    expect(others).to_have_count(0)
-
-
 def test_active_runs_are_updated_live(signed_in: Page, seeded_server: Server) -> None:
     page, unlike = signed_in, uuid4().hex[:6]
     watched, begun_now = f"home-watched-{unlike}", f"begun-now-{unlike}"
@@ -101,19 +67,6 @@ def test_active_runs_are_updated_live(signed_in: Page, seeded_server: Server) ->
     page.locator("h1").click()
     page.keyboard.press("j")
     assert page.evaluate("document.activeElement.hasAttribute('data-open')")
-
-
-def test_an_empty_server_shows_the_first_steps(page: Page, server: Server) -> None:
-    """The test stubs empty lists, because other tests have filled this server."""
-    nothing = {"results": [], "next": None, "total": 0}
-    page.route(re.compile(r"/api/v1/runs\?"), lambda route: route.fulfill(json=nothing))
-    sign_in(page, USERNAME)
-    page.goto("/")
-
-    expect(page.get_by_role("region", name="Load demo data")).to_contain_text("make seed")
-    expect(page.get_by_role("link", name="Get a token")).to_be_visible()
-    page.get_by_role("link", name="Launch CartPole").click()
-    expect(page).to_have_url(re.compile(r"/runs/new\?preset=cartpole"))
 
 
 def test_a_failed_run_appears_at_once_in_the_bell_and_at_home(

@@ -1,6 +1,5 @@
-"""Registered wrappers and callbacks are chosen in the launch form, with their arguments."""
+"""A faulty wrapper of the launch form is found by a check."""
 
-import json
 import re
 
 import pytest
@@ -26,26 +25,6 @@ def add(page: Page, field: str, name: str, arguments: str) -> None:
     page.get_by_role("combobox", name=f"{field} 1", exact=True).click()
     page.get_by_role("option", name=name).click()
     page.get_by_label(f"Arguments of {field.lower()} 1", exact=True).fill(arguments)
-
-
-def test_extensions_are_selected_and_their_arguments_become_configuration(signed_in: Page) -> None:
-    page = signed_in
-    page.goto("/runs/new?preset=cartpole&view=config")
-    shown = page.get_by_label("Resolved configuration")
-    open_environment(page)
-    add(page, "Wrappers", TIME_LIMIT, '{"max_episode_steps": ')
-    page.get_by_role("button", name="Launch", exact=True).click()
-    expect(page.get_by_text("Row 1: enter arguments as a JSON object")).to_be_visible()
-
-    page.get_by_label("Arguments of wrappers 1", exact=True).fill('{"max_episode_steps": 9}')
-    callbacks = page.get_by_role("group", name="Callbacks", exact=True)
-    expect(callbacks).to_contain_text("None are registered on this server.")
-    wrappers = [{"kind": TIME_LIMIT, "kwargs": {"max_episode_steps": 9}}]
-    expect(shown).to_have_value(re.compile(r'"max_episode_steps": 9'))
-    assert json.loads(shown.input_value())["environment"]["wrappers"] == wrappers
-
-    page.get_by_role("button", name="Remove wrappers 1", exact=True).click()
-    expect(shown).to_have_value(re.compile(r'"wrappers": \[\]'))
 
 
 def test_a_check_reports_a_faulty_wrapper_at_its_field(signed_in: Page) -> None:

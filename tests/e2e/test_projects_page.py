@@ -24,31 +24,6 @@ def create(server: Server) -> str:
     return name
 
 
-def test_a_project_is_created_with_defaults_that_the_server_checks(
-    signed_in: Page, server: Server
-) -> None:
-    page, name = signed_in, f"poles-{uuid4().hex[:6]}"
-    page.goto("/projects")
-    page.get_by_role("button", name="New project").first.click()
-    dialog = page.get_by_role("dialog", name="New project")
-    dialog.get_by_label("Name", exact=True).fill("two words")
-    expect(dialog.get_by_role("button", name="Save")).to_be_disabled()
-    dialog.get_by_label("Name", exact=True).fill(name)
-    dialog.get_by_label("Configuration").fill('{"fleet": {"num_workers": 0}}')
-    dialog.get_by_role("button", name="Save").click()
-    expect(dialog.get_by_text(re.compile("^fleet.num_workers: ")).first).to_be_visible()
-
-    dialog.get_by_label("Configuration").fill('{"fleet": {"num_workers": 4}}')
-    dialog.get_by_label("Reason").fill("for the sweep")
-    dialog.get_by_role("button", name="Save").click()
-
-    expect(page.get_by_role("heading", name=name, level=1)).to_be_visible()
-    expect(page.locator("[data-default='fleet.num_workers']")).to_have_text("fleet.num_workers = 4")
-    expect(page.get_by_role("heading", name="No runs in this project")).to_be_visible()
-    event, *_ = server.get("/api/v1/audit?kind=project_created")["results"]
-    assert (event["actor"], event["reason"]) == ("user:ada", "for the sweep")
-
-
 def test_a_run_launched_in_a_project_has_its_defaults(signed_in: Page, server: Server) -> None:
     page, project, run = signed_in, create(server), f"in-project-{uuid4().hex[:6]}"
     page.goto(f"/projects/{project}")

@@ -52,38 +52,6 @@ def test_words_are_found_in_all_runs_worst_first(groups: list[int], signed_in: P
     expect(page.get_by_label("Message 2, assistant")).to_contain_text("this")
 
 
-def test_filters_of_runs_and_scores_are_kept_in_the_address(
-    groups: list[int], signed_in: Page
-) -> None:
-    page = signed_in
-    page.goto("/trajectories?q=zebras")
-    rows = page.locator("[data-trajectory]")
-    expect(rows).to_have_count(2)
-    page.get_by_label("Runs", exact=True).fill("name:searched-one")
-    expect(rows).to_have_count(1)
-    expect(page).to_have_url(re.compile("runs="))
-    page.get_by_label("Runs", exact=True).fill("")
-    expect(rows).to_have_count(2)
-    page.get_by_label("Greatest score").fill("0.3")
-    expect(rows).to_have_count(1)
-    expect(rows).to_contain_text("searched-two")
-    page.get_by_label("Greatest score").fill("")
-    expect(rows).to_have_count(2)
-
-    page.get_by_label("Least score").fill("much")
-    expect(page.get_by_text("must be a number")).to_be_visible()
-    page.get_by_label("Least score").fill("0.2")
-    expect(page).to_have_url(re.compile("score_min=0.2"))
-    page.get_by_label("Greatest score").fill("0.1")
-    expect(page.get_by_text("is below the least, 0.2")).to_be_visible()
-    expect(page).not_to_have_url(re.compile("score_max"))
-    page.get_by_label("Greatest score").fill("")
-
-    page.get_by_label("Runs", exact=True).fill("colour:red")
-    expect(page.get_by_text("colour").first).to_be_visible()
-    expect(page.get_by_text(re.compile("at character 1")).first).to_be_visible()
-
-
 def test_episodes_of_all_fleets_are_found_from_the_palette(signed_in: Page, server: Server) -> None:
     page = signed_in
     page.goto("/")

@@ -1,0 +1,27 @@
+import { fireEvent, screen, waitFor } from "@testing-library/react";
+import { expect, it } from "vitest";
+import { alertOf, summaryOf } from "@/testing/alerts";
+import { fill, here, load, reload, serverFor } from "@/testing/page";
+
+it("filters alerts by state, text and run, which are part of the address", async () => {
+  const corrupt = alertOf(1, "3 items of batch 2 were corrupt", { state: "resolved", run: "hostile" });
+  const silent = alertOf(2, "the fleet was silent", { state: "resolved", run: "hostile" });
+  serverFor().on("GET", "/api/v1/alerts", ({ query }) => {
+    const [state, text, run] = ["state", "text", "run"].map((name) => query.get(name) ?? "");
+    const results = [corrupt, silent].filter((one) => one.state === state && one.message.includes(text ?? "") && (!run || one.run === run));
+    return { results, next: null, summary: summaryOf() };
+  });
+  const user = await load("/alerts");
+  const shown = () => [...document.querySelectorAll("tbody [data-open]")].map(({ textContent }) => textContent);
+  fireEvent.click(await screen.findByLabelText("Resolved"));
+  await waitFor(() => expect(here()).toBe("/alerts?state=resolved"));
+  await waitFor(() => expect(shown()).toHaveLength(2));
+  await user.keyboard("/3 items of batch 2");
+  await waitFor(() => expect(shown()).toEqual(["3 items of batch 2 were corrupt"]));
+  await reload();
+  await waitFor(() => expect(shown()).toEqual(["3 items of batch 2 were corrupt"]));
+  fill(screen.getByLabelText("Run"), "no-such-run");
+  expect(await screen.findByRole("heading", { name: "No matching alerts" })).toBeVisible();
+  fireEvent.click(screen.getByRole("link", { name: "all alerts" }));
+  await waitFor(() => expect(here()).toBe("/alerts?state=all"));
+});

@@ -1,0 +1,282 @@
+import { fireEvent, screen, waitFor, within } from "@testing-library/react";
+import { expect, it } from "vitest";
+import type { RunEvent } from "@/api/types";
+import { summaryOf } from "@/testing/alerts";
+import { dialog, fill, heading, here, load, one, press, reload, serverFor } from "@/testing/page";
+import { addRun, runOf } from "@/testing/runs";
+import type { AnswerTo } from "@/testing/server";
+
+it("kills a run only with its name and a reason", async () => {
+  const server = serverFor();
+  addRun(server, runOf("to-kill"));
+  server.on("POST", "/api/v1/runs/{run}/kill", () => addRun(server, runOf("to-kill", { status: "stopped", allowed_verbs: [] })));
+  const user = await load("/runs/to-kill");
+  (await one("[data-verb=kill]")).focus();
+  await user.keyboard("{Enter}");
+  const asked = await dialog("Kill to-kill?");
+  const kill = asked.getByRole("button", { name: "Kill" });
+  // Keys typed before the field has focus would be lost.
+  await waitFor(() => expect(asked.getByLabelText(/^Reason/)).toHaveFocus());
+  await user.keyboard("out of patience");
+  expect(kill).toBeDisabled();
+  fill(asked.getByLabelText(/^Type to-kill to confirm/), "to-kil");
+  expect(kill).toBeDisabled();
+  await user.keyboard("l{Enter}");
+  await one("[data-status=stopped]");
+  expect(server.bodies("POST", "/api/v1/runs/to-kill/kill")).toEqual([{ reason: "out of patience" }]);
+});
+
+it("resets a run with its name and a reason", async () => {
+  const server = serverFor();
+  const run = addRun(server, runOf("to-reset"));
+  server.on("POST", "/api/v1/runs/{run}/reset", { ...run, id: run.id + 1 });
+  await load("/runs/to-reset");
+  await press("Reset");
+  const asked = await dialog("Reset to-reset?");
+  fill(asked.getByLabelText(/^Reason/), "another tokenizer");
+  fill(asked.getByLabelText(/^Type to-reset to confirm/), "to-reset");
+  fireEvent.click(asked.getByRole("button", { name: "Reset" }));
+  await waitFor(() => expect(server.bodies("POST", "/api/v1/runs/to-reset/reset")).toEqual([{ reason: "another tokenizer" }]));
+});
+
+it("takes a reason before a pause", async () => {
+  const server = serverFor();
+  addRun(server, runOf("explained"));
+  server.on("POST", "/api/v1/runs/{run}/pause", () => addRun(server, runOf("explained", { status: "paused", allowed_verbs: ["resume"] })));
+  await load("/runs/explained");
+  await press("Give a reason");
+  const asked = await dialog("Pause explained?");
+  fill(asked.getByLabelText("Reason"), "the disk is swapped");
+  fireEvent.click(asked.getByRole("button", { name: "Pause" }));
+  await one("[data-status=paused]");
+  expect(server.bodies("POST", "/api/v1/runs/explained/pause")).toEqual([{ reason: "the disk is swapped" }]);
+});
+
+it("edits the tags of a run in its header, and copies its link", async () => {
+  const server = serverFor();
+  addRun(server, runOf("labelled"));
+  server
+    .on("GET", "/api/v1/run-filter/values", { results: [], next: null })
+    .on("PUT", "/api/v1/runs/{run}/tags", ({ body }) => addRun(server, runOf("labelled", { tags: body.tags as string[] })));
+  const user = await load("/runs/labelled");
+  await press("Add tags");
+  const asked = await dialog("Tags of labelled");
+  await user.type(asked.getByLabelText("Tags"), "header-tag{Enter}");
+  fill(asked.getByLabelText("Reason"), "to find it again");
+  fireEvent.click(asked.getByRole("button", { name: "Save" }));
+  expect(await screen.findByRole("link", { name: "header-tag" })).toBeVisible();
+  expect(server.bodies("PUT", "/api/v1/runs/labelled/tags")).toEqual([{ tags: ["header-tag"], reason: "to find it again" }]);
+  await press("Copy link");
+  expect(await screen.findByRole("button", { name: "Link copied" })).toBeVisible();
+});
+
+function event(id: number, kind: string, details: RunEvent["details"], reason = ""): RunEvent {
+  return { id, at: new Date().toISOString(), kind, level: "info", actor: "user:ada", message: kind, reason, details, request_id: "" };
+}
+
+it("restores earlier settings of a run", async () => {
+  const server = serverFor();
+  const run = addRun(server, runOf("restored", { max_staleness: 7, max_age_seconds: 90 }));
+  let events = [
+    event(3, "settings_changed", { max_staleness: { before: 4, after: 7 }, max_age_seconds: { before: null, after: 90 } }),
+    event(2, "settings_changed", { max_staleness: { before: null, after: 4 } }),
+    event(1, "created", {}),
+  ];
+  server
+    .on("GET", "/api/v1/runs/{run}/events", () => ({ results: events, next: null }))
+    .on("PATCH", "/api/v1/runs/{run}", ({ body }) => {
+      const details = { max_staleness: { before: 7, after: null }, max_age_seconds: { before: 90, after: null } };
+      events = [event(4, "settings_changed", details, String(body.reason)), ...events];
+      return run;
+    });
+  await load("/runs/restored/config");
+  const made = await one("[data-change=created]");
+  fireEvent.click(within(made).getByRole("button", { name: /^Restore these settings/ }));
+  const asked = await dialog("Restore these settings?");
+  const changes = within(asked.getByLabelText("Changes")).getAllByRole("listitem");
+  expect(changes.map(({ textContent }) => textContent)).toEqual(["max_staleness 7 → none", "max_age_seconds 90 → none"]);
+  fill(asked.getByLabelText("Reason"), "it was better before");
+  fireEvent.click(asked.getByRole("button", { name: "Restore" }));
+
+  await waitFor(() => expect(document.querySelector("[data-change=settings_changed]")).toHaveTextContent("it was better before"));
+  expect(document.querySelector("[data-change=settings_changed]")).toHaveTextContent("user:ada");
+  const restored = { max_staleness: null, max_age_seconds: null, reason: "it was better before" };
+  expect(server.bodies("PATCH", "/api/v1/runs/restored")).toEqual([restored]);
+  // The current value has nothing to restore.
+  await waitFor(() => expect(within(made).queryByRole("button", { name: /Restore/ })).toBeNull());
+});
+
+it("changes the weight of an environment and mutes another", async () => {
+  const now = new Date().toISOString();
+  let environments = ["gsm8k_0", "gsm8k_1"].map((wandb_name, env_id) => ({
+    ...{ env_id, desired_name: "gsm8k", wandb_name, spec: "", weight: 1, max_token_length: 64, group_size: 2, min_batch_allocation: null },
+    ...{ connected: true, muted: false, refused: {}, held_at: null, registered_at: now, last_seen_at: now },
+  }));
+  const counts = { accepted: 0, queued: 0, waiting: 0, leased: 0, served: 0, quarantined: 0, dropped: {}, balanced: true };
+  const server = serverFor();
+  addRun(server, runOf("mix"));
+  server
+    .on("GET", "/api/v1/runs/{run}/environments", () => ({ results: environments, next: null }))
+    .on("GET", "/api/v1/runs/{run}/mixing", { environments: [] } as unknown as AnswerTo<"GET", "/api/v1/runs/{run}/mixing">)
+    .on("GET", "/api/v1/runs/{run}/push-rates", { results: [], next: null } as AnswerTo<"GET", "/api/v1/runs/{run}/push-rates">)
+    .on("GET", "/api/v1/runs/{run}/ledger", {
+      ...{
+        groups: counts,
+        fragments: counts,
+        sequences: counts,
+        expired: 0,
+        truncated: 0,
+        problem: "",
+        environments: [],
+        audited_at: null,
+      },
+    })
+    .on("PATCH", "/api/v1/runs/{run}/environments/{env_id}", ({ path, body }) => {
+      const id = Number(path.split("/").at(-1));
+      const { reason: _reason, ...change } = body;
+      environments = environments.map((one) => (one.env_id === id ? { ...one, ...change } : one));
+      return environments[id] as (typeof environments)[number];
+    });
+  await load("/runs/mix/environments");
+  const row = within(await one("[data-environment=gsm8k_0]"));
+  fireEvent.click(row.getByRole("button", { name: /^Change the weight of gsm8k_0/ }));
+  let asked = await dialog("Weight of gsm8k_0");
+  fill(asked.getByLabelText("Weight"), "4.5");
+  fill(asked.getByLabelText("Reason"), "it learns most");
+  fireEvent.click(asked.getByRole("button", { name: "Change" }));
+  expect(await row.findByRole("button", { name: /^Change the weight of gsm8k_0, now 4.5/ })).toBeVisible();
+  expect(server.bodies("PATCH", "/api/v1/runs/mix/environments/0")).toEqual([{ weight: 4.5, reason: "it learns most" }]);
+
+  const muted = await one("[data-environment=gsm8k_1]");
+  fireEvent.click(within(muted).getByRole("button", { name: /^Mute/ }));
+  asked = await dialog("Mute gsm8k_1");
+  expect(asked.getByText(/no trainer receives it/)).toBeVisible();
+  fill(asked.getByLabelText("Reason"), "it rewards nonsense");
+  fireEvent.click(asked.getByRole("button", { name: "Mute" }));
+  await waitFor(() => expect(muted).toHaveTextContent("muted"));
+  expect(server.bodies("PATCH", "/api/v1/runs/mix/environments/1")).toEqual([{ muted: true, reason: "it rewards nonsense" }]);
+});
+
+it("changes limits on the queue page, with a reason", async () => {
+  const counts = { accepted: 0, queued: 0, waiting: 0, leased: 0, served: 0, quarantined: 0, dropped: {}, balanced: true };
+  const ledger = { groups: counts, fragments: counts, sequences: counts, expired: 0, truncated: 0, problem: "" };
+  const gate = (tolerance: number) => ({
+    ...{ rule: "tolerance" as const, condition: `queued > ${tolerance} × batch = ${tolerance} × 32`, amount: 0, limit: 32 * tolerance },
+    ...{ closed: false, reopens_after: 0 },
+  });
+  const queue = (tolerance: number): AnswerTo<"GET", "/api/v1/runs/{run}/queue"> => ({
+    ...{ at: new Date().toISOString(), unit: "sequences", queued: 0, queued_sequences: 0, waiting: 0, leased: 0, leased_sequences: 0 },
+    ...{ size_bytes: 0, batch_size: 32, threshold: 96, resume_at: 48, paused: false, gates: [gate(tolerance)], since: null, set_by: null },
+    ...{ trained_per_second: null, resumes_in_seconds: null, environments: [], served_steps: 0, ledger, next_batch: null },
+  });
+  const server = serverFor();
+  addRun(server, runOf("far", { batch_size: 32 }));
+  server.on("GET", "/api/v1/runs/{run}/queue", queue(3)).on("PATCH", "/api/v1/runs/{run}", ({ body }) => {
+    const off_policy_tolerance = body.off_policy_tolerance as number;
+    server.on("GET", "/api/v1/runs/{run}/queue", queue(off_policy_tolerance));
+    return addRun(server, runOf("far", { batch_size: 32, off_policy_tolerance }));
+  });
+  await load("/runs/far/queue");
+  await press("Change limits");
+  const asked = await dialog("Limits of far");
+  expect(asked.getByRole("button", { name: "Change" })).toBeDisabled();
+  fill(asked.getByLabelText(/^Tolerance/), "7.5");
+  fill(asked.getByLabelText("Reason"), "the trainer is far away");
+  fireEvent.click(asked.getByRole("button", { name: "Change" }));
+  await waitFor(() => expect(screen.queryByRole("dialog")).toBeNull());
+  const panel = screen.getByRole("region", { name: /Producers paused|Backpressure/ });
+  await waitFor(() => expect(panel).toHaveTextContent("7.5 ×"));
+  expect(server.bodies("PATCH", "/api/v1/runs/far")).toEqual([{ off_policy_tolerance: 7.5, reason: "the trainer is far away" }]);
+});
+
+it("stores notes as Markdown without HTML, and shows conflicting edits", async () => {
+  const server = serverFor();
+  addRun(server, runOf("noted"));
+  const texts: string[] = [];
+  const notes = (): AnswerTo<"GET", "/api/v1/runs/{run}/notes"> => ({
+    ...{ text: texts.at(-1) ?? "", revision: texts.length, author: "user:ada", at: texts.length ? new Date().toISOString() : null },
+    earlier: texts
+      .slice(0, -1)
+      .map((text, place) => ({ revision: place + 1, author: "user:ada", at: new Date().toISOString(), letters: text.length })),
+  });
+  server
+    .on("GET", "/api/v1/alerts", { results: [], next: null, summary: summaryOf() })
+    .on("GET", "/api/v1/runs/{run}/notes", notes)
+    .on("GET", "/api/v1/runs/{run}/notes/{revision}", ({ path }) => {
+      const revision = Number(path.split("/").at(-1));
+      const answer = { ...notes(), revision, text: texts[revision - 1] ?? "" };
+      return answer as unknown as AnswerTo<"GET", "/api/v1/runs/{run}/notes/{revision}">;
+    })
+    .on("PUT", "/api/v1/runs/{run}/notes", ({ body }) => {
+      texts.push(String(body.text));
+      return notes();
+    });
+  await load("/runs/noted");
+  const open = async () => within(await screen.findByRole("region", { name: "Notes" }));
+  let panel = await open();
+  fireEvent.click(await panel.findByRole("button", { name: "Add notes" }));
+  const hostile = `<img src=x onerror="document.title='owned'"> [go](javascript:alert(1))`;
+  fill(panel.getByLabelText("Notes", { selector: "textarea" }), `**good** until step 80\n\n${hostile} ![p](https://x.test/p)`);
+  fireEvent.click(panel.getByLabelText("Preview"));
+  expect(await panel.findByText("good")).toBeVisible();
+  fill(panel.getByLabelText("Reason"), "after a look");
+  fireEvent.click(panel.getByRole("button", { name: "Save notes" }));
+  await panel.findByRole("button", { name: "Edit notes" });
+
+  const shown = await one("[data-markdown]");
+  expect(shown.querySelector("strong")).toHaveTextContent("good");
+  expect(shown.querySelector("img")).toBeNull();
+  expect(shown).toHaveTextContent("<img src=x");
+  expect(within(shown).getByText("go").getAttribute("href") || "").toBe("");
+  expect(document.title).not.toBe("owned");
+
+  // The first of two concurrent edits is saved; the other one survives a reload as a draft.
+  fireEvent.click(panel.getByRole("button", { name: "Edit notes" }));
+  fill(panel.getByLabelText("Notes", { selector: "textarea" }), "mine");
+  texts.push("theirs");
+  await load("/runs/noted");
+  panel = await open();
+  expect(await one("[data-conflict]")).toHaveTextContent("saved revision 2");
+  expect(panel.getByLabelText("Their text")).toHaveTextContent("theirs");
+  expect(panel.getByRole("button", { name: "Save notes" })).toBeDisabled();
+  fireEvent.click(panel.getByRole("button", { name: "Insert theirs above mine" }));
+  fireEvent.click(panel.getByRole("button", { name: "Save notes" }));
+  await panel.findByRole("button", { name: "Edit notes" });
+  const both = await one("[data-markdown]");
+  expect(both).toHaveTextContent("theirs");
+  expect(both).toHaveTextContent("mine");
+  expect(server.bodies("PUT", "/api/v1/runs/noted/notes").map(({ revision }) => revision)).toEqual([0, 2]);
+
+  fireEvent.click(panel.getByRole("button", { name: "History" }));
+  fireEvent.click(await screen.findByRole("menuitem", { name: /^Revision 1 by ada/ }));
+  expect(await panel.findByText("This is revision 1, since replaced.")).toBeVisible();
+  await waitFor(() => expect(document.querySelector("[data-markdown] strong")).toHaveTextContent("good"));
+  await heading("noted", 1);
+});
+
+it("selects a longer time range with a key, which is part of the address", async () => {
+  const server = serverFor();
+  addRun(server, runOf("pole", { kind: "fleet" }));
+  server.on("GET", "/api/v1/alerts", { results: [], next: null, summary: summaryOf() });
+  const user = await load("/runs/pole");
+  expect(await screen.findByLabelText("Time range")).toHaveValue("0");
+  await user.keyboard(".");
+  await waitFor(() => expect(here()).toBe("/runs/pole?last=900"));
+  expect(screen.getByLabelText("Time range")).toHaveValue("900");
+  await reload();
+  const range = await screen.findByLabelText("Time range");
+  expect(range).toHaveValue("900");
+  await user.selectOptions(range, "Entire run");
+  await waitFor(() => expect(here()).toBe("/runs/pole"));
+});
+
+it("disables the actions of a viewer, and gives the reason", async () => {
+  addRun(serverFor("viewer"), runOf("only-to-look-at"));
+  const user = await load("/runs/only-to-look-at");
+  const pause = await screen.findByRole("button", { name: "Pause" });
+  expect(pause).toBeDisabled();
+  fireEvent.mouseEnter(pause);
+  expect(await screen.findByRole("tooltip", { hidden: true })).toHaveTextContent("Requires the operator role");
+  await user.keyboard("p");
+  expect(screen.queryByRole("dialog")).toBeNull();
+});

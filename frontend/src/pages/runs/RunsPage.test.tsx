@@ -1,0 +1,129 @@
+import { fireEvent, screen, waitFor } from "@testing-library/react";
+import { expect, it } from "vitest";
+import type { components } from "@/api/schema";
+import { dialog, fill, here, load, pick, press, reload, serverFor } from "@/testing/page";
+import { listOf, runOf } from "@/testing/runs";
+import { Refusal } from "@/testing/server";
+
+const SIX = [5, 4, 3, 2, 1, 0].map((number) =>
+  runOf(`sweep-${number}`, { id: number + 1, status: number % 2 === 0 ? "running" : "draft", tags: ["one-of-six", `seed-${number}`] }),
+);
+const QUALIFIERS: components["schemas"]["QualifierRow"][] = [
+  { name: "tag", form: "text", meaning: "Tag.", operators: [":"], choices: [], example: "tag:a" },
+  { name: "state", form: "choice", meaning: "State.", operators: [":"], choices: ["running", "draft"], example: "state:running" },
+];
+
+function invalid(message: string) {
+  return new Refusal({ status: 400, code: "invalid", detail: "The filter is invalid.", errors: [{ field: "q", message }] });
+}
+
+/** A server whose filters match the runs that a table states. */
+function serverWith(filters: Record<string, ReturnType<typeof runOf>[] | Refusal>) {
+  return serverFor()
+    .on("GET", "/api/v1/run-filter", { results: QUALIFIERS, next: null })
+    .on("GET", "/api/v1/run-filter/values", { results: [{ value: "seed-3", runs: 1 }], next: null })
+    .on("GET", "/api/v1/runs", ({ query }) => {
+      const found = filters[query.get("q") ?? ""] ?? [];
+      return found instanceof Refusal ? found : listOf(found);
+    })
+    .tell("runs", { active: [], resting: [] });
+}
+
+const box = () => screen.findByLabelText(/^Filter runs/);
+const names = () => [...document.querySelectorAll("tbody [data-open]")].map(({ textContent }) => textContent);
+
+it("completes filters and marks their errors", async () => {
+  serverWith({
+    "": SIX,
+    "tag:seed-3": SIX.filter(({ name }) => name === "sweep-3"),
+    "stat:running": invalid("at character 1: unknown qualifier 'stat'"),
+  });
+  const user = await load("/runs");
+  await user.click(await box());
+  await user.keyboard("tag:seed-3");
+  fireEvent.click(await screen.findByRole("option", { name: /^seed-3/, hidden: true }));
+  expect(await screen.findByText("1 run match")).toBeVisible();
+  expect(names()).toEqual(["sweep-3"]);
+
+  fill(await box(), "stat:running");
+  await user.keyboard("{Enter}");
+  expect(await screen.findByText(/at character 1: unknown qualifier 'stat'/)).toBeVisible();
+  fill(await box(), "name:nothing-is-called-so");
+  await user.keyboard("{Enter}");
+  expect(await screen.findByRole("heading", { name: "No matching runs" })).toBeVisible();
+});
+
+it("keeps the rows of the last valid filter while one is typed", async () => {
+  serverWith({
+    "tag:one-of-six": SIX,
+    "tag:one-of-six state:": invalid("at character 16: a value is missing"),
+    "tag:one-of-six state:draft": SIX.filter(({ status }) => status === "draft"),
+  });
+  const user = await load("/runs?q=tag:one-of-six");
+  expect(await screen.findByText("6 runs match")).toBeVisible();
+  await user.click(await box());
+  await user.keyboard(" state:");
+  expect(await screen.findByText(/at character 16: /)).toBeVisible();
+  expect(names()).toHaveLength(6);
+  expect(screen.getByText("6 runs match the last valid filter")).toBeVisible();
+  expect(screen.queryByRole("button", { name: /All matching/ })).toBeNull();
+
+  await user.keyboard("draft");
+  expect(await screen.findByText("3 runs match")).toBeVisible();
+  expect(names()).toEqual(["sweep-5", "sweep-3", "sweep-1"]);
+});
+
+it("confirms an action on all matching runs and lists those that fail", async () => {
+  const q = "tag:one-of-six";
+  const server = serverWith({ [q]: SIX });
+  const problem = (run: (typeof SIX)[number]) => (run.status === "draft" ? `${run.name} is draft: pause is not allowed` : "");
+  server.on("POST", "/api/v1/run-actions", ({ body }) => {
+    const acted = body.q ? SIX : SIX.filter(({ id }) => (body.ids as number[]).includes(id));
+    const results = acted.map((run) => ({ id: run.id, name: run.name, problem: body.action === "pause" ? problem(run) : "" }));
+    if (body.action === "archive") server.on("GET", "/api/v1/runs", listOf(SIX.filter((run) => !acted.includes(run))));
+    return { results, next_after_id: null, left: 0 };
+  });
+  await load(`/runs?q=${q}`);
+  await screen.findByText("6 runs match");
+  await press(/^All matching/);
+  await pick("Pause");
+  let asked = await dialog("Pause: 6 runs");
+  fill(asked.getByLabelText("Reason"), "the cluster moves");
+  fireEvent.click(asked.getByRole("button", { name: "Pause" }));
+  expect(await asked.findByText("Done for 3 runs; failed for 3 runs:")).toBeVisible();
+  expect(asked.getByText(/sweep-1 is draft: pause is not allowed/)).toBeVisible();
+  expect(server.bodies("POST", "/api/v1/run-actions")).toMatchObject([{ action: "pause", q, reason: "the cluster moves" }]);
+  fireEvent.click(asked.getAllByRole("button", { name: "Close" }).at(-1) as HTMLElement);
+  await waitFor(() => expect(screen.queryByRole("dialog")).toBeNull());
+
+  fireEvent.click(screen.getByLabelText("Select sweep-1"));
+  await press(/^1 selected/);
+  await pick("Archive");
+  asked = await dialog("Archive: 1 run");
+  fireEvent.click(asked.getByRole("button", { name: "Archive" }));
+  expect(await screen.findByText("Done for 1 run.")).toBeVisible();
+  expect(server.bodies("POST", "/api/v1/run-actions")[1]).toMatchObject({ action: "archive", ids: [2] });
+  fireEvent.click(asked.getAllByRole("button", { name: "Close" }).at(-1) as HTMLElement);
+  expect(await screen.findByText("5 runs match")).toBeVisible();
+});
+
+it("stores a view under a name", async () => {
+  serverWith({ "tag:sweep": SIX, "": SIX });
+  await load("/runs?q=tag:sweep&dense=true");
+  await screen.findByRole("link", { name: "sweep-0" });
+  await press("Views");
+  await pick("Save this view…");
+  const asked = await dialog("Save view");
+  fill(asked.getByLabelText(/^Name/), "the sweep");
+  fireEvent.click(asked.getByRole("button", { name: "Save" }));
+  await waitFor(() => expect(screen.queryByRole("dialog")).toBeNull());
+
+  window.history.replaceState(null, "", "/runs");
+  await reload();
+  await press("Views");
+  await pick("the sweep");
+  await waitFor(() => expect(here()).toMatch(/q=tag(:|%3A)sweep.*dense=true/));
+  await press("Views");
+  fireEvent.click(await screen.findByLabelText("Delete view the sweep"));
+  await waitFor(() => expect(screen.queryByRole("menuitem", { name: "the sweep" })).toBeNull());
+});

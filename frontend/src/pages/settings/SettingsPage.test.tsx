@@ -1,0 +1,46 @@
+import { fireEvent, screen, waitFor, within } from "@testing-library/react";
+import { expect, it } from "vitest";
+import { heading, load, one, serverFor } from "@/testing/page";
+
+const group = async (name: string) => within(await screen.findByRole("radiogroup", { name }));
+const choose = async (name: string, choice: string) => fireEvent.click((await group(name)).getByLabelText(choice));
+const root = document.documentElement;
+
+it("applies settings to every page, also after a reload", async () => {
+  const server = serverFor("operator");
+  await load("/settings");
+  await choose("Theme", "Light");
+  await choose("Density", "Dense");
+  await choose("Time zone", "UTC");
+  await choose("Rows per page", "25");
+  expect(root).toHaveAttribute("data-mantine-color-scheme", "light");
+  const hour = new Date().getUTCHours();
+  expect([hour, (hour + 1) % 24]).toContain(Number((await one("[data-clock]")).textContent?.slice(0, 2)));
+
+  await load("/audit");
+  await heading("Audit");
+  await waitFor(() => expect(server.asked.find(({ path }) => path === "/api/v1/audit")?.query.get("limit")).toBe("25"));
+  expect(root.dataset.density).toBe("dense");
+  await load("/settings");
+  for (const [name, choice] of Object.entries({ Density: "Dense", "Time zone": "UTC", "Rows per page": "25" }))
+    expect((await group(name)).getByLabelText(choice)).toBeChecked();
+  await choose("Density", "Comfortable");
+  expect(root.dataset.density).toBe("comfortable");
+});
+
+it("shows a failed test of a webhook, which a viewer cannot repeat", async () => {
+  const now = new Date().toISOString();
+  const last_test = {
+    ...{ id: 1, change: "test" as const, target: "hooks.test", state: "given up" as const, created_at: now, attempts: 1 },
+    ...{ next_attempt_at: now, last_status: 503, last_error: "HTTP 503", last_took_ms: 12, settled_at: now },
+  };
+  serverFor("viewer").on("GET", "/api/v1/webhooks", {
+    results: [{ id: "a", channel: "webhook", target: "hooks.test", is_signed: true, least_severity: "warning", last_test }],
+    next: null,
+  });
+  await load("/settings");
+  const row = await one("[data-webhook='a']");
+  expect(row.querySelector("[data-delivery='given up']")).toBeVisible();
+  expect(row).toHaveTextContent("HTTP 503");
+  expect(within(row).getByRole("button", { name: /^Test/ })).toBeDisabled();
+});

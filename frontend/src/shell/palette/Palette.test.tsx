@@ -1,0 +1,188 @@
+import { fireEvent, screen, waitFor, within } from "@testing-library/react";
+import type { UserEvent } from "@testing-library/user-event";
+import { describe, expect, it } from "vitest";
+import { dialog, fill, heading, here, load, one, serverFor } from "@/testing/page";
+import { addRun, listOf, runOf } from "@/testing/runs";
+
+const PLACES = ["/", "/runs", "/settings"];
+
+function serverWith(role: "admin" | "viewer", ...runs: ReturnType<typeof runOf>[]) {
+  const server = serverFor(role)
+    .on("GET", "/api/v1/runs", ({ query }) => listOf(runs, query.get("q") ?? ""))
+    .on("GET", "/api/v1/projects", { results: [], next: null })
+    .tell("runs", { active: [], resting: [] });
+  for (const run of runs) addRun(server, run);
+  return server;
+}
+
+async function visit(place: string) {
+  const user = await load(place);
+  await screen.findByRole("heading", { level: 1 });
+  return user;
+}
+
+async function opened(user: UserEvent) {
+  await user.keyboard("{Control>}k{/Control}");
+  const box = await screen.findByRole("combobox", { name: /^Search pages/ });
+  await waitFor(() => expect(box).toHaveFocus());
+  return box;
+}
+
+/** Replace the text of the box. */
+async function type(text: string) {
+  fill(await screen.findByRole("combobox", { name: /^Search pages/ }), text);
+}
+
+/** Wait until the box announces an option with these words. */
+async function chosen(words: string) {
+  await waitFor(() => {
+    const box = screen.getByRole("combobox", { name: /^Search pages/ });
+    const active = document.getElementById(box.getAttribute("aria-activedescendant") ?? "");
+    expect(active).toHaveTextContent(words);
+  });
+}
+
+const option = (name: string) => screen.queryByRole("option", { name: new RegExp(name) });
+const box = () => screen.queryByRole("combobox", { name: /^Search pages/ });
+
+it("finds a run and its tabs by a few letters, and lists them as recent", async () => {
+  serverWith("admin", runOf("seed-reverse-lessons", { kind: "language" }));
+  const user = await visit("/runs");
+  await one("[data-filter]");
+  await user.keyboard("/");
+  await opened(user);
+  await user.keyboard("{Escape}");
+  await waitFor(() => expect(document.querySelector("[data-filter]")).toHaveFocus());
+
+  await opened(user);
+  await user.keyboard("lesrev");
+  await waitFor(() => expect(screen.queryAllByRole("option")).toHaveLength(0));
+  await type("reverse-les");
+  await chosen("seed-reverse-lessons");
+  await user.keyboard("{Enter}");
+  expect(await heading("seed-reverse-lessons")).toBeVisible();
+
+  await opened(user);
+  await user.keyboard("curr");
+  await chosen("Curriculum");
+  await user.keyboard("{Enter}");
+  await waitFor(() => expect(here()).toBe("/runs/seed-reverse-lessons/curriculum"));
+
+  await opened(user);
+  const recent = await screen.findByRole("group", { name: "Recent" });
+  expect(recent).toHaveTextContent("Curriculum");
+  expect(recent).toHaveTextContent("seed-reverse-lessons");
+  await user.keyboard("{ArrowUp}");
+  await chosen("Sign out");
+  await user.keyboard("{Escape}");
+  await waitFor(() => expect(screen.queryByRole("dialog")).toBeNull());
+});
+
+it("confirms a command that changes a run, and restores the focus", async () => {
+  const server = serverWith("admin", runOf("by-palette"));
+  const user = await visit("/runs/by-palette");
+  const link = await screen.findByRole("link", { name: "Metrics" });
+  link.focus();
+  await opened(user);
+  await user.keyboard("kill");
+  await chosen("Kill by-palette");
+  await user.keyboard("{Enter}");
+  await dialog("Kill by-palette?");
+  await user.keyboard("{Control>}k{/Control}"); // never above a dialog
+  expect(box()).toBeNull();
+  await user.keyboard("{Escape}");
+  await waitFor(() => expect(screen.queryByRole("dialog")).toBeNull());
+  await waitFor(() => expect(link).toHaveFocus());
+  expect(server.asked.filter(({ verb }) => verb !== "GET")).toEqual([]);
+});
+
+describe.each(PLACES)("on %s", (place) => {
+  it("pauses a run after a confirmation", async () => {
+    const name = "from-elsewhere";
+    const server = serverWith("admin", runOf(name));
+    const paused = runOf(name, { status: "paused", allowed_verbs: ["resume", "kill"] });
+    server.on("POST", "/api/v1/runs/{run}/pause", () => {
+      server.on("GET", "/api/v1/runs", ({ query }) => listOf([paused], query.get("q") ?? ""));
+      addRun(server, paused);
+      return paused;
+    });
+    let user = await visit(place);
+    await opened(user);
+    await type(`pause ${name}`);
+    await chosen(`Pause ${name}…`);
+    await user.keyboard("{Enter}");
+    const asked = await dialog(`Pause ${name}?`);
+    fill(asked.getByLabelText("Reason"), "by the palette");
+    expect(server.bodies("POST", `/api/v1/runs/${name}/pause`)).toEqual([]);
+    fireEvent.click(asked.getByRole("button", { name: "Pause" }));
+    expect(await one(".run-title [data-state=paused]")).toBeVisible();
+    expect(server.bodies("POST", `/api/v1/runs/${name}/pause`)).toEqual([{ reason: "by the palette" }]);
+
+    // The verbs that a run allows change with its state, and its page has its own commands.
+    user = await visit(place);
+    await opened(user);
+    await type(`resume ${name}`);
+    await chosen(`Resume ${name}…`);
+    await type(`pause ${name}`);
+    await waitFor(() => expect(option(`Pause ${name}…`)).toBeNull());
+  });
+
+  it("offers a viewer no verbs", async () => {
+    const name = "not-for-viewers";
+    serverWith("viewer", runOf(name));
+    const user = await visit(place);
+    await opened(user);
+    await type(name);
+    await waitFor(() => expect(option(name)).toBeVisible());
+    await type(`pause ${name}`);
+    await waitFor(() => expect(option(`Pause ${name}…`)).toBeNull());
+  });
+
+  it("changes the theme, and opens the help and other pages", async () => {
+    serverWith("admin");
+    let user = await visit(place);
+    const choose = async (typed: string, title: string) => {
+      await opened(user);
+      await type(typed);
+      await chosen(title);
+      await user.keyboard("{Enter}");
+    };
+    const root = document.documentElement;
+    await choose("light theme", "Light theme");
+    await waitFor(() => expect(root).toHaveAttribute("data-mantine-color-scheme", "light"));
+    await choose("dark theme", "Dark theme");
+    await waitFor(() => expect(root).toHaveAttribute("data-mantine-color-scheme", "dark"));
+    await choose("keyboard", "Keyboard shortcuts");
+    await dialog(/^Keyboard/);
+    await user.keyboard("{Escape}");
+    await waitFor(() => expect(screen.queryByRole("dialog")).toBeNull());
+    await choose("launch", "Launch");
+    await waitFor(() => expect(here()).toBe("/runs/new"));
+
+    user = await visit(place);
+    await choose("quickst", "Quickstart");
+    expect(await heading("Quickstart", 1)).toBeVisible();
+    await choose("ledger", "ledger");
+    await waitFor(() => expect(here() + location.hash).toBe("/guide/glossary#term-ledger"));
+    await waitFor(() => expect(document.getElementById("term-ledger")).not.toBeNull());
+  });
+
+  it("signs out", async () => {
+    const server = serverWith("admin").on("DELETE", "/api/v1/session", null as never);
+    const user = await visit(place);
+    await opened(user);
+    await type("sign out");
+    await chosen("Sign out");
+    await user.keyboard("{Enter}");
+    await waitFor(() => expect(server.bodies("DELETE", "/api/v1/session")).toHaveLength(1));
+  });
+});
+
+it("names a search without a match", async () => {
+  serverWith("admin");
+  const user = await visit("/audit");
+  await opened(user);
+  await user.keyboard("no such thing");
+  const palette = within(await screen.findByRole("dialog"));
+  expect(await palette.findByText("No matches for “no such thing”.")).toBeVisible();
+});

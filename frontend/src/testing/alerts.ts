@@ -1,0 +1,20 @@
+/** Alerts as the server describes them. */
+
+import type { AlertRow, AlertSummary } from "@/api/alerts";
+
+/** An open alert, with changes. */
+export function alertOf(id: number, message: string, changes: Partial<AlertRow> = {}): AlertRow {
+  const now = new Date().toISOString();
+  return {
+    ...{ id, kind: "items_corrupt", title: "Stored bytes are corrupt", advice: "Discard the batch.", severity: "warning", state: "open" },
+    ...{ run: null, is_simulated: false, subject: "", metric: "", message, first_seen_at: now, last_seen_at: now, times_seen: 1 },
+    ...{ cleared_at: null, acknowledged_at: null, acknowledged_by: "", acknowledged_reason: "", silenced_until: null },
+    ...{ resolved_at: null, resolved_by: "", resolved_reason: "" },
+    ...changes,
+  };
+}
+
+/** The counts of a server without open alerts, with changes. */
+export function summaryOf(changes: Partial<AlertSummary> = {}): AlertSummary {
+  return { errors: 0, warnings: 0, acknowledged: 0, silenced: 0, newest: [], groups: [], ...changes };
+}
