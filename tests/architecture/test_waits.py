@@ -37,10 +37,6 @@ ALLOWED: Final[dict[tuple[str, str], str]] = {
         "test_a_page_does_not_shift_while_it_loads",
     ): "it observes that the page does not shift, for which there is no event",
     (
-        "e2e/test_shell.py",
-        "test_a_paused_page_is_not_updated",
-    ): "it observes that figures do not change, while a fleet reports every second",
-    (
         "e2e/test_budgets.py",
         "idle_rates",
     ): "it measures the bytes per second of idle tabs",
