@@ -5,6 +5,7 @@ import io
 import re
 import tokenize
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -59,8 +60,13 @@ def sources(*suffixes: str) -> list[Path]:
     ]
 
 
-def python_texts(file: Path) -> Iterator[tuple[int, str, bool]]:
-    """Yield line, text and whether it is a docstring, of docstrings, comments and messages."""
+@cache
+def python_texts(file: Path) -> list[tuple[int, str, bool]]:
+    """Return line, text and whether it is a docstring, of docstrings, comments and messages."""
+    return list(_python_texts(file))
+
+
+def _python_texts(file: Path) -> Iterator[tuple[int, str, bool]]:
     source = file.read_text()
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     docstrings = set()

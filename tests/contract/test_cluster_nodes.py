@@ -100,7 +100,13 @@ def sums(nodes: list[RayNode]) -> dict[str, Any]:
     return {name: sum(getattr(node, name) for node in nodes) for name in ("cpus_used", "gpus_used")}
 
 
-@pytest.mark.parametrize("kind", ["fake", pytest.param("ray", marks=pytest.mark.ray)])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "fake",
+        pytest.param("ray", marks=[pytest.mark.ray, pytest.mark.full("starts a cluster of nodes")]),
+    ],
+)
 def test_nodes_have_resources_reservations_and_status(kind: str) -> None:
     with world_of(kind) as world:
         idle = eventually(world.cluster, lambda nodes: len(nodes) == 3)

@@ -65,6 +65,7 @@ def outcomes(folder: Path) -> dict[str, Any]:
     return {name: found["cpu"] for name, found in report["rows"].items()}
 
 
+@pytest.mark.full("measures every row of the check")
 def test_every_row_runs_on_a_cpu_with_the_required_packages_alone(tmp_path: Path) -> None:
     ran = check(tmp_path, "--device", "cpu", absent=ABSENT)
     assert ran.returncode == 0, ran.stdout + ran.stderr

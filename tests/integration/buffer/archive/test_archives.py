@@ -320,6 +320,7 @@ def resident(name: str) -> float:
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(name))
 
 
+@pytest.mark.full("hundreds of megabytes")
 def test_memory_stays_constant_for_hundreds_of_megabytes(run: Run, tmp_path: Path) -> None:
     count = 320
     content = decode_group(body(group(tokens=60_000, inference_logprobs=[[-0.5] * 60_000] * 2)))

@@ -24,7 +24,7 @@ from tests.factories import NOON, make_run
 from tests.lesson_factories import language, lesson
 from web.rules.pages import PageRequest
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.full("10,000 runs")]
 RUNS: Final = 10_000
 ACTIVE_RUNS: Final = 1_000
 KINDS: Final = ("fleet", "language", "outside")
