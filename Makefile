@@ -11,13 +11,15 @@ ARGS ?=
 # Tests of make test-full with real processes and deadlines are rerun up to twice. The summary lists
 # every rerun; each indicates a bug of the test. Those of make test are never rerun.
 RERUN := --reruns 2 --reruns-delay 1 --rerun-show-tracebacks -r fER
-# One test process for each of two cores: with more, the servers under test would wait for the
-# processor. tests/scheduling.py assigns tests to processes.
-SPREAD := -n 2 --dist loadscope --no-loadscope-reorder
+# On two cores, three processes for tests that mostly wait, and two for tests with servers, browsers
+# and clusters, which would wait for the processor. tests/scheduling.py assigns tests to processes.
+SPREAD := --dist loadscope --no-loadscope-reorder
+PROCESSES := 3
+FULL_PROCESSES := 2
 # tests/suites.py assigns tests to suites. Paths in ARGS select tests of both.
 QUICK := $(if $(filter tests/%,$(ARGS)),not partner,not full and not alone and not partner)
 FULL := full
-ALONE := alone
+ALONE_TESTS := alone
 BIN := $(VENV)/bin
 export VENV
 
@@ -52,7 +54,7 @@ MANAGE := DJANGO_SETTINGS_MODULE=config.settings.test DATABASE_URL='postgresql:/
 	$(BIN)/python -W ignore manage.py
 WRITE_SCHEMA := $(MANAGE) spectacular --format openapi-json --validate --fail-on-warn --file
 
-.PHONY: help setup serve seed demo demo-grpo bench gpu-check test check format schema lock test-frontend tests-read test-python test-full test-changed test-partners durations pictures snapshots chromium clean
+.PHONY: help setup serve seed demo demo-grpo bench gpu-check test check format schema lock test-frontend tests-read test-python test-full test-others test-alone test-changed test-partners durations pictures snapshots chromium clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -118,7 +120,7 @@ test-frontend: setup
 
 # Hundreds of processes load our modules, and pytest rewrites those of the tests: the bytecode of
 # the first one is kept, regardless of the environment.
-test-python test-full test-changed tests-read: export PYTHONDONTWRITEBYTECODE :=
+test-python test-others test-alone test-changed tests-read: export PYTHONDONTWRITEBYTECODE :=
 
 # Compiles the tests once, before several test processes would do so at the same time.
 tests-read: $(INSTALLED)
@@ -126,13 +128,20 @@ tests-read: $(INSTALLED)
 		$(BIN)/pytest --collect-only -qq >"$$output" || { cat "$$output"; exit 1; }
 
 # With more processes than cores, additional threads of torch slow the tests down.
-test-python test-full test-changed: export OMP_NUM_THREADS := 1
+test-python test-others test-alone test-changed: export OMP_NUM_THREADS := 1
 test-python: setup chromium
-	$(BIN)/pytest $(SPREAD) -m "$(QUICK)" --durations 30 $(ARGS)
+	$(BIN)/pytest -n $(PROCESSES) $(SPREAD) -m "$(QUICK)" --durations 30 $(ARGS)
 
-test-full: setup chromium ## Run all other tests of one machine: browsers, clusters, kills, budgets
-	$(BIN)/pytest $(RERUN) $(SPREAD) -m "$(FULL)" --durations 30 $(ARGS) || [ $$? = 5 ]
-	$(BIN)/pytest $(RERUN) -s -m "$(ALONE)" --durations 20 $(ARGS) || [ $$? = 5 ]
+test-full: ## Run all other tests of one machine: browsers, clusters, kills, budgets
+	@$(MAKE) test-others
+	@$(MAKE) test-alone
+
+test-others: setup chromium
+	$(BIN)/pytest $(RERUN) -n $(FULL_PROCESSES) $(SPREAD) -m "$(FULL)" --durations 30 $(ARGS) || [ $$? = 5 ]
+
+# Tests that measure time: one after the other, without another test process.
+test-alone: setup chromium
+	$(BIN)/pytest $(RERUN) -s -m "$(ALONE_TESTS)" --durations 20 $(ARGS) || [ $$? = 5 ]
 
 test-changed: setup chromium ## Run the tests that a change can reach, the nearest first; SINCE=revision
 	@PYTHONPATH=.:platform:client $(BIN)/python -m tests.changed $(SINCE)
