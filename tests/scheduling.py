@@ -60,12 +60,24 @@ def scope_of(nodeid: str) -> str:
 
 
 def longest_first(items: list[pytest.Item]) -> None:
-    """Sort tests by the measured seconds of their scope; a file that takes minutes starts first."""
+    """Sort tests by the measured seconds of their scope; a file that takes minutes starts first.
+
+    In a scope, the markers `first` and `last` override the random order.
+    """
     seconds: dict[str, float] = defaultdict(float)
     stored = stored_seconds()
     for path in {path_of(item.nodeid) for item in items}:
         seconds[scope_of(path)] += stored.get(path, 0.0)
-    items.sort(key=lambda item: -seconds[scope_of(item.nodeid)])
+    places: dict[str, int] = {}
+    for item in items:
+        places.setdefault(scope_of(item.nodeid), len(places))
+
+    def place(item: pytest.Item) -> tuple[float, int, int]:
+        scope = scope_of(item.nodeid)
+        rank = bool(item.get_closest_marker("last")) - bool(item.get_closest_marker("first"))
+        return (-seconds[scope], places[scope], rank)
+
+    items.sort(key=place)
 
 
 def check_items(items: list[pytest.Item]) -> None:

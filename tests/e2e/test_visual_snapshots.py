@@ -4,6 +4,7 @@
 the expected and the actual picture and their difference into the folder of its message.
 """
 
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -41,8 +42,12 @@ STYLES: Final = {
 
 
 @pytest.fixture(scope="module")
-def gallery(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gallery]:
-    with opened_gallery(chromium, tmp_path_factory.mktemp("gallery")) as gallery:
+def gallery(chromium: Browser) -> Iterator[Gallery]:
+    # The page of the cluster shows this path, so its length is the same in every run.
+    with (
+        tempfile.TemporaryDirectory(prefix="gallery-") as folder,
+        opened_gallery(chromium, Path(folder)) as gallery,
+    ):
         yield gallery
 
 

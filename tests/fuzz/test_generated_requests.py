@@ -104,6 +104,7 @@ def boundaries() -> Boundaries:
     return Boundaries()
 
 
+@pytest.mark.first("the generated requests delete objects")
 def test_reads_of_existing_objects_succeed(
     platform: Platform, http: requests.Session, known: KnownObjects
 ) -> None:
@@ -146,6 +147,7 @@ def test_answers_conform_to_the_document(
     case.call_and_validate(base_url=platform.web.url, session=http, checks=CHECKED, timeout=30)
 
 
+@pytest.mark.last("it reads the log of all requests")
 def test_the_server_logged_no_unexpected_error(platform: Platform) -> None:
     assert platform.web.is_live()
     assert "Traceback" not in platform.web.log(), platform.web.log()[-20_000:]

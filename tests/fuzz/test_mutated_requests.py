@@ -134,6 +134,7 @@ def test_a_damaged_request_does_no_harm(
     assert not wrong, "\n".join(f"{kind}: {message}" for kind, message in wrong.items())
 
 
+@pytest.mark.last("it reads the effects of all requests")
 def test_stored_data_can_be_served_in_every_format(platform: Platform, http: httpx.Client) -> None:
     # With tests spread over processes, this process's platform has seen only some of the others.
     for request in PUSHES:
@@ -151,6 +152,7 @@ def test_stored_data_can_be_served_in_every_format(platform: Platform, http: htt
         assert json.loads(groups_as(GroupForm.JSON, [content])[0].content)["tokens"]
 
 
+@pytest.mark.last("it reads the effects of all requests")
 def test_the_server_logged_no_unexpected_error(platform: Platform) -> None:
     assert platform.web.is_live()
     assert "Traceback" not in platform.web.log(), platform.web.log()[-20_000:]

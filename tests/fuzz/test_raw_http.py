@@ -283,6 +283,7 @@ def test_a_request_inside_a_body_is_not_executed(platform: Platform) -> None:
     assert rows() == before
 
 
+@pytest.mark.last("it reads the effects of all requests")
 def test_the_server_is_live_without_tracebacks(platform: Platform) -> None:
     assert platform.web.is_live()
     assert "Traceback" not in platform.web.log(), platform.web.log()[-20_000:]

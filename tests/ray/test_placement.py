@@ -215,7 +215,7 @@ def test_neither_manager_nor_workers_start_on_a_cordoned_machine(
     eventually(lambda: not groups_left() and free_cpus() == 4)
 
 
-# Last, because a cluster does not shrink again.
+@pytest.mark.last("a cluster does not shrink again")
 def test_a_waiting_fleet_starts_once_a_node_with_its_resource_joins(
     nodes: RayNodes, tmp_path: Path
 ) -> None:
