@@ -16,6 +16,8 @@ RERUN := --reruns 2 --reruns-delay 1 --rerun-show-tracebacks -r fER
 SPREAD := --dist loadscope --no-loadscope-reorder
 PROCESSES := 3
 FULL_PROCESSES := 2
+# make test-full runs the tests of a file in their order in it; make test in random order.
+FILE_ORDER := --randomly-dont-reorganize
 # tests/suites.py assigns tests to suites. Paths in ARGS select tests of both.
 QUICK := $(if $(filter tests/%,$(ARGS)),not partner,not full and not alone and not partner)
 FULL := full
@@ -137,11 +139,11 @@ test-full: ## Run all other tests of one machine: browsers, clusters, kills, bud
 	@$(MAKE) test-alone
 
 test-others: setup chromium
-	$(BIN)/pytest $(RERUN) -n $(FULL_PROCESSES) $(SPREAD) -m "$(FULL)" --durations 30 $(ARGS) || [ $$? = 5 ]
+	$(BIN)/pytest $(RERUN) $(FILE_ORDER) -n $(FULL_PROCESSES) $(SPREAD) -m "$(FULL)" --durations 30 $(ARGS) || [ $$? = 5 ]
 
 # Tests that measure time: one after the other, without another test process.
 test-alone: setup chromium
-	$(BIN)/pytest $(RERUN) -s -m "$(ALONE_TESTS)" --durations 20 $(ARGS) || [ $$? = 5 ]
+	$(BIN)/pytest $(RERUN) $(FILE_ORDER) -s -m "$(ALONE_TESTS)" --durations 20 $(ARGS) || [ $$? = 5 ]
 
 test-changed: setup chromium ## Run the tests that a change can reach, the nearest first; SINCE=revision
 	@PYTHONPATH=.:platform:client $(BIN)/python -m tests.changed $(SINCE)
