@@ -1,10 +1,12 @@
 """Each test belongs to one suite, and a change selects the tests that it can reach."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.changed import distances, module_of, within_budget
+from tests.scheduling import longest_first
 from tests.suites import QUICK, SUITE_OF_EXPRESSION, is_left_out, suite_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -132,3 +134,27 @@ def test_the_nearest_and_quickest_tests_fit_into_the_budget() -> None:
 )
 def test_a_path_has_the_name_of_its_imports(path: str, module: str) -> None:
     assert module_of(path) == module
+
+
+class Item:
+    """The parts of a collected test that the scheduler reads."""
+
+    def __init__(self, nodeid: str, *marks: str) -> None:
+        self.nodeid, self._marks = nodeid, marks
+
+    def get_closest_marker(self, name: str) -> str | None:
+        return name if name in self._marks else None
+
+
+def test_the_longest_file_starts_first_and_markers_override_the_order_of_a_file() -> None:
+    items: list[Any] = [
+        Item("tests/unit/test_new.py::test_b", "last"),
+        Item("tests/unit/test_new.py::test_a"),
+        Item("tests/system/test_exactly_once.py::test_c"),
+        Item("tests/system/test_exactly_once.py::test_d", "first"),
+        Item("tests/unit/test_other.py::test_e"),
+    ]
+
+    longest_first(items)
+
+    assert [item.nodeid[-1] for item in items] == ["d", "c", "a", "b", "e"]
