@@ -3,6 +3,7 @@
 import { useSyncExternalStore } from "react";
 import { live } from "@/live/live";
 
+const RESOLUTION_MS = 1_000;
 const listeners = new Set<() => void>();
 let timer: ReturnType<typeof setInterval> | undefined;
 let now = Date.now();
@@ -14,7 +15,7 @@ function beat(): void {
 
 function watch(listener: () => void): () => void {
   listeners.add(listener);
-  timer ??= setInterval(beat, 1_000);
+  timer ??= setInterval(beat, RESOLUTION_MS);
   return () => {
     listeners.delete(listener);
     if (listeners.size === 0) {
@@ -26,7 +27,8 @@ function watch(listener: () => void): () => void {
 
 function read(): number {
   // Without a timer there are no subscribers and the value may be stale.
-  if (timer === undefined) now = live.serverNow();
+  const current = live.serverNow();
+  if (timer === undefined && Math.abs(current - now) >= RESOLUTION_MS) now = current;
   return now;
 }
 

@@ -2,7 +2,7 @@
 
 import "@testing-library/jest-dom/vitest";
 import { cleanup, configure } from "@testing-library/react";
-import { afterEach, vi } from "vitest";
+import { afterEach, expect, vi } from "vitest";
 
 // A busy machine may need long for short operations.
 configure({ asyncUtilTimeout: 15_000 });
@@ -38,8 +38,21 @@ window.scrollTo = () => {};
 document.execCommand = () => true;
 Object.defineProperty(document, "fonts", { value: new EventTarget() });
 
-afterEach(() => {
+// Messages about jsdom, which has no layout, and about two routes of one page.
+const ACCEPTED = [/use-focus-trap\] Failed to find focusable element/, /^Generated path "\/guide" for route "\/shell\/guide" matched/];
+const printed: string[] = [];
+for (const level of ["error", "warn"] as const) {
+  vi.spyOn(console, level).mockImplementation((...parts) => {
+    const text = parts.map(String).join(" ");
+    if (!ACCEPTED.some((message) => message.test(text))) printed.push(text);
+  });
+}
+
+afterEach(async () => {
   cleanup();
+  // A module that still loads when the environment of a file closes fails the file.
+  await vi.dynamicImportSettled();
   localStorage.clear();
   sessionStorage.clear();
+  expect(printed.splice(0), "the console stays empty").toEqual([]);
 });
