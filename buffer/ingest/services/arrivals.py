@@ -57,6 +57,7 @@ class Plan:
         self._drop_zero_variance = run.drop_zero_variance
         self._overlong = run.overlong_sequences
         self._longest = run.max_token_len
+        self._epoch = run.epoch
         self._current = version_in_force(
             epoch=run.epoch, policy_step=run.policy_step, served_steps=run.served_steps
         )
@@ -69,9 +70,14 @@ class Plan:
     def classify(self, group: Group) -> Arrival:
         """Return a group as an arrival, dropped or still to be placed."""
         version = version_of(
-            claimed_epoch=group.epoch, claimed_step=group.policy_step, current=self._current
+            claimed_epoch=group.epoch,
+            claimed_step=group.policy_step,
+            current=self._current,
+            epoch=self._epoch,
         )
-        reason = drop_reason(version, current=self._current, max_staleness=self._max_staleness)
+        reason = drop_reason(
+            version, current=self._current, epoch=self._epoch, max_staleness=self._max_staleness
+        )
         if reason is None and self._drop_zero_variance and group.zero_variance:
             reason = DropReason.ZERO_VARIANCE
         is_truncated = False

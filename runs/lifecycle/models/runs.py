@@ -4,7 +4,7 @@ from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import F, Max, Q
 
 from runs.lifecycle.rules.lifecycle import ACTIVE, RunStatus
 from runs.lifecycle.rules.run_address import parse_archived
@@ -51,6 +51,15 @@ class RunQuerySet(models.QuerySet["Run"]):
         if run is not None or (parts := parse_archived(address)) is None:
             return run
         return self.filter(name=parts.name, pk=parts.run_id).first()
+
+    def first_epoch(self, name: str) -> int:
+        """Return the epoch in which a new run of a name begins.
+
+        Inference servers, folders of weights and producers address a run by its name. Epochs
+        continue over all runs of a name, so that (epoch, step) names one version for all of them.
+        """
+        newest = self.filter(name=name).aggregate(newest=Max("epoch"))["newest"]
+        return newest + 1 if newest else 0
 
 
 class Run(models.Model):
@@ -156,7 +165,9 @@ class Run(models.Model):
         null=True, blank=True, help_text="Time of the first batch request."
     )
     served_steps = models.PositiveIntegerField(default=0, help_text="Batches served so far.")
-    epoch = models.PositiveIntegerField(default=0, help_text="Trainer sessions opened so far.")
+    epoch = models.PositiveIntegerField(
+        default=0, help_text="Trainer sessions opened so far in runs of this name."
+    )
     policy_step = models.IntegerField(default=-2, help_text="Current version; -2 for none.")
     # Set when the queue exceeds the tolerance, until it falls below the lower mark.
     over_tolerance = models.BooleanField(default=False)

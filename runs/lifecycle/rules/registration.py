@@ -62,7 +62,7 @@ def opens_epoch(
     """Return whether a registration opens a new epoch of its run.
 
     Args:
-        epoch: Epochs the run has opened so far.
+        epoch: Epoch of the run; 0 before the first trainer of the first run of a name.
         published: The current epoch has at least one policy version.
         known: The same identity has registered in this run before.
         resume: The trainer continues its previous session.

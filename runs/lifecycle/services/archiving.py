@@ -10,7 +10,7 @@ from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.queries.runs import RunNotFound
 from runs.lifecycle.rules.lifecycle import TERMINAL, MoveNotAllowed, RunStatus
-from runs.lifecycle.services.lifecycle import RunExists
+from runs.lifecycle.services.lifecycle import RunExists, open_epoch
 from web.live.announcements import announce
 from web.rules.tags import checked
 
@@ -48,6 +48,9 @@ def archive(*, run_id: int, actor: str, reason: str = "", now: datetime) -> Run:
 def unarchive(*, run_id: int, actor: str, reason: str = "", now: datetime) -> Run:
     """Restore an archived run to the lists.
 
+    An epoch is opened if another run of its name has had a trainer since: a server with the
+    weights of that run would never load the earlier versions of this one.
+
     Raises:
         RunNotFound: If there is no such archived run.
         RunExists: If a current run has its name.
@@ -69,8 +72,11 @@ def unarchive(*, run_id: int, actor: str, reason: str = "", now: datetime) -> Ru
         reason=reason,
         now=now,
     )
+    run = Run.objects.get(pk=run_id)
+    if run.epoch and Run.objects.filter(name=run.name, epoch__gte=run.epoch).exclude(pk=run.pk):
+        open_epoch(run, actor=actor, now=now)
     announce(run_id, "run")
-    return Run.objects.get(pk=run_id)
+    return run
 
 
 @transaction.atomic

@@ -29,6 +29,7 @@ from runs.lifecycle.rules.lifecycle import (
     sources_of,
     sources_of_verb,
 )
+from runs.lifecycle.rules.versions import NO_POLICY_STEP
 from runs.lifecycle.services import changes
 from runs.projects.models import Project
 from runs.projects.queries import project_for_runs
@@ -176,6 +177,26 @@ def _fields_of_language(config: LanguageConfig) -> dict[str, Any]:
     }
 
 
+def open_epoch(run: Run, *, actor: str, now: datetime) -> None:
+    """Open an epoch of a run: versions begin again, and are later than all others of its name."""
+    run.epoch = max(1, Run.objects.first_epoch(run.name))
+    run.policy_step = NO_POLICY_STEP
+    run.save(update_fields=["epoch", "policy_step"])
+    record_event(
+        run_id=run.pk,
+        kind="epoch_opened",
+        message=f"epoch {run.epoch} opened",
+        actor=actor,
+        details={"epoch": run.epoch},
+        now=now,
+    )
+
+
+def in_epoch(run: Run) -> str:
+    """Return the epoch of a new run in words, if earlier runs have its name."""
+    return f" in epoch {run.epoch}, after earlier runs of its name" if run.epoch else ""
+
+
 @transaction.atomic
 def _insert(*, now: datetime, actor: str, project: Project | None, **fields: Any) -> Run:
     if project is not None:
@@ -184,14 +205,22 @@ def _insert(*, now: datetime, actor: str, project: Project | None, **fields: Any
     try:
         with transaction.atomic():
             run = Run.objects.create(
-                created_at=now, status_changed_at=now, project=project, **fields
+                created_at=now,
+                status_changed_at=now,
+                project=project,
+                epoch=Run.objects.first_epoch(fields["name"]),
+                **fields,
             )
     except IntegrityError as error:
         if "run_name_is_taken_once" not in str(error):
             raise
         raise RunExists(f"a run named {fields['name']!r} already exists") from error
     record_event(
-        run_id=run.pk, kind="created", message=f"{run.kind} run created", actor=actor, now=now
+        run_id=run.pk,
+        kind="created",
+        message=f"{run.kind} run created" + in_epoch(run),
+        actor=actor,
+        now=now,
     )
     announce(run.pk, "run")
     return run

@@ -23,7 +23,7 @@ from runs.lifecycle.rules.registration import (
     was_seen_recently,
 )
 from runs.lifecycle.rules.versions import NO_POLICY_STEP
-from runs.lifecycle.services.lifecycle import DEFAULT_RUN_NAME, move
+from runs.lifecycle.services.lifecycle import DEFAULT_RUN_NAME, in_epoch, move, open_epoch
 from web.live.announcements import announce
 from web.rows import first_row
 from web.rules.errors import Conflict
@@ -75,7 +75,7 @@ def register_trainer(
         is_fleet=run.has_fleet,
         is_stock=registration is not None,
     ):
-        _open_epoch(run, actor=identity, now=now)
+        open_epoch(run, actor=identity, now=now)
     _configure(run, registration, batch_size=batch_size, now=now)
     trainer = _remember(
         run,
@@ -136,20 +136,6 @@ def _open_run(run_id: int) -> Run:
     if run.status in TERMINAL:
         raise RunIsOver(f"{run.name} is {run.status}: registrations are closed")
     return run
-
-
-def _open_epoch(run: Run, *, actor: str, now: datetime) -> None:
-    run.epoch += 1
-    run.policy_step = NO_POLICY_STEP
-    run.save(update_fields=["epoch", "policy_step"])
-    record_event(
-        run_id=run.pk,
-        kind="epoch_opened",
-        message=f"epoch {run.epoch} opened",
-        actor=actor,
-        details={"epoch": run.epoch},
-        now=now,
-    )
 
 
 def _configure(
@@ -325,13 +311,20 @@ def _fresh(
         name=name,
         kind=RunKind.OUTSIDE,
         is_default=is_default,
+        epoch=Run.objects.first_epoch(name),
         project_id=project_id,
         status=RunStatus.QUEUED,
         created_at=now,
         status_changed_at=now,
         started_at=now,
     )
-    record_event(run_id=run.pk, kind="created", message="outside run created", actor=actor, now=now)
+    record_event(
+        run_id=run.pk,
+        kind="created",
+        message="outside run created" + in_epoch(run),
+        actor=actor,
+        now=now,
+    )
     announce(run.pk, "run")
     return run
 
