@@ -8,7 +8,6 @@ import asyncio
 import socket
 import sys
 import time
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -39,10 +38,6 @@ def holding(app: Any, held_while: Path) -> Any:
 
 if __name__ == "__main__":
     from config.asgi import application
-
-    # A busy machine may report the delivery of an answer late.
-    idempotency: Any = import_module("buffer.ingest.services.idempotency")
-    idempotency.KNOWN_WITHIN_SECONDS = 3.0
 
     listener = socket.socket(fileno=int(sys.argv[1]))
     config = uvicorn.Config(

@@ -24,13 +24,18 @@ class IdempotencyRecord(models.Model):
 
 
 class UnansweredPush(models.Model):
-    """A push without a key whose answer is not known to have reached its connection."""
+    """The claim of a push without a key on its bytes, until its answer is written."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, db_index=False, related_name="+")
     fingerprint = models.BinaryField(help_text="Of the identity and the body; 16 bytes.")
-    sender = models.CharField(max_length=120, help_text="The web process that answers.")
     receipt = models.JSONField()
-    accepted_at = models.DateTimeField(db_index=True)
+    accepted_at = models.DateTimeField(db_index=True, help_text="Time of arrival.")
+    answered_at = models.DateTimeField(
+        null=True, blank=True, help_text="Time at which the answer was written to the connection."
+    )
+    client_left = models.BooleanField(
+        default=False, db_default=False, help_text="The client closed before the answer."
+    )
 
     class Meta:
         verbose_name_plural = "unanswered pushes"

@@ -9,7 +9,6 @@ from channels.sessions import CookieMiddleware
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings.base")
 django.setup(set_prefix=False)
 
-from buffer.items.api.delivery import ResponseDelivery  # noqa: E402
 from config.binding import refuse_dangers  # noqa: E402
 from config.body_limits import BodyLimits  # noqa: E402 Django's applications load first
 from config.compressed_requests import CompressedHandler  # noqa: E402
@@ -19,12 +18,13 @@ from config.socket_origins import SocketOrigins  # noqa: E402
 from config.static_files import StaticFiles  # noqa: E402
 from config.tracing import traced  # noqa: E402
 from config.websocket_urls import websocket_urlpatterns  # noqa: E402
+from web.http.push_answers import PushAnswers  # noqa: E402
 
 refuse_dangers()
 machines = Machines(CompressedHandler())
 application = ProtocolTypeRouter(
     {
-        "http": StaticFiles(traced(ResponseDelivery(CompressedAnswers(BodyLimits(machines))))),
+        "http": StaticFiles(traced(PushAnswers(CompressedAnswers(BodyLimits(machines))))),
         # Consumers look up the session's user. A lookup here would repeat the query, and an outage
         # would end the handshake without a close code.
         "websocket": SocketOrigins(CookieMiddleware(URLRouter(websocket_urlpatterns))),

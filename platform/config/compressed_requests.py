@@ -12,8 +12,8 @@ from django.core.exceptions import BadRequest
 from django.core.handlers.asgi import ASGIHandler, ASGIRequest
 
 from buffer.atropos.rules import NAMES as ATROPOS_NAMES
-from buffer.items.api.delivery import HUNG_UP
 from config.decompression import Bounds, UnknownEncoding, check_encoding, decompress
+from web.http.push_answers import CLIENT_LEFT
 
 # All other routes may read a body before authentication: sign-in, login links, the admin, and the
 # CSRF check of each page.
@@ -66,7 +66,7 @@ class CompressedRequest(ASGIRequest):
                 self._packed.read(),
                 encoding=encoding_of(self.META["HTTP_CONTENT_ENCODING"]),
                 bounds=bounds,
-                client_left=self.scope.get(HUNG_UP, lambda: False),
+                client_left=self.scope.get(CLIENT_LEFT, lambda: False),
             )
         except BadRequest as refusal:
             self._refusal = refusal

@@ -14,11 +14,10 @@ import msgspec
 from django.conf import settings
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from buffer.items.api.delivery import HUNG_UP, WHEN_READ
 from config.body_buffer import BodyBuffer, buffered_length
 from config.large_writes import LargeWrites
-from config.response_receipts import AnswerReceipts, Note
 from web.http.problems import PROBLEM_TYPE, problem_of
+from web.http.push_answers import CLIENT_LEFT, WAS_RESET
 from web.rules.errors import ApiError
 
 # Linux reports a half-closed connection; elsewhere only a fully closed one is visible.
@@ -60,7 +59,6 @@ class BoundedHttp(HttpToolsProtocol):
         self._in_head = True
         self._is_websocket = False
         self._wait_limit: asyncio.TimerHandle | None = None
-        self._receipts = AnswerReceipts(self.loop)
         self._body: BodyBuffer | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -69,29 +67,14 @@ class BoundedHttp(HttpToolsProtocol):
         self._wait_for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the timeout; a reset means that the last response was not read."""
+        """Stop the timeout."""
         self._stop_waiting()
         if self._body is not None:
             self._body.close()
-        self._receipts.settle(was_read=exc is None)
         super().connection_lost(exc)
-
-    def eof_received(self) -> None:
-        """Note whether the last response was read before the client closed."""
-        self._receipts.ended()
-        super().eof_received()
-
-    def when_read(self, note: Note) -> None:
-        """Call `note` once with whether the client read the response that was just sent."""
-        if self.transport.is_closing():
-            # Closed by the server after the response, or broken while it was sent.
-            note(self.cycle is not None and not self.cycle.keep_alive)
-        else:
-            self._receipts.expect(self.transport.get_extra_info("socket"), note)
 
     def data_received(self, data: bytes) -> None:
         """Parse the received bytes, unless the headers have become too large."""
-        self._receipts.settle(was_read=True)
         if self._body is not None:
             data = self._add_to_body(self._body, data)
             if not data:
@@ -113,8 +96,8 @@ class BoundedHttp(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Start counting at a request's first byte; a kept connection may have been idle."""
         super().on_message_begin()
-        self.scope[HUNG_UP] = self.client_hung_up  # type: ignore[typeddict-unknown-key]
-        self.scope[WHEN_READ] = self.when_read  # type: ignore[typeddict-unknown-key]
+        self.scope[CLIENT_LEFT] = self.client_left  # type: ignore[typeddict-unknown-key]
+        self.scope[WAS_RESET] = self.was_reset  # type: ignore[typeddict-unknown-key]
         self._in_head, self._head_bytes = True, 0
         self._wait_for_head()
 
@@ -144,17 +127,24 @@ class BoundedHttp(HttpToolsProtocol):
         if not self.transport.is_closing():
             super().on_message_complete()
 
-    def client_hung_up(self) -> bool:
-        """Ask the kernel, which learns of a hang-up before the event loop does."""
+    def client_left(self) -> bool:
+        """Ask the kernel, which learns of a closed connection before the event loop does."""
+        return self.transport.is_closing() or self._news(_ENDED) != 0
+
+    def was_reset(self) -> bool:
+        """Return whether the client closed the connection without reading all bytes."""
+        return self._news(0) != 0
+
+    def _news(self, wanted: int) -> int:
+        """Return the state of the connection: `wanted`, errors and resets, which poll adds."""
         connected = self.transport.get_extra_info("socket")
-        if self.transport.is_closing() or connected is None:
-            return True
-        descriptor = connected.fileno()
-        if descriptor < 0:  # closed since: views call this from threads
-            return True
+        # Views call this from threads, and the connection may be closed meanwhile.
+        if connected is None or (descriptor := connected.fileno()) < 0:
+            return select.POLLNVAL
         news = select.poll()
-        news.register(descriptor, _ENDED)
-        return bool(news.poll(0))
+        news.register(descriptor, wanted)
+        found = news.poll(0)
+        return found[0][1] if found else 0
 
     def _buffer_of_body(self) -> BodyBuffer | None:
         length = buffered_length(self.headers)

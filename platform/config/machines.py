@@ -26,11 +26,11 @@ from django.utils.module_loading import import_string
 
 from buffer.atropos.rules import NAMES as ATROPOS_NAMES
 from buffer.batches.api.sending import StoredAnswer, TrackedAnswer
-from buffer.items.api.delivery import HUNG_UP
 from config.body_limits import App, Receive, Scope, Send
 from config.compressed_requests import CompressedRequest
 from config.large_writes import Parts
 from web.http.problems import respond
+from web.http.push_answers import CLIENT_LEFT
 from web.http.waiting import Waiting
 from web.live.wait_queue import WaitQueues
 from web.rules.errors import Invalid
@@ -74,7 +74,7 @@ class Machines:
         body = await _read(receive)
         if body is None:
             return
-        client = _Client(receive, hung_up=scope.get(HUNG_UP, _never))
+        client = _Client(receive, client_left=scope.get(CLIENT_LEFT, _never))
         try:
             answer = await self._run(partial(self._handler.answer, scope, body))
             later = await self._later(answer, client) if isinstance(answer, Waiting) else answer
@@ -161,9 +161,9 @@ class _Handler(BaseHandler):
 class _Client:
     """The state of a client's connection, watched by a separate task."""
 
-    def __init__(self, receive: Receive, *, hung_up: Callable[[], bool]) -> None:
+    def __init__(self, receive: Receive, *, client_left: Callable[[], bool]) -> None:
         self._receive = receive
-        self.hung_up = hung_up
+        self.client_left = client_left
         """Returns whether the client hung up, according to the kernel."""
         self._leaving: asyncio.Task[Any] | None = None
 
@@ -329,7 +329,7 @@ async def _send_but_last_byte(answer: TrackedAnswer, send: Send, client: _Client
     await send_pieces([*answer.parts[:-1], answer.parts[-1][:-1]], send)
     # Returns when the server's buffer is nearly empty.
     await send({"type": "http.response.body", "body": b"", "more_body": True})
-    return not client.hung_up()
+    return not client.client_left()
 
 
 def _never() -> bool:

@@ -15,9 +15,9 @@ from buffer.ingest.schemas.bodies import BodyProblem, InvalidBody
 from buffer.ingest.schemas.groups import Group
 from buffer.ingest.schemas.groups_json import decode_group, decode_groups
 from buffer.ingest.schemas.scored_data import ScoredData
+from buffer.ingest.services.answered_pushes import answered
 from buffer.ingest.services.arrivals import Receipt
 from buffer.ingest.services.concurrent_pushes import SinglePush, accept_push
-from buffer.ingest.services.delivered_answers import deliveries
 from buffer.ingest.services.groups import accept_groups
 from buffer.ingest.services.idempotency import (
     Claim,
@@ -28,12 +28,12 @@ from buffer.ingest.services.idempotency import (
 )
 from buffer.ingest.services.push_context import UnknownEnvironment
 from buffer.items.api.callers import ENVIRONMENTS
-from buffer.items.api.delivery import Delivery, delivery_of
 from buffer.items.queries.counts import limits
 from runs.access.api.identity import identity_of
 from runs.lifecycle.queries.runs import RunNotFound
 from web.http.bodies import answer
 from web.http.openapi import IDEMPOTENCY_KEY, REF
+from web.http.push_answers import PushAnswer, answer_of
 
 SCORED_DATA: Final = REF.format(name="ScoredData")
 
@@ -57,10 +57,13 @@ class PushView(CountsRefusals, AtroposView):
         run = self.find_run()
         self._groups = groups
         key = PushKey.of(request.headers.get("Idempotency-Key"), request.body)
-        identity, now = identity_of(request), timezone.now()
-        delivery = delivery_of(request)
-        is_keyless = key is None and delivery is not None
-        claim = Claim.of(identity=identity, body=request.body) if is_keyless else None
+        identity, tracked = identity_of(request), answer_of(request)
+        claim = (
+            Claim.of(tracked, identity=identity, body=request.body)
+            if key is None and tracked is not None
+            else None
+        )
+        now = claim.arrived_at if claim is not None else timezone.now()
 
         def push() -> list[Receipt]:
             return accept_groups(run=run, groups=groups, producer=identity, now=now, claim=claim)
@@ -75,15 +78,14 @@ class PushView(CountsRefusals, AtroposView):
                 result = run_without_key(claim=claim, push=push, kind=list[Receipt])
         except UnknownEnvironment as error:
             raise _unknown_environment(error, many=many) from error
-        if claim is not None and delivery is not None:
-            _note_delivery(delivery, claim, result)
+        if claim is not None and tracked is not None:
+            _end_with_answer(tracked, claim, result)
         return _response(result, many=many)
 
 
-def _note_delivery(delivery: Delivery, claim: Claim, result: PushResult[list[Receipt]]) -> None:
-    """Arrange that the row of a push is deleted once its answer has been read."""
-    delivery.on_sent = partial(deliveries.record_sent, claim.key, result.row_id)
-    delivery.on_read = partial(deliveries.note, claim.key, result.row_id)
+def _end_with_answer(tracked: PushAnswer, claim: Claim, result: PushResult[list[Receipt]]) -> None:
+    """End the claim of a push once its answer is written."""
+    tracked.on_end = partial(answered.record, claim.key, result.row_id)
 
 
 def _unknown_environment(error: UnknownEnvironment, *, many: bool) -> InvalidBody:
@@ -131,20 +133,20 @@ class ScoredDataView(PushView):
 
         A group smaller than its environment's group size waits for others.
         """
-        delivery = delivery_of(request)
-        if delivery is not None and "Idempotency-Key" not in request.headers:
-            return self._accept_with_others(request, delivery)
+        tracked = answer_of(request)
+        if tracked is not None and "Idempotency-Key" not in request.headers:
+            return self._accept_with_others(request, tracked)
         group = decode_group(request.body, **self.rules())
         return self.accept(request, [group], many=False)
 
-    def _accept_with_others(self, request: Request, delivery: Delivery) -> HttpResponse:
+    def _accept_with_others(self, request: Request, tracked: PushAnswer) -> HttpResponse:
         """Store a push without a key together with those that arrive at the same time."""
         identity = identity_of(request)
         push = SinglePush(
             body=request.body,
             producer=identity,
-            now=timezone.now(),
-            claim=Claim.of(identity=identity, body=request.body),
+            now=tracked.arrived_at,
+            claim=Claim.of(tracked, identity=identity, body=request.body),
         )
         try:
             result = run_without_key(
@@ -155,7 +157,7 @@ class ScoredDataView(PushView):
         finally:
             self._found = push.run or self._found
             self._groups = None if push.group is None else [push.group]
-        _note_delivery(delivery, push.claim, result)
+        _end_with_answer(tracked, push.claim, result)
         return _response(result, many=False)
 
     def _receipts(self, push: SinglePush) -> list[Receipt]:

@@ -30,6 +30,7 @@ from buffer.batches.services.leases import (
     record_interrupted,
 )
 from buffer.batches.services.pacing import status_of_environment
+from buffer.batches.services.senders import this_process
 from buffer.ingest.schemas.bodies import (
     BodyProblem,
     EnvIdentifier,
@@ -38,7 +39,6 @@ from buffer.ingest.schemas.bodies import (
     Registration,
     decode,
 )
-from buffer.ingest.services.senders import this_process
 from buffer.items.api.callers import EITHER, ENVIRONMENTS, TRAINERS, TRAINERS_AND_READERS
 from buffer.items.queries.counts import limits, queued_groups
 from buffer.items.queries.withheld import check_served

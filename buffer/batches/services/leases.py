@@ -13,15 +13,14 @@ from uuid import UUID
 from django.db import connection, transaction
 from django.db.models.functions import Now
 
+from buffer.batches.rules.deliveries import Delivery, NextAction
 from buffer.batches.rules.lease_errors import LeaseLost, TrainerNotRegistered
-from buffer.batches.services import forming, group_batches
+from buffer.batches.services import forming, group_batches, senders
 from buffer.batches.services.acknowledgements import acknowledge_locked, confirm
 from buffer.batches.services.lease_context import lease_context
-from buffer.ingest.services import senders
 from buffer.items.models.items import Batch
 from buffer.items.queries.withheld import check_served
 from buffer.items.rules.batches import BatchNotFound
-from buffer.items.rules.delivery import Delivery, NextAction
 from buffer.items.rules.states import (
     OPEN_BATCHES,
     BatchState,

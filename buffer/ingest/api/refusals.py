@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from buffer.ingest.schemas.bodies import InvalidBody
 from buffer.ingest.schemas.groups import Group
+from buffer.ingest.services.idempotency import ClientLeft
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.services.refused_pushes import RefusedPush, record_refused_push
 from web.http.views import ApiView
@@ -43,8 +44,8 @@ class CountsRefusals(ApiView):
     def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]
         """Return the error, and count the refusal for the environments that the push names."""
         response = super().handle_exception(exc)
-        # A bad request ended before its body was complete.
-        if self._found is not None and not isinstance(exc, BadRequest):
+        # A bad request ended before its body was complete. A client that left repeats its push.
+        if self._found is not None and not isinstance(exc, BadRequest | ClientLeft):
             named = _named_by(self.request.body) if self._groups is None else self._groups
             push = RefusedPush(
                 run_id=self._found.pk,

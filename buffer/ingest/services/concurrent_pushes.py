@@ -61,6 +61,7 @@ def accept_push(run_name: str | None, push: SinglePush) -> Receipt | None:
 
     Raises:
         InvalidBody: If the body is not a valid group.
+        ClientLeft: If the client has closed the connection.
         Retried: If the claim cannot be made; nothing is stored.
         ApiError: As for :func:`buffer.ingest.services.groups.accept_groups`.
     """
@@ -106,6 +107,7 @@ def _placed(push: SinglePush, item_id: int, context: PushContext) -> PushRows | 
     """
     run = push.run = context.run
     push.claim.run_id = run.pk
+    push.claim.check_client()
     group = push.group = decode_group(
         push.body, limits=limits(), lenient=run.lenient, advantages=run.advantages
     )

@@ -4,10 +4,11 @@ A push with an idempotency key stores its receipt under the key for a day, in it
 
 A push without a key is identified by its bytes. The stock Atropos client repeats a push, byte for
 byte, if it did not receive the answer; the same bytes after a received answer are new data. Such a
-push therefore stores a row, in its own transaction, until its answer is known to have been read by
-the client (:mod:`buffer.ingest.services.delivered_answers`). An equal push of the same identity
-that finds such a row gets the stored receipt. In the worst case, new data that is identical to the
-byte within ten minutes is taken for a retry.
+push therefore makes a claim on its bytes, a row in its own transaction, which ends when the answer
+is written to the connection (:mod:`buffer.ingest.services.answered_pushes`). If the client closes
+the connection before, or the process ends, the claim lasts 60 s. An equal push of the same identity
+that arrives meanwhile gets the stored receipt. A push whose client closed the connection before it
+is stored is not stored: the client repeats it.
 """
 
 import time
@@ -21,17 +22,21 @@ import xxhash
 from django.db import transaction
 
 from buffer.ingest.models import IdempotencyRecord, UnansweredPush
-from buffer.ingest.services.delivered_answers import deliveries
-from buffer.ingest.services.senders import is_alive, this_process
+from buffer.ingest.services.answered_pushes import AnswerEnd, answered
 from web import database
+from web.http.push_answers import PushAnswer
 from web.rules.errors import ApiError, Conflict, Invalid
 
 KEY_LIFETIME: Final = timedelta(hours=24)
-RETRY_WINDOW: Final = timedelta(minutes=10)
+CLAIM_SECONDS: Final = 60
+CLAIM_LIFETIME: Final = timedelta(seconds=CLAIM_SECONDS)
+"""Lifetime of the claim of a push whose answer was not written."""
 DELETED_AT_ONCE: Final = 1000
-# Time for which a repeated push waits until another process deletes the row of the first one.
-KNOWN_WITHIN_SECONDS: Final = 1.0
-_POLL_SECONDS: Final = 0.02
+MARKED_WITHIN_SECONDS: Final = 1.0
+"""Time within which another process marks an answer that it has written."""
+STALLED_AFTER: Final = timedelta(seconds=5)
+"""Age of a claim after which its answer is not waited for."""
+_POLL_SECONDS: Final = 0.002
 _LOCK: Final = "SELECT pg_try_advisory_xact_lock(hashtext('rolldeck.key'), hashtext(%s))"
 _FIND: Final = """
     SELECT body_fingerprint, receipt::text FROM buffer_idempotencyrecord
@@ -41,14 +46,15 @@ _STORE: Final = """
     VALUES (%s, %s, %s, %s, %s)"""
 # For statements with a CTE `pushes` of columns fingerprint (hexadecimal), receipt and received_at.
 CLAIMS: Final = """
-    INSERT INTO buffer_unansweredpush AS known (run_id, fingerprint, sender, receipt, accepted_at)
-    SELECT %(run)s, decode(fingerprint, 'hex') AS fingerprint, %(sender)s, receipt, received_at
+    INSERT INTO buffer_unansweredpush AS known (run_id, fingerprint, receipt, accepted_at)
+    SELECT %(run)s, decode(fingerprint, 'hex') AS fingerprint, receipt, received_at
     FROM pushes WHERE fingerprint IS NOT NULL ORDER BY fingerprint
     ON CONFLICT (run_id, fingerprint) DO UPDATE
-    SET id = EXCLUDED.id, sender = EXCLUDED.sender, receipt = EXCLUDED.receipt,
-        accepted_at = EXCLUDED.accepted_at
-    WHERE known.id = ANY(%(delivered)s::bigint[])
-        OR known.accepted_at < EXCLUDED.accepted_at - %(retry_window)s
+    SET id = EXCLUDED.id, receipt = EXCLUDED.receipt, accepted_at = EXCLUDED.accepted_at,
+        answered_at = NULL, client_left = false
+    WHERE known.id = ANY(%(answered)s::bigint[])
+        OR known.answered_at <= EXCLUDED.accepted_at
+        OR known.accepted_at < EXCLUDED.accepted_at - %(claim_lifetime)s
     RETURNING id, fingerprint"""
 
 R = TypeVar("R")
@@ -107,7 +113,7 @@ class PushResult(Generic[R]):
     receipt: R
     replayed: bool = False
     row_id: int = 0
-    """Row of a push without a key, to delete once the answer was delivered."""
+    """Claim of a push without a key, which ends with the answer."""
 
 
 def run_idempotent(
@@ -155,9 +161,17 @@ class Retried(Exception):
     """The first answer to the same push may be lost; the push is not stored again."""
 
 
+class ClientLeft(ApiError):
+    """The client closed the connection before its push was stored."""
+
+    status = 408
+    code = "client_left"
+    title = "The client has closed the connection"
+
+
 @dataclass(slots=True, kw_only=True)
 class Claim:
-    """The identity of a push without a key, and its row.
+    """The claim of a push without a key on its bytes.
 
     The statement that stores the push contains :data:`CLAIMS`, with the parameters of
     :func:`claims_params`, and sets `row_id`.
@@ -165,12 +179,16 @@ class Claim:
 
     fingerprint: bytes
     """16-byte hash of the identity, the length and the body."""
+    arrived_at: datetime
+    """Time at which the push arrived, which is also its time of receipt."""
+    client_left: Callable[[], bool]
+    """Returns whether the client has closed the connection."""
     run_id: int = 0
     """The run; 0 until it is known."""
     row_id: int = 0
 
     @classmethod
-    def of(cls, *, identity: str, body: bytes) -> "Claim":
+    def of(cls, answer: PushAnswer, *, identity: str, body: bytes) -> "Claim":
         """Return the claim of a push.
 
         XXH3 hashes 0.5 MB in 0.01 ms; SHA-256 takes 0.29 ms. It resists accidental collisions
@@ -178,7 +196,20 @@ class Claim:
         """
         fingerprint = xxhash.xxh3_128(f"{len(body)} {identity}\0".encode())
         fingerprint.update(body)
-        return cls(fingerprint=fingerprint.digest())
+        return cls(
+            fingerprint=fingerprint.digest(),
+            arrived_at=answer.arrived_at,
+            client_left=answer.client_left,
+        )
+
+    def check_client(self) -> None:
+        """Check that the client can still receive an answer.
+
+        Raises:
+            ClientLeft: If it has closed the connection. It has no answer and repeats the push.
+        """
+        if self.client_left():
+            raise ClientLeft("the client closed the connection before the push was stored")
 
     @property
     def key(self) -> tuple[int, bytes]:
@@ -188,12 +219,12 @@ class Claim:
 
 def claims_params(claims: Iterable[Claim]) -> dict[str, Any]:
     """Return the parameters of :data:`CLAIMS`, except those of the run and the pushes."""
-    delivered = [deliveries.row_of(claim.key) for claim in claims]
-    return {
-        "sender": this_process(),
-        "delivered": [row_id for row_id in delivered if row_id is not None],
-        "retry_window": RETRY_WINDOW,
-    }
+    ended = [
+        found.row_id
+        for claim in claims
+        if (found := answered.get(claim.key)) and found.is_before(claim.arrived_at)
+    ]
+    return {"answered": ended, "claim_lifetime": CLAIM_LIFETIME}
 
 
 def run_without_key(*, claim: Claim, push: Callable[[], R], kind: type[R]) -> PushResult[R]:
@@ -206,7 +237,10 @@ def run_without_key(*, claim: Claim, push: Callable[[], R], kind: type[R]) -> Pu
     """
     while True:
         try:
+            claim.check_client()
             return PushResult(receipt=push(), row_id=claim.row_id)
+        except ClientLeft:
+            raise
         except Retried:
             first = _first_result(claim, kind)
         except Exception:
@@ -219,29 +253,24 @@ def run_without_key(*, claim: Claim, push: Callable[[], R], kind: type[R]) -> Pu
 
 
 def _first_result(claim: Claim, kind: type[R]) -> PushResult[R] | None:
-    """Return the earlier result of the same push; None if its answer is known to have arrived."""
-    until = time.monotonic() + KNOWN_WITHIN_SECONDS
+    """Return the result of an equal push whose claim lasts; None if there is none."""
+    until = time.monotonic() + MARKED_WITHIN_SECONDS
     while True:
         row = UnansweredPush.objects.filter(
             run_id=claim.run_id, fingerprint=claim.fingerprint
         ).first()
-        if row is None or deliveries.row_of(claim.key) == row.pk:
+        if row is None or row.accepted_at < claim.arrived_at - CLAIM_LIFETIME:
             return None
-        if _is_settled(claim, row, until=until):
+        end = AnswerEnd(row.pk, row.answered_at) if row.answered_at or row.client_left else None
+        if (own := answered.get(claim.key)) and own.row_id == row.pk:
+            end = own
+        if end and end.is_before(claim.arrived_at):
+            return None
+        is_stalled = row.accepted_at < claim.arrived_at - STALLED_AFTER
+        if end or is_stalled or time.monotonic() >= until:
             receipt = msgspec.convert(row.receipt, kind)
             return PushResult(receipt=receipt, row_id=row.pk, replayed=True)
         time.sleep(_POLL_SECONDS)
-
-
-def _is_settled(claim: Claim, row: UnansweredPush, *, until: float) -> bool:
-    """Return whether the delivery state of a row's answer is final.
-
-    After this process has sent an answer, it learns in any case whether the client read it.
-    Another process may have delivered the answer without deleting the row yet.
-    """
-    if row.sender == this_process():
-        return not deliveries.is_sent(claim.key, row.pk)
-    return time.monotonic() >= until or is_alive(row.sender) is False
 
 
 def delete_old_keys(*, now: datetime) -> int:
@@ -252,7 +281,7 @@ def delete_old_keys(*, now: datetime) -> int:
 
 
 def delete_old_pushes(*, now: datetime) -> int:
-    """Delete rows of pushes without a key older than ten minutes; return the number deleted."""
-    old = UnansweredPush.objects.filter(accepted_at__lt=now - RETRY_WINDOW)
+    """Delete claims of pushes without a key that have ended; return the number deleted."""
+    old = UnansweredPush.objects.filter(accepted_at__lt=now - CLAIM_LIFETIME)
     ids = list(old.order_by("accepted_at").values_list("id", flat=True)[:DELETED_AT_ONCE])
     return UnansweredPush.objects.filter(id__in=ids).delete()[0]

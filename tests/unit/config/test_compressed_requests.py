@@ -13,7 +13,6 @@ import pytest
 import zstandard
 from pytest_django import Settings
 
-from buffer.items.api.delivery import HUNG_UP
 from config.compressed_requests import CompressedRequest
 from config.decompression import (
     ENCODINGS,
@@ -24,6 +23,7 @@ from config.decompression import (
     UnknownEncoding,
     decompress,
 )
+from web.http.push_answers import CLIENT_LEFT
 
 MIB: Final = 1024 * 1024
 Pack = Callable[[bytes], bytes]
@@ -170,7 +170,7 @@ def test_decompression_ends_when_the_client_disconnects(encoding: str, pack: Pac
         checks.append(True)
         return len(checks) == 3
 
-    given = request(pack(os.urandom(6 * MIB)), encoding, **{HUNG_UP: has_disconnected})
+    given = request(pack(os.urandom(6 * MIB)), encoding, **{CLIENT_LEFT: has_disconnected})
     with pytest.raises(BodyBroken, match="closed the connection"):
         _ = given.body
     assert len(checks) == 3

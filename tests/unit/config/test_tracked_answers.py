@@ -23,7 +23,7 @@ async def never() -> Message:
     raise AssertionError
 
 
-async def sent_to_client(*, hung_up: Callable[[], bool]) -> tuple[list[bytes], list[str]]:
+async def sent_to_client(*, client_left: Callable[[], bool]) -> tuple[list[bytes], list[str]]:
     """Send an answer; return the bodies of its messages and how sending ended."""
     machines = Machines(no_app)
     bodies: list[bytes] = []
@@ -36,7 +36,7 @@ async def sent_to_client(*, hung_up: Callable[[], bool]) -> tuple[list[bytes], l
     answer = TrackedAnswer(
         PARTS, on_sent=lambda: outcome.append("sent"), on_cut=lambda: outcome.append("cut")
     )
-    await machines._send(answer, send, _Client(never, hung_up=hung_up))
+    await machines._send(answer, send, _Client(never, client_left=client_left))
     machines._threads.shutdown()
     return bodies, outcome
 
@@ -46,11 +46,11 @@ def test_the_client_is_checked_once_before_the_last_byte(is_gone: bool, outcome:
     checks: list[int] = []
     bodies: list[bytes] = []
 
-    def hung_up() -> bool:
+    def client_left() -> bool:
         checks.append(len(bodies))
         return is_gone
 
-    bodies, noted = asyncio.run(sent_to_client(hung_up=hung_up))
+    bodies, noted = asyncio.run(sent_to_client(client_left=client_left))
 
     assert noted == outcome
     assert len(checks) == 1
@@ -74,8 +74,8 @@ def test_the_kernel_reports_a_hang_up_before_the_event_loop_runs(has_unread_byte
     protocol = BoundedHttp.__new__(BoundedHttp)
     protocol.transport = Transport()  # type: ignore[assignment]
     with connected:
-        assert not protocol.client_hung_up()
+        assert not protocol.client_left()
         if has_unread_bytes:
             connected.send(b"unread")
         client.close()
-        assert protocol.client_hung_up()
+        assert protocol.client_left()

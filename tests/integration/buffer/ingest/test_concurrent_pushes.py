@@ -26,6 +26,7 @@ from tests.buffer_factories import body, group
 from tests.factories import NOON, make_outside_run
 from tests.ledgers import miscounts
 from tests.waiting import eventually
+from web.http.push_answers import PushAnswer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -44,6 +45,13 @@ def join(run: Run, *, group_size: int) -> None:
     )
 
 
+async def unsent(_: Any) -> None:
+    raise AssertionError
+
+
+ANSWER = PushAnswer(unsent, client_left=lambda: False, was_reset=lambda: False, arrived_at=NOON)
+
+
 class Pusher(threading.Thread):
     """A thread that pushes one body, as a web process does for a client."""
 
@@ -53,7 +61,7 @@ class Pusher(threading.Thread):
             body=content,
             producer=producer,
             now=NOON,
-            claim=Claim.of(identity=producer, body=content),
+            claim=Claim.of(ANSWER, identity=producer, body=content),
         )
         self.outcome: Any = None
         self._run_name = run.name

@@ -14,11 +14,11 @@ from buffer.batches.queries.queue_depth import is_batch_available, is_drained
 from buffer.batches.rules.lease_errors import LeaseLost
 from buffer.batches.services.acknowledgements import acknowledge_batch
 from buffer.batches.services.leases import lease_batch, lease_for_atropos, record_delivered
+from buffer.batches.services.senders import is_alive, this_process
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.groups import accept_groups
 from buffer.ingest.services.idempotency import KeyInFlight, PushKey, run_idempotent
 from buffer.ingest.services.push_context import UnknownEnvironment
-from buffer.ingest.services.senders import is_alive, this_process
 from buffer.items.models.items import Batch, FragmentChunk, Tally, TrajectoryGroup
 from buffer.items.queries.counts import ledger_part
 from buffer.payloads.services.cleanup import drop_open
