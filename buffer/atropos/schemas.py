@@ -52,11 +52,12 @@ class RunSizes(Struct, frozen=True, kw_only=True):
     max_token_len: int
 
 
-class RunState(Struct, frozen=True, kw_only=True):
-    """Answer to ``GET /status``: batches served, groups queued."""
+class RunState(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Answer to ``GET /status``: batches served, groups queued; `status` of a run that is over."""
 
     current_step: int
     queue_size: int
+    status: Literal["completed", "stopped", "failed"] | None = None
 
 
 class EnvironmentState(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -96,10 +97,13 @@ class LatestExample(ScoredData, frozen=True, kw_only=True):
 
 
 class StockBatch(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Answer to ``GET /batch``; null while no batch is ready, an error before registration."""
+    """Answer to ``GET /batch``; null while no batch is ready, an error before registration.
+
+    `status` is present with null if the run is over, and no batch will follow.
+    """
 
     batch: list[ScoredData] | None
-    status: Literal["error"] | None = None
+    status: Literal["error", "completed", "stopped", "failed"] | None = None
     message: str | None = None
 
 

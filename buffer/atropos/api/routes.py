@@ -4,9 +4,8 @@ They behave like the server of atroposlib 0.4.0, except where that server loses,
 duplicates data. The contract tests list the differences and their reasons.
 """
 
-from contextlib import suppress
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from django.http import HttpResponse
@@ -24,6 +23,7 @@ from buffer.batches.rules.batch_bytes import example_answer, stock_answer
 from buffer.batches.services.corruption import BatchCorrupt, contents_of
 from buffer.batches.services.leases import (
     Lease,
+    confirm_delivered,
     delete_old_deliveries,
     lease_for_atropos,
     record_delivered,
@@ -45,9 +45,9 @@ from buffer.items.queries.withheld import check_served
 from buffer.payloads.services.contents import StoredContent, latest_group
 from runs.access.api.identity import identity_of
 from runs.access.rules.rights import ADMINISTER
-from runs.lifecycle.models.runs import RunKind
+from runs.lifecycle.models.runs import Run, RunKind, SecondRegistration
 from runs.lifecycle.queries.runs import batch_size_of
-from runs.lifecycle.rules.lifecycle import RunStatus
+from runs.lifecycle.rules.lifecycle import TERMINAL
 from runs.lifecycle.rules.registration import Registration as RunRegistration
 from runs.lifecycle.services.registry import (
     disconnect_environment,
@@ -90,17 +90,15 @@ class RegisterView(AtroposView):
     def post(self, request: Request, run: str | None = None) -> HttpResponse:
         """Register a trainer.
 
-        The first registration opens the run. After a completed run it opens a new one.
+        The first registration opens the run. After a completed run, or one whose planned steps are
+        served, it opens a new one; with `on_second_registration: reset` always.
         """
         body = decode(request.body, Registration, limits=limits())
         found, identity = self.find_run(), identity_of(request)
-        if found.kind == RunKind.OUTSIDE and found.status == RunStatus.COMPLETED:
-            found = reset_run(
-                run_id=found.pk,
-                actor=identity,
-                reason="a trainer registered after the run was completed",
-                now=timezone.now(),
-            )
+        if reason := _reason_for_new_run(found):
+            if found.awaits_next_training:
+                confirm_delivered(run_id=found.pk)
+            found = reset_run(run_id=found.pk, actor=identity, reason=reason, now=timezone.now())
         trainer = register_trainer(
             run_id=found.pk,
             identity=identity,
@@ -109,6 +107,20 @@ class RegisterView(AtroposView):
         )
         delete_old_deliveries(run_id=found.pk, identity=identity)
         return json_response(messages.RegisteredTrainer(uuid=trainer.uuid))
+
+
+def _reason_for_new_run(run: Run) -> str:
+    """Return why the registration of a trainer begins a new run; empty if it does not."""
+    if run.awaits_next_training:
+        return "a trainer registered after the planned train steps of the run"
+    has_trainer = run.kind == RunKind.OUTSIDE and run.registered_at is not None
+    if (
+        has_trainer
+        and run.on_second_registration == SecondRegistration.RESET
+        and run.status not in TERMINAL
+    ):
+        return "a trainer registered again (on_second_registration: reset)"
+    return ""
 
 
 class RegisterEnvView(AtroposView):
@@ -123,11 +135,12 @@ class RegisterEnvView(AtroposView):
     def post(self, request: Request, run: str | None = None) -> HttpResponse:
         """Register an environment.
 
-        Answers "wait for trainer to start" until a trainer has requested its first batch.
+        Answers "wait for trainer to start" until a trainer has requested its first batch, also
+        after the end of a training.
         """
         body = decode(request.body, RegisterEnv, limits=limits())
         found = self.find_run()
-        if found.trainer_started_at is None:
+        if found.trainer_started_at is None or found.awaits_next_training:
             record_waiting_environment(run_id=found.pk, name=body.desired_name, now=timezone.now())
             return json_response(messages.RegisteredEnvironment(status="wait for trainer to start"))
         environment = register_environment(
@@ -205,6 +218,11 @@ class InfoView(AtroposView):
         )
 
 
+def _final_status(run: Run) -> Any:
+    """Return the status of a run that is over, or None."""
+    return run.status if run.status in TERMINAL else None
+
+
 class StatusView(AtroposView):
     """Status of a run."""
 
@@ -223,6 +241,7 @@ class StatusView(AtroposView):
             messages.RunState(
                 current_step=found.current_step,
                 queue_size=queued_groups(found.pk),
+                status=_final_status(found),
             )
         )
 
@@ -286,9 +305,15 @@ def _lease_intact(run_id: int, identity: str) -> tuple[Lease, list[StoredContent
         lease = lease_for_atropos(run_id=run_id, identity=identity, sender=this_process(), now=now)
         if lease is None:
             return None
-        # A corrupt batch was split up and its corrupt items were dropped: try the next one.
-        with suppress(BatchCorrupt):
+        try:
             return lease, contents_of(lease, now=now)
+        except BatchCorrupt:
+            # It was split up and its corrupt items were dropped: try the next one.
+            continue
+        except Exception:
+            # The same trainer gets the batch with its next request.
+            record_interrupted(batch_id=lease.batch.pk, fence=lease.batch.fence)
+            raise
 
 
 class BatchView(AtroposView):
@@ -301,7 +326,8 @@ class BatchView(AtroposView):
     def get(self, request: Request, run: str | None = None) -> HttpResponseBase:
         """Get the next batch.
 
-        Null while none is ready. A request acknowledges the batch of the request before.
+        Null while none is ready, and with the status of a run that is over. A request acknowledges
+        the batch of the request before.
         """
         run_id, batch_size = self._run_and_batch_size()
         if batch_size is None:
@@ -309,7 +335,8 @@ class BatchView(AtroposView):
             return json_response({"status": "error", "message": message, "batch": []})
         taken = _lease_intact(run_id, identity_of(request))
         if taken is None:
-            return json_response({"batch": None})
+            over = _final_status(Run.objects.only("status").get(pk=run_id))
+            return json_response({"batch": None} | ({"status": over} if over else {}))
         lease, items = taken
         batch_id, fence = lease.batch.pk, lease.batch.fence
         return TrackedAnswer(

@@ -376,6 +376,15 @@ def record_interrupted(*, batch_id: UUID, fence: int) -> None:
     )
 
 
+def confirm_delivered(*, run_id: int) -> None:
+    """Acknowledge the delivered batches of stock trainers, whose training is over."""
+    with transaction.atomic():
+        lock_run(run_id)
+        for batch in Batch.objects.filter(run_id=run_id, state=BatchState.LEASED):
+            if batch.delivered_at is not None:
+                confirm(batch)
+
+
 def delete_old_deliveries(*, run_id: int, identity: str) -> None:
     """Reset deliveries, so that a restarted stock trainer gets its batch again."""
     Batch.objects.filter(run_id=run_id, trainer__identity=identity, state__in=OPEN_BATCHES).update(

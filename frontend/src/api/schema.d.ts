@@ -3538,7 +3538,8 @@ export interface paths {
         };
         /**
          * Get the next batch
-         * @description Null while none is ready. A request acknowledges the batch of the request before.
+         * @description Null while none is ready, and with the status of a run that is over. A request acknowledges
+         *     the batch of the request before.
          */
         get: operations["atropos_batch_retrieve"];
         put?: never;
@@ -3617,7 +3618,8 @@ export interface paths {
         put?: never;
         /**
          * Register a trainer
-         * @description The first registration opens the run. After a completed run it opens a new one.
+         * @description The first registration opens the run. After a completed run, or one whose planned steps are
+         *     served, it opens a new one; with `on_second_registration: reset` always.
          */
         post: operations["atropos_register_create"];
         delete?: never;
@@ -3637,7 +3639,8 @@ export interface paths {
         put?: never;
         /**
          * Register an environment
-         * @description Answers "wait for trainer to start" until a trainer has requested its first batch.
+         * @description Answers "wait for trainer to start" until a trainer has requested its first batch, also
+         *     after the end of a training.
          */
         post: operations["atropos_register_env_create"];
         delete?: never;
@@ -3779,7 +3782,8 @@ export interface paths {
         };
         /**
          * Get the next batch (default run)
-         * @description Null while none is ready. A request acknowledges the batch of the request before.
+         * @description Null while none is ready, and with the status of a run that is over. A request acknowledges
+         *     the batch of the request before.
          */
         get: operations["batch_retrieve"];
         put?: never;
@@ -3858,7 +3862,8 @@ export interface paths {
         put?: never;
         /**
          * Register a trainer (default run)
-         * @description The first registration opens the run. After a completed run it opens a new one.
+         * @description The first registration opens the run. After a completed run, or one whose planned steps are
+         *     served, it opens a new one; with `on_second_registration: reset` always.
          */
         post: operations["register_create"];
         delete?: never;
@@ -3878,7 +3883,8 @@ export interface paths {
         put?: never;
         /**
          * Register an environment (default run)
-         * @description Answers "wait for trainer to start" until a trainer has requested its first batch.
+         * @description Answers "wait for trainer to start" until a trainer has requested its first batch, also
+         *     after the end of a training.
          */
         post: operations["register_env_create"];
         delete?: never;
@@ -6533,6 +6539,8 @@ export interface components {
             drop_zero_variance: boolean;
             /** @enum {unknown} */
             overlong_sequences: "drop" | "keep" | "truncate";
+            /** @enum {unknown} */
+            on_second_registration: "keep" | "reset";
             served_steps: number;
             epoch: number;
             policy_step: number;
@@ -7224,6 +7232,8 @@ export interface components {
             drop_zero_variance?: boolean;
             /** @enum {unknown} */
             overlong_sequences?: "drop" | "keep" | "truncate";
+            /** @enum {unknown} */
+            on_second_registration?: "keep" | "reset";
             serves_simulated?: boolean;
             num_steps?: number;
             ends_at_num_steps?: boolean;
@@ -8139,6 +8149,8 @@ export interface components {
             drop_zero_variance: boolean;
             /** @enum {unknown} */
             overlong_sequences: "drop" | "keep" | "truncate";
+            /** @enum {unknown} */
+            on_second_registration: "keep" | "reset";
             served_steps: number;
             epoch: number;
             policy_step: number;
@@ -8212,6 +8224,8 @@ export interface components {
             drop_zero_variance: boolean;
             /** @enum {unknown} */
             overlong_sequences: "drop" | "keep" | "truncate";
+            /** @enum {unknown} */
+            on_second_registration: "keep" | "reset";
             served_steps: number;
             epoch: number;
             policy_step: number;
@@ -8235,11 +8249,13 @@ export interface components {
         };
         /**
          * RunState
-         * @description Answer to ``GET /status``: batches served, groups queued.
+         * @description Answer to ``GET /status``: batches served, groups queued; `status` of a run that is over.
          */
         RunState: {
             current_step: number;
             queue_size: number;
+            /** @default null */
+            status: ("completed" | "failed" | "stopped") | null;
         };
         /**
          * RunTopic
@@ -8791,11 +8807,13 @@ export interface components {
         /**
          * StockBatch
          * @description Answer to ``GET /batch``; null while no batch is ready, an error before registration.
+         *
+         *         `status` is present with null if the run is over, and no batch will follow.
          */
         StockBatch: {
             batch: components["schemas"]["ScoredData"][] | null;
             /** @default null */
-            status: "error" | null;
+            status: ("completed" | "error" | "failed" | "stopped") | null;
             /** @default null */
             message: string | null;
         };

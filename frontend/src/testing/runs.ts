@@ -38,6 +38,7 @@ export function runOf(name: string, changes: Partial<RunDetail> = {}): RunDetail
     dry_deadline_seconds: null,
     advantages: "",
     drop_zero_variance: false,
+    on_second_registration: "keep",
     overlong_sequences: "drop",
     served_steps: 0,
     epoch: 0,

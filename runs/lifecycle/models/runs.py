@@ -33,6 +33,13 @@ class OverlongSequences(models.TextChoices):
     TRUNCATE = "truncate", "truncate: sequences are cut at the maximum"
 
 
+class SecondRegistration(models.TextChoices):
+    """Effect of a stock trainer's registration on a run that has one."""
+
+    KEEP = "keep", "keep: the run continues"
+    RESET = "reset", "reset: the run is archived, and a new one begins"
+
+
 class RunQuerySet(models.QuerySet["Run"]):
     """Queries for runs."""
 
@@ -148,6 +155,13 @@ class Run(models.Model):
         db_default=OverlongSequences.KEEP,
         help_text="Treatment of groups with a sequence longer than `max_token_len`.",
     )
+    on_second_registration = models.CharField(
+        max_length=8,
+        choices=SecondRegistration,
+        default=SecondRegistration.KEEP,
+        db_default=SecondRegistration.KEEP,
+        help_text="Effect of `POST /register` on a run that has a trainer.",
+    )
     refused = models.JSONField(
         null=True,
         blank=True,
@@ -242,6 +256,14 @@ class Run(models.Model):
     def has_served_all_steps(self) -> bool:
         """Whether no further batch is served, because the planned number is reached."""
         return self.ends_at_num_steps and self.steps_left == 0
+
+    @property
+    def awaits_next_training(self) -> bool:
+        """Whether the training of an outside run is over: the next one begins a new run."""
+        is_over = self.status == RunStatus.COMPLETED or (
+            self.status == RunStatus.DRAINING and self.has_served_all_steps
+        )
+        return self.kind == RunKind.OUTSIDE and is_over
 
     @property
     def withholds_data(self) -> bool:

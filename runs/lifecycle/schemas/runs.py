@@ -62,6 +62,7 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     advantages: Literal["", "rloo", "grpo"]
     drop_zero_variance: bool
     overlong_sequences: Literal["keep", "drop", "truncate"]
+    on_second_registration: Literal["keep", "reset"]
     served_steps: int
     epoch: int
     policy_step: int
@@ -141,6 +142,7 @@ class ChangeRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     drop_zero_variance: bool | UnsetType = UNSET
     """Drop incoming groups whose scores are all equal."""
     overlong_sequences: Literal["keep", "drop", "truncate"] | UnsetType = UNSET
+    on_second_registration: Literal["keep", "reset"] | UnsetType = UNSET
     """Treatment of groups with a sequence longer than `max_token_len`."""
     serves_simulated: bool | UnsetType = UNSET
     """Serve simulated data to trainers."""

@@ -304,19 +304,17 @@ def _fresh_default(*, now: datetime) -> Run:
     return _fresh(name=DEFAULT_RUN_NAME, is_default=True, actor="platform", now=now)
 
 
-def _fresh(
-    *, name: str, is_default: bool, project_id: int | None = None, actor: str, now: datetime
-) -> Run:
+def _fresh(*, name: str, is_default: bool, actor: str, now: datetime, **fields: Any) -> Run:
     run = Run.objects.create(
         name=name,
         kind=RunKind.OUTSIDE,
         is_default=is_default,
         epoch=Run.objects.first_epoch(name),
-        project_id=project_id,
         status=RunStatus.QUEUED,
         created_at=now,
         status_changed_at=now,
         started_at=now,
+        **fields,
     )
     record_event(
         run_id=run.pk,
@@ -341,7 +339,8 @@ def reset_run(*, run_id: int, actor: str, reason: str = "reset", now: datetime) 
     run = Run.objects.current().select_for_update().filter(pk=run_id, kind=RunKind.OUTSIDE).first()
     if run is None:
         raise RunNotFound(f"no current outside run with id {run_id}")
-    move(run_id=run.pk, target=RunStatus.STOPPED, actor=actor, reason=reason, now=now)
+    target = RunStatus.COMPLETED if run.awaits_next_training else RunStatus.STOPPED
+    move(run_id=run.pk, target=target, actor=actor, reason=reason, now=now)
     Run.objects.filter(pk=run.pk).update(archived_at=now)
     record_event(
         run_id=run.pk,
@@ -355,6 +354,7 @@ def reset_run(*, run_id: int, actor: str, reason: str = "reset", now: datetime) 
         name=run.name,
         is_default=run.is_default,
         project_id=run.project_id,
+        on_second_registration=run.on_second_registration,
         actor=actor,
         now=now,
     )

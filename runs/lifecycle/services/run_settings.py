@@ -32,6 +32,7 @@ CHANGEABLE: Final = frozenset(
         "num_steps",
         "num_workers",
         "off_policy_tolerance",
+        "on_second_registration",
         "overlong_sequences",
         "project",
         "serves_simulated",

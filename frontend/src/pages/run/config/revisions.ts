@@ -32,6 +32,7 @@ const SETTINGS: Record<Exclude<keyof ChangeRun, "reason">, true> = {
   advantages: true,
   drop_zero_variance: true,
   overlong_sequences: true,
+  on_second_registration: true,
   serves_simulated: true,
   num_steps: true,
   ends_at_num_steps: true,
