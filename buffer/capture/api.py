@@ -12,6 +12,7 @@ from rest_framework.request import Request
 from buffer.capture import queries as captures
 from buffer.capture.models import CaptureSession
 from buffer.capture.services import assembled, capture_call, score_sessions
+from buffer.ingest.api.refusals import CountsRefusals
 from rolldeck.captures import CallPush, CallReceipt, ScoreReceipt, ScoreSessions
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Readers, scoped
@@ -114,7 +115,7 @@ class CaptureView(ApiView):
         )
 
 
-class CapturedCallsView(ApiView):
+class CapturedCallsView(CountsRefusals):
     """The calls of a session."""
 
     permission_classes = [scoped("env", "worker")]
@@ -137,7 +138,7 @@ class CapturedCallsView(ApiView):
         return answer(CallReceipt(number=number, is_new=is_new))
 
 
-class ScoresView(ApiView):
+class ScoresView(CountsRefusals):
     """Scores of captured sessions."""
 
     permission_classes = [scoped("env", "worker")]

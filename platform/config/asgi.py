@@ -9,6 +9,7 @@ from channels.sessions import CookieMiddleware
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings.base")
 django.setup(set_prefix=False)
 
+from buffer.ingest.api.refusals import count_refused_request  # noqa: E402
 from config.binding import refuse_dangers  # noqa: E402
 from config.body_limits import BodyLimits  # noqa: E402 Django's applications load first
 from config.compressed_requests import CompressedHandler  # noqa: E402
@@ -22,9 +23,10 @@ from web.http.push_answers import PushAnswers  # noqa: E402
 
 refuse_dangers()
 machines = Machines(CompressedHandler())
+limited = BodyLimits(machines, on_refusal=count_refused_request)
 application = ProtocolTypeRouter(
     {
-        "http": StaticFiles(traced(PushAnswers(CompressedAnswers(BodyLimits(machines))))),
+        "http": StaticFiles(traced(PushAnswers(CompressedAnswers(limited)))),
         # Consumers look up the session's user. A lookup here would repeat the query, and an outage
         # would end the handshake without a close code.
         "websocket": SocketOrigins(CookieMiddleware(URLRouter(websocket_urlpatterns))),

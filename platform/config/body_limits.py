@@ -68,8 +68,9 @@ class BodyLimits:
         *,
         idle_seconds: float | None = None,
         min_bytes_per_second: float | None = None,
+        on_refusal: Callable[[str, ApiError], None] = lambda _path, _refusal: None,
     ) -> None:
-        self._app = app
+        self._app, self._on_refusal = app, on_refusal
         if min_bytes_per_second is None:
             min_bytes_per_second = settings.ROLLDECK_MIN_BODY_BYTES_PER_SECOND
         self._min_bytes_per_second = min_bytes_per_second
@@ -94,6 +95,7 @@ class BodyLimits:
         except ApiError as refusal:
             if started.yes:
                 raise
+            self._on_refusal(scope["path"], refusal)
             await _refuse(refusal, body, send, expects_continue=_expects_continue(scope))
 
     async def _pass_on(self, scope: Scope, body: "_CountedBody", send: "_Started") -> None:

@@ -60,6 +60,7 @@ class CompressedRequest(ASGIRequest):
         bounds = Bounds(
             decompressed_bytes=settings.ROLLDECK_MAX_DECOMPRESSED_BYTES,
             ratio=settings.ROLLDECK_MAX_DECOMPRESSION_RATIO,
+            plain_bytes=settings.ROLLDECK_MAX_BODY_BYTES,
         )
         try:
             whole = decompress(

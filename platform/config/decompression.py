@@ -16,8 +16,6 @@ ENCODINGS: Final = frozenset({"gzip", "x-gzip", "zstd"})
 # write one for every 64 KiB or more, so 256 MiB need at most 4,096.
 MAX_MEMBERS: Final = 8192
 MAX_CPU_SECONDS: Final = 5.0
-# Small bodies may legitimately shrink a hundredfold; the ratio is checked only above this size.
-RATIO_COUNTS_ABOVE_BYTES: Final = 1024 * 1024
 PIECE_BYTES: Final = 1024 * 1024
 GZIP_FORMAT: Final = 16 + 15
 GZIP_BROKEN: Final = cast("type[Exception]", isal_zlib.error)
@@ -57,6 +55,11 @@ class Bounds:
 
     decompressed_bytes: int
     ratio: int
+    """Most times its size to which a body decompresses, above `plain_bytes`."""
+    plain_bytes: int = 1 << 20
+    """Largest body without compression: what fits into it is no bomb. Padding to a fixed length
+    shrinks several hundredfold.
+    """
     members: int = MAX_MEMBERS
     cpu_seconds: float = MAX_CPU_SECONDS
 
@@ -104,7 +107,7 @@ class _Meter:
 
     def __init__(self, body_bytes: int, bounds: Bounds) -> None:
         self._bounds = bounds
-        self._bomb_bytes = max(RATIO_COUNTS_ABOVE_BYTES, bounds.ratio * body_bytes)
+        self._bomb_bytes = max(bounds.plain_bytes, bounds.ratio * body_bytes)
         self._members = 0
         self._began = time.thread_time()
 

@@ -1,11 +1,11 @@
 """Count refused pushes by reason, for their environments or their run."""
 
-from collections.abc import Iterable, Sequence
+import re
+from collections import Counter
 from typing import Final
 
 import msgspec
-from django.core.exceptions import BadRequest
-from django.http import HttpResponse
+from django.http import HttpResponse, UnreadablePostError
 from django.utils import timezone
 from msgspec import Struct
 
@@ -14,21 +14,29 @@ from buffer.ingest.schemas.groups import Group
 from buffer.ingest.services.idempotency import ClientLeft
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.services.refused_pushes import RefusedPush, record_refused_push
+from web import outages
 from web.http.views import ApiView
-from web.rules.errors import ApiError
+from web.rules.errors import ApiError, NotFound
 
 # Per push; a list of groups may name one environment per group.
 ENVIRONMENTS_AT_MOST: Final = 100
+# Fields of the text of a body that no decoder reads: with NaN, lone surrogates, or cut off.
+_ENV_ID: Final = re.compile(rb'"env_id"\s*:\s*"?(\d{1,10})')
+_GROUP: Final = re.compile(rb'"tokens"\s*:')
+_PUSH_PATH: Final = re.compile(
+    r"/api/v1/runs/(?P<native>[^/]+)/(?:groups|captures/[^/]+/calls|capture-scores)"
+    r"|(?:/atropos/(?P<atropos>[^/]+))?/scored_data(?:_list)?"
+)
 
 
 class _Named(Struct):
-    """The only field read from a malformed group."""
+    """The only field read from a refused group."""
 
-    env_id: int | None = None
+    env_id: int | str | None = None
 
 
 class _Packed(Struct):
-    """The only field read from a malformed binary push."""
+    """The only field read from a refused binary push."""
 
     groups: list[bytes]
 
@@ -44,18 +52,46 @@ class CountsRefusals(ApiView):
     def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]
         """Return the error, and count the refusal for the environments that the push names."""
         response = super().handle_exception(exc)
-        # A bad request ended before its body was complete. A client that left repeats its push.
-        if self._found is not None and not isinstance(exc, BadRequest | ClientLeft):
-            named = _named_by(self.request.body) if self._groups is None else self._groups
-            push = RefusedPush(
-                run_id=self._found.pk,
-                env_ids=_some(named),
-                reason=_reason_of(exc),
-                message=str(exc),
-                at=timezone.now(),
-            )
-            record_refused_push(push)
+        # Callers without access are not counted. Outages and clients that left repeat the push.
+        is_repeated = isinstance(exc, ClientLeft | UnreadablePostError) or outages.is_outage(exc)
+        if response.status_code not in {401, 403, 404, 405} and not is_repeated:
+            named = _named_by(self._readable_body()) if self._groups is None else self._groups
+            run = self.kwargs.get("run") if self._found is None else self._found.pk
+            record_refused_push(_refused(run, named, exc))
         return response
+
+    def _readable_body(self) -> bytes:
+        """Return the body; empty if reading it was refused."""
+        try:
+            return bytes(self.request.body)
+        except Exception:  # noqa: BLE001 the refusal that is counted
+            return b""
+
+
+def count_refused_request(path: str, refusal: ApiError) -> None:
+    """Count a push that was refused before a view, for example because of its length."""
+    if isinstance(refusal, NotFound) or not (found := _PUSH_PATH.fullmatch(path)):
+        return
+    record_refused_push(_refused(found["native"] or found["atropos"], [], refusal))
+
+
+def _refused(
+    run: int | str | None, named: "list[_Named] | list[Group]", refusal: Exception
+) -> RefusedPush:
+    ids = Counter(
+        int(one.env_id)
+        for one in named
+        if one.env_id is not None and (isinstance(one.env_id, int) or one.env_id.isdecimal())
+    )
+    known = sorted(env_id for env_id in ids if 0 <= env_id < 2**31)[:ENVIRONMENTS_AT_MOST]
+    return RefusedPush(
+        run=run,
+        groups=max(1, len(named)),
+        groups_by_env={env_id: ids[env_id] for env_id in known},
+        reason=_reason_of(refusal),
+        message=str(refusal),
+        at=timezone.now(),
+    )
 
 
 def _reason_of(refusal: Exception) -> str:
@@ -74,9 +110,10 @@ def _named_by(body: bytes) -> list[_Named]:
         packed = msgspec.msgpack.decode(body, type=_Packed).groups
         return [msgspec.msgpack.decode(group, type=_Named) for group in packed]
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return []
+        return _named_in_text(body)
 
 
-def _some(named: Iterable[_Named] | Sequence[Group]) -> tuple[int, ...]:
-    found = {one.env_id for one in named if one.env_id is not None and 0 <= one.env_id < 2**31}
-    return tuple(sorted(found)[:ENVIRONMENTS_AT_MOST])
+def _named_in_text(body: bytes) -> list[_Named]:
+    """Return the env ids in the text of a body that cannot be decoded, for each of its groups."""
+    named = [_Named(env_id=int(found)) for found in _ENV_ID.findall(body)]
+    return [*named, *(_Named() for _ in range(len(_GROUP.findall(body)) - len(named)))]

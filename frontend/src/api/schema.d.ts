@@ -7813,6 +7813,8 @@ export interface components {
             pushes: number;
             newest_at: string;
             message: string;
+            /** @default 0 */
+            groups: number;
         };
         /**
          * RegisterEnv

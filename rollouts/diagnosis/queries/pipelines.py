@@ -116,7 +116,7 @@ def _facts(
         status="stopped" if run.archived_at else run.status,
         reason=run.status_reason,
         unit="sequences" if run.takes_groups else "fragments",
-        refused=_refused(run, arrived_at=rates.arrived_at, now=now) if run.takes_groups else (),
+        **(_refused(run, arrived_at=rates.arrived_at, now=now) if run.takes_groups else {}),
         waiting_environments=_waiting_environments(run, now=now),
         arriving=rates.arriving,
         handed_out=rates.handed_out,
@@ -149,19 +149,24 @@ def _waiting_environments(run: Run, *, now: datetime) -> list[str]:
     return list(names[:ENVIRONMENTS_AT_MOST])
 
 
-def _refused(run: Run, *, arrived_at: datetime | None, now: datetime) -> list[str]:
-    """Return the environments whose pushes are rejected.
+def _refused(run: Run, *, arrived_at: datetime | None, now: datetime) -> dict[str, Any]:
+    """Return the facts about environments whose pushes are refused.
 
     If other data arrives, only the newest rejections count.
     """
     arrives = arrived_at is not None and now - arrived_at < RECENT
     within = timedelta(minutes=EVENT_MINUTES) if arrives else RECENT
     found = refused_environments(now=now, run_id=run.pk, within=within)
-    return [
-        f"{one.environment}: {one.pushes:,} push{'es' if one.pushes > 1 else ''} rejected, "
-        f"most recently because of {one.message} ({one.reason})"
-        for one in found[:ENVIRONMENTS_AT_MOST]
-    ]
+    shown = found[:ENVIRONMENTS_AT_MOST]
+    return {
+        "refused": [
+            f"{one.environment}: {one.lost} refused, most recently because of {one.message} "
+            f"({one.reason})"
+            for one in shown
+        ],
+        "refused_groups": sum(one.groups for one in found),
+        "refusal_advice": list(dict.fromkeys(one.advice for one in shown)),
+    }
 
 
 def _of_fleet(run: Run, *, now: datetime) -> dict[str, Any]:

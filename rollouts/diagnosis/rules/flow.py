@@ -110,7 +110,11 @@ class Facts:
     waiting_environments: Sequence[str] = ()
     """Names of environments that wait for a trainer before they register."""
     refused: Sequence[str] = ()
-    """Environments whose pushes are rejected, each with the count and the newest error."""
+    """Environments whose pushes are refused, each with the count and the newest error."""
+    refused_groups: int = 0
+    """Groups of these pushes."""
+    refusal_advice: Sequence[str] = ()
+    """What removes the causes of the newest errors."""
     stale_share: float | None = None
     """Share of the items that left the queue which were dropped as stale, of the newest arrivals.
     None with few items.

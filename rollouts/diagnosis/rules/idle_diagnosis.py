@@ -146,7 +146,7 @@ def draining(facts: Facts) -> Diagnosis | None:
 
 
 def refused(facts: Facts) -> Diagnosis | None:
-    """Diagnose a run that rejects pushes."""
+    """Diagnose a run that refuses pushes."""
     if not facts.refused:
         return None
     arrives = (
@@ -155,11 +155,9 @@ def refused(facts: Facts) -> Diagnosis | None:
     return Diagnosis(
         kind="pushes_refused",
         stage="push",
-        summary=f"Pushes are rejected, and their data is lost.{arrives}",
+        summary=f"Pushes are refused: {facts.refused_groups:,} groups are lost.{arrives}",
         evidence=list(facts.refused),
-        change="Correct the field that the message names in the environment; one without an id "
-        "of this run must register first. Or set `lenient` on the run to accept groups with "
-        "inconsistent lengths or unknown environments.",
+        change=" ".join(facts.refusal_advice),
     )
 
 

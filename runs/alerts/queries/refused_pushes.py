@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from runs.alerts.rules.alerts import SEEN_AT_MOST, AlertKind, Condition
+from runs.alerts.rules.refusal_advice import advice_for
 from runs.lifecycle.models.runs import Environment, Run
 from runs.lifecycle.rules.lifecycle import ACTIVE
 from runs.lifecycle.schemas.runs import RefusedPushes
@@ -20,8 +21,8 @@ _TRANSIENT: Final = frozenset(
 )
 
 
-UNREGISTERED: Final = "unregistered environments"
-"""Name for the senders of pushes that name no environment of their run."""
+UNREGISTERED: Final = "unknown environments"
+"""Name for the senders of pushes that name no environment of their run, or cannot be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,10 +34,26 @@ class RefusedEnvironment:
     environment: str
     """Its name, or :data:`UNREGISTERED`."""
     pushes: int
+    groups: int
+    """Groups of these pushes."""
     newest_at: datetime
     reason: str
     """Code of the newest refusal."""
     message: str
+
+    @property
+    def lost(self) -> str:
+        """Number of lost groups and pushes in words."""
+        groups, pushes = f"{self.groups:,} group", f"{self.pushes:,} push"
+        return (
+            f"{groups}{'s' if self.groups != 1 else ''} in {pushes}"
+            f"{'es' if self.pushes != 1 else ''}"
+        )
+
+    @property
+    def advice(self) -> str:
+        """Remedy for the newest refusal."""
+        return advice_for(self.reason)
 
 
 def refused_environments(
@@ -82,6 +99,7 @@ def _recent(
                 run=run,
                 environment=environment,
                 pushes=sum(one.pushes for one in lost.values()),
+                groups=sum(max(one.groups, one.pushes) for one in lost.values()),
                 newest_at=lost[reason].newest_at,
                 reason=reason,
                 message=lost[reason].message,
@@ -95,8 +113,8 @@ def refusing_runs(now: datetime) -> list[Condition]:
             kind=AlertKind.PUSHES_REFUSED,
             run_id=one.run_id,
             subject=one.environment,
-            message=f"{one.run} refuses pushes of {one.environment}: {one.message}",
-            details={"pushes": one.pushes, "reason": one.reason},
+            message=f"{one.run} refuses pushes of {one.environment}: {one.message}. {one.advice}",
+            details={"groups": one.groups, "pushes": one.pushes, "reason": one.reason},
         )
         for one in refused_environments(now=now)
     ]

@@ -144,7 +144,7 @@ KINDS: Final[dict[AlertKind, KindNote]] = {
     AlertKind.PUSHES_REFUSED: KindNote(
         title="Pushes are refused",
         severity=Severity.ERROR,
-        advice="Their data is lost. Fix the field named in the message in the environment.",
+        advice="Their data is lost. The message names the error and its remedy.",
     ),
     AlertKind.QUEUE_FULL: KindNote(
         title="A queue is full",

@@ -243,6 +243,8 @@ class RefusedPushes(Struct, frozen=True, kw_only=True):
     newest_at: datetime
     message: str
     """Refusal message of the newest push."""
+    groups: int = 0
+    """Groups of these pushes, all of which are lost."""
 
 
 class EnvironmentRow(Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -39,9 +39,12 @@ FLUSH_SECONDS: Final = 2.0
 class RefusedPush:
     """A refused push."""
 
-    run_id: int
-    env_ids: tuple[int, ...]
-    """Environments that it named, of which the run may have none."""
+    run: int | str | None
+    """Id of the run, or its name if it is not looked up yet; None for the default run."""
+    groups: int
+    """Groups of the push, at least 1."""
+    groups_by_env: Mapping[int, int]
+    """Groups of each environment that it named; the run may not have it."""
     reason: str
     """A short reason code."""
     message: str
@@ -99,20 +102,48 @@ def flush_refused_pushes() -> None:
     _buffer(os.getpid()).flush()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Refusal:
+    """Groups of one push that are counted for an environment or a run."""
+
+    groups: int
+    push: RefusedPush
+
+
 def _count(pushes: Sequence[RefusedPush]) -> None:
     """Add pushes to the counts of the environments that they name, or else to those of the run."""
-    unmatched = _count_for_environments(pushes)
+    of_runs = _by_run(pushes)
+    unmatched = _count_for_environments(of_runs)
     if unmatched:
         _count_for_runs(unmatched)
 
 
+def _by_run(pushes: Sequence[RefusedPush]) -> list[tuple[int, RefusedPush]]:
+    """Return the pushes to current runs, with the ids of their runs."""
+    names = {push.run for push in pushes if isinstance(push.run, str)}
+    current = Run.objects.current()
+    ids: dict[int | str | None, int] = dict(
+        current.filter(name__in=names).values_list("name", "id")
+    )
+    if any(push.run is None for push in pushes):
+        default = current.filter(is_default=True).values_list("id", flat=True).first()
+        if default is not None:
+            ids[None] = default
+    found = [
+        (push.run if isinstance(push.run, int) else ids.get(push.run), push) for push in pushes
+    ]
+    return [(run_id, push) for run_id, push in found if run_id is not None]
+
+
 @transaction.atomic
-def _count_for_environments(pushes: Sequence[RefusedPush]) -> list[RefusedPush]:
+def _count_for_environments(
+    pushes: Sequence[tuple[int, RefusedPush]],
+) -> list[tuple[int, RefusedPush]]:
     """Count pushes for their environments; return those that name none of their run."""
-    of_each: dict[tuple[int, int], list[RefusedPush]] = defaultdict(list)
-    for push in pushes:
-        for env_id in push.env_ids:
-            of_each[push.run_id, env_id].append(push)
+    of_each: dict[tuple[int, int], list[_Refusal]] = defaultdict(list)
+    for run_id, push in pushes:
+        for env_id, groups in push.groups_by_env.items():
+            of_each[run_id, env_id].append(_Refusal(groups=groups, push=push))
     runs, named = ({key[place] for key in of_each} for place in (0, 1))
     matched: set[tuple[int, int]] = set()
     # In a fixed order, to avoid deadlocks.
@@ -123,34 +154,39 @@ def _count_for_environments(pushes: Sequence[RefusedPush]) -> list[RefusedPush]:
             matched.add((row.run_id, row.env_id))
             row.refused = _with(row.refused, mine)
             row.save(update_fields=["refused"])
-    return [push for push in pushes if not matched & {(push.run_id, env) for env in push.env_ids}]
+    return [
+        (run_id, push)
+        for run_id, push in pushes
+        if not matched & {(run_id, env_id) for env_id in push.groups_by_env}
+    ]
 
 
 @transaction.atomic
-def _count_for_runs(pushes: Iterable[RefusedPush]) -> None:
-    of_each: dict[int, list[RefusedPush]] = defaultdict(list)
-    for push in pushes:
-        of_each[push.run_id].append(push)
+def _count_for_runs(pushes: Iterable[tuple[int, RefusedPush]]) -> None:
+    of_each: dict[int, list[_Refusal]] = defaultdict(list)
+    for run_id, push in pushes:
+        of_each[run_id].append(_Refusal(groups=push.groups, push=push))
     for run in Run.objects.filter(pk__in=of_each).order_by("pk").select_for_update(no_key=True):
         run.refused = _with(run.refused, of_each[run.pk])
         run.save(update_fields=["refused"])
 
 
-def _with(counted: dict[str, Any] | None, pushes: Iterable[RefusedPush]) -> dict[str, Any]:
-    """Return counts by reason with further pushes."""
+def _with(counted: dict[str, Any] | None, refusals: Iterable[_Refusal]) -> dict[str, Any]:
+    """Return counts by reason with further refusals."""
     counts = msgspec.convert(counted or {}, dict[str, RefusedPushes])
-    for push in pushes:
-        _add(counts, push)
+    for refusal in refusals:
+        _add(counts, refusal)
     return msgspec.to_builtins(counts)  # type: ignore[no-any-return]
 
 
-def _add(counts: dict[str, RefusedPushes], push: RefusedPush) -> None:
-    reason = push.reason
+def _add(counts: dict[str, RefusedPushes], refusal: _Refusal) -> None:
+    push, reason = refusal.push, refusal.push.reason
     if reason not in counts and len(counts) >= REASONS_KEPT:
         reason = FURTHER
     before = counts.get(reason)
     counts[reason] = RefusedPushes(
         pushes=1 + (before.pushes if before else 0),
+        groups=refusal.groups + (before.groups if before else 0),
         newest_at=push.at,
         message=storable(push.message[:LONGEST_MESSAGE]),
     )

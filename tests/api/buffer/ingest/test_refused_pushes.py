@@ -1,8 +1,10 @@
 """Pushes that were refused are counted with the environment that they name, and why."""
 
+import gzip
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import httpx
 import msgspec
 import pytest
 from django.test import Client
@@ -22,8 +24,10 @@ from runs.lifecycle.services.refused_pushes import (
 from tests.api.buffer.outside_run import OutsideRun, make_mixed_run
 from tests.buffer_factories import body, group
 from tests.factories import make_token
+from tests.live_server import serving
 
 pytestmark = pytest.mark.django_db(transaction=True)
+GZIP = {"Content-Encoding": "gzip"}
 
 
 @pytest.fixture
@@ -79,7 +83,11 @@ def test_a_push_of_several_counts_for_each_environment_that_it_names(outside: Ou
     push([group(env_id=0), broken, broken], 422)
 
     refusals = refused(outside)
-    assert [[counts["pushes"] for counts in refusals[env].values()] for env in (0, 1)] == [[1], [1]]
+    counted = [list(refusals[env].values()) for env in (0, 1)]
+    assert [[(one["pushes"], one["groups"]) for one in of_env] for of_env in counted] == [
+        [(1, 1)],
+        [(1, 2)],
+    ]
 
 
 def test_binary_pushes_are_counted_as_well(outside: OutsideRun) -> None:
@@ -114,7 +122,7 @@ def test_a_run_that_refuses_pushes_and_a_full_queue_have_their_own_reasons(
 
 
 def test_refusals_of_unknown_environments_are_counted_without_one(outside: OutsideRun) -> None:
-    for content in (group(env_id=7), group(env_id=-1), b"{", b"", {"env_id": "0"}):
+    for content in (group(env_id=7), group(env_id=-1), b"{", b"", {"env_id": "zero"}):
         push(content, 422)
     push(group(env_id=0) | {"scores": []}, 401, Authorization="Bearer unknown")
 
@@ -153,17 +161,22 @@ def test_a_run_that_refuses_pushes_reports_it_in_its_diagnosis_and_by_an_alert(
     alert = Alert.objects.get(kind="pushes_refused")
     name = Environment.objects.get(env_id=0).wandb_name
     problem = "body.scores: has 1 entries for 2 sequences"
-    assert alert.message == f"words refuses pushes of {name}: {problem}"
+    remedy = "Correct the field in the environment, or set `lenient` on the run to accept groups "
+    remedy += "with inconsistent lengths."
+    assert alert.message == f"words refuses pushes of {name}: {problem}. {remedy}"
     assert (alert.severity, alert.subject, alert.details) == (
         "error",
         name,
-        {"pushes": 3, "reason": "length_mismatch"},
+        {"groups": 3, "pushes": 3, "reason": "length_mismatch"},
     )
     state = diagnosis(outside)
-    assert state["summary"] == "Pushes are rejected, and their data is lost."
-    assert state["evidence"] == [
-        f"{name}: 3 pushes rejected, most recently because of {problem} (length_mismatch)"
-    ]
+    assert state["summary"] == "Pushes are refused: 3 groups are lost."
+    [evidence] = state["evidence"]
+    assert evidence == (
+        f"{name}: 3 groups in 3 pushes refused, most recently because of {problem} "
+        "(length_mismatch)"
+    )
+    assert state["change"] == remedy
 
     conditions.watch(now=now + RECENT + timedelta(seconds=1))
     assert not Alert.objects.filter(cleared_at=None, kind="pushes_refused").exists()
@@ -172,7 +185,7 @@ def test_a_run_that_refuses_pushes_reports_it_in_its_diagnosis_and_by_an_alert(
 def test_refused_pushes_of_unregistered_environments_are_counted_for_the_run(
     outside: OutsideRun,
 ) -> None:
-    for content in (group(env_id=7), b"{", b"", {"env_id": "0"}, [group(env_id=7), group()]):
+    for content in (group(env_id=7), b"{", b"", {"env_id": "zero"}, [group(env_id=7), group()]):
         push(content, 422)
     # A push that names one environment of the run counts for that one alone.
     push([group(env_id=0), group(env_id=7)], 422)
@@ -209,11 +222,11 @@ def test_a_run_without_environments_reports_refused_pushes_instead_of_no_activit
 
     alert = Alert.objects.get(kind="pushes_refused")
     problem = "body.env_id: this run has no environment 0"
-    assert alert.message == f"words refuses pushes of {UNREGISTERED}: {problem}"
-    assert alert.details == {"pushes": 3, "reason": "unknown_environment"}
+    assert alert.message.startswith(f"words refuses pushes of {UNREGISTERED}: {problem}. Register ")
+    assert alert.details == {"groups": 3, "pushes": 3, "reason": "unknown_environment"}
     state = diagnosis(outside)
     assert state["kind"] == "pushes_refused"
-    counted = f"{UNREGISTERED}: 3 pushes rejected"
+    counted = f"{UNREGISTERED}: 3 groups in 3 pushes refused"
     assert state["evidence"] == [
         f"{counted}, most recently because of {problem} (unknown_environment)"
     ]
@@ -230,3 +243,112 @@ def test_a_full_queue_raises_a_separate_alert(outside: OutsideRun, settings: Any
     conditions.watch(now=datetime.now(UTC))
 
     assert not Alert.objects.filter(kind="pushes_refused").exists()
+
+
+GOOD = b'{"env_id": 0, "tokens": [[1, 2]], "masks": [[1, 2]], "scores": [0.5]}'
+TEN = b"[" + b", ".join([GOOD] * 9 + [GOOD.replace(b"0.5", b"-Infinity")]) + b"]"
+
+
+@pytest.mark.parametrize(
+    ("content", "env_id", "groups", "reason"),
+    [
+        (GOOD.replace(b"0.5", b"NaN"), 0, 1, "finite_number"),
+        (GOOD.replace(b"0.5", b"Infinity"), 0, 1, "finite_number"),
+        (TEN, 0, 10, "finite_number"),
+        (TEN.replace(b'"env_id": 0', b'"env_id": "0"'), 0, 10, "finite_number"),
+        (GOOD.replace(b"[[1, 2]]", b'"\\ud800"', 1), 0, 1, "json_invalid"),
+        (GOOD[:-1], 0, 1, "json_invalid"),
+        (GOOD.replace(b'"env_id": 0', b'"env_id":1'), 1, 1, None),
+        (GOOD.replace(b'"env_id": 0', b'"env_id": 9'), None, 1, "unknown_environment"),
+        (b"[" + GOOD + b", " + GOOD[:-1], 0, 2, "json_invalid"),
+        (b"\xff\xfe" + GOOD, 0, 1, "value_error"),
+    ],
+    ids=[
+        "NaN",
+        "infinity",
+        "one infinity among ten groups",
+        "an id as text",
+        "a lone surrogate",
+        "cut off",
+        "accepted",
+        "an unknown environment",
+        "a list that is cut off",
+        "no UTF-8",
+    ],
+)
+def test_refused_groups_are_counted_for_the_environment_that_the_body_names(
+    outside: OutsideRun, content: bytes, env_id: int | None, groups: int, reason: str | None
+) -> None:
+    path = f"/atropos/words/scored_data{'_list' if content.startswith(b'[') else ''}"
+    status = post(path, content, "application/json")
+    refusals = refused(outside)
+
+    assert status == (200 if reason is None else 422)
+    of_run = Run.objects.get().refused or {}
+    counted = of_run if env_id is None else refusals[env_id]
+    assert {key: one["groups"] for key, one in counted.items()} == (
+        {} if reason is None else {reason: groups}
+    )
+    assert bool(of_run) is (reason is not None and env_id is None)
+
+
+@pytest.mark.parametrize(
+    ("path", "body_of", "headers", "status", "reason"),
+    [
+        ("/atropos/words/scored_data", b"x" * 4_000, {}, 413, "too_large"),
+        ("/atropos/words/scored_data_list", b"x" * 4_000, {}, 413, "too_large"),
+        ("/api/v1/runs/words/groups", b"x" * 4_000, {}, 413, "too_large"),
+        ("/atropos/words/scored_data", gzip.compress(bytes(10**6)), GZIP, 413, "too_large"),
+        ("/atropos/words/scored_data", b"no gzip", GZIP, 400, "invalid"),
+        ("/atropos/words/scored_data", gzip.compress(GOOD)[:-9], GZIP, 400, "invalid"),
+        ("/atropos/words/scored_data", GOOD, {"Content-Encoding": "br"}, 415, "unknown_encoding"),
+        ("/atropos/words/scored_data", iter([b"x" * 4_000]), {}, 413, "too_large"),
+        ("/scored_data", b"x" * 4_000, {}, 413, None),
+        ("/atropos/other/scored_data", b"x" * 4_000, {}, 413, None),
+        ("/atropos/words/register-env", b"x" * 4_000, {}, 413, None),
+    ],
+    ids=[
+        "length of a push",
+        "length of a list",
+        "length of a native push",
+        "ratio",
+        "no gzip",
+        "gzip that is cut off",
+        "encoding",
+        "length without Content-Length",
+        "another run: the default one",
+        "a run that does not exist",
+        "no push",
+    ],
+)
+def test_pushes_that_are_refused_before_they_are_decoded_are_counted_for_the_run(
+    outside: OutsideRun,
+    settings: Any,
+    path: str,
+    body_of: Any,
+    headers: dict[str, str],
+    status: int,
+    reason: str | None,
+) -> None:
+    settings.ROLLDECK_MAX_BODY_BYTES = 2_000
+    token = {"Authorization": f"Bearer {make_token('env', run=outside.run)[1]}"}
+    with serving() as url:
+        answer = httpx.post(url + path, content=body_of, headers=headers | token, timeout=60)
+    flush_refused_pushes()
+
+    assert answer.status_code == status, answer.text
+    counted = Run.objects.get(name="words").refused or {}
+    assert {key: one["pushes"] for key, one in counted.items()} == ({reason: 1} if reason else {})
+
+
+@pytest.mark.parametrize("width", [8_192, 32_768])
+def test_a_padded_group_that_compresses_well_is_accepted(outside: OutsideRun, width: int) -> None:
+    row = [7] * 60 + [0] * (width - 60)
+    content = gzip.compress(body({"tokens": [row] * 16, "masks": [row] * 16, "scores": [0.5] * 16}))
+    Run.objects.update(max_token_len=width)
+    with serving() as url:
+        answer = httpx.post(
+            f"{url}/atropos/words/scored_data", content=content, headers=GZIP, timeout=60
+        )
+
+    assert answer.status_code == 200, answer.text

@@ -42,17 +42,17 @@ function Drops({ run, view }: { run: RunDetail; view: EnvironmentView }) {
   );
 }
 
-/** Refused pushes by reason, with the latest error message of each. */
+/** Groups of refused pushes by reason, with the latest error message of each. */
 function Refusals({ view }: { view: EnvironmentView }) {
   if (view.refused === 0) return null;
   return (
     <div className="small" data-refused={view.refused}>
       refused {number(view.refused)}:{" "}
       <span className="faint">
-        {view.refusals.slice(0, SHOWN_REASONS).map(([reason, { pushes, message }], i) => (
+        {view.refusals.slice(0, SHOWN_REASONS).map(([reason, { pushes, groups, message }], i) => (
           <span key={reason} title={visible(message)}>
             {i > 0 && ", "}
-            {words(reason)} {number(pushes)}
+            {words(reason)} {number(Math.max(groups ?? 0, pushes))}
           </span>
         ))}
         {view.refusals.length > SHOWN_REASONS && `, ${view.refusals.length - SHOWN_REASONS} more`} ·{" "}

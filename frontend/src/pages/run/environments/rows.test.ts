@@ -43,11 +43,11 @@ it("joins registration, mixing and ledger by environment id, in the unit of batc
 it("counts refusals, latest reason first", () => {
   const at = (minute: number) => `2026-03-01T12:0${minute}:00Z`;
   const refused = {
-    missing: { pushes: 7, newest_at: at(1), message: "body.tokens: Field required" },
-    over_quota: { pushes: 2, newest_at: at(5), message: "words holds 10 groups" },
+    missing: { pushes: 7, groups: 0, newest_at: at(1), message: "body.tokens: Field required" },
+    over_quota: { pushes: 2, groups: 20, newest_at: at(5), message: "words holds 10 groups" },
   };
   const [view, other] = environmentViews([{ ...math, refused }, { env_id: 1, refused: {} } as EnvironmentRow], [], [], []);
-  expect([view?.refused, view?.refusals.map(([reason]) => reason)]).toEqual([9, ["over_quota", "missing"]]);
+  expect([view?.refused, view?.refusals.map(([reason]) => reason)]).toEqual([27, ["over_quota", "missing"]]);
   expect([other?.refused, other?.refusals]).toEqual([0, []]);
 });
 it("includes fleet environments and unregistered ones", () => {

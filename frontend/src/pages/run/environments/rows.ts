@@ -24,7 +24,7 @@ export type EnvironmentView = {
   pushedAt: string | null;
   /** Drop reasons, most frequent first. */
   reasons: [string, number][];
-  /** Pushes that were rejected entirely. */
+  /** Groups of pushes that were refused entirely. */
   refused: number;
   /** Rejected pushes by reason, latest first. */
   refusals: [string, Refusals][];
@@ -94,7 +94,7 @@ export function environmentViews(
       perSecond: pushed?.per_second ?? null,
       pushedAt: pushed?.newest_at ?? null,
       reasons,
-      refused: refusals.reduce((sum, [, { pushes }]) => sum + pushes, 0),
+      refused: refusals.reduce((sum, [, { pushes, groups }]) => sum + Math.max(groups ?? 0, pushes), 0),
       refusals,
     };
   };
