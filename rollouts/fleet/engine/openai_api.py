@@ -1,7 +1,9 @@
 """Serve an engine with OpenAI's HTTP API, with health, and with tokenization as in vLLM."""
 
+import logging
 import secrets
-from collections.abc import AsyncIterator, Iterator, Sequence
+import time
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -16,7 +18,6 @@ from rollouts.fleet.engine.answers import Choice, Shape
 from rollouts.fleet.engine.engine import Prompt
 from rollouts.fleet.engine.generations import Generation
 from rollouts.fleet.engine.openai_messages import (
-    UNSUPPORTED,
     BaseRequest,
     ChatRequest,
     CompletionRequest,
@@ -24,6 +25,7 @@ from rollouts.fleet.engine.openai_messages import (
     Refused,
     TokenIds,
     TokenizeRequest,
+    check_fields,
 )
 from rollouts.fleet.engine.sampling import SamplingParams
 from rollouts.fleet.engine.serving import EngineThread
@@ -35,6 +37,12 @@ MOST_SEED = 1 << 40
 MOST_PENDING = 4096
 MOST_BODY_BYTES = 32 << 20
 RETRY_SECONDS = 1
+LOG_SECONDS = 60.0
+"""Interval at which a kind of refusal is logged."""
+MOST_KINDS = 1000
+
+logger = logging.getLogger(__name__)
+_logged: dict[tuple[str, int, str | None], float] = {}
 
 A = TypeVar("A", bound=msgspec.Struct)
 
@@ -147,6 +155,7 @@ class OpenAiApi:
             model=self._model,
             with_logprobs=with_logprobs,
             with_token_ids=body.return_token_ids,
+            with_numbers=body.return_tokens_as_token_ids,
             prompts=prompts,
             answers_each=body.n or 1,
             tokenizer=self._tokenizer,
@@ -275,11 +284,16 @@ class OpenAiApi:
             raise Refused(str(error), param=param) from error
 
 
-async def read_body(request: Request, kind: type[A]) -> A:
-    """Return the decoded body of a request.
+async def read_body(request: Request, kind: type[A], *, ignored: Collection[str] = ()) -> A:
+    """Return the decoded body of a request; see `decoded`."""
+    return decoded(await read_json(request), kind, ignored=ignored)
+
+
+async def read_json(request: Request) -> dict[str, Any]:
+    """Return the fields of a request's body.
 
     Raises:
-        Refused: If it is invalid; `param` names the field.
+        Refused: If it is too large, or no JSON object.
     """
     body = bytearray()
     async for piece in request.stream():
@@ -287,17 +301,42 @@ async def read_body(request: Request, kind: type[A]) -> A:
         if len(body) > MOST_BODY_BYTES:
             raise Refused(f"the body exceeds {MOST_BODY_BYTES} bytes", status=413)
     try:
-        raw = msgspec.json.decode(body)
-        decoded = msgspec.convert(raw, kind)
+        return msgspec.json.decode(body, type=dict[str, Any])
+    except msgspec.ValidationError as error:
+        raise Refused(f"the body is no JSON object: {error}") from error
+    except msgspec.DecodeError as error:
+        raise Refused(f"the body is not valid JSON: {error}") from error
+
+
+def decoded(raw: dict[str, Any], kind: type[A], *, ignored: Collection[str] = ()) -> A:
+    """Return a body as a struct; null counts as absent.
+
+    Args:
+        raw: The fields of the body.
+        kind: Their schema.
+        ignored: Fields of `kind` whose unknown fields are ignored.
+
+    Raises:
+        Refused: If a field is invalid or not supported; `param` names it.
+    """
+    given = _without_nulls(raw)
+    try:
+        body = msgspec.convert(given, kind)
     except msgspec.ValidationError as error:
         message, _, path = str(error).partition(" - at ")
         raise Refused(message, param=path.strip("`").removeprefix("$.") or None) from error
-    except msgspec.DecodeError as error:
-        raise Refused(f"the body is not valid JSON: {error}") from error
-    for name in UNSUPPORTED:
-        if raw.get(name):
-            raise Refused("is not supported", param=name)
-    return decoded
+    check_fields(given, kind, ignored=ignored)
+    return body
+
+
+def _without_nulls(raw: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a body that are set, and of its parameters for sampling."""
+    given = {name: value for name, value in raw.items() if value is not None}
+    if isinstance(params := given.get("sampling_params"), dict):
+        given["sampling_params"] = {
+            name: value for name, value in params.items() if value is not None
+        }
+    return given
 
 
 def _prompts(prompt: str | list[Any]) -> list[str | list[int]]:
@@ -331,9 +370,16 @@ def _event(content: dict[str, Any]) -> bytes:
     return b"data: " + msgspec.json.encode(content) + b"\n\n"
 
 
-async def refuse(request: Request, refusal: Exception) -> Response:  # noqa: ARG001 signature
-    """Return the response of a `Refused` request."""
+async def refuse(request: Request, refusal: Exception) -> Response:
+    """Return the response of a `Refused` request, and log its kind once a minute."""
     assert isinstance(refusal, Refused)  # noqa: S101 registered for this class
+    kind, now = (request.url.path, refusal.status, refusal.param), time.monotonic()
+    if now - _logged.get(kind, -LOG_SECONDS) >= LOG_SECONDS:
+        if len(_logged) >= MOST_KINDS:
+            _logged.clear()
+        _logged[kind] = now
+        where = f" ({refusal.param})" if refusal.param else ""
+        logger.warning("refused %s with %d%s: %s", kind[0], kind[1], where, refusal)
     headers = {"Retry-After": str(RETRY_SECONDS)} if refusal.status == 503 else None
     return JSONResponse(refusal.body(), refusal.status, headers)
 
