@@ -86,6 +86,29 @@ def test_an_answer_of_vllm_without_logprobs_has_its_text_only(tiny: TinyInferenc
     assert answer["finish_reasons"][0] in {"stop", "length"}
 
 
+@pytest.mark.parametrize("likeliest", [0, 1, 3, 20])
+def test_a_teacher_has_the_log_probabilities_of_a_prompt(
+    tiny: TinyInference, likeliest: int
+) -> None:
+    """The request is that of `VLLMServer._get_logprobs_wrapper`."""
+    tokens = [7, 8, 9] * 30
+    body = {"prompt": {"prompt_token_ids": tokens}, "prompt_logprobs": likeliest, "n": 1}
+    first, *places = post(
+        tiny, "/generate", **body, temperature=0.0, top_p=1.0, max_tokens=1
+    ).json()["prompt_logprobs"]
+
+    expected = logprobs(tiny.model, tokens)
+    assert first is None
+    assert len(places) == len(tokens) - 1
+    for at, place in enumerate(places):
+        shown = {int(token): logprob for token, logprob in place.items()}
+        top = expected[at].topk(likeliest).indices.tolist()
+        assert next(iter(shown)) == tokens[at + 1]
+        assert shown.keys() == {tokens[at + 1], *top}
+        for token, logprob in shown.items():
+            assert logprob == pytest.approx(expected[at, token].item(), abs=1e-4)
+
+
 @pytest.mark.parametrize("path", ["/generate/", "/generate"])
 def test_an_answer_in_the_format_of_trl_is_read_by_the_stock_client(
     tiny: TinyInference, path: str
@@ -129,7 +152,6 @@ UNSUPPORTED: dict[str, Any] = {
     "json_schema": "{}",
     "bad_words": ["x"],
     "stop_regex": "x",
-    "prompt_logprobs": 0,
     "top_logprobs": 3,
     "logprob_start_len": 0,
     "top_logprobs_num": 1,
@@ -225,6 +247,9 @@ def test_fields_without_effect_are_accepted(tiny: TinyInference, route: str) -> 
         ("/generate/", of_trl(images=["x"]), "images"),
         ("/inference/v1/generate", {**TOKENS, "features": {"image": 1}}, "features"),
         ("/v1/completions", {**COMPLETION, "logprobs": 5}, "logprobs"),
+        ("/v1/completions", {**COMPLETION, "prompt_logprobs": 0}, "prompt_logprobs"),
+        ("/generate", of_vllm(prompt_logprobs=21), "prompt_logprobs"),
+        ("/generate/", of_trl(prompt_logprobs=1), "prompt_logprobs"),
     ],
 )
 def test_an_invalid_request_names_the_field(

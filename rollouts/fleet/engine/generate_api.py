@@ -34,6 +34,8 @@ class VllmRequest(BaseRequest, kw_only=True):
     prompt: str | PromptTokens
     max_tokens: Annotated[int, Meta(ge=1)] = DEFAULT_TOKENS
     logprobs: LogprobCount | None = None
+    prompt_logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
+    """Number of the most likely tokens to return for each place of the prompt."""
 
 
 class TrlRequest(BaseRequest, kw_only=True):
@@ -92,6 +94,10 @@ class GenerateApi:
             ]
             shown["prompt_token_ids"] = prompt
             shown["token_ids"] = [choice.tokens for choice in choices]
+        if body.prompt_logprobs is not None:
+            found = await self._api.prompt_logprobs(prompt, likeliest=body.prompt_logprobs)
+            # As of vLLM: no token predicts the first one.
+            shown["prompt_logprobs"] = [None, *found]
         return JSONResponse(shown)
 
     async def _trl(self, request: Request, body: TrlRequest) -> Response:

@@ -1,5 +1,6 @@
 """Serve an engine with OpenAI's HTTP API, with health, and with tokenization as in vLLM."""
 
+import asyncio
 import logging
 import secrets
 import time
@@ -28,7 +29,7 @@ from rollouts.fleet.engine.openai_messages import (
     check_fields,
 )
 from rollouts.fleet.engine.sampling import SamplingParams
-from rollouts.fleet.engine.serving import EngineThread
+from rollouts.fleet.engine.serving import EngineFailed, EngineThread
 from rollouts.fleet.engine.tokenizers import Tokenizer, TokenizerUnusable
 
 DEFAULT_TOKENS = 16
@@ -181,6 +182,21 @@ class OpenAiApi:
         self._check_room(shape)
         with self._counted(shape), self._generation(shape, body, most) as generation:
             return await generation.finished(request)
+
+    async def prompt_logprobs(
+        self, tokens: Sequence[int], *, likeliest: int
+    ) -> list[dict[int, float]]:
+        """Return the log probabilities of a prompt; see :meth:`Engine.prompt_logprobs`.
+
+        Raises:
+            Refused: If the engine has ended.
+        """
+        try:
+            return await asyncio.wrap_future(
+                self._engine.prompt_logprobs(tokens, likeliest=likeliest)
+            )
+        except EngineFailed as error:
+            raise Refused(str(error), status=503) from error
 
     def _generation(self, shape: Shape, body: BaseRequest, most: int) -> Generation:
         stop = [body.stop] if isinstance(body.stop, str) else body.stop or []
