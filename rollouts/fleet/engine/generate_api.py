@@ -16,8 +16,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from rollouts.fleet.engine.answers import Choice, Shape
-from rollouts.fleet.engine.openai_api import DEFAULT_TOKENS, OpenAiApi, decoded, read_json
+from rollouts.fleet.engine.openai_api import DEFAULT_TOKENS, OpenAiApi
 from rollouts.fleet.engine.openai_messages import BaseRequest, LogprobCount, Refused, TokenIds
+from rollouts.fleet.engine.request_bodies import decoded, read_json
 from rollouts.fleet.engine.sglang_api import SglangApi
 from rollouts.fleet.engine.tokenizers import Tokenizer
 

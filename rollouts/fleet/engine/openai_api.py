@@ -4,10 +4,10 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from starlette.applications import Starlette
@@ -26,8 +26,8 @@ from rollouts.fleet.engine.openai_messages import (
     Refused,
     TokenIds,
     TokenizeRequest,
-    check_fields,
 )
+from rollouts.fleet.engine.request_bodies import read_body
 from rollouts.fleet.engine.sampling import SamplingParams
 from rollouts.fleet.engine.serving import EngineFailed, EngineThread
 from rollouts.fleet.engine.tokenizers import Tokenizer, TokenizerUnusable
@@ -36,7 +36,6 @@ DEFAULT_TOKENS = 16
 """OpenAI's default for completions; a chat continues to the end of the context."""
 MOST_SEED = 1 << 40
 MOST_PENDING = 4096
-MOST_BODY_BYTES = 32 << 20
 RETRY_SECONDS = 1
 LOG_SECONDS = 60.0
 """Interval at which a kind of refusal is logged."""
@@ -44,8 +43,6 @@ MOST_KINDS = 1000
 
 logger = logging.getLogger(__name__)
 _logged: dict[tuple[str, int, str | None], float] = {}
-
-A = TypeVar("A", bound=msgspec.Struct)
 
 
 class OpenAiApi:
@@ -298,61 +295,6 @@ class OpenAiApi:
             return self._tokenizer.encode(prompt)
         except TokenizerUnusable as error:
             raise Refused(str(error), param=param) from error
-
-
-async def read_body(request: Request, kind: type[A], *, ignored: Collection[str] = ()) -> A:
-    """Return the decoded body of a request; see `decoded`."""
-    return decoded(await read_json(request), kind, ignored=ignored)
-
-
-async def read_json(request: Request) -> dict[str, Any]:
-    """Return the fields of a request's body.
-
-    Raises:
-        Refused: If it is too large, or no JSON object.
-    """
-    body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > MOST_BODY_BYTES:
-            raise Refused(f"the body exceeds {MOST_BODY_BYTES} bytes", status=413)
-    try:
-        return msgspec.json.decode(body, type=dict[str, Any])
-    except msgspec.ValidationError as error:
-        raise Refused(f"the body is no JSON object: {error}") from error
-    except msgspec.DecodeError as error:
-        raise Refused(f"the body is not valid JSON: {error}") from error
-
-
-def decoded(raw: dict[str, Any], kind: type[A], *, ignored: Collection[str] = ()) -> A:
-    """Return a body as a struct; null counts as absent.
-
-    Args:
-        raw: The fields of the body.
-        kind: Their schema.
-        ignored: Fields of `kind` whose unknown fields are ignored.
-
-    Raises:
-        Refused: If a field is invalid or not supported; `param` names it.
-    """
-    given = _without_nulls(raw)
-    try:
-        body = msgspec.convert(given, kind)
-    except msgspec.ValidationError as error:
-        message, _, path = str(error).partition(" - at ")
-        raise Refused(message, param=path.strip("`").removeprefix("$.") or None) from error
-    check_fields(given, kind, ignored=ignored)
-    return body
-
-
-def _without_nulls(raw: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a body that are set, and of its parameters for sampling."""
-    given = {name: value for name, value in raw.items() if value is not None}
-    if isinstance(params := given.get("sampling_params"), dict):
-        given["sampling_params"] = {
-            name: value for name, value in params.items() if value is not None
-        }
-    return given
 
 
 def _prompts(prompt: str | list[Any]) -> list[str | list[int]]:

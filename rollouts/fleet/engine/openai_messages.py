@@ -1,17 +1,14 @@
 """Schemas of the OpenAI-compatible API, with a few extensions.
 
-Fields that are not supported are refused by name, except with a value that has no effect. Fields
-of :data:`UNUSED` are ignored, so existing programs work. Extensions, as in vLLM:
-`return_token_ids`, `return_tokens_as_token_ids`, `top_k`, `ignore_eos`, `stop_token_ids`,
+Other fields are refused by name, unless they have no effect; see
+:mod:`rollouts.fleet.engine.request_bodies`. Extensions, as in vLLM: `return_token_ids`,
+`return_tokens_as_token_ids`, `top_k`, `ignore_eos`, `stop_token_ids`,
 `include_stop_str_in_output`; in each choice `token_ids`, `token_logprobs`, `prompt_token_ids`, and
 `policy_versions`, ``[[epoch, step, tokens], …]`` in order.
 """
 
-from collections.abc import Collection, Mapping
-from types import MappingProxyType
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
-import msgspec
 from msgspec import Meta, Struct
 
 Temperature = Annotated[float, Meta(ge=0, le=2)]
@@ -22,39 +19,6 @@ TokenIds = list[Annotated[int, Meta(ge=0)]]
 
 LogprobCount = Annotated[int, Meta(ge=0, le=1)]
 """0 and 1 are the same: log probabilities are those of the sampled tokens."""
-
-UNUSED: Final = frozenset(
-    {
-        *("user", "metadata", "store", "service_tier", "safety_identifier"),
-        *("prompt_cache_key", "prompt_cache_retention", "parallel_tool_calls"),
-        *("cache_salt", "priority", "request_id", "rid", "log_metrics", "stream_interval"),
-    }
-)
-"""Fields of OpenAI, vLLM and SGLang that change no answer; accepted with any value."""
-NEUTRAL: Final[Mapping[str, Any]] = MappingProxyType(
-    {
-        "frequency_penalty": 0,
-        "presence_penalty": 0,
-        "repetition_penalty": 1,
-        "length_penalty": 1,
-        "min_p": 0,
-        "typical_p": 1,
-        "min_tokens": 0,
-        "min_new_tokens": 0,
-        "best_of": 1,
-        "top_logprobs": 0,
-        "top_logprobs_num": 0,
-        "logprob_start_len": -1,
-        "response_format": {"type": "text"},
-        "modalities": ["text"],
-        "tool_choice": "none",
-        "detokenize": True,
-        "skip_special_tokens": True,
-        "spaces_between_special_tokens": True,
-        "add_generation_prompt": True,
-    }
-)
-"""The value without effect of unsupported fields. Of others it is null, false and an empty one."""
 
 
 class BaseRequest(Struct, kw_only=True):
@@ -126,34 +90,3 @@ class Refused(ValueError):
         kind = "invalid_request_error" if self.status < 500 else "server_error"
         code = self.code or self.status
         return {"error": {"message": str(self), "type": kind, "param": self.param, "code": code}}
-
-
-def check_fields(
-    raw: Mapping[str, Any], kind: type[Struct], *, path: str = "", ignored: Collection[str] = ()
-) -> None:
-    """Check that a request has only fields that are supported, or without effect.
-
-    Args:
-        raw: The decoded body.
-        kind: Its schema.
-        path: Location of `raw`, with a dot at its end.
-        ignored: Fields whose own fields are not checked.
-
-    Raises:
-        Refused: With the first other field.
-    """
-    schema = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
-    for name, value in raw.items():
-        inner = schema.get(name)
-        if name in schema:
-            if isinstance(inner, type) and issubclass(inner, Struct) and name not in ignored:
-                check_fields(value, inner, path=f"{path}{name}.")
-        elif name not in UNUSED and not _is_neutral(name, value):
-            raise Refused(f"{path}{name} is not supported", param=f"{path}{name}")
-
-
-def _is_neutral(name: str, value: Any) -> bool:
-    if name in NEUTRAL:
-        return value == NEUTRAL[name]
-    # By identity: 0 has an effect in some fields.
-    return value is False or (isinstance(value, str | list | dict) and not value)

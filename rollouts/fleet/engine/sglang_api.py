@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from rollouts.fleet.engine.answers import Choice, Shape
-from rollouts.fleet.engine.openai_api import OpenAiApi, decoded
+from rollouts.fleet.engine.openai_api import OpenAiApi
 from rollouts.fleet.engine.openai_messages import (
     CompletionRequest,
     Refused,
@@ -21,6 +21,7 @@ from rollouts.fleet.engine.openai_messages import (
     Temperature,
     TokenIds,
 )
+from rollouts.fleet.engine.request_bodies import decoded
 from rollouts.fleet.engine.tokenizers import Tokenizer
 
 DEFAULT_TOKENS: Final = 128
