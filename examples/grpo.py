@@ -10,8 +10,8 @@ continues where a trainer was killed. With `language.model.adapter.rank` only a 
 run's checkpoint is trained and published.
 
 A run with outside environments, such as Atropos', has no configuration: --checkpoint names the
-initial model of its inference server, and --temperature and --batch-size replace the settings of
-the sampling.
+initial model of its inference server, and --batch-size and --temperature replace the settings of
+the sampling, the latter where a group states no temperature.
 
 Sources: GRPO, Shao et al. 2024, arXiv:2402.03300, equation 3, without its KL penalty; the other
 rules of advantage as in `rolldeck.advantages`; --tis as in Yao et al. 2025, "Your efficient RL
@@ -92,6 +92,8 @@ class Rows(NamedTuple):
     """``[B, T]`` log probability under the weights that sampled it."""
     advantages: Tensor
     """``[B, 1]``."""
+    temperature: Tensor
+    """``[B, 1, 1]``, at which the answer was sampled."""
 
     def at(self, places: Tensor) -> "Rows":
         """Return the rows at some positions."""
@@ -105,13 +107,10 @@ class Rows(NamedTuple):
 class Learner:
     """Learner that updates a model from batches of groups."""
 
-    def __init__(
-        self, model: PolicyModel, settings: Settings, *, temperature: float, seed: int
-    ) -> None:
+    def __init__(self, model: PolicyModel, settings: Settings, *, seed: int) -> None:
         self.model = model.train()
         self.settings = settings
         self.optimizer = torch.optim.Adam(model.parameters(), lr=settings.learning_rate)
-        self._temperature = temperature
         self._random = torch.Generator().manual_seed(seed)
 
     def learn(self, arrays: Arrays) -> dict[str, float]:
@@ -121,12 +120,13 @@ class Learner:
             NotTrainable: If tokens lack the log probabilities of their sampling.
         """
         scores, groups = arrays["scores"], arrays["group_index"]
-        teaches = with_variance(scores, groups)
+        teaches = with_variance(scores, groups, **_exceptions(arrays))
+        every, used = len(np.unique(groups)), len(np.unique(groups[teaches]))
         metrics = {
             "reward_mean": float(scores.mean()),
             "answer_tokens": float((arrays["masks"] >= 0).sum(axis=1).mean()),
-            "groups": float(len(np.unique(groups))),
-            "zero_variance_groups": float(len(np.unique(groups[~teaches]))),
+            "groups": float(every),
+            "zero_variance_groups": float(every - used),
         }
         if not teaches.any():
             return metrics
@@ -141,7 +141,7 @@ class Learner:
 
     def logprobs(self, rows: Rows) -> tuple[Tensor, Tensor]:
         """Return the log probabilities of the targets, and of all tokens ``[B, T, vocab]``."""
-        every = torch.log_softmax(self.model(rows.tokens) / self._temperature, dim=-1)
+        every = torch.log_softmax(self.model(rows.tokens) / rows.temperature, dim=-1)
         return every.gather(-1, rows.targets[..., None]).squeeze(-1), every
 
     def _rows(self, arrays: Arrays) -> Rows:
@@ -151,13 +151,19 @@ class Learner:
         vocabulary = self.model.config.vocab_size
         if tokens.max() >= vocabulary:
             raise NotTrainable(f"token {tokens.max()} is outside the model's {vocabulary} tokens")
-        advantages = of_batch(arrays["scores"], arrays["group_index"], rule=self.settings.rule)
+        advantages = of_batch(
+            arrays["scores"],
+            arrays["group_index"],
+            rule=self.settings.rule,
+            **_exceptions(arrays),
+        )
         return Rows(
             tokens=torch.from_numpy(tokens[:, :-1].astype(np.int64)),
             targets=torch.from_numpy(np.maximum(labels, 0).astype(np.int64)),
             trained=torch.from_numpy(labels >= 0),
             behavior=torch.from_numpy(arrays["inference_logprobs"][:, 1:].copy()),
             advantages=torch.from_numpy(advantages.astype(np.float32))[:, None],
+            temperature=torch.from_numpy(arrays["temperature"])[:, None, None],
         )
 
     @torch.no_grad()
@@ -205,6 +211,11 @@ class Learner:
         }
 
 
+def _exceptions(arrays: Arrays) -> dict[str, NDArray[Any]]:
+    """Return the arrays by which sequences are left out of the comparison, or do not teach."""
+    return {name: arrays[name] for name in ("lengths", "zero_advantage")}
+
+
 def language_of(config: Mapping[str, Any]) -> tuple[LanguageConfig, float]:
     """Return the language part of a run's configuration, and the temperature of its answers.
 
@@ -249,7 +260,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--models", type=Path, default=models, help="folder of runs' checkpoints")
     outside = parser.add_argument_group("runs with outside environments")
     outside.add_argument("--checkpoint", type=Path, help="their inference server's initial model")
-    outside.add_argument("--temperature", type=float, default=1.0, help="their temperature")
+    outside.add_argument("--temperature", type=float, default=1.0, help="where they state none")
     outside.add_argument("--batch-size", type=int, default=64, help="answers per train step")
     outside.add_argument("--steps", type=int, default=1000, help="train steps")
     parser.add_argument("--resume", action="store_true", help="continue from the published weights")
@@ -319,13 +330,13 @@ def train(trainer: Trainer, args: argparse.Namespace) -> None:
     step = initialize(trainer, setup, registration, resumes=resumes)
     setup.model.to(args.device)
     settings = Settings(rule=args.advantages, tis=args.tis, learning_rate=args.learning_rate)
-    learner = Learner(setup.model, settings, temperature=setup.temperature, seed=setup.seed)
+    learner = Learner(setup.model, settings, seed=setup.seed)
     if resumes and not state.restore(learner.optimizer, step=step):
         print("no optimizer state for this version; starting with a new optimizer", flush=True)
     print(f"epoch {registration.epoch}, from version {step}", flush=True)
     for batch in trainer.batches():
         step += 1
-        metrics = learner.learn(batch.padded())
+        metrics = learner.learn(batch.padded(temperature=setup.temperature))
         state.save(setup.model, learner.optimizer, setup.tokenizer, step=step)
         trainer.publish_weights(published_tensors(setup.model), step=step)
         trainer.log_metrics(metrics, step=step)

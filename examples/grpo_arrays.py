@@ -60,7 +60,8 @@ def sample_group(logits: NDArray[np.float64], rng: np.random.Generator) -> dict[
 def gradient(logits: NDArray[np.float64], arrays: Arrays) -> NDArray[np.float64]:
     """Return the gradient of GRPO's objective for the logits, ``[V]``, without clipping."""
     labels = arrays["masks"]
-    advantages = of_batch(arrays["scores"], arrays["group_index"], rule="grpo")
+    own = {name: arrays[name] for name in ("lengths", "zero_advantage")}
+    advantages = of_batch(arrays["scores"], arrays["group_index"], rule="grpo", **own)
     trained = labels >= 0
     logprobs = log_probabilities(logits)
     ratios = np.exp(logprobs[labels * trained] - arrays["inference_logprobs"])

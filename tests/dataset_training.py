@@ -45,7 +45,7 @@ def train_on(spec: str, *, context_tokens: int, train_steps: int, **kwargs: Any)
     built = build(config.language)
     task = lesson_task(config.language.lessons["one"])
     clone_behavior(built, {"one": task}, seed=0, until_success=0.4)
-    learner = Learner(built.model, Settings(), temperature=1.0, seed=0)
+    learner = Learner(built.model, Settings(), seed=0)
     with LockstepLesson(config, "one", seed=0) as lesson:
 
         def learn(batch: Batch) -> None:

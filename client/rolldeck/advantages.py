@@ -1,10 +1,12 @@
 """Advantages and token weights of trajectory groups.
 
 All rules compare a sequence with the others that answered the same prompt, so no value network
-is needed. A group with equal scores has zero advantages under every rule. A step on a batch from
+is needed. A group with equal scores has zero advantages under every rule. The advantage of a
+sequence without others is its score, as in Atropos' example trainer. A step on a batch from
 :meth:`rolldeck.batches.Batch.padded`::
 
-    advantage = of_batch(arrays["scores"], arrays["group_index"], rule="grpo")  # [B]
+    own = {name: arrays[name] for name in ("lengths", "zero_advantage")}
+    advantage = of_batch(arrays["scores"], arrays["group_index"], rule="grpo", **own)  # [B]
     weight = token_weights(trained, rule="grpo")  # [B, T], trained where labels are ≥ 0
     loss = -(weight * advantage[:, None] * ratio).sum()
 """
@@ -36,11 +38,11 @@ def rloo(scores: Scores) -> Advantages:
         scores: ``[S]`` r, finite.
 
     Returns:
-        ``[S]``; they sum to zero. Zeros if S < 2 or all scores are equal; not finite if the
-        scores are too far apart for a float64.
+        ``[S]``; they sum to zero. The score itself if S = 1; zeros if all scores are equal; not
+        finite if the scores are too far apart for a float64.
     """
     if len(scores) < 2 or _alike(scores):
-        return np.zeros(len(scores))
+        return _without_others(scores)
     with np.errstate(all="ignore"):
         return _centred(scores) * (len(scores) / (len(scores) - 1))
 
@@ -56,11 +58,11 @@ def grpo(scores: Scores) -> Advantages:
         scores: ``[S]`` r, finite.
 
     Returns:
-        ``[S]`` of mean 0 and, where std(r) ≫ 10⁻⁶, of deviation 1. Zeros if S < 2 or all scores
-        are equal; not finite if the scores are too far apart for a float64.
+        ``[S]`` of mean 0 and, where std(r) ≫ 10⁻⁶, of deviation 1. The score itself if S = 1;
+        zeros if all scores are equal; not finite if the scores are too far apart for a float64.
     """
     if len(scores) < 2 or _alike(scores):
-        return np.zeros(len(scores))
+        return _without_others(scores)
     centred = _centred(scores)
     # Squared in units of the largest, which avoids an overflow.
     largest = float(np.abs(centred).max())
@@ -83,10 +85,10 @@ def dr_grpo(scores: Scores) -> Advantages:
         scores: ``[S]`` r, finite.
 
     Returns:
-        ``[S]``; they sum to zero. Zeros if S < 2 or all scores are equal.
+        ``[S]``; they sum to zero. The score itself if S = 1; zeros if all scores are equal.
     """
     if len(scores) < 2 or _alike(scores):
-        return np.zeros(len(scores))
+        return _without_others(scores)
     return _centred(scores)
 
 
@@ -95,27 +97,51 @@ RULES: Final[Mapping[str, Callable[[Scores], Advantages]]] = MappingProxyType(
 )
 
 
-def of_batch(scores: Scores, group_index: NDArray[np.integer[Any]], *, rule: Rule) -> Advantages:
+def of_batch(
+    scores: Scores,
+    group_index: NDArray[np.integer[Any]],
+    *,
+    rule: Rule,
+    lengths: NDArray[np.integer[Any]] | None = None,
+    zero_advantage: NDArray[np.bool_] | None = None,
+) -> Advantages:
     """Return the advantages of a batch of groups, ``[B]``.
 
     Args:
         scores: ``[B]``, finite.
         group_index: ``[B]``, equal for sequences of the same prompt; in any order.
         rule: Name of the rule.
+        lengths: ``[B]`` tokens. Sequences without tokens have the advantage 0, and the others are
+            not compared with them. By default all have tokens.
+        zero_advantage: ``[B]``: sequences whose advantage is 0. The others are compared with them.
     """
+    written = np.ones(len(scores), dtype=np.bool_) if lengths is None else lengths > 0
     found = np.zeros(len(scores))
     for group in np.unique(group_index):
-        members = group_index == group
+        members = (group_index == group) & written
         found[members] = RULES[rule](scores[members])
+    if zero_advantage is not None:
+        found[zero_advantage] = 0
     return found
 
 
-def with_variance(scores: Scores, group_index: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
-    """Return the sequences whose group has different scores, ``[B]``; see `of_batch`."""
-    found = np.zeros(len(scores), dtype=np.bool_)
-    for group in np.unique(group_index):
-        members = group_index == group
-        found[members] = scores[members].min() < scores[members].max()
+def with_variance(
+    scores: Scores,
+    group_index: NDArray[np.integer[Any]],
+    *,
+    lengths: NDArray[np.integer[Any]] | None = None,
+    zero_advantage: NDArray[np.bool_] | None = None,
+) -> NDArray[np.bool_]:
+    """Return the sequences to train on, ``[B]``: those with tokens, of groups with an advantage.
+
+    A group has one if its scores differ, or if it has one sequence, with a score other than 0. For
+    the arguments see `of_batch`.
+    """
+    written = np.ones(len(scores), dtype=np.bool_) if lengths is None else lengths > 0
+    advantages = of_batch(
+        scores, group_index, rule="dr_grpo", lengths=lengths, zero_advantage=zero_advantage
+    )
+    found: NDArray[np.bool_] = written & np.isin(group_index, group_index[advantages != 0])
     return found
 
 
@@ -151,6 +177,11 @@ def has_zero_variance(scores: Scores) -> bool:
 def _alike(scores: Scores) -> bool:
     # Not by the deviation: the mean of equal numbers may differ from them by a rounding error.
     return bool(scores.min() == scores.max())
+
+
+def _without_others(scores: Scores) -> Advantages:
+    """Return the advantages of scores that differ from no other one."""
+    return np.array(scores, dtype=np.float64) if len(scores) == 1 else np.zeros(len(scores))
 
 
 def _centred(scores: Scores) -> Advantages:

@@ -135,7 +135,7 @@ def _group(archive: Path, row: Row) -> ArchivedGroup:
     if zlib.crc32(row["payload"]) != row["crc32"]:
         raise ArchiveUnreadable(f"{place}: the payload does not match its checksum")
     try:
-        group = read(row["payload"], row["codec"]).without_empty_rows()
+        group = read(row["payload"], row["codec"]).without_unusable_rows()
         others = {name: msgspec.json.decode(text) for name, text in group.json.items()}
     except (InvalidMessage, msgspec.DecodeError) as error:
         raise ArchiveUnreadable(f"{place}: {error}") from error

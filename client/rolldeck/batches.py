@@ -148,6 +148,7 @@ class Batch:
         length: int | None = None,
         multiple_of: int = 1,
         pad_logprob: float = PAD_LOGPROB,
+        temperature: float = 1.0,
     ) -> dict[str, NDArray[Any]]:
         """Return a batch of groups as arrays of its B sequences, T tokens wide.
 
@@ -157,14 +158,18 @@ class Batch:
             multiple_of: Without `length`, T is rounded up to a multiple of this.
             pad_logprob: Log probability of padding; 1.0 as in Atropos' own trainer, a value that
                 no token has.
+            temperature: Temperature of sequences whose group states none.
 
         Returns:
             ``tokens [B, T]`` int32; ``masks [B, T]`` int32, the labels: a token id, or -100 for
             untrained tokens and padding; ``attention_mask [B, T]`` bool; ``scores [B]`` float32;
             ``lengths [B]``, ``group_index [B]`` (position in the batch) and ``env_ids [B]`` (-1
-            for none) int32. If any group has them, ``ref_logprobs`` and
-            ``inference_logprobs [B, T]`` and ``advantages`` (``[B]`` if every group has one for
-            each sequence, otherwise ``[B, T]``, 0 in the padding) float32, each with a
+            for none) int32; ``zero_advantage [B]`` bool and ``temperature [B]`` float32, as
+            stated in the group (:mod:`rolldeck.overrides`). If any group has them,
+            ``ref_logprobs`` and ``inference_logprobs [B, T]``, ``advantages`` (``[B]`` if every
+            group has one for each sequence, otherwise ``[B, T]``, 0 in the padding and where
+            `zero_advantage` is set) and ``distill_logprobs [B, T, K]`` float32, and
+            ``distill_token_ids [B, T, K]`` int32 (-100 in the padding), each with a
             ``has_… [B]`` bool: false for sequences whose group lacks it. Nothing is shifted:
             column t of every array is token t. All are writable copies.
 
@@ -178,6 +183,7 @@ class Batch:
             length=length,
             multiple_of=multiple_of,
             pad_logprob=pad_logprob,
+            temperature=temperature,
         )
 
     def to_torch(
@@ -190,8 +196,9 @@ class Batch:
             pad_to_multiple: Sequences are padded to a multiple of this; ignored for fragments.
 
         Returns:
-            ``tokens``, ``masks``, ``group_index`` and ``env_ids`` as int64, so that they index
-            embeddings and serve as labels of a cross-entropy; the others in their own type.
+            ``tokens``, ``masks``, ``distill_token_ids``, ``group_index`` and ``env_ids`` as int64,
+            so that they index embeddings and serve as labels of a cross-entropy; the others in
+            their own type.
 
         Raises:
             InvalidMessage: As `padded` and `stack`, or if torch has no such type.

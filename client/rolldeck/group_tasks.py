@@ -124,7 +124,7 @@ def task_of(archived: ArchivedGroup) -> Row:
         "example": example if isinstance(example, str) else None,
         "prompt_tokens": tokens,
         "prompt": prompt,
-        "best_answer": _last_answer(messages, int(scores.argmax())),
+        "best_answer": _last_answer(messages, int(scores.argmax()), sequences=group.sequences),
         "sequences": group.sequences,
         "score_mean": float(scores.mean()),
         "score_min": float(scores.min()),
@@ -176,9 +176,12 @@ def _is_text(message: Mapping[str, Any]) -> bool:
     return all(isinstance(message[key], str) for key in PLAIN)
 
 
-def _last_answer(messages: Any, index: int) -> str | None:
-    """Return the text of a sequence's last message, if it is an answer."""
-    own = messages[index] if isinstance(messages, list) and index < len(messages) else None
+def _last_answer(messages: Any, index: int, *, sequences: int) -> str | None:
+    """Return the text of a sequence's last message, if it is an answer.
+
+    None if the messages are not those of all sequences: their order is then unknown.
+    """
+    own = messages[index] if isinstance(messages, list) and len(messages) == sequences else None
     last = own[-1] if own and isinstance(own, list) else None
     if not isinstance(last, Mapping) or last.get("role") != "assistant":
         return None

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from rolldeck import wire
 from rolldeck.json_groups import Bytes, read_plain
+from rolldeck.overrides import FIELDS as OVERRIDES
+from rolldeck.overrides import Overrides, overrides_of
 from rolldeck.ragged import Rows
 
 Names = tuple[str, ...]
@@ -102,16 +104,34 @@ class GroupArrays:
         """Number of sequences S."""
         return len(self.rows["tokens"].lengths)
 
-    def without_empty_rows(self) -> "GroupArrays":
-        """Return the group without optional rows that are empty for all tokens.
+    @property
+    def overrides(self) -> Overrides:
+        """Settings of its sequences, from its open fields."""
+        fields = {
+            name: msgspec.json.decode(self.json[name]) for name in OVERRIDES if name in self.json
+        }
+        return overrides_of(fields, sequences=self.sequences)
+
+    @property
+    def has_advantage_per_sequence(self) -> bool:
+        """Whether it has advantages with one number for each sequence."""
+        rows = self.rows.get("advantages")
+        return rows is not None and np.array_equal(rows.lengths, np.ones(self.sequences))
+
+    def without_unusable_rows(self) -> "GroupArrays":
+        """Return the group without optional rows that are empty or belong to no sequence.
 
         Atropos' `BaseEnv` sends ``[]`` for each optional field that an environment does not set.
+        Atropos accepts advantages of any length; here they need one number for each token or for
+        each sequence.
         """
         tokens = self.rows["tokens"].lengths
         rows = {
             name: rows
             for name, rows in self.rows.items()
-            if name in ROWS[:2] or len(rows.values) or np.array_equal(rows.lengths, tokens)
+            if name in ROWS[:2]
+            or np.array_equal(rows.lengths, tokens)
+            or (self.has_advantage_per_sequence if name == "advantages" else len(rows.values))
         }
         return replace(self, rows=rows)
 

@@ -7,10 +7,11 @@ whole rows at a time; the arrays are writable and suitable for ``torch.from_nump
 from collections.abc import Sequence
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from rolldeck.groups import IGNORED, GroupArrays
+from rolldeck.groups import DISTILLATION, IGNORED, GroupArrays
 from rolldeck.ragged import Rows
 from rolldeck.wire import InvalidMessage
 
@@ -27,6 +28,7 @@ def padded(
     length: int | None = None,
     multiple_of: int = 1,
     pad_logprob: float = PAD_LOGPROB,
+    temperature: float = 1.0,
 ) -> dict[str, NDArray[Any]]:
     """Return a batch as arrays, rows in the order of the groups; see :meth:`Batch.padded`.
 
@@ -34,7 +36,7 @@ def padded(
         InvalidMessage: If a sequence is longer than `length`, or rows of one sequence differ in
             length, which only a lenient run accepts.
     """
-    groups = [group.without_empty_rows() for group in groups]
+    groups = [group.without_unusable_rows() for group in groups]
     lengths = np.concatenate([group.rows["tokens"].lengths for group in groups])
     width = _width(lengths, length=length, multiple_of=multiple_of)
     sequences = np.array([group.sequences for group in groups])
@@ -51,13 +53,21 @@ def padded(
             [-1 if group.env_id is None else group.env_id for group in groups], dtype=np.int32
         )[group_index],
     }
+    overrides = [group.overrides for group in groups]
+    stated = np.concatenate([own.temperature for own in overrides])
+    arrays["zero_advantage"] = np.concatenate([own.zero_advantage for own in overrides])
+    arrays["temperature"] = np.where(np.isnan(stated), np.float32(temperature), stated)
     for name in LOGPROBS:
         has = np.array([name in group.rows for group in groups])[group_index]
         if has.any():
             shown = inside if has.all() else inside & has[:, None]
             arrays[name] = _spread(_parts(groups, name), shown, pad_logprob, np.float32)
             arrays[f"has_{name}"] = has
-    return arrays | _advantages(groups, inside, group_index)
+    arrays |= _distillation(groups, inside, group_index, pad_logprob)
+    arrays |= _advantages(groups, inside, group_index)
+    if "advantages" in arrays:
+        arrays["advantages"][arrays["zero_advantage"]] = 0.0
+    return arrays
 
 
 def _width(lengths: NDArray[np.int64], *, length: int | None, multiple_of: int) -> int:
@@ -98,7 +108,7 @@ def _spread(
 
 
 def _check_range(values: NDArray[Any], dtype: Any) -> None:
-    if values.dtype != np.int64 or not len(values):
+    if values.dtype != np.int64 or not values.size:
         return
     low, high = int(values.min()), int(values.max())
     if low < np.iinfo(dtype).min or high > np.iinfo(dtype).max:
@@ -122,26 +132,58 @@ def _advantages(
         return {}
     found = {"has_advantages": has}
     given = [group for group in groups if "advantages" in group.rows]
-    if all(_is_by_sequence(group) for group in given):
+    if all(group.has_advantage_per_sequence for group in given):
         flat = np.zeros(len(group_index), dtype=np.float32)
         flat[has] = np.concatenate([group.rows["advantages"].values for group in given])
         return found | {"advantages": flat}
-    parts = [_by_token(index, group) for index, group in enumerate(groups)]
+    parts = [_by_token(group) for group in given]
     return found | {"advantages": _spread(parts, inside & has[:, None], 0.0, np.float32)}
 
 
-def _is_by_sequence(group: GroupArrays) -> bool:
-    lengths = group.rows["advantages"].lengths
-    return len(lengths) == group.sequences and bool((lengths == 1).all())
-
-
-def _by_token(index: int, group: GroupArrays) -> NDArray[Any]:
+def _by_token(group: GroupArrays) -> NDArray[Any]:
     """Return a group's advantages per token; one per sequence is repeated for all its tokens."""
-    if "advantages" not in group.rows:
-        return np.zeros(0, dtype=np.float32)
-    tokens: Rows = group.rows["tokens"]
-    if _is_by_sequence(group):
-        return np.repeat(group.rows["advantages"].values, tokens.lengths)
-    if not np.array_equal(group.rows["advantages"].lengths, tokens.lengths):
-        raise InvalidMessage(f"groups[{index}].advantages: rows and tokens differ in length")
-    return group.rows["advantages"].values
+    values: NDArray[Any] = group.rows["advantages"].values
+    if group.has_advantage_per_sequence:
+        return np.repeat(values, group.rows["tokens"].lengths)
+    return values
+
+
+def _distillation(
+    groups: Sequence[GroupArrays],
+    inside: NDArray[np.bool_],
+    group_index: NDArray[np.int32],
+    pad_logprob: float,
+) -> dict[str, NDArray[Any]]:
+    """Return the tokens of a teacher and their log probabilities, ``[B, T, K]``."""
+    found: dict[str, NDArray[Any]] = {}
+    kinds = zip(DISTILLATION, (IGNORED, pad_logprob), (np.int32, np.float32), strict=True)
+    for name, fill, dtype in kinds:
+        cells = [_of_teacher(group, name, fill, dtype) for group in groups]
+        given = [values for values in cells if values is not None]
+        if not given:
+            continue
+        has = np.array([values is not None for values in cells])[group_index]
+        width = max(values.shape[1] for values in given)
+        spread = np.full((*inside.shape, width), fill, dtype=dtype)
+        spread[inside & has[:, None]] = np.concatenate(
+            [
+                np.pad(values, ((0, 0), (0, width - values.shape[1])), constant_values=fill)
+                for values in given
+            ]
+        )
+        found |= {name: spread, f"has_{name}": has}
+    return found
+
+
+def _of_teacher(group: GroupArrays, name: str, fill: float, dtype: Any) -> NDArray[Any] | None:
+    """Return a teacher's values for each token, ``[ΣT, K]``; None if any token has no row."""
+    values = group.distillation.get(name)
+    if values is None:
+        rows = msgspec.json.decode(group.json.get(name, b"null")) or []
+        if [len(row) for row in rows] != group.rows["tokens"].lengths.tolist():
+            return None
+        cells = Rows.of([cell for row in rows for cell in row], np.asarray(fill).dtype)
+        inside = np.arange(cells.lengths.max(initial=0)) < cells.lengths[:, None]
+        values = _spread([cells.values], inside, fill, dtype)
+    _check_range(values, dtype)
+    return values if values.size else None

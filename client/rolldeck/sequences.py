@@ -164,7 +164,12 @@ def sequences_of(archived: ArchivedGroup) -> Iterator[Row]:
     """Yield a row of :data:`SCHEMA` for each sequence of a group."""
     group, others = archived.group, dict(archived.others)
     lists = {name: _of_rows(group, name) for name in (*INTEGERS, *NUMBERS)}
-    own = {name: others.pop(name, None) or [] for name in BY_SEQUENCE}
+    # A list of another length than the group belongs to sequences that are unknown.
+    own = {
+        name: others.pop(name)
+        for name in BY_SEQUENCE
+        if isinstance(others.get(name), list) and len(others[name]) == group.sequences
+    }
     # Fields of the whole group, and distillation, which this table leaves as it was pushed.
     more = {name: values.tolist() for name, values in group.distillation.items()}
     rest = msgspec.json.encode(others | more).decode() if others or more else None
@@ -173,9 +178,9 @@ def sequences_of(archived: ArchivedGroup) -> Iterator[Row]:
             "sequence": index,
             "score": float(group.scores[index]),
             **{name: rows[index] if rows else None for name, rows in lists.items()},
-            "messages": _messages(_at(own["messages"], index)),
-            "overrides": _text(_at(own["overrides"], index)),
-            "policy_versions": _versions(_at(own["policy_versions"], index)),
+            "messages": _messages(_at(own.get("messages"), index)),
+            "overrides": _text(_at(own.get("overrides"), index)),
+            "policy_versions": _versions(_at(own.get("policy_versions"), index)),
             "group": rest,
         }
 
@@ -188,8 +193,8 @@ def _of_rows(group: GroupArrays, name: str) -> list[list[int | float]] | None:
     return [part.tolist() for part in np.split(rows.values, rows.lengths.cumsum()[:-1])]
 
 
-def _at(values: Sequence[Any], index: int) -> Any:
-    return values[index] if index < len(values) else None
+def _at(values: Sequence[Any] | None, index: int) -> Any:
+    return None if values is None else values[index]
 
 
 def _text(value: Any) -> str | None:

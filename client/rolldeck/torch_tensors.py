@@ -11,7 +11,7 @@ from torch import Tensor
 from rolldeck.wire import InvalidMessage
 
 # Index tensors of torch are int64.
-WIDENED: Final = frozenset({"tokens", "masks", "group_index", "env_ids"})
+WIDENED: Final = frozenset({"tokens", "masks", "distill_token_ids", "group_index", "env_ids"})
 
 
 def tensors_of(

@@ -111,11 +111,10 @@ _GROUPS: Final = """
         count(*) FILTER (WHERE s.received_at > %(since)s), min(s.received_at),
         sum(s.score_mean) FILTER (WHERE abs(s.score_mean) < 'Infinity'),
         count(*) FILTER (WHERE abs(s.score_mean) < 'Infinity'),
-        count(*) FILTER (WHERE s.sequences > 1),
-        count(*) FILTER (WHERE s.sequences > 1 AND s.score_std = 0)
+        count(*), count(*) FILTER (WHERE s.score_std = 0)
     FROM unnest(%(runs)s::bigint[]) AS r(id) CROSS JOIN LATERAL (
         SELECT g.*, d.lesson FROM (
-            SELECT id, env_id, received_at, score_mean, score_std, sequences
+            SELECT id, env_id, received_at, score_mean, score_std
             FROM buffer_trajectorygroup WHERE run_id = r.id AND segment IS NOT NULL
             ORDER BY run_id, id DESC LIMIT %(each)s
         ) g LEFT JOIN buffer_groupdigest d ON d.group_id = g.id
@@ -324,7 +323,7 @@ def _samples(query: str, runs: Iterable[int], *, each: int, now: datetime) -> li
             oldest_at=row[5],
             reward_sum=float(row[6] or 0.0),
             rewarded=int(row[7] or 0),
-            compared=int(row[8]),
+            groups=int(row[8]),
             equal=int(row[9]),
             is_cut=read[row[0]] >= each,
         )

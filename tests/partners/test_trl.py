@@ -57,7 +57,8 @@ def trained(model: Transformer, groups: list[dict[str, Any]], *, weighted: bool)
         scores = torch.tensor(group["scores"])
         advantages = (scores - scores.mean()) / (scores.std() + 1e-4)
         tokens, masks = (torch.tensor(group[name]).long() for name in ("tokens", "masks"))
-        mask = masks[:, 1:] >= 0
+        zero = [bool(one) for one in group.get("overrides", [{}] * len(tokens))]
+        mask = (masks[:, 1:] >= 0) & ~torch.tensor(zero)[:, None]
         logprobs = logprobs_of(model, tokens)
         behavior = torch.tensor(group["inference_logprobs"])[:, 1:]
         ratio = (logprobs.detach() - behavior).exp().clamp(max=MOST)
@@ -76,7 +77,8 @@ def test_the_loss_is_weighted_by_the_log_probabilities_of_the_inference_server(
     server: Server, checkpoint: Path, tmp_path: Path, random: torch.Generator
 ) -> None:
     sampler = model_in(write_checkpoint(server, tmp_path / "sampler", seed=2))
-    groups = [sampled_group(sampler, random) for _ in range(2)]
+    overrides = [{}, {"set_advantage_to_zero": True}, {}, {}]
+    groups = [sampled_group(sampler, random), sampled_group(sampler, random, overrides=overrides)]
     run = new_run(server)
     push(server, run, groups)
     config = {
@@ -290,6 +292,14 @@ def unusable_groups(good: dict[str, Any]) -> dict[str, dict[str, Any]]:
         "tokens: 900 is outside the 16 tokens": {**good, "tokens": foreign},
         "masks: the first token of sequence 1 is trained": {**good, "masks": first},
         "advantages: must be absent": {**good, "advantages": [0.5, 0.5, -0.5, -0.5]},
+        "temperature: sequence 0 was sampled with 0.7": {
+            **good,
+            "generation_params": {"temperature": 0.7},
+        },
+        "has 3 sequences with tokens, but num_generations is 4": {
+            **good,
+            **{name: [*good[name][:3], []] for name in ("tokens", "masks", "inference_logprobs")},
+        },
     }
 
 

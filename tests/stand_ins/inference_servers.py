@@ -134,8 +134,8 @@ class SglangStandIn(StandIn):
             wrong = f"The following requested LoRA adapters are not loaded: {adapter}"
             return JSONResponse({"error": {"message": wrong}}, 400)
         api = self.api if adapter is None else self.adapters.apis[adapter]
-        [route] = SglangApi(api, api._tokenizer).routes
-        response = json.loads((await route.endpoint(with_body(request, body))).body)
+        answered = await SglangApi(api, api._tokenizer).generate(request, body)
+        response = json.loads(answered.body)
         for row in response if isinstance(response, list) else [response]:
             del row["meta_info"]["policy_versions"]
             row["meta_info"]["weight_version"] = self.label

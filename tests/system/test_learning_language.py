@@ -78,7 +78,7 @@ def test_a_calculator_is_used_better_after_grpo_than_after_imitation() -> None:
     clone_behavior(built, {"calculator": Calculator(digits=1)}, seed=0)
     # Each batch is sampled by the newest version, so a rate above the default is stable.
     settings = Settings(learning_rate=1e-3)
-    learner = Learner(built.model, settings, temperature=1.0, seed=0)
+    learner = Learner(built.model, settings, seed=0)
     replies = 0
 
     with LockstepLesson(config, "calculator", seed=0) as lesson:

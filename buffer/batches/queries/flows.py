@@ -26,7 +26,7 @@ _COUNTS: Final = """
 _GROUPS: Final = """
     WITH new AS MATERIALIZED (
         SELECT i.written_in, i.id, i.received_at, i.sequences, i.tokens, i.longest_tokens,
-            i.score_mean, i.sequences > 1 AND i.score_min = i.score_max AS is_equal
+            i.score_mean, i.score_min = i.score_max AS is_equal
         FROM buffer_trajectorygroup i
         WHERE i.run_id = %(run)s AND i.segment IS NOT NULL
         AND (i.written_in, i.id) > (%(written_in)s::text::xid8, %(item)s::bigint)

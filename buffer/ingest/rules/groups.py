@@ -10,13 +10,17 @@ from typing import Any, Final
 import numpy as np
 
 from buffer.items.rules.limits import MAX_TOKEN_ID, Limits
+from rolldeck.groups import IGNORED
 from rolldeck.ragged import Rows
 
 # Fields with one number per token of each sequence.
 PER_TOKEN: Final = ("masks", "ref_logprobs", "inference_logprobs")
 REQUIRED: Final = ("tokens", "masks")
+DISTILLATION: Final = ("distill_token_ids", "distill_logprobs")
+# Open fields with one entry per sequence; `images` may also have another form.
+PER_SEQUENCE: Final = ("messages", "overrides", "images")
 # Existing clients send these fields in other lengths: add a note.
-NOTED: Final = ("advantages", "messages")
+NOTED: Final = ("advantages", *PER_SEQUENCE, *DISTILLATION)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,25 +37,36 @@ class Lengths:
     """Lengths of the fields of a group.
 
     `rows` holds the row lengths of each present field with one row per sequence. `counts` holds
-    the number of entries of the fields with one entry per sequence, ``scores`` and ``messages``.
+    the number of entries of the fields with one entry per sequence, ``scores`` and open fields.
     """
 
     rows: Mapping[str, Sequence[int]]
     counts: Mapping[str, int]
 
     @classmethod
-    def of(cls, rows: Mapping[str, Sequence[int]], *, scores: int, messages: Any) -> "Lengths":
+    def of(
+        cls, rows: Mapping[str, Sequence[int]], *, scores: int, fields: Mapping[str, Any]
+    ) -> "Lengths":
         """Return the lengths of a group, without empty optional fields.
 
         Atropos' `BaseEnv` sends ``[]`` for each optional field that an environment does not set.
+
+        Args:
+            rows: Lengths of the rows of each field with one row per sequence.
+            scores: Number of scores.
+            fields: Decoded open fields, and distillation if it is in lists.
         """
+        teacher = {name: [len(row) for row in fields.get(name) or ()] for name in DISTILLATION}
         present = {
             name: lengths
-            for name, lengths in rows.items()
+            for name, lengths in {**rows, **teacher}.items()
             if name in REQUIRED or any(lengths) or lengths == rows["tokens"]
         }
-        counts = {"scores": scores} | ({"messages": len(messages)} if messages else {})
-        return cls(rows=present, counts=counts)
+        values = {name: fields.get(name) for name in PER_SEQUENCE}
+        counts = {
+            name: len(value) for name, value in values.items() if isinstance(value, list) and value
+        }
+        return cls(rows=present, counts={"scores": scores, **counts})
 
     def entries(self, name: str) -> int | None:
         """Return the number of entries of a field; None if it is absent."""
@@ -90,15 +105,31 @@ def _length(path: tuple[str | int, ...], length: int, expected: int, unit: str) 
 
 
 def notes(lengths: Lengths) -> list[str]:
-    """Return notes on accepted anomalies of a group."""
+    """Return notes on accepted anomalies in the lengths of a group."""
     tokens = lengths.rows["tokens"]
     found = []
     for name in NOTED:
         entries = lengths.entries(name)
         if entries is not None and entries != len(tokens):
             found.append(f"{name} has {entries} entries for {len(tokens)} sequences")
-    if _ragged("advantages", lengths.rows.get("advantages", ()), tokens):
-        found.append("advantages has rows whose lengths differ from those of tokens")
+        rows = lengths.rows.get(name, ())
+        by_sequence = name == "advantages" and rows == [1] * len(tokens)
+        if _ragged(name, rows, tokens) and not by_sequence:
+            found.append(f"{name} has rows whose lengths differ from those of tokens")
+    return found
+
+
+def mask_notes(tokens: Rows, masks: Rows) -> list[str]:
+    """Return notes on the masks of a group, which trainers use as labels of the tokens."""
+    if not np.array_equal(tokens.lengths, masks.lengths):
+        return []
+    found = []
+    if ((masks.values != IGNORED) & (masks.values != tokens.values)).any():
+        found.append(f"masks has numbers that are neither {IGNORED} nor the token")
+    written = tokens.lengths[tokens.lengths > 0]
+    starts = np.cumsum(written) - written
+    if len(starts) and not np.logical_or.reduceat(masks.values >= 0, starts).all():
+        found.append("masks has rows without a trained token")
     return found
 
 

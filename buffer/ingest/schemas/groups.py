@@ -1,6 +1,7 @@
 """Decoded groups and their rules, independent of the codec."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, cast
 
 import numpy as np
 from msgspec import Struct
@@ -10,6 +11,9 @@ from buffer.ingest.rules import groups as group_rules
 from buffer.ingest.rules.groups import Lengths, Violation
 from buffer.items.rules.limits import Limits
 from rolldeck import advantages
+from rolldeck.advantages import Rule
+from rolldeck.overrides import overrides_of
+from rolldeck.ragged import Rows
 
 
 class Rules(Struct, frozen=True, kw_only=True):
@@ -20,16 +24,25 @@ class Rules(Struct, frozen=True, kw_only=True):
     advantages: str = ""
     """Rule of :data:`rolldeck.advantages.RULES` for groups without advantages; may be empty."""
 
-    def advantages_of(self, lengths: Lengths, scores: NDArray[Any]) -> NDArray[np.float64] | None:
-        """Return the advantages to add to a group, ``[S]``, or None.
+    def advantages_of(
+        self, lengths: Lengths, scores: NDArray[Any], fields: Mapping[str, Any]
+    ) -> NDArray[np.float64] | None:
+        """Return the advantages to add to a group with these open fields, ``[S]``, or None.
 
         None if the group has its own, if a lenient run accepted a wrong number of scores, or if
         a value is not finite, which JSON cannot represent.
         """
         missing = self.advantages and "advantages" not in lengths.rows
-        if not missing or not 0 < len(scores) == len(lengths.rows["tokens"]):
+        tokens = np.array(lengths.rows["tokens"], dtype=np.int64)
+        if not missing or not 0 < len(scores) == len(tokens):
             return None
-        found = advantages.RULES[self.advantages](scores)
+        found = advantages.of_batch(
+            scores,
+            np.zeros_like(tokens),
+            rule=cast(Rule, self.advantages),
+            lengths=tokens,
+            zero_advantage=overrides_of(fields, sequences=len(tokens)).zero_advantage,
+        )
         return found if np.isfinite(found).all() else None
 
 
@@ -61,6 +74,8 @@ def checked_group(
     codec: str,
     env_id: int | None,
     lengths: Lengths,
+    tokens: Rows,
+    masks: Rows,
     scores: NDArray[np.floating],
     broken: list[Violation],
     version: tuple[int | None, Any] = (None, None),
@@ -89,7 +104,8 @@ def checked_group(
         score_max=float(scores.max()),
         score_std=std,
         notes=[f"{violation.path[0]}: {violation.kind}" for violation in broken]
-        + group_rules.notes(lengths),
+        + group_rules.notes(lengths)
+        + group_rules.mask_notes(tokens, masks),
         zero_variance=zero_variance,
         policy_step=step,
         epoch=epoch if step is not None and is_epoch else None,

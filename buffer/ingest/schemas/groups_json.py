@@ -12,7 +12,7 @@ If the run computes advantages, they replace the null of groups without advantag
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -162,12 +162,12 @@ def _plain_group(content: bytes, plain: PlainGroup, rules: Rules) -> Group | Non
         return None
     messages = open_fields.get("messages")
     rows = {name: rows.lengths.tolist() for name, rows in plain.rows.items()}
-    lengths = Lengths.of(rows, scores=len(plain.scores), messages=messages)
+    lengths = Lengths.of(rows, scores=len(plain.scores), fields=open_fields)
     broken = group_rules.violations(lengths) + group_rules.token_violations(plain.rows["tokens"])
     refused = group_rules.refusals(lengths.rows["tokens"], limits=rules.limits)
     if refused or (broken and not rules.lenient) or message_problems(messages, ()):
         return None
-    added = _advantages(rules, lengths, plain.scores)
+    added = _advantages(rules, lengths, plain.scores, open_fields)
     if added is not None and "advantages" in plain.present:
         return None  # the field decoder replaces the explicit null
     return checked_group(
@@ -175,6 +175,8 @@ def _plain_group(content: bytes, plain: PlainGroup, rules: Rules) -> Group | Non
         codec=JSON,
         env_id=plain.env_id,
         lengths=lengths,
+        tokens=plain.rows["tokens"],
+        masks=plain.rows["masks"],
         scores=plain.scores,
         broken=broken,
         version=(open_fields.get("policy_step"), open_fields.get("epoch")),
@@ -191,13 +193,13 @@ def _validated_group(content: bytes, loc: Loc, rules: Rules) -> Group:
     fields, coerced = _fields(parts, loc, rules.limits)
     lengths = _lengths(fields)
     refused = group_rules.refusals(lengths.rows["tokens"], limits=rules.limits)
+    tokens, masks = _token_rows(fields["tokens"]), _token_rows(fields["masks"])
     broken = group_rules.violations(lengths)
-    broken += group_rules.token_violations(_token_rows(fields["tokens"]))
-    broken += group_rules.mask_violations(_token_rows(fields["masks"]))
+    broken += group_rules.token_violations(tokens) + group_rules.mask_violations(masks)
     if refused or (broken and not rules.lenient):
         raise InvalidBody(problem_from(violation, loc) for violation in refused + broken)
     scores = np.asarray(fields["scores"], dtype=np.float64)
-    added = _advantages(rules, lengths, scores)
+    added = _advantages(rules, lengths, scores, fields)
     if added is not None and "advantages" in parts:
         fields["advantages"] = added
         coerced.add("advantages")
@@ -206,6 +208,8 @@ def _validated_group(content: bytes, loc: Loc, rules: Rules) -> Group:
         codec=JSON,
         env_id=fields.get("env_id"),
         lengths=lengths,
+        tokens=tokens,
+        masks=masks,
         scores=scores,
         broken=broken,
         version=(fields.get("policy_step"), fields.get("epoch")),
@@ -223,7 +227,7 @@ def _lengths(fields: dict[str, Any]) -> Lengths:
     rows = {
         name: [len(row) for row in fields[name]] for name in _ROWS if fields.get(name) is not None
     }
-    return Lengths.of(rows, scores=len(fields["scores"]), messages=fields.get("messages"))
+    return Lengths.of(rows, scores=len(fields["scores"]), fields=fields)
 
 
 def _fields(parts: dict[str, Raw], loc: Loc, limits: Limits) -> tuple[dict[str, Any], set[str]]:
@@ -299,9 +303,11 @@ def message_problems(messages: Any, loc: Loc) -> list[BodyProblem]:
     ]
 
 
-def _advantages(rules: Rules, lengths: Lengths, scores: NDArray[Any]) -> Raw | None:
+def _advantages(
+    rules: Rules, lengths: Lengths, scores: NDArray[Any], fields: Mapping[str, Any]
+) -> Raw | None:
     """Return the advantages to add in Atropos' form, ``[S][T]``: one number per token."""
-    found = rules.advantages_of(lengths, scores)
+    found = rules.advantages_of(lengths, scores, fields)
     if found is None:
         return None
     rows = zip(found.tolist(), lengths.rows["tokens"], strict=True)

@@ -90,17 +90,21 @@ def _group(content: bytes, place: tuple[str | int, ...], rules: Rules) -> Group:
     except InvalidGroup as error:
         field = f"{_path(place)}.{error.field}" if error.field else _path(place)
         raise InvalidGroups(field, error.message) from error
-    lengths = _lengths(arrays, _messages(arrays, place, rules.limits))
+    fields = _open_fields(arrays, place, rules.limits)
+    rows = {name: rows.lengths.tolist() for name, rows in arrays.rows.items()}
+    lengths = Lengths.of(rows, scores=len(arrays.scores), fields=fields)
     refused = _too_large(arrays, lengths.rows["tokens"], rules.limits)
     broken = group_rules.violations(lengths) + group_rules.token_violations(arrays.rows["tokens"])
     for violation in refused + ([] if rules.lenient else broken):
         raise InvalidGroups(_path((*place, *violation.path)), violation.message)
-    added = rules.advantages_of(lengths, arrays.scores)
+    added = rules.advantages_of(lengths, arrays.scores, fields)
     return checked_group(
         content if added is None else _with_advantages(content, added),
         codec=MSGPACK,
         env_id=arrays.env_id,
         lengths=lengths,
+        tokens=arrays.rows["tokens"],
+        masks=arrays.rows["masks"],
         scores=arrays.scores,
         broken=broken,
         version=(arrays.policy_step, arrays.epoch),
@@ -119,12 +123,14 @@ def _with_advantages(content: bytes, advantages: NDArray[np.float64]) -> bytes:
     return msgspec.msgpack.encode(parts)
 
 
-def _messages(arrays: GroupArrays, place: tuple[str | int, ...], limits: Limits) -> Any:
-    """Check the fields sent as JSON, and return the messages."""
+def _open_fields(
+    arrays: GroupArrays, place: tuple[str | int, ...], limits: Limits
+) -> dict[str, Any]:
+    """Check the fields sent as JSON, and return their values."""
     if len(arrays.json) > text_limits.MAX_FIELDS:
         most = text_limits.too_many(text_limits.MAX_FIELDS, "fields", "fields_per_group")
         raise InvalidGroups(_path((*place, "json")), most.message)
-    found = None
+    found = {}
     for name, text in arrays.json.items():
         loc = (*place, "json", name)
         try:
@@ -139,18 +145,13 @@ def _messages(arrays: GroupArrays, place: tuple[str | int, ...], limits: Limits)
             raise InvalidGroups(_path(problem.loc), problem.msg)
         if name == "spans":
             _check_spans(value, loc, arrays.sequences)
-        found = value if name == "messages" else found
+        found[name] = value
     return found
 
 
 def _check_spans(value: Any, loc: tuple[str | int, ...], sequences: int) -> None:
     if problem := span_problem(value, sequences=sequences):
         raise InvalidGroups(_path((*loc, *problem.path)), problem.message)
-
-
-def _lengths(arrays: GroupArrays, messages: Any) -> Lengths:
-    rows = {name: rows.lengths.tolist() for name, rows in arrays.rows.items()}
-    return Lengths.of(rows, scores=len(arrays.scores), messages=messages)
 
 
 def _too_large(arrays: GroupArrays, tokens: Sequence[int], limits: Limits) -> list[Violation]:

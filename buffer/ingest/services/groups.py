@@ -17,7 +17,7 @@ from buffer.ingest.services.push_storage import store_pushes
 from buffer.items.rules.states import ItemKind, ItemState
 from buffer.items.services.tallies import Changes
 from runs.events.services import record_event
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models.runs import Environment, Run
 from runs.lifecycle.rules.lifecycle import ACCEPTING
 from runs.lifecycle.services.registry import renew_environments_seen
 from web.live.announcements import announce
@@ -116,34 +116,42 @@ def changes_of(run: Run, arrivals: list[Arrival], plan: Plan) -> Changes:
     return changes
 
 
-_recorded: dict[tuple[int, str], datetime] = {}
+_recorded: dict[tuple[int, int | None, str], datetime] = {}
 _recorded_lock = threading.Lock()
 
 
 def note_groups(run: Run, groups: Iterable[Group], context: PushContext, *, now: datetime) -> None:
     """Record that environments were seen, and the notes of accepted groups as events.
 
-    A note is recorded at most once per minute and process.
+    A note on an environment is recorded at most once per minute and process.
     """
-    notes: set[str] = set()
+    notes: set[tuple[int | None, str]] = set()
     unseen: set[int] = set()
     for group in groups:
-        notes.update(group.notes)
+        notes.update((group.env_id, note) for note in group.notes)
         if group.env_id in context.unseen:
             unseen.add(group.env_id)
     if unseen:
         renew_environments_seen(run_id=run.pk, env_ids=unseen, now=now)
-    for note in sorted(notes):
+    for env_id, note in sorted(notes, key=str):
         with _recorded_lock:
-            last = _recorded.get((run.pk, note))
+            last = _recorded.get((run.pk, env_id, note))
             if last is not None and now - last < EVENT_INTERVAL:
                 continue
-            _recorded[run.pk, note] = now
+            _recorded[run.pk, env_id, note] = now
+        name = "" if env_id is None else _environment_name(run, env_id)
         record_event(
             run_id=run.pk,
             kind="odd_groups",
             level="warning",
-            message=f"accepted groups with an anomaly: {note}",
+            message=f"accepted groups{name and f' of {name}'} with an anomaly: {note}",
             actor="buffer",
+            details={} if env_id is None else {"env_id": env_id, "environment": name},
             now=now,
         )
+
+
+def _environment_name(run: Run, env_id: int) -> str:
+    """Return the name of an environment; empty if a lenient run does not have it."""
+    names = Environment.objects.filter(run_id=run.pk, env_id=env_id)
+    return names.values_list("wandb_name", flat=True).first() or ""

@@ -77,8 +77,8 @@ def conversation(
         only: Position of a single message to return; None for all.
         page: The requested page; a position is the index of a message.
     """
-    rows = _opened(group, "messages")
-    row = rows[index] if isinstance(rows, list) and index < len(rows) else []
+    rows = messages_of(group)
+    row = rows[index] if rows is not None else []
     messages = [one for one in row if isinstance(one, dict)] if isinstance(row, list) else []
     first = 0 if page.after is None else page.after + 1
     behind = range(len(messages))[first : first + page.limit + 1]
@@ -95,6 +95,16 @@ def conversation(
         total=len(messages),
         pictures=_pictures(own),
     )
+
+
+def messages_of(group: GroupArrays) -> list[Any] | None:
+    """Return the messages of each sequence.
+
+    None without messages, or if their number is not that of the sequences: it is then unknown to
+    which sequences they belong.
+    """
+    rows = _opened(group, "messages")
+    return rows if isinstance(rows, list) and len(rows) == group.sequences else None
 
 
 def _opened(group: GroupArrays, name: str) -> Any:

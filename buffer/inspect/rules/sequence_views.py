@@ -9,6 +9,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from buffer.inspect.rules.conversations import messages_of
 from buffer.items.rules.spans import Span, valid_spans
 from rolldeck.groups import IGNORED, GroupArrays
 from rolldeck.ragged import Rows
@@ -40,6 +41,10 @@ class SequenceSummary(Struct, frozen=True, kw_only=True):
     """Number of tokens that are trained on."""
     advantage: float | None
     """Mean over the tokens that are trained on; null if the group has no advantages."""
+    zero_advantage: bool
+    """True if the environment requires trainers to set its advantage to 0."""
+    temperature: float | None
+    """Temperature at which it was sampled; null if the group does not state it."""
     logprob: float | None
     """Mean over the same tokens; natural log, by the sampling policy."""
     is_truncated: bool | None
@@ -102,6 +107,7 @@ def summaries(group: GroupArrays, *, has_text: bool) -> SequenceList:
     flags = {name: _flags(group, name) for name in ("is_truncated", "is_correct")}
     first_with: dict[bytes, int] = {}
     spans = valid_spans(group.json.get("spans"))
+    overrides = group.overrides
     results = []
     for index, row in enumerate(tokens):
         earlier = first_with.setdefault(row.tobytes(), index)
@@ -112,6 +118,8 @@ def summaries(group: GroupArrays, *, has_text: bool) -> SequenceList:
                 tokens=len(row),
                 own_tokens=int(own[index].sum()),
                 advantage=_mean(group, "advantages", index, own[index]),
+                zero_advantage=bool(overrides.zero_advantage[index]),
+                temperature=_number(np.round(overrides.temperature[index].astype(float), 6)),
                 logprob=_mean(group, "inference_logprobs", index, own[index]),
                 is_truncated=flags["is_truncated"].get(index),
                 is_correct=flags["is_correct"].get(index),
@@ -127,7 +135,7 @@ def summaries(group: GroupArrays, *, has_text: bool) -> SequenceList:
         next=None,
         common_prefix=min((one.diverges_at for one in results), default=0),
         has_text=has_text,
-        has_messages="messages" in group.json,
+        has_messages=messages_of(group) is not None,
         fields=_fields(group),
     )
 
@@ -266,8 +274,9 @@ def _flags(group: GroupArrays, name: str) -> dict[int, bool]:
 
 def _fields(group: GroupArrays) -> list[GroupField]:
     found = []
+    elsewhere = {"images"} if messages_of(group) is None else {"images", "messages"}
     for name, text in group.json.items():
-        if name in {"messages", "images"}:
+        if name in elsewhere:
             continue
         written = text.decode(errors="replace")
         found.append(

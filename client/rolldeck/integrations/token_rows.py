@@ -22,7 +22,7 @@ class TokenRow:
     Attributes:
         tokens: ``[T]``.
         trained: ``[T]``: whether the policy sampled the token; never the first token, because no
-            token predicts it.
+            token predicts it, and no token of a sequence whose advantage is set to zero.
         logprobs: ``[T]`` log probabilities under the weights that sampled the tokens; 0 where
             untrained.
         score: Reward of the sequence.
@@ -45,23 +45,26 @@ class TokenRow:
         return int(self.trained.argmax()) if self.trained.any() else len(self.tokens) - 1
 
 
-def token_rows(batch: Batch, *, vocabulary: int | None = None) -> list[TokenRow]:
-    """Return the sequences of a batch in the order of its groups.
+def token_rows(
+    batch: Batch, *, vocabulary: int | None = None, temperature: float | None = None
+) -> list[TokenRow]:
+    """Return the sequences of a batch in the order of its groups, without those of no tokens.
 
     Args:
         batch: A batch of groups.
         vocabulary: Number of tokens of the trained model; unchecked if None.
+        temperature: Temperature of all sequences that state one; unchecked if None.
 
     Raises:
         InvalidMessage: If a group cannot be trained on token by token; the text names the group and
             its field.
     """
-    return list(_rows(batch, vocabulary))
+    return list(_rows(batch, vocabulary, temperature))
 
 
-def _rows(batch: Batch, vocabulary: int | None) -> Iterator[TokenRow]:
+def _rows(batch: Batch, vocabulary: int | None, temperature: float | None) -> Iterator[TokenRow]:
     for place, stored in enumerate(batch.group_arrays):
-        group = stored.without_empty_rows()
+        group = stored.without_unusable_rows()
         path = f"groups[{place}] of batch {batch.head.ordinal}"
         _check(group, path, vocabulary)
         starts = np.cumsum(group.rows["tokens"].lengths)[:-1]
@@ -70,8 +73,13 @@ def _rows(batch: Batch, vocabulary: int | None) -> Iterator[TokenRow]:
             for name in ("tokens", "masks", "inference_logprobs")
         ]
         advantages = _advantages(group, path)
+        overrides = group.overrides
+        if temperature is not None:
+            _check_temperature(overrides.temperature, temperature, path)
         for index, (tokens, masks, logprobs) in enumerate(zip(*columns, strict=True)):
-            trained = masks >= 0
+            trained = (masks >= 0) & ~overrides.zero_advantage[index]
+            if not len(tokens):
+                continue
             if len(tokens) < 2:
                 counts = f"sequence {index} has {len(tokens)}, at least 2 required"
                 raise InvalidMessage(f"{path}, tokens: {counts}")
@@ -117,8 +125,17 @@ def _advantages(group: GroupArrays, path: str) -> list[float] | None:
         return None
     values, lengths = group.rows["advantages"]
     rows = np.split(values, np.cumsum(lengths)[:-1])
-    if len(rows) != group.sequences or any(len(row) == 0 or np.ptp(row) != 0 for row in rows):
+    if any(len(row) and np.ptp(row) != 0 for row in rows):
         raise InvalidMessage(
             f"{path}, advantages: must be one number per sequence; they differ between tokens"
         )
-    return [float(row[0]) for row in rows]
+    return [float(row[0]) if len(row) else 0.0 for row in rows]
+
+
+def _check_temperature(stated: NDArray[np.float32], temperature: float, path: str) -> None:
+    others = np.flatnonzero(~np.isnan(stated) & (stated != np.float32(temperature)))
+    if len(others):
+        raise InvalidMessage(
+            f"{path}, temperature: sequence {others[0]} was sampled with {stated[others[0]]:g}, "
+            f"but temperature is {temperature:g}"
+        )

@@ -19,6 +19,7 @@ acknowledged: an acknowledged batch is part of a published version.
 
 import logging
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -190,19 +191,24 @@ class RolloutFunction:
         if batch is None:
             raise RunEnded(f"run {self._trainer.run} has ended: no more batches")
         vocabulary = self._grpo.model.get_input_embeddings().num_embeddings
-        rows = token_rows(batch, vocabulary=vocabulary)
+        temperature = self._grpo.args.temperature
+        rows = token_rows(batch, vocabulary=vocabulary, temperature=temperature)
         path = f"batch {batch.head.ordinal}"
+        generations = self._grpo.num_generations
+        sizes = Counter(row.group for row in rows)
+        for place, group in enumerate(batch.group_arrays):
+            if sizes[place] != generations:
+                empty = group.sequences - sizes[place]
+                counts = f"{sizes[place]} sequences{' with tokens' if empty else ''}"
+                raise InvalidMessage(
+                    f"groups[{place}] of {path} has {counts}, but num_generations is {generations}"
+                )
         if len(rows) != sequences:
             raise InvalidMessage(
                 f"{path} has {len(rows)} sequences, but generation_batch_size is {sequences}"
             )
         if batch.head.importance_weights:
             raise InvalidMessage(f"{path}, importance_weights: must be empty, use the sampler fifo")
-        generations = self._grpo.num_generations
-        for place, group in enumerate(batch.group_arrays):
-            if group.sequences != generations:
-                counts = f"{group.sequences} sequences, but num_generations is {generations}"
-                raise InvalidMessage(f"groups[{place}] of {path} has {counts}")
         for row in rows:
             if row.advantage is not None:
                 raise InvalidMessage(

@@ -81,7 +81,8 @@ class AsyncRollouts:
                 The model that TRL has loaded becomes the next version.
             batch_size: Sequences of a batch, for an outside run that has no batch size yet.
             rule: Advantage of a sequence in its group, if the group contains none.
-            temperature: TRL's `temperature`, which must be that of the run's lessons.
+            temperature: TRL's `temperature`, which must be that of the run's lessons, and of the
+                sequences of outside environments that state one.
         """
         self.rollout_buffer: queue.Queue[RolloutSample] = queue.Queue()
         self.metrics_queue: queue.Queue[dict[str, float]] = queue.Queue()
@@ -226,7 +227,7 @@ class AsyncRollouts:
             self._queued += 1  # afterwards, so that no sample counts as received too early
 
     def _samples(self, batch: Batch) -> list[RolloutSample]:
-        rows = token_rows(batch)
+        rows = token_rows(batch, temperature=self._temperature)
         samples = []
         for place in range(len(batch)):
             group = [row for row in rows if row.group == place]

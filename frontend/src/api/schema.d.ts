@@ -8517,6 +8517,8 @@ export interface components {
             tokens: number;
             own_tokens: number;
             advantage: number | null;
+            zero_advantage: boolean;
+            temperature: number | null;
             logprob: number | null;
             is_truncated: boolean | null;
             is_correct: boolean | null;

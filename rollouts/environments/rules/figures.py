@@ -27,10 +27,10 @@ class Sample:
     reward_sum: float
     rewarded: int
     """Number with a finite reward."""
-    compared: int
-    """Groups of two or more sequences."""
+    groups: int
+    """0 for a fleet that steps the environment."""
     equal: int
-    """Of these, the groups whose scores are all equal."""
+    """Of these, the groups whose scores are all equal, which includes those of one sequence."""
     is_cut: bool
     """Whether the data of this run was truncated at a limit."""
 
@@ -57,13 +57,13 @@ def figures_of(samples: Iterable[Sample], *, members: Sequence[Member], now: dat
     began = _beginnings(all_samples)
     mine = [sample for sample in all_samples if any(_is_of(sample, member) for member in members)]
     rewarded = sum(sample.rewarded for sample in mine)
-    compared = sum(sample.compared for sample in mine)
+    groups = sum(sample.groups for sample in mine)
     return Figures(
         per_hour=sum(_per_hour(sample, began[sample.run_id], now=now) for sample in mine)
         if mine
         else None,
         reward_mean=sum(sample.reward_sum for sample in mine) / rewarded if rewarded else None,
-        zero_variance_share=sum(sample.equal for sample in mine) / compared if compared else None,
+        zero_variance_share=sum(sample.equal for sample in mine) / groups if groups else None,
         examined=rewarded,
     )
 

@@ -91,7 +91,7 @@ class KnownEnvironment(Struct, frozen=True, kw_only=True):
     reward_mean: float | None = None
     """Mean score of groups, or return of training episodes."""
     zero_variance_share: float | None = None
-    """Share of the groups of two or more sequences with equal scores."""
+    """Share of the groups whose scores are all equal, which includes those of one sequence."""
     examined: int = 0
     """Number of groups or episodes in these statistics."""
     denied: EnvironmentDenial | None = None

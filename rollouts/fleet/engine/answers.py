@@ -63,6 +63,8 @@ class Shape:
     prompts: Sequence[Sequence[int]]
     answers_each: int
     tokenizer: Tokenizer
+    with_numbers: bool = False
+    """Whether `logprobs` have the numbers of tokens instead of their texts."""
 
     def response(self, choices: Sequence[Choice]) -> dict[str, Any]:
         """Return the complete response."""
@@ -137,7 +139,10 @@ class Shape:
         if not self.with_logprobs:
             return None
         tokens = choice.tokens[since:]
-        texts = [self.tokenizer.decode([token]) for token in tokens]
+        texts = [
+            f"token_id:{token}" if self.with_numbers else self.tokenizer.decode([token])
+            for token in tokens
+        ]
         logprobs = choice.logprobs[since:]
         if not self.is_chat:
             return {

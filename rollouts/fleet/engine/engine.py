@@ -25,6 +25,8 @@ from rollouts.fleet.policies.transfer import arrays_of
 
 REACH_STEP: Final = 16
 """Step in positions by which the attended part of the cache grows."""
+PROMPT_PLACES: Final = 256
+"""Places of a prompt whose logits are computed at once."""
 Version = tuple[int, int]
 """Epoch and step of the weights."""
 
@@ -186,6 +188,31 @@ class Engine:
         updates. The versions of an answer's tokens show where the change was.
         """
         self._model, self.version = model.eval(), version
+
+    def prompt_logprobs(self, tokens: Sequence[int], *, likeliest: int) -> list[dict[int, float]]:
+        """Return log probabilities for each place of a prompt after the first, at temperature 1.
+
+        Args:
+            tokens: The prompt; it fits the context.
+            likeliest: Number of the most likely tokens to include.
+
+        Returns:
+            For each place its own token first, then the most likely others.
+        """
+        given = torch.tensor(tokens, device=self._device)
+        found: list[dict[int, float]] = []
+        with torch.inference_mode():
+            positions = torch.arange(len(tokens), device=self._device)[None]
+            hidden = self._model.hidden(given[None], positions, CacheView())[0, :-1]
+            # In parts: all logits of a long prompt together can exceed the memory.
+            parts = zip(hidden.split(PROMPT_PLACES), given[1:].split(PROMPT_PLACES), strict=True)
+            for part, own in parts:
+                logprobs = torch.log_softmax(self._model.logits(part).float(), dim=-1)
+                top = logprobs.topk(min(likeliest, self.vocab_size), dim=-1).indices
+                shown = torch.cat([own[:, None], top], dim=-1)
+                pairs = zip(shown.tolist(), logprobs.gather(-1, shown).tolist(), strict=True)
+                found += [dict(zip(*pair, strict=True)) for pair in pairs]
+        return found
 
     def step(self) -> list[Answer]:
         """Add one token to every sequence; return the changed and finished ones."""

@@ -1,10 +1,13 @@
 """Serve an engine with OpenAI's HTTP API, with health, and with tokenization as in vLLM."""
 
+import asyncio
+import logging
 import secrets
+import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from starlette.applications import Starlette
@@ -16,7 +19,6 @@ from rollouts.fleet.engine.answers import Choice, Shape
 from rollouts.fleet.engine.engine import Prompt
 from rollouts.fleet.engine.generations import Generation
 from rollouts.fleet.engine.openai_messages import (
-    UNSUPPORTED,
     BaseRequest,
     ChatRequest,
     CompletionRequest,
@@ -25,18 +27,22 @@ from rollouts.fleet.engine.openai_messages import (
     TokenIds,
     TokenizeRequest,
 )
+from rollouts.fleet.engine.request_bodies import read_body
 from rollouts.fleet.engine.sampling import SamplingParams
-from rollouts.fleet.engine.serving import EngineThread
+from rollouts.fleet.engine.serving import EngineFailed, EngineThread
 from rollouts.fleet.engine.tokenizers import Tokenizer, TokenizerUnusable
 
 DEFAULT_TOKENS = 16
 """OpenAI's default for completions; a chat continues to the end of the context."""
 MOST_SEED = 1 << 40
 MOST_PENDING = 4096
-MOST_BODY_BYTES = 32 << 20
 RETRY_SECONDS = 1
+LOG_SECONDS = 60.0
+"""Interval at which a kind of refusal is logged."""
+MOST_KINDS = 1000
 
-A = TypeVar("A", bound=msgspec.Struct)
+logger = logging.getLogger(__name__)
+_logged: dict[tuple[str, int, str | None], float] = {}
 
 
 class OpenAiApi:
@@ -147,6 +153,7 @@ class OpenAiApi:
             model=self._model,
             with_logprobs=with_logprobs,
             with_token_ids=body.return_token_ids,
+            with_numbers=body.return_tokens_as_token_ids,
             prompts=prompts,
             answers_each=body.n or 1,
             tokenizer=self._tokenizer,
@@ -172,6 +179,21 @@ class OpenAiApi:
         self._check_room(shape)
         with self._counted(shape), self._generation(shape, body, most) as generation:
             return await generation.finished(request)
+
+    async def prompt_logprobs(
+        self, tokens: Sequence[int], *, likeliest: int
+    ) -> list[dict[int, float]]:
+        """Return the log probabilities of a prompt; see :meth:`Engine.prompt_logprobs`.
+
+        Raises:
+            Refused: If the engine has ended.
+        """
+        try:
+            return await asyncio.wrap_future(
+                self._engine.prompt_logprobs(tokens, likeliest=likeliest)
+            )
+        except EngineFailed as error:
+            raise Refused(str(error), status=503) from error
 
     def _generation(self, shape: Shape, body: BaseRequest, most: int) -> Generation:
         stop = [body.stop] if isinstance(body.stop, str) else body.stop or []
@@ -275,31 +297,6 @@ class OpenAiApi:
             raise Refused(str(error), param=param) from error
 
 
-async def read_body(request: Request, kind: type[A]) -> A:
-    """Return the decoded body of a request.
-
-    Raises:
-        Refused: If it is invalid; `param` names the field.
-    """
-    body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > MOST_BODY_BYTES:
-            raise Refused(f"the body exceeds {MOST_BODY_BYTES} bytes", status=413)
-    try:
-        raw = msgspec.json.decode(body)
-        decoded = msgspec.convert(raw, kind)
-    except msgspec.ValidationError as error:
-        message, _, path = str(error).partition(" - at ")
-        raise Refused(message, param=path.strip("`").removeprefix("$.") or None) from error
-    except msgspec.DecodeError as error:
-        raise Refused(f"the body is not valid JSON: {error}") from error
-    for name in UNSUPPORTED:
-        if raw.get(name):
-            raise Refused("is not supported", param=name)
-    return decoded
-
-
 def _prompts(prompt: str | list[Any]) -> list[str | list[int]]:
     """Return the prompts of a request: one or several, as text or tokens."""
     if isinstance(prompt, str) or isinstance(prompt[0], int):
@@ -331,9 +328,16 @@ def _event(content: dict[str, Any]) -> bytes:
     return b"data: " + msgspec.json.encode(content) + b"\n\n"
 
 
-async def refuse(request: Request, refusal: Exception) -> Response:  # noqa: ARG001 signature
-    """Return the response of a `Refused` request."""
+async def refuse(request: Request, refusal: Exception) -> Response:
+    """Return the response of a `Refused` request, and log its kind once a minute."""
     assert isinstance(refusal, Refused)  # noqa: S101 registered for this class
+    kind, now = (request.url.path, refusal.status, refusal.param), time.monotonic()
+    if now - _logged.get(kind, -LOG_SECONDS) >= LOG_SECONDS:
+        if len(_logged) >= MOST_KINDS:
+            _logged.clear()
+        _logged[kind] = now
+        where = f" ({refusal.param})" if refusal.param else ""
+        logger.warning("refused %s with %d%s: %s", kind[0], kind[1], where, refusal)
     headers = {"Retry-After": str(RETRY_SECONDS)} if refusal.status == 503 else None
     return JSONResponse(refusal.body(), refusal.status, headers)
 

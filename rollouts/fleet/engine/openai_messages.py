@@ -1,13 +1,13 @@
 """Schemas of the OpenAI-compatible API, with a few extensions.
 
-OpenAI fields that cannot be supported are refused by name. Fields without effect (`user`,
-`metadata`, …) are ignored, so existing programs work. Extensions, as in vLLM: `return_token_ids`,
-`top_k`, `ignore_eos`, `stop_token_ids`, `include_stop_str_in_output`; in each choice `token_ids`,
-`token_logprobs`, `prompt_token_ids`, and `policy_versions`, ``[[epoch, step, tokens], …]`` in
-order.
+Other fields are refused by name, unless they have no effect; see
+:mod:`rollouts.fleet.engine.request_bodies`. Extensions, as in vLLM: `return_token_ids`,
+`return_tokens_as_token_ids`, `top_k`, `ignore_eos`, `stop_token_ids`,
+`include_stop_str_in_output`; in each choice `token_ids`, `token_logprobs`, `prompt_token_ids`, and
+`policy_versions`, ``[[epoch, step, tokens], …]`` in order.
 """
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
@@ -17,8 +17,8 @@ Stop = Annotated[str, Meta(min_length=1)]
 Stops = Annotated[list[Stop], Meta(max_length=16)]
 TokenIds = list[Annotated[int, Meta(ge=0)]]
 
-UNSUPPORTED: Final = ("echo", "suffix", "tools", "tool_choice", "functions", "logit_bias", "audio")
-"""Fields that must be absent or empty, because ignoring them would change the result."""
+LogprobCount = Annotated[int, Meta(ge=0, le=1)]
+"""0 and 1 are the same: log probabilities are those of the sampled tokens."""
 
 
 class BaseRequest(Struct, kw_only=True):
@@ -37,6 +37,8 @@ class BaseRequest(Struct, kw_only=True):
     stream: bool | None = None
     stream_options: dict[str, Any] | None = None
     return_token_ids: bool = False
+    return_tokens_as_token_ids: bool = False
+    """Whether `logprobs` have the numbers of tokens instead of their texts."""
     ignore_eos: bool = False
     """Whether to continue after the tokenizer's end token, for measurements."""
 
@@ -47,7 +49,7 @@ class CompletionRequest(BaseRequest, kw_only=True):
     prompt: str | Annotated[list[Any], Meta(min_length=1)]
     """Text, tokens, or a list of either."""
     max_tokens: Annotated[int, Meta(ge=1)] | None = None
-    logprobs: Annotated[int, Meta(ge=0, le=5)] | None = None
+    logprobs: LogprobCount | None = None
 
 
 class ChatRequest(BaseRequest, kw_only=True):
@@ -57,7 +59,6 @@ class ChatRequest(BaseRequest, kw_only=True):
     max_tokens: Annotated[int, Meta(ge=1)] | None = None
     max_completion_tokens: Annotated[int, Meta(ge=1)] | None = None
     logprobs: bool | None = None
-    top_logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
 
 
 class TokenizeRequest(Struct, kw_only=True):

@@ -81,9 +81,9 @@ def _run(
 ) -> None:
     from rollouts.fleet.engine.engine import Engine
     from rollouts.fleet.engine.following import BOOTSTRAP, WeightsFollower, WeightsSwap
+    from rollouts.fleet.engine.generate_api import GenerateApi
     from rollouts.fleet.engine.openai_api import OpenAiApi
     from rollouts.fleet.engine.serving import EngineThread
-    from rollouts.fleet.engine.sglang_api import SglangApi
     from rollouts.fleet.engine.vllm_api import VllmApi
     from rollouts.fleet.engine.weights_api import WeightsApi
 
@@ -99,7 +99,7 @@ def _run(
         parts.callback(follower.close)
     name = args.model_name or args.checkpoint.resolve().name
     api = OpenAiApi(thread, tokenizer=tokenizer, model=name, context=context)
-    api.app.routes.extend(SglangApi(api, tokenizer).routes)
+    api.app.routes.extend(GenerateApi(api, tokenizer).routes)
     api.app.routes.extend(VllmApi(api, tokenizer, context=context).routes)
     if args.accept_weights:
         api.app.routes.extend(WeightsApi(thread, swap).routes)

@@ -1,7 +1,8 @@
 """Run an engine in a dedicated thread, for callers in other threads."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -50,9 +51,18 @@ class PendingGeneration:
     """Number of answers that have ended."""
 
 
+class PendingScore(NamedTuple):
+    """A prompt whose log probabilities were requested."""
+
+    tokens: Sequence[int]
+    likeliest: int
+    result: "Future[list[dict[int, float]]]"
+
+
 @dataclass(slots=True)
 class _Inbox:
     begun: list[PendingGeneration] = field(default_factory=list)
+    scores: list[PendingScore] = field(default_factory=list)
     cancelled: list[PendingGeneration] = field(default_factory=list)
     weights: tuple[Transformer, Version] | None = None
 
@@ -111,6 +121,24 @@ class EngineThread:
             self._changed.notify()
         return pending
 
+    def prompt_logprobs(
+        self, tokens: Sequence[int], *, likeliest: int
+    ) -> "Future[list[dict[int, float]]]":
+        """Compute the log probabilities of a prompt between two steps.
+
+        See :meth:`Engine.prompt_logprobs`. The future raises EngineFailed if the engine ends.
+
+        Raises:
+            EngineFailed: If the engine has ended.
+        """
+        pending = PendingScore(tokens, likeliest, Future())
+        with self._changed:
+            if self.error:
+                raise EngineFailed(self.error)
+            self._inbox.scores.append(pending)
+            self._changed.notify()
+        return pending.result
+
     def cancel(self, pending: PendingGeneration) -> None:
         """Cancel a request; its listener may still be called."""
         with self._changed:
@@ -143,6 +171,8 @@ class EngineThread:
             self._is_closing = True
             self.error = self.error or reason
             waiting = [*self._waiters.values(), *self._inbox.begun]
+            for score in self._inbox.scores:
+                _fail(score, self.error)
             self._waiters, self._inbox = {}, _Inbox()
             self._changed.notify_all()
             for pending in waiting:
@@ -158,12 +188,23 @@ class EngineThread:
     def _run(self) -> None:
         try:
             while not self._is_closing:
-                self._read_inbox()
+                for score in self._read_inbox():
+                    self._score(score)
                 self._dispatch(self._engine.step())
         except Exception as error:  # noqa: BLE001 passed to all pending requests
             self.give_up(f"{type(error).__name__}: {error}")
 
-    def _read_inbox(self) -> None:
+    def _score(self, pending: PendingScore) -> None:
+        if not pending.result.set_running_or_notify_cancel():
+            return
+        try:
+            found = self._engine.prompt_logprobs(pending.tokens, likeliest=pending.likeliest)
+        except Exception as error:
+            pending.result.set_exception(EngineFailed(f"{type(error).__name__}: {error}"))
+            raise
+        pending.result.set_result(found)
+
+    def _read_inbox(self) -> list[PendingScore]:
         with self._changed:
             while self._engine.is_idle and not self._is_closing and self._inbox == _Inbox():
                 self._changed.wait(IDLE_SECONDS)
@@ -178,6 +219,7 @@ class EngineThread:
                 if pending.number is not None and pending.number in self._waiters:
                     del self._waiters[pending.number]
                     self._engine.cancel(pending.number)
+            return inbox.scores
 
     def _dispatch(self, answers: list[Answer]) -> None:
         with self._changed:
@@ -189,3 +231,8 @@ class EngineThread:
                 pending.ended += bool(answer.finish)
                 if pending.ended == pending.prompt.answers:
                     del self._waiters[answer.request]
+
+
+def _fail(pending: PendingScore, reason: str) -> None:
+    if pending.result.set_running_or_notify_cancel():
+        pending.result.set_exception(EngineFailed(reason))

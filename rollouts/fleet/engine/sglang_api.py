@@ -1,7 +1,6 @@
 """SGLang's native ``POST /generate``: tokens in, tokens and log probabilities out.
 
-Programs that train on sampled tokens use this route, including stock Atropos environments
-(``server_type: sglang``). Source: https://docs.sglang.io/basic_usage/native_api.html.
+Source: https://docs.sglang.io/basic_usage/native_api.html.
 """
 
 import secrets
@@ -10,10 +9,9 @@ from typing import Annotated, Any, Final
 from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
 from rollouts.fleet.engine.answers import Choice, Shape
-from rollouts.fleet.engine.openai_api import OpenAiApi, read_body
+from rollouts.fleet.engine.openai_api import OpenAiApi
 from rollouts.fleet.engine.openai_messages import (
     CompletionRequest,
     Refused,
@@ -23,11 +21,11 @@ from rollouts.fleet.engine.openai_messages import (
     Temperature,
     TokenIds,
 )
+from rollouts.fleet.engine.request_bodies import decoded
 from rollouts.fleet.engine.tokenizers import Tokenizer
 
 DEFAULT_TOKENS: Final = 128
 """SGLang's default."""
-UNSUPPORTED: Final = ("stream", "return_hidden_states", "image_data", "lora_path", "input_embeds")
 
 
 class SamplingRequest(Struct, frozen=True, kw_only=True):
@@ -53,18 +51,13 @@ class GenerateRequest(Struct, kw_only=True):
     """Tokens of one prompt, or of several."""
     sampling_params: SamplingRequest = SamplingRequest()
     return_logprob: bool = False
-    stream: bool = False
-    return_hidden_states: bool = False
-    image_data: Any = None
-    lora_path: Any = None
-    input_embeds: Any = None
 
 
 class SglangApi:
-    """A route in addition to the OpenAI-compatible ones, for the same engine."""
+    """SGLang's format of :class:`rollouts.fleet.engine.generate_api.GenerateApi`."""
 
     def __init__(self, api: OpenAiApi, tokenizer: Tokenizer) -> None:
-        """Set up the route.
+        """Set up the format.
 
         Args:
             api: API that generates.
@@ -72,16 +65,13 @@ class SglangApi:
         """
         self._api, self._tokenizer = api, tokenizer
 
-    @property
-    def routes(self) -> list[Route]:
-        """Routes to add to the application."""
-        return [Route("/generate", self._generate, methods=["POST"])]
+    async def generate(self, request: Request, raw: dict[str, Any]) -> Response:
+        """Return the response to a request with these fields.
 
-    async def _generate(self, request: Request) -> Response:
-        body = await read_body(request, GenerateRequest)
-        for name in UNSUPPORTED:
-            if getattr(body, name):
-                raise Refused("is not supported", param=name)
+        Raises:
+            Refused: If a field is invalid or not supported, or no answer can be generated.
+        """
+        body = decoded(raw, GenerateRequest)
         prompts, is_single = self._prompts(body)
         params = body.sampling_params
         shape = Shape(
@@ -115,7 +105,7 @@ class SglangApi:
         """Return the prompts, and whether the request has a single prompt outside a list."""
         given: Any = body.text if body.input_ids is None else body.input_ids
         if given is None:
-            raise Refused("text or input_ids is required", param="input_ids")
+            raise Refused("input_ids, text, prompt or prompts is required", param="input_ids")
         is_single = isinstance(given, str) or isinstance(given[0], int)
         prompts = [given] if is_single else given
         for prompt in prompts:

@@ -11,11 +11,16 @@ from typing import Annotated, Any, Final
 from msgspec import Meta, Struct
 
 from rollouts.fleet.engine.engine import Version
-from rollouts.fleet.engine.openai_messages import Refused, Share, Stop, Stops, Temperature, TokenIds
+from rollouts.fleet.engine.openai_messages import (
+    LogprobCount,
+    Share,
+    Stop,
+    Stops,
+    Temperature,
+    TokenIds,
+)
 
 ROUTE: Final = "/inference/v1/generate"
-UNSUPPORTED: Final = ("stream", "features", "content_parts")
-"""Fields that must be absent or empty."""
 
 
 class TokenSampling(Struct, frozen=True, kw_only=True):
@@ -33,6 +38,11 @@ class TokenSampling(Struct, frozen=True, kw_only=True):
     seed: int | None = None
     ignore_eos: bool = False
     extra_args: dict[str, Any] | None = None
+    logprobs: LogprobCount | None = None
+    detokenize: bool = True
+    skip_special_tokens: bool = True
+    spaces_between_special_tokens: bool = True
+    """Without effect, as the two before: the response has no text."""
 
 
 class TokenRequest(Struct, frozen=True, kw_only=True):
@@ -41,19 +51,6 @@ class TokenRequest(Struct, frozen=True, kw_only=True):
     token_ids: Annotated[TokenIds, Meta(min_length=1)]
     model: str = ""
     sampling_params: TokenSampling = TokenSampling()
-    stream: bool = False
-    features: Any = None
-    content_parts: Any = None
-
-    def check(self) -> None:
-        """Check that every given field is supported.
-
-        Raises:
-            Refused: With the field.
-        """
-        for name in UNSUPPORTED:
-            if getattr(self, name):
-                raise Refused("is not supported", param=name)
 
 
 def choice_of(

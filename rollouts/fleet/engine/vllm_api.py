@@ -7,8 +7,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from rollouts.fleet.engine.answers import Shape
-from rollouts.fleet.engine.openai_api import OpenAiApi, read_body
+from rollouts.fleet.engine.openai_api import OpenAiApi
 from rollouts.fleet.engine.openai_messages import CompletionRequest, Refused
+from rollouts.fleet.engine.request_bodies import read_body
 from rollouts.fleet.engine.token_generation import ROUTE, TokenRequest, choice_of, response_of
 from rollouts.fleet.engine.tokenizers import Tokenizer
 
@@ -33,7 +34,6 @@ class VllmApi:
 
     async def _generate(self, request: Request) -> Response:
         body = await read_body(request, TokenRequest)
-        body.check()
         try:
             return await self._answer(request, body)
         except Refused as refusal:

@@ -21,8 +21,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from rollouts.fleet.engine.engine import Answer, PromptTooLong
-from rollouts.fleet.engine.openai_api import read_body, refuse
+from rollouts.fleet.engine.openai_api import refuse
 from rollouts.fleet.engine.openai_messages import Refused
+from rollouts.fleet.engine.request_bodies import read_body
 from rollouts.fleet.engine.token_generation import ROUTE, TokenRequest, choice_of, response_of
 from rollouts.fleet.groups.errors import SamplingStopped
 from rollouts.fleet.groups.policy_context import PolicyContext
@@ -132,8 +133,8 @@ class TokenServer:
 
     async def _generate(self, request: Request) -> Response:
         self._admit(request)
-        body = await read_body(request, TokenRequest)
-        body.check()
+        # The parameters of the lesson apply.
+        body = await read_body(request, TokenRequest, ignored=["sampling_params"])
         if body.sampling_params.n != 1:
             raise Refused("must be 1", param="sampling_params.n")
         key = str((body.sampling_params.extra_args or {}).get("rollout"))

@@ -31,6 +31,8 @@ def test_the_gradient_is_that_of_the_objective() -> None:
         "masks": np.where(labels < 0, -100, labels),
         "group_index": np.array([0, 0, 1, 1]),
         "scores": rng.normal(size=4),
+        "lengths": np.full(4, 5),
+        "zero_advantage": np.zeros(4, dtype=bool),
         "inference_logprobs": rng.normal(size=(4, 5)) - 3,
     }
 

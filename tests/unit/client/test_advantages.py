@@ -1,6 +1,7 @@
 """Advantages of sequences relative to their group."""
 
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -87,10 +88,50 @@ def test_a_constant_added_to_all_scores_changes_nothing(
 
 
 @pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("values", [[], [3.0]])
-def test_a_sequence_without_others_has_no_advantage(rule: str, values: list[float]) -> None:
-    assert RULES[rule](np.array(values)).tolist() == [0.0] * len(values)
+@pytest.mark.parametrize("values", [[], [3.0], [-0.5], [0.0]])
+def test_the_advantage_of_a_sequence_without_others_is_its_score(
+    rule: str, values: list[float]
+) -> None:
+    assert RULES[rule](np.array(values)).tolist() == values
     assert not has_zero_variance(np.array(values))
+
+
+@pytest.mark.parametrize(
+    ("scores", "exceptions", "advantages", "teaching"),
+    [
+        ([1, 0, 1, 0], {}, [0.5, -0.5, 0.5, -0.5], [1, 1, 1, 1]),
+        ([1, 0, 1, 0], {"zero_advantage": [0, 1, 0, 0]}, [0.5, 0, 0.5, -0.5], [1, 1, 1, 1]),
+        ([1, 0, 1, 0], {"zero_advantage": [1, 1, 1, 1]}, [0, 0, 0, 0], [0, 0, 0, 0]),
+        ([1, 0, 9, 0], {"lengths": [3, 3, 0, 0]}, [0.5, -0.5, 0, 0], [1, 1, 0, 0]),
+        ([2, 0, 0, 0], {"lengths": [3, 0, 0, 0]}, [2, 0, 0, 0], [1, 0, 0, 0]),
+        ([0, 9, 9, 9], {"lengths": [3, 0, 0, 0]}, [0, 0, 0, 0], [0, 0, 0, 0]),
+        ([7, 9, 8, 7], {"lengths": [0, 0, 0, 0]}, [0, 0, 0, 0], [0, 0, 0, 0]),
+        (
+            [1, 0, 9, 0],
+            {"lengths": [3, 3, 0, 4], "zero_advantage": [1, 0, 0, 0]},
+            [0, -1 / 3, 0, -1 / 3],
+            [1, 1, 0, 1],
+        ),
+        ([1, 1, 9, 1], {"lengths": [3, 3, 0, 4]}, [0, 0, 0, 0], [0, 0, 0, 0]),
+    ],
+)
+def test_sequences_may_be_left_out_of_the_comparison_or_teach_nothing(
+    scores: list[float],
+    exceptions: dict[str, list[int]],
+    advantages: list[float],
+    teaching: list[int],
+) -> None:
+    kinds = {"lengths": np.int32, "zero_advantage": np.bool_}
+    own: dict[str, Any] = {name: np.array(row, kinds[name]) for name, row in exceptions.items()}
+    groups = np.array([3, 3, 3, 3, 8])
+
+    for name, row in own.items():
+        own[name] = np.append(row, row.dtype.type(name == "lengths"))
+    found = of_batch(np.array([*scores, 5.0]), groups, rule="dr_grpo", **own)
+
+    assert found == pytest.approx([*advantages, 5.0])
+    selected = with_variance(np.array([*scores, 5.0]), groups, **own)
+    assert selected.tolist() == [*map(bool, teaching), True]
 
 
 def test_huge_scores_are_distinguished_as_long_as_a_float_can() -> None:
@@ -134,12 +175,12 @@ def test_advantages_of_a_batch_depend_on_groups_and_not_on_their_order(
         assert not advantages[~teaches].any()
 
 
-def test_only_groups_whose_scores_differ_have_variance() -> None:
-    scores = np.array([1, 1, 0, 1, 7], dtype=np.float32)
+def test_only_groups_whose_scores_differ_or_of_one_sequence_have_variance() -> None:
+    scores = np.array([1, 1, 0, 1, 7, 0], dtype=np.float32)
 
-    selected = with_variance(scores, np.array([0, 0, 2, 2, 5]))
+    selected = with_variance(scores, np.array([0, 0, 2, 2, 5, 6]))
 
-    assert selected.tolist() == [False, False, True, True, False]
+    assert selected.tolist() == [False, False, True, True, True, False]
 
 
 @given(lengths=st.lists(st.integers(1, 20), min_size=1, max_size=8))

@@ -69,6 +69,8 @@ def test_rows_of_several_groups_are_concatenated() -> None:
         "lengths": "int32",
         "group_index": "int32",
         "env_ids": "int32",
+        "zero_advantage": "bool",
+        "temperature": "float32",
     }
 
 
@@ -112,6 +114,113 @@ def test_advantages_are_by_sequence_only_when_all_are() -> None:
     assert wide["advantages"].tolist() == [[0.5, 0.5], [-0.5, 0.0], [0.0, 0.0], [1.0, 2.0]]
 
 
+ZERO = {"set_advantage_to_zero": True}
+HOT = {"temperature": 1.5}
+
+
+@pytest.mark.parametrize("codec", "jm")
+@pytest.mark.parametrize(
+    ("fields", "zero", "temperature"),
+    [
+        ({}, [0, 0], [0.7, 0.7]),
+        ({"overrides": [{}, ZERO]}, [0, 1], [0.7, 0.7]),
+        ({"overrides": [{"set_advantage_to_zero": False}, {"sft": True}]}, [0, 0], [0.7, 0.7]),
+        ({"overrides": [HOT, {}]}, [0, 0], [1.5, 0.7]),
+        ({"overrides": [HOT, {}], "generation_params": {"temperature": 2}}, [0, 0], [1.5, 2.0]),
+        (
+            {"generation_params": {"temperature": 2}, "group_overrides": {"temperature": 3}},
+            [0, 0],
+            [2.0, 2.0],
+        ),
+        (
+            {"generation_params": {"top_p": 1}, "group_overrides": {"temperature": 3}},
+            [0, 0],
+            [3.0, 3.0],
+        ),
+        ({"generation_params": {"temperature": 0.0}}, [0, 0], [1.0, 1.0]),
+        ({"overrides": [{"temperature": -1}, {}]}, [0, 0], [1.0, 0.7]),
+        ({"generation_params": {"temperature": "0.5"}}, [0, 0], [0.5, 0.5]),
+        ({"generation_params": {"temperature": None}}, [0, 0], [0.7, 0.7]),
+        ({"generation_params": {"temperature": "hot"}}, [0, 0], [0.7, 0.7]),
+        ({"generation_params": {"temperature": [1]}}, [0, 0], [0.7, 0.7]),
+        ({"overrides": [ZERO | HOT]}, [0, 0], [0.7, 0.7]),
+        ({"overrides": [ZERO, {}, HOT]}, [0, 0], [0.7, 0.7]),
+        ({"overrides": [], "generation_params": {}}, [0, 0], [0.7, 0.7]),
+    ],
+)
+def test_settings_of_single_sequences_are_those_that_the_group_states(
+    codec: str, fields: dict[str, Any], zero: list[int], temperature: list[float]
+) -> None:
+    groups = group([1, 2, 3], [4, 5], **fields), group([6])
+
+    arrays = batch(*groups, codecs=2 * codec).padded(temperature=0.7)
+
+    assert arrays["zero_advantage"].tolist() == [*map(bool, zero), False]
+    assert arrays["temperature"] == pytest.approx([*temperature, 0.7])
+    default = batch(*groups, codecs=2 * codec).padded()
+    assert default["temperature"][2] == 1.0
+
+
+@pytest.mark.parametrize("codec", "jm")
+def test_advantages_are_zero_where_the_environment_sets_them_to_zero(codec: str) -> None:
+    settings = {"overrides": [ZERO, {}]}
+    by_sequence = group([1, 2], [3], advantages=[[0.5], [-0.5]], **settings)
+    by_token = group([4, 5], [6], advantages=[[1.0, 2.0], [3.0]], **settings)
+
+    assert batch(by_sequence, codecs=codec).padded()["advantages"].tolist() == [0.0, -0.5]
+    wide = batch(by_token, codecs=codec).padded()["advantages"]
+    assert wide.tolist() == [[0.0, 0.0], [3.0, 0.0]]
+
+
+@pytest.mark.parametrize("codec", "jm")
+@pytest.mark.parametrize("odd", [[[1.0, 2.0, 3.0]], [[0.5]], [[0.5, 0.5], [0.5]], [[1], [2], [3]]])
+def test_advantages_of_another_length_count_as_absent(codec: str, odd: list[list[float]]) -> None:
+    """Atropos accepts them, so the platform does too."""
+    fine = group([6], advantages=[[0.5]])
+
+    arrays = batch(group([1, 2, 3], [4]) | {"advantages": odd}, fine, codecs=2 * codec).padded()
+
+    assert arrays["has_advantages"].tolist() == [False, False, True]
+    assert arrays["advantages"].tolist() == [0.0, 0.0, 0.5]
+
+
+@pytest.mark.parametrize("codec", "jm")
+@pytest.mark.parametrize(
+    ("ids", "logprobs"),
+    [
+        ([[[1, 2], [3, 4]], [[5, 6]]], [[[-1, -2], [-3, -4]], [[-5, -6]]]),
+        ([[[1, 2], [3]], [[5]]], [[[-1, -2], [-3]], [[-5]]]),
+        ([[[1, 2], []], [[5]]], [[[-1, -2], []], [[-5]]]),
+    ],
+)
+def test_tokens_of_a_teacher_are_padded_in_both_dimensions(
+    codec: str, ids: list[Any], logprobs: list[Any]
+) -> None:
+    taught = group([7, 8], [9], distill_token_ids=ids, distill_logprobs=logprobs)
+    other = group([1], distill_token_ids=[[[4]]], distill_logprobs=[[[-0.5]]])
+
+    arrays = batch(taught, group([2, 3, 4]), other, codecs=3 * codec).padded()
+
+    def spread(rows: list[Any], fill: float) -> list[Any]:
+        cells = [[(row + [fill] * 2)[:2] for row in cells] for cells in rows]
+        return [(row + [[fill] * 2] * 3)[:3] for row in cells]
+
+    assert arrays["distill_token_ids"].tolist() == spread([*ids, [], [[4]]], -100)
+    assert arrays["distill_logprobs"].tolist() == spread([*logprobs, [], [[-0.5]]], 1.0)
+    for name in ("distill_token_ids", "distill_logprobs"):
+        assert arrays[f"has_{name}"].tolist() == [True, True, False, True]
+    assert str(arrays["distill_token_ids"].dtype) == "int32"
+    assert str(arrays["distill_logprobs"].dtype) == "float32"
+
+
+@pytest.mark.parametrize("codec", "jm")
+@pytest.mark.parametrize("value", [None, [], [[], []], [[[]] * 2, [[]]], [[[1]]], [[[1]], [[1]]]])
+def test_a_teacher_without_values_for_every_token_counts_as_absent(codec: str, value: Any) -> None:
+    arrays = batch(group([7, 8], [9], distill_token_ids=value), codecs=codec).padded()
+
+    assert not any("distill" in name for name in arrays)
+
+
 def test_arrays_are_writable_and_contiguous() -> None:
     full = group([1, 2], [3, 4], advantages=[[0.5, 1.0]] * 2, ref_logprobs=[[-1.0, -2.0]] * 2)
 
@@ -128,7 +237,6 @@ def test_arrays_are_writable_and_contiguous() -> None:
     [
         ({"masks": [[1, 2]]}, r"groups\[1\].masks"),
         ({"inference_logprobs": [[-1.0]]}, r"groups\[1\].inference_logprobs"),
-        ({"advantages": [[1.0, 2.0]]}, r"groups\[1\].advantages"),
         ({"scores": [1.0, 2.0]}, r"groups\[1\].scores"),
         ({"tokens": [[2**40, 1, 1]], "masks": [[1, 1, 1]]}, "does not fit into int32"),
     ],

@@ -52,6 +52,50 @@ def test_a_sequence_without_trained_tokens_keeps_its_score() -> None:
     assert (row.trained.any(), row.prompt_tokens, row.score) == (False, 3, 1.0)
 
 
+@pytest.mark.parametrize("codec", ["json", "msgpack"])
+def test_a_sequence_whose_advantage_is_set_to_zero_trains_nothing(codec: str) -> None:
+    overrides = [{}, {"set_advantage_to_zero": True}]
+    first, second = token_rows(batch(codec, {**GOOD, "overrides": overrides}))
+
+    assert first.trained.tolist() == [False, True, False, True]
+    assert (second.trained.any(), second.logprobs.any(), second.score) == (False, False, 0.0)
+
+
+@pytest.mark.parametrize("advantages", [None, [[0.5] * 4, [0.5] * 3, []]])
+def test_a_sequence_without_tokens_is_left_out(advantages: Any) -> None:
+    empty = {name: [*GOOD[name], []] for name in ("tokens", "masks", "inference_logprobs")}
+    group = {**GOOD, **empty, "scores": [1.0, 0.0, 5.0], "advantages": advantages}
+    rows = token_rows(batch("json", group))
+
+    assert [(row.score, row.advantage) for row in rows] == [
+        (1.0, advantages and 0.5),
+        (0.0, advantages and 0.5),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"generation_params": {"temperature": 0.7}}, None),
+        ({"overrides": [{"temperature": 0.7}, {}]}, None),
+        ({"overrides": [{}, {"temperature": 1}]}, "sequence 1 was sampled with 1, but"),
+        ({"group_overrides": {"temperature": 0.5}}, "sequence 0 was sampled with 0.5, but"),
+    ],
+)
+def test_a_stated_temperature_must_be_that_of_the_trainer(
+    fields: dict[str, Any], problem: str | None
+) -> None:
+    answered = batch("json", GOOD, {**GOOD, **fields})
+    assert len(token_rows(answered)) == 4
+
+    if problem is None:
+        assert len(token_rows(answered, temperature=0.7)) == 4
+    else:
+        expected = rf"^groups\[1\] of batch 4, temperature: {problem} temperature is 0.7$"
+        with pytest.raises(InvalidMessage, match=expected):
+            token_rows(answered, temperature=0.7)
+
+
 @pytest.mark.parametrize(
     ("changed", "problem"),
     [

@@ -25,7 +25,7 @@ WIDTH = 6
 def learner(**settings: Any) -> Learner:
     torch.manual_seed(0)
     model = Transformer(small_config(vocab_size=12, num_hidden_layers=1))
-    return Learner(model, Settings(**settings), temperature=1.0, seed=0)
+    return Learner(model, Settings(**settings), seed=0)
 
 
 def batch(*, sequences: int = 8, group: int = 4, seed: int = 0) -> dict[str, NDArray[Any]]:
@@ -39,6 +39,9 @@ def batch(*, sequences: int = 8, group: int = 4, seed: int = 0) -> dict[str, NDA
         "masks": masks,
         "scores": (tokens[:, PROMPT:] < 4).mean(axis=1).astype(np.float32),
         "group_index": np.arange(sequences) // group,
+        "lengths": np.full(sequences, WIDTH, dtype=np.int32),
+        "zero_advantage": np.zeros(sequences, dtype=np.bool_),
+        "temperature": np.ones(sequences, dtype=np.float32),
         "inference_logprobs": np.full(tokens.shape, -np.log(12), dtype=np.float32),
         "has_inference_logprobs": np.ones(sequences, dtype=np.bool_),
     }
@@ -162,6 +165,48 @@ def test_kl_is_that_between_the_sampler_and_the_trainer() -> None:
     assert metrics["kl"] == pytest.approx(0, abs=1e-6)
     assert metrics["clip_fraction"] == 0
     assert 0 < metrics["entropy"] <= np.log(12)
+
+
+def test_samples_at_several_temperatures_are_on_policy_before_the_first_update() -> None:
+    one, arrays = learner(), batch()
+    arrays["temperature"] = np.array([0.5, 0.7, 1.0, 1.3] * 2, dtype=np.float32)
+    with torch.no_grad():
+        logits = one.model(torch.from_numpy(arrays["tokens"][:, :-1].astype(np.int64))).numpy()
+    scaled = logits / arrays["temperature"][:, None, None]
+    every = scaled - np.log(np.exp(scaled).sum(-1, keepdims=True))
+    sampled = arrays["tokens"][:, 1:, None].astype(np.int64)
+    arrays["inference_logprobs"][:, 1:] = np.take_along_axis(every, sampled, -1)[..., 0]
+
+    metrics = one.learn(arrays)
+
+    assert metrics["kl"] == pytest.approx(0, abs=1e-6)
+    assert metrics["clip_fraction"] == 0
+
+
+def test_a_sequence_whose_advantage_is_set_to_zero_has_no_gradient() -> None:
+    arrays, spoilt = batch(), batch()
+    for each in (arrays, spoilt):
+        each["zero_advantage"][2] = True
+    spoilt["tokens"][2] = spoilt["masks"][2] = 7
+    one, other = learner(), learner()
+
+    one.learn(arrays)
+    other.learn(spoilt)
+
+    np.testing.assert_array_equal(weights_of(one), weights_of(other))
+
+
+def test_a_sequence_without_tokens_is_in_no_baseline() -> None:
+    arrays = batch(sequences=9, group=9)
+    arrays["lengths"][8], arrays["scores"][8], arrays["masks"][8] = 0, 100.0, -100
+    without = {name: array[:8] for name, array in arrays.items()}
+    one, other = learner(), learner()
+
+    metrics = one.learn(arrays)
+    other.learn(without)
+
+    assert metrics["zero_variance_groups"] == 0
+    np.testing.assert_array_equal(weights_of(one), weights_of(other))
 
 
 @pytest.mark.parametrize(

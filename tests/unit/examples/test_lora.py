@@ -31,7 +31,7 @@ def adapted() -> AdaptedModel:
 
 
 def learner(model: AdaptedModel) -> Learner:
-    return Learner(model, Settings(learning_rate=1e-2), temperature=1.0, seed=0)
+    return Learner(model, Settings(learning_rate=1e-2), seed=0)
 
 
 def test_a_new_adapter_changes_nothing() -> None:

@@ -32,6 +32,13 @@ export function SequenceStrip({ sequences, shown, onShow }: Props) {
           <span className={styles.stripLow}>
             {count(sequence.tokens)} tokens
             {sequence.advantage !== null && <span title="Mean advantage"> · advantage {signed(sequence.advantage)}</span>}
+            {sequence.zero_advantage && (
+              <span className="held" title="The environment sets its advantage to 0">
+                {" "}
+                · advantage set to 0
+              </span>
+            )}
+            {sequence.temperature !== null && <span title="Temperature of its sampling"> · temperature {number(sequence.temperature)}</span>}
             {sequence.is_truncated && <span className="held"> · truncated</span>}
             {sequence.is_correct !== null && (
               <span>

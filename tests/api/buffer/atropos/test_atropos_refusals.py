@@ -5,10 +5,13 @@ from typing import Any
 import pytest
 
 from buffer.items.models.items import TrajectoryGroup
+from rolldeck.group_encoding import pack_group
+from rolldeck.wire import GROUPS_TYPE, GroupPush, encode
 from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
 from tests.api.buffer.stock_server import Server
 from tests.buffer_factories import REGISTRATION, body, group
+from tests.factories import make_token
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -79,6 +82,87 @@ def test_wrong_lengths_of_advantages_are_recorded_once(server: Server) -> None:
 
     noted = RunEvent.objects.filter(kind="odd_groups").values_list("message", flat=True)
     assert len(noted) == 3  # three oddities, each noted once
+
+
+TALK = [{"role": "user", "content": "c"}]
+ODD: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "nothing": ({}, []),
+    "advantages of each sequence": ({"advantages": [[0.5], [-0.5]]}, []),
+    "fewer advantages": ({"advantages": [[0.5] * 3]}, ["advantages has 1 entries for 2 sequences"]),
+    "ragged advantages": (
+        {"advantages": [[0.5] * 3, [0.5] * 2]},
+        ["advantages has rows whose lengths differ from those of tokens"],
+    ),
+    "fewer overrides": ({"overrides": [{}]}, ["overrides has 1 entries for 2 sequences"]),
+    "more overrides": ({"overrides": [{}] * 3}, ["overrides has 3 entries for 2 sequences"]),
+    "fewer images": ({"images": ["a"]}, ["images has 1 entries for 2 sequences"]),
+    "an image of the group": ({"images": "a"}, []),
+    "fewer messages": ({"messages": [TALK]}, ["messages has 1 entries for 2 sequences"]),
+    "a teacher": ({"distill_token_ids": [[[1]] * 3] * 2}, []),
+    "a teacher of one": (
+        {"distill_token_ids": [[[1]] * 3]},
+        ["distill_token_ids has 1 entries for 2 sequences"],
+    ),
+    "a shorter teacher": (
+        {"distill_logprobs": [[[-0.5]] * 2] * 2},
+        ["distill_logprobs has rows whose lengths differ from those of tokens"],
+    ),
+    "masks of flags": (
+        {"masks": [[0, 0, 1]] * 2},
+        ["masks has numbers that are neither -100 nor the token"],
+    ),
+    "another label": (
+        {"masks": [[-100, 1, 7]] * 2},
+        ["masks has numbers that are neither -100 nor the token"],
+    ),
+    "an untrained sequence": (
+        {"masks": [[-100, 1, 2], [-100] * 3]},
+        ["masks has rows without a trained token"],
+    ),
+    "an empty sequence": ({"tokens": [[1, 1, 2], []], "masks": [[-100, 1, 2], []]}, []),
+}
+
+
+@pytest.mark.parametrize("codec", ["json", "msgpack"])
+@pytest.mark.parametrize(("fields", "notes"), ODD.values(), ids=ODD.keys())
+def test_anomalies_are_recorded_with_their_field_and_environment(
+    server: Server, fields: dict[str, Any], notes: list[str], codec: str
+) -> None:
+    server.register()
+    server.batch()
+    name = server.register_env(desired_name="math")["wandb_name"]
+    pushed = group(env_id=0) | fields
+
+    if codec == "json":
+        answer = server.post("/scored_data", pushed)
+    else:
+        data = encode(GroupPush(groups=[encode(pack_group(pushed))]))
+        run = Run.objects.get()
+        answer = server.client.post(
+            f"/api/v1/runs/{run.name}/groups",
+            data=data,
+            content_type=GROUPS_TYPE,
+            headers={"Authorization": f"Bearer {make_token('env', run=run)[1]}"},
+        )
+
+    assert answer.status_code == 200
+    events = RunEvent.objects.filter(kind="odd_groups").order_by("id")
+    assert [event.message for event in events] == [
+        f"accepted groups of {name} with an anomaly: {note}" for note in notes
+    ]
+    assert all(event.details == {"env_id": 0, "environment": name} for event in events)
+
+
+def test_anomalies_of_each_environment_are_recorded(server: Server) -> None:
+    server.register()
+    server.batch()
+    names = [server.register_env(desired_name=name)["wandb_name"] for name in ("math", "code")]
+
+    for env_id in (0, 1, 0, 1):
+        assert server.post("/scored_data", group(env_id=env_id, overrides=[{}])).status_code == 200
+
+    noted = RunEvent.objects.filter(kind="odd_groups").values_list("details", flat=True)
+    assert sorted(details["environment"] for details in noted) == sorted(names)
 
 
 def test_a_lenient_run_records_irregularities_that_strict_runs_refuse(server: Server) -> None:

@@ -214,6 +214,51 @@ def test_rows_of_any_length_are_filled(server: Server) -> None:
     assert [row[0] for row in advantages] == pytest.approx([1.0, -1 / 3, -1 / 3, -1 / 3])
 
 
+ZERO = {"set_advantage_to_zero": True}
+
+
+@pytest.mark.parametrize("codec", ["json", "msgpack"])
+@pytest.mark.parametrize(
+    ("rule", "rows", "scores", "fields", "expected"),
+    [
+        ("grpo", [2, 2], [1, 0], {"overrides": [{}, ZERO]}, [1, 0]),
+        ("rloo", [2, 2], [1, 0], {"overrides": [{}, ZERO]}, [1, 0]),
+        ("rloo", [2, 2, 1], [1, 0, 2], {"overrides": [ZERO, {}, {}]}, [0, -1.5, 1.5]),
+        ("rloo", [2, 2], [1, 0], {"overrides": [ZERO | {"set_advantage_to_zero": 0}, {}]}, [1, -1]),
+        ("rloo", [2, 2], [1, 0], {"overrides": [ZERO]}, [1, -1]),
+        ("rloo", [2, 2], [1, 0], {"group_overrides": ZERO}, [1, -1]),
+        ("rloo", [2, 0, 2], [1, 9, 0], {}, [1, 0, -1]),
+        ("grpo", [2, 0], [0.75, 9], {}, [0.75, 0]),
+        ("grpo", [3], [0.75], {}, [0.75]),
+        ("rloo", [3], [-2], {}, [-2]),
+        ("grpo", [3], [0.5], {"overrides": [ZERO]}, [0]),
+    ],
+)
+def test_single_sequences_have_the_advantage_of_atropos_trainer(
+    server: Server,
+    codec: str,
+    rule: str,
+    rows: list[int],
+    scores: list[float],
+    fields: dict[str, Any],
+    expected: list[float],
+) -> None:
+    server.change(advantages=rule, batch_size=len(rows))
+    tokens = [list(range(1, length + 1)) for length in rows]
+
+    server.push_as(
+        codec, {"tokens": tokens, "masks": tokens, "scores": [float(x) for x in scores], **fields}
+    )
+
+    (content,) = server.stored()
+    padded = read(content, codec).rows["advantages"]
+    found = np.split(padded.values, np.cumsum(padded.lengths)[:-1])
+    if codec == "json":  # one for each token
+        assert [len(row) for row in found] == rows
+        expected = [value for value, length in zip(expected, rows, strict=True) if length]
+    assert [row[0] for row in found if len(row)] == pytest.approx(expected, rel=1e-5)
+
+
 def test_a_lenient_run_adds_nothing_where_scores_are_missing(server: Server) -> None:
     server.change(advantages="rloo", drop_zero_variance=True, lenient=True)
 

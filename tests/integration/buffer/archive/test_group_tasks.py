@@ -137,6 +137,15 @@ def test_messages_and_the_best_answer_are_tasks_of_a_chat(run: Run, tmp_path: Pa
     assert ([*problem.messages], problem.answer, problem.tokens) == ([QUESTION], "4", ())
 
 
+def test_an_answer_of_an_unknown_sequence_is_not_the_best_one(run: Run, tmp_path: Path) -> None:
+    archive = archived(run, tmp_path, scored(1, 1.0, 0.0, messages=chat("5")))
+    write_tasks(archive, tmp_path / "tasks.parquet")
+
+    (row,) = pq.read_table(tmp_path / "tasks.parquet").to_pylist()
+
+    assert (row["prompt"], row["best_answer"]) == ([QUESTION], None)
+
+
 @pytest.mark.parametrize(
     ("options", "kept"),
     [

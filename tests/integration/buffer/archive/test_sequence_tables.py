@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -75,6 +76,20 @@ def test_a_row_equals_its_pushed_sequence(run: Run, tmp_path: Path) -> None:
     rich = second["messages"]
     assert [message["content"] for message in rich] == [None, None]
     assert rich[1]["json"] == '{"role":"assistant","content":null,"tool_calls":[{"id":"a"}]}'
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_lists_of_unknown_sequences_stay_with_the_group(
+    run: Run, tmp_path: Path, rows: int
+) -> None:
+    """Atropos accepts lists that do not have one entry for each sequence."""
+    fields = {"messages": [FULL["messages"][0]] * rows, "overrides": [{"a": 1}] * rows}
+    pushed = table(run, tmp_path, FULL | fields | {"advantages": [[0.5]] * rows})
+
+    assert [row["tokens"] for row in pushed] == FULL["tokens"]
+    for row in pushed:
+        assert (row["messages"], row["overrides"], row["advantages"]) == (None, None, None)
+        assert msgspec.json.decode(row["group"]) == fields | {"group_overrides": {"kind": "sum"}}
 
 
 def test_many_groups_keep_their_order_and_types(run: Run, tmp_path: Path) -> None:

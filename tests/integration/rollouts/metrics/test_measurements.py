@@ -68,6 +68,16 @@ def test_the_first_measurement_has_levels_and_no_rates(run: Run) -> None:
     }
 
 
+def test_groups_of_one_sequence_count_as_without_variance(run: Run) -> None:
+    push(run, [0, 1])
+    single = [decode_group(body(group(sequences=1, scores=[1.0]))) for _ in range(3)]
+    accept_groups(run=run, groups=single, producer="tests", now=at(0))
+
+    measure(run, 0)
+
+    assert last(run)["zero_variance_share"] == 0.75
+
+
 def test_each_measurement_begins_where_the_last_one_ended(run: Run) -> None:
     push(run, [0, 0], [0, 0], [0, 0])
     measure(run, 0)

@@ -139,6 +139,29 @@ def test_messages_are_cut_and_one_can_be_read_completely() -> None:
     assert conversation(group, 0, characters=10, only=9).results == []
 
 
+@pytest.mark.parametrize("rows", [1, 3])
+def test_messages_of_unknown_sequences_are_a_field_of_the_group(rows: int) -> None:
+    """Atropos' `BaseEnv` leaves out the messages of sequences that have none."""
+    talk = [{"role": "user", "content": "x"}]
+    odd, even = opened(messages=[talk] * rows), opened(messages=[talk] * 2)
+
+    assert [conversation(odd, index, characters=9).results for index in range(2)] == [[], []]
+    assert [len(conversation(even, index, characters=9).results) for index in range(2)] == [1, 1]
+    for group, is_known in ((odd, False), (even, True)):
+        content = summaries(group, has_text=False)
+        assert content.has_messages is is_known
+        assert [field.name for field in content.fields] == [] if is_known else ["messages"]
+
+
+def test_settings_of_single_sequences_are_shown() -> None:
+    overrides = [{"temperature": 0.7}, {"set_advantage_to_zero": True}]
+    plain = summaries(opened(), has_text=False).results
+    stated = summaries(opened(overrides=overrides), has_text=False).results
+
+    assert [(one.zero_advantage, one.temperature) for one in plain] == [(False, None)] * 2
+    assert [(one.zero_advantage, one.temperature) for one in stated] == [(False, 0.7), (True, None)]
+
+
 def test_images_are_shown_up_to_a_size_and_links_never() -> None:
     small = "data:image/png;base64," + base64.b64encode(b"\x89PNG small").decode()
     large = "data:image/png;base64," + "A" * (MOST_PICTURE_BYTES * 2)

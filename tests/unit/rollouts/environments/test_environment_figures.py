@@ -19,7 +19,7 @@ def sample(**given: Any) -> Sample:
         "oldest_at": NOON - timedelta(hours=2),
         "reward_sum": 15.0,
         "rewarded": 30,
-        "compared": 20,
+        "groups": 20,
         "equal": 5,
         "is_cut": False,
     }
@@ -71,7 +71,7 @@ def test_without_data_figures_are_unknown(samples: list[Sample]) -> None:
 
 def test_figures_that_no_group_supports_are_left_out() -> None:
     figures = figures_of(
-        [sample(rewarded=0, reward_sum=0.0, compared=0, equal=0)],
+        [sample(rewarded=0, reward_sum=0.0, groups=0, equal=0)],
         members=[(1, [0], [None])],
         now=NOON,
     )

@@ -1,5 +1,6 @@
 """Answers follow the distribution of a full pass, independent of concurrent requests."""
 
+import threading
 from collections import Counter
 from copy import deepcopy
 
@@ -7,8 +8,10 @@ import numpy as np
 import pytest
 import torch
 
+from rollouts.fleet.engine import engine
 from rollouts.fleet.engine.engine import Answer, Engine, Prompt, PromptTooLong, generate
 from rollouts.fleet.engine.sampling import Rules, SamplingParams, draw, uniforms
+from rollouts.fleet.engine.serving import EngineFailed, EngineThread
 from rollouts.fleet.engine.transformer import Transformer
 from tests.unit.rollouts.fleet.device_copies import DeviceCopies
 from tests.unit.rollouts.fleet.engine.small_models import logprobs, small_model
@@ -225,3 +228,36 @@ def test_half_precision_is_close_to_float32(model: Transformer, dtype: torch.dty
 
     assert max(worst_difference(model, request, answer) for answer in answers) < 0.3
     assert all(type(one) is float for answer in answers for one in answer.logprobs)
+
+
+@pytest.mark.parametrize("length", [1, 2, 60])
+def test_log_probabilities_of_a_prompt_are_those_of_one_full_pass(
+    model: Transformer, length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "PROMPT_PLACES", 7)
+    tokens = [1 + place % 9 for place in range(length)]
+    places = Engine(model, rows=1).prompt_logprobs(tokens, likeliest=1000)
+
+    expected = logprobs(model, tokens)
+    assert [next(iter(place)) for place in places] == tokens[1:]
+    for at, place in enumerate(places):
+        assert len(place) == model.config.vocab_size
+        found = np.array([place[token] for token in range(len(place))])
+        np.testing.assert_allclose(found, expected[at].numpy(), atol=1e-5)
+
+
+def test_a_prompt_is_scored_between_the_steps_of_answers(model: Transformer) -> None:
+    thread = EngineThread(Engine(model, rows=2), context=model.config.max_position_embeddings)
+    try:
+        ended = threading.Event()
+        thread.submit(prompt(max_tokens=20), lambda answer: answer.finish and ended.set())
+        scored = thread.prompt_logprobs([1, 2, 3], likeliest=1).result(30)
+
+        assert scored == Engine(model, rows=1).prompt_logprobs([1, 2, 3], likeliest=1)
+        assert ended.wait(30)
+        with pytest.raises(EngineFailed, match="IndexError"):
+            thread.prompt_logprobs([1, 1 << 20], likeliest=1).result(30)
+        with pytest.raises(EngineFailed):
+            thread.prompt_logprobs([1, 2], likeliest=1)
+    finally:
+        thread.close()
