@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from runs.alerts.rules.alerts import SEEN_AT_MOST, AlertKind, Condition
-from runs.lifecycle.models.runs import Environment, Run
+from runs.lifecycle.models.runs import Environment, Run, RunKind
 from runs.lifecycle.rules.lifecycle import ACTIVE
 from runs.lifecycle.schemas.runs import RefusedPushes
 
@@ -22,6 +22,8 @@ _TRANSIENT: Final = frozenset(
 
 UNREGISTERED: Final = "unregistered environments"
 """Name for the senders of pushes that name no environment of their run."""
+WORKERS: Final = "its workers"
+"""Name for the senders of pushes in a run with a fleet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +33,7 @@ class RefusedEnvironment:
     run_id: int
     run: str
     environment: str
-    """Its name, or :data:`UNREGISTERED`."""
+    """Its name, :data:`UNREGISTERED` or :data:`WORKERS`."""
     pushes: int
     newest_at: datetime
     reason: str
@@ -61,10 +63,13 @@ def refused_environments(
     named = environments.order_by("-run_id", "env_id").values_list(
         "run_id", "run__name", "wandb_name", "refused"
     )[:SEEN_AT_MOST]
-    unnamed = runs.order_by("-id").values_list("id", "name", "refused")[:SEEN_AT_MOST]
+    unnamed = runs.order_by("-id").values_list("id", "name", "refused", "kind")[:SEEN_AT_MOST]
     rows: list[tuple[int, str, str, Any]] = [
         *named,
-        *((pk, name, UNREGISTERED, refused) for pk, name, refused in unnamed),
+        *(
+            (pk, name, UNREGISTERED if kind == RunKind.OUTSIDE else WORKERS, refused)
+            for pk, name, refused, kind in unnamed
+        ),
     ]
     return list(_recent(rows, since=now - within))
 

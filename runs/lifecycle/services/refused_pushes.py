@@ -47,6 +47,8 @@ class RefusedPush:
     message: str
     """The full refusal as sent to the environment."""
     at: datetime
+    pushes: int = 1
+    """Number of such pushes."""
 
 
 class _Buffer:
@@ -103,7 +105,7 @@ def _count(pushes: Sequence[RefusedPush]) -> None:
     """Add pushes to the counts of the environments that they name, or else to those of the run."""
     unmatched = _count_for_environments(pushes)
     if unmatched:
-        _count_for_runs(unmatched)
+        count_for_runs(unmatched)
 
 
 @transaction.atomic
@@ -127,7 +129,8 @@ def _count_for_environments(pushes: Sequence[RefusedPush]) -> list[RefusedPush]:
 
 
 @transaction.atomic
-def _count_for_runs(pushes: Iterable[RefusedPush]) -> None:
+def count_for_runs(pushes: Iterable[RefusedPush]) -> None:
+    """Add pushes to the counts of their runs now."""
     of_each: dict[int, list[RefusedPush]] = defaultdict(list)
     for push in pushes:
         of_each[push.run_id].append(push)
@@ -150,7 +153,7 @@ def _add(counts: dict[str, RefusedPushes], push: RefusedPush) -> None:
         reason = FURTHER
     before = counts.get(reason)
     counts[reason] = RefusedPushes(
-        pushes=1 + (before.pushes if before else 0),
+        pushes=push.pushes + (before.pushes if before else 0),
         newest_at=push.at,
         message=storable(push.message[:LONGEST_MESSAGE]),
     )
