@@ -5,6 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+from msgspec import Struct
+from msgspec.structs import asdict
+
 from rolldeck.errors import RolldeckError
 from rollouts.fleet.process.loops import EventLog
 
@@ -20,6 +24,14 @@ class _Reason:
     reported_at: float
     fragments: int = 0
     message: str = ""
+    newest: "_Origin | None" = None
+
+
+class _Origin(Struct):
+    """The fields of a fragment that name where it is from; other items have none."""
+
+    slot: str = ""
+    environment: str = ""
 
 
 class RefusalEvents:
@@ -30,12 +42,12 @@ class RefusalEvents:
         self._clock = clock
         self._reasons: dict[str, _Reason] = {}
 
-    def add(self, failure: RolldeckError) -> None:
+    def add(self, failure: RolldeckError, fragment: bytes) -> None:
         """Count a refused fragment."""
         is_new = failure.code not in self._reasons
         reason = self._reasons.setdefault(failure.code, _Reason(self._clock()))
         reason.fragments += 1
-        reason.message = str(failure)
+        reason.message, reason.newest = str(failure), _origin_of(fragment)
         if is_new:
             self._report(failure.code, reason)
 
@@ -56,5 +68,13 @@ class RefusalEvents:
             reason=code,
             fragments=count,
             error=reason.message,
+            **({} if reason.newest is None else asdict(reason.newest)),
         )
         reason.fragments, reason.reported_at = 0, self._clock()
+
+
+def _origin_of(fragment: bytes) -> _Origin | None:
+    try:
+        return msgspec.msgpack.decode(fragment, type=_Origin)
+    except msgspec.MsgspecError:
+        return None

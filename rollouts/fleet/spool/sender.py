@@ -252,7 +252,7 @@ class Sender:
         self._alone = max(0, self._alone - 1)
         self.refused += 1
         self.sent += 1
-        self._refusals.add(failure)
+        self._refusals.add(failure, fragments[0])
 
     def _is_unanswered(self) -> bool:
         asked_at = self._asked_at

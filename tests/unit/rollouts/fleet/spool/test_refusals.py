@@ -1,10 +1,13 @@
 """Refused fragments are reported at once, then once per reason and minute with their number."""
 
+import msgspec
+
 from rolldeck.errors import InvalidRequest, RolldeckError
 from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.spool.refusals import RefusalEvents
 
 NAN = InvalidRequest(status=422, code="invalid_data", detail="arrays.obs: not finite")
+FRAGMENT = msgspec.msgpack.encode({"slot": "w0-3@a", "environment": "module:lab:Maze"})
 LARGE = InvalidRequest(status=413, code="too_large", detail="50,000,000 bytes (max_body_bytes)")
 
 
@@ -18,7 +21,7 @@ class Refusals:
 
     def add(self, failure: RolldeckError, *, fragments: int) -> None:
         for _ in range(fragments):
-            self.counted.add(failure)
+            self.counted.add(failure, FRAGMENT)
 
     def reported(self) -> list[tuple[str, int]]:
         return [(one.details["reason"], one.details["fragments"]) for one in self.events.pop()]
@@ -58,3 +61,4 @@ def test_an_event_has_the_newest_message_and_the_last_ones_are_reported_at_the_e
     )
     assert last.message.startswith("The platform refused 2 fragments permanently: arrays.obs")
     assert (last.kind, last.level) == ("fragment_refused", "error")
+    assert (last.details["slot"], last.details["environment"]) == ("w0-3@a", "module:lab:Maze")
