@@ -21,7 +21,15 @@ from collections.abc import Mapping
 
 from torch import Tensor, nn
 
-from examples.ppo_recurrent import Arrays, Learner, PpoSettings, chosen, parse_args, train
+from examples.ppo_recurrent import (
+    Arrays,
+    Learner,
+    PpoSettings,
+    chosen,
+    parse_args,
+    settings_of,
+    train,
+)
 from rolldeck.chunks import join, stack
 from rolldeck.trainer import Batch
 
@@ -65,7 +73,8 @@ class ImpalaLearner(Learner):
 
 def main() -> None:
     """Train with the arguments of the command line."""
-    train(parse_args(), ImpalaLearner)
+    args = parse_args(SETTINGS)
+    train(args, lambda policy, seed: ImpalaLearner(policy, seed, settings_of(args)))
 
 
 if __name__ == "__main__":

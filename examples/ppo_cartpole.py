@@ -18,10 +18,9 @@ import argparse
 import logging
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, fields
+from typing import Any, Literal, get_args, get_type_hints
 
-import gymnasium
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -29,6 +28,7 @@ from torch import Tensor, nn
 
 from rolldeck.returns import TrainingTargets, Transitions, gae, transitions, vtrace
 from rolldeck.trainer import Batch, Trainer
+from rollouts.fleet.environments.run_spaces import spaces_of
 
 Floats = NDArray[np.float32]
 Arrays = Mapping[str, NDArray[Any]]
@@ -40,8 +40,8 @@ class PpoSettings:
 
     learning_rate: float = 1e-3
     final_learning_rate: float = 1e-4
-    annealing_steps: int = 60
-    """Train steps over which the learning rate falls linearly to its final value."""
+    annealing_env_steps: int = 122_880
+    """Env steps over which the learning rate falls linearly to its final value."""
     epochs: int = 8
     minibatch_size: int = 256
     gamma: float = 0.98
@@ -97,10 +97,10 @@ class Learner:
     def learn(self, arrays: Arrays, train_step: int) -> dict[str, float]:
         """Update the policy from the arrays of `Batch.stack`; return metrics."""
         s = self.settings
-        done = min(1.0, train_step / s.annealing_steps)
+        steps = self._steps(arrays)
+        done = min(1.0, train_step * int(steps.mask.sum()) / s.annealing_env_steps)
         rate = s.learning_rate + done * (s.final_learning_rate - s.learning_rate)
         self.optimizer.param_groups[0]["lr"] = rate
-        steps = self._steps(arrays)
         learned = self._learned(arrays, steps)
         real = torch.from_numpy(steps.mask.ravel())
         flat = {
@@ -185,13 +185,18 @@ def explained_variance(values: Floats, targets: Floats) -> float:
 
 
 def policy_for(config: Mapping[str, Any]) -> MlpPolicy:
-    """Return a new policy for the environment of a run's configuration."""
-    spec = str(config["environment"]["spec"]).removeprefix("gymnasium:")
-    env = gymnasium.make(spec, **config["environment"]["kwargs"])
-    size = int(np.prod(env.observation_space.shape or (1,)))
-    actions = int(env.action_space.n)
-    env.close()
-    return MlpPolicy(size, actions, list(config["policy"]["hidden_sizes"]))
+    """Return a new policy for the environment of a run's configuration.
+
+    Raises:
+        ValueError: If this trainer does not support its spaces.
+    """
+    observation, action = spaces_of(config)
+    if observation.kind != "box" or action.kind != "discrete":
+        raise ValueError(
+            "this trainer learns from one Box and for one Discrete action, not from "
+            f"{observation} and for {action}"
+        )
+    return MlpPolicy(observation.size, action.choices, list(config["policy"]["hidden_sizes"]))
 
 
 def train_on(batch: Batch, learner: Learner, step: int) -> dict[str, float]:
@@ -225,15 +230,29 @@ def argument_parser() -> argparse.ArgumentParser:
     parser.add_argument("--token", default=given("ROLLDECK_TOKEN"), help="scope: trainer")
     parser.add_argument("--name", default="ppo", help="shown on the run's page")
     parser.add_argument("--device", type=device, default="cpu", help="cpu, cuda or cuda:1")
-    parser.add_argument("--advantages", default="vtrace", choices=["gae", "vtrace"])
     parser.add_argument("--resume", action="store_true", help="continue from the published weights")
+    for one in fields(PpoSettings):
+        choices = get_args(get_type_hints(PpoSettings)[one.name]) or None
+        option = f"--{one.name.replace('_', '-')}"
+        parser.add_argument(
+            option,
+            type=type(one.default),
+            default=one.default,
+            choices=choices,
+            help="default %(default)s",
+        )
     return parser
+
+
+def settings_of(args: argparse.Namespace) -> PpoSettings:
+    """Return the hyperparameters of the arguments."""
+    return PpoSettings(**{one.name: getattr(args, one.name) for one in fields(PpoSettings)})
 
 
 def main() -> None:
     """Train with the arguments of the command line."""
     args = argument_parser().parse_args()
-    settings = PpoSettings(advantages=args.advantages)
+    settings = settings_of(args)
     train(args, lambda policy, seed: Learner(policy, settings, seed))
 
 

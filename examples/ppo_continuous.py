@@ -22,11 +22,10 @@ import logging
 import math
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any
 
-import gymnasium
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -34,6 +33,7 @@ from torch import Tensor, nn
 
 from rolldeck.returns import TrainingTargets, transitions, vtrace
 from rolldeck.trainer import Batch, Trainer
+from rollouts.fleet.environments.run_spaces import spaces_of
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -243,14 +243,18 @@ def vectors(array: NDArray[Any], axes: int) -> Tensor:
 
 
 def policy_for(config: Mapping[str, Any]) -> GaussianPolicy:
-    """Return a new policy for the environment of a run's configuration."""
-    spec = str(config["environment"]["spec"]).removeprefix("gymnasium:")
-    env = gymnasium.make(spec, **config["environment"]["kwargs"])
-    observation_size, action_size = (
-        int(np.prod(space.shape)) for space in (env.observation_space, env.action_space)
-    )
-    env.close()
-    return GaussianPolicy(observation_size, action_size, list(config["policy"]["hidden_sizes"]))
+    """Return a new policy for the environment of a run's configuration.
+
+    Raises:
+        ValueError: If this trainer does not support its spaces.
+    """
+    observation, action = spaces_of(config)
+    if observation.kind != "box" or action.kind != "box":
+        raise ValueError(
+            "this trainer learns from one Box and for continuous actions, not from "
+            f"{observation} and for {action}"
+        )
+    return GaussianPolicy(observation.size, action.size, list(config["policy"]["hidden_sizes"]))
 
 
 def train_on(batch: Batch, learner: Learner) -> dict[str, float]:
@@ -285,7 +289,17 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--name", default="ppo", help="shown on the run's page")
     parser.add_argument("--device", type=device, default="cpu", help="cpu, cuda or cuda:1")
     parser.add_argument("--resume", action="store_true", help="continue from the published weights")
+    for one in fields(PpoSettings):
+        option = f"--{one.name.replace('_', '-')}"
+        parser.add_argument(
+            option, type=type(one.default), default=one.default, help="default %(default)s"
+        )
     return parser.parse_args()
+
+
+def settings_of(args: argparse.Namespace) -> PpoSettings:
+    """Return the hyperparameters of the arguments."""
+    return PpoSettings(**{one.name: getattr(args, one.name) for one in fields(PpoSettings)})
 
 
 def main() -> None:
@@ -305,7 +319,7 @@ def main() -> None:
             policy.unfold({name: torch.tensor(x).to(args.device) for name, x in tensors.items()})
         else:
             trainer.publish_weights(policy.folded(), step=0)
-        learner = Learner(policy, PpoSettings(), seed=config["seed"])
+        learner = Learner(policy, settings_of(args), seed=config["seed"])
         for batch in trainer.batches():
             step += 1
             metrics = train_on(batch, learner)

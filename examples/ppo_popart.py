@@ -27,6 +27,7 @@ from examples.ppo_cartpole import (
     PpoSettings,
     argument_parser,
     explained_variance,
+    settings_of,
     train,
 )
 from rolldeck.popart import PopArt
@@ -82,7 +83,7 @@ def main() -> None:
     parser = argument_parser()
     parser.add_argument("--reward-scale", type=float, default=1.0, help="factor of every reward")
     args = parser.parse_args()
-    settings, scale = PpoSettings(advantages=args.advantages), args.reward_scale
+    settings, scale = settings_of(args), args.reward_scale
     train(args, lambda policy, seed: PopArtLearner(policy, settings, seed, reward_scale=scale))
 
 

@@ -18,7 +18,7 @@ import argparse
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from itertools import pairwise
 from typing import Any
 
@@ -29,7 +29,7 @@ from torch import Tensor, nn
 
 from rolldeck.returns import TrainingTargets, transitions, vtrace
 from rolldeck.trainer import Batch, Trainer
-from rollouts.fleet.environments import loader
+from rollouts.fleet.environments.run_spaces import spaces_of
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -214,9 +214,7 @@ def policy_for(config: Mapping[str, Any]) -> RecurrentPolicy | MlpPolicy:
     Raises:
         ValueError: If this trainer does not support the policy kind.
     """
-    environment = loader.make(config["environment"]["spec"], config["environment"]["kwargs"])
-    observation, action = loader.describe(environment)
-    environment.close()
+    observation, action = spaces_of(config)
     sizes = list(config["policy"]["hidden_sizes"])
     match config["policy"]["kind"]:
         case "gru":
@@ -248,8 +246,8 @@ def device(name: str) -> torch.device:
         raise argparse.ArgumentTypeError(f"{name} cannot be used: {reason}") from error
 
 
-def parse_args() -> argparse.Namespace:
-    """Return the arguments, with defaults from environment variables."""
+def parse_args(defaults: PpoSettings | None = None) -> argparse.Namespace:
+    """Return the arguments, with defaults from environment variables and of `PpoSettings`."""
     parser = argparse.ArgumentParser(description="Train a policy, with or without memory.")
     given = os.environ.get
     parser.add_argument("--url", default=given("ROLLDECK_URL", "http://127.0.0.1:8000"))
@@ -259,12 +257,21 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--name", default="trainer", help="shown on the run's page")
     parser.add_argument("--device", type=device, default="cpu", help="cpu, cuda or cuda:1")
     parser.add_argument("--resume", action="store_true", help="continue from the published weights")
+    for name, value in asdict(defaults or PpoSettings()).items():
+        option = f"--{name.replace('_', '-')}"
+        parser.add_argument(option, type=type(value), default=value, help="default %(default)s")
     return parser.parse_args()
+
+
+def settings_of(args: argparse.Namespace) -> PpoSettings:
+    """Return the hyperparameters of the arguments."""
+    return PpoSettings(**{one.name: getattr(args, one.name) for one in fields(PpoSettings)})
 
 
 def main() -> None:
     """Train with the arguments of the command line."""
-    train(parse_args(), lambda policy, seed: Learner(policy, PpoSettings(), seed))
+    args = parse_args()
+    train(args, lambda policy, seed: Learner(policy, settings_of(args), seed))
 
 
 def train(args: argparse.Namespace, make_learner: Callable[[nn.Module, int], Learner]) -> None:

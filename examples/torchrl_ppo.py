@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
-import gymnasium
 import torch
 from tensordict import TensorDict
 from tensordict.nn import TensorDictModule
@@ -27,10 +26,11 @@ from torchrl.objectives.value import GAE
 
 from rolldeck.integrations.torchrl import RunCollector
 from rolldeck.trainer import Trainer
+from rollouts.fleet.environments.run_spaces import spaces_of
 
 EPOCHS, MINIBATCH = 8, 256
 GAMMA, LAMBDA, CLIP = 0.98, 0.95, 0.2
-FIRST_RATE, LAST_RATE, ANNEALED_STEPS = 1e-3, 1e-4, 60
+FIRST_RATE, LAST_RATE, ANNEALED_ENV_STEPS = 1e-3, 1e-4, 122_880
 
 
 def tanh_mlp(sizes: list[int], outputs: int, gain: float) -> nn.Sequential:
@@ -50,13 +50,10 @@ def _linear(inputs: int, outputs: int, gain: float) -> nn.Linear:
 
 def policy_for(config: Mapping[str, Any]) -> nn.ModuleDict:
     """Return both towers, with the parameter names of the fleet's `mlp` policy."""
-    spec = str(config["environment"]["spec"]).removeprefix("gymnasium:")
-    env = gymnasium.make(spec, **config["environment"]["kwargs"])
-    sizes = [env.observation_space.shape[0], *config["policy"]["hidden_sizes"]]
-    actions = int(env.action_space.n)
-    env.close()
+    observation, action = spaces_of(config)
+    sizes = [observation.size, *config["policy"]["hidden_sizes"]]
     return nn.ModuleDict(
-        {"policy_net": tanh_mlp(sizes, actions, 0.01), "value_net": tanh_mlp(sizes, 1, 1.0)}
+        {"policy_net": tanh_mlp(sizes, action.choices, 0.01), "value_net": tanh_mlp(sizes, 1, 1.0)}
     )
 
 
@@ -81,11 +78,12 @@ class Learner:
 
     def learn(self, data: TensorDict, step: int) -> dict[str, float]:
         """Update the policy from a batch ``[N, T]``; return the last losses."""
-        done = min(1.0, step / ANNEALED_STEPS)
+        is_real = data["collector", "mask"]
+        done = min(1.0, step * int(is_real.sum()) / ANNEALED_ENV_STEPS)
         self._optimizer.param_groups[0]["lr"] = FIRST_RATE + done * (LAST_RATE - FIRST_RATE)
         with torch.no_grad():
             data = self._gae(data)
-        steps = data[data["collector", "mask"]]
+        steps = data[is_real]
         for _ in range(EPOCHS):
             for rows in torch.randperm(len(steps)).split(MINIBATCH):
                 losses = self._loss(steps[rows])

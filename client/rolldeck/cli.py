@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
 from itertools import islice
 from pathlib import Path
+from textwrap import indent
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -103,8 +104,7 @@ def build_parser(further: Iterable[EntryPoint] = ()) -> argparse.ArgumentParser:
         steer.add_argument("run", metavar="RUN")
         steer.add_argument("--reason", default="", help="stored with the run's events")
     events = command("events", "show events of a run", command=_list_events, shown=_events_table)
-    events.add_argument("run", metavar="RUN")
-    events.add_argument("--limit", type=int, default=50)
+    _add_events(events)
     bundle = command(
         "bundle", "save a run as one page that opens offline", command=_bundle, shown=_saved_line
     )
@@ -133,6 +133,18 @@ def _installed_version() -> str:
         except PackageNotFoundError:
             continue
     return "from a source folder"
+
+
+def _add_events(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that select events."""
+    parser.add_argument("run", metavar="RUN")
+    parser.add_argument("--limit", type=int, default=50)
+    parser.add_argument(
+        "--kinds", default="", help="only events of these kinds, separated by commas"
+    )
+    parser.add_argument(
+        "--details", action="store_true", help="print details such as tracebacks below each event"
+    )
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
@@ -223,8 +235,10 @@ def _steer(connection: Connection, args: argparse.Namespace) -> object:
 
 def _list_events(connection: Connection, args: argparse.Namespace) -> object:
     path = f"/api/v1/runs/{quote(args.run, safe='')}/events"
-    newest = connection.rows(path, {"limit": min(args.limit, EVENTS_PER_PAGE)})
-    return list(islice(newest, args.limit))[::-1]
+    query = {"limit": min(args.limit, EVENTS_PER_PAGE)}
+    newest = connection.rows(path, query | ({"kinds": args.kinds} if args.kinds else {}))
+    found = list(islice(newest, args.limit))[::-1]
+    return found if args.json or args.details else [event | {"details": {}} for event in found]
 
 
 def _bundle(connection: Connection, args: argparse.Namespace) -> object:
@@ -274,17 +288,33 @@ def _events_table(events: list[Row]) -> str:
     if not events:
         return "no events"
     columns = ["at", "level", "kind", "actor", "message"]
-    return _table(columns, [[str(event.get(name, "")) for name in columns] for event in events])
+    rows = [[str(event.get(name, "")) for name in columns] for event in events]
+    header, *lines = _lines(columns, rows)
+    blocks = [f"{line}{_details(event)}" for line, event in zip(lines, events, strict=True)]
+    return "\n".join([header, *blocks])
+
+
+def _details(event: Row) -> str:
+    """Return the details of an event, indented below it; texts such as tracebacks as lines."""
+    found = []
+    for name, value in (event.get("details") or {}).items():
+        text = value.rstrip() if isinstance(value, str) else json.dumps(value)
+        is_long = "\n" in text
+        found.append(f"{name}:\n{indent(text, '  ')}" if is_long else f"{name}: {text}")
+    return "".join(f"\n{indent(one, '    ')}" for one in found)
 
 
 def _table(columns: list[str], rows: list[list[str]]) -> str:
+    return "\n".join(_lines(columns, rows))
+
+
+def _lines(columns: list[str], rows: list[list[str]]) -> list[str]:
     lines = [columns, *rows]
     widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
-    padded = [
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
         for line in lines
     ]
-    return "\n".join(line.rstrip() for line in padded)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from tests import processes
 from tests.server import ADMIN_TOKEN, ROOT, Server, environment, wait_until
 
 PARTNERS: Final = ROOT / ".partners"
+PACKAGES: Final = (ROOT / "client", ROOT / "platform", ROOT)
 SECONDS: Final = 180
 
 
@@ -26,7 +27,9 @@ class Program:
                 env=environment(
                     server.var,
                     server.port,
-                    PYTHONPATH=os.pathsep.join(map(str, (ROOT / "client", ROOT))),
+                    PYTHONPATH=os.pathsep.join(
+                        map(str, (ROOT / "client", ROOT / "platform", ROOT))
+                    ),
                     ROLLDECK_URL=server.url,
                     ROLLDECK_TOKEN=ADMIN_TOKEN,
                     HF_HUB_OFFLINE="1",

@@ -4,13 +4,15 @@ All figures are reproducible. The bounds leave a margin for other versions of to
 """
 
 import math
+from typing import Any
 
 import msgspec
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from benchmarks.lockstep import LockstepFleet, train
-from examples import ppo_continuous, ppo_recurrent
+from examples import ppo_cartpole, ppo_continuous, ppo_recurrent
 from runs.config.rules import run_config
 from runs.config.rules.run_config import PRESETS
 
@@ -35,6 +37,32 @@ def test_a_pendulum_is_swung_up() -> None:
 
     # An idle policy gets about -1,200.
     assert fleet.mean_return() > -250, f"after {steps} train steps"
+
+
+def test_a_cart_pole_stays_balanced_with_batches_of_a_quarter_of_the_preset() -> None:
+    changes = {"fleet": {"fragment_length": 64}, "buffer": {"batch_size": 8, "max_staleness": 2}}
+    preset = run_config.to_builtins(PRESETS["cartpole"][1])
+    config = run_config.parse(run_config.merged(preset, changes))
+    torch.manual_seed(7)
+    policy = ppo_cartpole.policy_for(run_config.to_builtins(config))
+    learner = ppo_cartpole.Learner(policy, ppo_cartpole.PpoSettings(), seed=7)
+    fleet = LockstepFleet(config, seed=7)
+    means: list[float] = []
+
+    def learn(arrays: dict[str, NDArray[Any]], step: int) -> None:
+        learner.learn(arrays, step)
+        means.append(fleet.mean_return())
+
+    train(
+        fleet,
+        weights=lambda: {name: x.numpy() for name, x in policy.state_dict().items()},
+        learn=learn,
+        train_steps=300,
+        versions_behind=config.buffer.max_staleness,
+    )
+
+    solved = next(step for step, mean in enumerate(means) if mean >= 475)
+    assert min(means[solved:]) > 400, f"solved after {solved} train steps"
 
 
 def recall_learner(kind: str) -> tuple[LockstepFleet, ppo_recurrent.Learner]:

@@ -12,7 +12,7 @@ from buffer.items.rules.ledger import ACCEPTED, TRUNCATED, Ledger, balance
 from buffer.items.rules.limits import Limits
 from buffer.items.rules.states import OPEN, BatchState, ItemKind, ItemState
 from buffer.items.schemas.ledgers import KindLedger, LedgerPart
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models.runs import Environment, Run
 from web import database
 from web.snapshots import snapshot
 
@@ -114,7 +114,7 @@ def expired_amount(run_id: int) -> int:
 def ledger_part(run_id: int) -> LedgerPart:
     """Return the ledger of a run at one moment, with the mismatch found by the last audit."""
     with snapshot():
-        problem = Run.objects.filter(pk=run_id).values_list("ledger_problem", flat=True).first()
+        run = Run.objects.filter(pk=run_id).values_list("ledger_problem", "refused").first()
         groups = counts(run_id, ItemKind.GROUPS)
         return LedgerPart(
             groups=kind_ledger(balance((row.state, row.reason, row.items) for row in groups)),
@@ -122,8 +122,15 @@ def ledger_part(run_id: int) -> LedgerPart:
             sequences=kind_ledger(sequences_ledger(groups)),
             expired=expired_amount(run_id),
             truncated=sum(row.items for row in groups if row.state == TRUNCATED),
-            problem=problem or "",
+            refused=_refused(run_id, run[1] if run else None),
+            problem=run[0] if run else "",
         )
+
+
+def _refused(run_id: int, of_run: dict[str, dict[str, Any]] | None) -> int:
+    environments = Environment.objects.filter(run_id=run_id, refused__isnull=False)
+    counted = [of_run, *environments.values_list("refused", flat=True)]
+    return sum(reason["pushes"] for reasons in counted if reasons for reason in reasons.values())
 
 
 def limits() -> Limits:

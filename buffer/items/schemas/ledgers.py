@@ -29,5 +29,7 @@ class LedgerPart(Struct, frozen=True, kw_only=True):
     and leased again first."""
     truncated: int
     """Groups accepted with sequences truncated to `max_token_len`; dropped ones are `overlong`."""
+    refused: int
+    """Refused pushes of environments and refused fragments of a fleet, not part of `accepted`."""
     problem: str
     """Mismatch found by the last comparison of the counts with the rows; empty if none."""

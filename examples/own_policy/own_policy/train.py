@@ -2,8 +2,8 @@
 
     python -m own_policy.train --url http://127.0.0.1:8000 --run lstm --token rd_…
 
-The run names the policy, for instance `{"policy": {"kind": "package:lstm"}}`, and an environment of
-Gymnasium with flat observations and one discrete action.
+The run names the policy, for instance `{"policy": {"kind": "package:lstm"}}`, and an environment
+with flat observations and one discrete action.
 
 Sources: PPO, Schulman et al. 2017, arXiv:1707.06347, equations 7 and 9; V-trace as in
 `rolldeck.returns`; starting from stored states, Kapturowski et al. 2019 (R2D2), section 3.
@@ -12,10 +12,8 @@ Sources: PPO, Schulman et al. 2017, arXiv:1707.06347, equations 7 and 9; V-trace
 import argparse
 import os
 from collections.abc import Mapping
-from types import SimpleNamespace
 from typing import Any
 
-import gymnasium
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -24,6 +22,7 @@ from torch import Tensor, nn
 from own_policy.network import LstmPolicy
 from rolldeck.returns import transitions, vtrace
 from rolldeck.trainer import Trainer
+from rollouts.fleet.environments.run_spaces import spaces_of
 
 State = dict[str, Tensor]
 EPOCHS, CLIP, GAMMA, LAMBDA, ENTROPY = 4, 0.2, 0.98, 0.95, 0.005
@@ -31,10 +30,8 @@ EPOCHS, CLIP, GAMMA, LAMBDA, ENTROPY = 4, 0.2, 0.98, 0.95, 0.005
 
 def policy_for(config: Mapping[str, Any]) -> LstmPolicy:
     """Return a new policy for the environment and the arguments of a run's configuration."""
-    _, _, name = config["environment"]["spec"].partition(":")
-    environment: Any = gymnasium.make(name, **config["environment"]["kwargs"])
-    action = SimpleNamespace(choices=int(environment.action_space.n))
-    return LstmPolicy(environment.observation_space, action, **config["policy"]["kwargs"])
+    observation, action = spaces_of(config)
+    return LstmPolicy(observation, action, **config["policy"]["kwargs"])
 
 
 def unroll(

@@ -1,6 +1,6 @@
 """Storage of fleet reports."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -18,10 +18,12 @@ from rollouts.control.services.many_rows import store_rows
 from rollouts.control.services.weight_syncs import record_weight_syncs
 from rollouts.fleet.manager import reports as rules
 from rollouts.fleet.process import log_text
+from rollouts.fleet.spool.refusals import KIND as FRAGMENT_REFUSED
 from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunStatus
 from runs.lifecycle.services.lifecycle import move
+from runs.lifecycle.services.refused_pushes import RefusedPush, count_for_runs
 from web.live.announcements import announce
 
 
@@ -178,7 +180,8 @@ def _store_info(fleet: Fleet, window: wire.InfoWindow, *, now: datetime) -> None
         )
 
 
-def _store_events(run_id: int, events: Iterable[wire.FleetEvent], *, now: datetime) -> None:
+def _store_events(run_id: int, events: Sequence[wire.FleetEvent], *, now: datetime) -> None:
+    """Store events; refused fragments also count as refused pushes of the run."""
     for event in events:
         record_event(
             run_id=run_id,
@@ -189,6 +192,25 @@ def _store_events(run_id: int, events: Iterable[wire.FleetEvent], *, now: dateti
             details=event.details,
             now=now,
         )
+    count_for_runs(
+        (run_id, _refused_fragments(run_id, event, now=now))
+        for event in events
+        if event.kind == FRAGMENT_REFUSED
+    )
+
+
+def _refused_fragments(run_id: int, event: wire.FleetEvent, *, now: datetime) -> RefusedPush:
+    given = event.details.get("fragments")
+    fragments = given if isinstance(given, int) and given > 0 else 1
+    return RefusedPush(
+        run=run_id,
+        groups=fragments,
+        groups_by_env={},
+        reason=str(event.details.get("reason", "other"))[:60],
+        message=str(event.details.get("error", event.message)),
+        at=now,
+        pushes=fragments,
+    )
 
 
 def _start_run_with_steps(

@@ -6,30 +6,33 @@ from datetime import datetime, timedelta
 from statistics import median
 from typing import Any, Final
 
-from django.db.models import F, Max
+from django.db.models import F, Max, QuerySet, Sum
 
 from buffer.batches.queries.queue_depth import queue_depth
 from buffer.batches.queries.rates import Rates, rates_of
 from buffer.batches.queries.trainer_pace import TrainerPace, trainer_pace
 from rolldeck.wire import StageTiming
-from rollouts.control.models.fleets import Fleet, FleetWorker
+from rollouts.control.models.fleets import EnvSlot, Fleet, FleetWorker
 from rollouts.control.models.weight_syncs import WeightsDelivery
 from rollouts.control.queries.fleets import last_reports
 from rollouts.control.rules.last_reports import UNKNOWN_AFTER
+from rollouts.curriculum.models import Lesson
 from rollouts.diagnosis.models import RunDiagnosis
-from rollouts.diagnosis.rules import bottleneck, flow
+from rollouts.diagnosis.rules import bottleneck, environment_failures, flow
 from rollouts.diagnosis.rules.stalls import CRASH_MINUTES
 from rollouts.diagnosis.schemas import BatchTimes, Pipeline, PipelineDiagnosis, PipelineStage
 from rollouts.fleet.process.spans import mean_shares, timing_of
 from runs.alerts.queries.refused_pushes import RECENT, refused_environments
 from runs.events.models import RunEvent
-from runs.lifecycle.models.runs import PolicyVersion, Run
+from runs.lifecycle.models.runs import Environment, PolicyVersion, Run, Trainer
+from runs.lifecycle.rules.registration import SILENT_AFTER
 from runs.lifecycle.rules.versions import NO_POLICY_STEP
-from runs.lifecycle.services.waiting_environments import KIND as WAITS
-from runs.lifecycle.services.waiting_environments import RECORDED_EVERY
+from runs.lifecycle.services.waiting_environments import waiting_environments
 from runs.weights.queries import acting_step, newest_command
+from web.rules.amounts import duration
 
 MINUTE: Final = timedelta(minutes=1)
+_LOST_SLOTS: Final = ("slot_restarted", "slot_failed")
 ENVIRONMENTS_AT_MOST: Final = 5
 """Maximum number of environments named in a diagnosis."""
 VERSIONS_AT_MOST: Final = 1000
@@ -116,8 +119,9 @@ def _facts(
         status="stopped" if run.archived_at else run.status,
         reason=run.status_reason,
         unit="sequences" if run.takes_groups else "fragments",
-        **(_refused(run, arrived_at=rates.arrived_at, now=now) if run.takes_groups else {}),
-        waiting_environments=_waiting_environments(run, now=now),
+        run=run.name,
+        **_refused(run, arrived_at=rates.arrived_at, now=now),
+        waiting_environments=waiting_environments(run, now=now),
         arriving=rates.arriving,
         handed_out=rates.handed_out,
         batches_per_second=rates.batches,
@@ -136,17 +140,33 @@ def _facts(
         stale_share=rates.stale_share,
         delivery_seconds=_mean(rates.delivery_seconds),
         age_seconds=None if pace is None else pace.age_seconds,
-        **(_of_fleet(run, now=now) if run.has_fleet else {}),
+        **(
+            _of_fleet(run, now=now)
+            if run.has_fleet
+            else _last_seen(run, arrived_at=rates.arrived_at, now=now)
+        ),
     )
 
 
-def _waiting_environments(run: Run, *, now: datetime) -> list[str]:
-    """Return the environments that requested registration and wait for a trainer."""
-    if run.has_fleet or run.trainer_started_at is not None:
-        return []
-    events = RunEvent.objects.filter(run=run, kind=WAITS, at__gte=now - 2 * RECORDED_EVERY)
-    names = events.order_by("actor").values_list("actor", flat=True).distinct()
-    return list(names[:ENVIRONMENTS_AT_MOST])
+def _last_seen(run: Run, *, arrived_at: datetime | None, now: datetime) -> dict[str, Any]:
+    """Return which environments and trainers of an outside run have made calls recently."""
+    seen = Environment.objects.filter(run=run, connected=True, last_seen_at__gte=now - SILENT_AFTER)
+    asking = list(seen.order_by("env_id").values_list("wandb_name", "registered_at", "held_at"))
+    idle = [
+        (name, (now - max(registered_at, arrived_at or registered_at)).total_seconds())
+        for name, registered_at, held_at in asking
+        if held_at is None
+    ]
+    return {
+        "environments": len(asking),
+        "idle_environments": [
+            f"{name} asks for its status, but has pushed nothing for {duration(seconds)}"
+            for name, seconds in idle[:ENVIRONMENTS_AT_MOST]
+            if seconds >= MINUTE.total_seconds()
+        ],
+        "is_asked": run.trainer_started_at is not None
+        and Trainer.objects.filter(run=run, last_seen_at__gte=now - MINUTE).exists(),
+    }
 
 
 def _refused(run: Run, *, arrived_at: datetime | None, now: datetime) -> dict[str, Any]:
@@ -157,10 +177,11 @@ def _refused(run: Run, *, arrived_at: datetime | None, now: datetime) -> dict[st
     arrives = arrived_at is not None and now - arrived_at < RECENT
     within = timedelta(minutes=EVENT_MINUTES) if arrives else RECENT
     found = refused_environments(now=now, run_id=run.pk, within=within)
+    unit = "group" if run.takes_groups else "fragment"
     shown = found[:ENVIRONMENTS_AT_MOST]
     return {
         "refused": [
-            f"{one.environment}: {one.lost} refused, most recently because of {one.message} "
+            f"{one.environment}: {one.lost(unit)} refused, most recently because of {one.message} "
             f"({one.reason})"
             for one in shown
         ],
@@ -215,26 +236,79 @@ def _slowest_worker(rates: Sequence[tuple[float, int]]) -> flow.SlowestWorker | 
 
 
 def _failures(run: Run, *, now: datetime) -> dict[str, Any]:
-    """Return the numbers of recent worker crashes and failed generations, with the newest."""
+    """Return the numbers of recent failures of a fleet, each with its newest error."""
     crashes = _messages(run, _CRASHES, since=now - timedelta(minutes=CRASH_MINUTES))
     failures = (
         _messages(run, ["inference_failed"], since=now - timedelta(minutes=EVENT_MINUTES))
         if run.kind == "language"
         else []
     )
+    loops = _messages(run, ["loop_crashed"], since=now - timedelta(minutes=EVENT_MINUTES))
     return {
         "crashes": len(crashes),
         "crash_reason": crashes[0] if crashes else "",
         "inference_failures": len(failures),
         "inference_error": failures[0] if failures else "",
+        "loop_crashes": len(loops),
+        "loop_error": loops[0] if loops else "",
+        **(_equal_rewards(run) if run.kind == "language" else _lost_slots(run, now=now)),
+    }
+
+
+def _lost_slots(run: Run, *, now: datetime) -> dict[str, Any]:
+    """Return the losses of env slots, and their causes."""
+    events = _events(run, _LOST_SLOTS, since=now - timedelta(minutes=EVENT_MINUTES))
+    columns = events.values_list("kind", "message", "details__slots")[:FAILURES_AT_MOST]
+    lost = [
+        (kind, message, len(slots) if isinstance(slots, list) else 1)
+        for kind, message, slots in columns
+    ]
+    if not lost:
+        return {}
+    environment = run.config.get("environment") or {}
+    return {
+        "env_slots": EnvSlot.objects.filter(worker__fleet__run=run).count(),
+        "slots_lost": sum(slots for _, _, slots in lost),
+        "slots_given_up": sum(slots for kind, _, slots in lost if kind == "slot_failed"),
+        "env_errors": environment_failures.causes(
+            ((message, slots) for _, message, slots in lost),
+            environment=environment.get("spec", ""),
+        ),
+    }
+
+
+def _equal_rewards(run: Run) -> dict[str, Any]:
+    """Return the groups of equal rewards of a run that drops them."""
+    language = run.config.get("language") or {}
+    if language.get("keeps_zero_variance") and not run.drop_zero_variance:
+        return {}
+    lessons = Lesson.objects.filter(run=run, groups__gt=0)
+    totals = lessons.aggregate(
+        groups=Sum("groups", default=0),
+        equal_groups=Sum("zero_variance_groups", default=0),
+        answers=Sum("samples", default=0),
+    )
+    columns = ("name", "zero_variance_groups", "groups", "success")
+    most_first = lessons.filter(zero_variance_groups__gt=0).order_by("-zero_variance_groups")
+    return totals | {
+        "equal_lessons": [
+            environment_failures.success_of(name, equal=equal, groups=groups, success=success)
+            for name, equal, groups, success in most_first.values_list(*columns)[
+                :ENVIRONMENTS_AT_MOST
+            ]
+        ]
     }
 
 
 def _messages(run: Run, kinds: Sequence[str], *, since: datetime) -> list[str]:
     """Return the messages of recent events since the last start, newest first."""
+    newest = _events(run, kinds, since=since).values_list("message", flat=True)
+    return list(newest[:FAILURES_AT_MOST])
+
+
+def _events(run: Run, kinds: Sequence[str], *, since: datetime) -> QuerySet[RunEvent]:
     since = since if run.started_at is None else max(since, run.started_at)
-    events = RunEvent.objects.filter(run=run, kind__in=kinds, at__gte=since)
-    return list(events.order_by("-id").values_list("message", flat=True)[:FAILURES_AT_MOST])
+    return RunEvent.objects.filter(run=run, kind__in=kinds, at__gte=since).order_by("-id")
 
 
 def _of_weights(run: Run, *, oldest: int | None, now: datetime) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
-from rollouts.diagnosis.rules import idle_diagnosis, pace, stalls
+from rollouts.diagnosis.rules import environment_failures, idle_diagnosis, pace, stalls
 from rollouts.diagnosis.rules.diagnosis import Diagnosis
 from rollouts.diagnosis.rules.flow import Facts
 
@@ -26,6 +26,8 @@ _BLOCKING: Final[tuple[Callable[[Facts], Diagnosis | None], ...]] = (
     idle_diagnosis.unheard,
     stalls.inference_failed,
     stalls.crashing,
+    environment_failures.failing,
+    environment_failures.fragments_refused,
     stalls.blocked,
     idle_diagnosis.starting,
     idle_diagnosis.without_workers,
@@ -33,6 +35,9 @@ _BLOCKING: Final[tuple[Callable[[Facts], Diagnosis | None], ...]] = (
     idle_diagnosis.draining,
     idle_diagnosis.refused,
     idle_diagnosis.without_trainer,
+    environment_failures.idle,
+    environment_failures.missing,
+    environment_failures.equal_rewards,
     idle_diagnosis.silent,
     stalls.behind,
     stalls.unpublished,

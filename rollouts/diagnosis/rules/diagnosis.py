@@ -21,9 +21,13 @@ Kind = Literal[
     "pushes_refused",
     "no_trainer",
     "no_activity",
+    "no_environments",
+    "environments_idle",
+    "equal_rewards",
     # Something prevents progress.
     "inference_failed",
     "workers_crash",
+    "environments_fail",
     "workers_blocked",
     "weights_behind",
     "weights_unpublished",

@@ -50,6 +50,8 @@ class Facts:
     status: str
     unit: str
     """Unit of batches: ``fragments`` or ``sequences``; all rates are in these per second."""
+    run: str = "RUN"
+    """Name of the run."""
     reason: str = ""
     """Reason of the run's status, as given by an operator."""
     fleet: str = "running"
@@ -68,6 +70,18 @@ class Facts:
     """Worker crashes of the last five minutes."""
     crash_reason: str = ""
     """Reason of the newest crash."""
+    loop_crashes: int = 0
+    """Crashes of loops in the fleet's processes of the last two minutes."""
+    loop_error: str = ""
+    """Error of the newest of them."""
+    env_slots: int = 0
+    """Env slots of all workers."""
+    slots_lost: int = 0
+    """Restarts and losses of env slots of the last two minutes."""
+    slots_given_up: int = 0
+    """Env slots among them that get no further environment."""
+    env_errors: Sequence[str] = ()
+    """Causes of these, newest first, each with its count."""
     workers_blocked: int = 0
     """Running workers that cannot sample, for example because their weights were refused."""
     block_reason: str = ""
@@ -109,6 +123,22 @@ class Facts:
     """Fragments or groups that workers have finished but not delivered."""
     waiting_environments: Sequence[str] = ()
     """Names of environments that wait for a trainer before they register."""
+    environments: int = 0
+    """Environments of an outside run that have made a call in the last two minutes."""
+    idle_environments: Sequence[str] = ()
+    """Environments that ask for their status and have pushed nothing for a minute or more, each
+    with that time.
+    """
+    is_asked: bool = False
+    """Whether a trainer has requested a batch in the last minute."""
+    groups: int = 0
+    """Groups sampled so far in a run that drops groups of equal rewards."""
+    equal_groups: int = 0
+    """Those with equal rewards."""
+    answers: int = 0
+    """Answers in the sampled groups."""
+    equal_lessons: Sequence[str] = ()
+    """Lessons with such groups, each with its counts and its success."""
     refused: Sequence[str] = ()
     """Environments whose pushes are refused, each with the count and the newest error."""
     refused_groups: int = 0

@@ -149,13 +149,14 @@ def refused(facts: Facts) -> Diagnosis | None:
     """Diagnose a run that refuses pushes."""
     if not facts.refused:
         return None
+    lost = "fragments" if facts.unit == "fragments" else "groups"
     arrives = (
         "" if facts.arriving is None else f" {facts.arriving:.3g} {facts.unit}/s are accepted."
     )
     return Diagnosis(
         kind="pushes_refused",
         stage="push",
-        summary=f"Pushes are refused: {facts.refused_groups:,} groups are lost.{arrives}",
+        summary=f"Pushes are refused: {facts.refused_groups:,} {lost} are lost.{arrives}",
         evidence=list(facts.refused),
         change=" ".join(facts.refusal_advice),
     )

@@ -60,6 +60,11 @@ def arriving(facts: Facts) -> str:
     return f"{facts.arriving:.3g} {facts.unit} arrive per second"
 
 
+def tracebacks(facts: Facts, kinds: str) -> str:
+    """Return the command that prints the tracebacks of the newest events of some kinds."""
+    return f"`rolldeck events {facts.run} --kinds {kinds} --details` prints the tracebacks."
+
+
 def waiting_batches(facts: Facts) -> list[str]:
     """Return the number of complete queued batches, if any."""
     whole = int(facts.batches_waiting)

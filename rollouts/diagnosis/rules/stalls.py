@@ -29,17 +29,32 @@ def still_crashing(facts: Facts) -> Diagnosis | None:
 
 
 def _crashing(facts: Facts, *, least: int) -> Diagnosis | None:
-    if facts.kind == "outside" or facts.crashes < least:
+    if facts.kind == "outside":
         return None
+    if facts.crashes < least:
+        return _crashing_loops(facts)
     missing = max(0, facts.workers_wanted - facts.workers)
     return Diagnosis(
         kind="workers_crash",
         summary=f"Workers crashed {facts.crashes:,} times in {CRASH_MINUTES} min.",
         evidence=[
             *([facts.crash_reason] if facts.crash_reason else []),
+            *facts.env_errors,
             f"{missing:,} of {facts.workers_wanted:,} workers are not running",
         ],
         change="Fix the cause that Pipeline lists. Fleet shows the log of each crash.",
+    )
+
+
+def _crashing_loops(facts: Facts) -> Diagnosis | None:
+    if facts.loop_crashes < CRASHES:
+        return None
+    return Diagnosis(
+        kind="workers_crash",
+        summary=f"Loops of the fleet crashed {facts.loop_crashes:,} times in 2 min.",
+        evidence=[facts.loop_error, phrases.arriving(facts)],
+        change="Fix the cause that Pipeline lists; the loops restart automatically. "
+        + phrases.tracebacks(facts, "loop_crashed"),
     )
 
 

@@ -139,6 +139,33 @@ def _tight(name: str, language: LanguageConfig, context: int) -> Finding | None:
     )
 
 
+def fragment(config: RunConfig, *, push_bytes: int, most_bytes: int) -> Finding:
+    """Check that the server accepts a fragment of the run's length.
+
+    Args:
+        config: Configuration of the run.
+        push_bytes: Size of a push of one fragment.
+        most_bytes: Largest body that the server accepts.
+    """
+    length = config.fleet.fragment_length
+    message = f"A fragment of {length:,} steps takes {_bytes(push_bytes)}; the server accepts "
+    message += f"{_bytes(most_bytes)} (max_body_bytes)."
+    if push_bytes <= most_bytes:
+        return Finding(
+            level="ok", subject="Fragment", field="fleet.fragment_length", message=message
+        )
+    longest = length * most_bytes // push_bytes
+    shorter = f"Lower fragment_length to {longest:,}, use" if longest else "Use"
+    return Finding(
+        level="error",
+        subject="Fragment",
+        field="fleet.fragment_length",
+        message=message,
+        remedy=f"{shorter} smaller observations (a wrapper, or uint8 instead of float32), or raise "
+        "ROLLDECK_MAX_BODY_BYTES.",
+    )
+
+
 def disk(config: RunConfig, room: DiskRoom, *, bytes_per_step: int | None) -> list[Finding]:
     """Check that the disk has room for the run's payloads.
 

@@ -35,6 +35,12 @@ _REGISTER: Final = (
 )
 WORKER_SECONDS: Final = 45.0
 """Time limit of a probe that runs a worker."""
+EPISODE_STEPS: Final = 1000
+"""Maximum number of random steps of the first episode."""
+_REFUSED_BY_NAME: Final = ("WrongInterface: ", "UnsupportedSpace: ")
+"""Beginnings of troubles that name the environment and the remedy."""
+_OF_POLICY: Final = ("arrays.action", "arrays.behavior_logprob", "arrays.value", "arrays.policy")
+"""Beginnings of the problems of a fragment that its policy causes."""
 _SUBJECTS: Final = {
     extensions.WRAPPERS.field: "Wrappers",
     extensions.ENVIRONMENT_CALLBACKS.field: "Callbacks",
@@ -115,6 +121,7 @@ def _static_findings(config: RunConfig) -> list[Finding]:
     environments = [each for each in tried if each[1].kind != "cluster"]
     nodes = [outcome for _, one, outcome in tried if one.kind == "cluster"]
     measured = [outcome.bytes_per_step for _, _, outcome in environments if not outcome.trouble]
+    made = [outcome for _, _, outcome in environments if outcome.fragment_bytes]
     room = DiskRoom(
         free_bytes=free_disk_bytes(),
         kept_free_bytes=settings.ROLLDECK_MIN_FREE_DISK_BYTES,
@@ -124,6 +131,7 @@ def _static_findings(config: RunConfig) -> list[Finding]:
         *_of_environments(environments, config),
         *rules.partners(config),
         *rules.batches(config),
+        *(_of_fragment(config, outcome) for outcome in made),
         *rules.tokens(config),
         *rules.room(config, _answered(nodes)),
         *rules.disk(config, room, bytes_per_step=measured[0] if measured else None),
@@ -141,15 +149,15 @@ def _environments(config: RunConfig) -> list[tuple[str, ProbeRequest]]:
         one = config.environment
         if one.spec in simulated_fleet.PROFILES:
             return []
-        is_own = config.policy.kind not in BUILT_IN
         request = ProbeRequest(
             kind="environment",
             spec=one.spec,
             kwargs=one.kwargs,
             wrappers=one.wrappers,
             callbacks=one.callbacks,
-            policy=msgspec.to_builtins(config.policy) if is_own else {},
-            run_config=run_config.to_builtins(config) if one.step_callbacks else {},
+            episode_steps=EPISODE_STEPS,
+            policy=msgspec.to_builtins(config.policy),
+            run_config=run_config.to_builtins(config),
         )
         return [("environment.spec", request)]
     # The built-in tasks were constructed when the configuration was checked. A probe has neither
@@ -194,9 +202,11 @@ def _of_environments(
     found = []
     for field, request, outcome in tried:
         found.append(_of_environment(field, request.spec, outcome))
-        if request.policy and not outcome.trouble:
+        is_flattened = outcome.shows_images and config.policy.kind == "mlp"
+        is_tried = outcome.policy_trouble or not (outcome.trouble or is_flattened)
+        if request.policy and is_tried:
             found.append(_of_policy(config.policy.kind, outcome))
-        if outcome.shows_images and config.policy.kind == "mlp":
+        if is_flattened:
             found.append(
                 Finding(
                     level="warning",
@@ -223,7 +233,28 @@ def _of_policy(kind: str, outcome: Outcome) -> Finding:
         subject="Policy",
         field="policy.kind",
         message=f"{kind} could not take a step: {outcome.policy_trouble}.",
-        remedy=_REGISTER if outcome.is_policy_missing else "Correct the policy or its arguments.",
+        remedy=_REGISTER
+        if outcome.is_policy_missing
+        else "Choose another policy, or convert the observations with a wrapper."
+        if kind in BUILT_IN
+        else "Correct the policy or its arguments.",
+    )
+
+
+def _of_fragment(config: RunConfig, outcome: Outcome) -> Finding:
+    if outcome.fragment_problem:
+        is_policys = outcome.fragment_problem.startswith(_OF_POLICY)
+        return Finding(
+            level="error",
+            subject="Fragment",
+            field="policy.kind" if is_policys else "environment.spec",
+            message=f"The server would refuse the first fragment: {outcome.fragment_problem}.",
+            remedy="Correct the policy or its arguments."
+            if is_policys
+            else "Correct the environment, or convert the value with a wrapper.",
+        )
+    return rules.fragment(
+        config, push_bytes=outcome.fragment_bytes, most_bytes=settings.ROLLDECK_MAX_BODY_BYTES
     )
 
 
@@ -236,8 +267,8 @@ def _of_environment(field: str, spec: str, outcome: Outcome) -> Finding:
             level="ok",
             subject="Environment",
             field=field,
-            message=f"{spec} was constructed and reset in {outcome.seconds:g} s"
-            f"{spaces if outcome.observation else ''}.",
+            message=f"{spec} was constructed and {'stepped' if outcome.episode else 'reset'} in "
+            f"{outcome.seconds:g} s{spaces if outcome.observation else ''}.",
         )
     if outcome.field:
         subject = _SUBJECTS.get(outcome.field.partition("[")[0], "Environment")
@@ -248,12 +279,26 @@ def _of_environment(field: str, spec: str, outcome: Outcome) -> Finding:
             message=f"{spec} could not be stepped: {outcome.trouble}.",
             remedy=_REGISTER if outcome.is_missing else "Correct its class or its arguments.",
         )
+    if outcome.observation:
+        return Finding(
+            level="error",
+            subject="Environment",
+            field=field,
+            message=f"{spec} was constructed, but could not be stepped: {outcome.trouble}.",
+            remedy="Correct the environment, or convert the value with a wrapper.",
+        )
+    message = f"could not be constructed: {outcome.trouble}"
+    is_named = outcome.trouble.startswith(_REFUSED_BY_NAME)
     return Finding(
         level="warning" if outcome.is_missing else "error",
         subject="Environment",
         field=field,
-        message=f"{spec} could not be constructed: {outcome.trouble}.",
-        remedy=_REGISTER if outcome.is_missing else "Check its name and arguments.",
+        message=f"{outcome.trouble.partition(': ')[2] if is_named else f'{spec} {message}'}.",
+        remedy=_REGISTER
+        if outcome.is_missing
+        else "Change the environment, or use a wrapper."
+        if is_named
+        else "Check its name and arguments.",
     )
 
 

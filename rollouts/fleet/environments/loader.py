@@ -15,6 +15,7 @@ import numpy as np
 
 from rollouts.fleet.environments.callbacks import EnvironmentWithCallbacks
 from rollouts.fleet.environments.contract import Environment, UnknownEnvironment, VectorEnvironment
+from rollouts.fleet.environments.interface import begun, single, supported
 from rollouts.fleet.environments.wrappers import wrap
 from rollouts.fleet.policies.spaces import Space, UnsupportedSpace, actions, observations
 from runs.config.rules.environment_config import ExtensionConfig
@@ -82,7 +83,7 @@ class Adapted:
 
     def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode; return its first observation and extras."""
-        obs, extras = self._environment.reset(seed=seed)
+        obs, extras = begun(self._environment.reset(seed=seed))
         return self._shown(obs), extras
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
@@ -136,13 +137,15 @@ def make(
 
     Raises:
         UnknownEnvironment: If the kind is not registered.
+        WrongInterface: If it is a vector environment, or has the interface of old Gym.
         UnsupportedSpace: If its observations or actions cannot be represented here.
         ExtensionFailed: If a wrapper or callback cannot be applied.
     """
     kind, _, name = spec.partition(":")
     if kind not in _factories:
         raise UnknownEnvironment(f"{spec}: no environments of kind {kind!r} are registered")
-    environment = wrap(_factories[kind](name, kwargs), wrappers)
+    made = single(_factories[kind](name, kwargs), spec)
+    environment = supported(wrap(made, wrappers), spec)
     if callbacks:
         environment = EnvironmentWithCallbacks(environment, callbacks)
     adapted = Adapted(environment)

@@ -133,13 +133,8 @@ class RegisteredPolicy(TorchPolicy):
         )
         return module.eval().requires_grad_(False)
 
-    @property
-    def parameters(self) -> int:
-        """Number of the module's parameters."""
-        return sum(one.numel() for one in self._template.parameters())
-
     def adopt_initial_weights(self) -> None:
-        """Act with the weights of the module's constructor, as the check of a run does."""
+        """Act with the weights of the module's constructor."""
         self.adopt(self._template)
 
     def _run(

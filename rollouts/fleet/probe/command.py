@@ -22,6 +22,8 @@ CPU_SECONDS: Final = 60
 MEMORY_BYTES: Final = 16 * 1024**3
 FILE_BYTES: Final = 64 * 1024**2
 LONGEST_MESSAGE: Final = 500
+EPISODE_SECONDS: Final = 5.0
+"""Time after which an episode of random actions is cut."""
 MISSING: Final = frozenset({"dependency_missing", "dataset_missing"})
 """Kinds of failures that other machines may not have."""
 
@@ -135,52 +137,67 @@ def _extension_trouble(error: Exception, field: str) -> Outcome:
 
 def _made(request: ProbeRequest, made: Any, report: Report) -> Outcome:
     from rollouts.fleet.environments import loader as environments
+    from rollouts.fleet.environments.interface import begun
     from rollouts.fleet.probe import first_episode
 
     shown, taken = environments.describe(made)
-    obs, _ = made.reset(seed=0)
+    obs, _ = begun(made.reset(seed=0))
     outcome = Outcome(
         observation=str(shown),
         action=str(taken),
         shows_images=shown.is_image or any(part.is_image for part in shown.parts.values()),
         bytes_per_step=_bytes(shown) + _bytes(taken),
     )
+    if request.episode_steps:
+        report(msgspec.structs.replace(outcome, stage="episode"))
+        try:
+            episode = first_episode.play(
+                made, shown, taken, steps=request.episode_steps, seconds=EPISODE_SECONDS
+            )
+            outcome = msgspec.structs.replace(outcome, episode=episode)
+            obs, _ = begun(made.reset(seed=0))
+        except Exception as error:  # noqa: BLE001 foreign code may raise anything
+            return msgspec.structs.replace(outcome, trouble=_message(error))
+        if episode.outside and request.run_config:
+            return msgspec.structs.replace(outcome, trouble=episode.outside)
     if request.policy:
         report(msgspec.structs.replace(outcome, stage="policy"))
         policy = _step_policy(request.policy, made, shown, taken, obs)
         outcome = msgspec.structs.replace(outcome, **policy)
-    steps = request.episode_steps
-    episode = first_episode.play(made, shown, taken, steps=steps) if steps else None
     made.close()
-    outcome = msgspec.structs.replace(outcome, episode=episode)
     if request.run_config and not outcome.policy_trouble:
-        report(msgspec.structs.replace(outcome, stage="step_callbacks", field=STEP_CALLBACKS.field))
-        outcome = _with_step_callbacks(request, outcome, shown, taken)
+        outcome = _with_fragment(request, outcome, report)
     return outcome
 
 
-def _with_step_callbacks(
-    request: ProbeRequest, outcome: Outcome, shown: Any, taken: Any
-) -> Outcome:
-    """Return the outcome after some steps of a worker with the run's step callbacks."""
+def _with_fragment(request: ProbeRequest, outcome: Outcome, report: Report) -> Outcome:
+    """Return the outcome after a worker of the run has made a fragment."""
+    has_callbacks = bool(request.run_config["environment"]["step_callbacks"])
+    field = STEP_CALLBACKS.field if has_callbacks else ""
+    stage: Any = "step_callbacks" if has_callbacks else "worker"
+    report(msgspec.structs.replace(outcome, stage=stage, field=field))
     try:
         from rollouts.fleet.probe.worker_steps import run_worker
 
-        event = run_worker(request.run_config, shown, taken)
+        made = run_worker(request.run_config)
     except Exception as error:  # noqa: BLE001 foreign code may raise anything
         return msgspec.structs.replace(
             outcome,
             trouble=_message(error),
-            field=STEP_CALLBACKS.field,
+            field=field,
             is_missing=isinstance(error, ImportError),
         )
-    if event is None:
-        return outcome
+    if made.event is None:
+        return msgspec.structs.replace(
+            outcome, fragment_bytes=made.push_bytes, fragment_problem=made.problem
+        )
+    details = made.event.details
+    text = str(details.get("error") or made.event.message).strip().rpartition("\n")[2]
     return msgspec.structs.replace(
         outcome,
-        trouble=event.message[:LONGEST_MESSAGE],
-        field=str(event.details.get("field", "")),
-        is_missing=event.details.get("is_missing") is True,
+        trouble=text[:LONGEST_MESSAGE],
+        field=str(details.get("field", "")),
+        is_missing=details.get("is_missing") is True,
     )
 
 
@@ -190,7 +207,8 @@ def _step_policy(
     """Build a policy and take one step; return the fields of the outcome."""
     import numpy as np
 
-    from rollouts.fleet.policies.factory import make_policy
+    from rolldeck.tensors import array_of
+    from rollouts.fleet.policies.factory import make_module, make_policy
     from rollouts.fleet.policies.policy_protocol import for_environment
     from runs.config.rules.policy_config import PolicyConfig
 
@@ -198,15 +216,17 @@ def _step_policy(
         config = msgspec.convert(settings, PolicyConfig)
         if config.precision == "float16":  # only on a GPU, which the probe does not use
             config = msgspec.structs.replace(config, precision="bfloat16")
-        policy: Any = make_policy(config, shown, taken, seed=0, device="cpu")
-        policy.adopt_initial_weights()
+        policy = make_policy(config, shown, taken, seed=0, device="cpu")
+        module = make_module(config, shown, taken)
+        tensors = {name: array_of(value) for name, value in module.state_dict().items()}
+        policy.adopt(policy.prepare(tensors))
         rows = np.array([obs, obs], dtype=shown.array_dtype)
         decision = policy.act(rows, policy.initial_state(2), np.ones(2, dtype=np.bool_))
         made.step(for_environment(decision.actions, taken)[0])
     except Exception as error:  # noqa: BLE001 foreign code may raise anything
         is_missing = isinstance(error, ImportError) or _is_missing(error.__cause__ or error)
         return {"policy_trouble": _message(error), "is_policy_missing": is_missing}
-    return {"parameters": policy.parameters}
+    return {"parameters": sum(one.numel() for one in module.parameters())}
 
 
 def _bytes(space: Any) -> int:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rollouts.fleet.environments.contract import Environment
+from rollouts.fleet.environments.interface import begun, stepped
 from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.probe.messages import Episode
 
@@ -16,23 +17,30 @@ _WIDE = 1.0
 """Bound that replaces an infinite one, for random actions between −1 and 1."""
 
 
-def play(environment: Environment, shown: Space, taken: Space, *, steps: int) -> Episode:
-    """Play until the episode ends or the step limit is reached.
+def play(
+    environment: Environment, shown: Space, taken: Space, *, steps: int, seconds: float = math.inf
+) -> Episode:
+    """Play until the episode ends or a limit is reached.
 
     Args:
         environment: Environment, which is reset.
         shown: Observation space.
         taken: Action space.
         steps: Maximum number of steps.
+        seconds: Time after which no further step is taken.
+
+    Raises:
+        WrongInterface: If `reset` or `step` returns something else than Gymnasium's values.
     """
     rng = np.random.default_rng(0)
-    obs, _ = environment.reset(seed=0)
+    obs, _ = begun(environment.reset(seed=0))
     outside = space_mismatch(obs, shown)
     rewards: list[float] = []
     ended: Literal["terminated", "truncated", "cut"] = "cut"
     began = time.perf_counter()
-    while len(rewards) < steps and ended == "cut":
-        obs, reward, terminated, truncated, _ = environment.step(random_action(taken, rng))
+    while len(rewards) < steps and ended == "cut" and time.perf_counter() - began < seconds:
+        answer = environment.step(random_action(taken, rng))
+        obs, reward, terminated, truncated, _ = stepped(answer)
         rewards.append(float(reward))
         outside = outside or space_mismatch(obs, shown)
         if terminated or truncated:

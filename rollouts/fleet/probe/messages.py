@@ -20,9 +20,9 @@ class ProbeRequest(Struct, frozen=True, kw_only=True):
     callbacks: list[ExtensionConfig] = []
     """For environments: registered callbacks."""
     policy: dict[str, Any] = {}
-    """For environments: settings of a registered policy that takes a step; empty for none."""
+    """For environments: settings of a policy that takes a step; empty for none."""
     run_config: dict[str, Any] = {}
-    """For environments: a run whose step callbacks take some steps of a worker; empty for none."""
+    """For environments: a run of which a worker makes one fragment; empty for none."""
     address: str = ""
     """Address of the cluster."""
 
@@ -50,7 +50,10 @@ class Episode(Struct, frozen=True, kw_only=True):
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """Result of a probe; `trouble` is empty on success."""
+    """Result of a probe; `trouble` is empty on success.
+
+    An environment with an `observation` was constructed and reset; its trouble came later.
+    """
 
     trouble: str = ""
     field: str = ""
@@ -68,7 +71,13 @@ class Outcome(Struct, frozen=True, kw_only=True):
     """Why the policy cannot be built or take a step; empty on success or without a policy."""
     is_policy_missing: bool = False
     """Whether this machine lacks a package of the policy that others may have, such as torch."""
-    stage: Literal["", "wrappers", "callbacks", "policy", "step_callbacks"] = ""
+    fragment_bytes: int = 0
+    """Size of a push of one fragment of the run; 0 if none was made."""
+    fragment_problem: str = ""
+    """Why the server would refuse that fragment, apart from its size; empty if it would not."""
+    stage: Literal["", "wrappers", "callbacks", "episode", "policy", "step_callbacks", "worker"] = (
+        ""
+    )
     """Part that is called next, of a result that precedes it; empty for a final result."""
     parameters: int = 0
     """Number of the policy's parameters."""

@@ -1,69 +1,92 @@
-"""Run a rollout worker for some steps, to probe the step callbacks of a run."""
+"""Run a rollout worker until its first fragment, to probe the configuration of a run."""
 
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
-from rolldeck.wire import FleetEvent
-from rollouts.fleet.policies.factory import make_module
-from rollouts.fleet.policies.spaces import Space
-from rollouts.fleet.process.loops import EventLog
+import msgspec
+
+from buffer.ingest.rules.fragments import BrokenFragment, check
+from rolldeck.wire import FleetEvent, Fragment, encode_push
 from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
-from rollouts.fleet.process.spans import PipelineMonitor
-from rollouts.fleet.steps.step_callbacks import EachStep
-from rollouts.fleet.steps.step_worker import StepRolloutWorker
-from rollouts.fleet.weights.loader import WeightsLoader
-from rollouts.fleet.weights.records import WeightsRecord
+from rollouts.fleet.steps.local_worker import InitialWeights, LocalWorker, RolloutFailed
 
-STEPS: Final = 16
-"""Number of steps after which the callbacks count as working."""
+SECONDS: Final = 10.0
+"""Time after the first step at which the steps so far are cut into a padded fragment."""
+_FAILURES: Final = frozenset({"slot_restarted", "slot_failed", "loop_crashed"})
 
 
-def run_worker(run_config: Mapping[str, Any], shown: Space, taken: Space) -> FleetEvent | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerResult:
+    """The first fragment of a worker, or the event that prevented it."""
+
+    event: FleetEvent | None = None
+    push_bytes: int = 0
+    """Size of a push of the fragment."""
+    problem: str = ""
+    """Why the server would refuse the fragment; empty if it would not."""
+
+
+def run_worker(run_config: Mapping[str, Any]) -> WorkerResult:
     """Run a worker with one environment, in this process, with initial weights.
 
     Args:
         run_config: Configuration of a run, as plain JSON values.
-        shown: Observation space.
-        taken: Action space.
-
-    Returns:
-        The last error of the worker; None on success.
     """
-    small = {"envs_per_worker": 1, "envs_in_worker": True}
+    small = {"envs_per_worker": 1, "envs_in_worker": True, "inference_batch_size": 1}
     fleet = {**run_config["fleet"], **small, "device": "cpu", "num_gpus_per_worker": 0}
+    policy = dict(run_config["policy"])
+    if policy["precision"] == "float16":  # only on a GPU, which the probe does not use
+        policy["precision"] = "bfloat16"
     settings = FleetSettings(
         platform_url="",
         token="",
         run="check",
-        run_config={**run_config, "fleet": fleet},
+        run_config={**run_config, "fleet": fleet, "policy": policy},
         incarnation="check",
         spool_root=".",
         log_root=".",
     )
-    steps = 0
+    fragments: list[bytes] = []
+    failures: list[FleetEvent] = []
+    ends_at: float | None = None
 
-    def count(**_: Any) -> None:
-        nonlocal steps
-        steps += 1
+    def is_over() -> bool:
+        nonlocal ends_at
+        failures.extend(_failures(worker))
+        if ends_at is None and worker.builder.env_steps:
+            ends_at = time.monotonic() + SECONDS
+        is_late = ends_at is not None and time.monotonic() > ends_at
+        return bool(fragments or failures) or is_late
 
-    events = EventLog()
-    weights = WeightsLoader(events, announce_ready=lambda: None)
-    module = make_module(settings.config.policy, shown, taken)
-    tensors = {name: value.numpy() for name, value in module.state_dict().items()}
-    weights.offer(WeightsRecord(epoch=0, step=0, tensors=tensors))
-    worker = StepRolloutWorker(
+    worker = LocalWorker(
         WorkerSettings(fleet=settings, index=0, incarnation="check"),
-        weights=weights,
-        progress_handler=EachStep(count, slots=["w0-0"]),
-        monitor=PipelineMonitor(now=time.monotonic()),
-        events=events,
+        weights=InitialWeights(settings.config, None),
+        device="cpu",
+        deliver=fragments.append,
+        is_over=is_over,
     )
     try:
-        while steps < STEPS and not worker.refusal and not worker.is_broken:
-            weights.load()
-            worker.turn()
-    finally:
-        worker.close()
-    errors = [event for event in events.pop() if event.level == "error"]
-    return errors[-1] if errors else None
+        worker.run()
+    except RolloutFailed as failure:
+        failures.extend(_failures(worker))
+        if not failures:
+            failures.append(FleetEvent(kind="rollout_failed", message=str(failure)))
+    if failures:
+        return WorkerResult(event=failures[0])
+    return WorkerResult(push_bytes=len(encode_push(fragments[:1])), problem=_problem(fragments[0]))
+
+
+def _failures(worker: LocalWorker) -> list[FleetEvent]:
+    return [
+        event for event in worker.events.pop() if event.level == "error" or event.kind in _FAILURES
+    ]
+
+
+def _problem(fragment: bytes) -> str:
+    try:
+        check(msgspec.msgpack.decode(fragment, type=Fragment))
+    except BrokenFragment as error:
+        return str(error)
+    return ""

@@ -23,6 +23,7 @@ from rolldeck.http import Backoff
 from rolldeck.wire import FragmentReceipt
 from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.process.spans import PipelineMonitor
+from rollouts.fleet.spool.refusals import RefusalEvents
 from rollouts.fleet.spool.spool_directory import Spool
 
 PER_REQUEST: Final = 128
@@ -75,6 +76,7 @@ class Sender:
         self._look_at = 0.0
         self._capacity = capacity
         self._events = events
+        self._refusals = RefusalEvents(events)
         self._monitor = monitor
         self._backoff = backoff or Backoff(first_seconds=0.2, most_seconds=2.0)
         self._gather_seconds = gather_seconds
@@ -123,6 +125,7 @@ class Sender:
 
     def turn(self) -> None:
         """Send one request, or wait up to a second for fragments."""
+        self._refusals.report()
         self._adopt_orphaned_spools()
         with self._changed:
             if not self.waiting and not self._is_closing:
@@ -147,6 +150,7 @@ class Sender:
 
     def save(self) -> None:
         """Write the queue to the spool and close it; call this last."""
+        self._refusals.report(is_last=True)
         with self._changed:
             self._store()
             self._spool.close()
@@ -248,11 +252,7 @@ class Sender:
         self._alone = max(0, self._alone - 1)
         self.refused += 1
         self.sent += 1
-        self._events.add(
-            "fragment_refused",
-            f"The platform refused a fragment permanently: {failure}",
-            level="error",
-        )
+        self._refusals.add(failure, fragments[0])
 
     def _is_unanswered(self) -> bool:
         asked_at = self._asked_at

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rollouts.fleet.environments.contract import Environment, VectorEnvironment
+from rollouts.fleet.environments.interface import begun
 from rollouts.fleet.environments.loader import RowOfVector, describe, make, make_vector
 from rollouts.fleet.steps.env_block import EnvBlock
 from rollouts.fleet.steps.env_messages import (
@@ -72,7 +73,7 @@ class EnvRows:
             environment = self._make(row)
             self._put(row, environment)
             block = self.block or self._introduce(environment)
-            block.obs[row], _ = environment.reset(seed=seed)
+            block.obs[row], _ = begun(environment.reset(seed=seed))
             self._returns[row], self._lengths[row] = 0.0, 0
         except Exception:  # noqa: BLE001 environments may raise anything
             self._drop(row)

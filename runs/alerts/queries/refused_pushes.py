@@ -9,7 +9,7 @@ import msgspec
 
 from runs.alerts.rules.alerts import SEEN_AT_MOST, AlertKind, Condition
 from runs.alerts.rules.refusal_advice import advice_for
-from runs.lifecycle.models.runs import Environment, Run
+from runs.lifecycle.models.runs import Environment, Run, RunKind
 from runs.lifecycle.rules.lifecycle import ACTIVE
 from runs.lifecycle.schemas.runs import RefusedPushes
 
@@ -23,6 +23,8 @@ _TRANSIENT: Final = frozenset(
 
 UNREGISTERED: Final = "unknown environments"
 """Name for the senders of pushes that name no environment of their run, or cannot be read."""
+WORKERS: Final = "its workers"
+"""Name for the senders of pushes in a run with a fleet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +34,7 @@ class RefusedEnvironment:
     run_id: int
     run: str
     environment: str
-    """Its name, or :data:`UNREGISTERED`."""
+    """Its name, :data:`UNREGISTERED` or :data:`WORKERS`."""
     pushes: int
     groups: int
     """Groups of these pushes."""
@@ -41,12 +43,11 @@ class RefusedEnvironment:
     """Code of the newest refusal."""
     message: str
 
-    @property
-    def lost(self) -> str:
-        """Number of lost groups and pushes in words."""
-        groups, pushes = f"{self.groups:,} group", f"{self.pushes:,} push"
+    def lost(self, unit: str) -> str:
+        """Return the number of lost groups or fragments and of pushes in words."""
+        items, pushes = f"{self.groups:,} {unit}", f"{self.pushes:,} push"
         return (
-            f"{groups}{'s' if self.groups != 1 else ''} in {pushes}"
+            f"{items}{'s' if self.groups != 1 else ''} in {pushes}"
             f"{'es' if self.pushes != 1 else ''}"
         )
 
@@ -78,10 +79,13 @@ def refused_environments(
     named = environments.order_by("-run_id", "env_id").values_list(
         "run_id", "run__name", "wandb_name", "refused"
     )[:SEEN_AT_MOST]
-    unnamed = runs.order_by("-id").values_list("id", "name", "refused")[:SEEN_AT_MOST]
+    unnamed = runs.order_by("-id").values_list("id", "name", "refused", "kind")[:SEEN_AT_MOST]
     rows: list[tuple[int, str, str, Any]] = [
         *named,
-        *((pk, name, UNREGISTERED, refused) for pk, name, refused in unnamed),
+        *(
+            (pk, name, UNREGISTERED if kind == RunKind.OUTSIDE else WORKERS, refused)
+            for pk, name, refused, kind in unnamed
+        ),
     ]
     return list(_recent(rows, since=now - within))
 

@@ -78,7 +78,8 @@ KINDS: Final[dict[AlertKind, KindNote]] = {
     AlertKind.RUN_NOT_STARTING: KindNote(
         title="A run does not start",
         severity=Severity.WARNING,
-        advice="The fleet page shows which resources the cluster lacks.",
+        advice="Its page and `rolldeck why` name the cause; the fleet page shows which resources "
+        "the cluster lacks.",
     ),
     AlertKind.RUN_STALLED: KindNote(
         title="No new data",

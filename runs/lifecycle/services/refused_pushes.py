@@ -50,6 +50,8 @@ class RefusedPush:
     message: str
     """The full refusal as sent to the environment."""
     at: datetime
+    pushes: int = 1
+    """Number of such pushes."""
 
 
 class _Buffer:
@@ -115,7 +117,7 @@ def _count(pushes: Sequence[RefusedPush]) -> None:
     of_runs = _by_run(pushes)
     unmatched = _count_for_environments(of_runs)
     if unmatched:
-        _count_for_runs(unmatched)
+        count_for_runs(unmatched)
 
 
 def _by_run(pushes: Sequence[RefusedPush]) -> list[tuple[int, RefusedPush]]:
@@ -162,7 +164,8 @@ def _count_for_environments(
 
 
 @transaction.atomic
-def _count_for_runs(pushes: Iterable[tuple[int, RefusedPush]]) -> None:
+def count_for_runs(pushes: Iterable[tuple[int, RefusedPush]]) -> None:
+    """Add pushes to the counts of their runs now."""
     of_each: dict[int, list[_Refusal]] = defaultdict(list)
     for run_id, push in pushes:
         of_each[run_id].append(_Refusal(groups=push.groups, push=push))
@@ -185,7 +188,7 @@ def _add(counts: dict[str, RefusedPushes], refusal: _Refusal) -> None:
         reason = FURTHER
     before = counts.get(reason)
     counts[reason] = RefusedPushes(
-        pushes=1 + (before.pushes if before else 0),
+        pushes=push.pushes + (before.pushes if before else 0),
         groups=refusal.groups + (before.groups if before else 0),
         newest_at=push.at,
         message=storable(push.message[:LONGEST_MESSAGE]),

@@ -1,15 +1,19 @@
-"""Record environments that ask to register before a trainer has started."""
+"""Environments that ask to register before a trainer has started."""
 
 import threading
 from datetime import datetime, timedelta
 from typing import Final
 
+from runs.events.models import RunEvent
 from runs.events.services import record_event
+from runs.lifecycle.models.runs import Run
 
 KIND: Final = "environment_waits"
 RECORDED_EVERY: Final = timedelta(minutes=1)
 """One environment asks once a second, and is recorded this often by one process."""
 NAMES_AT_MOST: Final = 1000
+SHOWN_AT_MOST: Final = 5
+"""Maximum number of waiting environments in one answer."""
 _recorded: dict[tuple[int, str], datetime] = {}
 _lock = threading.Lock()
 
@@ -31,6 +35,14 @@ def record_waiting_environment(*, run_id: int, name: str, now: datetime) -> None
         details={"name": name},
         now=now,
     )
+
+
+def waiting_environments(run: Run, *, now: datetime) -> list[str]:
+    """Return the environments that requested registration and wait for a trainer, by name."""
+    if run.has_fleet or run.trainer_started_at is not None:
+        return []
+    events = RunEvent.objects.filter(run=run, kind=KIND, at__gte=now - 2 * RECORDED_EVERY)
+    return list(events.order_by("actor").values_list("actor", flat=True).distinct()[:SHOWN_AT_MOST])
 
 
 def _forget(*, before: datetime) -> None:

@@ -174,6 +174,31 @@ def test_events_are_printed_oldest_first(capsys: pytest.CaptureFixture[str]) -> 
     ]
 
 
+def test_events_of_some_kinds_are_printed_with_their_tracebacks(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    event = EVENTS[0] | {
+        "message": "Slot 3: KeyError: 'goal'\nof the observation",
+        "details": {"slot": 3, "error": "Traceback:\n  step\nKeyError: 'goal'\n"},
+    }
+    page = json.dumps({"results": [event], "next": None}).encode()
+    command = ["events", "demo", "--kinds", "slot_failed,slot_restarted"]
+    with serving(lambda _: Planned(body=page)) as server:
+        assert main(["--url", server.url, *command, "--details"]) == 0
+        with_details = capsys.readouterr().out
+        assert main(["--url", server.url, *command]) == 0
+
+    assert "kinds=slot_failed%2Cslot_restarted" in server.seen[0].path
+    assert with_details.splitlines()[-5:] == [
+        "    slot: 3",
+        "    error:",
+        "      Traceback:",
+        "        step",
+        "      KeyError: 'goal'",
+    ]
+    assert "Traceback" not in capsys.readouterr().out
+
+
 def test_events_beyond_a_page_are_read_from_the_next(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [{"at": f"{number:03}"} for number in range(400)]
 

@@ -83,6 +83,19 @@ def test_a_rewarded_action_becomes_more_likely() -> None:
     assert all(np.isfinite(value) for value in metrics.values())
 
 
+@pytest.mark.parametrize(
+    ("train_step", "rate"), [(1, 9.99e-4), (100, 9e-4), (1000, 1e-4), (2000, 1e-4)]
+)
+def test_the_learning_rate_falls_with_real_env_steps(train_step: int, rate: float) -> None:
+    arrays = Batch.decode(make_batch_body([make_fragment(number=n) for n in range(4)])).stack()
+    arrays["mask"] = np.tile(np.arange(8) < 5, (4, 1))
+    settings = PpoSettings(epochs=1, annealing_env_steps=18_000)
+
+    metrics = Learner(MlpPolicy(4, 2, [8]), settings, seed=0).learn(arrays, train_step)
+
+    assert metrics["learning_rate"] == pytest.approx(rate, rel=1e-2)
+
+
 def test_the_same_seed_has_the_same_result() -> None:
     arrays = Batch.decode(make_batch_body([make_fragment(number=n) for n in range(4)])).stack()
 

@@ -126,6 +126,7 @@ it("changes the weight of an environment and mutes another", async () => {
         sequences: counts,
         expired: 0,
         truncated: 0,
+        refused: 0,
         problem: "",
         environments: [],
         audited_at: null,
@@ -159,7 +160,7 @@ it("changes the weight of an environment and mutes another", async () => {
 
 it("changes limits on the queue page, with a reason", async () => {
   const counts = { accepted: 0, queued: 0, waiting: 0, leased: 0, served: 0, quarantined: 0, dropped: {}, balanced: true };
-  const ledger = { groups: counts, fragments: counts, sequences: counts, expired: 0, truncated: 0, problem: "" };
+  const ledger = { groups: counts, fragments: counts, sequences: counts, expired: 0, truncated: 0, refused: 0, problem: "" };
   const gate = (tolerance: number) => ({
     ...{ rule: "tolerance" as const, condition: `queued > ${tolerance} × batch = ${tolerance} × 32`, amount: 0, limit: 32 * tolerance },
     ...{ closed: false, reopens_after: 0 },

@@ -208,12 +208,12 @@ def test_refused_pushes_of_unregistered_environments_are_counted_for_the_run(
     )
 
 
-def test_a_run_without_environments_reports_refused_pushes_instead_of_no_activity(
+def test_a_run_without_environments_reports_refused_pushes_instead_of_missing_ones(
     outside: OutsideRun,
 ) -> None:
     Environment.objects.all().delete()
     Run.objects.update(status="running")
-    assert diagnosis(outside)["kind"] == "no_activity"
+    assert diagnosis(outside)["kind"] == "no_environments"
     for _ in range(3):
         push(group(env_id=0), 422)
     flush_refused_pushes()

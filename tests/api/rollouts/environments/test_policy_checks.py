@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from rest_framework.test import APIClient
 
-from rollouts.environments.services import probes
+from rollouts.environments.services import probes, run_checks
 from rollouts.fleet.probe.messages import Outcome
 
 pytestmark = pytest.mark.django_db
@@ -83,7 +83,7 @@ def test_a_policy_that_hangs_is_refused_at_its_field_after_the_limit(
     outcome = msgspec.json.encode(Outcome(observation="float32 [4]", stage="policy")).decode()
     hang = f"import time; print({outcome!r}, flush=True); time.sleep(3600)"
     monkeypatch.setattr(probes, "PROBE_COMMAND", (sys.executable, "-S", "-c", hang))
-    monkeypatch.setattr(probes, "PROBE_SECONDS", 1.5)
+    monkeypatch.setattr(run_checks, "WORKER_SECONDS", 1.5)
 
     found = check(operator, kind=kind("Plain"))
 

@@ -43,7 +43,7 @@ def test_a_check_calls_the_callback_for_every_step_of_a_worker(
     assert found["level"] == "ok", found
     steps = lines.read_text().splitlines()
     assert steps.pop() == "closed"
-    assert len(steps) == 16
+    assert len(steps) >= 128  # one fragment
     assert steps[0].startswith("w0-0@check ")
 
 

@@ -84,7 +84,7 @@ def test_an_invalid_wrapper_is_refused(operator: APIClient, wrappers: Any, field
 @pytest.mark.parametrize(
     ("name", "field", "message"),
     [
-        ("Changed", "environment.spec", "was constructed and reset"),
+        ("Changed", "environment.spec", "was constructed and stepped"),
         ("Short", "environment.callbacks[0]", "after_step must return a tuple of 5 values"),
         ("RaisesInStep", "environment.callbacks[0]", "raised ZeroDivisionError: no action"),
         ("Wide", "environment.callbacks", "an observation has shape [5], its space [4]"),

@@ -7,6 +7,7 @@ import pytest
 from django.db import connection
 
 from buffer.batches.queries.queue_depth import queue_depth
+from buffer.items.queries.counts import ledger_part
 from config.metrics import metrics_text
 from rolldeck.wire import FleetEvent, ReplicaReport, SlotReport, StageTiming, WeightsTransfers
 from rollouts.control.models.fleets import EnvSlot, EpisodeWindow, FleetWorker
@@ -16,6 +17,8 @@ from rollouts.diagnosis.queries.pipelines import pipeline_of
 from rollouts.diagnosis.queries.run_activity import fleet_activity
 from rollouts.episodes.queries.episode_windows import episode_summary, episodes
 from rollouts.fleet.manager.reports import InvalidReport, StaleIncarnation
+from runs.alerts.models.alerts import Alert
+from runs.alerts.services import conditions
 from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunStatus, RunVerb
@@ -322,6 +325,43 @@ def test_events_of_a_fleet_become_events_of_its_run() -> None:
 
     stored = RunEvent.objects.get(kind="slot_failed")
     assert (stored.actor, stored.level, stored.message) == ("fleet", "warning", "slot 3 failed")
+
+
+def test_refused_fragments_of_a_fleet_are_counted_once_diagnosed_and_raise_an_alert() -> None:
+    run = rolling(FakeCluster())
+    problem = "fragments[0].arrays.obs: contains a value that is not finite"
+    events = [
+        FleetEvent(
+            kind="fragment_refused",
+            message=f"The platform refused {fragments} fragments permanently: {problem}",
+            level="error",
+            details={"reason": "invalid_data", "fragments": fragments, "error": problem},
+        )
+        for fragments in (1, 970)
+    ]
+    sent = report(run, worker(), sequence=1, events=events)
+    for _ in range(2):  # a repeated report is stored once
+        accept(run, sent)
+    conditions.watch(now=NOON)
+
+    assert ledger_part(run.pk).refused == 971
+    alert = Alert.objects.get(kind="pushes_refused")
+    assert alert.message == f"{run.name} refuses pushes of its workers: {problem}"
+    diagnosis = pipeline_of(Run.objects.get(pk=run.pk), now=NOON).diagnosis
+    assert (diagnosis.kind, diagnosis.evidence[0]) == (
+        "pushes_refused",
+        f"its workers: 971 fragments rejected, most recently because of {problem} (invalid_data)",
+    )
+
+
+@pytest.mark.parametrize("details", [{}, {"fragments": "many"}, {"fragments": -1, "reason": 7}])
+def test_a_refusal_without_a_valid_count_counts_once(details: dict[str, object]) -> None:
+    run = launched(FakeCluster())
+    event = FleetEvent(kind="fragment_refused", message="refused", details=details)
+
+    accept(run, report(run, worker(), events=[event]))
+
+    assert ledger_part(run.pk).refused == 1
 
 
 def test_a_fleet_without_heartbeats_is_unknown() -> None:

@@ -12,9 +12,11 @@ from runs.alerts.queries.alerts import AlertNotFound, alert_summary
 from runs.alerts.rules.alerts import SEEN_AT_MOST, AlertKind, AlertState, Condition, Severity
 from runs.alerts.services import alerts, conditions
 from runs.events.models import RunEvent
+from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunStatus, RunVerb
 from runs.lifecycle.services.lifecycle import change_status
+from runs.lifecycle.services.waiting_environments import record_waiting_environment
 from tests.factories import NOON, make_run
 
 pytestmark = pytest.mark.django_db
@@ -154,6 +156,31 @@ def test_a_run_that_does_not_start_has_a_reason() -> None:
     assert not Alert.objects.exists()
     conditions.watch(now=NOON + later(190))
     assert Alert.objects.get().message.endswith("3 min: the cluster has no GPU")
+
+
+def test_an_outside_run_that_does_not_start_waits_for_its_trainer() -> None:
+    run = make_run(kind="outside", status=RunStatus.QUEUED)
+    for name in ("math", "code"):
+        record_waiting_environment(run_id=run.pk, name=name, now=NOON + later(180))
+
+    conditions.watch(now=NOON + later(190))
+    assert Alert.objects.get().message == (
+        "alpha has waited for its trainer for more than 3 min; waiting environments: code, math"
+    )
+    conditions.watch(now=NOON + later(900))
+    assert Alert.objects.get().message == "alpha has waited for its trainer for more than 3 min"
+
+
+def test_a_run_that_does_not_start_because_its_weights_are_refused_names_them() -> None:
+    run = make_run(status=RunStatus.STARTING)
+    problem = "The weights of version 0 do not fit: body.0.weight is missing"
+    record_event(run_id=run.pk, kind="weights_refused", message=problem, actor="fleet", now=NOON)
+
+    conditions.watch(now=NOON + later(190))
+
+    assert Alert.objects.get().message == (
+        f"alpha has been starting for more than 3 min: {problem}"
+    )
 
 
 def test_a_ledger_that_does_not_balance_raises_an_alert_until_it_does() -> None:

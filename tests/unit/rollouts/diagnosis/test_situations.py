@@ -34,6 +34,15 @@ FLEET: dict[str, Any] = {
     "max_staleness": 2,
 }
 OUTSIDE = FLEET | {"kind": "outside", "unit": "sequences", "workers": 0, "shares": {}}
+LANGUAGE = FLEET | {"kind": "language", "unit": "sequences"}
+ASKING = "traj_0 asks for its status, but has pushed nothing for 75 s"
+LOST = {
+    "run": "lab",
+    "env_slots": 8,
+    "slots_lost": 28,
+    "slots_given_up": 4,
+    "env_errors": ["module:lab:Maze: KeyError: 'goal' (28 times)"],
+}
 UNTAKEN = {"trainer_waits": None, "handed_out": None, "batches_per_second": None}
 GONE = {"workers": 0, "shares": {}, "work_per_second": None}
 
@@ -168,6 +177,70 @@ SITUATIONS: dict[str, tuple[dict[str, Any], str, str]] = {
         "No activity in the last minute.",
         "Start the trainer, then the environments",
     ),
+    "environments ask and push nothing": (
+        OUTSIDE
+        | UNTAKEN
+        | {"arriving": None, "queued": 0, "environments": 1, "idle_environments": [ASKING]},
+        "Environments ask for their status, but push nothing.",
+        "Read the log of the environment: its rollouts may fail",
+    ),
+    "environments push nothing more, and the trainer asks": (
+        OUTSIDE
+        | UNTAKEN
+        | {"arriving": None, "queued": 3, "idle_environments": [ASKING], "is_asked": True},
+        "Environments ask for their status, but push nothing.",
+        "inference server refuses its requests",
+    ),
+    "the trainer asks, and there is no environment": (
+        OUTSIDE | UNTAKEN | {"arriving": None, "queued": 0, "is_asked": True},
+        "The trainer asks for batches, and no environment pushes data.",
+        "Start the environments",
+    ),
+    "environments hang or raise": (
+        FLEET | LOST,
+        "Environments fail: env slots were lost 28 times in 2 min; given up: 4.",
+        "`rolldeck events lab --kinds slot_failed,slot_restarted --details` prints",
+    ),
+    "environments fail before the first step": (
+        FLEET | GONE | LOST | {"status": "starting", "fleet": "starting"},
+        "Environments fail: env slots were lost 28 times in 2 min; given up: 4.",
+        "Fix the environment.",
+    ),
+    "few env slots of a large fleet fail": (
+        FLEET | LOST | {"env_slots": 1000, "slots_given_up": 0},
+        (
+            "Stepping environments is the bottleneck: 60 % of the workers' time, while the trainer "
+            "waits 60 % of its time."
+        ),
+        "Add workers",
+    ),
+    "the policy raises in the workers": (
+        FLEET | {"run": "lab", "loop_crashes": 17, "loop_error": "Loop steps: ValueError: nan"},
+        "Loops of the fleet crashed 17 times in 2 min.",
+        "`rolldeck events lab --kinds loop_crashed --details` prints",
+    ),
+    "fragments are refused": (
+        FLEET | UNTAKEN | {"arriving": None, "refused": ["its workers: 971 fragments rejected"]},
+        "The platform refuses fragments of the workers, and their data is lost.",
+        "lower fragment_length",
+    ),
+    "all answers have equal rewards": (
+        LANGUAGE
+        | UNTAKEN
+        | {"arriving": None, "groups": 968, "equal_groups": 968, "answers": 3872},
+        "All 3,872 answers had equal rewards within their group, so every group was dropped.",
+        "The task is too hard or too easy, or the reward is constant",
+    ),
+    "nearly all groups have equal rewards": (
+        LANGUAGE | UNTAKEN | {"arriving": None, "groups": 968, "equal_groups": 960},
+        "960 of 968 groups had equal rewards, so they were dropped.",
+        "raise group_size",
+    ),
+    "some groups have equal rewards": (
+        LANGUAGE | UNTAKEN | {"arriving": None, "groups": 968, "equal_groups": 400},
+        "The next batch is filling: 4 of 8 sequences.",
+        "",
+    ),
     "outside environments are slower": (
         OUTSIDE,
         "The environments are the bottleneck: the trainer waits 60 % of its time for data.",
@@ -238,6 +311,15 @@ facts = st.builds(
     stale_share=part,
     versions_behind=st.integers(0, 9),
     behind_seconds=rate,
+    environments=st.integers(0, 2),
+    idle_environments=st.lists(st.just(ASKING), max_size=1),
+    is_asked=st.booleans(),
+    env_slots=st.integers(0, 8),
+    slots_lost=st.integers(0, 8),
+    loop_crashes=st.integers(0, 4),
+    refused=st.lists(st.just("its workers: 2 fragments rejected"), max_size=1),
+    groups=st.integers(4, 8),
+    equal_groups=st.integers(0, 4),
     is_full=st.booleans(),
     is_limited=st.booleans(),
     max_staleness=st.none() | st.integers(0, 9),
@@ -268,6 +350,10 @@ def test_statements_of_a_diagnosis_match_the_facts(of: Facts) -> None:
         "off-policy tolerance": of.max_staleness is None,
         "No weights were published": (of.version_age_seconds or 0) >= LONG_SECONDS,
         "The slowest worker is": (of.behind_seconds or 0) >= LATE_SECONDS,
+        "push nothing": of.arriving is None and bool(of.idle_environments),
+        "no environment pushes": not of.environments and of.is_asked,
+        "Environments fail": of.slots_lost >= 3,
+        "had equal rewards": of.equal_groups > 0,
         "workers": of.kind != "outside",
     }
     untrue = [

@@ -191,8 +191,12 @@ export function slowestFirst<W extends Pick<WorkerRow, "env_steps_per_second" | 
 /** Diagnoses of data that does not move at all: the stage with the cause is not the busiest one. */
 const BLOCKED: ReadonlySet<string> = new Set([
   "batch_filling",
+  "environments_fail",
+  "environments_idle",
+  "equal_rewards",
   "inference_failed",
   "no_batch_size",
+  "no_environments",
   "no_trainer",
   "no_weights",
   "not_served",

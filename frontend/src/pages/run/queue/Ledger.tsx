@@ -2,7 +2,7 @@ import { Tooltip } from "@mantine/core";
 import type { LedgerPart, RunDetail } from "@/api/types";
 import { Panel } from "@/components/Panel";
 import { number, visible } from "@/format";
-import { type ItemState, itemStatesOf, missing, truncatedText } from "@/pages/run/queue/itemStates";
+import { type ItemState, itemStatesOf, missing, refusedText, truncatedText } from "@/pages/run/queue/itemStates";
 import { unitOf } from "@/pages/run/queue/queued";
 
 function Terms({ states, dropped }: { states: ItemState[]; dropped: Record<string, number> }) {
@@ -59,6 +59,11 @@ export function Ledger({ run, ledger }: { run: RunDetail; ledger: LedgerPart | u
         {truncatedText(ledger.truncated) && (
           <span className="ledger-term soft" data-ledger="truncated">
             {truncatedText(ledger.truncated)}
+          </span>
+        )}
+        {refusedText(ledger.refused, unit) && (
+          <span className="ledger-term bad" data-ledger="refused">
+            {refusedText(ledger.refused, unit)}
           </span>
         )}
       </div>

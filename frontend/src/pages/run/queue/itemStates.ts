@@ -37,3 +37,9 @@ export function missing(counts: LedgerCounts): number {
 export function truncatedText(groups: number): string {
   return groups > 0 ? `${counted(groups, "group")} truncated to the maximum length` : "";
 }
+
+/** The number of refused pushes, which are no accepted items; empty if none. Workers are counted in fragments. */
+export function refusedText(refused: number, unit: string): string {
+  if (!(refused > 0)) return "";
+  return `${unit === "fragments" ? counted(refused, "fragment") : counted(refused, "push", "pushes")} refused`;
+}

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from rolldeck.wire import FleetEvent, WorkerReport
+from rollouts.diagnosis.rules.environment_failures import causes
 from rollouts.fleet.manager.restart_policy import RESPAWN_RULE
 from rollouts.fleet.manager.worker_supervisor import WorkerSupervisor
 from rollouts.fleet.process.backoff import RestartRule
@@ -104,6 +105,8 @@ def test_a_crashing_env_process_is_abandoned_and_the_others_continue(
     assert [event.kind for event in reported] == ["slot_restarted", "slot_restarted", "slot_failed"]
     assert [event.details["slots"] for event in reported] == [failed] * 3
     assert reported[-1].level == "error"
+    lost = [(event.message, len(event.details["slots"])) for event in reversed(reported)]
+    assert causes(lost, environment="e") == ["e: its process ended with exit code 3 (6 times)"]
 
 
 class Failing:

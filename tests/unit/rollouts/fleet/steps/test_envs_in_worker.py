@@ -11,6 +11,7 @@ import pytest
 from worker_bench import bench
 
 from rolldeck.wire import unpack_array
+from rollouts.diagnosis.rules.environment_failures import causes
 from rollouts.fleet.process.settings import WorkerSettings
 
 Eventually = Callable[..., None]
@@ -50,6 +51,8 @@ def test_an_environment_that_raises_is_rebuilt_and_the_others_continue(
     assert b.events.count("slot_restarted") == 5
     assert b.events.count("slot_failed") == 1
     assert b.aborted == 6
+    lost = [(event.message, 1) for event in b.reported if event.kind.startswith("slot_")]
+    assert causes(lost, environment="e") == ["e: RuntimeError: broken at step 3 (6 times)"]
 
 
 def test_an_unknown_kind_is_refused_as_by_a_process(

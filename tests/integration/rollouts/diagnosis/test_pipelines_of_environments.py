@@ -1,0 +1,113 @@
+"""The diagnosis of a run counts lost env slots, equal rewards and idle environments."""
+
+from typing import Any
+
+import pytest
+
+from rollouts.control.models.fleets import EnvSlot, FleetWorker
+from rollouts.curriculum.models import Lesson
+from rollouts.lessons.rules.lessons import LessonStatus
+from runs.events.models import RunEvent
+from runs.lifecycle.models.runs import Environment, Run, RunKind, Trainer
+from tests.factories import make_run
+from tests.integration.rollouts.diagnosis.test_pipelines import at, seen, work
+
+pytestmark = pytest.mark.django_db
+
+
+def lose(run: Run, kind: str, message: str, *, at_seconds: float, **details: Any) -> None:
+    RunEvent.objects.create(
+        run=run, at=at(at_seconds), kind=kind, actor="fleet", message=message, details=details
+    )
+
+
+def test_lost_env_slots_of_the_last_two_minutes_are_counted_by_cause() -> None:
+    run = make_run(batch_size=8)
+    work(run, workers=1)
+    EnvSlot.objects.bulk_create(
+        EnvSlot(worker=FleetWorker.objects.get(), slot=slot, state="failed") for slot in range(8)
+    )
+    hang = "env process 64 did not answer for 10 s; restarting: 2 slots"
+    lose(run, "slot_restarted", hang, at_seconds=-200, slots=[4, 5])
+    lose(run, "slot_restarted", hang, at_seconds=-60, slots=[4, 5])
+    error = "Slot 3: given up after an error: KeyError: 'goal'"
+    lose(run, "slot_failed", error, at_seconds=-20, slot=3, error="Traceback")
+
+    diagnosis = seen(run)[0].diagnosis
+
+    assert (diagnosis.kind, diagnosis.summary) == (
+        "environments_fail",
+        "Environments fail: env slots were lost 3 times in 2 min; given up: 1.",
+    )
+    assert diagnosis.evidence[:2] == [
+        "gymnasium:CartPole-v1: KeyError: 'goal' (1 time)",
+        "gymnasium:CartPole-v1: its process did not answer for 10 s (2 times)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind"),
+    [
+        ({}, "equal_rewards"),
+        ({"keeps_zero_variance": True}, "batch_filling"),
+        ({"keeps_zero_variance": True, "drop_zero_variance": True}, "equal_rewards"),
+    ],
+)
+def test_groups_of_equal_rewards_are_named_if_the_run_drops_them(
+    settings: dict[str, bool], kind: str
+) -> None:
+    language = {"keeps_zero_variance": settings.get("keeps_zero_variance", False)}
+    run = make_run(batch_size=16)
+    run.kind, run.config["language"] = RunKind.LANGUAGE, language
+    run.drop_zero_variance = settings.get("drop_zero_variance", False)
+    run.save()
+    work(run, workers=1)
+    counts = {"samples": 3872, "groups": 968, "zero_variance_groups": 968, "success": 0.0}
+    Lesson.objects.filter(run=run).delete()
+    Lesson.objects.create(
+        run=run, name="math", position=0, weight=1.0, status=LessonStatus.ACTIVE, **counts
+    )
+
+    diagnosis = seen(run)[0].diagnosis
+
+    assert diagnosis.kind == kind
+    if kind == "equal_rewards":
+        assert diagnosis.summary.startswith("All 3,872 answers had equal rewards")
+        assert diagnosis.evidence[0] == (
+            "lesson math: 968 of 968 groups with equal rewards, success 0 %"
+        )
+
+
+IDLE: dict[str, tuple[dict[str, Any], str]] = {
+    "asks and pushes nothing": ({}, "environments_idle"),
+    "registered a moment ago": ({"registered_at": at(-20)}, "no_activity"),
+    "is held back": ({"held_at": at(-30)}, "no_activity"),
+    "is silent": ({"last_seen_at": at(-130)}, "no_activity"),
+    "has been disconnected": ({"connected": False}, "no_activity"),
+}
+
+
+@pytest.mark.parametrize("name", IDLE)
+@pytest.mark.parametrize("is_asked", [False, True])
+def test_an_environment_that_pushes_nothing_is_named(name: str, is_asked: bool) -> None:
+    fields, kind = IDLE[name]
+    run = make_run(
+        kind=RunKind.OUTSIDE, batch_size=8, trainer_started_at=at(-70) if is_asked else None
+    )
+    values = {"registered_at": at(-75), "last_seen_at": at(-6)} | fields
+    Environment.objects.create(
+        run=run, env_id=0, desired_name="traj", wandb_name="traj_0", **values
+    )
+    Trainer.objects.create(
+        run=run, uuid=1, identity="t", epoch=1, registered_at=at(-70), last_seen_at=at(-2)
+    )
+
+    diagnosis = seen(run)[0].diagnosis
+
+    is_gone = name in {"is silent", "has been disconnected"}
+    assert diagnosis.kind == ("no_environments" if is_asked and is_gone else kind)
+    if kind == "environments_idle":
+        assert diagnosis.evidence == [
+            "traj_0 asks for its status, but has pushed nothing for 75 s",
+            *(["the trainer asks for batches, the queue is empty"] if is_asked else []),
+        ]
