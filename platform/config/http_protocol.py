@@ -1,7 +1,8 @@
 """Limit the cost of a connection before its request is known, and buffer large bodies.
 
 uvicorn waits without limit for the end of a request's headers, and keeps all of them in memory.
-Here the request line and the headers have a time limit and a size limit.
+Here the request line and the headers have a time limit and a size limit. Trailers of a chunked body
+have the same size limit and are dropped: RFC 9110, 6.5.1 forbids their use as headers.
 """
 
 import asyncio
@@ -21,21 +22,21 @@ from config.response_receipts import AnswerReceipts, Note
 from web.http.problems import PROBLEM_TYPE, problem_of
 from web.rules.errors import ApiError
 
+HEAD: Final = "request line and headers"
+TRAILERS: Final = "trailers"
 # Linux reports a half-closed connection; elsewhere only a fully closed one is visible.
 _ENDED: Final = getattr(select, "POLLRDHUP", 0)
 
 
 class HeadersTooLarge(ApiError):
-    """The request line and the headers exceed the size limit."""
+    """The request line and the headers, or the trailers, exceed the size limit."""
 
     status = 431
     code = "headers_too_large"
     title = "Headers too large"
 
-    def __init__(self, limit_bytes: int) -> None:
-        super().__init__(
-            f"the request line and headers are larger than {limit_bytes} bytes (max_header_bytes)"
-        )
+    def __init__(self, section: str, limit_bytes: int) -> None:
+        super().__init__(f"the {section} are larger than {limit_bytes} bytes (max_header_bytes)")
 
 
 class HeadersTooSlow(ApiError):
@@ -51,13 +52,25 @@ class HeadersTooSlow(ApiError):
         )
 
 
+class _Fields:
+    """A section of fields that is being received: the head of a request, or its trailers.
+
+    The parser shows a field when the next one begins. Both counters are lower bounds of the size.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.received_bytes = 0
+        """Bytes of reads that were in this section from begin to end."""
+        self.parsed_bytes = 0
+
+
 class BoundedHttp(HttpToolsProtocol):
     """uvicorn's HTTP protocol with a timeout and a size limit for headers."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._head_bytes = 0
-        self._in_head = True
+        self._fields: _Fields | None = _Fields(HEAD)
         self._is_websocket = False
         self._wait_limit: asyncio.TimerHandle | None = None
         self._receipts = AnswerReceipts(self.loop)
@@ -96,11 +109,11 @@ class BoundedHttp(HttpToolsProtocol):
             data = self._add_to_body(self._body, data)
             if not data:
                 return
-        in_head = self._in_head
+        fields = self._fields
         super().data_received(data)
-        if in_head and self._in_head and not self.transport.is_closing():
-            self._head_bytes += len(data)
-            self._check_size()
+        if fields is not None and fields is self._fields:
+            fields.received_bytes += len(data)
+            self._check_size(fields)
         self._wait_for_more()
 
     def handle_websocket_upgrade(self) -> None:
@@ -111,28 +124,40 @@ class BoundedHttp(HttpToolsProtocol):
         super().handle_websocket_upgrade()
 
     def on_message_begin(self) -> None:
-        """Start counting at a request's first byte; a kept connection may have been idle."""
+        """Start the timeout at a request's first byte; a kept connection may have been idle."""
         super().on_message_begin()
         self.scope[HUNG_UP] = self.client_hung_up  # type: ignore[typeddict-unknown-key]
         self.scope[WHEN_READ] = self.when_read  # type: ignore[typeddict-unknown-key]
-        self._in_head, self._head_bytes = True, 0
         self._wait_for_head()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep a header; count and drop a trailer."""
+        fields = self._fields
+        if fields is not None and fields.name == TRAILERS:
+            fields.parsed_bytes += len(name) + len(value) + 4
+            self._check_size(fields)
+        else:
+            super().on_header(name, value)
+
+    def on_chunk_header(self) -> None:
+        """Expect trailers, which follow the last chunk; other chunks have bytes."""
+        self._fields = _Fields(TRAILERS)
 
     def on_headers_complete(self) -> None:
         """Pass the request on if its headers are within the limit, however they arrived."""
-        self._in_head = False
+        head, self._fields = _Fields(HEAD), None
         self._stop_waiting()
-        self._head_bytes = len(self.url) + sum(
+        head.parsed_bytes = len(self.url) + sum(
             len(name) + len(value) + 4 for name, value in self.headers
         )
-        if self._head_bytes > settings.ROLLDECK_MAX_HEADER_BYTES:
-            self._check_size()
-        elif not self.transport.is_closing():
+        self._check_size(head)
+        if not self.transport.is_closing():
             super().on_headers_complete()
             self._body = None if self.pipeline else self._buffer_of_body()
 
     def on_body(self, body: bytes) -> None:
         """Ignore the body of a rejected request."""
+        self._fields = None
         if self._body is not None:
             self._body.add(body)
         elif not self.transport.is_closing():
@@ -140,7 +165,7 @@ class BoundedHttp(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Finish the request, unless it was rejected."""
-        self._body = None
+        self._body, self._fields = None, _Fields(HEAD)
         if not self.transport.is_closing():
             super().on_message_complete()
 
@@ -165,7 +190,7 @@ class BoundedHttp(HttpToolsProtocol):
         self._unset_keepalive_if_required()
         beyond = body.add(data)
         if body.is_complete:
-            self._body = None
+            self._body, self._fields = None, _Fields(HEAD)
             # The parser still expects the body.
             self.parser = httptools.HttpRequestParser(self)
             self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
@@ -183,10 +208,11 @@ class BoundedHttp(HttpToolsProtocol):
         cycle.more_body = not is_complete
         cycle.message_event.set()
 
-    def _check_size(self) -> None:
+    def _check_size(self, fields: _Fields) -> None:
         most = settings.ROLLDECK_MAX_HEADER_BYTES
-        if self._head_bytes > most:
-            self._refuse(HeadersTooLarge(most))
+        is_over = max(fields.received_bytes, fields.parsed_bytes) > most
+        if is_over and not self.transport.is_closing():
+            self._refuse(HeadersTooLarge(fields.name, most))
 
     def _wait_for_more(self) -> None:
         """Restart the header timeout after blank lines, which cancel uvicorn's own timeout."""
@@ -210,8 +236,14 @@ class BoundedHttp(HttpToolsProtocol):
         if not self.transport.is_closing():
             self._refuse(HeadersTooSlow(settings.ROLLDECK_MAX_HEADER_SECONDS))
 
+    def _may_answer(self) -> bool:
+        """Return whether the request that is being received is the next one to answer."""
+        if self._fields is None or self._fields.name == HEAD:
+            return self.cycle is None or self.cycle.response_complete
+        return not (self.pipeline or self.cycle.response_started)
+
     def _refuse(self, error: ApiError) -> None:
-        if self.cycle is None or self.cycle.response_complete:
+        if self._may_answer():
             content = msgspec.json.encode(problem_of(error))
             head = (
                 f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}\r\n"
@@ -219,4 +251,6 @@ class BoundedHttp(HttpToolsProtocol):
                 f"Content-Length: {len(content)}\r\nConnection: close\r\n\r\n"
             )
             self.transport.write(head.encode() + content)
+            if self.cycle is not None:
+                self.cycle.disconnected = True
         self.transport.close()
