@@ -17,6 +17,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from buffer.items.api.delivery import HUNG_UP, WHEN_READ
 from config.body_buffer import BodyBuffer, buffered_length
+from config.connections import Connections, most_connections
 from config.large_writes import LargeWrites
 from config.response_receipts import AnswerReceipts, Note
 from web.http.problems import PROBLEM_TYPE, problem_of
@@ -26,6 +27,7 @@ HEAD: Final = "request line and headers"
 TRAILERS: Final = "trailers"
 # Linux reports a half-closed connection; elsewhere only a fully closed one is visible.
 _ENDED: Final = getattr(select, "POLLRDHUP", 0)
+_CONNECTIONS: Final = Connections(most_connections())
 
 
 class HeadersTooLarge(ApiError):
@@ -75,15 +77,22 @@ class BoundedHttp(HttpToolsProtocol):
         self._wait_limit: asyncio.TimerHandle | None = None
         self._receipts = AnswerReceipts(self.loop)
         self._body: BodyBuffer | None = None
+        self._counted_as: str | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start the timeout for the first request."""
+        """Start the timeout for the first request, unless there are too many connections."""
         super().connection_made(LargeWrites(transport))  # type: ignore[arg-type]
-        self._wait_for_head()
+        address = self.client[0] if self.client else ""
+        if _CONNECTIONS.admit(self, address, open_count=len(self.connections)):
+            self._counted_as = address
+            self._wait_for_head()
+        else:
+            transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the timeout; a reset means that the last response was not read."""
         self._stop_waiting()
+        self._uncount()
         if self._body is not None:
             self._body.close()
         self._receipts.settle(was_read=exc is None)
@@ -120,6 +129,7 @@ class BoundedHttp(HttpToolsProtocol):
         """Switch to the WebSocket protocol, without the deadlines of HTTP requests."""
         self._is_websocket = True
         self._stop_waiting()
+        self._uncount()
         self.transport = self.transport.plain  # type: ignore[attr-defined]
         super().handle_websocket_upgrade()
 
@@ -147,6 +157,7 @@ class BoundedHttp(HttpToolsProtocol):
         """Pass the request on if its headers are within the limit, however they arrived."""
         head, self._fields = _Fields(HEAD), None
         self._stop_waiting()
+        _CONNECTIONS.has_sent_request(self)
         head.parsed_bytes = len(self.url) + sum(
             len(name) + len(value) + 4 for name, value in self.headers
         )
@@ -169,6 +180,10 @@ class BoundedHttp(HttpToolsProtocol):
         if not self.transport.is_closing():
             super().on_message_complete()
 
+    def close_silent(self) -> None:
+        """Close at once: another connection takes this one's place."""
+        self.transport.abort()
+
     def client_hung_up(self) -> bool:
         """Ask the kernel, which learns of a hang-up before the event loop does."""
         connected = self.transport.get_extra_info("socket")
@@ -180,6 +195,11 @@ class BoundedHttp(HttpToolsProtocol):
         news = select.poll()
         news.register(descriptor, _ENDED)
         return bool(news.poll(0))
+
+    def _uncount(self) -> None:
+        if self._counted_as is not None:
+            _CONNECTIONS.release(self, self._counted_as)
+            self._counted_as = None
 
     def _buffer_of_body(self) -> BodyBuffer | None:
         length = buffered_length(self.headers)

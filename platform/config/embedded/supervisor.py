@@ -14,6 +14,7 @@ from django.db import OperationalError, connections
 from django.db.backends.postgresql.base import DatabaseWrapper
 
 from config import binding, env
+from config.connections import raise_open_files
 from config.embedded import parts, ray_head
 from config.embedded.children import StartFailed
 from config.embedded.folders import Folders
@@ -65,6 +66,7 @@ class Supervisor:
         given = Services.from_environment(secret_key_file=self._folders.var / "secret_key")
         _refuse_dangers(given)
         self._print(f"Data folder: {self._folders.var}")
+        self._print(f"Open files per process: {raise_open_files()}")
         services = self._start_servers(given, sockets)
         services.adopt()
         services.write(self._folders.services)
