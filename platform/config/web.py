@@ -29,6 +29,7 @@ def serve(listener: socket.socket, *, workers: int) -> None:
         workers=workers,
         access_log=False,
         log_level="warning",
+        log_config=None,  # the handlers of Django's settings
         lifespan="off",
         ws_max_size=MAX_SOCKET_MESSAGE_BYTES,
         ws_ping_interval=PING_SECONDS,

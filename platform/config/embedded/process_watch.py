@@ -118,9 +118,10 @@ class ProcessWatch:
             self._reap_orphans()
 
     def check_children(self) -> None:
-        """Restart the ended parts that are due."""
+        """Restart the ended parts that are due, and limit the logs of all."""
         for watched in self._watched:
             self._check_child(watched)
+            watched.child.limit_log()
 
     def stop(self, *, order: Sequence[str]) -> None:
         """Stop every part in the given order of names, then kill left-over processes."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from config.embedded import process_watch
+from config.embedded import children, process_watch
 from config.embedded.children import Child, Command, StartFailed
 from config.embedded.folders import Folders, ServerRunning
 from config.embedded.process_watch import Part, ProcessWatch, delay_seconds
@@ -181,3 +181,27 @@ def test_sockets_of_a_killed_server_are_removed_by_the_next(tmp_path: Path) -> N
     assert fresh.stat().st_mode & 0o777 == 0o700
     folders.remove_socket_folder(fresh)
     assert not fresh.exists()
+
+
+def test_the_log_of_a_running_child_is_limited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(children, "MAX_LOG_BYTES", 100_000)
+    watching = watch(tmp_path, [])
+    watching.start(
+        part("noisy", "sh", "-c", "while :; do head -c 20000 /dev/zero | tr '\\0' x; done")
+    )
+    try:
+        for _ in range(3):
+            (tmp_path / "noisy.log.1").unlink(missing_ok=True)
+
+            def has_rotated() -> bool:
+                watching.check_children()
+                return (tmp_path / "noisy.log.1").exists()
+
+            eventually(has_rotated, 30)
+        # The child goes on at the new end, without a gap of zeros.
+        eventually(lambda: (tmp_path / "noisy.log").stat().st_size, 30)
+        assert (tmp_path / "noisy.log").read_bytes()[:1] in b"x"
+    finally:
+        watching.stop(order=["noisy"])
