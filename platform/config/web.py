@@ -12,6 +12,7 @@ from typing import Final
 import uvicorn
 from uvicorn.supervisors import Multiprocess
 
+from config import private_process
 from config.connections import raise_open_files
 from config.socket_timeouts import PING_SECONDS, PING_TIMEOUT_SECONDS
 
@@ -23,6 +24,7 @@ MAX_SOCKET_MESSAGE_BYTES: Final = 64 * 1024
 
 def serve(listener: socket.socket, *, workers: int) -> None:
     """Serve until SIGTERM or SIGINT."""
+    private_process.hide()
     raise_open_files()
     config = uvicorn.Config(
         "config.served:application",

@@ -13,7 +13,7 @@ from django.contrib.auth import get_user_model
 from django.db import OperationalError, connections
 from django.db.backends.postgresql.base import DatabaseWrapper
 
-from config import binding, env
+from config import binding, env, private_process
 from config.connections import raise_open_files
 from config.embedded import parts, ray_head
 from config.embedded.children import StartFailed
@@ -45,6 +45,7 @@ class Supervisor:
         Raises:
             StartFailed: With the reason, if it cannot start; all its processes have ended.
         """
+        private_process.hide()
         self._watch.handle_signals()
         self._folders.create()
         lock = self._folders.lock()
