@@ -71,18 +71,15 @@ class Child:
         if self.exit_code is None:
             self._process.send_signal(self.command.stop_signal)
 
-    def stop(self, *, deadline: float | None = None) -> None:
-        """End the child: stop signal, grace period, then SIGKILL to its whole group.
-
-        Args:
-            deadline: Time on the monotonic clock that limits the grace period.
-        """
+    def stop(self) -> None:
+        """End the child: stop signal, grace period, then SIGKILL to its whole group."""
         self.request_stop()
-        grace = self.command.stop_seconds
-        if deadline is not None:
-            grace = min(grace, max(deadline - time.monotonic(), 0.1))
+        self.wait_or_kill(deadline=time.monotonic() + self.command.stop_seconds)
+
+    def wait_or_kill(self, *, deadline: float) -> None:
+        """Wait for the child's end until a time on the monotonic clock, then kill its group."""
         try:
-            self._process.wait(timeout=grace)
+            self._process.wait(timeout=max(deadline - time.monotonic(), 0.1))
         except subprocess.TimeoutExpired:
             self.kill()
         self._kill_group()
