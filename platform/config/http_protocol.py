@@ -25,6 +25,8 @@ from web.rules.errors import ApiError
 
 HEAD: Final = "request line and headers"
 TRAILERS: Final = "trailers"
+MOST_SHOWN: Final = 100
+"""Bytes of an invalid header in its error."""
 # Linux reports a half-closed connection; elsewhere only a fully closed one is visible.
 _ENDED: Final = getattr(select, "POLLRDHUP", 0)
 _CONNECTIONS: Final = Connections(most_connections())
@@ -65,6 +67,29 @@ class _Fields:
         self.received_bytes = 0
         """Bytes of reads that were in this section from begin to end."""
         self.parsed_bytes = 0
+
+
+class InvalidHead(ApiError):
+    """The headers contradict HTTP/1.1."""
+
+    status = 400
+    code = "invalid_head"
+    title = "Invalid headers"
+
+    def __init__(self) -> None:
+        super().__init__("Host: an HTTP/1.1 request has exactly one")
+
+
+class UnknownExpectation(ApiError):
+    """The request expects a behaviour that HTTP does not define."""
+
+    status = 417
+    code = "unknown_expectation"
+    title = "Unknown expectation"
+
+    def __init__(self, expected: bytes) -> None:
+        text = expected[:MOST_SHOWN].decode("latin-1")
+        super().__init__(f"Expect: {text!r} is unknown; only 100-continue is supported")
 
 
 class BoundedHttp(HttpToolsProtocol):
@@ -162,6 +187,7 @@ class BoundedHttp(HttpToolsProtocol):
             len(name) + len(value) + 4 for name, value in self.headers
         )
         self._check_size(head)
+        self._check_head()
         if not self.transport.is_closing():
             super().on_headers_complete()
             self._body = None if self.pipeline else self._buffer_of_body()
@@ -227,6 +253,17 @@ class BoundedHttp(HttpToolsProtocol):
         cycle.body = b"".join([cycle.body, data]) if cycle.body else data  # type: ignore[assignment]
         cycle.more_body = not is_complete
         cycle.message_event.set()
+
+    def _check_head(self) -> None:
+        """Refuse what RFC 9112, 3.2 and RFC 9110, 10.1.1 exclude."""
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        expected = b"".join(value for name, value in self.headers if name == b"expect")
+        if self.transport.is_closing():
+            return
+        if hosts != 1 and self.parser.get_http_version() == "1.1":
+            self._refuse(InvalidHead())
+        elif expected and expected.lower() != b"100-continue":
+            self._refuse(UnknownExpectation(expected))
 
     def _check_size(self, fields: _Fields) -> None:
         most = settings.ROLLDECK_MAX_HEADER_BYTES

@@ -14,6 +14,9 @@ from websockets.asyncio.client import connect
 from tests.live_server import QuickServer
 
 
+EXPECTED = ("unknown_expectation", "only 100-continue")
+
+
 async def echo(scope: dict[str, Any], receive: Any, send: Any) -> None:
     """Echo the messages of a websocket, or the header names and the body of a request."""
     if scope["type"] == "http":
@@ -74,8 +77,12 @@ async def test_a_silent_websocket_outlasts_the_header_timeout(settings: Any) -> 
     [
         (b"GET / HT", 408, "too_slow", "0.2 seconds (max_header_seconds)"),
         (b"GET / HTTP/1.1\r\nA: " + b"a" * 2000, 431, "headers_too_large", "(max_header_bytes)"),
+        (b"GET / HTTP/1.1\r\n\r\n", 400, "invalid_head", "Host"),
+        (b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400, "invalid_head", "exactly one"),
+        (b"GET / HTTP/1.1\r\nHost: a\r\nExpect: 200-ok\r\n\r\n", 417, *EXPECTED),
+        (b"GET / HTTP/1.0\r\nExpect: " + b"a" * 999 + b"\r\n\r\n", 417, *EXPECTED),
     ],
-    ids=["slow", "large"],
+    ids=["slow", "large", "no host", "two hosts", "expectation", "long expectation"],
 )
 async def test_refused_headers_are_answered_with_a_problem(
     settings: Any, sent: bytes, status: int, code: str, detail: str
@@ -155,6 +162,19 @@ async def test_trailers_of_an_answered_request_only_close_its_connection(setting
         answers = await answer_to(port, ping + CHUNKED + b"a:b\r\n" * 1000)
     assert answers.count(b"HTTP/1.1 431") <= 1
     assert not answers.startswith(b"HTTP/1.1 431")
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET / HTTP/1.0\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost:\r\nConnection: close\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nExpect: 100-Continue\r\nConnection: close\r\n\r\n",
+    ],
+)
+async def test_unusual_heads_are_accepted(sent: bytes) -> None:
+    async with served() as port:
+        assert b"HTTP/1.1 200 " in await answer_to(port, sent)
 
 
 async def test_trailers_leave_the_connection_usable() -> None:
