@@ -9,7 +9,7 @@ from rest_framework.request import Request
 
 from runs.access.api.permissions import Anyone
 
-_documents: Final[dict[str, bytes]] = {}
+_documents: Final[dict[str, str | bytes]] = {}
 _lock: Final = threading.Lock()
 
 
@@ -23,6 +23,6 @@ class ApiDocument(SpectacularJSONAPIView):
         kind = str(renderer.media_type)
         with _lock:  # concurrent first requests wait for one generator
             if kind not in _documents:
-                data = super()._get_schema_response(request).data
+                data = super()._get_schema_response(request).data  # type: ignore[no-untyped-call]
                 _documents[kind] = renderer.render(data, kind, {})
         return HttpResponse(_documents[kind], content_type=kind)

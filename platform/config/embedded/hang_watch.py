@@ -39,7 +39,7 @@ class HangWatch:
         return pid in self._hung
 
     def update(self, now: float) -> None:
-        """Read the heartbeats once; without a database, all start anew.
+        """Read the heartbeats once; without a database, the time of all begins again.
 
         Args:
             now: Monotonic seconds.

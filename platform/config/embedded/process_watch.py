@@ -222,7 +222,7 @@ class ProcessWatch:
         part = watched.part
         if self._is_hung(watched.child.pid):
             return "sends no heartbeats"
-        # PostgreSQL may take long to recover, and a restart would begin anew.
+        # PostgreSQL may take long to recover, and a restart would begin the recovery again.
         is_starting = watched.ready_at is None and not part.is_essential
         if is_starting and now - watched.child.started_at > part.start_seconds:
             return f"was not ready within {part.start_seconds:g} s"

@@ -13,7 +13,6 @@ from websockets.asyncio.client import connect
 
 from tests.live_server import QuickServer
 
-
 EXPECTED = ("unknown_expectation", "only 100-continue")
 
 
