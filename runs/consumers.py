@@ -280,7 +280,8 @@ class LiveConsumer(SocketConsumer):
             RunNotFound: If the topic's run does not exist.
         """
         rule, run = SERVER_TOPICS.get(topic), _run_in(topic)
-        if rule is None and not topic.startswith(RUN_PREFIX):
+        is_run = topic.startswith(RUN_PREFIX) and "\0" not in topic  # PostgreSQL refuses NUL
+        if rule is None and not is_run:
             known = ", ".join(sorted(SERVER_TOPICS))
             raise UnknownTopic(f"unknown topic; known: {known}, {RUN_PREFIX}<name>")
         if not _may_watch(self.caller, topic):

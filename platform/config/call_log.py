@@ -4,7 +4,7 @@ import json
 import logging
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 from django.conf import settings
@@ -13,13 +13,11 @@ from django.http.response import HttpResponseBase
 
 from buffer.atropos.rules import NAMES as ATROPOS_NAMES
 from buffer.batches.api.sending import StoredAnswer
+from config.log_filters import LONGEST_TEXT
 from runs.access.models.tokens import ApiToken
 from web.http.request_ids import CURRENT
 
 logger = logging.getLogger(__name__)
-
-LONGEST_TEXT: Final = 300
-"""Maximum characters of a path, a client's name or an error message in a line."""
 
 
 class CallLog:
@@ -70,7 +68,10 @@ def _log(
     }
     level = logging.WARNING if is_refused else logging.INFO
     # Without the empty facts. ASCII only: texts of clients cannot forge lines or control terminals.
-    logger.log(level, "api_call: %s", json.dumps({k: v for k, v in facts.items() if v}))
+    line = json.dumps({k: v for k, v in facts.items() if v})
+    # The lines of clients without a token are limited (config.log_filters).
+    extra = {} if token else {"request": request, "status_code": response.status_code}
+    logger.log(level, "api_call: %s", line, extra=extra)
     response._has_been_logged = True  # type: ignore[attr-defined] # noqa: SLF001 no second line
 
 

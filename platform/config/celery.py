@@ -7,8 +7,9 @@ import sys
 from typing import Any, Final
 
 from celery import Celery
-from celery.signals import beat_init, worker_process_init, worker_ready
+from celery.signals import beat_init, celeryd_init, worker_process_init, worker_ready
 
+from config import private_process
 from config.schedule import SCHEDULE
 from config.tracing import trace_jobs
 
@@ -36,6 +37,13 @@ app.conf.update(
     timezone="UTC",
 )
 app.autodiscover_tasks(related_name="jobs")
+
+
+@celeryd_init.connect
+@beat_init.connect
+def hide_secrets(**_: Any) -> None:
+    """Hide the secrets in the environment before pool processes start."""
+    private_process.hide()
 
 
 @worker_process_init.connect

@@ -1,7 +1,8 @@
 """Limit the cost of a connection before its request is known, and buffer large bodies.
 
 uvicorn waits without limit for the end of a request's headers, and keeps all of them in memory.
-Here the request line and the headers have a time limit and a size limit.
+Here the request line and the headers have a time limit and a size limit. Trailers of a chunked body
+have the same size limit and are dropped: RFC 9110, 6.5.1 forbids their use as headers.
 """
 
 import asyncio
@@ -15,26 +16,30 @@ from django.conf import settings
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from config.body_buffer import BodyBuffer, buffered_length
+from config.connections import Connections, most_connections
 from config.large_writes import LargeWrites
 from web.http.problems import PROBLEM_TYPE, problem_of
 from web.http.push_answers import CLIENT_LEFT, WAS_RESET
 from web.rules.errors import ApiError
 
+HEAD: Final = "request line and headers"
+TRAILERS: Final = "trailers"
+MOST_SHOWN: Final = 100
+"""Bytes of an invalid header in its error."""
 # Linux reports a half-closed connection; elsewhere only a fully closed one is visible.
 _ENDED: Final = getattr(select, "POLLRDHUP", 0)
+_CONNECTIONS: Final = Connections(most_connections())
 
 
 class HeadersTooLarge(ApiError):
-    """The request line and the headers exceed the size limit."""
+    """The request line and the headers, or the trailers, exceed the size limit."""
 
     status = 431
     code = "headers_too_large"
     title = "Headers too large"
 
-    def __init__(self, limit_bytes: int) -> None:
-        super().__init__(
-            f"the request line and headers are larger than {limit_bytes} bytes (max_header_bytes)"
-        )
+    def __init__(self, section: str, limit_bytes: int) -> None:
+        super().__init__(f"the {section} are larger than {limit_bytes} bytes (max_header_bytes)")
 
 
 class HeadersTooSlow(ApiError):
@@ -50,25 +55,67 @@ class HeadersTooSlow(ApiError):
         )
 
 
+class _Fields:
+    """A section of fields that is being received: the head of a request, or its trailers.
+
+    The parser shows a field when the next one begins. Both counters are lower bounds of the size.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.received_bytes = 0
+        """Bytes of reads that were in this section from begin to end."""
+        self.parsed_bytes = 0
+
+
+class InvalidHead(ApiError):
+    """The headers contradict HTTP/1.1."""
+
+    status = 400
+    code = "invalid_head"
+    title = "Invalid headers"
+
+    def __init__(self) -> None:
+        super().__init__("Host: an HTTP/1.1 request has exactly one")
+
+
+class UnknownExpectation(ApiError):
+    """The request expects a behaviour that HTTP does not define."""
+
+    status = 417
+    code = "unknown_expectation"
+    title = "Unknown expectation"
+
+    def __init__(self, expected: bytes) -> None:
+        text = expected[:MOST_SHOWN].decode("latin-1")
+        super().__init__(f"Expect: {text!r} is unknown; only 100-continue is supported")
+
+
 class BoundedHttp(HttpToolsProtocol):
     """uvicorn's HTTP protocol with a timeout and a size limit for headers."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._head_bytes = 0
-        self._in_head = True
+        self._fields: _Fields | None = _Fields(HEAD)
         self._is_websocket = False
         self._wait_limit: asyncio.TimerHandle | None = None
         self._body: BodyBuffer | None = None
+        self._counted_as: str | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start the timeout for the first request."""
+        """Start the timeout for the first request, unless there are too many connections."""
         super().connection_made(LargeWrites(transport))  # type: ignore[arg-type]
-        self._wait_for_head()
+        address = self.client[0] if self.client else ""
+        if _CONNECTIONS.admit(self, address, open_count=len(self.connections)):
+            self._counted_as = address
+            self._wait_for_head()
+        else:
+            transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the timeout."""
         self._stop_waiting()
+        self._uncount()
         if self._body is not None:
             self._body.close()
         super().connection_lost(exc)
@@ -79,43 +126,58 @@ class BoundedHttp(HttpToolsProtocol):
             data = self._add_to_body(self._body, data)
             if not data:
                 return
-        in_head = self._in_head
+        fields = self._fields
         super().data_received(data)
-        if in_head and self._in_head and not self.transport.is_closing():
-            self._head_bytes += len(data)
-            self._check_size()
+        if fields is not None and fields is self._fields:
+            fields.received_bytes += len(data)
+            self._check_size(fields)
         self._wait_for_more()
 
     def handle_websocket_upgrade(self) -> None:
         """Switch to the WebSocket protocol, without the deadlines of HTTP requests."""
         self._is_websocket = True
         self._stop_waiting()
+        self._uncount()
         self.transport = self.transport.plain  # type: ignore[attr-defined]
         super().handle_websocket_upgrade()
 
     def on_message_begin(self) -> None:
-        """Start counting at a request's first byte; a kept connection may have been idle."""
+        """Start the timeout at a request's first byte; a kept connection may have been idle."""
         super().on_message_begin()
         self.scope[CLIENT_LEFT] = self.client_left  # type: ignore[typeddict-unknown-key]
         self.scope[WAS_RESET] = self.was_reset  # type: ignore[typeddict-unknown-key]
-        self._in_head, self._head_bytes = True, 0
         self._wait_for_head()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep a header; count and drop a trailer."""
+        fields = self._fields
+        if fields is not None and fields.name == TRAILERS:
+            fields.parsed_bytes += len(name) + len(value) + 4
+            self._check_size(fields)
+        else:
+            super().on_header(name, value)
+
+    def on_chunk_header(self) -> None:
+        """Expect trailers, which follow the last chunk; other chunks have bytes."""
+        self._fields = _Fields(TRAILERS)
 
     def on_headers_complete(self) -> None:
         """Pass the request on if its headers are within the limit, however they arrived."""
-        self._in_head = False
+        head, self._fields = _Fields(HEAD), None
         self._stop_waiting()
-        self._head_bytes = len(self.url) + sum(
+        _CONNECTIONS.has_sent_request(self)
+        head.parsed_bytes = len(self.url) + sum(
             len(name) + len(value) + 4 for name, value in self.headers
         )
-        if self._head_bytes > settings.ROLLDECK_MAX_HEADER_BYTES:
-            self._check_size()
-        elif not self.transport.is_closing():
+        self._check_size(head)
+        self._check_head()
+        if not self.transport.is_closing():
             super().on_headers_complete()
             self._body = None if self.pipeline else self._buffer_of_body()
 
     def on_body(self, body: bytes) -> None:
         """Ignore the body of a rejected request."""
+        self._fields = None
         if self._body is not None:
             self._body.add(body)
         elif not self.transport.is_closing():
@@ -123,9 +185,13 @@ class BoundedHttp(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Finish the request, unless it was rejected."""
-        self._body = None
+        self._body, self._fields = None, _Fields(HEAD)
         if not self.transport.is_closing():
             super().on_message_complete()
+
+    def close_silent(self) -> None:
+        """Close at once: another connection takes this one's place."""
+        self.transport.abort()
 
     def client_left(self) -> bool:
         """Ask the kernel, which learns of a closed connection before the event loop does."""
@@ -146,6 +212,11 @@ class BoundedHttp(HttpToolsProtocol):
         found = news.poll(0)
         return found[0][1] if found else 0
 
+    def _uncount(self) -> None:
+        if self._counted_as is not None:
+            _CONNECTIONS.release(self, self._counted_as)
+            self._counted_as = None
+
     def _buffer_of_body(self) -> BodyBuffer | None:
         length = buffered_length(self.headers)
         return BodyBuffer(length, self._deliver, self.loop) if length else None
@@ -155,7 +226,7 @@ class BoundedHttp(HttpToolsProtocol):
         self._unset_keepalive_if_required()
         beyond = body.add(data)
         if body.is_complete:
-            self._body = None
+            self._body, self._fields = None, _Fields(HEAD)
             # The parser still expects the body.
             self.parser = httptools.HttpRequestParser(self)
             self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
@@ -173,10 +244,22 @@ class BoundedHttp(HttpToolsProtocol):
         cycle.more_body = not is_complete
         cycle.message_event.set()
 
-    def _check_size(self) -> None:
+    def _check_head(self) -> None:
+        """Refuse what RFC 9112, 3.2 and RFC 9110, 10.1.1 exclude."""
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        expected = b"".join(value for name, value in self.headers if name == b"expect")
+        if self.transport.is_closing():
+            return
+        if hosts != 1 and self.parser.get_http_version() == "1.1":
+            self._refuse(InvalidHead())
+        elif expected and expected.lower() != b"100-continue":
+            self._refuse(UnknownExpectation(expected))
+
+    def _check_size(self, fields: _Fields) -> None:
         most = settings.ROLLDECK_MAX_HEADER_BYTES
-        if self._head_bytes > most:
-            self._refuse(HeadersTooLarge(most))
+        is_over = max(fields.received_bytes, fields.parsed_bytes) > most
+        if is_over and not self.transport.is_closing():
+            self._refuse(HeadersTooLarge(fields.name, most))
 
     def _wait_for_more(self) -> None:
         """Restart the header timeout after blank lines, which cancel uvicorn's own timeout."""
@@ -200,8 +283,14 @@ class BoundedHttp(HttpToolsProtocol):
         if not self.transport.is_closing():
             self._refuse(HeadersTooSlow(settings.ROLLDECK_MAX_HEADER_SECONDS))
 
+    def _may_answer(self) -> bool:
+        """Return whether the request that is being received is the next one to answer."""
+        if self._fields is None or self._fields.name == HEAD:
+            return self.cycle is None or self.cycle.response_complete
+        return not (self.pipeline or self.cycle.response_started)
+
     def _refuse(self, error: ApiError) -> None:
-        if self.cycle is None or self.cycle.response_complete:
+        if self._may_answer():
             content = msgspec.json.encode(problem_of(error))
             head = (
                 f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}\r\n"
@@ -209,4 +298,6 @@ class BoundedHttp(HttpToolsProtocol):
                 f"Content-Length: {len(content)}\r\nConnection: close\r\n\r\n"
             )
             self.transport.write(head.encode() + content)
+            if self.cycle is not None:
+                self.cycle.disconnected = True
         self.transport.close()

@@ -1,9 +1,27 @@
 """Entry point of the web server: the application, with heartbeats of the process."""
 
+import asyncio
+from functools import partial
+from typing import Any
+
 from config.asgi import application
 
 from config import heartbeats  # isort: skip  Django's applications load with the line above
 
-heartbeats.start("web")
+LOOP_SECONDS = 10.0
+
+
+def confirm_loop(loop: asyncio.AbstractEventLoop) -> dict[str, Any]:
+    """Return no details; raise if the event loop is stuck, so that no heartbeat is sent.
+
+    Raises:
+        TimeoutError: If the loop runs nothing for `LOOP_SECONDS`.
+    """
+    asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop).result(LOOP_SECONDS)
+    return {}
+
+
+# uvicorn imports this module on its event loop.
+heartbeats.start("web", read_details=partial(confirm_loop, asyncio.get_running_loop()))
 
 __all__ = ["application"]

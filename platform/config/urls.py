@@ -2,9 +2,10 @@
 
 from django.contrib import admin
 from django.urls import include, path
-from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerSplitView
+from drf_spectacular.views import SpectacularSwaggerSplitView
 
 from config import admin_login, error_codes, health
+from config.api_document import ApiDocument
 from config.cluster.retention import RetentionView
 from config.cluster.view import ClusterView, ServerView
 from config.licences import LicencesView
@@ -20,9 +21,7 @@ urlpatterns = [
     path("healthz/live", health.live),
     path("healthz/ready", health.ready),
     path("metrics", health.metrics),
-    path(
-        "openapi.json", SpectacularJSONAPIView.as_view(permission_classes=[Anyone]), name="schema"
-    ),
+    path("openapi.json", ApiDocument.as_view(), name="schema"),
     path("docs/errors", error_codes.page),
     path("docs", SpectacularSwaggerSplitView.as_view(permission_classes=[Anyone])),
     path("login/once", OneTimeLogin.as_view()),

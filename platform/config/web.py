@@ -12,6 +12,8 @@ from typing import Final
 import uvicorn
 from uvicorn.supervisors import Multiprocess
 
+from config import private_process
+from config.connections import raise_open_files
 from config.socket_timeouts import PING_SECONDS, PING_TIMEOUT_SECONDS
 
 GRACE_SECONDS: Final = 2
@@ -22,11 +24,14 @@ MAX_SOCKET_MESSAGE_BYTES: Final = 64 * 1024
 
 def serve(listener: socket.socket, *, workers: int) -> None:
     """Serve until SIGTERM or SIGINT."""
+    private_process.hide()
+    raise_open_files()
     config = uvicorn.Config(
         "config.served:application",
         workers=workers,
         access_log=False,
         log_level="warning",
+        log_config=None,  # the handlers of Django's settings
         lifespan="off",
         ws_max_size=MAX_SOCKET_MESSAGE_BYTES,
         ws_ping_interval=PING_SECONDS,

@@ -3,7 +3,6 @@
 Such requests may succeed later: they are answered 503 with `Retry-After`, on every route.
 """
 
-import logging
 from typing import Final
 
 import django.db
@@ -50,16 +49,3 @@ def is_outage(error: BaseException | None) -> bool:
             return True
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     return False
-
-
-class OneLineOutages(logging.Filter):
-    """Log an outage as one line, because every request fails at the same place."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Replace the traceback of an outage by its message."""
-        error = record.exc_info[1] if isinstance(record.exc_info, tuple) else None
-        if is_outage(error):
-            text = " ".join(str(error).split())
-            record.msg, record.args = f"{record.getMessage()}: {text}", ()
-            record.exc_info = record.exc_text = None
-        return True

@@ -1,5 +1,7 @@
 """Pages work under their Content-Security-Policy; the console would show violations."""
 
+import re
+
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
@@ -34,9 +36,11 @@ def test_a_one_time_link_signs_in_with_a_click(page: Page, server: Server) -> No
     link = in_the_shell(server, LINK).splitlines()[-1]
 
     page.goto(link)
+    expect(page).to_have_url(re.compile(r"/login/once[^#]*$"))  # without the token
     page.get_by_role("button", name="Sign in").click()
 
     page.get_by_role("heading", name="Settings", exact=True).wait_for()
+    assert "#" not in page.url
     page.goto("/login/once")
     expect(page.get_by_text("This link is incomplete")).to_be_visible()
     expect(page.get_by_role("button", name="Sign in")).to_be_disabled()

@@ -38,6 +38,9 @@ async def test_a_page_of_another_origin_is_refused() -> None:
     ("message", "code"),
     [
         ({"type": "subscribe", "topic": "run:nope"}, "not_found"),
+        ({"type": "subscribe", "topic": "run:\0"}, "unknown_topic"),
+        ({"type": "subscribe", "topic": "run:alpha\0"}, "unknown_topic"),
+        ({"type": "resync", "topic": "run:\0"}, "not_subscribed"),
         ({"type": "subscribe", "topic": "weather"}, "unknown_topic"),
         ({"type": "subscribe", "topic": "control:alpha"}, "unknown_topic"),
         ({"type": "resync", "topic": "run:alpha"}, "not_subscribed"),

@@ -260,6 +260,11 @@ def test_a_bootstrap_token_that_is_too_short_is_refused(tmp_path: Path) -> None:
 def test_secrets_are_for_this_user_only(shared: Server) -> None:
     for name in ("secret_key", "run/services.json"):
         assert (shared.var / name).stat().st_mode & 0o077 == 0
+    for name in ("run", "log", "payloads"):
+        assert (shared.var / name).stat().st_mode & 0o777 == 0o700
+    # PostgreSQL, which may run as another user, passes through the folder.
+    others = 0o011 if os.getuid() == 0 else 0
+    assert shared.var.stat().st_mode & 0o777 == 0o700 | others
     assert ADMIN_TOKEN not in shared.log()
 
 

@@ -18,10 +18,11 @@ from runs.lifecycle.services.lifecycle import DEFAULT_RUN_NAME
 PROXY_HEADERS: Final = frozenset(
     {
         *("forwarded", "via", "cdn-loop", "client-ip", "true-client-ip", "fastly-client-ip"),
-        *("x-real-ip", "x-client-ip", "x-cluster-client-ip", "x-proxyuser-ip"),
+        *("x-real-ip", "x-client-ip", "x-cluster-client-ip", "x-proxyuser-ip", "x-forwarded"),
+        *("x-amzn-trace-id", "fly-client-ip", "x-vercel-id", "tailscale-user-login"),
     }
 )
-PROXY_PREFIXES: Final = ("x-forwarded-", "x-original-", "x-envoy-", "cf-")
+PROXY_PREFIXES: Final = ("x-forwarded-", "x-original-", "x-envoy-", "x-azure-", "cf-")
 # By default nginx speaks HTTP/1.0 to its upstream and adds no header.
 OLD_VERSIONS: Final = frozenset({"0.9", "1.0"})
 
@@ -46,7 +47,9 @@ def _is_proxied(request: Request) -> bool:
     scope = getattr(request._request, "scope", {})  # noqa: SLF001 only ASGI knows the version
     if scope.get("http_version") in OLD_VERSIONS:
         return True
-    names = (name.lower() for name in request.headers)
+    # Django leaves out names with underscores, which some proxies write.
+    raw = (name.decode("latin-1") for name, _ in scope.get("headers", ()))
+    names = (name.lower().replace("_", "-") for name in (*request.headers, *raw))
     return any(name in PROXY_HEADERS or name.startswith(PROXY_PREFIXES) for name in names)
 
 
@@ -55,7 +58,11 @@ def _is_of_own_page_or_of_none(request: Request) -> bool:
     if request.headers.get("Sec-Fetch-Site", "none") not in {"none", "same-origin"}:
         return False
     own = f"{request.scheme}://{request.get_host()}"
-    return request.headers.get("Origin", own) == own
+    if request.headers.get("Origin", own) != own:
+        return False
+    # Browsers without the headers above send it with images and links of foreign pages.
+    referer = urlsplit(request.headers.get("Referer", own))
+    return f"{referer.scheme}://{referer.netloc}" == own
 
 
 ENVIRONMENTS: Final = act_as("env")

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -70,18 +71,15 @@ class Child:
         if self.exit_code is None:
             self._process.send_signal(self.command.stop_signal)
 
-    def stop(self, *, deadline: float | None = None) -> None:
-        """End the child: stop signal, grace period, then SIGKILL to its whole group.
-
-        Args:
-            deadline: Time on the monotonic clock that limits the grace period.
-        """
+    def stop(self) -> None:
+        """End the child: stop signal, grace period, then SIGKILL to its whole group."""
         self.request_stop()
-        grace = self.command.stop_seconds
-        if deadline is not None:
-            grace = min(grace, max(deadline - time.monotonic(), 0.1))
+        self.wait_or_kill(deadline=time.monotonic() + self.command.stop_seconds)
+
+    def wait_or_kill(self, *, deadline: float) -> None:
+        """Wait for the child's end until a time on the monotonic clock, then kill its group."""
         try:
-            self._process.wait(timeout=grace)
+            self._process.wait(timeout=max(deadline - time.monotonic(), 0.1))
         except subprocess.TimeoutExpired:
             self.kill()
         self._kill_group()
@@ -103,10 +101,34 @@ class Child:
             log.seek(self._log_starts_at)
             return log.read().decode(errors="replace")
 
+    def limit_log(self) -> None:
+        """Move the end of a log above `MAX_LOG_BYTES` to ``<name>.log.1``, and empty it.
+
+        The child has the file open in append mode, so it goes on at the new end.
+        """
+        if self._log_bytes() <= MAX_LOG_BYTES:
+            return
+        # On a full disk the lines are lost.
+        with suppress(OSError), self.log_path.open("rb") as log, self._old_log.open("wb") as old:
+            log.seek(-MAX_LOG_BYTES, os.SEEK_END)
+            old.write(log.read(MAX_LOG_BYTES))
+        os.truncate(self.log_path, 0)
+        self._log_starts_at = 0
+
+    @property
+    def _old_log(self) -> Path:
+        return self.log_path.with_suffix(".log.1")
+
+    def _log_bytes(self) -> int:
+        try:
+            return self.log_path.stat().st_size
+        except FileNotFoundError:
+            return 0
+
     def _spawn(self) -> subprocess.Popen[bytes]:
         self.log_path.parent.mkdir(parents=True, exist_ok=True)
-        if self.log_path.exists() and self.log_path.stat().st_size > MAX_LOG_BYTES:
-            self.log_path.replace(self.log_path.with_suffix(".log.1"))
+        if self._log_bytes() > MAX_LOG_BYTES:
+            self.log_path.replace(self._old_log)
         shim = [sys.executable, "-I", "-S", str(DIE_WITH_PARENT)]
         watched = [str(int(self.command.death_signal)), str(os.getpid())]
         with self.log_path.open("ab") as log:

@@ -4,6 +4,7 @@ import fcntl
 import os
 import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -29,10 +30,13 @@ class Folders:
 
     def create(self) -> None:
         """Create missing folders; the internal ones are private."""
-        for folder in (self.var, self.run, self.log):
-            folder.mkdir(parents=True, exist_ok=True)
-        for folder in (self.run, self.log):
+        self.var.mkdir(parents=True, exist_ok=True)
+        for folder in (self.run, self.log, self.var / "payloads"):
+            folder.mkdir(exist_ok=True)
             folder.chmod(0o700)
+        # A server run by root may start PostgreSQL as another user, who has to reach its folder.
+        with suppress(PermissionError):  # of another owner
+            self.var.chmod(0o711 if os.geteuid() == 0 else 0o700)
 
     def lock(self) -> TextIO:
         """Lock this folder and return the open lock file; closing it releases the lock.

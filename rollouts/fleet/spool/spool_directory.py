@@ -7,7 +7,6 @@ then take the lock, and inherit and send the fragments.
 
 import fcntl
 import os
-import shutil
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
@@ -117,13 +116,16 @@ class Spool:
             self._segments.popleft().remove()
 
     def close(self) -> None:
-        """Release the folder, and delete it if it is empty."""
+        """Release the folder; delete it if it has no fragments and no other files."""
         if self._lock is None:
             return
         while self._segments:
             self._segments.popleft().close()
         if not self._entries:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            with suppress(OSError):
+                for path in self.folder.glob("*.segment"):  # unreadable ones
+                    path.unlink()
+                self.folder.rmdir()
         os.close(self._lock)
         self._lock = None
 
@@ -156,7 +158,7 @@ class Spool:
     def _take_lock(self) -> bool:
         """Lock the folder; return whether this process now owns it."""
         try:
-            lock = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
+            lock = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         except OSError:
             return False
         try:
@@ -194,7 +196,9 @@ class SpoolDirectory:
         return None
 
     def sweep(self, now: float) -> int:
-        """Delete folders unused for `SPOOL_RETENTION_SECONDS`; return the number of fragments.
+        """Delete spools unused for `SPOOL_RETENTION_SECONDS`; return the number of fragments.
+
+        Links are not followed, and other files and their folders stay.
 
         Args:
             now: Unix time in seconds.
@@ -212,7 +216,7 @@ class SpoolDirectory:
 
 def _folders(parent: Path) -> list[Path]:
     try:
-        found = [path for path in parent.iterdir() if path.is_dir()]
+        found = [path for path in parent.iterdir() if path.is_dir() and not path.is_symlink()]
     except OSError:
         return []
     return sorted(found, key=_touched_at)
@@ -221,7 +225,7 @@ def _folders(parent: Path) -> list[Path]:
 def _touched_at(folder: Path) -> float:
     try:
         # The folder's own time may be older than that of a file in it.
-        return max(path.stat().st_mtime for path in (folder, *folder.iterdir()))
+        return max(path.lstat().st_mtime for path in (folder, *folder.iterdir()))
     except OSError:
         # Another process removed the folder in between.
         return float("inf")

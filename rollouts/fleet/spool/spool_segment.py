@@ -16,6 +16,7 @@ from typing import Final, NamedTuple, Self
 
 _NUMBER: Final = struct.Struct("<Q")
 _BEGINNING: Final = _NUMBER.size
+_FLAGS: Final = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class FragmentPosition(NamedTuple):
@@ -46,7 +47,7 @@ class Segment:
         Raises:
             OSError: If the file cannot be created.
         """
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        file = os.open(path, _FLAGS | os.O_CREAT, 0o600)
         try:
             _write(file, [_NUMBER.pack(_BEGINNING)], 0)
         except OSError:
@@ -62,7 +63,7 @@ class Segment:
         Raises:
             OSError: If it cannot be opened.
         """
-        return cls(path, os.open(path, os.O_RDWR | os.O_CLOEXEC), size=_BEGINNING)
+        return cls(path, os.open(path, _FLAGS), size=_BEGINNING)
 
     def positions(self) -> tuple[list[FragmentPosition], bool]:
         """Return the unanswered fragments, oldest first, and whether the last one is truncated."""

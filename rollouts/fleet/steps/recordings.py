@@ -3,9 +3,10 @@
 import contextlib
 import logging
 import queue
-import tempfile
+import shutil
 import threading
 import time
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
@@ -19,6 +20,7 @@ from rolldeck.operator_requests import (
     RecordingCommand,
     RecordingUpdate,
 )
+from rollouts.fleet.process.private_folder import MODE, private_folder
 from rollouts.fleet.steps.env_messages import Recorded
 from rollouts.fleet.steps.recorder import description_of
 
@@ -34,6 +36,17 @@ TRIES: Final = 5
 POLL_SECONDS: Final = 0.25
 """Interval at which an unassigned recording looks for a slot."""
 MOST_COMMANDS: Final = 16
+RETENTION_SECONDS: Final = 86_400.0
+"""Retention of folders of killed workers."""
+
+
+def delete_old(parent: Path) -> None:
+    """Delete the folders in which no recording began for a day; links stay."""
+    oldest = time.time() - RETENTION_SECONDS
+    for folder in parent.glob("*"):
+        with contextlib.suppress(OSError):
+            if folder.lstat().st_mtime < oldest:
+                shutil.rmtree(folder)  # raises for links
 
 
 class RecordingWrapper(Protocol):
@@ -61,7 +74,8 @@ class Recordings:
         self._worker = worker
         self._slots = slots
         self._api = api
-        self._folder = Path(tempfile.mkdtemp(prefix="rolldeck-recordings-"))
+        self._folder = private_folder("recordings") / uuid.uuid4().hex
+        delete_old(self._folder.parent)
         self._commands: list[RecordingCommand] = []
         self._active: dict[int, _ActiveRecording] = {}
         self._next_slot = 0
@@ -147,6 +161,7 @@ class Recordings:
 
     def _assign(self, command: RecordingCommand, wrapper: RecordingWrapper) -> int | None:
         """Start a recording; return its slot, or None if no slot is available."""
+        self._folder.mkdir(mode=MODE, parents=True, exist_ok=True)
         candidates = [command.slot] if command.slot is not None else self._rotated()
         video = self._folder / f"{command.id}.video"
         for slot in candidates:

@@ -6,7 +6,6 @@ supervised loops and the common fields of a report. Each wrapper holds one :clas
 
 import os
 import socket
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -19,6 +18,7 @@ from rollouts.fleet.process import log_files
 from rollouts.fleet.process.log_capture import ActorLog
 from rollouts.fleet.process.log_files import RingFile, read_log
 from rollouts.fleet.process.loops import EventLog, Loop
+from rollouts.fleet.process.private_folder import private_folder
 from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
 from rollouts.fleet.process.spans import PipelineMonitor, time_use
 from rollouts.fleet.spool.platform_api import PlatformApi
@@ -196,7 +196,7 @@ class WorkerRuntime:
 
 def _spool_directory_of(settings: FleetSettings, events: EventLog) -> SpoolDirectory:
     """Return the run's spool directory on this node, without expired fragments."""
-    root = settings.spool_root or str(Path(tempfile.gettempdir(), "rolldeck-spool"))
+    root = settings.spool_root or private_folder("spool")
     directory = SpoolDirectory(Path(root), settings.run_key or settings.run)
     removed = directory.sweep(time.time())
     if removed:

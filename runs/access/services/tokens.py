@@ -17,6 +17,7 @@ from runs.events.services import record_event
 from web.rows import first_row, related_row
 from web.rules.errors import Invalid, NotFound
 
+BOOTSTRAP: Final = "bootstrap"
 MINIMUM_BOOTSTRAP_LENGTH: Final = 16
 # `last_used_at` is informative; writing it on each request would make every read a write.
 USE_RECORDED_EVERY: Final = timedelta(minutes=1)
@@ -156,8 +157,11 @@ def revoke_token(*, token_id: int, actor: str, reason: str = "", now: datetime) 
     )
 
 
+@transaction.atomic
 def adopt_bootstrap_token(*, text: str, now: datetime) -> ApiToken:
-    """Create an admin token with the secret `text`, unless it exists.
+    """Create an admin token with the secret `text`, unless it exists, and revoke earlier ones.
+
+    Tokens that were created with an earlier one stay valid.
 
     Raises:
         TokenTooShort: If `text` has fewer than :data:`MINIMUM_BOOTSTRAP_LENGTH` characters.
@@ -167,13 +171,21 @@ def adopt_bootstrap_token(*, text: str, now: datetime) -> ApiToken:
     token, _ = ApiToken.objects.get_or_create(
         token_sha256=_sha256(text),
         defaults={
-            "name": "bootstrap",
-            "prefix": "bootstrap",
+            "name": BOOTSTRAP,
+            "prefix": BOOTSTRAP,
             "scopes": ["admin"],
             "issuer": TokenIssuer.PLATFORM,
             "created_at": now,
         },
     )
+    earlier = ApiToken.objects.filter(prefix=BOOTSTRAP, revoked_at=None).exclude(pk=token.pk)
+    for token_id in earlier.values_list("pk", flat=True):
+        revoke_token(
+            token_id=token_id,
+            actor="platform",
+            reason="ROLLDECK_BOOTSTRAP_TOKEN has another value",
+            now=now,
+        )
     return token
 
 

@@ -1,7 +1,6 @@
 """A database outage yields 503 everywhere; programming errors stay 500."""
 
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import psycopg
 import pytest
@@ -14,7 +13,7 @@ from django.test import RequestFactory
 from psycopg_pool import PoolTimeout
 
 from config.api_errors import handle
-from web.outages import OneLineOutages, is_outage
+from web.outages import is_outage
 
 FORMS = {
     "/api/v1/runs": "application/problem+json",
@@ -92,31 +91,3 @@ def test_an_error_with_a_suppressed_outage_is_not_an_outage() -> None:
     error.__context__, error.__suppress_context__ = OperationalError("lost"), True
 
     assert not is_outage(error)
-
-
-@pytest.fixture
-def lines() -> Iterator[list[str]]:
-    logger, shown = logging.getLogger("tests.outages"), []
-
-    class Handler(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            shown.append(logging.Formatter().format(record))
-
-    handler, only = Handler(), OneLineOutages()
-    logger.addHandler(handler)
-    logger.addFilter(only)
-    yield shown
-    logger.removeHandler(handler)
-    logger.removeFilter(only)
-
-
-def test_an_outage_is_one_line_in_the_log(lines: list[str]) -> None:
-    logger = logging.getLogger("tests.outages")
-    for error in (OperationalError("no\nserver"), KeyError("x")):
-        try:
-            raise error
-        except (OperationalError, KeyError):
-            logger.exception("%s: /api", "Failed")
-
-    assert lines[0] == "Failed: /api: no server"
-    assert "Traceback" in lines[1]

@@ -30,6 +30,13 @@ PROXY_HEADERS = {
     "CF-Connecting-IP": "192.0.2.1",
     "True-Client-IP": "192.0.2.1",
     "CDN-Loop": "a-cdn",
+    "X_Forwarded_For": "192.0.2.1",
+    "X-Forwarded": "for=192.0.2.1",
+    "X-Amzn-Trace-Id": "Root=1",
+    "Fly-Client-IP": "192.0.2.1",
+    "X-Azure-ClientIP": "192.0.2.1",
+    "X-Vercel-Id": "fra1",
+    "Tailscale-User-Login": "ada@example.org",
 }
 
 
@@ -76,6 +83,7 @@ def test_programs_on_the_machine_need_no_credentials_and_proxies_do(web: WebProc
         {"Host": f"localhost:{web.port}"},
         {"Host": f"[::1]:{web.port}"},
         {"Origin": f"http://{own}", "Sec-Fetch-Site": "same-origin"},
+        {"Referer": f"http://{own}/runs"},
     ):
         assert status(web, headers) == 200, headers
 
@@ -87,6 +95,9 @@ def test_programs_on_the_machine_need_no_credentials_and_proxies_do(web: WebProc
         {"Origin": "https://evil.example"},
         {"Origin": "http://127.0.0.1:1"},
         {"Origin": "null"},
+        {"Referer": "https://evil.example/page"},
+        {"Referer": "http://127.0.0.1:1/"},
+        {"Referer": "about:blank"},
         {"Sec-Fetch-Site": "same-site"},
     ):
         assert status(web, headers) == 401, headers

@@ -7,6 +7,7 @@ from typing import Any, Final
 import pytest
 from django.core.management import call_command
 from django.test import Client
+from drf_spectacular.generators import SchemaGenerator
 
 
 def test_the_openapi_schema_is_valid_and_complete() -> None:
@@ -20,6 +21,15 @@ def test_the_schema_and_its_page_are_served_without_login() -> None:
     assert schema["paths"]["/api/v1/runs"]["post"]["operationId"] == "runs_create"
     assert "RunDetail" in schema["components"]["schemas"]
     assert Client().get("/docs").status_code == 200
+
+
+@pytest.mark.django_db
+def test_the_schema_is_generated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = Client().get("/openapi.json")
+    monkeypatch.setattr(SchemaGenerator, "get_schema", None)
+    for query in ("", "?lang=de", "?version=2"):
+        assert Client().get(f"/openapi.json{query}").content == first.content
+    assert first["Content-Type"] == "application/vnd.oai.openapi+json"
 
 
 @pytest.mark.django_db

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from config.embedded import process_watch
+from config.embedded import children, process_watch
 from config.embedded.children import Child, Command, StartFailed
 from config.embedded.folders import Folders, ServerRunning
 from config.embedded.process_watch import Part, ProcessWatch, delay_seconds
@@ -52,7 +52,7 @@ class SupervisedPart:
             return len(self.starts) >= starts
 
         eventually(has_started, 60)
-        self.watching.stop(order=["x"])
+        self.watching.stop(order=[["x"]])
         again = [line.partition("restarting ")[2].partition(";")[0] for line in self.lines]
         return again[: starts - 1]
 
@@ -101,7 +101,89 @@ def test_a_part_that_is_never_ready_is_abandoned(tmp_path: Path) -> None:
 
     with pytest.raises(StartFailed, match=r"not ready within 0\.1 s"):
         watching.wait_until_ready(["web"])
-    watching.stop(order=["web"])
+    watching.stop(order=[["web"]])
+
+
+@pytest.mark.parametrize(
+    ("argv", "start_seconds", "reason"),
+    [
+        (("sh", "-c", "echo no memory; exit 3"), 30.0, "ray failed to start (exit code 3)"),
+        (("sleep", "60"), 0.2, "ray was not ready within 0.2 s"),
+    ],
+    ids=["ends", "is never ready"],
+)
+def test_a_part_that_is_not_essential_is_started_again(
+    tmp_path: Path, argv: tuple[str, ...], start_seconds: float, reason: str
+) -> None:
+    lines: list[str] = []
+    reasons: list[tuple[str, str]] = []
+    commands = [argv, argv, argv, ("sh", "-c", "echo started; sleep 60")]
+    watching = ProcessWatch(
+        log_folder=tmp_path,
+        print_line=lines.append,
+        report_failure=lambda name, why: reasons.append((name, why)),
+    )
+    watching.start(part("web", "sleep", "60"))
+    watching.start(
+        Part(
+            name="ray",
+            prepare=lambda: Command(name="ray", argv=commands.pop(0), stop_seconds=0.1),
+            is_ready=lambda child: "started" in child.logged(),
+            start_seconds=start_seconds,
+            is_essential=False,
+        )
+    )
+    try:
+        watching.wait_until_ready(["web", "ray"])
+        assert reasons[0][0] == "ray"
+        assert reasons[0][1].startswith(reason)
+
+        def is_ready() -> bool:
+            watching.check_children()
+            return watching._watched[1].ready_at is not None
+
+        eventually(is_ready, 60)
+        assert len(reasons) == 3
+    finally:
+        watching.stop(order=[["web", "ray"]])
+
+
+def test_a_part_that_hangs_is_replaced(tmp_path: Path) -> None:
+    hung: set[int] = set()
+    lines: list[str] = []
+    watching = ProcessWatch(
+        log_folder=tmp_path, print_line=lines.append, is_hung=lambda pid: pid in hung
+    )
+    watching.start(part("web", "sleep", "60"))
+    try:
+        watching.wait_until_ready(["web"])
+        stopped = watching._watched[0].child
+        os.kill(stopped.pid, signal.SIGSTOP)
+        watching.check_children()
+        assert stopped.exit_code is None
+        hung.add(stopped.pid)
+        watching.check_children()
+        assert stopped.exit_code == -signal.SIGKILL
+        assert watching._watched[0].child.exit_code is None
+        assert "web sends no heartbeats; restarting now" in lines[-1]
+    finally:
+        watching.stop(order=[["web"]])
+
+
+def test_parts_of_a_group_end_at_once(tmp_path: Path) -> None:
+    watching = watch(tmp_path, [])
+    names = [f"part-{number}" for number in range(6)]
+    for name in names:
+        stubborn = Command(
+            name=name, argv=("sh", "-c", "trap '' TERM; echo up; sleep 60"), stop_seconds=1.0
+        )
+        watching.start(
+            Part(name=name, prepare=lambda c=stubborn: c, is_ready=lambda c: "up" in c.logged())
+        )
+    watching.wait_until_ready(names)
+    began = time.monotonic()
+    watching.stop(order=[names])
+    assert time.monotonic() - began < 4.0
 
 
 def test_parts_end_in_the_given_order(tmp_path: Path) -> None:
@@ -111,7 +193,7 @@ def test_parts_end_in_the_given_order(tmp_path: Path) -> None:
         script = f"trap 'echo {name} >> {trace}; exit' TERM; touch {trace}.{name}; sleep 60 & wait"
         watching.start(part(name, "sh", "-c", script))
     eventually(lambda: all(Path(f"{trace}.{name}").exists() for name in ("a", "b", "c")), 60)
-    watching.stop(order=["b", "c", "a"])
+    watching.stop(order=[["b"], ["c"], ["a"]])
 
     assert trace.read_text().split() == ["b", "c", "a"]
 
@@ -181,3 +263,27 @@ def test_sockets_of_a_killed_server_are_removed_by_the_next(tmp_path: Path) -> N
     assert fresh.stat().st_mode & 0o777 == 0o700
     folders.remove_socket_folder(fresh)
     assert not fresh.exists()
+
+
+def test_the_log_of_a_running_child_is_limited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(children, "MAX_LOG_BYTES", 100_000)
+    watching = watch(tmp_path, [])
+    watching.start(
+        part("noisy", "sh", "-c", "while :; do head -c 20000 /dev/zero | tr '\\0' x; done")
+    )
+    try:
+        for _ in range(3):
+            (tmp_path / "noisy.log.1").unlink(missing_ok=True)
+
+            def has_rotated() -> bool:
+                watching.check_children()
+                return (tmp_path / "noisy.log.1").exists()
+
+            eventually(has_rotated, 30)
+        # The child goes on at the new end, without a gap of zeros.
+        eventually(lambda: (tmp_path / "noisy.log").stat().st_size, 30)
+        assert (tmp_path / "noisy.log").read_bytes()[:1] in b"x"
+    finally:
+        watching.stop(order=[["noisy"]])

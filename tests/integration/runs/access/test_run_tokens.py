@@ -11,6 +11,7 @@ from runs.access.services.tokens import (
     authenticate,
     revoke_token,
 )
+from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
 from tests.factories import NOON, make_run, make_token
 
@@ -117,6 +118,22 @@ def test_the_bootstrap_token_is_stored_once_over_restarts() -> None:
     assert first.pk == second.pk
     assert first.scopes == ["admin"]
     assert authenticate(text="sixteen letters!", address=None, now=NOON) == first
+
+
+@pytest.mark.django_db
+def test_another_bootstrap_token_revokes_the_one_before() -> None:
+    first = adopt_bootstrap_token(text="sixteen letters!", now=NOON)
+    _, created = make_token("admin")
+    second = adopt_bootstrap_token(text="sixteen numerals", now=NOON)
+
+    assert authenticate(text="sixteen letters!", address=None, now=NOON) is None
+    assert authenticate(text="sixteen numerals", address=None, now=NOON) == second
+    assert authenticate(text=created, address=None, now=NOON) is not None
+    [event] = RunEvent.objects.filter(kind="token_revoked")
+    assert (event.details["token"], event.reason) == (
+        first.pk,
+        "ROLLDECK_BOOTSTRAP_TOKEN has another value",
+    )
 
 
 @pytest.mark.django_db
