@@ -64,6 +64,8 @@ class EnvRows:
         """Recording id and file by row, for the row's next episode."""
         self._recordings: dict[int, tuple[str, RecordedEnvironment, Environment]] = {}
         """Recording id, recorded environment and the row's own environment, by row."""
+        self._broken: dict[int, EnvCrashed] = {}
+        """Rows that made their last step and cannot begin another episode."""
 
     def build(self, row: int, seed: int) -> None:
         """Replace a row's environment and report its first observation."""
@@ -75,7 +77,7 @@ class EnvRows:
             block.obs[row], _ = environment.reset(seed=seed)
             self._returns[row], self._lengths[row] = 0.0, 0
         except Exception:  # noqa: BLE001 environments may raise anything
-            self._drop(row)
+            self._drop(row, _broken(row))
             return
         self._emit(Began(row))
 
@@ -91,6 +93,8 @@ class EnvRows:
         self._report_info(began)
         if came:
             self._emit(StepResult(came, time.perf_counter() - began))
+        while self._broken:
+            self._drop(*self._broken.popitem())
 
     def close(self) -> None:
         """Close every environment."""
@@ -126,7 +130,7 @@ class EnvRows:
             step(rows)
         except Exception:  # noqa: BLE001 environments may raise anything
             for row in rows.tolist():
-                self._drop(row)
+                self._drop(row, _broken(row))
             return []
         return rows.tolist()
 
@@ -149,7 +153,7 @@ class EnvRows:
         for ended in np.flatnonzero(terminated | truncated).tolist():
             row = int(rows[ended])
             block.final_obs[row] = obs[ended]
-            block.obs[row] = self._begin_episode(row, RowOfVector(vector, row))
+            self._begin_episode(row, RowOfVector(vector, row))
 
     def _step_row(self, rows: Rows) -> None:
         (row,) = rows.tolist()
@@ -163,13 +167,13 @@ class EnvRows:
         self._lengths[row] += 1
         if info:
             self._add_info(row, info, is_last=bool(terminated or truncated))
-        if terminated or truncated:
-            block.final_obs[row] = obs
-            obs = self._begin_episode(row, environment)
         block.obs[row] = obs
         block.reward[row] = reward
         block.terminated[row] = terminated
         block.truncated[row] = truncated
+        if terminated or truncated:
+            block.final_obs[row] = obs
+            self._begin_episode(row, environment)
 
     def _add_info(self, row: int, info: Any, *, is_last: bool) -> None:
         """Add the numbers in the `info` of one step; `is_last` if the step ended its episode.
@@ -194,18 +198,23 @@ class EnvRows:
         """Record the row's next episode."""
         self._to_record[row] = (request_id, video)
 
-    def _begin_episode(self, row: int, environment: Environment) -> Any:
-        """Return the first observation of the row's next episode.
+    def _begin_episode(self, row: int, environment: Environment) -> None:
+        """Begin the row's next episode; if that fails, the row breaks after its step is reported.
 
         Recordings begin and end only here, so a step costs the same with and without them.
         """
-        if row in self._recordings:
-            environment = self._end_recording(row)
-        if row in self._to_record:
-            environment = self._begin_recording(row, environment)
-        obs, _ = environment.reset()
+        block = self.block
+        if block is None:
+            return
+        try:
+            if row in self._recordings:
+                environment = self._end_recording(row)
+            if row in self._to_record:
+                environment = self._begin_recording(row, environment)
+            block.obs[row], _ = environment.reset()
+        except Exception:  # noqa: BLE001 environments may raise anything
+            self._broken[row] = _broken(row)
         self._returns[row], self._lengths[row] = 0.0, 0
-        return obs
 
     def _begin_recording(self, row: int, own: Environment) -> Environment:
         request_id, video = self._to_record.pop(row)
@@ -240,9 +249,9 @@ class EnvRows:
         self._emit(Ready(observation, action))
         return self.block
 
-    def _drop(self, row: int) -> None:
+    def _drop(self, row: int, crash: EnvCrashed) -> None:
         """Report and close an environment that has raised."""
-        self._emit(_broken(row))
+        self._emit(crash)
         with suppress(Exception):  # its first error was reported
             self._close(row)
 

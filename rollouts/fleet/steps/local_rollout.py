@@ -206,7 +206,7 @@ class LocalRollout:
         if unanswered:
             self._warn(
                 f"{unanswered} environments did not answer within {DRAIN_SECONDS:g} s; the last "
-                "step of each has reward 0"
+                "action of each is in no fragment"
             )
         env_steps = self._count("env_steps")
         seconds = (self._ended_at or 0.0) - (self._began_at or self._ended_at or 0.0)
