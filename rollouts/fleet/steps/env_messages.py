@@ -6,6 +6,7 @@ rows, in one system call.
 """
 
 import socket
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -73,10 +74,11 @@ class Began(Struct, frozen=True, array_like=True, tag=True):
 
 
 class EnvCrashed(Struct, frozen=True, array_like=True, tag=True):
-    """A row's environment raised and was dropped."""
+    """A row's environment raised, or returned an invalid value, and was dropped."""
 
     row: int
     error: str
+    is_invalid_value: bool = False
 
 
 class Recorded(Struct, frozen=True, array_like=True, tag=True):
@@ -103,10 +105,19 @@ class StepResult(Struct, frozen=True, array_like=True, tag=True):
     rows: list[int]
     seconds: float
     """Time spent in the environments."""
+    crashed: list[EnvCrashed] = []
+    """Those of `rows` that ended their episode in this step and cannot begin another."""
+
+
+class OutsideBounds(Struct, frozen=True, array_like=True, tag=True):
+    """An observation of a row was outside the bounds of its space, for the first time."""
+
+    row: int
+    text: str
 
 
 ToProcess = Setup | Step | Build | Record | Close
-FromProcess = Ready | Began | EnvCrashed | Recorded | InfoReport | StepResult
+FromProcess = Ready | Began | EnvCrashed | OutsideBounds | Recorded | InfoReport | StepResult
 
 
 class Stepped(NamedTuple):
@@ -124,9 +135,11 @@ class Stepped(NamedTuple):
     """Index among the N, and the last observation of the episode that ended there."""
     seconds: float
     """Time spent in the environments."""
+    crashed: Sequence[EnvCrashed] = ()
+    """Rows whose environment is lost after this step, which ended its episode."""
 
 
-AnyMessage = Ready | Began | EnvCrashed | Recorded | InfoReport | Stepped
+AnyMessage = Ready | Began | EnvCrashed | OutsideBounds | Recorded | InfoReport | Stepped
 """Message of an env process as a worker reads it."""
 
 

@@ -4,7 +4,7 @@ import os
 import select
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -12,7 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolldeck.wire import InfoWindow, SlotReport
-from rollouts.fleet.policies.policy_protocol import Policy, PolicyDoesNotFit, for_environment
+from rollouts.fleet.policies.policy_protocol import (
+    Decision,
+    Policy,
+    PolicyDoesNotFit,
+    for_environment,
+)
+from rollouts.fleet.policies.space_values import action_validity, invalid_actions
 from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.process.extensions import ExtensionFailed
 from rollouts.fleet.process.log_capture import OutputPump
@@ -74,6 +80,7 @@ class StepRolloutWorker:
         self._monitor, self._events = monitor, events
         self._policy: Policy | None = None
         self._action_space: Space | None = None
+        self._is_valid_action: Callable[[NDArray[Any]], bool] = lambda _: True
         slots = config.fleet.envs_per_worker
         self._obs: NDArray[Any] = np.empty(0)
         self._first = np.zeros(slots, dtype=np.bool_)
@@ -192,6 +199,7 @@ class StepRolloutWorker:
             self._refuse(misfit)
             return
         self._policy, self._action_space = policy, ready.action
+        self._is_valid_action = action_validity(ready.action)
         self._state = {name: np.array(rows) for name, rows in state.items()}
         self._beginning = {name: rows[0] for name, rows in first.items()}
         self._weights.serve(self._policy)
@@ -300,6 +308,29 @@ class StepRolloutWorker:
             inside += self._seconds_in_envs if self._fleet.envs_in_worker else 0.0
             self._monitor.record("recv", max(0.0, time.monotonic() - now - inside), now)
 
+    def _without(
+        self,
+        invalid: Mapping[int, str],
+        slots: Slots,
+        decision: Decision,
+        state: dict[str, NDArray[Any]],
+    ) -> tuple[Slots, Decision, dict[str, NDArray[Any]]]:
+        """End the episodes of the slots with an invalid action; return what is left."""
+        spec, now = self._settings.fleet.config.environment.spec, time.monotonic()
+        for row, text in invalid.items():
+            self._process_pool.refuse(int(slots[row]), f"{spec}: {text}", now)
+        left = np.delete(np.arange(len(slots)), list(invalid))
+        return (
+            slots[left],
+            Decision(
+                actions=decision.actions[left],
+                logprobs=decision.logprobs[left],
+                values=decision.values[left],
+                state={name: rows[left] for name, rows in decision.state.items()},
+            ),
+            {name: rows[left] for name, rows in state.items()},
+        )
+
     def _missing(self) -> Literal["room", "weights"]:
         """Return what prevents all slots from acting."""
         active = self._weights.active
@@ -339,6 +370,9 @@ class StepRolloutWorker:
             with self._calling_policy():
                 decision = self._policy.act(self._obs[slots], before, first)
                 inferred = time.monotonic()
+                if not self._is_valid_action(decision.actions):
+                    invalid = invalid_actions(self._action_space, decision.actions)
+                    slots, decision, before = self._without(invalid, slots, decision, before)
                 for name, rows in decision.state.items():
                     self._state[name][slots] = rows
                 self._is_stepping[slots] = True

@@ -145,6 +145,10 @@ class Ending(Counting):
                 os.kill(os.getpid(), signal.SIGSEGV)
             if self._how == "hang":
                 time.sleep(3600)
+            if self._how == "nan":
+                return self._obs() * np.nan, 1.0, False, False, {}
+            if self._how == "reward":
+                return self._obs(), np.ones(2), False, False, {}  # type: ignore[return-value]
             raise RuntimeError(f"broken at step {self._at}")
         obs, _, terminated, truncated, info = super().step(action)
         return obs, float(self._step), terminated, truncated, info

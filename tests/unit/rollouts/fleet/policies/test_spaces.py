@@ -101,11 +101,6 @@ def test_sampled_actions_are_valid_for_the_environment(name: str) -> None:
     assert torch.allclose(head.logprob(outputs, log_std, drawn), logprobs, atol=1e-4)
 
 
-def test_a_plain_environment_is_not_wrapped() -> None:
-    assert not Adapted(Still(SEEN["box"], TAKEN["discrete"])).is_needed
-    assert not Adapted(Still(CAMERA, TAKEN["box"])).is_needed
-
-
 def test_parts_keep_every_value() -> None:
     environment = Still(SEEN["nested"], TAKEN["discrete"])
     shown, encode = observations(environment.observation_space)

@@ -17,6 +17,10 @@ from worker_bench import Bench, bench
 from buffer.ingest.rules.fragments import check, real_steps
 from rolldeck.wire import EpisodeWindow, unpack_array
 from rollouts.episodes.rules.episode_ids import episodes_with
+from rollouts.fleet.policies.factory import make_policy
+from rollouts.fleet.policies.mlp import MlpPolicy
+from rollouts.fleet.policies.policy_protocol import Decision, Policy
+from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.process.settings import WorkerSettings
 from rollouts.fleet.steps import step_worker
 from tests.waiting import stays
@@ -199,6 +203,10 @@ ENDS = {
     "exits in its first step": Ends("exit", at=1, event="exit code 3"),
     "faults": Ends("fault", event="signal 11"),
     "hangs": Ends("hang", event="did not answer", environment={"hung_after_seconds": 4}),
+    "returns NaN": Ends("nan", event="odd:ending, step 3: obs[0] is nan; it must be finite"),
+    "returns an array as its first reward": Ends(
+        "reward", at=1, event="odd:ending, step 1: reward has shape [2]; it must be a number"
+    ),
     "raises in a reset": Ends("reset", event="no further episode"),
 }
 
@@ -223,6 +231,9 @@ def test_a_fragment_has_only_steps_that_the_environment_made(
     assert any(case.event in text for text in texts), texts
     assert sum(map(real_steps, b.fragments)) == report.env_steps
     assert report.dropped_steps == {}
+    if case.how == "nan":  # the environment works between its invalid values
+        assert b.events.count("slot_failed") == 0
+        assert b.events.count("slot_restarted") <= 4
     assert bool(b.fragments) == (case.at > 1) == bool(report.env_steps)
     assert case.at > 1 or b.aborted == 0
     finals = 0
@@ -240,6 +251,37 @@ def test_a_fragment_has_only_steps_that_the_environment_made(
         assert found["terminated"].sum() == (len(ended) if case.how == "reset" else 0)
         finals += len(ended)
     assert case.at == 1 or finals
+
+
+def test_an_invalid_action_ends_the_episode_of_its_slot_only(
+    make_worker_settings: MakeSettings, eventually: Eventually
+) -> None:
+    settings = make_worker_settings(spec="gymnasium:Pendulum-v1")
+
+    def make(observation: Space, action: Space) -> Policy:
+        policy = make_policy(settings.fleet.config.policy, observation, action, seed=1)
+        act = policy.act
+
+        def act_or_fail(obs: Any, state: Any, first: Any) -> Decision:
+            decision = act(obs, state, first)
+            decision.actions[(obs[:, 0] > 0.5) & ~first] = np.nan
+            return decision
+
+        policy.act = act_or_fail  # type: ignore[method-assign]
+        return policy
+
+    b = Bench(settings, policy_factory=make)
+    try:
+        module = MlpPolicy(3, 1, [8], is_continuous=True)
+        b.publish_tensors(0, {name: value.numpy() for name, value in module.state_dict().items()})
+        b.order(credits=1000)
+        eventually(lambda: b.order() and b.reported and len(b.fragments) > 4, 60)
+    finally:
+        b.worker.stop()
+
+    assert "gymnasium:Pendulum-v1: action[0] is nan; it must be finite" in b.reported[0].message
+    for fragment in b.fragments:
+        assert np.isfinite(unpack_array(fragment.arrays["action"])).all()
 
 
 def test_an_immediately_stopped_worker_counts_its_unsent_steps(
