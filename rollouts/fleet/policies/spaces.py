@@ -23,6 +23,8 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from rollouts.fleet.policies.image_layout import Layout, layout_of
+
 # Types that messages cannot contain, with a wider type for each.
 WIDER: Final = {"uint16": "int32", "uint32": "int64"}
 CARRIED: Final = frozenset(
@@ -79,8 +81,13 @@ class Space(Struct, frozen=True, kw_only=True):
 
     @property
     def is_image(self) -> bool:
-        """Whether a value is an image ``[H, W, C]`` of bytes."""
-        return self.kind == "box" and self.dtype == "uint8" and len(self.shape) == 3
+        """Whether a value is an image of bytes."""
+        return self.image_layout is not None
+
+    @property
+    def image_layout(self) -> Layout | None:
+        """Order of the axes if a value is an image of bytes."""
+        return layout_of(self.shape) if self.kind == "box" and self.dtype == "uint8" else None
 
     @property
     def array_dtype(self) -> np.dtype[Any]:

@@ -22,7 +22,7 @@ MakeFleetSettings = Callable[..., FleetSettings]
     [
         pytest.param(
             {"policy": {"kind": "cnn"}},
-            "policy.kind: cnn needs images: no uint8 [H, W, C] part in",
+            "policy.kind: cnn needs images: no uint8 image in",
             id="cnn",
         ),
         pytest.param(
