@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from rolldeck.wire import InfoWindow
 from rollouts.fleet.policies.spaces import Space
+from rollouts.fleet.process.storable import cleaned
 from runs.config.rules.environment_config import ExtensionConfig
 
 _LENGTH_BYTES: Final = 4
@@ -163,12 +164,15 @@ class Channel:
         return self._socket.fileno()
 
     def send(self, message: Struct) -> None:
-        """Send a message.
+        """Send a message, with U+FFFD for characters that UTF-8 does not have.
 
         Raises:
             OSError: If the other end is closed.
         """
-        content = self._encode(message)
+        try:
+            content = self._encode(message)
+        except UnicodeEncodeError:
+            content = self._encode(cleaned(msgspec.to_builtins(message)))
         self._socket.sendall(len(content).to_bytes(_LENGTH_BYTES, "little") + content)
 
     def receive(self) -> list[Any]:

@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from rolldeck.operator_requests import MOST_RECORDED_BYTES, RecordedEpisode
 from rollouts.fleet.policies.image_layout import picture
 from rollouts.fleet.process import log_text
+from rollouts.fleet.process.storable import cleaned, to_json
 
 logger = logging.getLogger(__name__)
 
@@ -156,7 +156,7 @@ class TextRecorder:
 
     def add(self, frame: Any) -> None:
         """Store a frame while there is room."""
-        text = "\n".join(log_text.clean_lines(str(frame).split("\n")))
+        text = cleaned("\n".join(log_text.clean_lines(str(frame).split("\n"))))
         self._bytes += len(text.encode()) + 1
         if len(self._frames) >= MOST_FRAMES or self._bytes > MOST_TEXT_BYTES:
             self._left_out += 1
@@ -178,7 +178,7 @@ class TextRecorder:
 
 def _describe(path: Path, filmed: RecordedEpisode) -> None:
     unfinished = path.with_suffix(".unfinished")
-    unfinished.write_bytes(msgspec.json.encode(filmed))
+    unfinished.write_bytes(to_json(filmed))
     unfinished.rename(description_of(path))
 
 

@@ -149,7 +149,8 @@ class Ending(Counting):
                 return self._obs() * np.nan, 1.0, False, False, {}
             if self._how == "reward":
                 return self._obs(), np.ones(2), False, False, {}  # type: ignore[return-value]
-            raise RuntimeError(f"broken at step {self._at}")
+            what = "caf\udce9.txt" if self._how == "bytes" else f"broken at step {self._at}"
+            raise RuntimeError(what)
         obs, _, terminated, truncated, info = super().step(action)
         return obs, float(self._step), terminated, truncated, info
 

@@ -207,6 +207,7 @@ ENDS = {
     "returns an array as its first reward": Ends(
         "reward", at=1, event="odd:ending, step 1: reward has shape [2]; it must be a number"
     ),
+    "raises a text with a lone surrogate": Ends("bytes", event="RuntimeError: caf\ufffd.txt"),
     "raises in a reset": Ends("reset", event="no further episode"),
 }
 
