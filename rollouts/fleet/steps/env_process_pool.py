@@ -7,12 +7,12 @@ is given up: its slots become `failed` and all others continue.
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rolldeck.wire import InfoWindow, ReportedSlotState, SlotReport
+from rolldeck.wire import ReportedSlotState, SlotReport
 from rollouts.fleet.process.backoff import RestartBudget, RestartRule
 from rollouts.fleet.process.log_capture import OutputPump
 from rollouts.fleet.process.loops import EventLog
@@ -27,6 +27,7 @@ from rollouts.fleet.steps.env_messages import (
 )
 from rollouts.fleet.steps.env_worker import EnvWorker, EnvWorkerDied
 from rollouts.fleet.steps.envs_in_worker import EnvsInWorker
+from rollouts.fleet.steps.pool_listener import PoolListener
 from rollouts.fleet.steps.slot_queue import Slots
 from runs.config.rules.run_config import RunConfig
 
@@ -38,31 +39,6 @@ INVALID_VALUE_SECONDS: Final = 60.0
 """Minimum interval between two events of a slot whose environment works between invalid values."""
 
 SlotState = Literal["starting", "running", "restarting", "failed", "stopped"]
-
-
-class PoolListener(Protocol):
-    """Receiver of slot events."""
-
-    def introduced(self, ready: Ready) -> None:
-        """Handle the spaces announced by a process."""
-
-    def began(self, slot: int, obs: NDArray[Any]) -> None:
-        """Handle a new environment that waits for its first action."""
-
-    def stepped(self, slots: Slots, came: Stepped) -> None:
-        """Handle stepped environments; `slots` are the slots of the rows of `came`."""
-
-    def recorded(self, slot: int, came: Recorded) -> None:
-        """Handle the end of a recorded episode."""
-
-    def reported_info(self, window: InfoWindow) -> None:
-        """Handle numeric values of the environments' `info`."""
-
-    def lost(self, slot: int) -> None:
-        """Handle the loss of a slot's environment, possibly in mid-episode."""
-
-    def given_up(self, slot: int) -> None:
-        """Handle that a lost slot gets no further environment."""
 
 
 @dataclass(slots=True)
@@ -119,7 +95,7 @@ class EnvProcessPool:
         self._listener = listener
         self._slots: list[_Slot] = []
         self._processes: list[_Process] = []
-        self._is_outside_bounds = False
+        self._is_outside_bounds = self._has_stepped = False
         self._build_at: dict[int, float] = {}
         """When to rebuild the environments of slots that raised."""
         count, size = config.fleet.envs_per_worker, config.fleet.envs_per_process
@@ -151,6 +127,11 @@ class EnvProcessPool:
     def is_broken(self) -> bool:
         """Whether every slot was given up."""
         return all(slot.state == "failed" for slot in self._slots)
+
+    @property
+    def refusal(self) -> str:
+        """Error of an environment that was given up in every slot before its first step."""
+        return self._slots[0].error if self.is_broken and not self._has_stepped else ""
 
     @property
     def restarts(self) -> int:
@@ -287,6 +268,7 @@ class EnvProcessPool:
             self._mend(number, message, now)
 
     def _took_steps(self, process: _Process, came: Stepped, now: float) -> None:
+        self._has_stepped = True
         slots = process.slots[came.rows]
         for number in slots.tolist():
             self._slots[number].has_stepped = True

@@ -24,7 +24,9 @@ from runs.config.rules.run_config import RunConfig
 
 POLL_SECONDS: Final = 0.1
 LOG_FOLDER: Final = "logs"
-REFUSALS: Final = frozenset({"weights_refused", "policy_refused", "step_callback_refused"})
+REFUSALS: Final = frozenset(
+    {"weights_refused", "policy_refused", "step_callback_refused", "environment_refused"}
+)
 """Events of refusals that end the rollout with the same text."""
 SLOT_EVENTS: Final = frozenset({"slot_restarted", "slot_failed"})
 

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from rolldeck.wire import InfoWindow, SlotReport
 from rollouts.fleet.policies.policy_protocol import (
-    Decision,
     Policy,
     PolicyDoesNotFit,
     for_environment,
@@ -74,9 +73,8 @@ class StepRolloutWorker:
             output=self._output,
             mark=str(mark_of(settings)),
         )
-        self._weights, self._handler = weights, progress_handler
+        self._weights, self._handler, self._settings = weights, progress_handler, settings
         self._callbacks: ConfiguredCallbacks | None = None
-        self._settings = settings
         self._monitor, self._events = monitor, events
         self._policy: Policy | None = None
         self._action_space: Space | None = None
@@ -102,7 +100,7 @@ class StepRolloutWorker:
         self._seconds_in_envs = 0.0
         self.is_paused = False
         self.refusal = ""
-        """Why the policy or a step callback cannot be used; empty if all can."""
+        """Why the policy, a step callback or the environment cannot be used; empty if all can."""
         self.cannot_recover = False
         """Whether any worker would refuse the same configuration."""
         self.epoch, self.newest_step = 0, NO_STEP
@@ -242,8 +240,14 @@ class StepRolloutWorker:
         self._handler.aborted(slot)
 
     def given_up(self, slot: int) -> None:
-        """Report a slot that gets no further environment."""
+        """Report a slot that gets no further environment, and an environment that never worked."""
         self._handler.given_up(slot)
+        if (error := self._process_pool.refusal) and not self.refusal:
+            spec = self._settings.fleet.config.environment.spec
+            text = f"{spec} never completed a step: {error.strip().rpartition(chr(10))[2]}"
+            details: dict[str, Any] = {"field": "environment.spec", "error": error[-2000:]}
+            self._events.add("environment_refused", text, level="error", **details)
+            self.cannot_recover, self.refusal = True, text
 
     @contextmanager
     def _calling_policy(self) -> Iterator[None]:
@@ -308,28 +312,12 @@ class StepRolloutWorker:
             inside += self._seconds_in_envs if self._fleet.envs_in_worker else 0.0
             self._monitor.record("recv", max(0.0, time.monotonic() - now - inside), now)
 
-    def _without(
-        self,
-        invalid: Mapping[int, str],
-        slots: Slots,
-        decision: Decision,
-        state: dict[str, NDArray[Any]],
-    ) -> tuple[Slots, Decision, dict[str, NDArray[Any]]]:
-        """End the episodes of the slots with an invalid action; return what is left."""
+    def _without(self, invalid: Mapping[int, str], slots: Slots) -> NDArray[np.intp]:
+        """End the episodes of the slots with an invalid action; return the other rows."""
         spec, now = self._settings.fleet.config.environment.spec, time.monotonic()
         for row, text in invalid.items():
             self._process_pool.refuse(int(slots[row]), f"{spec}: {text}", now)
-        left = np.delete(np.arange(len(slots)), list(invalid))
-        return (
-            slots[left],
-            Decision(
-                actions=decision.actions[left],
-                logprobs=decision.logprobs[left],
-                values=decision.values[left],
-                state={name: rows[left] for name, rows in decision.state.items()},
-            ),
-            {name: rows[left] for name, rows in state.items()},
-        )
+        return np.delete(np.arange(len(slots)), list(invalid))
 
     def _missing(self) -> Literal["room", "weights"]:
         """Return what prevents all slots from acting."""
@@ -372,7 +360,9 @@ class StepRolloutWorker:
                 inferred = time.monotonic()
                 if not self._is_valid_action(decision.actions):
                     invalid = invalid_actions(self._action_space, decision.actions)
-                    slots, decision, before = self._without(invalid, slots, decision, before)
+                    left = self._without(invalid, slots)
+                    slots, decision = slots[left], decision.of(left)
+                    before = {name: rows[left] for name, rows in before.items()}
                 for name, rows in decision.state.items():
                     self._state[name][slots] = rows
                 self._is_stepping[slots] = True

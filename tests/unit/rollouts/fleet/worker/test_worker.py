@@ -184,7 +184,7 @@ def test_a_drain_flushes_the_slot_of_a_lost_environment(
 
 @dataclass(frozen=True)
 class Ends:
-    """How an environment ends, and what of it is stored."""
+    """End of an environment, and what of it is stored."""
 
     how: str
     at: int = 3
@@ -360,8 +360,13 @@ def test_a_worker_without_a_working_slot_has_failed(
     with bench(make_worker_settings(spec="unheard:of")) as b:
         eventually(lambda: b.order().report.state == "failed", 90.0)
 
-        assert b.order().report.reason == "every environment slot was given up"
-        assert "UnknownEnvironment" in b.order().report.slots[0].error
+        state = b.order()
+
+    assert state.cannot_recover
+    assert state.report.reason.startswith("unheard:of never completed a step: ")
+    assert "UnknownEnvironment" in state.report.reason
+    assert "UnknownEnvironment" in state.report.slots[0].error
+    assert b.events.count("environment_refused") == 1
 
 
 def test_a_process_is_replaced_between_episodes_after_its_restart_interval(
