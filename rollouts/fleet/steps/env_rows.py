@@ -45,7 +45,7 @@ from rollouts.fleet.steps.info_values import (
 from rollouts.fleet.steps.recorder import RecordedEnvironment
 from rollouts.fleet.worker.info_totals import InfoTotals
 
-BOUNDS_CHECKS: Final = 1000
+BOUNDS_CHECKS: Final = 100
 """Number of requests to step whose observations are compared with the bounds of their space."""
 INFO_SECONDS: Final = 1.0
 """Minimum interval between two reports of `info` values."""
