@@ -146,7 +146,7 @@ def bare_rate(
     """Return the env steps per second of a policy that steps Gymnasium's vector environments."""
     spec, kwargs = (environment or {"spec": CARTPOLE})["spec"], (environment or {}).get("kwargs")
     config = msgspec.convert(section, PolicyConfig)
-    vector = gymnasium.vector.SyncVectorEnv([lambda: make(spec, kwargs or {})] * ENVS)
+    vector = gymnasium.vector.SyncVectorEnv([lambda: make(spec, kwargs or {}).environment] * ENVS)
     observation, action = describe(vector.envs[0])
     policy = _loaded(config, observation, device, action)
     obs, _ = vector.reset(seed=0)

@@ -32,7 +32,8 @@ class Transitions(NamedTuple):
         next_values: Value estimates after each action: 0 if the episode terminated, the value of
             its last observation if it was truncated.
         ended: Whether the step ended its episode.
-        mask: False for the padding after the last real step of a fragment.
+        mask: False for the padding after the last real step of a fragment, and for a truncated step
+            without a final observation, whose successor is unknown.
     """
 
     rewards: Floats
@@ -67,6 +68,9 @@ def transitions(
 ) -> Transitions:
     """Return the steps of a batch with the values of their successors.
 
+    A truncated step without a final observation has no target: its advantage is 0, and its episode
+    ends with the value of its observation.
+
     Args:
         arrays: Output of :meth:`rolldeck.batches.Batch.stack`.
         values: Estimates for ``obs``, ``[N, T]``.
@@ -76,15 +80,16 @@ def transitions(
     terminated, truncated, mask = arrays["terminated"], arrays["truncated"], arrays["mask"]
     next_values = np.roll(values, -1, axis=1)
     next_values[np.arange(len(mask)), mask.sum(axis=1) - 1] = last_values
-    # An aborted episode may have no last observation; the value of its last state replaces it.
-    next_values = np.where(truncated, values, next_values)
-    next_values[arrays["final_fragment"], arrays["final_step"]] = final_values
+    finals = arrays["final_fragment"], arrays["final_step"]
+    next_values[finals] = final_values
+    is_unknown = truncated & ~terminated
+    is_unknown[finals] = False
     return Transitions(
         rewards=arrays["reward"],
         values=values,
-        next_values=np.where(terminated, np.float32(0), next_values),
+        next_values=np.where(terminated, np.float32(0), np.where(is_unknown, values, next_values)),
         ended=terminated | truncated,
-        mask=mask,
+        mask=mask & ~is_unknown,
     )
 
 

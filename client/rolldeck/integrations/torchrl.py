@@ -245,9 +245,9 @@ def fragments_tensordict(batch: Batch) -> TensorDict:
     composed observation are keys below ``observation``. ``in_state`` has the recurrent states
     before the first step, and zeros after it.
 
-    The successor in the last step of an episode is its last observation; an aborted episode may
-    have none, and keeps the observation of the step. Padding ends its episodes, and must not be
-    trained on: ``data[data["collector", "mask"]]`` has the real steps.
+    The successor in the last step of an episode is its last observation. A truncated step without
+    one keeps its own observation, and is masked like padding. Padding ends its episodes, and must
+    not be trained on: ``data[data["collector", "mask"]]`` has the real steps.
 
     Raises:
         InvalidMessage: As :meth:`rolldeck.batches.Batch.stack`.
@@ -255,13 +255,15 @@ def fragments_tensordict(batch: Batch) -> TensorDict:
     arrays = batch.stack()
     mask = arrays["mask"]
     steps = {name: key for name, key in PER_STEP.items() if name in arrays}
+    is_unknown = arrays["truncated"] & ~arrays["terminated"]
+    is_unknown[arrays["final_fragment"], arrays["final_step"]] = False
     terminated = arrays["terminated"] | ~mask
     done = terminated | arrays["truncated"]
     flat: dict[str | tuple[str, ...], NDArray[Any]] = {
         **{key: arrays[name] for name, key in steps.items()},
         "is_init": arrays["first"][..., None],
         "policy_version": arrays["policy_step"][..., None],
-        ("collector", "mask"): mask,
+        ("collector", "mask"): mask & ~is_unknown,
         ("next", "reward"): arrays["reward"][..., None],
         ("next", "done"): done[..., None],
         ("next", "terminated"): terminated[..., None],

@@ -15,9 +15,15 @@ import numpy as np
 
 from rollouts.fleet.environments.callbacks import EnvironmentWithCallbacks
 from rollouts.fleet.environments.contract import Environment, UnknownEnvironment, VectorEnvironment
-from rollouts.fleet.environments.interface import begun, single, supported
+from rollouts.fleet.environments.interface import begun, single, stepped, supported
 from rollouts.fleet.environments.wrappers import wrap
-from rollouts.fleet.policies.spaces import Space, UnsupportedSpace, actions, observations
+from rollouts.fleet.policies.space_values import number
+from rollouts.fleet.policies.spaces import (
+    Space,
+    UnsupportedSpace,
+    actions,
+    observations,
+)
 from runs.config.rules.environment_config import ExtensionConfig
 
 __all__ = [
@@ -34,6 +40,8 @@ __all__ = [
 ]
 
 MODULES_VARIABLE: Final = "ROLLDECK_ENVIRONMENT_MODULES"
+FINAL_OBSERVATIONS: Final = ("final_obs", "final_observation")
+"""Names in `info` of the last observation of an episode, if the next one has begun."""
 
 
 class RowOfVector:
@@ -42,12 +50,12 @@ class RowOfVector:
     def __init__(self, vector: VectorEnvironment, row: int) -> None:
         self._vector = vector
         self._row = row
-        self.observation_space = vector.observation_space
+        self.observation_space, self._encode = observations(vector.observation_space)
         self.action_space = vector.action_space
 
     def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode; return its first observation and extras."""
-        return self._vector.reset(self._row, seed=seed), {}
+        return self._encode(self._vector.reset(self._row, seed=seed)), {}
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Return observation, reward, terminated, truncated and extras."""
@@ -63,7 +71,8 @@ class RowOfVector:
 class Adapted:
     """An environment wrapper that converts observations and actions to supported spaces.
 
-    Its own spaces are of type :class:`Space`.
+    Its own spaces are of type :class:`Space`. Its methods raise :class:`InvalidValue` for a value
+    of another structure, shape or type, and for a reward that is not finite.
     """
 
     def __init__(self, environment: Environment) -> None:
@@ -72,41 +81,54 @@ class Adapted:
         Raises:
             UnsupportedSpace: If its observations or actions cannot be represented here.
         """
-        self._environment = environment
+        self.environment = environment
+        """The environment itself."""
         self.observation_space, self._encode = observations(environment.observation_space)
         self.action_space, self._decode = actions(environment.action_space)
 
-    @property
-    def is_needed(self) -> bool:
-        """Whether any conversion is required."""
-        return self._encode is not None or self._decode is not None
-
     def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode; return its first observation and extras."""
-        obs, extras = begun(self._environment.reset(seed=seed))
-        return self._shown(obs), extras
+        obs, extras = begun(self.environment.reset(seed=seed))
+        return self._encode(obs), extras
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Return observation, reward, terminated, truncated and extras."""
         taken = action if self._decode is None else self._decode(action)
-        obs, *rest = self._environment.step(taken)
-        return self._shown(obs), *rest
-
-    def render(self) -> Any:
-        """Return the environment's rendered frame, if it renders."""
-        return self._environment.render()  # type: ignore[attr-defined]
-
-    @property
-    def metadata(self) -> Mapping[str, Any]:
-        """Metadata of the wrapped environment."""
-        return getattr(self._environment, "metadata", None) or {}
+        obs, reward, terminated, truncated, extras = stepped(self.environment.step(taken))
+        if type(terminated) is not bool:
+            terminated = bool(number(terminated, "terminated"))
+        if type(truncated) is not bool:
+            truncated = bool(number(truncated, "truncated"))
+        if not isinstance(reward, float):
+            reward = number(reward, "reward")
+        if (
+            (terminated or truncated)
+            and extras
+            and (final := final_observation(extras)) is not None
+        ):
+            obs = final
+        return self._encode(obs), reward, terminated, truncated, extras
 
     def close(self) -> None:
         """Release all resources."""
-        self._environment.close()
+        self.environment.close()
 
-    def _shown(self, obs: Any) -> Any:
-        return obs if self._encode is None else self._encode(obs)
+    def __getattr__(self, name: str) -> Any:
+        """Return another attribute of the environment, such as `render`."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self.environment, name)
+
+
+def final_observation(extras: Any) -> Any:
+    """Return the last observation of an episode whose environment has begun the next one.
+
+    None if the `info` of the step has none.
+    """
+    if not isinstance(extras, Mapping):
+        return None
+    found = (extras.get(name) for name in FINAL_OBSERVATIONS)
+    return next((one for one in found if one is not None), None)
 
 
 Factory = Callable[[str, Mapping[str, Any]], Environment]
@@ -126,7 +148,7 @@ def make(
     *,
     wrappers: Sequence[ExtensionConfig] = (),
     callbacks: Sequence[ExtensionConfig] = (),
-) -> Environment:
+) -> Adapted:
     """Return a new environment.
 
     Args:
@@ -148,8 +170,7 @@ def make(
     environment = supported(wrap(made, wrappers), spec)
     if callbacks:
         environment = EnvironmentWithCallbacks(environment, callbacks)
-    adapted = Adapted(environment)
-    return adapted if adapted.is_needed else environment
+    return Adapted(environment)
 
 
 def register_vector(spec: str, factory: VectorFactory) -> None:
@@ -179,10 +200,7 @@ def describe(environment: Environment) -> tuple[Space, Space]:
     Raises:
         UnsupportedSpace: If they cannot be represented here.
     """
-    shown, taken = environment.observation_space, environment.action_space
-    if isinstance(shown, Space) and isinstance(taken, Space):
-        return shown, taken
-    return observations(shown)[0], actions(taken)[0]
+    return observations(environment.observation_space)[0], actions(environment.action_space)[0]
 
 
 def _kind(module: str) -> Factory:

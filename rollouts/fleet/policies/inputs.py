@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from rollouts.fleet.policies.image_layout import channels_last
 from rollouts.fleet.policies.spaces import Space
 
 
@@ -37,8 +38,10 @@ def images(space: Space, obs: NDArray[Any]) -> Tensor:
     Raises:
         NoImages: If there are none, or their sizes differ.
     """
-    chosen = image_parts(space)
-    pictures = [obs[name] if name else obs for name in chosen]
+    pictures = [
+        channels_last(obs[name] if name else obs, part.image_layout or "HWC")
+        for name, part in image_parts(space).items()
+    ]
     return torch.from_numpy(np.ascontiguousarray(np.concatenate(pictures, axis=-1)))
 
 
@@ -58,14 +61,19 @@ def image_parts(space: Space) -> dict[str, Space]:
     """Return the image parts of observations by name; the empty name is the whole observation.
 
     Raises:
-        NoImages: If there are none, or their sizes differ.
+        NoImages: If there are none, their sizes differ, or the order of their axes is unknown.
     """
-    if space.is_image:
-        return {"": space}
-    found = {name: part for name, part in space.parts.items() if part.is_image}
-    sizes = {part.shape[:2] for part in found.values()}
+    parts = {"": space} if space.is_image else space.parts
+    found = {name: part for name, part in parts.items() if part.is_image}
+    for name, part in found.items():
+        if part.image_layout == "ambiguous":
+            raise NoImages(
+                f"{name or 'the observation'}: {part} may be [H, W, C] or [C, H, W]; make the "
+                "channels its smallest axis with gymnasium.wrappers.TransformObservation"
+            )
+    sizes = {_size(part)[:2] for part in found.values()}
     if len(sizes) != 1:
-        raise NoImages("image sizes differ" if sizes else f"no uint8 [H, W, C] part in: {space}")
+        raise NoImages("image sizes differ" if sizes else f"no uint8 image in: {space}")
     return found
 
 
@@ -75,9 +83,15 @@ def image_shape(space: Space) -> tuple[int, int, int]:
     Raises:
         NoImages: If there are none, or their sizes differ.
     """
-    parts = list(image_parts(space).values())
-    height, width, _ = parts[0].shape
-    return height, width, sum(part.shape[2] for part in parts)
+    sizes = [_size(part) for part in image_parts(space).values()]
+    return *sizes[0][:2], sum(channels for _, _, channels in sizes)
+
+
+def _size(part: Space) -> tuple[int, int, int]:
+    """Return height, width and channels of an image."""
+    empty = np.empty(part.shape, np.uint8)
+    height, width, channels = channels_last(empty, part.image_layout or "HWC").shape
+    return height, width, channels
 
 
 def _one_hot(numbers: NDArray[np.int64], choices: int) -> Tensor:

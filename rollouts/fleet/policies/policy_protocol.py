@@ -72,6 +72,15 @@ class Decision:
     """``[B]``."""
     state: State = field(default_factory=dict)
 
+    def of(self, rows: NDArray[np.intp]) -> "Decision":
+        """Return the actions for some of the observations."""
+        return Decision(
+            actions=self.actions[rows],
+            logprobs=self.logprobs[rows],
+            values=self.values[rows],
+            state={name: state[rows] for name, state in self.state.items()},
+        )
+
 
 class WeightsConsumer(Protocol):
     """Interface of a consumer of changing weights."""

@@ -16,11 +16,14 @@ Dict, Tuple         observations: *parts*, one array each, named by key (or by p
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, Final, Literal
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
+
+from rollouts.fleet.policies.image_layout import Layout, layout_of
 
 # Types that messages cannot contain, with a wider type for each.
 WIDER: Final = {"uint16": "int32", "uint32": "int64"}
@@ -29,14 +32,23 @@ CARRIED: Final = frozenset(
 )
 
 UINT8_HIGH: Final = 255
+OBS: Final = "obs"
+ACTION: Final = "action"
+INT64: Final = np.dtype(np.int64)
+INT8: Final = np.dtype(np.int8)
 
-Path = tuple[str, ...]
+Path = tuple[Any, ...]
+"""Keys of a part; those of a Dict may be numbers."""
 Encode = Callable[[Any], NDArray[Any]]
 Decode = Callable[[NDArray[Any]], Any]
 
 
 class UnsupportedSpace(TypeError):
     """The observations or actions have an unsupported space."""
+
+
+class InvalidValue(ValueError):
+    """A value of an environment or a policy does not fit its space; the text names both."""
 
 
 class Space(Struct, frozen=True, kw_only=True):
@@ -69,8 +81,13 @@ class Space(Struct, frozen=True, kw_only=True):
 
     @property
     def is_image(self) -> bool:
-        """Whether a value is an image ``[H, W, C]`` of bytes."""
-        return self.kind == "box" and self.dtype == "uint8" and len(self.shape) == 3
+        """Whether a value is an image of bytes."""
+        return self.image_layout is not None
+
+    @property
+    def image_layout(self) -> Layout | None:
+        """Order of the axes if a value is an image of bytes."""
+        return layout_of(self.shape) if self.kind == "box" and self.dtype == "uint8" else None
 
     @property
     def array_dtype(self) -> np.dtype[Any]:
@@ -87,29 +104,69 @@ class Space(Struct, frozen=True, kw_only=True):
         return f"choices {self.each_choices or self.choices}"
 
 
-def observations(space: Any) -> tuple[Space, Encode | None]:
+def observations(space: Any) -> tuple[Space, Encode]:
     """Return the converted observation space, and the conversion of its values.
 
-    The conversion is None if values need none.
+    The conversion raises :class:`InvalidValue` for a value of another structure, shape or type. It
+    does not compare numbers with their range.
 
     Raises:
-        UnsupportedSpace: If the space is not supported.
+        UnsupportedSpace: If the space is not supported, or two of its parts have the same name.
     """
+    if isinstance(space, Space):
+        return space, partial(fitted, shape=space.shape, dtype=space.array_dtype, name=OBS)
     if not _is_composed(space):
-        return _simple(space)
-    found = {path: _simple(leaf) for path, leaf in _leaves(space)}
-    parts = {".".join(path): part for path, (part, _) in found.items()}
+        return _simple(space, OBS)
+    paths: dict[str, Path] = {}
+    parts: dict[str, Space] = {}
+    for path, leaf in _leaves(space):
+        name = _name(path)
+        if name in paths:
+            both = " and ".join("".join(f"[{key!r}]" for key in one) for one in (paths[name], path))
+            raise UnsupportedSpace(f"two parts of the observation are named {name!r}: {both}")
+        paths[name], parts[name] = path, _simple(leaf, name)[0]
     described = Space(kind="parts", shape=(), dtype="", parts=parts)
     dtype = described.array_dtype
+    fill = _filler(space, ())
 
     def encode(value: Any) -> NDArray[Any]:
         row = np.zeros((), dtype)
-        for path, (_, encode_part) in found.items():
-            part = _at(value, path)
-            row[".".join(path)] = part if encode_part is None else encode_part(part)
+        fill(value, row)
         return row
 
     return described, encode
+
+
+def fitted(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], name: str) -> NDArray[Any]:
+    """Return `value` as an array of that shape and type.
+
+    Integers become any type that has them, and floats any float type.
+
+    Raises:
+        InvalidValue: If the shape differs, or a number would change by more than rounding.
+    """
+    if type(value) is np.ndarray and value.dtype == dtype and value.shape == shape:
+        return value
+    try:
+        array = np.asarray(value)
+    except Exception as error:
+        raise InvalidValue(f"{name} is no array: {error}") from error
+    if array.shape != shape:
+        raise InvalidValue(f"{name} has shape {list(array.shape)}, its space {list(shape)}")
+    return array if array.dtype == dtype else _converted(array, dtype, name)
+
+
+def _converted(array: NDArray[Any], dtype: np.dtype[Any], name: str) -> NDArray[Any]:
+    kind, wanted = array.dtype.kind, dtype.kind
+    if wanted == "V" or kind not in ("biuf" if wanted == "f" else "biu"):
+        raise InvalidValue(f"{name} is {array.dtype}, its space {dtype}")
+    if wanted != "f" and array.size and not np.can_cast(array.dtype, dtype, "safe"):
+        limits = (0, 1) if wanted == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+        for extreme in (array.min(), array.max()):
+            if not limits[0] <= extreme <= limits[1]:
+                raise InvalidValue(f"{name} contains {extreme}, its space is {dtype}")
+    with np.errstate(over="ignore"):  # infinite numbers are found in the stored rows
+        return array.astype(dtype)
 
 
 def actions(space: Any) -> tuple[Space, Decode | None]:
@@ -120,13 +177,15 @@ def actions(space: Any) -> tuple[Space, Decode | None]:
     Raises:
         UnsupportedSpace: If the space is not supported, such as a Dict of Box and Discrete.
     """
+    if isinstance(space, Space):
+        return space, None
     if not _is_composed(space):
-        described, _ = _simple(space)
+        described, _ = _simple(space, ACTION)
         return described, _decoder(space, described)
-    leaves = [(path, leaf, _simple(leaf)[0]) for path, leaf in _leaves(space)]
+    leaves = [(path, leaf, _simple(leaf, _name(path))[0]) for path, leaf in _leaves(space)]
     forms = [form for _, _, form in leaves]
     if len({form.kind == "box" for form in forms}) > 1:
-        names = ", ".join(f"{'.'.join(path)}: {form}" for path, _, form in leaves)
+        names = ", ".join(f"{_name(path)}: {form}" for path, _, form in leaves)
         raise UnsupportedSpace(f"an action cannot combine Box and discrete parts: {names}")
     described = _row_of_boxes(forms) if forms[0].kind == "box" else _row_of_choices(forms)
     ends = np.cumsum([_width(form) for form in forms]).tolist()
@@ -141,23 +200,26 @@ def actions(space: Any) -> tuple[Space, Decode | None]:
     return described, decode
 
 
-def _simple(space: Any) -> tuple[Space, Encode | None]:
+def _simple(space: Any, name: str) -> tuple[Space, Encode]:
     kind = type(space).__name__
+    shape = tuple(int(size) for size in space.shape or ())
     if kind == "Discrete":
         n, start = int(space.n), int(space.start)
-        return Space(kind="discrete", shape=(), dtype="int64", choices=n, start=start), None
+        described = Space(kind="discrete", shape=(), dtype="int64", choices=n, start=start)
+        return described, partial(fitted, shape=(), dtype=INT64, name=name)
     if kind == "Box":
-        return _box(space)
+        described = _box(space, shape)
+        return described, partial(fitted, shape=shape, dtype=described.array_dtype, name=name)
     if kind == "MultiDiscrete":
         starts = np.ravel(space.start)
         return (
             _choices([int(n) for n in np.ravel(space.nvec)], "int64"),
-            lambda value: np.ravel(value).astype(np.int64) - starts,
+            lambda value: np.ravel(fitted(value, shape, INT64, name)) - starts,
         )
     if kind == "MultiBinary":
         return (
-            _choices([2] * math.prod(space.shape), "int8"),
-            lambda value: np.ravel(value).astype(np.int8),
+            _choices([2] * math.prod(shape), "int8"),
+            lambda value: np.ravel(fitted(value, shape, INT8, name)),
         )
     raise UnsupportedSpace(
         f"{kind} is not supported; use Box, Discrete, MultiDiscrete, MultiBinary, Dict or Tuple"
@@ -168,7 +230,7 @@ def _choices(each: list[int], dtype: str) -> Space:
     return Space(kind="multi_discrete", shape=(len(each),), dtype=dtype, each_choices=each)
 
 
-def _box(space: Any) -> tuple[Space, Encode | None]:
+def _box(space: Any, shape: tuple[int, ...]) -> Space:
     dtype = np.dtype(space.dtype).name
     carried = WIDER.get(dtype, dtype)
     if carried not in CARRIED:
@@ -178,16 +240,13 @@ def _box(space: Any) -> tuple[Space, Encode | None]:
     bounded = bool(np.isfinite(low).all() and np.isfinite(high).all()) and not (
         dtype == "uint8" and not low.any() and bool((high == UINT8_HIGH).all())
     )
-    described = Space(
+    return Space(
         kind="box",
-        shape=tuple(int(size) for size in space.shape),
+        shape=shape,
         dtype=carried,
         low=[float(x) for x in low] if bounded else [],
         high=[float(x) for x in high] if bounded else [],
     )
-    if carried == dtype:
-        return described, None
-    return described, lambda value: np.asarray(value, dtype=carried)
 
 
 def _decoder(space: Any, described: Space) -> Decode | None:
@@ -237,17 +296,47 @@ def _leaves(space: Any, above: Path = ()) -> Iterator[tuple[Path, Any]]:
         raise UnsupportedSpace(f"{space} is empty")
     named = children.items() if isinstance(children, Mapping) else enumerate(children)
     for key, child in named:
-        path = (*above, str(key))
+        path = (*above, key)
         if _is_composed(child):
             yield from _leaves(child, path)
         else:
             yield path, child
 
 
-def _at(value: Any, path: Path) -> Any:
-    for key in path:
-        value = value[key] if isinstance(value, Mapping) else value[int(key)]
-    return value
+def _name(path: Path) -> str:
+    return ".".join(map(str, path))
+
+
+def _filler(space: Any, path: Path) -> Callable[[Any, NDArray[Any]], None]:
+    """Return a function that stores a value of `space` in the fields of a row."""
+    part = _name(path)
+    name = f"{OBS}.{part}" if part else OBS
+    if not _is_composed(space):
+        encode = _simple(space, name)[1]
+
+        def store(value: Any, row: NDArray[Any]) -> None:
+            row[part] = encode(value)
+
+        return store
+    children = space.spaces
+    is_dict = isinstance(children, Mapping)
+    named = list(children.items() if is_dict else enumerate(children))
+    fills = [(key, _filler(child, (*path, key))) for key, child in named]
+    keys = {key for key, _ in fills}
+
+    def fill(value: Any, row: NDArray[Any]) -> None:
+        if isinstance(value, Mapping) if is_dict else isinstance(value, tuple | list | np.ndarray):
+            found = value.keys() if is_dict else range(len(value))
+            if len(found) == len(fills) and all(key in keys for key in found):
+                for key, fill_child in fills:
+                    fill_child(value[key], row)
+                return
+            raise InvalidValue(
+                f"{name} has the parts {list(found)}, its space {[key for key, _ in fills]}"
+            )
+        raise InvalidValue(f"{name} is {type(value).__name__}, its space {type(space).__name__}")
+
+    return fill
 
 
 def _nested(space: Any, value: Mapping[Path, Any], above: Path = ()) -> Any:
@@ -256,5 +345,5 @@ def _nested(space: Any, value: Mapping[Path, Any], above: Path = ()) -> Any:
         return value[above]
     children = space.spaces
     if isinstance(children, Mapping):
-        return {k: _nested(child, value, (*above, str(k))) for k, child in children.items()}
-    return tuple(_nested(child, value, (*above, str(n))) for n, child in enumerate(children))
+        return {k: _nested(child, value, (*above, k)) for k, child in children.items()}
+    return tuple(_nested(child, value, (*above, n)) for n, child in enumerate(children))

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rollouts.fleet.environments.contract import Environment
-from rollouts.fleet.environments.interface import begun, stepped
-from rollouts.fleet.policies.spaces import Space
+from rollouts.fleet.policies.space_values import Bounds, bounds_of, invalid_rows
+from rollouts.fleet.policies.space_values import outside as outside_bounds
+from rollouts.fleet.policies.spaces import InvalidValue, Space, observations
 from rollouts.fleet.probe.messages import Episode
 
 SHOWN_REWARDS = 100
@@ -33,16 +34,20 @@ def play(
         WrongInterface: If `reset` or `step` returns something else than Gymnasium's values.
     """
     rng = np.random.default_rng(0)
-    obs, _ = begun(environment.reset(seed=0))
-    outside = space_mismatch(obs, shown)
+    obs, _ = environment.reset(seed=0)
+    bounds = bounds_of(shown)
+    outside = space_mismatch(obs, shown, bounds)
     rewards: list[float] = []
     ended: Literal["terminated", "truncated", "cut"] = "cut"
     began = time.perf_counter()
     while len(rewards) < steps and ended == "cut" and time.perf_counter() - began < seconds:
-        answer = environment.step(random_action(taken, rng))
-        obs, reward, terminated, truncated, _ = stepped(answer)
+        try:
+            obs, reward, terminated, truncated, _ = environment.step(random_action(taken, rng))
+        except InvalidValue as error:
+            outside = outside or f"step {len(rewards) + 1}: {error}"
+            break
         rewards.append(float(reward))
-        outside = outside or space_mismatch(obs, shown)
+        outside = outside or space_mismatch(obs, shown, bounds)
         if terminated or truncated:
             ended = "terminated" if terminated else "truncated"
     total = math.fsum(rewards) if all(map(math.isfinite, rewards)) else None
@@ -75,14 +80,13 @@ def _in_box(space: Space, rng: np.random.Generator) -> NDArray[Any]:
     return row.reshape(space.shape).astype(space.array_dtype)
 
 
-def space_mismatch(obs: Any, space: Space) -> str:
-    """Return how an observation differs from its space; empty if it fits."""
-    if space.parts:
-        return ""  # built by its encoder
-    shape = np.shape(obs)
-    if tuple(shape) != tuple(space.shape):
-        return f"an observation has shape {list(shape)}, its space {list(space.shape)}"
-    array = np.asarray(obs)
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        return "an observation is not finite"
-    return ""
+def space_mismatch(obs: Any, space: Space, bounds: Bounds | None = None) -> str:
+    """Return how an observation differs from its space, and from `bounds`; empty if it fits."""
+    try:
+        rows = observations(space)[1](obs)[None]
+    except InvalidValue as error:
+        return str(error)
+    if invalid := invalid_rows(space, rows, "obs"):
+        return invalid[0]
+    beyond = outside_bounds(bounds or [], rows, "obs")
+    return beyond[1] if beyond else ""

@@ -1,4 +1,4 @@
-"""Encode JSON that the platform can store, for arbitrary texts of policies and exceptions.
+"""Encode messages that the platform can store, for arbitrary texts of policies and exceptions.
 
 PostgreSQL stores neither NUL characters nor unpaired surrogates, so the platform refuses a body
 that contains one. A report with such a text would be refused forever.
@@ -21,14 +21,15 @@ def to_json(message: msgspec.Struct) -> bytes:
         content = _NUL
     if _NUL not in content:
         return content
-    return msgspec.json.encode(_cleaned(msgspec.to_builtins(message)))
+    return msgspec.json.encode(cleaned(msgspec.to_builtins(message)))
 
 
-def _cleaned(value: Any) -> Any:
+def cleaned(value: Any) -> Any:
+    """Return JSON values with U+FFFD for characters of texts that cannot be stored."""
     if isinstance(value, str):
         return _UNSTORABLE.sub("\ufffd", value)
     if isinstance(value, dict):
-        return {_cleaned(key): _cleaned(item) for key, item in value.items()}
+        return {cleaned(key): cleaned(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_cleaned(item) for item in value]
+        return [cleaned(item) for item in value]
     return value

@@ -6,6 +6,7 @@ rows, in one system call.
 """
 
 import socket
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from rolldeck.wire import InfoWindow
 from rollouts.fleet.policies.spaces import Space
+from rollouts.fleet.process.storable import cleaned
 from runs.config.rules.environment_config import ExtensionConfig
 
 _LENGTH_BYTES: Final = 4
@@ -73,10 +75,11 @@ class Began(Struct, frozen=True, array_like=True, tag=True):
 
 
 class EnvCrashed(Struct, frozen=True, array_like=True, tag=True):
-    """A row's environment raised and was dropped."""
+    """A row's environment raised, or returned an invalid value, and was dropped."""
 
     row: int
     error: str
+    is_invalid_value: bool = False
 
 
 class Recorded(Struct, frozen=True, array_like=True, tag=True):
@@ -103,10 +106,19 @@ class StepResult(Struct, frozen=True, array_like=True, tag=True):
     rows: list[int]
     seconds: float
     """Time spent in the environments."""
+    crashed: list[EnvCrashed] = []
+    """Those of `rows` that ended their episode in this step and cannot begin another."""
+
+
+class OutsideBounds(Struct, frozen=True, array_like=True, tag=True):
+    """An observation of a row was outside the bounds of its space, for the first time."""
+
+    row: int
+    text: str
 
 
 ToProcess = Setup | Step | Build | Record | Close
-FromProcess = Ready | Began | EnvCrashed | Recorded | InfoReport | StepResult
+FromProcess = Ready | Began | EnvCrashed | OutsideBounds | Recorded | InfoReport | StepResult
 
 
 class Stepped(NamedTuple):
@@ -124,9 +136,11 @@ class Stepped(NamedTuple):
     """Index among the N, and the last observation of the episode that ended there."""
     seconds: float
     """Time spent in the environments."""
+    crashed: Sequence[EnvCrashed] = ()
+    """Rows whose environment is lost after this step, which ended its episode."""
 
 
-AnyMessage = Ready | Began | EnvCrashed | Recorded | InfoReport | Stepped
+AnyMessage = Ready | Began | EnvCrashed | OutsideBounds | Recorded | InfoReport | Stepped
 """Message of an env process as a worker reads it."""
 
 
@@ -150,12 +164,15 @@ class Channel:
         return self._socket.fileno()
 
     def send(self, message: Struct) -> None:
-        """Send a message.
+        """Send a message, with U+FFFD for characters that UTF-8 does not have.
 
         Raises:
             OSError: If the other end is closed.
         """
-        content = self._encode(message)
+        try:
+            content = self._encode(message)
+        except UnicodeEncodeError:
+            content = self._encode(cleaned(msgspec.to_builtins(message)))
         self._socket.sendall(len(content).to_bytes(_LENGTH_BYTES, "little") + content)
 
     def receive(self) -> list[Any]:

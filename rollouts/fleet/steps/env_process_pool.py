@@ -7,12 +7,12 @@ is given up: its slots become `failed` and all others continue.
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rolldeck.wire import InfoWindow, ReportedSlotState, SlotReport
+from rolldeck.wire import ReportedSlotState, SlotReport
 from rollouts.fleet.process.backoff import RestartBudget, RestartRule
 from rollouts.fleet.process.log_capture import OutputPump
 from rollouts.fleet.process.loops import EventLog
@@ -20,12 +20,14 @@ from rollouts.fleet.steps.env_messages import (
     Began,
     EnvCrashed,
     InfoReport,
+    OutsideBounds,
     Ready,
     Recorded,
     Stepped,
 )
 from rollouts.fleet.steps.env_worker import EnvWorker, EnvWorkerDied
 from rollouts.fleet.steps.envs_in_worker import EnvsInWorker
+from rollouts.fleet.steps.pool_listener import PoolListener
 from rollouts.fleet.steps.slot_queue import Slots
 from runs.config.rules.run_config import RunConfig
 
@@ -33,32 +35,10 @@ ENV_RULE: Final = RestartRule(
     most_crashes=6, window_seconds=60.0, first_seconds=0.1, most_seconds=10.0
 )
 
+INVALID_VALUE_SECONDS: Final = 60.0
+"""Minimum interval between two events of a slot whose environment works between invalid values."""
+
 SlotState = Literal["starting", "running", "restarting", "failed", "stopped"]
-
-
-class PoolListener(Protocol):
-    """Receiver of slot events."""
-
-    def introduced(self, ready: Ready) -> None:
-        """Handle the spaces announced by a process."""
-
-    def began(self, slot: int, obs: NDArray[Any]) -> None:
-        """Handle a new environment that waits for its first action."""
-
-    def stepped(self, slots: Slots, came: Stepped) -> None:
-        """Handle stepped environments; `slots` are the slots of the rows of `came`."""
-
-    def recorded(self, slot: int, came: Recorded) -> None:
-        """Handle the end of a recorded episode."""
-
-    def reported_info(self, window: InfoWindow) -> None:
-        """Handle numeric values of the environments' `info`."""
-
-    def lost(self, slot: int) -> None:
-        """Handle the loss of a slot's environment, possibly in mid-episode."""
-
-    def given_up(self, slot: int) -> None:
-        """Handle that a lost slot gets no further environment."""
 
 
 @dataclass(slots=True)
@@ -69,6 +49,12 @@ class _Slot:
     episodes: int = 0
     restarts: int = 0
     error: str = ""
+    has_stepped: bool = False
+    """Whether its present environment has made a step."""
+    silent_until: float = 0.0
+    """When the next invalid value is reported."""
+    unreported: int = 0
+    """Invalid values since the last report."""
 
 
 @dataclass(slots=True)
@@ -109,6 +95,7 @@ class EnvProcessPool:
         self._listener = listener
         self._slots: list[_Slot] = []
         self._processes: list[_Process] = []
+        self._is_outside_bounds = self._has_stepped = False
         self._build_at: dict[int, float] = {}
         """When to rebuild the environments of slots that raised."""
         count, size = config.fleet.envs_per_worker, config.fleet.envs_per_process
@@ -140,6 +127,11 @@ class EnvProcessPool:
     def is_broken(self) -> bool:
         """Whether every slot was given up."""
         return all(slot.state == "failed" for slot in self._slots)
+
+    @property
+    def refusal(self) -> str:
+        """Error of an environment that was given up in every slot before its first step."""
+        return self._slots[0].error if self.is_broken and not self._has_stepped else ""
 
     @property
     def restarts(self) -> int:
@@ -176,6 +168,10 @@ class EnvProcessPool:
                 self._remove(process, str(death), now)
                 continue
             self._expect(process, chosen.tolist(), now)
+
+    def refuse(self, slot: int, text: str, now: float) -> None:
+        """End the episode of a waiting slot, whose next action is invalid."""
+        self._mend(slot, EnvCrashed(slot, text, is_invalid_value=True), now)
 
     def record(self, slot: int, request_id: str, video: str) -> bool:
         """Record the slot's next episode; return False if the slot has no environment."""
@@ -247,14 +243,19 @@ class EnvProcessPool:
             self._listener.introduced(message)
             return
         if isinstance(message, Stepped):
-            self._took_steps(process, message)
+            self._took_steps(process, message, now)
             return
         if isinstance(message, InfoReport):
             self._listener.reported_info(message.window)
             return
-        number = process.worker.slots[message.row]
+        self._handle_slot(process, message, process.worker.slots[message.row], now)
+
+    def _handle_slot(self, process: _Process, message: Any, number: int, now: float) -> None:
         if isinstance(message, Recorded):
             self._listener.recorded(number, message)
+            return
+        if isinstance(message, OutsideBounds):
+            self._warn_of_bounds(number, message.text)
             return
         process.awaited.discard(number)
         # A new process also builds slots that were given up; they stay given up.
@@ -264,10 +265,13 @@ class EnvProcessPool:
             self._slots[number].state = "running"
             self._listener.began(number, process.worker.observation(message.row))
         elif isinstance(message, EnvCrashed):
-            self._mend(number, message.error, now)
+            self._mend(number, message, now)
 
-    def _took_steps(self, process: _Process, came: Stepped) -> None:
+    def _took_steps(self, process: _Process, came: Stepped, now: float) -> None:
+        self._has_stepped = True
         slots = process.slots[came.rows]
+        for number in slots.tolist():
+            self._slots[number].has_stepped = True
         process.awaited.difference_update(slots.tolist())
         for position, _ in came.finals:
             number = int(slots[position])
@@ -275,6 +279,18 @@ class EnvProcessPool:
             if self._is_due(process):
                 process.held.add(number)
         self._listener.stepped(slots, came)
+        for crash in came.crashed:
+            self._mend(process.worker.slots[crash.row], crash, now)
+
+    def _warn_of_bounds(self, number: int, text: str) -> None:
+        if not self._is_outside_bounds:
+            self._is_outside_bounds = True
+            self._events.add(
+                "observation_outside_bounds",
+                f"Slot {number}: {text}. Later ones are not reported",
+                level="warning",
+                slot=number,
+            )
 
     @property
     def held(self) -> set[int]:
@@ -323,9 +339,12 @@ class EnvProcessPool:
             slots=hit,
         )
 
-    def _mend(self, number: int, error: str, now: float) -> None:
-        slot = self._slots[number]
-        wait = slot.budget.crashed(now)
+    def _mend(self, number: int, crash: EnvCrashed, now: float) -> None:
+        slot, error = self._slots[number], crash.error
+        # An invalid value ends only its episode if the environment works between two of them.
+        is_only_episode = crash.is_invalid_value and slot.has_stepped
+        slot.has_stepped = False
+        wait = 0.0 if is_only_episode else slot.budget.crashed(now)
         if wait is not None:
             self._build_at[number] = now + wait
         slot.state = "failed" if wait is None else "restarting"
@@ -333,13 +352,20 @@ class EnvProcessPool:
         slot.restarts += 1
         slot.process.held.discard(number)
         self._emit_lost(number)
+        if is_only_episode and now < slot.silent_until:
+            slot.unreported += 1
+            return
+        if is_only_episode:
+            slot.silent_until = now + INVALID_VALUE_SECONDS
+        unreported, slot.unreported = slot.unreported, 0
         last_line = error.strip().rpartition("\n")[2]
         kind, what = (
             ("slot_failed", "given up") if wait is None else ("slot_restarted", "restarted")
         )
         self._events.add(
             kind,
-            f"Slot {number}: {what} after an error: {last_line}",
+            f"Slot {number}: {what} after an error: {last_line}"
+            + (f" ({unreported} more since the last event)" if unreported else ""),
             level="error" if wait is None else "warning",
             slot=number,
             error=error[-2000:],

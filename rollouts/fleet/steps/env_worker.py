@@ -299,6 +299,7 @@ def read_steps(came: StepResult, block: EnvBlock) -> Stepped:
         truncated=truncated,
         finals=[(at, np.array(block.final_obs[rows[at]])) for at in ended],
         seconds=came.seconds,
+        crashed=came.crashed,
     )
 
 

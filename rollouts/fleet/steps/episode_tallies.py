@@ -53,9 +53,9 @@ class EpisodeTallies:
         self._discount[slots] = discount * self._gamma
         self._length[slots] = self._length[slots] + 1
 
-    def has_acted(self, slot: int) -> bool:
+    def has_steps(self, slot: int) -> bool:
         """Return whether the slot's episode has a step."""
-        return bool(self._policy_step[slot] > NO_STEP)
+        return bool(self._length[slot])
 
     def end(self, slot: int, outcome: Literal["terminated", "truncated", "aborted"]) -> Episode:
         """Return the slot's finished episode."""

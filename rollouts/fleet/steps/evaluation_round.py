@@ -5,13 +5,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from rollouts.fleet.policies.policy_protocol import Policy, PolicyDoesNotFit, for_environment
+from rollouts.fleet.policies.space_values import invalid_actions
 from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.process.settings import derive_seed
 from rollouts.fleet.steps.env_messages import (
@@ -163,8 +164,7 @@ class EvaluationRound:
 
     def _handle(self, message: AnyMessage) -> None:
         if isinstance(message, EnvCrashed):
-            last_line = message.error.strip().rpartition("\n")[2]
-            raise EvaluationFailed(f"an environment raised {last_line}")
+            self._fail(message)
         if isinstance(message, Ready):
             self._prepare(message)
         elif isinstance(message, Began):
@@ -200,6 +200,14 @@ class EvaluationRound:
             self._episodes.append(ended)
             self._tallies.begin(row)
             self._left[row] -= 1
+        for crash in came.crashed:
+            if self._left[crash.row]:
+                self._fail(crash)
+
+    def _fail(self, crash: EnvCrashed) -> NoReturn:
+        last_line = crash.error.strip().rpartition("\n")[2]
+        what = "returned an invalid value:" if crash.is_invalid_value else "raised"
+        raise EvaluationFailed(f"an environment {what} {last_line}")
 
     def _act(self) -> None:
         """Step all rows with episodes left, once each of them has an observation."""
@@ -213,6 +221,8 @@ class EvaluationRound:
             values[first] = self._beginning[name]
         with self._calling_policy():
             decision = policy.act(self._obs[rows], before, first)
+        for text in invalid_actions(space, decision.actions).values():
+            raise EvaluationFailed(f"the policy returned an invalid value: {text}")
         for name, values in decision.state.items():
             self._state[name][rows] = values
         self._tallies.acted(rows, self._weights.step)

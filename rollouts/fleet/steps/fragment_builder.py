@@ -78,6 +78,8 @@ class FragmentBuilder:
         """Number of episodes that ended, without aborted ones."""
         self.fragments_cut = 0
         self.dropped_steps: Counter[str] = Counter()
+        self._dropped_as = "stale_version"
+        """Reason of the newest drop, also for outcomes that arrive after it."""
 
     def held(self) -> tuple[int, int]:
         """Return the number of credits that no slot has taken, and of fragments being filled.
@@ -96,7 +98,7 @@ class FragmentBuilder:
     @property
     def buffered_steps(self) -> int:
         """Number of env steps in fragments that are being filled."""
-        return int(self._cutter.acted.sum())
+        return int(self._cutter.made.sum())
 
     def grant(self, fragments: int) -> None:
         """Grant credits for further fragments."""
@@ -110,14 +112,14 @@ class FragmentBuilder:
 
     def drop_stale_steps(self) -> None:
         """Drop buffered steps of an earlier epoch or of stale versions."""
-        dropped = self._cutter.enter_epoch(self._epoch)
-        if dropped:
-            self.dropped_steps["new_epoch"] += dropped
+        if self._epoch != self._cutter.epoch:
+            self._count_dropped("new_epoch", self._cutter.enter_epoch(self._epoch))
+        before = np.count_nonzero(self._cutter.acted)
         dropped = self._cutter.drop_stale(
             policy_step=self._newest_step, max_staleness=self._max_staleness
         )
-        if dropped:
-            self.dropped_steps["stale_version"] += dropped
+        if np.count_nonzero(self._cutter.acted) < before:
+            self._count_dropped("stale_version", dropped)
         if not self._begins_fragments:
             self._return_credits()
 
@@ -130,8 +132,7 @@ class FragmentBuilder:
     def end(self) -> None:
         """Count the buffered steps as dropped."""
         dropped = sum(self._cutter.drop(slot) for slot in range(len(self._cutter.slots)))
-        if dropped:
-            self.dropped_steps["stopped"] += dropped
+        self._count_dropped("stopped", dropped)
 
     def pop_episodes(self) -> list[EpisodeWindow]:
         """Return the statistics of episodes that ended since the last call."""
@@ -145,9 +146,7 @@ class FragmentBuilder:
 
     def began(self, slot: int, obs: NDArray[Any]) -> None:
         """Store the first observation of a new environment."""
-        fragment = self._cutter.begin(slot, obs, episode=self._next_episode(slot))
-        if fragment is not None:
-            self._hand_over(slot, fragment)
+        self._cutter.begin(slot, obs, episode=self._next_episode(slot))
 
     def stepped(self, slots: Slots, came: Stepped) -> None:
         """Store the results of the actions of ``slots [N]``."""
@@ -159,6 +158,9 @@ class FragmentBuilder:
             slot = int(slots[row])
             self._end_episode(slot, "terminated" if came.terminated[row] else "truncated")
             new_episodes[row] = self._next_episode(slot)
+        # The outcome of an action that was dropped meanwhile is dropped too.
+        late = len(slots) - int(np.count_nonzero(self._cutter.is_acting[slots]))
+        self._count_dropped(self._dropped_as, late)
         outcomes = Outcomes(came.reward, came.terminated, came.truncated, finals)
         cut = self._cutter.observe(slots, came.obs, outcomes, new_episodes=new_episodes)
         self.env_steps += len(slots)
@@ -194,10 +196,6 @@ class FragmentBuilder:
     def given_up(self, slot: int) -> None:
         """Send the slot's steps and return its credit."""
         self._flush(slot)
-        with self._lock:
-            if self._has_credit[slot]:
-                self._has_credit[slot] = False
-                self._credits += 1
 
     def reported_info(self, window: InfoWindow) -> None:
         """Add numeric values of the environments' `info`."""
@@ -240,6 +238,15 @@ class FragmentBuilder:
         self._abort_episode(slot)
         if fragment is not None:
             self._hand_over(slot, fragment)
+        with self._lock:
+            if self._has_credit[slot]:
+                self._has_credit[slot] = False
+                self._credits += 1
+
+    def _count_dropped(self, reason: str, steps: int) -> None:
+        self._dropped_as = reason
+        if steps:
+            self.dropped_steps[reason] += steps
 
     def _hand_over(self, slot: int, fragment: Fragment) -> None:
         start = time.perf_counter()
@@ -253,8 +260,8 @@ class FragmentBuilder:
         return episode_id(self._cutter.slots[slot], self._tallies.begin(slot))
 
     def _abort_episode(self, slot: int) -> None:
-        """End the slot's episode as aborted, if it contains any action."""
-        if self._tallies.has_acted(slot):
+        """End the slot's episode as aborted, if its environment made a step."""
+        if self._tallies.has_steps(slot):
             self._end_episode(slot, "aborted")
 
     def _end_episode(

@@ -4,8 +4,9 @@ Steps of many slots are recorded at once, by slot index, into columns ``[slots, 
 is a slice of them. No Python code runs per step.
 
 Invariants, for each slot:
-    - Every acted step is in exactly one fragment, or is counted as dropped. A slot that stops
-      sends its remaining steps: padded to a whole fragment, with a mask.
+    - Every step that the environment made is in exactly one fragment, or is counted as dropped. An
+      action whose outcome never arrives is in none: its episode ends with the step before it. A
+      slot that stops sends its remaining steps: padded to a whole fragment, with a mask.
     - Fragments are numbered from 0 without gaps; steps dropped between two of them clear the later
       one's `contiguous`.
     - A fragment is cut when the observation of its boundary step has arrived: that observation is
@@ -47,7 +48,7 @@ class FragmentCutter:
         """
         self.slots = tuple(slots)
         self.acted = np.zeros(len(slots), dtype=np.intp)
-        """Acted steps of each slot since its last cut, ``[S]``; read-only for callers."""
+        """Actions of each slot since its last cut, ``[S]``; read-only for callers."""
         self.epoch = 0
         self._environment = environment
         self._worker = worker
@@ -64,14 +65,14 @@ class FragmentCutter:
         """Whether the outcome of each slot's last action is still outstanding, ``[S]``."""
         return self._ended < self.acted
 
-    def begin(self, slot: int, obs: NDArray[Any], *, episode: str) -> Fragment | None:
-        """Record the first observation of a slot that was just started.
+    @property
+    def made(self) -> NDArray[np.intp]:
+        """Steps of each slot since its last cut whose outcome has arrived, ``[S]``."""
+        return self._ended.copy()
 
-        Returns:
-            The fragment that this completes, if any: the steps of an aborted episode may fill it.
-        """
+    def begin(self, slot: int, obs: NDArray[Any], *, episode: str) -> None:
+        """Record the first observation of a slot that was just started."""
         self._buffer_observations(np.array([slot]), np.asarray(obs)[None], {0: episode})
-        return self._cut(slot, self._length) if self._ended[slot] == self._length else None
 
     def observe(
         self,
@@ -140,19 +141,15 @@ class FragmentCutter:
     def abort(self, slot: int) -> None:
         """End the episode because its environment is gone; the next observation begins another.
 
-        The last step counts as truncated. If its outcome never arrived, its reward is 0 and there
-        is no final observation.
+        An action without an outcome is removed. The last step counts as truncated; its final
+        observation is the newest one of the slot.
         """
-        acted, ended = int(self.acted[slot]), int(self._ended[slot])
-        if ended < acted:
-            cut_off = np.array([True])
-            outcome = Outcomes(np.zeros(1), ~cut_off, cut_off, {})
-            self._columns.end(np.array([slot]), np.array([ended]), outcome)
-            self._ended[slot] = acted
-        elif not acted:
-            self._is_contiguous[slot] = False
+        made = int(self._ended[slot])
+        self.acted[slot] = made
+        if made:
+            self._columns.truncate(slot, made)
         else:
-            self._columns.truncate(slot, acted, is_observed=bool(self._is_observed[slot]))
+            self._is_contiguous[slot] = False
         self._is_observed[slot] = False
 
     def flush(self, slot: int) -> Fragment | None:
@@ -160,25 +157,25 @@ class FragmentCutter:
 
         The fragment is padded to its length as described in :class:`rolldeck.wire.Fragment`.
         """
-        is_observed = bool(self._is_observed[slot])
         self.abort(slot)
-        acted = int(self.acted[slot])
-        if not acted:
+        made = int(self._ended[slot])
+        if not made:
             return None
-        if not is_observed:
-            self._columns.repeat_last_observation(slot, acted)
-        fragment = self._cut(slot, acted)
+        fragment = self._cut(slot, made)
         self._is_contiguous[slot] = False
         return fragment
 
     def drop(self, slot: int) -> int:
-        """Discard the slot's steps and return their number. The episode continues."""
-        dropped = int(self.acted[slot])
-        if dropped:
-            self._columns.restart(slot, dropped)
+        """Discard the slot's steps and return how many were made. The episode continues.
+
+        An action without an outcome is discarded as well.
+        """
+        acted, made = int(self.acted[slot]), int(self._ended[slot])
+        if acted:
+            self._columns.restart(slot, acted)
             self.acted[slot] = self._ended[slot] = 0
             self._is_contiguous[slot] = False
-        return dropped
+        return made
 
     def enter_epoch(self, epoch: int) -> int:
         """Begin `epoch` and return the number of dropped steps of an earlier one."""

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
-_OBSERVATIONS: Final = frozenset({"final_obs", "final_observation", "terminal_observation"})
+FINAL_OBSERVATIONS: Final = ("final_obs", "final_observation")
+_OBSERVATIONS: Final = frozenset({*FINAL_OBSERVATIONS, "terminal_observation"})
 _SKIPPED: Final = _OBSERVATIONS | {"final_info"}
 
 
@@ -69,6 +70,22 @@ def split_rows(info: Mapping[str, Any], rows: int) -> list[dict[str, Any]]:
         for row in np.flatnonzero(is_set).tolist():
             split[row][name] = values[row]
     return split
+
+
+def final_rows(info: Any, rows: int) -> dict[int, Any]:
+    """Return row → last observation of each row whose environment has begun the next episode.
+
+    Raises:
+        ValueError: If a column has another length.
+    """
+    found: dict[int, Any] = {}
+    for name in FINAL_OBSERVATIONS:
+        column = info.get(name) if isinstance(info, Mapping) else None
+        if column is None or isinstance(column, Mapping):
+            continue
+        split = split_rows({"final": column, "_final": info.get(f"_{name}")}, rows)
+        found |= {at: one["final"] for at, one in enumerate(split) if one.get("final") is not None}
+    return found
 
 
 def _number(value: Any) -> float | None:

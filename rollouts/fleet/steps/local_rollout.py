@@ -24,7 +24,9 @@ from runs.config.rules.run_config import RunConfig
 
 POLL_SECONDS: Final = 0.1
 LOG_FOLDER: Final = "logs"
-REFUSALS: Final = frozenset({"weights_refused", "policy_refused", "step_callback_refused"})
+REFUSALS: Final = frozenset(
+    {"weights_refused", "policy_refused", "step_callback_refused", "environment_refused"}
+)
 """Events of refusals that end the rollout with the same text."""
 SLOT_EVENTS: Final = frozenset({"slot_restarted", "slot_failed"})
 
@@ -206,7 +208,7 @@ class LocalRollout:
         if unanswered:
             self._warn(
                 f"{unanswered} environments did not answer within {DRAIN_SECONDS:g} s; the last "
-                "step of each has reward 0"
+                "action of each is in no fragment"
             )
         env_steps = self._count("env_steps")
         seconds = (self._ended_at or 0.0) - (self._began_at or self._ended_at or 0.0)

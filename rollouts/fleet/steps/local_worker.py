@@ -170,7 +170,7 @@ class LocalWorker:
         self.builder.drain()
 
     def _cut_unanswered(self) -> None:
-        """Cut the steps of the other slots, without the outcome of their last action."""
+        """Cut the steps of the other slots, without their last action."""
         for slot in range(self._config.fleet.envs_per_worker):
             self.builder.aborted(slot)
 

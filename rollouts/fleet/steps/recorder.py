@@ -12,12 +12,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from rolldeck.operator_requests import MOST_RECORDED_BYTES, RecordedEpisode
+from rollouts.fleet.policies.image_layout import picture
 from rollouts.fleet.process import log_text
+from rollouts.fleet.process.storable import cleaned, to_json
 
 logger = logging.getLogger(__name__)
 
@@ -79,10 +80,10 @@ class VideoRecorder:
             return
         stride = -(-max(frame.shape[:2]) // MOST_SIDE)
         # Copied, because environments reuse their render buffer.
-        picture = np.array(frame[::stride, ::stride, :3], dtype=np.uint8, order="C")
+        copied = np.array(frame[::stride, ::stride, :3], dtype=np.uint8, order="C")
         self._taken += 1
-        self._waiting_bytes += picture.nbytes
-        self._waiting.put(picture)
+        self._waiting_bytes += copied.nbytes
+        self._waiting.put(copied)
 
     def finish(self) -> None:
         """End the recording after the waiting frames."""
@@ -119,23 +120,23 @@ class VideoRecorder:
         with self._av.open(str(self._path), "w", format="webm") as container:
             stream = container.add_stream("libvpx-vp9", rate=round(self._fps), options=_VP9)
             stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
-            picture: NDArray[np.uint8] | None = first
-            while picture is not None:
-                self._waiting_bytes -= picture.nbytes
-                if self._fits(picture):
-                    shown = np.ascontiguousarray(picture[:height, :width])
+            shot: NDArray[np.uint8] | None = first
+            while shot is not None:
+                self._waiting_bytes -= shot.nbytes
+                if self._fits(shot):
+                    shown = np.ascontiguousarray(shot[:height, :width])
                     frame = self._av.VideoFrame.from_ndarray(shown, format="rgb24")
                     container.mux(stream.encode(frame))
                     self._encoded += 1
                 else:
                     self._left_out += 1
-                picture = self._waiting.get()
+                shot = self._waiting.get()
             container.mux(stream.encode(None))
 
-    def _fits(self, picture: NDArray[np.uint8]) -> bool:
+    def _fits(self, shot: NDArray[np.uint8]) -> bool:
         """Return whether the image has the recording's size and the file has room for it."""
         width, height = self._size
-        is_same = picture.shape[0] // 2 * 2 == height and picture.shape[1] // 2 * 2 == width
+        is_same = shot.shape[0] // 2 * 2 == height and shot.shape[1] // 2 * 2 == width
         # The encoder buffers a few frames; one eighth of the limit is reserved for them.
         # The file exists only after the encoder's first output.
         size = self._path.stat().st_size if self._path.exists() else 0
@@ -155,7 +156,7 @@ class TextRecorder:
 
     def add(self, frame: Any) -> None:
         """Store a frame while there is room."""
-        text = "\n".join(log_text.clean_lines(str(frame).split("\n")))
+        text = cleaned("\n".join(log_text.clean_lines(str(frame).split("\n"))))
         self._bytes += len(text.encode()) + 1
         if len(self._frames) >= MOST_FRAMES or self._bytes > MOST_TEXT_BYTES:
             self._left_out += 1
@@ -177,7 +178,7 @@ class TextRecorder:
 
 def _describe(path: Path, filmed: RecordedEpisode) -> None:
     unfinished = path.with_suffix(".unfinished")
-    unfinished.write_bytes(msgspec.json.encode(filmed))
+    unfinished.write_bytes(to_json(filmed))
     unfinished.rename(description_of(path))
 
 
@@ -236,7 +237,7 @@ class RecordedEnvironment:
 
     def _open(self, first: Any) -> Camera:
         """Return the camera for the output of the environment's render()."""
-        if self._mode == "rgb_array" and _is_picture(first):
+        if self._mode == "rgb_array" and first is not None:
             try:
                 return VideoRecorder(self._path, frames_per_second=self._fps)
             except ImportError:
@@ -251,10 +252,11 @@ class RecordedEnvironment:
         if self._mode == "":
             return None
         try:
-            return self._environment.render()
+            frame = self._environment.render()
         except Exception as error:  # noqa: BLE001 rendering must never end an episode
             self._draws, self._why = False, f"rendering failed: {error}"[:900]
             return None
+        return picture(frame) if self._mode == "rgb_array" else frame
 
     def _record_frame(self, caption: str) -> None:
         if not self._draws:
@@ -274,10 +276,6 @@ def _drawable(make: Any, spec: str, kwargs: Mapping[str, Any]) -> tuple[Any, str
         except Exception as error:  # noqa: BLE001 environments raise any type
             why = why or f"no images: {error}"[:900]
     return make(spec, kwargs), "", why
-
-
-def _is_picture(frame: Any) -> bool:
-    return isinstance(frame, np.ndarray) and frame.ndim == 3 and frame.shape[2] in {3, 4}
 
 
 def _short(value: Any) -> str:

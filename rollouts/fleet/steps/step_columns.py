@@ -104,21 +104,13 @@ class StepColumns:
         for row, obs in outcomes.finals.items():
             self._finals[slots[row]].append((int(at[row]), obs))
 
-    def truncate(self, slot: int, acted: int, *, is_observed: bool) -> None:
-        """Mark the last of `acted` steps, whose outcome has arrived, as the end of its episode."""
-        place = slot * self._length + acted - 1
+    def truncate(self, slot: int, made: int) -> None:
+        """Mark the last of `made` steps as the end of its episode, if it has not ended."""
+        place = slot * self._length + made - 1
         if self._terminated[place] or self._truncated[place]:
             return
         self._truncated[place] = True
-        if is_observed:
-            self._finals[slot].append((acted - 1, self._observed(slot, acted).copy()))
-
-    def repeat_last_observation(self, slot: int, acted: int) -> None:
-        """Use the last observation as the one after `acted` steps if none has arrived."""
-        finals = self._finals[slot]
-        is_final = bool(finals) and finals[-1][0] == acted - 1
-        last = finals[-1][1] if is_final else self._observed(slot, acted - 1)
-        self._observed(slot, acted)[...] = last
+        self._finals[slot].append((made - 1, self._observed(slot, made).copy()))
 
     def restart(self, slot: int, acted: int) -> None:
         """Remove the first `acted` steps; an observation after them becomes that of step 0."""

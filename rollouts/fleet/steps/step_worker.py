@@ -4,7 +4,7 @@ import os
 import select
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -12,7 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolldeck.wire import InfoWindow, SlotReport
-from rollouts.fleet.policies.policy_protocol import Policy, PolicyDoesNotFit, for_environment
+from rollouts.fleet.policies.policy_protocol import (
+    Policy,
+    PolicyDoesNotFit,
+    for_environment,
+)
+from rollouts.fleet.policies.space_values import action_validity, invalid_actions
 from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.process.extensions import ExtensionFailed
 from rollouts.fleet.process.log_capture import OutputPump
@@ -68,12 +73,12 @@ class StepRolloutWorker:
             output=self._output,
             mark=str(mark_of(settings)),
         )
-        self._weights, self._handler = weights, progress_handler
+        self._weights, self._handler, self._settings = weights, progress_handler, settings
         self._callbacks: ConfiguredCallbacks | None = None
-        self._settings = settings
         self._monitor, self._events = monitor, events
         self._policy: Policy | None = None
         self._action_space: Space | None = None
+        self._is_valid_action: Callable[[NDArray[Any]], bool] = lambda _: True
         slots = config.fleet.envs_per_worker
         self._obs: NDArray[Any] = np.empty(0)
         self._first = np.zeros(slots, dtype=np.bool_)
@@ -95,7 +100,7 @@ class StepRolloutWorker:
         self._seconds_in_envs = 0.0
         self.is_paused = False
         self.refusal = ""
-        """Why the policy or a step callback cannot be used; empty if all can."""
+        """Why the policy, a step callback or the environment cannot be used; empty if all can."""
         self.cannot_recover = False
         """Whether any worker would refuse the same configuration."""
         self.epoch, self.newest_step = 0, NO_STEP
@@ -192,6 +197,7 @@ class StepRolloutWorker:
             self._refuse(misfit)
             return
         self._policy, self._action_space = policy, ready.action
+        self._is_valid_action = action_validity(ready.action)
         self._state = {name: np.array(rows) for name, rows in state.items()}
         self._beginning = {name: rows[0] for name, rows in first.items()}
         self._weights.serve(self._policy)
@@ -234,8 +240,14 @@ class StepRolloutWorker:
         self._handler.aborted(slot)
 
     def given_up(self, slot: int) -> None:
-        """Report a slot that gets no further environment."""
+        """Report a slot that gets no further environment, and an environment that never worked."""
         self._handler.given_up(slot)
+        if (error := self._process_pool.refusal) and not self.refusal:
+            spec = self._settings.fleet.config.environment.spec
+            text = f"{spec} never completed a step: {error.strip().rpartition(chr(10))[2]}"
+            details: dict[str, Any] = {"field": "environment.spec", "error": error[-2000:]}
+            self._events.add("environment_refused", text, level="error", **details)
+            self.cannot_recover, self.refusal = True, text
 
     @contextmanager
     def _calling_policy(self) -> Iterator[None]:
@@ -300,6 +312,13 @@ class StepRolloutWorker:
             inside += self._seconds_in_envs if self._fleet.envs_in_worker else 0.0
             self._monitor.record("recv", max(0.0, time.monotonic() - now - inside), now)
 
+    def _without(self, invalid: Mapping[int, str], slots: Slots) -> NDArray[np.intp]:
+        """End the episodes of the slots with an invalid action; return the other rows."""
+        spec, now = self._settings.fleet.config.environment.spec, time.monotonic()
+        for row, text in invalid.items():
+            self._process_pool.refuse(int(slots[row]), f"{spec}: {text}", now)
+        return np.delete(np.arange(len(slots)), list(invalid))
+
     def _missing(self) -> Literal["room", "weights"]:
         """Return what prevents all slots from acting."""
         active = self._weights.active
@@ -339,6 +358,11 @@ class StepRolloutWorker:
             with self._calling_policy():
                 decision = self._policy.act(self._obs[slots], before, first)
                 inferred = time.monotonic()
+                if not self._is_valid_action(decision.actions):
+                    invalid = invalid_actions(self._action_space, decision.actions)
+                    left = self._without(invalid, slots)
+                    slots, decision = slots[left], decision.of(left)
+                    before = {name: rows[left] for name, rows in before.items()}
                 for name, rows in decision.state.items():
                     self._state[name][slots] = rows
                 self._is_stepping[slots] = True

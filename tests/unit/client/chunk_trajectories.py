@@ -147,12 +147,14 @@ def by_definition(arrays: Arrays, *, gamma: float, lam: float, corrected: bool) 
     values = value_of(arrays["obs"][0], np.float64)
     after = np.append(values[1:], value_of(arrays["next_obs"][0], np.float64))
     terminated, truncated = arrays["terminated"][0], arrays["truncated"][0]
-    after[truncated] = values[truncated]
+    is_unknown = truncated.copy()
+    is_unknown[arrays["final_step"]] = False
     after[arrays["final_step"]] = value_of(arrays["final_obs"], np.float64)
     after[terminated] = 0
     weights = np.exp(np.minimum(0, log_ratio_of(arrays, np.float64)[0]))
     rho = weights if corrected else np.ones_like(values)
     errors = rho * (arrays["reward"][0] + gamma * after - values)
+    errors[is_unknown] = 0
     targets = []
     for start in range(len(values)):
         total, decay = values[start], 1.0

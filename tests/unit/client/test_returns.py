@@ -209,9 +209,10 @@ def test_a_short_fragment_ends_with_its_next_observation() -> None:
     assert steps.next_values[1, 7] == 9
 
 
-def test_an_aborted_episode_bootstraps_from_its_last_state() -> None:
+def test_a_truncated_step_without_a_final_observation_has_no_target() -> None:
     arrays = Batch.decode(make_batch_body([make_fragment()])).stack()
     arrays["truncated"][0, 3] = True
+    arrays["reward"][0, 3] = 1e6
     values = np.arange(8, dtype=np.float32)[None]
 
     steps = transitions(
@@ -221,4 +222,9 @@ def test_an_aborted_episode_bootstraps_from_its_last_state() -> None:
         final_values=np.zeros(0, np.float32),
     )
 
-    assert steps.next_values[0, 3] == values[0, 3]
+    assert steps.mask[0].tolist() == [True] * 3 + [False] + [True] * 4
+    learned = gae(steps, gamma=0.9, lam=1.0)
+    assert (learned.advantages[0, 3], learned.targets[0, 3]) == (0, 3)
+    # The step before it ends with the value of the observation after it.
+    rewards = arrays["reward"][0]
+    assert learned.targets[0, 2] == pytest.approx(rewards[2] + 0.9 * 3, rel=1e-5)

@@ -346,11 +346,13 @@ def test_refused_fragments_of_a_fleet_are_counted_once_diagnosed_and_raise_an_al
 
     assert ledger_part(run.pk).refused == 971
     alert = Alert.objects.get(kind="pushes_refused")
-    assert alert.message == f"{run.name} refuses pushes of its workers: {problem}"
+    remedy = "Correct the field that the message names in the environment."
+    assert alert.message == f"{run.name} refuses pushes of its workers: {problem}. {remedy}"
     diagnosis = pipeline_of(Run.objects.get(pk=run.pk), now=NOON).diagnosis
     assert (diagnosis.kind, diagnosis.evidence[0]) == (
         "pushes_refused",
-        f"its workers: 971 fragments rejected, most recently because of {problem} (invalid_data)",
+        f"its workers: 971 fragments in 971 pushes refused, most recently because of {problem} "
+        "(invalid_data)",
     )
 
 

@@ -1,6 +1,7 @@
 """Misbehaving environments, registered as ``odd:<name>`` inside env processes."""
 
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Mapping
@@ -121,6 +122,39 @@ class Stray(Counting):
         subprocess.Popen(["sleep", "600"])
 
 
+class Ending(Counting):
+    """Environment whose step `at` does not return; its rewards are the numbers of its steps.
+
+    With ``how="reset"``, the episode ends in the step before, and no other can begin.
+    """
+
+    def __init__(self, *, how: str, at: int) -> None:
+        super().__init__(length=at - 1 if how == "reset" else 1000)
+        self._how, self._at = how, at
+
+    def reset(self, *, seed: int | None = None, **_: Any) -> tuple[Any, dict[str, Any]]:
+        if self._how == "reset" and self._step:
+            raise RuntimeError("no further episode")
+        return super().reset(seed=seed)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        if self._step + 1 == self._at:
+            if self._how == "exit":
+                os._exit(3)
+            if self._how == "fault":
+                os.kill(os.getpid(), signal.SIGSEGV)
+            if self._how == "hang":
+                time.sleep(3600)
+            if self._how == "nan":
+                return self._obs() * np.nan, 1.0, False, False, {}
+            if self._how == "reward":
+                return self._obs(), np.ones(2), False, False, {}  # type: ignore[return-value]
+            what = "caf\udce9.txt" if self._how == "bytes" else f"broken at step {self._at}"
+            raise RuntimeError(what)
+        obs, _, terminated, truncated, info = super().step(action)
+        return obs, float(self._step), terminated, truncated, info
+
+
 def _make(name: str, kwargs: Mapping[str, Any]) -> Any:
     kinds = {
         "talking": Talking,
@@ -130,6 +164,7 @@ def _make(name: str, kwargs: Mapping[str, Any]) -> Any:
         "stray": Stray,
         "closing": Closing,
         "deadly": Deadly,
+        "ending": Ending,
     }
     return kinds.get(name, Counting)(**kwargs)
 

@@ -161,7 +161,12 @@ def test_a_worker_whose_slots_all_fail_is_replaced(
     make_settings: MakeSettings, eventually: Eventually
 ) -> None:
     platform = SmallPlatform()
-    with served(platform) as url, LocalFleet(make_settings(url=url, spec="unheard:of")):
-        eventually(lambda: "worker_respawned" in platform.events(), 40.0)
+    platform.publish(0)
+    kwargs = {"how": "raise", "at": 3}
+    with (
+        served(platform) as url,
+        LocalFleet(make_settings(url=url, spec="odd:ending", kwargs=kwargs)),
+    ):
+        eventually(lambda: "worker_respawned" in platform.events(), 60.0)
 
     assert "slot_failed" in platform.events()

@@ -1,4 +1,4 @@
-"""A policy that does not fit its environment fails the run with a single event."""
+"""A policy or an environment that cannot work fails the run with one event per worker."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,7 +22,7 @@ MakeFleetSettings = Callable[..., FleetSettings]
     [
         pytest.param(
             {"policy": {"kind": "cnn"}},
-            "policy.kind: cnn needs images: no uint8 [H, W, C] part in",
+            "policy.kind: cnn needs images: no uint8 image in",
             id="cnn",
         ),
         pytest.param(
@@ -69,6 +69,36 @@ def test_a_fleet_with_an_invalid_policy_fails_at_once_permanently(
     assert report.reason.startswith("2 of 2 workers were given up: policy.kind: cnn needs images")
     assert [worker.restarts for worker in report.workers] == [1, 1]
     assert "worker_respawned" not in platform.events()
+
+
+@pytest.mark.parametrize(
+    ("how", "error"),
+    [
+        ("raise", "RuntimeError: broken at step 1"),
+        ("exit", "ended with exit code 3"),
+        ("nan", "odd:ending, step 1: obs[0] is nan"),
+    ],
+)
+def test_a_fleet_whose_environment_never_makes_a_step_fails_at_once_permanently(
+    make_settings: MakeFleetSettings, eventually: Eventually, how: str, error: str
+) -> None:
+    platform = SmallPlatform()
+    platform.publish(0)
+    settings = make_settings(spec="odd:ending", kwargs={"how": how, "at": 1}, num_workers=2)
+    with (
+        served(platform) as url,
+        LocalFleet(msgspec.structs.replace(settings, platform_url=url)),
+    ):
+        eventually(lambda: platform.reports and platform.reports[-1].state == "failed", 60.0)
+        report = platform.reports[-1]
+        eventually(lambda: "worker_failed" in platform.events())
+
+    assert report.is_final
+    assert "workers were given up: odd:ending never completed a step: " in report.reason
+    assert error in report.reason
+    assert platform.events().count("environment_refused") == 2
+    assert "worker_respawned" not in platform.events()
+    assert not platform.fragments
 
 
 def test_a_fleet_reports_weights_that_do_not_fit_and_loads_the_next_valid_ones(

@@ -13,7 +13,8 @@ from rolldeck.wire import unpack_array
 from rollouts.fleet.environments.loader import Adapted, describe
 from rollouts.fleet.policies.factory import make_policy
 from rollouts.fleet.policies.heads import head_for
-from rollouts.fleet.policies.inputs import NoImages, images, others, vectors
+from rollouts.fleet.policies.image_layout import picture
+from rollouts.fleet.policies.inputs import NoImages, image_shape, images, others, vectors
 from rollouts.fleet.policies.policy_protocol import for_environment
 from rollouts.fleet.policies.spaces import Space, UnsupportedSpace, actions, observations
 from rollouts.fleet.steps.fragments import FragmentCutter
@@ -101,11 +102,6 @@ def test_sampled_actions_are_valid_for_the_environment(name: str) -> None:
     assert torch.allclose(head.logprob(outputs, log_std, drawn), logprobs, atol=1e-4)
 
 
-def test_a_plain_environment_is_not_wrapped() -> None:
-    assert not Adapted(Still(SEEN["box"], TAKEN["discrete"])).is_needed
-    assert not Adapted(Still(CAMERA, TAKEN["box"])).is_needed
-
-
 def test_parts_keep_every_value() -> None:
     environment = Still(SEEN["nested"], TAKEN["discrete"])
     shown, encode = observations(environment.observation_space)
@@ -176,6 +172,67 @@ def test_images_of_different_sizes_are_refused() -> None:
 
     with pytest.raises(NoImages, match="sizes differ"):
         images(observations(both)[0], np.zeros(1, observations(both)[0].array_dtype))
+
+
+LAYOUTS = {
+    "channels last": ((84, 96, 3), "HWC", (84, 96, 3)),
+    "greyscale with a channel": ((84, 84, 1), "HWC", (84, 84, 1)),
+    "a small grid": ((7, 7, 3), "HWC", (7, 7, 3)),
+    "layers of a grid": ((5, 5, 20), "HWC", (5, 5, 20)),
+    "a narrow image": ((10, 5, 1), "HWC", (10, 5, 1)),
+    "a cube": ((3, 3, 3), "HWC", (3, 3, 3)),
+    "channels first": ((3, 64, 96), "CHW", (64, 96, 3)),
+    "a stack of frames": ((4, 84, 84), "CHW", (84, 84, 4)),
+    "a stack of colours": ((12, 84, 84), "CHW", (84, 84, 12)),
+    "a stack of one": ((1, 84, 84), "CHW", (84, 84, 1)),
+    "greyscale": ((84, 96), "HW", (84, 96, 1)),
+    "a table": ((4, 20), None, None),
+    "a row": ((84,), None, None),
+    "a stack of images": ((4, 84, 84, 3), None, None),
+    "a small first axis": ((3, 8, 12), "ambiguous", None),
+    "no channels": ((40, 50, 60), "ambiguous", None),
+}
+
+
+@pytest.mark.parametrize(("shape", "layout", "size"), LAYOUTS.values(), ids=LAYOUTS)
+def test_the_layout_of_an_image_is_read_from_its_space(shape: Any, layout: Any, size: Any) -> None:
+    shown, _ = observations(spaces.Box(0, 255, shape, np.uint8))
+
+    assert shown.image_layout == layout
+    if size is None:
+        with pytest.raises(NoImages, match="no uint8 image" if layout is None else "Transform"):
+            image_shape(shown)
+        return
+    assert image_shape(shown) == size
+    row = np.random.default_rng(0).integers(0, 256, (2, *shape)).astype(np.uint8)
+    found = images(shown, row).numpy()
+    assert found.shape == (2, *size)
+    moved = row.reshape(2, *size) if layout != "CHW" else row.transpose(0, 2, 3, 1)
+    np.testing.assert_array_equal(found, moved)
+    taken = actions(spaces.Discrete(2))[0]
+    policy = make_policy(PolicyConfig(kind="cnn", channels=[4, 8]), shown, taken, seed=1)
+    policy.load(
+        {n: np.zeros(tuple(w.shape), np.float32) for n, w in policy._template.state_dict().items()}
+    )
+    assert policy.act(row, {}, np.ones(2, np.bool_)).actions.shape == (2,)
+
+
+@pytest.mark.parametrize(
+    ("shape", "size"),
+    [
+        ((51, 80, 3), (51, 80, 3)),
+        ((51, 80, 4), (51, 80, 3)),
+        ((51, 80, 1), (51, 80, 3)),
+        ((51, 80), (51, 80, 3)),
+        ((3, 51, 80), (51, 80, 3)),
+        ((51, 80, 7), None),
+        ((51,), None),
+    ],
+)
+def test_a_rendered_frame_becomes_a_picture(shape: Any, size: Any) -> None:
+    found = picture(np.zeros(shape, np.uint8))
+    assert (None if found is None else found.shape) == size
+    assert picture("text") is None
 
 
 def fragment_of(shown: Space, rows: list[Any]) -> Any:

@@ -46,7 +46,7 @@ def test_the_first_episode_is_played_to_its_end_with_valid_actions() -> None:
 
 @pytest.mark.parametrize(
     ("obs", "message"),
-    [((0.0, np.nan), "not finite"), ((0.0,), "shape [1]"), ((0.0, 1.0), "")],
+    [((0.0, np.nan), "obs[1] is nan"), ((0.0,), "shape [1]"), ((0.0, 1.0), "")],
 )
 def test_observations_outside_their_space_are_reported(obs: Any, message: str) -> None:
     outside = play(Scripted(length=3, obs=obs), FLAT, SIDES, steps=10).outside

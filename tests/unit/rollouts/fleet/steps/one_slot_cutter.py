@@ -67,6 +67,12 @@ class _Steps:
         self.terminated.append(outcome.terminated)
         self.truncated.append(outcome.truncated)
 
+    def remove_action(self) -> None:
+        """Remove the last action, which has no outcome."""
+        columns = (self.obs, self.action, self.first, self.logprob, self.value)
+        for column in (*columns, self.policy_step, self.episode_id):
+            column.pop()
+
 
 class OneSlotCutter:
     """Builds fragments from the steps of one env slot."""
@@ -88,6 +94,7 @@ class OneSlotCutter:
         self._length = fragment_length
         self._steps = _Steps()
         self._pending: NDArray[Any] | None = None
+        self._newest = np.empty(0)
         self._pending_first = False
         self._episode_id = ""
         self._contiguous = False
@@ -121,7 +128,7 @@ class OneSlotCutter:
         # Without an open step, the outcome belongs to a dropped one.
         if outcome is not None and len(steps.reward) < len(steps.obs):
             steps.end(outcome)
-        self._pending = obs
+        self._pending = self._newest = obs
         self._pending_first = new_episode is not None
         if new_episode is not None:
             self._episode_id = new_episode
@@ -165,18 +172,17 @@ class OneSlotCutter:
     def abort(self) -> None:
         """End the episode because its environment is gone; the next observation begins another.
 
-        The last step counts as truncated. If its outcome never arrived, its reward is 0 and there
-        is no final observation.
+        The last step counts as truncated. An action without an outcome is removed; its observation
+        is the final one.
         """
         steps = self._steps
         if len(steps.reward) < len(steps.obs):
-            steps.end(Outcome(0.0, truncated=True))
-        elif not steps.obs:
+            steps.remove_action()
+        if not steps.obs:
             self._contiguous = False
         elif not (steps.terminated[-1] or steps.truncated[-1]):
             steps.truncated[-1] = True
-            if self._pending is not None:
-                steps.finals.append((len(steps.obs) - 1, self._pending))
+            steps.finals.append((len(steps.obs) - 1, self._newest))
         self._pending = None
 
     def flush(self) -> Fragment | None:
@@ -184,25 +190,20 @@ class OneSlotCutter:
 
         The fragment is padded to its length as described in :class:`rolldeck.wire.Fragment`.
         """
-        pending = self._pending
         self.abort()
-        steps = self._steps
-        if not steps.obs:
+        if not self._steps.obs:
             return None
-        if pending is None:
-            at, last = steps.finals[-1] if steps.finals else (-1, steps.obs[-1])
-            pending = last if at == len(steps.obs) - 1 else steps.obs[-1]
-        fragment = self._cut(pending)
+        fragment = self._cut(self._newest)
         self._contiguous = False
         return fragment
 
     def drop(self) -> int:
-        """Discard the buffered steps and return their number. The episode continues."""
-        dropped = self.buffered
-        if dropped:
+        """Discard the buffered steps and return how many were made. The episode continues."""
+        made = len(self._steps.reward)
+        if self.buffered:
             self._steps = _Steps()
             self._contiguous = False
-        return dropped
+        return made
 
     def enter_epoch(self, epoch: int) -> int:
         """Begin `epoch` and return the number of dropped steps of an earlier one."""

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rolldeck.fleet_wire import InfoDrops, InfoWindow
 from rollouts.fleet.environments.loader import register_vector
 from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.steps.env_block import EnvBlock, anonymous_memory
@@ -23,6 +24,7 @@ from rollouts.fleet.steps.env_messages import (
     EnvCrashed,
     FromProcess,
     InfoReport,
+    Recorded,
     Step,
     Stepped,
     StepResult,
@@ -266,3 +268,26 @@ def test_columns_of_a_vector_environment_are_reported_where_they_have_values(
         ("score", "episode", 1, 20.0),
         ("steps", "step", 1, 1.0),
     }
+
+
+NAME = "caf\udce9"
+DROPS = InfoDrops(problem="invalid_name", count=1, example=NAME)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        EnvCrashed(1, f"RuntimeError: {NAME}"),
+        Recorded(1, "id", error=NAME),
+        InfoReport(InfoWindow(dropped=[DROPS])),
+        StepResult([0], 0.5, [EnvCrashed(0, NAME)]),
+    ],
+    ids=lambda message: type(message).__name__,
+)
+def test_a_text_that_is_not_utf_8_is_sent_with_a_replacement(message: Any) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        Channel(ours, receives=ToProcess).send(message)
+        [received] = Channel(theirs, receives=FromProcess).receive()
+
+    assert repr(received) == repr(message).replace("\\udce9", "\ufffd")

@@ -35,7 +35,8 @@ class OneOfThree:
         self, obs: NDArray[Any], *, outcome: Outcome | None = None, new_episode: str | None = None
     ) -> Fragment | None:
         if outcome is None:
-            return self.whole.begin(1, obs, episode=new_episode or "")
+            self.whole.begin(1, obs, episode=new_episode or "")
+            return None
         outcomes = Outcomes(
             np.array([outcome.reward]),
             np.array([outcome.terminated]),
@@ -177,7 +178,7 @@ def test_a_new_epoch_drops_the_partial_buffer_with_a_count() -> None:
     cutter.observe(obs_of(1), outcome=Outcome(1.0))
     act(cutter, 1)
 
-    assert cutter.enter_epoch(2) == 2
+    assert cutter.enter_epoch(2) == 1
     assert cutter.enter_epoch(2) == 0
 
     # The outcome of a dropped step is ignored.
@@ -201,24 +202,50 @@ def test_the_age_of_the_first_step_decides_whether_a_buffer_is_too_old() -> None
     act(cutter, 1, policy_step=5)
 
     assert cutter.drop_stale(policy_step=5, max_staleness=2) == 0
-    assert cutter.drop_stale(policy_step=6, max_staleness=2) == 2
+    # The second action has no outcome: it is no step.
+    assert cutter.drop_stale(policy_step=6, max_staleness=2) == 1
     assert cutter.buffered == 0
 
 
-def test_an_aborted_episode_ends_truncated_without_a_final_observation() -> None:
+def test_an_action_without_an_outcome_is_no_step_and_its_observation_is_the_final_one() -> None:
     cutter = make_cutter(2)
     cutter.observe(obs_of(0), new_episode="e1")
     act(cutter, 0)
     cutter.observe(obs_of(1), outcome=Outcome(1.0))
     act(cutter, 1)
     cutter.abort()
-    fragment = cutter.observe(obs_of(9), new_episode="e2")
+    assert cutter.buffered == 1
+    assert cutter.observe(obs_of(9), new_episode="e2") is None
+    act(cutter, 2)
+    fragment = cutter.observe(obs_of(10), outcome=Outcome(2.0))
 
     assert fragment is not None
-    assert array(fragment, "truncated") == [False, True]
+    assert array(fragment, "truncated") == [True, False]
     assert array(fragment, "terminated") == [False, False]
-    assert array(fragment, "reward") == [1, 0]
-    assert "final_obs" not in fragment.arrays
+    assert array(fragment, "reward") == [1, 2]
+    assert array(fragment, "obs") == [[0], [9]]
+    assert array(fragment, "first") == [True, True]
+    assert (array(fragment, "final_step"), array(fragment, "final_obs")) == ([0], [[1]])
+    assert fragment.episode_ids == ["e1", "e2"]
+    check(fragment)
+
+
+def test_an_episode_without_a_made_step_is_in_no_fragment() -> None:
+    cutter = make_cutter(2)
+    for number, episode in enumerate(["e1", "e2", "e3"]):
+        cutter.observe(obs_of(number), new_episode=episode)
+        act(cutter, number, policy_step=number)
+        cutter.abort()
+    assert (cutter.buffered, cutter.flush()) == (0, None)
+    cutter.observe(obs_of(9), new_episode="e4")
+    act(cutter, 9, policy_step=7)
+    cutter.observe(obs_of(10), outcome=Outcome(1.0))
+    fragment = flushed(cutter)
+
+    assert fragment.episode_ids == ["e4"]
+    assert (fragment.number, fragment.contiguous, fragment.version_min) == (0, False, 7)
+    assert array(fragment, "obs") == [[9], [9]]
+    check(fragment)
 
 
 def test_an_abort_before_the_action_keeps_the_last_observation_as_final() -> None:
@@ -292,18 +319,21 @@ def test_a_flush_behind_an_ending_adds_none() -> None:
     check(fragment)
 
 
-def test_a_flush_of_a_lost_environment_leaves_out_unseen_steps() -> None:
+@pytest.mark.parametrize("is_aborted_before", [True, False])
+def test_a_flush_leaves_out_an_action_without_an_outcome(*, is_aborted_before: bool) -> None:
     cutter = make_cutter(3)
     cutter.observe(obs_of(0), new_episode="e")
     act(cutter, 0)
     cutter.observe(obs_of(1), outcome=Outcome(1.0))
     act(cutter, 1)
-    cutter.abort()
+    if is_aborted_before:
+        cutter.abort()
     fragment = flushed(cutter)
 
+    assert array(fragment, "mask") == [True, False, False]
     assert array(fragment, "reward") == [1, 0, 0]
-    assert array(fragment, "truncated") == [False, True, False]
-    assert "final_obs" not in fragment.arrays
+    assert array(fragment, "truncated") == [True, False, False]
+    assert (array(fragment, "final_step"), array(fragment, "final_obs")) == ([0], [[1]])
     assert array(fragment, "next_obs") == [1]
     check(fragment)
 
@@ -312,8 +342,10 @@ def test_fragments_after_a_flush_continue_the_numbers_and_are_not_contiguous() -
     cutter = make_cutter(1)
     cutter.observe(obs_of(0), new_episode="e")
     act(cutter, 0)
-    cutter.abort()
-    whole = flushed(cutter)
+    whole = cutter.observe(obs_of(1), outcome=Outcome(1.0))
+    act(cutter, 1)
+    assert cutter.flush() is None
+    assert whole is not None
     cutter.observe(obs_of(5), new_episode="f")
     act(cutter, 1)
     after = cutter.observe(obs_of(6), outcome=Outcome(1.0))

@@ -37,8 +37,8 @@ class Pair:
             if not self.is_alive[slot]:
                 self.time += 1
                 episode = f"{slot}/{self.time}"
-                one = self.ones[slot].observe(obs_of(self.time), new_episode=episode)
-                self._compare(one, self.many.begin(slot, obs_of(self.time), episode=episode))
+                self.ones[slot].observe(obs_of(self.time), new_episode=episode)
+                self.many.begin(slot, obs_of(self.time), episode=episode)
                 self.is_alive[slot] = self.can_act[slot] = True
 
     def act(self, slots: list[int], draw: Any) -> None:

@@ -307,7 +307,7 @@ def test_an_environment_that_hangs_delays_the_end_by_seconds_and_loses_no_step(
     assert "environments did not answer within 5 s" in err
     assert 1 <= unanswered <= 2
     steps = real_steps(list(read_fragments(out)))
-    assert steps == json.loads(shown)["env_steps"] + unanswered
+    assert steps == json.loads(shown)["env_steps"]
 
 
 def test_a_second_signal_ends_the_command_at_once(tmp_path: Path) -> None:

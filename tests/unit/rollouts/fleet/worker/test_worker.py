@@ -5,7 +5,9 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import psutil
@@ -15,6 +17,10 @@ from worker_bench import Bench, bench
 from buffer.ingest.rules.fragments import check, real_steps
 from rolldeck.wire import EpisodeWindow, unpack_array
 from rollouts.episodes.rules.episode_ids import episodes_with
+from rollouts.fleet.policies.factory import make_policy
+from rollouts.fleet.policies.mlp import MlpPolicy
+from rollouts.fleet.policies.policy_protocol import Decision, Policy
+from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.process.settings import WorkerSettings
 from rollouts.fleet.steps import step_worker
 from tests.waiting import stays
@@ -173,8 +179,110 @@ def test_a_drain_flushes_the_slot_of_a_lost_environment(
             os.kill(pid, signal.SIGKILL)
         eventually(lambda: b.order("draining").is_drained)
 
-    # A step in progress is part of its fragment, although its result is unknown.
-    assert 0 <= sum(map(real_steps, b.fragments)) - b.order("draining").report.env_steps <= 4
+    assert sum(map(real_steps, b.fragments)) == b.order("draining").report.env_steps
+
+
+@dataclass(frozen=True)
+class Ends:
+    """End of an environment, and what of it is stored."""
+
+    how: str
+    at: int = 3
+    """Step that does not return."""
+    in_worker: bool = False
+    event: str = ""
+    """Text of its event."""
+    environment: dict[str, Any] = field(default_factory=dict)
+
+
+ENDS = {
+    "raises": Ends("raise", event="broken at step 3"),
+    "raises, in the worker": Ends("raise", in_worker=True, event="broken at step 3"),
+    "raises in its first step": Ends("raise", at=1, event="broken at step 1"),
+    "exits": Ends("exit", event="exit code 3"),
+    "exits in its first step": Ends("exit", at=1, event="exit code 3"),
+    "faults": Ends("fault", event="signal 11"),
+    "hangs": Ends("hang", event="did not answer", environment={"hung_after_seconds": 4}),
+    "returns NaN": Ends("nan", event="odd:ending, step 3: obs[0] is nan; it must be finite"),
+    "returns an array as its first reward": Ends(
+        "reward", at=1, event="odd:ending, step 1: reward has shape [2]; it must be a number"
+    ),
+    "raises a text with a lone surrogate": Ends("bytes", event="RuntimeError: caf\ufffd.txt"),
+    "raises in a reset": Ends("reset", event="no further episode"),
+}
+
+
+@pytest.mark.parametrize("case", ENDS.values(), ids=ENDS)
+def test_a_fragment_has_only_steps_that_the_environment_made(
+    make_worker_settings: MakeSettings, eventually: Eventually, case: Ends
+) -> None:
+    settings = make_worker_settings(
+        spec="odd:ending",
+        kwargs={"how": case.how, "at": case.at},
+        environment=case.environment,
+        envs_in_worker=case.in_worker,
+        fragment_length=3,
+    )
+    with bench(settings) as b:
+        eventually(lambda: b.order() and len(b.reported) > 1, 60)
+        eventually(lambda: b.order("draining").is_drained, 60)
+        report = b.order("draining").report
+
+    texts = [f"{event.message} {event.details.get('error')}" for event in b.reported]
+    assert any(case.event in text for text in texts), texts
+    assert sum(map(real_steps, b.fragments)) == report.env_steps
+    assert report.dropped_steps == {}
+    if case.how == "nan":  # the environment works between its invalid values
+        assert b.events.count("slot_failed") == 0
+        assert b.events.count("slot_restarted") <= 4
+    assert bool(b.fragments) == (case.at > 1) == bool(report.env_steps)
+    assert case.at > 1 or b.aborted == 0
+    finals = 0
+    for fragment in b.fragments:
+        check(fragment)
+        real = slice(real_steps(fragment))
+        found = {name: unpack_array(array) for name, array in fragment.arrays.items()}
+        steps = found["obs"][real, 0]
+        assert found["reward"][real].tolist() == (steps + 1).tolist()
+        ended = np.flatnonzero(found["terminated"][real] | found["truncated"][real])
+        assert found.get("final_step", np.zeros(0)).tolist() == ended.tolist()
+        # The other environment of a lost process may be at an earlier step.
+        assert all(steps[ended] <= case.at - 2)
+        assert not len(ended) or found["final_obs"][:, 0].tolist() == (steps[ended] + 1).tolist()
+        assert found["terminated"].sum() == (len(ended) if case.how == "reset" else 0)
+        finals += len(ended)
+    assert case.at == 1 or finals
+
+
+def test_an_invalid_action_ends_the_episode_of_its_slot_only(
+    make_worker_settings: MakeSettings, eventually: Eventually
+) -> None:
+    settings = make_worker_settings(spec="gymnasium:Pendulum-v1")
+
+    def make(observation: Space, action: Space) -> Policy:
+        policy = make_policy(settings.fleet.config.policy, observation, action, seed=1)
+        act = policy.act
+
+        def act_or_fail(obs: Any, state: Any, first: Any) -> Decision:
+            decision = act(obs, state, first)
+            decision.actions[(obs[:, 0] > 0.5) & ~first] = np.nan
+            return decision
+
+        policy.act = act_or_fail  # type: ignore[method-assign]
+        return policy
+
+    b = Bench(settings, policy_factory=make)
+    try:
+        module = MlpPolicy(3, 1, [8], is_continuous=True)
+        b.publish_tensors(0, {name: value.numpy() for name, value in module.state_dict().items()})
+        b.order(credits=1000)
+        eventually(lambda: b.order() and b.reported and len(b.fragments) > 4, 60)
+    finally:
+        b.worker.stop()
+
+    assert "gymnasium:Pendulum-v1: action[0] is nan; it must be finite" in b.reported[0].message
+    for fragment in b.fragments:
+        assert np.isfinite(unpack_array(fragment.arrays["action"])).all()
 
 
 def test_an_immediately_stopped_worker_counts_its_unsent_steps(
@@ -189,7 +297,7 @@ def test_an_immediately_stopped_worker_counts_its_unsent_steps(
         report = b.order().report
 
     assert not b.fragments
-    assert 0 <= report.dropped_steps["stopped"] - report.env_steps <= 4
+    assert report.dropped_steps == {"stopped": report.env_steps}
 
 
 def test_a_killed_env_process_is_restarted_within_five_seconds(
@@ -252,8 +360,13 @@ def test_a_worker_without_a_working_slot_has_failed(
     with bench(make_worker_settings(spec="unheard:of")) as b:
         eventually(lambda: b.order().report.state == "failed", 90.0)
 
-        assert b.order().report.reason == "every environment slot was given up"
-        assert "UnknownEnvironment" in b.order().report.slots[0].error
+        state = b.order()
+
+    assert state.cannot_recover
+    assert state.report.reason.startswith("unheard:of never completed a step: ")
+    assert "UnknownEnvironment" in state.report.reason
+    assert "UnknownEnvironment" in state.report.slots[0].error
+    assert b.events.count("environment_refused") == 1
 
 
 def test_a_process_is_replaced_between_episodes_after_its_restart_interval(
