@@ -38,7 +38,9 @@ export function SequenceStrip({ sequences, shown, onShow }: Props) {
                 · advantage set to 0
               </span>
             )}
-            {sequence.temperature !== null && <span title="Temperature of its sampling"> · temperature {number(sequence.temperature)}</span>}
+            {sequence.temperature !== null && (
+              <span title="Temperature of its sampling"> · temperature {number(sequence.temperature)}</span>
+            )}
             {sequence.is_truncated && <span className="held"> · truncated</span>}
             {sequence.is_correct !== null && (
               <span>
