@@ -20,10 +20,10 @@ from buffer.atropos.api.view import RUN_OVER, AtroposView, atropos_schema, json_
 from buffer.batches.api.sending import TrackedAnswer
 from buffer.batches.queries.queue_depth import UnknownEnvironmentId
 from buffer.batches.rules.batch_bytes import example_answer, stock_answer
+from buffer.batches.services.acknowledgements import confirm_delivered
 from buffer.batches.services.corruption import BatchCorrupt, contents_of
 from buffer.batches.services.leases import (
     Lease,
-    confirm_delivered,
     delete_old_deliveries,
     lease_for_atropos,
     record_delivered,

@@ -10,6 +10,7 @@ from rest_framework.request import Request
 
 from buffer.batches.api.batches import batch_row
 from buffer.batches.schemas import batches as messages
+from buffer.batches.schemas.batches import DiscardBatch
 from buffer.batches.services.lease_expiry import discard, release
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Operators
@@ -52,19 +53,20 @@ class DiscardView(ApiView):
     permission_classes = [Operators]
 
     @extend_schema(
-        operation_id="batches_discard", request=ActionReason, responses=ANSWERS, tags=["batches"]
+        operation_id="batches_discard", request=DiscardBatch, responses=ANSWERS, tags=["batches"]
     )
     def post(self, request: Request, run: str, batch: UUID) -> HttpResponse:
         """Discard a batch.
 
-        Drops the items of a quarantined batch as `poison`, of an expired one as
-        `discarded`.
+        Drops the items of a quarantined batch as `poison`, of an expired one as `discarded`; also
+        of one that a trainer holds, if `fence` is that of its lease.
         """
-        body = read(request, ActionReason)
+        body = read(request, DiscardBatch)
         discarded = discard(
             run_id=run_named(run).pk,
             batch_id=batch,
             actor=identity_of(request),
+            fence=body.fence,
             reason=body.reason,
             now=timezone.now(),
         )

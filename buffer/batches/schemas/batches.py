@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 from buffer.batches.schemas.queues import EnvironmentMixing
 from buffer.ingest.schemas.scored_data import ScoredData
 from rolldeck.wire import BatchHead
+from runs.lifecycle.schemas.runs import ActionReason
 from web.rules.pages import Page
 
 Rank = Annotated[int, Meta(ge=0, lt=1 << 16)]
@@ -53,6 +54,12 @@ class AckBatch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Acknowledgement of a batch under the fence of its lease."""
 
     fence: Annotated[int, Meta(ge=1, lt=1 << 31)]
+
+
+class DiscardBatch(ActionReason, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Reason for dropping a batch; `fence` for one that a trainer holds."""
+
+    fence: Annotated[int, Meta(ge=1)] | None = None
 
 
 class JsonBatch(Struct, frozen=True, kw_only=True):

@@ -96,3 +96,12 @@ def confirm(batch: Batch) -> None:
         serve_fragments(batch, source=was)
     batch.state = BatchState.CONFIRMED
     announce(batch.run_id, "queue", "ledger")
+
+
+def confirm_delivered(*, run_id: int) -> None:
+    """Acknowledge the delivered batches of stock trainers, whose training is over."""
+    with transaction.atomic():
+        lock_run(run_id)
+        for batch in Batch.objects.filter(run_id=run_id, state=BatchState.LEASED):
+            if batch.delivered_at is not None:
+                confirm(batch)

@@ -13,6 +13,7 @@ _TRAINER: Final = "FROM runs_trainer t WHERE t.run_id = runs_run.id AND t.identi
 _COMPUTED: Final = {
     "asking_id": f"(SELECT t.id {_TRAINER})",
     "asking_seen_at": f"(SELECT t.last_seen_at {_TRAINER})",
+    "asking_registered_at": f"(SELECT t.registered_at {_TRAINER})",
     "asking_is_stock": f"(SELECT t.is_stock {_TRAINER})",
     "has_open_batches": f"""EXISTS (
         -- The same condition as in the index `batch_open`.
@@ -56,6 +57,7 @@ def lease_context(run_id: int, identity: str) -> LeaseContext:
         "run_id": run_id,
         "identity": identity,
         "last_seen_at": found["asking_seen_at"],
+        "registered_at": found["asking_registered_at"],
         "is_stock": found["asking_is_stock"],
     }
     return LeaseContext(

@@ -9,7 +9,7 @@ the trainer had not begun the others.
 """
 
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from django.db import transaction
@@ -18,6 +18,7 @@ from django.db.models.functions import Now
 
 from buffer.batches.services.acknowledgements import acknowledge_final_batch
 from buffer.batches.services.leases import release_batch
+from buffer.batches.services.quarantine import emit_event, quarantine
 from buffer.items.models.items import Batch
 from buffer.items.rules.batches import BatchNotFound
 from buffer.items.rules.states import (
@@ -28,8 +29,6 @@ from buffer.items.rules.states import (
     ItemState,
 )
 from buffer.items.services.locks import lock_run
-from buffer.payloads.services.transitions import quarantine_items
-from runs.events.services import record_event
 from runs.lifecycle.rules.lifecycle import RunStatus
 from web.live.announcements import announce
 from web.rules.errors import Conflict
@@ -106,22 +105,13 @@ def quarantine_repeated_expiries(*, now: datetime) -> int:
 def _quarantine(batch_id: UUID, run_id: int, *, now: datetime) -> bool:
     # Lock before any row, in the same order as forming.
     lock_run(run_id)
-    if not Batch.objects.filter(
+    expired = Batch.objects.filter(
         pk=batch_id, state=BatchState.LEASED, lease_expires_at__lt=Now()
-    ).update(state=BatchState.QUARANTINED, lease_expiries=F("lease_expiries") + 1):
+    ).first()
+    if expired is None:
         return False
-    batch = Batch.objects.get(pk=batch_id)
-    quarantine_items(batch)
-    _emit_event(
-        batch,
-        kind="batch_quarantined",
-        level="error",
-        message=f"batch {batch.ordinal} is quarantined: "
-        f"its lease expired {batch.lease_expiries} times",
-        actor="buffer",
-        items=batch.items,
-        now=now,
-    )
+    expired.lease_expiries += 1
+    quarantine(expired, reason=f"its lease expired {expired.lease_expiries} times", now=now)
     return True
 
 
@@ -135,7 +125,7 @@ def release(*, run_id: int, batch_id: UUID, actor: str, reason: str = "", now: d
     """
     batch, source = _unleased_batch(run_id, batch_id)
     _, items = release_batch(batch, source=source)
-    _emit_event(
+    emit_event(
         batch,
         kind="batch_released",
         level="warning",
@@ -150,17 +140,34 @@ def release(*, run_id: int, batch_id: UUID, actor: str, reason: str = "", now: d
 
 
 @transaction.atomic
-def discard(*, run_id: int, batch_id: UUID, actor: str, reason: str = "", now: datetime) -> Batch:
-    """Drop the items of a quarantined batch as `poison`, of an expired one as `discarded`.
+def discard(
+    *,
+    run_id: int,
+    batch_id: UUID,
+    actor: str,
+    fence: int | None = None,
+    reason: str = "",
+    now: datetime,
+) -> Batch:
+    """Drop the items of a quarantined batch as `poison`, of another one as `discarded`.
+
+    Args:
+        run_id: The run.
+        batch_id: The batch.
+        actor: Identity of the caller.
+        fence: Fence of the lease of a batch that a trainer holds; None for other batches.
+        reason: Reason in the event.
+        now: Present time.
 
     Raises:
         BatchNotFound: If the run has no such batch.
-        NotQuarantined: If it is neither in quarantine nor left by its trainer, or not any more.
+        NotQuarantined: If it is neither in quarantine nor left by its trainer, or not any more,
+            and is not leased under `fence`.
     """
-    batch, source = _unleased_batch(run_id, batch_id)
+    batch, source = _unleased_batch(run_id, batch_id, fence=fence)
     why = DropReason.POISON if source is ItemState.QUARANTINED else DropReason.DISCARDED
     items, _ = release_batch(batch, source=source, doomed=None, reason=why)
-    _emit_event(
+    emit_event(
         batch,
         kind="batch_discarded",
         level="warning",
@@ -174,8 +181,10 @@ def discard(*, run_id: int, batch_id: UUID, actor: str, reason: str = "", now: d
     return batch
 
 
-def _unleased_batch(run_id: int, batch_id: UUID) -> tuple[Batch, ItemState]:
-    """Return a quarantined or expired batch, and the state of its items."""
+def _unleased_batch(
+    run_id: int, batch_id: UUID, *, fence: int | None = None
+) -> tuple[Batch, ItemState]:
+    """Return a quarantined or expired batch, or one leased under `fence`, and its items' state."""
     lock_run(run_id)
     batches = Batch.objects.select_related("trainer")
     # The database clock decides expiry, also before the periodic job has processed the batch.
@@ -185,25 +194,13 @@ def _unleased_batch(run_id: int, batch_id: UUID) -> tuple[Batch, ItemState]:
         raise BatchNotFound(f"batch {batch_id} does not exist")
     if batch.state == BatchState.QUARANTINED:
         return batch, ItemState.QUARANTINED
-    expired = batch.state == BatchState.LEASED and batch.has_expired
-    if batch.state == BatchState.RETURNED or expired:
+    is_leased = batch.state == BatchState.LEASED
+    is_free = is_leased and (batch.has_expired or batch.fence == fence)
+    if batch.state == BatchState.RETURNED or is_free:
         return batch, ItemState.LEASED
-    raise NotQuarantined(f"batch {batch_id} is {batch.state}, not quarantined or expired")
+    held = f" under fence {batch.fence}" if is_leased else ""
+    raise NotQuarantined(f"batch {batch_id} is {batch.state}{held}, not quarantined or expired")
 
 
 def _from(source: ItemState) -> str:
     return "from quarantine" if source is ItemState.QUARANTINED else "from an expired lease"
-
-
-def _emit_event(batch: Batch, *, items: int, **event: Any) -> None:
-    record_event(
-        run_id=batch.run_id,
-        details={
-            "batch": str(batch.pk),
-            "ordinal": batch.ordinal,
-            "items": items,
-            "lease_expiries": batch.lease_expiries,
-        },
-        **event,
-    )
-    announce(batch.run_id, "queue", "ledger")

@@ -18,6 +18,7 @@ from buffer.batches.rules.lease_errors import LeaseLost, TrainerNotRegistered
 from buffer.batches.services import forming, group_batches, senders
 from buffer.batches.services.acknowledgements import acknowledge_locked, confirm
 from buffer.batches.services.lease_context import lease_context
+from buffer.batches.services.quarantine import count_restart
 from buffer.items.models.items import Batch
 from buffer.items.queries.withheld import check_served
 from buffer.items.rules.batches import BatchNotFound
@@ -126,8 +127,10 @@ def lease_batch(
         mine = [batch for batch in open_batches if batch.trainer_id == trainer.pk]
         kept = [batch.pk for batch in mine if batch.pk in holding]
         _renew(run, kept)
-        lacking = (batch for batch in mine if batch.state == BatchState.LEASED)
+        lacking = [batch for batch in mine if batch.state == BatchState.LEASED]
         batch = next((batch for batch in lacking if batch.pk not in kept), None)
+        if batch is not None and count_restart(batch, lacking, trainer, now=asked_at):
+            batch = next((one for one in lacking if one.pk not in {*kept, batch.pk}), None)
         others = [batch for batch in open_batches if batch.pk not in kept]
         batch = batch or _returned_batch(run, others)
         if batch is not None:
@@ -163,6 +166,8 @@ def _lease_for_stock(run_id: int, identity: str, sender: str) -> Lease | None:
         open_batches = _open_batches(run) if seen.has_open_batches else []
         held = [batch for batch in open_batches if batch.trainer_id == trainer.pk]
         again = _acknowledge_delivered(held, asked_at=asked_at)
+        if again is not None and count_restart(again, held, trainer, now=asked_at):
+            again = None
         drop_unservable(run)
         batch = again or _returned_batch(run, open_batches)
         if batch is not None:
@@ -374,15 +379,6 @@ def record_interrupted(*, batch_id: UUID, fence: int) -> None:
     Batch.objects.filter(pk=batch_id, fence=fence, delivered_at=None).update(
         sending_since=None, sender=""
     )
-
-
-def confirm_delivered(*, run_id: int) -> None:
-    """Acknowledge the delivered batches of stock trainers, whose training is over."""
-    with transaction.atomic():
-        lock_run(run_id)
-        for batch in Batch.objects.filter(run_id=run_id, state=BatchState.LEASED):
-            if batch.delivered_at is not None:
-                confirm(batch)
 
 
 def delete_old_deliveries(*, run_id: int, identity: str) -> None:

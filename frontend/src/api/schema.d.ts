@@ -1106,8 +1106,8 @@ export interface paths {
         put?: never;
         /**
          * Discard a batch
-         * @description Drops the items of a quarantined batch as `poison`, of an expired one as
-         *     `discarded`.
+         * @description Drops the items of a quarantined batch as `poison`, of an expired one as `discarded`; also
+         *     of one that a trainer holds, if `fence` is that of its lease.
          */
         post: operations["batches_discard"];
         delete?: never;
@@ -5150,6 +5150,16 @@ export interface components {
             results: {
                 [key: string]: components["schemas"]["PipelineDiagnosis"];
             };
+        };
+        /**
+         * DiscardBatch
+         * @description Reason for dropping a batch; `fence` for one that a trainer holds.
+         */
+        DiscardBatchRequest: {
+            /** @default  */
+            reason: string;
+            /** @default null */
+            fence: number | null;
         };
         /**
          * DiscardGroups
@@ -14624,7 +14634,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["ActionReasonRequest"];
+                "application/json": components["schemas"]["DiscardBatchRequest"];
             };
         };
         responses: {
