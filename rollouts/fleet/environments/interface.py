@@ -9,7 +9,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from rollouts.fleet.environments.contract import Environment
-from rollouts.fleet.policies.spaces import Space, UnsupportedSpace, actions, observations
+from rollouts.fleet.policies.spaces import (
+    InvalidValue,
+    Space,
+    UnsupportedSpace,
+    actions,
+    observations,
+)
 
 _OLD: Final = (
     "this is the interface of Gym before 0.26. Return (observation, info) from reset(seed=…) and "
@@ -17,7 +23,7 @@ _OLD: Final = (
 )
 
 
-class WrongInterface(TypeError):
+class WrongInterface(InvalidValue):
     """The object is no single environment with Gymnasium's interface."""
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rollouts.fleet.environments.contract import Environment
+from rollouts.fleet.environments.interface import WrongInterface
 from rollouts.fleet.policies.space_values import Bounds, bounds_of, invalid_rows
 from rollouts.fleet.policies.space_values import outside as outside_bounds
 from rollouts.fleet.policies.spaces import InvalidValue, Space, observations
@@ -43,6 +44,8 @@ def play(
     while len(rewards) < steps and ended == "cut" and time.perf_counter() - began < seconds:
         try:
             obs, reward, terminated, truncated, _ = environment.step(random_action(taken, rng))
+        except WrongInterface:
+            raise
         except InvalidValue as error:
             outside = outside or f"step {len(rewards) + 1}: {error}"
             break

@@ -44,7 +44,12 @@ def test_a_run_may_use_a_wrapper_and_a_check_takes_a_step(operator: APIClient) -
     ("faulty", "field", "level", "message"),
     [
         (wrapper("fails"), "environment.wrappers[1]", "error", "ZeroDivisionError: no wrapper"),
-        (wrapper("FourValues"), "environment.wrappers", "error", "not enough values to unpack"),
+        (
+            wrapper("FourValues"),
+            "environment.wrappers",
+            "error",
+            "a tuple of 4 values",
+        ),
         (
             {"kind": "module:no_such_package:Wrapper"},
             "environment.wrappers[1]",
@@ -87,7 +92,7 @@ def test_an_invalid_wrapper_is_refused(operator: APIClient, wrappers: Any, field
         ("Changed", "environment.spec", "was constructed and stepped"),
         ("Short", "environment.callbacks[0]", "after_step must return a tuple of 5 values"),
         ("RaisesInStep", "environment.callbacks[0]", "raised ZeroDivisionError: no action"),
-        ("Wide", "environment.callbacks", "an observation has shape [5], its space [4]"),
+        ("Wide", "environment.callbacks", "obs has shape [5], its space [4]"),
         ("Other", "environment.callbacks[0].kind", "is not registered"),
     ],
 )

@@ -76,9 +76,9 @@ class LosesPart(Plain):
 
 
 class RewardArray(Plain):
-    """Environment whose reward is an array."""
+    """Environment whose reward is an array of two."""
 
-    reward = np.ones(1)
+    reward = np.ones(2)
 
 
 class RewardText(Plain):

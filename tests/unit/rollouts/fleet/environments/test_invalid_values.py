@@ -119,7 +119,7 @@ INVALID = {
     "no reward": Case(FLAT, given(np.ones(4), None), "reward is NoneType; it must be a number"),
     "two flags": Case(FLAT, given(np.ones(4), 1.0, [True, True]), "terminated has shape [2]"),
     "the old interface": Case(
-        FLAT, (np.ones(4), 1.0, False, {}), "step returned 4 values; it must return obs, reward"
+        FLAT, (np.ones(4), 1.0, False, {}), "step returned a tuple of 4 values, not five values"
     ),
     "NaN at the end": Case(FLAT, given([NAN] * 4, 1.0, True), "step 2: obs[0] is nan"),
 }
