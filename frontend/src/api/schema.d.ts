@@ -7304,7 +7304,7 @@ export interface components {
          */
         PipelineDiagnosis: {
             /** @enum {unknown} */
-            kind: "batch_filling" | "batches_unformed" | "data_stale" | "delivery" | "draining" | "environments" | "environments_fail" | "environments_idle" | "equal_rewards" | "exchange" | "fleet_starting" | "fleet_unknown" | "inference" | "inference_failed" | "no_activity" | "no_batch_size" | "no_environments" | "no_trainer" | "no_weights" | "no_workers" | "not_running" | "not_served" | "outside_environments" | "paused" | "pushes_refused" | "queue_full" | "sending" | "slow_worker" | "staleness_limit" | "trainer" | "trainer_stuck" | "weights_behind" | "weights_slow" | "weights_unpublished" | "workers_blocked" | "workers_crash";
+            kind: "batch_filling" | "batches_unformed" | "data_dropped" | "data_stale" | "delivery" | "draining" | "environments" | "environments_fail" | "environments_idle" | "equal_rewards" | "exchange" | "fleet_starting" | "fleet_unknown" | "inference" | "inference_failed" | "no_activity" | "no_batch_size" | "no_environments" | "no_trainer" | "no_weights" | "no_workers" | "not_running" | "not_served" | "outside_environments" | "paused" | "pushes_refused" | "queue_full" | "sending" | "slow_worker" | "staleness_limit" | "trainer" | "trainer_stuck" | "weights_behind" | "weights_slow" | "weights_unpublished" | "workers_blocked" | "workers_crash";
             summary: string;
             stage: ("batch" | "exchange" | "infer" | "push" | "queue" | "step" | "train") | null;
             evidence: string[];

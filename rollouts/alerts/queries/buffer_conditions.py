@@ -11,6 +11,7 @@ from django.db.models import Count
 
 from buffer.ingest.services.backpressure import free_disk_bytes
 from buffer.items.models.items import Batch
+from buffer.items.queries.arrival_drops import arrival_drops
 from buffer.items.rules.states import BatchState, DropReason, ItemKind
 from rollouts.alerts.rules.stalls import Flow, Stall, stall_of
 from runs.alerts.rules.alerts import SEEN_AT_MOST, AlertKind, Condition, Severity
@@ -113,8 +114,25 @@ def _stalled(rows: Iterable[_Row], now: datetime) -> Iterator[Condition]:
             yield Condition(kind=kind, run_id=row.run_id, message=message)
 
 
-def stale_drops(_now: datetime) -> list[Condition]:
-    """Return the active runs that drop too large a share of their items as stale."""
+def stale_drops(now: datetime) -> list[Condition]:
+    """Return the active runs that drop too large a share of their items."""
+    on_arrival = arrival_drops(now=now)
+    named = {one.run_id for one in on_arrival}
+    return [
+        *(
+            Condition(
+                kind=AlertKind.STALE_DROPS,
+                run_id=one.run_id,
+                message=f"{one.run}: {one.words}. {one.remedy}",
+                details={"reason": one.reason, "dropped": one.dropped, "groups": one.groups},
+            )
+            for one in on_arrival
+        ),
+        *(one for one in _aged() if one.run_id not in named),
+    ]
+
+
+def _aged() -> list[Condition]:
     aged = [str(DropReason.STALE_VERSION), str(DropReason.STALE_AGE)]
     limits = [STALE_AMONG, STALE_SHARE, SEEN_AT_MOST]
     with connection.cursor() as cursor:

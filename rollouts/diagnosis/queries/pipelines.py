@@ -11,6 +11,7 @@ from django.db.models import F, Max, QuerySet, Sum
 from buffer.batches.queries.queue_depth import queue_depth
 from buffer.batches.queries.rates import Rates, rates_of
 from buffer.batches.queries.trainer_pace import TrainerPace, trainer_pace
+from buffer.items.queries.arrival_drops import arrival_drops
 from rolldeck.wire import StageTiming
 from rollouts.control.models.fleets import EnvSlot, Fleet, FleetWorker
 from rollouts.control.models.weight_syncs import WeightsDelivery
@@ -121,6 +122,7 @@ def _facts(
         unit="sequences" if run.takes_groups else "fragments",
         run=run.name,
         **_refused(run, arrived_at=rates.arrived_at, now=now),
+        **_dropped_on_arrival(run, now=now),
         waiting_environments=waiting_environments(run, now=now),
         arriving=rates.arriving,
         handed_out=rates.handed_out,
@@ -167,6 +169,14 @@ def _last_seen(run: Run, *, arrived_at: datetime | None, now: datetime) -> dict[
         "is_asked": run.trainer_started_at is not None
         and Trainer.objects.filter(run=run, last_seen_at__gte=now - MINUTE).exists(),
     }
+
+
+def _dropped_on_arrival(run: Run, *, now: datetime) -> dict[str, Any]:
+    """Return the facts about groups that were dropped when they arrived."""
+    found = arrival_drops(now=now, run_id=run.pk) if run.takes_groups else []
+    if not found:
+        return {}
+    return {"arrival_drops": found[0].words, "arrival_remedy": found[0].remedy}
 
 
 def _refused(run: Run, *, arrived_at: datetime | None, now: datetime) -> dict[str, Any]:

@@ -34,6 +34,7 @@ _BLOCKING: Final[tuple[Callable[[Facts], Diagnosis | None], ...]] = (
     idle_diagnosis.without_weights,
     idle_diagnosis.draining,
     idle_diagnosis.refused,
+    idle_diagnosis.dropped_on_arrival,
     idle_diagnosis.without_trainer,
     environment_failures.idle,
     environment_failures.missing,

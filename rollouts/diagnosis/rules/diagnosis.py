@@ -19,6 +19,7 @@ Kind = Literal[
     "no_weights",
     "draining",
     "pushes_refused",
+    "data_dropped",
     "no_trainer",
     "no_activity",
     "no_environments",

@@ -141,6 +141,10 @@ class Facts:
     """Lessons with such groups, each with its counts and its success."""
     refused: Sequence[str] = ()
     """Environments whose pushes are refused, each with the count and the newest error."""
+    arrival_drops: str = ""
+    """Newest groups that were dropped on arrival, with the reason in words; empty if few."""
+    arrival_remedy: str = ""
+    """Change that prevents these drops."""
     refused_groups: int = 0
     """Groups of these pushes."""
     refusal_advice: Sequence[str] = ()

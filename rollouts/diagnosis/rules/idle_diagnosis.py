@@ -162,6 +162,19 @@ def refused(facts: Facts) -> Diagnosis | None:
     )
 
 
+def dropped_on_arrival(facts: Facts) -> Diagnosis | None:
+    """Diagnose a run that accepts groups and drops many of them at once."""
+    if not facts.arrival_drops:
+        return None
+    return Diagnosis(
+        kind="data_dropped",
+        stage="push",
+        summary=f"{facts.arrival_drops[0].upper()}{facts.arrival_drops[1:]}.",
+        evidence=[phrases.arriving(facts)],
+        change=facts.arrival_remedy,
+    )
+
+
 def without_trainer(facts: Facts) -> Diagnosis | None:
     """Diagnose an outside run whose environments wait for a trainer."""
     if not facts.waiting_environments:

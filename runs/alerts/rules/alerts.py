@@ -97,9 +97,10 @@ KINDS: Final[dict[AlertKind, KindNote]] = {
         advice="Check that its trainer is running; the queue page shows the queued data.",
     ),
     AlertKind.STALE_DROPS: KindNote(
-        title="Much data dropped as stale",
+        title="Much data is dropped",
         severity=Severity.WARNING,
-        advice="Sample less at a time, train faster, or raise max_staleness.",
+        advice="Stale data: sample less at a time, train faster, or raise max_staleness. The "
+        "message names other reasons and their remedies.",
     ),
     AlertKind.FLEET_SILENT: KindNote(
         title="No heartbeats from a fleet",

@@ -156,6 +156,62 @@ def test_stale_data_raises_an_alert_while_its_share_is_high(
     assert "stale_drops" not in watched()
 
 
+GOOD, DROPPED = {"scores": [0.0, 1.0]}, {"scores": [1.0, 1.0]}
+
+
+@pytest.mark.parametrize(
+    ("settings_of_run", "good", "bad", "dropped", "reason"),
+    [
+        ({"policy_step": 3, "epoch": 2}, 10, 20, {"policy_step": 9}, "future"),
+        ({"policy_step": 3, "epoch": 2}, 10, 20, {"epoch": 3, "policy_step": 0}, "future"),
+        ({"policy_step": 3, "epoch": 2}, 10, 20, {"epoch": 1, "policy_step": 3}, "stale_epoch"),
+        ({"epoch": 2}, 10, 20, {"epoch": 1, "policy_step": 0}, "stale_epoch"),
+        ({"overlong_sequences": "drop", "max_token_len": 3}, 10, 20, {"tokens": 5}, "overlong"),
+        ({"drop_zero_variance": True}, 0, 20, DROPPED, "zero_variance"),
+        ({"drop_zero_variance": True}, 10, 20, DROPPED, None),
+        ({"policy_step": 3, "epoch": 2}, 10, 19, {"policy_step": 9}, None),
+        ({"policy_step": 3, "epoch": 2}, 90, 20, {"policy_step": 9}, None),
+        ({"policy_step": 3, "epoch": 2}, 10, 20, {}, None),
+    ],
+    ids=[
+        "a later step",
+        "a later epoch",
+        "an earlier epoch",
+        "an earlier epoch before weights",
+        "long sequences",
+        "equal scores in all groups",
+        "equal scores in most groups",
+        "few",
+        "a small share",
+        "none",
+    ],
+)
+def test_groups_that_are_dropped_on_arrival_are_named_by_an_alert_and_the_diagnosis(
+    outside: OutsideRun,
+    settings_of_run: dict[str, Any],
+    good: int,
+    bad: int,
+    dropped: dict[str, Any],
+    reason: str | None,
+) -> None:
+    Run.objects.filter(pk=outside.run.pk).update(**settings_of_run)
+    for number in range(good):
+        outside.push(mark=number, **GOOD)
+    for number in range(bad):
+        outside.push(mark=100 + number, **(GOOD | dropped))
+    now = datetime.now(UTC)
+
+    alert = watched(at=now).get("stale_drops", "")
+    diagnosis = outside.get("pipeline")["diagnosis"]
+    assert (f"{bad} of the newest {good + bad} groups were dropped" in alert) is bool(reason)
+    assert (diagnosis["kind"] == "data_dropped") is bool(reason)
+    if reason:
+        assert f"as `{reason}`: " in alert
+        assert f"as `{reason}`: " in diagnosis["summary"]
+        assert alert.endswith(diagnosis["change"])
+    assert "stale_drops" not in watched(at=now + timedelta(minutes=11))
+
+
 def test_a_full_queue_raises_an_alert(outside: OutsideRun, settings: Settings) -> None:
     settings.ROLLDECK_MAX_QUEUED_GROUPS = 1
     outside.push(mark=1)
