@@ -15,6 +15,13 @@ from web.rules.errors import ApiError
 
 logger = logging.getLogger(__name__)
 
+
+class BodyUnreadable(errors.Invalid):
+    """The body is not in the form that its content type names."""
+
+    field = "body"
+
+
 # Errors of the frameworks; the most specific class of an exception wins.
 FRAMEWORK_ERRORS: Final[dict[type[Exception], type[ApiError]]] = {
     exceptions.NotAuthenticated: errors.NotAuthenticated,
@@ -26,7 +33,7 @@ FRAMEWORK_ERRORS: Final[dict[type[Exception], type[ApiError]]] = {
     exceptions.MethodNotAllowed: errors.MethodNotAllowed,
     exceptions.NotAcceptable: errors.NotAcceptable,
     exceptions.UnsupportedMediaType: errors.UnsupportedMediaType,
-    exceptions.ParseError: errors.Invalid,
+    exceptions.ParseError: BodyUnreadable,
 }
 
 

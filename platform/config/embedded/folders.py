@@ -31,12 +31,15 @@ class Folders:
     def create(self) -> None:
         """Create missing folders; the internal ones are private."""
         self.var.mkdir(parents=True, exist_ok=True)
-        for folder in (self.run, self.log, self.var / "payloads"):
-            folder.mkdir(exist_ok=True)
-            folder.chmod(0o700)
+        for folder in (self.run, self.log):
+            _make_private(folder)
         # A server run by root may start PostgreSQL as another user, who has to reach its folder.
         with suppress(PermissionError):  # of another owner
             self.var.chmod(0o711 if os.geteuid() == 0 else 0o700)
+
+    def create_payloads(self) -> None:
+        """Create the private folder of payloads; the files of a backup have to find none."""
+        _make_private(self.var / "payloads")
 
     def lock(self) -> TextIO:
         """Lock this folder and return the open lock file; closing it releases the lock.
@@ -89,3 +92,8 @@ def _remove_stale(folder: Path) -> None:
         and folder.stat().st_uid == os.getuid()
     ):
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _make_private(folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    folder.chmod(0o700)

@@ -60,6 +60,7 @@ class Supervisor:
         private_process.hide()
         self._watch.handle_signals()
         self._folders.create()
+        self._folders.create_payloads()
         lock = self._folders.lock()
         sockets = self._folders.new_socket_folder()
         try:
