@@ -291,5 +291,6 @@ def test_equal_pushes_one_after_the_other_take_no_longer_than_others(
         equal = seconds(lambda _: PUSH, servers)
 
     assert stored() == 80
-    # The claim of another process ends when it has marked the answer.
-    assert equal - different < 40 * 0.05
+    # The claim of another process ends when it has marked the answer, which takes 2 to 20 ms; on
+    # a busy machine both the mark and the next look at it are late.
+    assert equal - different < 40 * 0.15
