@@ -10,6 +10,7 @@ import threading
 import time
 from collections import deque
 from datetime import datetime
+from itertools import takewhile
 from typing import Final, NamedTuple
 
 from django.db import connection, transaction
@@ -92,9 +93,7 @@ class _AnsweredPushes:
     def _store(self, marks: list[tuple[Key, AnswerEnd]]) -> None:
         """Mark rows, and delete those marked long enough ago."""
         now = time.monotonic()
-        old = []
-        while self._marked and self._marked[0][0] < now - KEPT_SECONDS:
-            old.append(self._marked.popleft())
+        old = list(takewhile(lambda one: one[0] < now - KEPT_SECONDS, self._marked))
         # The row of a client that left expires instead, as does one that is not deleted here.
         rows = [end.row_id for *_, end in old if end.answered_at is not None]
         if marks or rows:
@@ -108,6 +107,7 @@ class _AnsweredPushes:
                     cursor.execute(_DELETE, [rows])
         self._marked.extend((now, key, end) for key, end in marks)
         for _, key, end in old:
+            self._marked.popleft()
             if self._ends.get(key) == end:
                 del self._ends[key]
 
