@@ -59,7 +59,8 @@ def reserve_attempt(*, name: str, address: str, browser: str = "", now: datetime
         with connection.cursor() as cursor:
             cursor.execute(_COUNT, {"keys": sorted(limits), "now": now, "ends": ends})
             counted = cursor.fetchall()
-        waits = [until - now for key, attempts, until in counted if attempts > limits[key]]
+        # An attempt that waited for a row's lock reads a window that began after its own `now`.
+        waits = [min(until, ends) - now for key, count, until in counted if count > limits[key]]
         if waits:
             raise TooManyLogins(retry_after_seconds=math.ceil(max(waits).total_seconds()))
     return LoginAttempt(windows=tuple((key, until) for key, _, until in counted))
