@@ -26,6 +26,7 @@ SOURCE_FOLDERS: Final = ("platform/", "client/", "")
 # Views, jobs and consumers are called over HTTP, by Celery and by Channels. A test beside the
 # capability is taken to import them.
 ENTRY_POINTS: Final = ("api", "jobs", "admin", "consumers", "urls", "management")
+COMMAND_APPS: Final = ("config", "buffer", "rollouts")
 OF_EVERY_CHANGE: Final = "tests/architecture/"
 BUDGET_SECONDS: Final = 120.0
 PROCESSES: Final = 2
@@ -80,20 +81,28 @@ def all_imports() -> dict[str, set[str]]:
     imports = {name: set(graph.find_modules_directly_imported_by(name)) for name in graph.modules}
     for path in (ROOT / "tests").rglob("*.py"):
         name = module_of(str(path.relative_to(ROOT)))
-        imports[name] = set(_imported_names(path)) | set(_called_modules(name, imports))
+        named = set(named_modules(path, imports))
+        imports[name] = named | set(_called_modules(name, imports))
         for folder in path.relative_to(ROOT).parents:
             if (ROOT / folder / "conftest.py").is_file() and path.name != "conftest.py":
                 imports[name].add(module_of(f"{folder}/conftest.py"))
     return imports
 
 
-def _imported_names(path: Path) -> Iterator[str]:
+def named_modules(path: Path, modules: Imports) -> Iterator[str]:
+    """Yield the modules that a file imports, starts or patches."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        match node:
+            case ast.Import(names=names):
+                yield from (alias.name for alias in names)
+            case ast.ImportFrom(module=str(module), names=names):
+                yield module
+                yield from (f"{module}.{alias.name}" for alias in names)
+            case ast.Constant(value=str(text)):
+                # A module to start, an attribute to replace, a command of manage.py.
+                commands = (f"{app}.management.commands.{text}" for app in COMMAND_APPS)
+                started = (text, text.rpartition(".")[0], *commands)
+                yield from (name for name in started if name in modules)
 
 
 def _called_modules(test: str, modules: Imports) -> Iterator[str]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.changed import distances, module_of, within_budget
+from tests.changed import distances, module_of, named_modules, within_budget
 from tests.scheduling import longest_first
 from tests.suites import QUICK, SUITE_OF_EXPRESSION, is_left_out, suite_of
 
@@ -107,6 +107,29 @@ def test_a_change_reaches_the_tests_whose_imports_lead_to_it(
     found = distances(changed, IMPORTS)
 
     assert {name: far for name, far in found.items() if ".test_" in name} == reached
+
+
+@pytest.mark.parametrize(
+    ("source", "modules"),
+    [
+        ("import buffer.rules", {"buffer.rules"}),
+        ("from buffer import rules", {"buffer", "buffer.rules"}),
+        ('command = [python, "-m", "config.web", "0"]', {"config.web"}),
+        ('monkeypatch.setattr("config.web.main", print)', {"config.web"}),
+        ('call_command("backup", folder)', {"config.management.commands.backup"}),
+        ('server.manage("archive")', {"buffer.management.commands.archive"}),
+        ('name = "config.unknown"', set()),
+        ("name = b'config.web'", set()),
+    ],
+)
+def test_modules_are_named_by_imports_and_by_text(
+    tmp_path: Path, source: str, modules: set[str]
+) -> None:
+    path = tmp_path / "test_it.py"
+    path.write_text(source)
+    commands = ("config.management.commands.backup", "buffer.management.commands.archive")
+
+    assert set(named_modules(path, dict.fromkeys(("config.web", *commands), ()))) == modules
 
 
 def test_the_nearest_and_quickest_tests_fit_into_the_budget() -> None:
