@@ -66,6 +66,7 @@ def test_a_run_is_moved_into_a_project_and_found_there(signed_in: Page, server: 
     expect(page.get_by_role("link", name=project)).to_be_visible()
     page.get_by_role("button", name="Search or command").click()
     page.keyboard.type(project)
+    expect(page.get_by_role("option", selected=True)).to_contain_text(project)
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(f"/projects/{project}$"))
     row = server.get(f"/api/v1/projects/{project}")

@@ -109,7 +109,14 @@ export function Shell() {
       </div>
       {palette.isOpen && (
         <Suspense fallback={null}>
-          <Palette typed={palette.typed} onType={palette.setTyped} onClose={palette.close} onHelp={() => setHelp(true)} />
+          <Palette
+            typed={palette.typed}
+            onType={palette.type}
+            isEntered={palette.isEntered}
+            onEnter={palette.enter}
+            onClose={palette.close}
+            onHelp={() => setHelp(true)}
+          />
         </Suspense>
       )}
       {help && <Help onClose={() => setHelp(false)} />}

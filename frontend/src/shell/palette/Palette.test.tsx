@@ -45,6 +45,18 @@ async function chosen(words: string) {
 const option = (name: string) => screen.queryByRole("option", { name: new RegExp(name) });
 const box = () => screen.queryByRole("combobox", { name: /^Search pages/ });
 
+it("opens the result of a search that ends after Enter was pressed", async () => {
+  serverWith("admin", runOf("seed-reverse-lessons"), runOf("another"));
+  const user = await visit("/");
+  await opened(user);
+  await user.keyboard("anothe{Enter}");
+  expect(await heading("another")).toBeVisible();
+
+  fireEvent.click(screen.getByRole("button", { name: /^Search or command/ }));
+  await user.keyboard("seed-rev{Enter}");
+  expect(await heading("seed-reverse-lessons")).toBeVisible();
+});
+
 it("finds a run and its tabs by a few letters, and lists them as recent", async () => {
   serverWith("admin", runOf("seed-reverse-lessons", { kind: "language" }));
   const user = await visit("/runs");

@@ -17,7 +17,15 @@ const TYPED_MS = 120;
 /** These keep the palette open to confirm the copy. */
 const COPIES = new Set(["general:copy", "general:curl", "general:python"]);
 
-type Props = { typed: string; onType: (text: string) => void; onClose: (then?: () => void) => void; onHelp: () => void };
+type Props = {
+  typed: string;
+  onType: (text: string) => void;
+  /** Enter was pressed before the search had ended. */
+  isEntered: boolean;
+  onEnter: () => void;
+  onClose: (then?: () => void) => void;
+  onHelp: () => void;
+};
 
 function Title({ title, at }: { title: string; at: number[] }) {
   return (
@@ -64,7 +72,7 @@ function Option({ shown: { command, at }, id, isActive, isTyped, onHover, onPick
 }
 
 /** The command palette: type, select, Enter. */
-export function Palette({ typed, onType, onClose, onHelp }: Props) {
+export function Palette({ typed, onType, isEntered, onEnter, onClose, onHelp }: Props) {
   const [active, setActive] = useState(0);
   const [announcement, setAnnouncement] = useState("");
   const [recent] = useState(recentIds);
@@ -84,6 +92,9 @@ export function Palette({ typed, onType, onClose, onHelp }: Props) {
     if (command.group !== "This page") remember(command.id);
     onClose(command.act);
   };
+  useEffect(() => {
+    if (isEntered && !isLooking && asked === typed.trim()) pick(shown[at]?.command);
+  });
   const press = (event: KeyboardEvent) => {
     const steps: Record<string, number> = { ArrowDown: 1, ArrowUp: -1, PageDown: PAGE_ROWS, PageUp: -PAGE_ROWS };
     const by = steps[event.key];
@@ -91,7 +102,7 @@ export function Palette({ typed, onType, onClose, onHelp }: Props) {
       const next = at + by;
       const isWrapping = Math.abs(by) === 1;
       setActive(isWrapping ? (next + shown.length) % shown.length : Math.max(0, Math.min(shown.length - 1, next)));
-    } else if (event.key === "Enter") pick(shown[at]?.command);
+    } else if (event.key === "Enter") shown.length > 0 ? pick(shown[at]?.command) : onEnter();
     else return;
     event.preventDefault();
   };

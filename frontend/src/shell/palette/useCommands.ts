@@ -107,5 +107,8 @@ export function useCommands(typed: string, { onHelp, onCopied }: Callbacks): { c
   ];
   const verbs = mayOperate ? verbCommands(typed, runs.data ?? [], runAt(pathname)?.name, toRun) : [];
   const guide = guideCommands(typed, (href) => void navigate({ href }));
-  return { commands: [...offered(), ...verbs, ...places, ...grouped, ...named, ...general, ...guide], isLooking: runs.isFetching };
+  return {
+    commands: [...offered(), ...verbs, ...places, ...grouped, ...named, ...general, ...guide],
+    isLooking: runs.isFetching || projects.isPending,
+  };
 }

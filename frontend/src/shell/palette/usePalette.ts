@@ -10,13 +10,21 @@ export function typedAfter(typed: string, key: string): string | null {
 export function usePalette() {
   const [isOpen, setOpen] = useState(false);
   const [typed, setTyped] = useState("");
+  const [isEntered, setEntered] = useState(false);
   const before = useRef<Element | null>(null);
 
   const open = useCallback(() => {
     before.current = document.activeElement;
     setTyped("");
+    setEntered(false);
     setOpen(true);
   }, []);
+  const type = useCallback((text: string) => {
+    setTyped(text);
+    setEntered(false);
+  }, []);
+  /** Open the first result when the search has ended. */
+  const enter = useCallback(() => setEntered(true), []);
   /** Restore the focus first, so that a dialog opened by `then` restores it to the same element. */
   const close = useCallback((then?: () => void) => {
     setOpen(false);
@@ -44,6 +52,11 @@ export function usePalette() {
       const box = document.querySelector("[data-palette]");
       if (event.target === box || event.ctrlKey || event.metaKey || event.altKey) return;
       if (event.key === "Escape" && !box) close();
+      if (event.key === "Enter" && !(event.target instanceof Element && event.target.closest("[role=dialog]"))) {
+        event.preventDefault();
+        event.stopPropagation();
+        return enter();
+      }
       if (typedAfter("", event.key) === null) return;
       event.preventDefault();
       event.stopPropagation();
@@ -51,7 +64,7 @@ export function usePalette() {
     };
     window.addEventListener("keydown", keep, true);
     return () => window.removeEventListener("keydown", keep, true);
-  }, [isOpen, close]);
+  }, [isOpen, close, enter]);
 
-  return { isOpen, open, close, typed, setTyped };
+  return { isOpen, open, close, typed, type, isEntered, enter };
 }
