@@ -300,13 +300,17 @@ class GroupRolloutWorker:
         )
         try:
             return _sound(environment.sample(policy, request), request)
-        except (SamplingStopped, InferenceFailed, LessonFailed):
+        except (SamplingStopped, InferenceFailed):
             raise
-        except TokenUnknown as error:
-            raise LessonFailed(
-                "tokenizer_unusable", f"the environment returned unknown tokens: {error}"
-            ) from error
         except Exception as error:
+            if self._stop.is_set():  # A closed environment or server may raise anything.
+                raise SamplingStopped from error
+            if isinstance(error, LessonFailed):
+                raise
+            if isinstance(error, TokenUnknown):
+                raise LessonFailed(
+                    "tokenizer_unusable", f"the environment returned unknown tokens: {error}"
+                ) from error
             where = traceback.extract_tb(error.__traceback__)[-1]
             raise LessonFailed(
                 "environment_failed",

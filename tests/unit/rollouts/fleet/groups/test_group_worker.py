@@ -3,13 +3,17 @@
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import CancelledError
 from typing import Any
 
 import pytest
 
 from rollouts.fleet.engine.checkpoints import named_tensors
+from rollouts.fleet.engine.engine import TokenUnknown
 from rollouts.fleet.groups.batches import Draw, RolloutBatch
+from rollouts.fleet.groups.environments import RolloutRequest, Sampled
 from rollouts.fleet.groups.errors import LessonFailed, SamplingStopped
+from rollouts.fleet.groups.policy_context import PolicyContext
 from rollouts.fleet.groups.task_environment import TaskEnvironment
 from tests.unit.rollouts.fleet.engine.small_models import logprobs
 from tests.unit.rollouts.fleet.groups.odd_token_environments import Chinese
@@ -298,6 +302,33 @@ def test_a_shutdown_ends_a_batch_under_way_at_once(bench: MakeBench) -> None:
     assert ended.wait(30)
     # The batch would take minutes.
     assert time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize(
+    "error",
+    [CancelledError(), ConnectionError("closed"), TokenUnknown("7"), LessonFailed("x", "ended")],
+    ids=lambda error: type(error).__name__,
+)
+@pytest.mark.parametrize("call", ["sample_batch", "evaluate_lesson"])
+def test_an_error_after_a_shutdown_is_no_failure_of_the_environment(
+    bench: MakeBench, error: Exception, call: str
+) -> None:
+    at = bench({"reverse": REVERSE})
+    own = {"eval_type": "eval"} if call == "evaluate_lesson" else {"mode": "train"}
+    sizes = {"n_examples": 2, "n_generations": 2, "policy_version": (1, 100), "worker_id": "w"}
+
+    class Closed:
+        def sample(self, policy: PolicyContext, request: RolloutRequest) -> Sampled:
+            del policy, request
+            at.worker.shutdown()
+            raise error
+
+    at.worker.load_environment = lambda _: Closed()
+    with pytest.raises(SamplingStopped):
+        getattr(at.worker, call)("reverse", rng=Draw(0), **own, **sizes)
+
+    assert at.curriculum.outcomes == []
+    assert at.events.pop() == []
 
 
 def test_rollouts_have_the_weights_version_of_each_token(bench: MakeBench) -> None:
