@@ -245,6 +245,8 @@ def test_objects_stay_while_a_backup_copies_them(server: Server) -> None:
         assert server.post("delete", {"keys": list(LARGE)}).status_code == 200
         row = TensorObject.objects.get()
         assert objects.read({row.name: [(0, 1)]})[row.name]
+        # The end of the session would release the lock too, but a moment later.
+        backup.execute("SELECT pg_advisory_unlock(hashtext('rolldeck.retention'))")
 
     assert remove_unused_objects(now=datetime.now(UTC) + timedelta(hours=2)) == 1
     assert objects.read({row.name: [(0, 1)]}) == {}

@@ -80,8 +80,14 @@ def test_the_server_of_a_paused_run_sleeps_until_it_is_resumed(
             platform.desired = "running"
             eventually(lambda: any(one.policy_step == 1 for one in platform.groups[before:]), 60.0)
             assert not stand_in.is_asleep
-            [replica] = platform.reports[-1].workers[0].replicas
+            expected = [(server.removeprefix("http://"), (1, 1))]
+            eventually(
+                lambda: (
+                    [(at.address, at.version) for at in platform.reports[-1].workers[0].replicas]
+                    == expected
+                ),
+                60.0,
+            )
     stand_in.close()
 
-    assert (replica.address, replica.version) == (server.removeprefix("http://"), (1, 1))
     assert not {"inference_failed", "weights_refused", "loop_crashed"} & set(platform.events())
