@@ -19,6 +19,8 @@ from tests.unit.rollouts.fleet.engine.small_models import logprobs
 HTTP = httpx.Client(timeout=60)
 PROMPT = [4, 5, 6]
 TEXT = "12="
+NEVER = "\N{SNOWMAN}"
+"""Text of no token of the model."""
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +65,7 @@ def check_logprobs(
 def test_an_answer_in_the_format_of_vllm_is_read_by_the_stock_client(
     tiny: TinyInference, count: int
 ) -> None:
-    body = of_vllm(n=count, max_tokens=8, temperature=1.0, top_p=1.0, stop=["zz"], ignore_eos=True)
+    body = of_vllm(n=count, max_tokens=8, temperature=1.0, top_p=1.0, stop=[NEVER], ignore_eos=True)
     answer = post(tiny, "/generate", **body).json()
 
     assert answer["finish_reasons"] == ["length"] * count

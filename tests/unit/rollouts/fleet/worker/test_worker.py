@@ -175,7 +175,7 @@ def test_a_drain_flushes_the_slot_of_a_lost_environment(
     )
     with bench(settings) as b:
         eventually(lambda: b.steps() > 40)
-        for pid in b.pids():
+        for pid in set(b.pids()):
             os.kill(pid, signal.SIGKILL)
         eventually(lambda: b.order("draining").is_drained)
 
