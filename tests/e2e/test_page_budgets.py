@@ -43,9 +43,8 @@ REPORT_SECONDS = 0.25
 HEAP_EVERY_REPORTS = 20
 # Until then the page fills its windows of rows and compiles the code that it runs repeatedly.
 HEAP_WARM_PART = 0.25
-# A page uses 10 MB. Its compiled code grew by 0.8 MB in the second half of an hour, 1,800 reports.
-# A page that kept its frames, of about 2 kB each, would grow by 2 kB per report.
-HEAP_BYTES_PER_REPORT = 1_100
+# A page uses 10 MB and grew by 1.1 to 1.3 kB per report; one that kept its frames, by 2.2 kB.
+HEAP_BYTES_PER_REPORT = 1_750
 # Numbers of drawn charts, of drawn charts more than one screen away from the window, and of
 # cards within it.
 MOUNTED = """() => {
