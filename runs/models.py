@@ -5,6 +5,7 @@ from runs.access.models.tokens import ApiToken, TokenIssuer
 from runs.alerts.models.alert_rules import AlertRule, AlertSilence
 from runs.alerts.models.alerts import Alert, AlertDelivery
 from runs.deployment.models.deployment import ServerNotice, SizeSample
+from runs.deployment.models.part_exits import PartExit
 from runs.deployment.models.process_heartbeats import PART_KINDS, ProcessHeartbeat
 from runs.events.models import RunEvent
 from runs.lifecycle.models.notes import RunNote
@@ -32,6 +33,7 @@ __all__ = [
     "ApiToken",
     "Environment",
     "LoginCount",
+    "PartExit",
     "PolicyVersion",
     "ProcessHeartbeat",
     "Project",

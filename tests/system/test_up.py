@@ -200,6 +200,15 @@ def test_each_part_that_dies_is_restarted(tmp_path: Path) -> None:
         wait_until(server.is_ready, seconds=60, what="the server is ready again")
         assert server.log().count("; restarting ") == 5
         assert "Traceback" not in server.log()
+        names = {"web", "jobs", "beat", "valkey", "postgres"}
+
+        def recorded() -> dict[str, str]:
+            exits = server.get("/api/v1/cluster")["exits"]
+            return {row["part"]: row["reason"] for row in exits}
+
+        # Those of PostgreSQL's outage are stored afterwards.
+        wait_until(lambda: set(recorded()) == names, seconds=60, what="every exit is recorded")
+        assert recorded() == {name: f"{name} ended (signal SIGKILL)" for name in names}
 
 
 def test_a_connection_waits_while_the_web_process_starts_again(shared: Server) -> None:

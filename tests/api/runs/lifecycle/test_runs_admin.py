@@ -15,6 +15,7 @@ from runs.deployment.models.deployment import SizeSample
 from runs.deployment.schemas.deployment import SetNotice
 from runs.deployment.services.heartbeats import record_heartbeat
 from runs.deployment.services.notices import set_notice
+from runs.deployment.services.part_exits import record_exit
 from runs.lifecycle.models.runs import PolicyVersion, Run
 from runs.lifecycle.services.notes import write_notes
 from runs.lifecycle.services.registry import register_environment, register_trainer
@@ -87,6 +88,7 @@ def run() -> Run:
         run=run, number=1, kind="sync", epoch=1, newest_step=0, actor="user:ada", at=NOON
     )
     make_project(name="a")
+    record_exit(host="a", part="jobs", reason="a", log="", now=NOON)
     LoginCount.objects.create(key="a", attempts=1, window_ends_at=NOON)
     return run
 
@@ -100,6 +102,7 @@ def test_every_model_is_registered() -> None:
         "apitoken",
         "environment",
         "logincount",
+        "partexit",
         "policyversion",
         "processheartbeat",
         "project",
