@@ -9,7 +9,13 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from celery import Celery
-from celery.signals import beat_init, celeryd_init, worker_process_init, worker_ready
+from celery.signals import (
+    beat_init,
+    celeryd_init,
+    worker_init,
+    worker_process_init,
+    worker_ready,
+)
 
 from config import private_process
 from config.schedule import SCHEDULE
@@ -46,6 +52,14 @@ app.autodiscover_tasks(related_name="jobs")
 def hide_secrets(**_: Any) -> None:
     """Hide the secrets in the environment before pool processes start."""
     private_process.hide()
+
+
+@worker_init.connect
+def claim_folders(**_: Any) -> None:
+    """Exit if the folders are not those of the database: retention would delete other files."""
+    from config.own_folders import claim_or_exit  # Django's applications load first
+
+    claim_or_exit()
 
 
 @worker_process_init.connect

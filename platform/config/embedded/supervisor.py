@@ -13,6 +13,7 @@ from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.db import OperationalError, connections
 from django.db.backends.postgresql.base import DatabaseWrapper
+from django.utils import timezone
 
 from config import binding, env, private_process
 from config.connections import raise_open_files
@@ -26,6 +27,7 @@ from config.embedded.process_watch import PrintLine, ProcessWatch, StopRequested
 from config.embedded.schema import adopt_bootstrap_token, migrate
 from config.embedded.services import Services, manage_command, write_private
 from config.embedded.valkey import Valkey
+from config.own_folders import ForeignFolder, claim_folders
 from runs.deployment.models.process_heartbeats import ProcessHeartbeat
 
 # The first ones use the last ones.
@@ -85,6 +87,7 @@ class Supervisor:
         services.adopt()
         services.write(self._folders.services)
         self._migrate()
+        self._claim_folders()
         adopt_bootstrap_token()
         self._exits.start()
         environment = services.child_environment(
@@ -134,6 +137,14 @@ class Supervisor:
         if applied:
             self._watch.report_ready("schema", f"{applied} migrations")
         self._watch.continue_or_stop()
+
+    def _claim_folders(self) -> None:
+        try:
+            claim_folders(now=timezone.now())
+        except ForeignFolder as error:
+            raise StartFailed(str(error)) from error
+        except OSError as error:  # a bucket that does not answer
+            self._print(f"  folders not compared with the database: {error}")
 
     def _start_platform(self, listener: socket.socket, environment: Mapping[str, str]) -> None:
         processes = env.integer(

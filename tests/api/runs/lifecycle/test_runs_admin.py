@@ -11,7 +11,7 @@ from runs.alerts.schemas.alert_rules import NewSilence, SetAlertRule
 from runs.alerts.services.alert_rules import make_rule
 from runs.alerts.services.silences import silence
 from runs.config.services.presets import save_preset
-from runs.deployment.models.deployment import SizeSample
+from runs.deployment.models.deployment import Deployment, SizeSample
 from runs.deployment.schemas.deployment import SetNotice
 from runs.deployment.services.heartbeats import record_heartbeat
 from runs.deployment.services.notices import set_notice
@@ -83,6 +83,7 @@ def run() -> Run:
     quiet = NewSilence(kind="run_failed", until=NOON + timedelta(hours=1), reason="a")
     silence(body=quiet, actor="user:ada", now=NOON)
     set_notice(body=SetNotice(text="a"), actor="user:ada", now=NOON)
+    Deployment.objects.update_or_create(defaults={"places": {}, "created_at": NOON})
     SizeSample.objects.create(at=NOON, database_bytes=1)
     WeightsCommand.objects.create(
         run=run, number=1, kind="sync", epoch=1, newest_step=0, actor="user:ada", at=NOON
@@ -100,6 +101,7 @@ def test_every_model_is_registered() -> None:
         "alertrule",
         "alertsilence",
         "apitoken",
+        "deployment",
         "environment",
         "logincount",
         "partexit",
