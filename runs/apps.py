@@ -61,6 +61,8 @@ class RunsConfig(AppConfig):
         conditions.register({AlertKind.REGISTRATION_DIFFERS}, seen.differing_registrations)
         conditions.register({AlertKind.LEDGER_UNBALANCED}, seen.unbalanced_ledgers)
         conditions.register({AlertKind.PUSHES_REFUSED}, refusing_runs)
+        conditions.register({AlertKind.JOBS_DOWN}, deployment.stopped_jobs)
+        conditions.register({AlertKind.PART_EXITED}, deployment.exited_parts)
 
 
 def _revoke_tokens(instance: Any, **_: Any) -> None:

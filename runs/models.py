@@ -4,7 +4,8 @@ from runs.access.models.logins import LoginCount
 from runs.access.models.tokens import ApiToken, TokenIssuer
 from runs.alerts.models.alert_rules import AlertRule, AlertSilence
 from runs.alerts.models.alerts import Alert, AlertDelivery
-from runs.deployment.models.deployment import ServerNotice, SizeSample
+from runs.deployment.models.deployment import Deployment, ServerNotice, SizeSample
+from runs.deployment.models.part_exits import PartExit
 from runs.deployment.models.process_heartbeats import PART_KINDS, ProcessHeartbeat
 from runs.events.models import RunEvent
 from runs.lifecycle.models.notes import RunNote
@@ -30,8 +31,10 @@ __all__ = [
     "AlertRule",
     "AlertSilence",
     "ApiToken",
+    "Deployment",
     "Environment",
     "LoginCount",
+    "PartExit",
     "PolicyVersion",
     "ProcessHeartbeat",
     "Project",

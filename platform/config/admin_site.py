@@ -29,6 +29,7 @@ _GROUPS: Final = (
             ("Saved objects", "bookmark", "runs.savedobject"),
             ("Tokens", "key", "runs.apitoken"),
             ("Processes", "dns", "runs.processheartbeat"),
+            ("Exits", "restart_alt", "runs.partexit"),
         ),
     ),
     (

@@ -4,10 +4,18 @@ import ctypes
 import os
 import signal
 import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from celery import Celery
-from celery.signals import beat_init, celeryd_init, worker_process_init, worker_ready
+from celery.signals import (
+    beat_init,
+    celeryd_init,
+    worker_init,
+    worker_process_init,
+    worker_ready,
+)
 
 from config import private_process
 from config.schedule import SCHEDULE
@@ -46,6 +54,14 @@ def hide_secrets(**_: Any) -> None:
     private_process.hide()
 
 
+@worker_init.connect
+def claim_folders(**_: Any) -> None:
+    """Exit if the folders are not those of the database: retention would delete other files."""
+    from config.own_folders import claim_or_exit  # Django's applications load first
+
+    claim_or_exit()
+
+
 @worker_process_init.connect
 def die_with_worker(**_: Any) -> None:
     """End a pool process with its worker, even a killed one; jobs may end at any point."""
@@ -59,14 +75,42 @@ def start_tracing_of_jobs(**_: Any) -> None:
     trace_jobs()
 
 
+class NewestJob:
+    """Time at which a worker last started a job, as precise as the interval of its readings.
+
+    Args:
+        count: Returns the number of jobs that it has started.
+    """
+
+    def __init__(self, count: Callable[[], int]) -> None:
+        self._count = count
+        self._started = count()
+        self._at = datetime.now(UTC)
+
+    def read(self) -> datetime:
+        """Return the time; before the first job, that of the worker's start."""
+        started = self._count()
+        if started != self._started:
+            self._at, self._started = datetime.now(UTC), started
+        return self._at
+
+
 @worker_ready.connect
 def start_worker_heartbeat(sender: Any, **_: Any) -> None:
-    """Start the worker's heartbeats, with its queues and its concurrency."""
+    """Start the worker's heartbeats, with its queues, its concurrency and its newest job."""
+    from celery.worker import state
+
     from config import heartbeats  # Django's applications load first
 
     queues = sorted(sender.app.amqp.queues.consume_from)
     details = {"queues": queues, "concurrency": sender.controller.concurrency}
-    heartbeats.start("worker", name=str(sender.hostname), read_details=lambda: details, forks=True)
+    newest = NewestJob(lambda: sum(state.total_count.values()))
+    heartbeats.start(
+        "worker",
+        name=str(sender.hostname),
+        read_details=lambda: details | {"job_at": newest.read().isoformat()},
+        forks=True,
+    )
 
 
 @beat_init.connect

@@ -1,5 +1,6 @@
 """Liveness, readiness and Prometheus metrics of this process."""
 
+import logging
 import threading
 from typing import Final
 
@@ -13,15 +14,19 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from rest_framework.request import Request
 
 from config.metrics import metrics_text
+from config.own_folders import folder_problem
 from runs.access.api.permissions import scoped
 from web.http.problems import respond
 from web.http.views import ApiView
 from web.outages import RETRY_AFTER_SECONDS
 from web.rules.errors import Unavailable
 
+logger = logging.getLogger(__name__)
+
 REDIS_TIMEOUT_SECONDS: Final = 0.5
 
 _migrated = threading.Event()
+_has_own_folders = threading.Event()
 
 
 class NotReady(Unavailable):
@@ -45,6 +50,8 @@ def ready(_request: HttpRequest) -> HttpResponse:
     parts = {"database": _database(), "redis": _redis()}
     if parts["database"] != "up":
         return respond(NotReady(f"database {parts['database']}, redis {parts['redis']}"))
+    if not _are_folders_own():
+        return respond(NotReady("a folder belongs to another deployment; the log names it"))
     return JsonResponse({"status": "ready", **parts})
 
 
@@ -75,6 +82,22 @@ def _database() -> str:
     except DatabaseError:
         return "down"
     return "up"
+
+
+def _are_folders_own() -> bool:
+    """Return whether the folders may be those of the database; compared until they are."""
+    if _has_own_folders.is_set():
+        return True
+    try:
+        problem = folder_problem()
+    except (DatabaseError, OSError) as error:
+        logger.warning("folders not compared with the database: %s", error)
+        return True
+    if problem:
+        logger.error("not ready: %s", problem)
+        return False
+    _has_own_folders.set()
+    return True
 
 
 def _redis() -> str:

@@ -9,6 +9,7 @@ from typing import Final
 
 from django.db import connection
 from django.db.models import Count
+from django.utils import timezone
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
 from buffer.batches.queries.queue_depth import queue_depth
@@ -17,6 +18,7 @@ from buffer.items.queries import counts as queries_counts
 from buffer.items.rules.states import ItemKind
 from rollouts.control.queries.fleets import weights_transfers
 from runs.alerts.queries.alerts import unresolved_counts
+from runs.deployment.queries import jobs_health
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunStatus
 
@@ -70,6 +72,10 @@ def metrics_text() -> bytes:
     _count_alerts(registry)
     disk = Gauge("rolldeck_free_disk_bytes", "Free bytes on the data disk.", registry=registry)
     disk.set(free_disk_bytes())
+    jobs = Gauge(
+        "rolldeck_jobs_age_seconds", "Seconds since a background job started.", registry=registry
+    )
+    jobs.set(jobs_health(now=timezone.now()).age_seconds)
     sheet = _Sheet(
         registry=registry,
         of_run={

@@ -6,7 +6,7 @@ from typing import Any
 
 from config.asgi import application
 
-from config import heartbeats  # isort: skip  Django's applications load with the line above
+from config import heartbeats, server_watch  # isort: skip  Django's applications load with the line above
 
 LOOP_SECONDS = 10.0
 
@@ -23,5 +23,6 @@ def confirm_loop(loop: asyncio.AbstractEventLoop) -> dict[str, Any]:
 
 # uvicorn imports this module on its event loop.
 heartbeats.start("web", read_details=partial(confirm_loop, asyncio.get_running_loop()))
+server_watch.start()
 
 __all__ = ["application"]

@@ -5,10 +5,12 @@
 a restart of the web process, connections wait there instead of being refused.
 """
 
+import os
 import socket
 import sys
 from typing import Final
 
+import django
 import uvicorn
 from uvicorn.supervisors import Multiprocess
 
@@ -23,9 +25,10 @@ MAX_SOCKET_MESSAGE_BYTES: Final = 64 * 1024
 
 
 def serve(listener: socket.socket, *, workers: int) -> None:
-    """Serve until SIGTERM or SIGINT."""
+    """Serve until SIGTERM or SIGINT; exit at once if the folders are not those of the database."""
     private_process.hide()
     raise_open_files()
+    _claim_folders()
     config = uvicorn.Config(
         "config.served:application",
         workers=workers,
@@ -47,6 +50,14 @@ def serve(listener: socket.socket, *, workers: int) -> None:
         uvicorn.Server(config).run(sockets=[listener])
     else:
         Multiprocess(config, sockets=[listener]).run()
+
+
+def _claim_folders() -> None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings.base")
+    django.setup(set_prefix=False)
+    from config.own_folders import claim_or_exit  # Django's applications load first
+
+    claim_or_exit()
 
 
 def listener_at(place: str) -> socket.socket:

@@ -1,6 +1,7 @@
-"""Admin of size samples, the announcement and processes."""
+"""Admin of the identity, size samples, the announcement, processes and their exits."""
 
-from runs.deployment.models.deployment import ServerNotice, SizeSample
+from runs.deployment.models.deployment import Deployment, ServerNotice, SizeSample
+from runs.deployment.models.part_exits import PartExit
 from runs.deployment.models.process_heartbeats import ProcessHeartbeat
 from web.admin.read_only import register_read_only
 
@@ -29,6 +30,24 @@ register_read_only(
     search_fields=("name", "host"),
     search_help="A part of a name or a host",
     ordering=("kind", "name"),
+    run_lookup="",
+    dashboard="/cluster",
+)
+register_read_only(
+    PartExit,
+    columns="part host exits first_at last_at reason",
+    filters=("part",),
+    search_fields=("part", "host"),
+    search_help="A part's name, or a part of a host",
+    ordering=("part", "host"),
+    run_lookup="",
+    dashboard="/cluster",
+)
+register_read_only(
+    Deployment,
+    columns="identity created_at places",
+    filters=("created_at",),
+    ordering=("id",),
     run_lookup="",
     dashboard="/cluster",
 )

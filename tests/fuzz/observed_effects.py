@@ -6,9 +6,9 @@ from pathlib import Path
 from django.apps import apps
 from django.db import connection
 
-# Tables that change without requests: unanswered pushes, sessions, open segments, heartbeats, and
-# calls, which a thread records later.
-RESTLESS = {"unansweredpush", "session", "segment", "processheartbeat"}
+# Tables that change without requests: unanswered pushes, sessions, open segments, heartbeats,
+# calls, which a thread records later, and alerts: the web process reports that no jobs run.
+RESTLESS = {"unansweredpush", "session", "segment", "processheartbeat", "alert"}
 
 
 def tables() -> list[str]:

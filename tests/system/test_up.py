@@ -1,5 +1,6 @@
 """`manage.py up` starts and stops all servers, and keeps its data private."""
 
+import json
 import os
 import re
 import signal
@@ -200,6 +201,15 @@ def test_each_part_that_dies_is_restarted(tmp_path: Path) -> None:
         wait_until(server.is_ready, seconds=60, what="the server is ready again")
         assert server.log().count("; restarting ") == 5
         assert "Traceback" not in server.log()
+        names = {"web", "jobs", "beat", "valkey", "postgres"}
+
+        def recorded() -> dict[str, str]:
+            exits = server.get("/api/v1/cluster")["exits"]
+            return {row["part"]: row["reason"] for row in exits}
+
+        # Those of PostgreSQL's outage are stored afterwards.
+        wait_until(lambda: set(recorded()) == names, seconds=60, what="every exit is recorded")
+        assert recorded() == {name: f"{name} ended (signal SIGKILL)" for name in names}
 
 
 def test_a_connection_waits_while_the_web_process_starts_again(shared: Server) -> None:
@@ -217,6 +227,34 @@ def test_two_servers_never_share_a_folder(shared: Server) -> None:
     assert f"process {shared.process.pid}" in message
     assert str(shared.var) in message
     assert shared.is_ready()
+
+
+def test_another_folder_on_the_same_database_is_refused(shared: Server, tmp_path: Path) -> None:
+    used = json.loads((shared.var / "run" / "services.json").read_text())
+    servers = {name: used[name] for name in ("DATABASE_URL", "REDIS_URL")}
+
+    message = refused(tmp_path, free_port(), RAY_ADDRESS=NO_RAY, **servers)
+
+    assert f"{tmp_path}/payloads has no deployment id" in message
+    assert f"{shared.var}/payloads" in message
+    assert shared.is_ready()
+
+
+def test_folders_are_bound_to_the_database_of_a_stopped_server(tmp_path: Path) -> None:
+    copy_database(tmp_path / "postgres")
+    done = processes.run(
+        [sys.executable, "manage.py", "bind_folders"],
+        cwd=ROOT,
+        env=environment(tmp_path, free_port()),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert done.returncode == 0, done.stderr
+    marks = {(tmp_path / name / ".deployment").read_text() for name in ("payloads", "media")}
+    assert done.stdout.startswith(f"deployment {marks.pop()}: ")
+    assert not marks
 
 
 def test_a_port_in_use_is_named(tmp_path: Path) -> None:

@@ -343,6 +343,9 @@ def _missing(
             return PayloadExpired(kind, item_id, why="retention removed them")
     where = place.object or f"segment {place.segment}"
     if content is None:
+        if place.object:
+            where = f"the payload storage of this server has no object {where}"
+            return PayloadMissing(kind, item_id, why=where)
         return PayloadMissing(kind, item_id, why=f"not in {where}")
     return PayloadMissing(
         kind, item_id, why=f"{where} has {len(content)} of {place.size_bytes} bytes"

@@ -13,6 +13,7 @@ export type StoragePart = Schemas["StoragePart"];
 export type RayPart = Schemas["RayPart"];
 export type RayNode = Schemas["RayNode"];
 export type ProcessRow = Schemas["ProcessRow"];
+export type PartExit = Schemas["PartExitRow"];
 export type JobWorker = Schemas["WorkerRow"];
 export type BrowserRow = Schemas["BrowserRow"];
 

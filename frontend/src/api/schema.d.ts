@@ -4139,7 +4139,7 @@ export interface components {
         AlertDetail: {
             id: number;
             /** @enum {unknown} */
-            kind: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "pushes_refused" | "queue_full" | "registration_differs" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
+            kind: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "jobs_down" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "part_exited" | "pushes_refused" | "queue_full" | "registration_differs" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
             title: string;
             advice: string;
             /** @enum {unknown} */
@@ -4187,7 +4187,7 @@ export interface components {
          */
         AlertKindRow: {
             /** @enum {unknown} */
-            kind: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "pushes_refused" | "queue_full" | "registration_differs" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
+            kind: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "jobs_down" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "part_exited" | "pushes_refused" | "queue_full" | "registration_differs" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
             title: string;
             advice: string;
             /** @enum {unknown} */
@@ -4209,7 +4209,7 @@ export interface components {
         AlertRow: {
             id: number;
             /** @enum {unknown} */
-            kind: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "pushes_refused" | "queue_full" | "registration_differs" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
+            kind: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "jobs_down" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "part_exited" | "pushes_refused" | "queue_full" | "registration_differs" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
             title: string;
             advice: string;
             /** @enum {unknown} */
@@ -4799,6 +4799,7 @@ export interface components {
             workers: components["schemas"]["WorkerRow"][];
             schedulers: components["schemas"]["ProcessRow"][];
             jobs: components["schemas"]["Part"];
+            exits: components["schemas"]["PartExitRow"][];
             ray: components["schemas"]["RayPart"];
             database: components["schemas"]["DatabasePart"];
             broker: components["schemas"]["BrokerPart"];
@@ -7041,7 +7042,7 @@ export interface components {
          */
         NewSilenceRequest: {
             /** @enum {unknown} */
-            kind: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "pushes_refused" | "queue_full" | "registration_differs" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
+            kind: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "jobs_down" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "part_exited" | "pushes_refused" | "queue_full" | "registration_differs" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
             /** @default null */
             rule: number | null;
             /** @default null */
@@ -7166,6 +7167,19 @@ export interface components {
             confirmed_at: string | null;
             problem: string;
             took_ms: number | null;
+        };
+        /**
+         * PartExitRow
+         * @description Exits of a part that `manage.py up` restarts, of the last day.
+         */
+        PartExitRow: {
+            part: string;
+            host: string;
+            exits: number;
+            first_at: string;
+            last_at: string;
+            reason: string;
+            log: string | null;
         };
         /**
          * PartOfEpisode
@@ -7304,7 +7318,7 @@ export interface components {
          */
         PipelineDiagnosis: {
             /** @enum {unknown} */
-            kind: "batch_filling" | "batches_unformed" | "data_dropped" | "data_stale" | "delivery" | "draining" | "environments" | "environments_fail" | "environments_idle" | "equal_rewards" | "exchange" | "fleet_starting" | "fleet_unknown" | "inference" | "inference_failed" | "no_activity" | "no_batch_size" | "no_environments" | "no_trainer" | "no_weights" | "no_workers" | "not_running" | "not_served" | "outside_environments" | "paused" | "pushes_refused" | "queue_full" | "sending" | "slow_worker" | "staleness_limit" | "trainer" | "trainer_stuck" | "weights_behind" | "weights_slow" | "weights_unpublished" | "workers_blocked" | "workers_crash";
+            kind: "batch_filling" | "batches_unformed" | "data_dropped" | "data_stale" | "delivery" | "draining" | "environments" | "environments_fail" | "environments_idle" | "equal_rewards" | "exchange" | "fleet_starting" | "fleet_unknown" | "inference" | "inference_failed" | "jobs_down" | "no_activity" | "no_batch_size" | "no_environments" | "no_trainer" | "no_weights" | "no_workers" | "not_running" | "not_served" | "outside_environments" | "paused" | "pushes_refused" | "queue_full" | "sending" | "slow_worker" | "staleness_limit" | "trainer" | "trainer_stuck" | "weights_behind" | "weights_slow" | "weights_unpublished" | "workers_blocked" | "workers_crash";
             summary: string;
             stage: ("batch" | "exchange" | "infer" | "push" | "queue" | "step" | "train") | null;
             evidence: string[];
@@ -8702,7 +8716,7 @@ export interface components {
         SilenceRow: {
             id: number;
             /** @enum {unknown} */
-            kind: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "pushes_refused" | "queue_full" | "registration_differs" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
+            kind: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "jobs_down" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "part_exited" | "pushes_refused" | "queue_full" | "registration_differs" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
             rule: number | null;
             rule_name: string;
             run: string | null;
@@ -10271,7 +10285,7 @@ export interface operations {
             query?: {
                 /** @description `next` of the previous page, with the same filters. Default: first page. */
                 cursor?: string;
-                kind?: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "pushes_refused" | "queue_full" | "registration_differs" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
+                kind?: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "jobs_down" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "part_exited" | "pushes_refused" | "queue_full" | "registration_differs" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
                 /** @description Maximum number of results: 1 to 200, default 50. */
                 limit?: number;
                 /** @description Full name of the run. */

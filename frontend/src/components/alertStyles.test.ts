@@ -13,6 +13,8 @@ it("links to its subject with escaped names", () => {
   expect(alertUrl({ kind: "lesson_regressed", run: "a/b", subject: "x&y" })).toBe("/runs/a%2Fb/evaluations?lesson=x%26y");
   expect(alertUrl({ kind: "ledger_unbalanced", run: "mix", subject: "" })).toBe("/runs/mix");
   expect(alertUrl({ kind: "disk_low", run: null, subject: "" })).toBeNull();
+  expect(alertUrl({ kind: "jobs_down", run: null, subject: "" })).toBe("/cluster");
+  expect(alertUrl({ kind: "part_exited", run: null, subject: "jobs on here" })).toBe("/cluster");
 });
 
 it("counts alerts by severity", () => {

@@ -22,6 +22,7 @@ export function alertLook(
 
 /** The dashboard URL of an alert's subject; null if it has no page. */
 export function alertUrl(alert: Pick<AlertRow, "kind" | "run" | "subject"> & Partial<Pick<AlertRow, "metric">>): string | null {
+  if (alert.kind === "jobs_down" || alert.kind === "part_exited") return "/cluster";
   if (!alert.run) return null;
   const run = `/runs/${encodeURIComponent(alert.run)}`;
   const subject = encodeURIComponent(alert.subject);

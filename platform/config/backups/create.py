@@ -18,6 +18,7 @@ from django.db import connection, transaction
 
 from config.backups import files, manifest, programs
 from config.backups.progress import Progress
+from config.own_folders import folder_problem
 from config.versions import own_version
 from runs.events.services import record_event
 
@@ -41,7 +42,7 @@ _FOLDERS: Final = """
 
 
 class BackupRefused(Exception):
-    """The target folder exists, or the database holds no deployment."""
+    """The target folder exists, the database holds no deployment, or the files are not its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +58,8 @@ def make_backup(*, folder: Path, now: datetime, progress: Progress) -> BackupTot
     """Write a backup into a new folder, which gets its final name once it is complete.
 
     Raises:
-        BackupRefused: If the folder exists, or the database holds no deployment.
+        BackupRefused: If the folder exists, the database holds no deployment, or the configured
+            folders are not those of the database.
         ProgramFailed: If a PostgreSQL program fails.
         OSError: If the folder cannot be written.
     """
@@ -123,6 +125,8 @@ def _snapshot_session(undo: ExitStack) -> tuple[dict[str, Path], Any, str]:
         cursor.execute("SELECT to_regclass('django_migrations')")
         if cursor.fetchone()[0] is None:
             raise BackupRefused("the database has no Rolldeck tables")
+        if problem := folder_problem():
+            raise BackupRefused(problem)
         cursor.execute(_LOCK_TABLES)
         session = undo.enter_context(programs.new_session())
         session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")

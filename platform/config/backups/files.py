@@ -11,6 +11,8 @@ from typing import Any, Final
 from django.conf import settings
 from django.core.files.storage import storages
 
+from config.own_folders import MARKER
+
 PIECE_BYTES: Final = 1 << 20
 PAYLOADS: Final = "payloads"
 STAGED: Final = ".backup"
@@ -28,10 +30,10 @@ def trees() -> dict[str, Path]:
 
 
 def files_below(folder: Path) -> Iterator[Path]:
-    """Yield the files below a folder in order; the folder may be missing."""
+    """Yield the files below a folder in order, without its mark; the folder may be missing."""
     for where, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if name != STAGED)
-        for name in sorted(names):
+        for name in sorted(set(names) - {MARKER}):
             yield Path(where, name)
 
 
@@ -114,7 +116,7 @@ class Objects:
     def all_names(self) -> Iterator[str]:
         """Yield the names of all objects."""
         folders, files = self._listed("")
-        yield from sorted(files)
+        yield from sorted(set(files) - {MARKER})
         for folder in sorted(folders):
             yield from self.names(folder)
 

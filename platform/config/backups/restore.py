@@ -23,6 +23,7 @@ from config.backups import files, manifest, programs, renumbering, server_versio
 from config.backups.create import DUMP
 from config.backups.progress import Progress
 from config.embedded.schema import migrate, unknown_migrations
+from config.own_folders import bind_folders
 from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
 
@@ -117,6 +118,7 @@ def restore_backup(folder: Path, *, now: datetime, progress: Progress) -> Restor
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
     restored = _verified(header, applied=applied)
+    bind_folders(now=now)
     record_event(
         run_id=None,
         kind="server_restored",

@@ -127,6 +127,21 @@ class ProcessRow(Struct, frozen=True, kw_only=True):
     memory_bytes: int | None
 
 
+class PartExitRow(Struct, frozen=True, kw_only=True):
+    """Exits of a part that `manage.py up` restarts, of the last day."""
+
+    part: str
+    host: str
+    exits: int
+    """Exits with less than an hour between them."""
+    first_at: datetime
+    last_at: datetime
+    reason: str
+    """Exit code or signal of the last exit, or why the part was ended."""
+    log: str | None
+    """Last lines of its log at that time, for administrators only."""
+
+
 class NodeWorkers(Struct, frozen=True, kw_only=True):
     """Workers of one run on one node, as last reported."""
 
@@ -164,7 +179,9 @@ class Cluster(Struct, frozen=True, kw_only=True):
     workers: list[WorkerRow]
     schedulers: list[ProcessRow]
     jobs: Part
-    """Whether workers answer the broadcast."""
+    """Whether jobs run, and workers answer the broadcast."""
+    exits: list[PartExitRow]
+    """Parts that exited within a day, the last one first."""
     ray: RayPart
     database: DatabasePart
     broker: BrokerPart

@@ -22,6 +22,7 @@ from config.cluster.messages import (
     DatabasePart,
     NodeWorkers,
     Part,
+    PartExitRow,
     PartState,
     ProcessRow,
     RayNode,
@@ -119,7 +120,8 @@ def _cluster(
         web=[_process(part) for part in parts if part.kind == "web"],
         workers=[_worker(part, workers) for part in parts if part.kind == "worker"],
         schedulers=[_process(part) for part in parts if part.kind == "scheduler"],
-        jobs=Part(**_status_fields(workers, is_admin=is_admin)),
+        jobs=_jobs(workers, is_admin=is_admin),
+        exits=_exits(is_admin=is_admin),
         ray=_ray(parts, is_admin=is_admin),
         database=_with_figures(
             DatabasePart,
@@ -172,6 +174,24 @@ def _with_figures(
     part: Callable[..., P], result: ProbeResult[dict[str, Any]], *, is_admin: bool, **more: Any
 ) -> P:
     return part(**_status_fields(result, is_admin=is_admin), **(result.answer or {}), **more)
+
+
+def _jobs(result: ProbeResult[Any], *, is_admin: bool) -> Part:
+    """Return the answer of the job processes, or why no jobs run."""
+    fields = _status_fields(result, is_admin=is_admin)
+    if problem := deployment.jobs_health(now=timezone.now()).problem:
+        fields |= {"state": "down", "problem": f"jobs do not run: {problem}"}
+    return Part(**fields)
+
+
+def _exits(*, is_admin: bool) -> list[PartExitRow]:
+    names = [name for name in PartExitRow.__struct_fields__ if name != "log"]
+    return [
+        PartExitRow(
+            **{name: getattr(row, name) for name in names}, log=row.log if is_admin else None
+        )
+        for row in deployment.part_exits(now=timezone.now())
+    ]
 
 
 def _process(part: ProcessHeartbeat) -> ProcessRow:

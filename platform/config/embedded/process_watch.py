@@ -22,6 +22,9 @@ STABLE_SECONDS: Final = 3.0
 PR_SET_CHILD_SUBREAPER: Final = 36
 MAX_GENERATIONS: Final = 8
 
+LOG_FOLLOWS: Final = "; end of "
+"""Separates the reason of a failed start from the last lines of its log."""
+
 PrintLine = Callable[[str], None]
 
 
@@ -77,7 +80,7 @@ class ProcessWatch:
         log_folder: Path,
         print_line: PrintLine,
         is_hung: Callable[[int], bool] = lambda _: False,
-        report_failure: Callable[[str, str], None] = lambda *_: None,
+        report_failure: Callable[[str, str, str], None] = lambda *_: None,
     ) -> None:
         """Watch no parts yet.
 
@@ -85,7 +88,8 @@ class ProcessWatch:
             log_folder: Folder of the parts' logs.
             print_line: Writes one line to the console.
             is_hung: Returns whether a running process must be restarted, by its id.
-            report_failure: Called with the name of a part and the reason of its end.
+            report_failure: Called with the name of a part, the reason of its end and its last
+                lines.
         """
         self._is_hung = is_hung
         self._report_failure = report_failure
@@ -191,12 +195,12 @@ class ProcessWatch:
             return True
         if exit_code is not None:
             raise StartFailed(
-                f"{part.name} failed to start (exit code {exit_code}); end of "
+                f"{part.name} failed to start ({_ending(exit_code)}){LOG_FOLLOWS}"
                 f"{child.log_path}:\n{child.last_lines()}"
             )
         if time.monotonic() - child.started_at > part.start_seconds:
             raise StartFailed(
-                f"{part.name} was not ready within {part.start_seconds:g} s; end of "
+                f"{part.name} was not ready within {part.start_seconds:g} s{LOG_FOLLOWS}"
                 f"{child.log_path}:\n{child.last_lines()}"
             )
         return False
@@ -215,7 +219,7 @@ class ProcessWatch:
                 watched.child.kill()
                 self._restart(watched, f"{watched.part.name} {reason}")
             return
-        self._restart(watched, f"{watched.part.name} ended (exit code {exit_code})")
+        self._restart(watched, f"{watched.part.name} ended ({_ending(exit_code)})")
 
     def _why_stuck(self, watched: WatchedPart, now: float) -> str:
         """Return why a running child must be replaced; empty if it need not be."""
@@ -240,7 +244,8 @@ class ProcessWatch:
         watched.again_at = now + delay
         when = f"in {delay:g} s" if delay else "now"
         self._print(f"  {reason}; restarting {when}; log: {watched.child.log_path}")
-        self._report_failure(watched.part.name, reason)
+        summary = reason.partition(LOG_FOLLOWS)[0]
+        self._report_failure(watched.part.name, summary, watched.child.last_lines())
         if not delay:
             self._start_again(watched)
 
@@ -252,6 +257,7 @@ class ProcessWatch:
             watched.failures += 1
             watched.again_at = time.monotonic() + delay_seconds(watched.failures)
             self._print(f"  {watched.part.name}: {error}")
+            self._report_failure(watched.part.name, str(error), "")
 
     def _kill_orphans(self) -> None:
         """Kill orphans of the children; each may leave orphans in turn."""
@@ -271,6 +277,16 @@ class ProcessWatch:
                 os.waitpid(pid, os.WNOHANG)
             except ChildProcessError:
                 continue
+
+
+def _ending(exit_code: int) -> str:
+    """Return an exit code in words; negative ones are signals."""
+    if exit_code >= 0:
+        return f"exit code {exit_code}"
+    try:
+        return f"signal {signal.Signals(-exit_code).name}"
+    except ValueError:
+        return f"signal {-exit_code}"
 
 
 def _children_of_this_process() -> set[int]:

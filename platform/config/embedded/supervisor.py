@@ -11,7 +11,7 @@ from typing import Final, cast
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
-from django.db import DatabaseError, OperationalError, connections
+from django.db import OperationalError, connections
 from django.db.backends.postgresql.base import DatabaseWrapper
 from django.utils import timezone
 
@@ -19,6 +19,7 @@ from config import binding, env, private_process
 from config.connections import raise_open_files
 from config.embedded import parts, ray_head
 from config.embedded.children import StartFailed
+from config.embedded.exit_records import ExitRecords
 from config.embedded.folders import Folders
 from config.embedded.hang_watch import HangWatch
 from config.embedded.postgres import Postgres
@@ -26,8 +27,8 @@ from config.embedded.process_watch import PrintLine, ProcessWatch, StopRequested
 from config.embedded.schema import adopt_bootstrap_token, migrate
 from config.embedded.services import Services, manage_command, write_private
 from config.embedded.valkey import Valkey
+from config.own_folders import ForeignFolder, claim_folders
 from runs.deployment.models.process_heartbeats import ProcessHeartbeat
-from runs.deployment.services.heartbeats import record_failed_check
 
 # The first ones use the last ones.
 STOP_ORDER: Final = (("web", "jobs", "beat", "ray"), ("valkey", "postgres"))
@@ -44,11 +45,12 @@ class Supervisor:
         self._print = print_line
         self._folders = Folders(settings.ROLLDECK_VAR)
         self._hang_watch = HangWatch(read_heartbeats)
+        self._exits = ExitRecords(_close_database)
         self._watch = ProcessWatch(
             log_folder=self._folders.log,
             print_line=print_line,
             is_hung=self._hang_watch.is_hung,
-            report_failure=_report_failure,
+            report_failure=self._exits.add,
         )
 
     def run(self) -> None:
@@ -85,7 +87,9 @@ class Supervisor:
         services.adopt()
         services.write(self._folders.services)
         self._migrate()
+        self._claim_folders()
         adopt_bootstrap_token()
+        self._exits.start()
         environment = services.child_environment(
             base_folder=settings.BASE_DIR, var=self._folders.var
         )
@@ -133,6 +137,14 @@ class Supervisor:
         if applied:
             self._watch.report_ready("schema", f"{applied} migrations")
         self._watch.continue_or_stop()
+
+    def _claim_folders(self) -> None:
+        try:
+            claim_folders(now=timezone.now())
+        except ForeignFolder as error:
+            raise StartFailed(str(error)) from error
+        except OSError as error:  # a bucket that does not answer
+            self._print(f"  folders not compared with the database: {error}")
 
     def _start_platform(self, listener: socket.socket, environment: Mapping[str, str]) -> None:
         processes = env.integer(
@@ -213,20 +225,6 @@ def read_heartbeats() -> dict[int, datetime]:
             host=socket.gethostname(), kind__in=("web", "worker", "scheduler"), pid__isnull=False
         )
         return {row.pid: row.confirmed_at for row in rows.order_by("confirmed_at") if row.pid}
-    finally:
-        _close_database()
-
-
-def _report_failure(name: str, reason: str) -> None:
-    """Show on *Cluster* why Ray is restarted; the other parts have heartbeats of their own."""
-    if name != "ray":
-        return
-    try:
-        record_failed_check(
-            kind="ray", name=settings.RAY_ADDRESS, problem=reason, now=timezone.now()
-        )
-    except DatabaseError:
-        return  # PostgreSQL is being restarted too
     finally:
         _close_database()
 

@@ -60,12 +60,15 @@ def open_recording(row: Recording) -> "File[bytes]":
     """Return the open file of a recording.
 
     Raises:
-        NoRecording: If retention has just removed it.
+        NoRecording: If retention has just removed it, or the file is lost.
     """
     try:
         return default_storage.open(row.file)
     except FileNotFoundError as error:
-        raise NoRecording(f"the file of recording {row.pk} was removed") from error
+        is_kept = Recording.objects.filter(pk=row.pk, file=row.file).exists()
+        lost = f"is not in ROLLDECK_VAR/media of this server: {row.file}"
+        why = lost if is_kept else "was removed by retention"
+        raise NoRecording(f"the file of recording {row.pk} {why}") from error
 
 
 def recording_preview(row: Recording) -> str:

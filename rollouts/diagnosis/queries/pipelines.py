@@ -24,6 +24,7 @@ from rollouts.diagnosis.rules.stalls import CRASH_MINUTES
 from rollouts.diagnosis.schemas import BatchTimes, Pipeline, PipelineDiagnosis, PipelineStage
 from rollouts.fleet.process.spans import mean_shares, timing_of
 from runs.alerts.queries.refused_pushes import RECENT, refused_environments
+from runs.deployment.queries import jobs_health
 from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Environment, PolicyVersion, Run, Trainer
 from runs.lifecycle.rules.registration import SILENT_AFTER
@@ -115,10 +116,13 @@ def _facts(
     now: datetime,
 ) -> flow.Facts:
     depth = queue_depth(run.pk)
+    jobs = jobs_health(now=now)
     return flow.Facts(
         kind=run.kind,  # type: ignore[arg-type]
         status="stopped" if run.archived_at else run.status,
         reason=run.status_reason,
+        jobs_problem=jobs.problem,
+        jobs_evidence=jobs.evidence if jobs.problem else (),
         unit="sequences" if run.takes_groups else "fragments",
         run=run.name,
         **_refused(run, arrived_at=rates.arrived_at, now=now),

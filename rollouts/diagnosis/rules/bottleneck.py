@@ -23,6 +23,7 @@ SLACK: Final = 0.1
 _BLOCKING: Final[tuple[Callable[[Facts], Diagnosis | None], ...]] = (
     idle_diagnosis.over,
     idle_diagnosis.paused,
+    idle_diagnosis.without_jobs,
     idle_diagnosis.unheard,
     stalls.inference_failed,
     stalls.crashing,

@@ -13,6 +13,7 @@ Kind = Literal[
     # Throughput is not meaningful.
     "not_running",
     "paused",
+    "jobs_down",
     "fleet_unknown",
     "fleet_starting",
     "no_workers",

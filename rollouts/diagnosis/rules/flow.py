@@ -54,6 +54,10 @@ class Facts:
     """Name of the run."""
     reason: str = ""
     """Reason of the run's status, as given by an operator."""
+    jobs_problem: str = ""
+    """Why the server's background jobs do not run; empty if they run."""
+    jobs_evidence: Sequence[str] = ()
+    """Ages of their last heartbeats, in words."""
     fleet: str = "running"
     """State of the fleet as shown to users: ``unknown`` if it does not report."""
     fleet_reason: str = ""

@@ -53,6 +53,19 @@ def paused(facts: Facts) -> Diagnosis | None:
     )
 
 
+def without_jobs(facts: Facts) -> Diagnosis | None:
+    """Diagnose a server whose background jobs do not run: nothing starts and nothing recovers."""
+    if not facts.jobs_problem:
+        return None
+    return Diagnosis(
+        kind="jobs_down",
+        summary=f"The server's background jobs do not run: {facts.jobs_problem}.",
+        evidence=list(facts.jobs_evidence),
+        change="Start the jobs and the scheduler, or read their logs; Cluster shows the reason of "
+        "the last exit. Until then no fleet starts or restarts, and leases do not expire.",
+    )
+
+
 def unheard(facts: Facts) -> Diagnosis | None:
     """Diagnose a run whose fleet does not report: its last report proves nothing about now."""
     if facts.kind == "outside" or facts.fleet != "unknown":

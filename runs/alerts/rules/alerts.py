@@ -54,6 +54,8 @@ class AlertKind(StrEnum):
     PUSHES_REFUSED = "pushes_refused"
     QUEUE_FULL = "queue_full"
     DISK_LOW = "disk_low"
+    JOBS_DOWN = "jobs_down"
+    PART_EXITED = "part_exited"
     RULE = "rule"
     """An alert rule is breached; the alert's subject is the rule's id."""
 
@@ -157,6 +159,17 @@ KINDS: Final[dict[AlertKind, KindNote]] = {
         title="The disk is nearly full",
         severity=Severity.ERROR,
         advice="Free disk space, or shorten the retention of payloads.",
+    ),
+    AlertKind.JOBS_DOWN: KindNote(
+        title="Background jobs do not run",
+        severity=Severity.ERROR,
+        advice="Start the jobs and the scheduler, or read their logs. Until then runs do not "
+        "start, leases do not expire and no other alert is raised.",
+    ),
+    AlertKind.PART_EXITED: KindNote(
+        title="A part of the server exited",
+        severity=Severity.WARNING,
+        advice="It is restarted automatically; Cluster shows the last lines of its log.",
     ),
     # Each rule has its own name, severity and text, which replace these.
     AlertKind.RULE: KindNote(

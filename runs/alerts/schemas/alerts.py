@@ -25,6 +25,8 @@ Kind = Literal[
     "pushes_refused",
     "queue_full",
     "disk_low",
+    "jobs_down",
+    "part_exited",
     "rule",
 ]
 Severity = Literal["warning", "error"]

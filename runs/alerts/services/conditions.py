@@ -31,15 +31,21 @@ def register(kinds: Collection[AlertKind], evaluate: Evaluator) -> None:
 
 
 @transaction.atomic
-def watch(*, now: datetime) -> int:
+def watch(*, now: datetime, only: Collection[AlertKind] | None = None) -> int:
     """Evaluate all conditions once; return the number of alerts raised or cleared.
 
     A concurrent evaluation does nothing. Alerts whose evaluation fails stay unchanged.
+
+    Args:
+        now: Present time.
+        only: Kinds to evaluate; None for all.
     """
     if not _exclusive():
         return 0
     changed = 0
     for kinds, evaluate in _evaluators.items():
+        if only is not None and kinds.isdisjoint(only):
+            continue
         try:
             with transaction.atomic():
                 changed += _settle(kinds, evaluate(now), now=now)

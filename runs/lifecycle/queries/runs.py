@@ -52,6 +52,13 @@ class NoWeights(NotFound):
     title = "No such weights"
 
 
+class WeightsMissing(NoWeights):
+    """The file of a kept policy version is not in the folder of this server."""
+
+    code = "weights_missing"
+    title = "Weights file missing"
+
+
 def run_named(name: str) -> Run:
     """Return the current run named `name`.
 
@@ -265,6 +272,7 @@ def weights_file(version: PolicyVersion) -> IO[bytes]:
 
     Raises:
         NoWeights: If newer versions have evicted it.
+        WeightsMissing: If it should be there.
     """
     gone = f"the file of version {version} has been evicted"
     if not version.file:
@@ -272,4 +280,9 @@ def weights_file(version: PolicyVersion) -> IO[bytes]:
     try:
         return version.file.storage.open(str(version.file.name))
     except FileNotFoundError as error:
-        raise NoWeights(gone) from error
+        if not PolicyVersion.objects.filter(pk=version.pk).exclude(file="").exists():
+            raise NoWeights(gone) from error
+        raise WeightsMissing(
+            f"the file {version.file.name} of version {version} was not evicted, but is not in "
+            "ROLLDECK_VAR/media of this server"
+        ) from error

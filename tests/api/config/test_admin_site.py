@@ -34,6 +34,8 @@ SHOWN = [model for model in MODELS if admin.site._registry[model].dashboard]  # 
 WITHOUT_ROWS = {
     *("buffer.groupdigest", "runs.alertdelivery"),
     *(
+        "runs.deployment",
+        "runs.partexit",
         "runs.processheartbeat",
         "runs.sizesample",
         "runs.servernotice",

@@ -17,7 +17,7 @@ from web.admin.read_only import COUNTED_AT_MOST, ReadOnlyAdmin
 pytestmark = pytest.mark.django_db
 # Tables with as many rows as runs, requests of people, or recently live processes.
 SHORT = {
-    *("rollouts.fleet", "buffer.ledgeraudit", "runs.processheartbeat"),
+    *("rollouts.fleet", "buffer.ledgeraudit", "runs.processheartbeat", "runs.partexit"),
     *("rollouts.recording", "rollouts.logrequest", "rollouts.evaluation"),
     *(
         "rollouts.deniedenvironment",

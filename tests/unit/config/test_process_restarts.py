@@ -105,23 +105,29 @@ def test_a_part_that_is_never_ready_is_abandoned(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("argv", "start_seconds", "reason"),
+    ("argv", "start_seconds", "reason", "log"),
     [
-        (("sh", "-c", "echo no memory; exit 3"), 30.0, "ray failed to start (exit code 3)"),
-        (("sleep", "60"), 0.2, "ray was not ready within 0.2 s"),
+        (
+            ("sh", "-c", "echo no memory; exit 3"),
+            30.0,
+            "ray failed to start (exit code 3)",
+            "no memory",
+        ),
+        (("sh", "-c", "kill -9 $$"), 30.0, "ray failed to start (signal SIGKILL)", ""),
+        (("sleep", "60"), 0.2, "ray was not ready within 0.2 s", ""),
     ],
-    ids=["ends", "is never ready"],
+    ids=["ends", "is killed", "is never ready"],
 )
 def test_a_part_that_is_not_essential_is_started_again(
-    tmp_path: Path, argv: tuple[str, ...], start_seconds: float, reason: str
+    tmp_path: Path, argv: tuple[str, ...], start_seconds: float, reason: str, log: str
 ) -> None:
     lines: list[str] = []
-    reasons: list[tuple[str, str]] = []
+    reasons: list[tuple[str, str, str]] = []
     commands = [argv, argv, argv, ("sh", "-c", "echo started; sleep 60")]
     watching = ProcessWatch(
         log_folder=tmp_path,
         print_line=lines.append,
-        report_failure=lambda name, why: reasons.append((name, why)),
+        report_failure=lambda *exit: reasons.append(exit),
     )
     watching.start(part("web", "sleep", "60"))
     watching.start(
@@ -135,8 +141,8 @@ def test_a_part_that_is_not_essential_is_started_again(
     )
     try:
         watching.wait_until_ready(["web", "ray"])
-        assert reasons[0][0] == "ray"
-        assert reasons[0][1].startswith(reason)
+        name, why, last_lines = reasons[0]
+        assert (name, why, last_lines.strip()) == ("ray", reason, log)
 
         def is_ready() -> bool:
             watching.check_children()

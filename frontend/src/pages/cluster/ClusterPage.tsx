@@ -9,6 +9,7 @@ import { Skeletons } from "@/components/Skeletons";
 import { bytes, count, dayAndClock, duration, number } from "@/format";
 import { useCluster } from "@/live/deployment";
 import { Bar } from "@/pages/cluster/Bar";
+import { Exits } from "@/pages/cluster/Exits";
 import { GrowthPanel } from "@/pages/cluster/GrowthPanel";
 import { MachineUsage } from "@/pages/cluster/MachineUsage";
 import { NoticePanel } from "@/pages/cluster/NoticePanel";
@@ -167,6 +168,7 @@ export function ClusterPage() {
               <p className={`held small ${css.problem}`}>Background jobs: {data.jobs.problem || "no response"}.</p>
             )}
             <Processes cluster={data} />
+            <Exits exits={data.exits} />
           </Panel>
           <Database part={data.database} />
           <Broker part={data.broker} />

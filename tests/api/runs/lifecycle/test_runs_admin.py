@@ -11,10 +11,11 @@ from runs.alerts.schemas.alert_rules import NewSilence, SetAlertRule
 from runs.alerts.services.alert_rules import make_rule
 from runs.alerts.services.silences import silence
 from runs.config.services.presets import save_preset
-from runs.deployment.models.deployment import SizeSample
+from runs.deployment.models.deployment import Deployment, SizeSample
 from runs.deployment.schemas.deployment import SetNotice
 from runs.deployment.services.heartbeats import record_heartbeat
 from runs.deployment.services.notices import set_notice
+from runs.deployment.services.part_exits import record_exit
 from runs.lifecycle.models.runs import PolicyVersion, Run
 from runs.lifecycle.services.notes import write_notes
 from runs.lifecycle.services.registry import register_environment, register_trainer
@@ -82,11 +83,13 @@ def run() -> Run:
     quiet = NewSilence(kind="run_failed", until=NOON + timedelta(hours=1), reason="a")
     silence(body=quiet, actor="user:ada", now=NOON)
     set_notice(body=SetNotice(text="a"), actor="user:ada", now=NOON)
+    Deployment.objects.update_or_create(defaults={"places": {}, "created_at": NOON})
     SizeSample.objects.create(at=NOON, database_bytes=1)
     WeightsCommand.objects.create(
         run=run, number=1, kind="sync", epoch=1, newest_step=0, actor="user:ada", at=NOON
     )
     make_project(name="a")
+    record_exit(host="a", part="jobs", reason="a", log="", now=NOON)
     LoginCount.objects.create(key="a", attempts=1, window_ends_at=NOON)
     return run
 
@@ -98,8 +101,10 @@ def test_every_model_is_registered() -> None:
         "alertrule",
         "alertsilence",
         "apitoken",
+        "deployment",
         "environment",
         "logincount",
+        "partexit",
         "policyversion",
         "processheartbeat",
         "project",

@@ -113,7 +113,8 @@ def clear_disk() -> None:
     with connection.cursor() as cursor:
         cursor.execute("TRUNCATE buffer_payload")
     for left in Path(settings.ROLLDECK_VAR, "payloads").glob("*"):
-        shutil.rmtree(left)
+        if left.is_dir():
+            shutil.rmtree(left)
 
 
 def bytes_on_disk() -> int:

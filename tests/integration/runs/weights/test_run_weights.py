@@ -1,6 +1,7 @@
 import hashlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,13 @@ from safetensors.numpy import load, save
 from rolldeck.wire import TensorSpec, WeightsManifest
 from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import PolicyVersion, Run
-from runs.lifecycle.queries.runs import NoWeights, current_weights, weights, weights_file
+from runs.lifecycle.queries.runs import (
+    NoWeights,
+    WeightsMissing,
+    current_weights,
+    weights,
+    weights_file,
+)
 from runs.weights.services.weights import (
     KEPT_FILES,
     ManifestMismatch,
@@ -166,6 +173,25 @@ def test_only_the_newest_files_are_kept_and_every_row() -> None:
     run.refresh_from_db()
     with weights_file(current_weights(run=run)) as file:
         assert file.read() == FILE
+
+
+def test_a_lost_file_is_not_called_evicted(run: Run) -> None:
+    version, _ = publish(run, step=0)
+    Path(version.file.path).unlink()
+
+    with pytest.raises(WeightsMissing, match="was not evicted, but is not in") as lost:
+        weights_file(version)
+
+    assert (lost.value.status, lost.value.code) == (404, "weights_missing")
+
+
+def test_a_file_evicted_since_the_row_was_read_is_called_evicted(run: Run) -> None:
+    version, _ = publish(run, step=0)
+    Path(version.file.path).unlink()
+    PolicyVersion.objects.filter(pk=version.pk).update(file="")
+
+    with pytest.raises(NoWeights, match="evicted"):
+        weights_file(version)
 
 
 @pytest.mark.django_db(transaction=True)

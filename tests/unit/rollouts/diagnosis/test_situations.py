@@ -60,6 +60,18 @@ SITUATIONS: dict[str, tuple[dict[str, Any], str, str]] = {
         ),
         "The workers then resume automatically.",
     ),
+    "the jobs do not run": (
+        FLEET
+        | GONE
+        | {"status": "queued", "fleet": "none", "jobs_problem": "no heartbeats from the scheduler"},
+        "The server's background jobs do not run: no heartbeats from the scheduler.",
+        "Start the jobs and the scheduler",
+    ),
+    "the jobs do not run, so a silent fleet is not launched again": (
+        FLEET | GONE | {"fleet": "unknown", "jobs_problem": "no heartbeats from the scheduler"},
+        "The server's background jobs do not run: no heartbeats from the scheduler.",
+        "Until then no fleet starts or restarts",
+    ),
     "the trainer is slower": (
         FLEET | {"trainer_waits": 0.02, "queued": 20},
         "The trainer is the bottleneck: it is busy 98 % of the time.",
