@@ -6983,6 +6983,7 @@ export interface components {
          * @description A small evaluation of a lesson during training; it does not affect the curriculum.
          */
         MicroEvaluationRow: {
+            id: number;
             at: string;
             epoch: number;
             policy_step: number;
