@@ -9570,6 +9570,15 @@ export interface operations {
                     "application/json": components["schemas"]["AlertKindList"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -9615,6 +9624,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AlertRuleList"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -9760,6 +9778,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AlertRuleRow"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -10051,6 +10078,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SilenceList"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -10353,6 +10389,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AlertDetail"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -10759,6 +10804,15 @@ export interface operations {
                     "application/json": components["schemas"]["Cluster"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -11044,6 +11098,15 @@ export interface operations {
                     "application/json": components["schemas"]["Comparisons"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -11189,6 +11252,15 @@ export interface operations {
                     "application/json": components["schemas"]["ComparisonRow"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -11313,6 +11385,15 @@ export interface operations {
                 };
                 content: {
                     "text/html": string;
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -11703,6 +11784,15 @@ export interface operations {
                     "application/json": components["schemas"]["LimitsAnswer"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -11739,6 +11829,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["MetricChoices"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -11953,6 +12052,15 @@ export interface operations {
                     "application/json": components["schemas"]["SavedPresetList"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -12096,6 +12204,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SavedPresetRow"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -12547,6 +12664,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ProjectRow"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -13099,6 +13225,15 @@ export interface operations {
                     "application/json": components["schemas"]["RunConfigSchema"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -13262,6 +13397,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["QualifierList"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -13592,6 +13736,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RunDetail"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -14176,6 +14329,15 @@ export interface operations {
                     "application/json": components["schemas"]["ArchiveRow"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -14233,6 +14395,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ArchiveRow"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -14301,6 +14472,15 @@ export interface operations {
                 };
                 content: {
                     "application/vnd.apache.parquet": string;
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -15056,6 +15236,15 @@ export interface operations {
                     "application/json": components["schemas"]["PreviewAnswer"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -15473,6 +15662,15 @@ export interface operations {
                     "application/json": components["schemas"]["CaptureDetail"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -15753,6 +15951,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["EnvironmentList"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -16599,6 +16806,15 @@ export interface operations {
                     "application/json": components["schemas"]["EvaluationRow"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -16837,6 +17053,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["FleetState"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -17540,6 +17765,15 @@ export interface operations {
                     "application/json": components["schemas"]["WorkerStacks"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -17805,6 +18039,15 @@ export interface operations {
                     "application/json": components["schemas"]["FollowerList"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -17862,6 +18105,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["FollowerRow"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -18028,6 +18280,15 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
             };
             /** @description Credentials are missing, invalid or expired. */
             401: {
@@ -18528,6 +18789,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["FragmentDetail"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -19233,6 +19503,15 @@ export interface operations {
                     "application/json": components["schemas"]["GroupDetail"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -19388,6 +19667,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SequenceList"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -20154,6 +20442,15 @@ export interface operations {
                     "application/json": components["schemas"]["LedgerAnswer"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -20210,6 +20507,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Lessons"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -20830,6 +21136,15 @@ export interface operations {
                     "application/json": components["schemas"]["MarkVocabulary"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -20984,6 +21299,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["MetricLayouts"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -21755,6 +22079,15 @@ export interface operations {
                     "application/json": components["schemas"]["MetricNames"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -21886,6 +22219,15 @@ export interface operations {
                     "application/json": components["schemas"]["MixingAnswer"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -21951,6 +22293,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Notes"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -22119,6 +22470,15 @@ export interface operations {
                     "application/json": components["schemas"]["Note"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -22284,6 +22644,15 @@ export interface operations {
                     "application/json": components["schemas"]["Pipeline"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -22342,6 +22711,15 @@ export interface operations {
                     "application/json": components["schemas"]["PushRateList"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -22398,6 +22776,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["QueueAnswer"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -22748,6 +23135,15 @@ export interface operations {
                 content: {
                     "video/webm": string;
                     "text/plain": string;
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -24186,6 +24582,15 @@ export interface operations {
                     "application/json": components["schemas"]["TrainerList"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -24569,6 +24974,15 @@ export interface operations {
                 };
                 content: {
                     "application/octet-stream": string;
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -25234,6 +25648,15 @@ export interface operations {
                     "application/json": components["schemas"]["ServerInfo"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -25272,6 +25695,15 @@ export interface operations {
                     "application/json": components["schemas"]["Licences"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -25308,6 +25740,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["NoticeAnswer"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -25494,6 +25935,15 @@ export interface operations {
                     "application/json": components["schemas"]["RetentionList"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -25539,6 +25989,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Session"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Temporarily unavailable; retry after the time in Retry-After. */
@@ -25657,6 +26116,15 @@ export interface operations {
                     "application/json": components["schemas"]["Session"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
@@ -25693,6 +26161,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SessionRow"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -25860,6 +26337,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["TokenList"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -26161,6 +26647,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["WebhookList"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
