@@ -4,6 +4,10 @@ from typing import Any
 
 from rest_framework.test import APIClient
 
+from rolldeck import wire
+from rolldeck.group_encoding import pack_group
+from rolldeck.groups import IGNORED
+from rollouts.tasks.rules.task_specs import alphabet_of, make_task
 from runs.lifecycle.models.runs import Run
 from tests.factories import bearer, make_run
 
@@ -30,6 +34,18 @@ def language(lessons: dict[str, Any], **fields: Any) -> dict[str, Any]:
         },
         "seed": 7,
     }
+
+
+def written_group(run: Run, name: str, prompt: str, answers: list[str]) -> bytes:
+    """Return the push of a worker: a group of a lesson, in tokens of the run's alphabet."""
+    lessons = run.config["language"]["lessons"].values()
+    alphabet = alphabet_of(make_task(one["spec"], one["kwargs"]) for one in lessons)
+    tokens = [[alphabet.index(one) for one in prompt + answer] for answer in answers]
+    masks = [[IGNORED] * len(prompt) + row[len(prompt) :] for row in tokens]
+    scores = [float(place) for place in range(len(answers))]
+    about = {"lesson": name, "worker": "w0@1", "epoch": run.epoch, "policy_step": run.policy_step}
+    content = {"tokens": tokens, "masks": masks, "scores": scores, **about}
+    return wire.encode(wire.GroupPush(groups=[wire.encode(pack_group(content))]))
 
 
 class Class:

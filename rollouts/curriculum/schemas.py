@@ -58,6 +58,8 @@ class Evaluations(Page[EvaluationRow], frozen=True, kw_only=True):
 class MicroEvaluationRow(Struct, frozen=True, kw_only=True):
     """A small evaluation of a lesson during training; it does not affect the curriculum."""
 
+    id: int
+    """Increases with each outcome of the run's lessons."""
     at: datetime
     epoch: int
     policy_step: int

@@ -13,9 +13,11 @@ from runs.lifecycle.rules.lifecycle import RunVerb
 from tests.live_server import serving
 from tests.partners.tracked_run import (
     ANSWER,
+    PROJECT,
     PYTHON,
     QUESTION,
     ROOT,
+    LanguageRun,
     MlflowServer,
     TrackedRun,
     Tracking,
@@ -80,6 +82,38 @@ def test_a_tracker_gets_scalars_lifecycle_and_rollouts_of_a_run(
     assert any("lunch" in text for text in found["events"])
     assert len(found["rollouts"]) == 2
     assert all(QUESTION in text and ANSWER in text for text in found["rollouts"])
+
+
+@pytest.mark.parametrize("tracker", TRACKERS)
+def test_a_tracker_gets_prompts_lessons_and_evaluations_of_a_language_run(
+    tmp_path: Path, tracker: str
+) -> None:
+    with serving() as base:
+        run = LanguageRun(base)
+        tracking = Tracking(tracker, tmp_path, run)
+        sample = {"prompt": "evaluated>", "response": "detaulave", "reward": 1, "is_correct": True}
+        run.push_answers("reverse-4-letters", "abcd>", "dcba", "abcd")
+        run.report("reverse-4-letters", 64, mode="train")
+        evaluated = run.evaluate(sample)
+        micro = {**sample, "prompt": "micro>", "response": "orcim"}
+        run.report("sort-2-digits", 8, mode="micro_eval", samples=[micro])
+        run.change(RunVerb.KILL)
+        # A trainer of a run with a fleet does not name the project.
+        tracking.finish(tracking.start("--project", PROJECT, "--group", "grpo"))
+        run.http.close()
+
+    found = tracking.contents()
+    kinds = [text.split()[0].strip("*:") for text in found["events"]]
+    assert {"lesson_graduated", "lesson_unlocked"} <= set(kinds), found["events"]
+    for mode, lesson, text in (
+        ("train", "reverse-4-letters", "prompt: abcd>\n\nresponse: dcba"),
+        ("train", "reverse-4-letters", "prompt: abcd>\n\nresponse: abcd"),
+        ("eval", evaluated, "prompt: evaluated>\n\nresponse: detaulave"),
+        ("micro_eval", "sort-2-digits", "prompt: micro>\n\nresponse: orcim"),
+    ):
+        rows = [one for one in found["rollouts"] if text in one]
+        assert [mode in one and lesson in one for one in rows] == [True], found["rollouts"]
+    connection.close()
 
 
 @pytest.mark.parametrize("tracker", TRACKERS)

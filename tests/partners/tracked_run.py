@@ -13,11 +13,14 @@ from typing import Any, Final
 import httpx
 
 from buffer.inspect.services.digests import digest_groups
+from rolldeck.wire import GROUPS_TYPE
+from runs.config.rules import run_config
 from runs.lifecycle.models.runs import Run, RunKind
 from runs.lifecycle.rules.lifecycle import RunVerb
 from runs.lifecycle.services.lifecycle import change_status
 from tests.buffer_factories import REGISTRATION
 from tests.factories import make_run, make_token
+from tests.lesson_factories import written_group
 from tests.server import free_port
 from tests.waiting import eventually
 
@@ -34,14 +37,18 @@ class TrackedRun:
 
     def __init__(self, base: str) -> None:
         self.base = base
-        self.run = make_run(name="sums", kind=RunKind.OUTSIDE)
-        self.token = make_token("read", "trainer", "env", run=self.run)[1]
+        self.run = self.make()
+        self.token = make_token("read", "trainer", "env", "worker", run=self.run)[1]
         self.http = httpx.Client(
             base_url=base, headers={"Authorization": f"Bearer {self.token}"}, timeout=30
         )
         names = {"wandb_project": PROJECT, "wandb_group": "grpo"}
         self.post("/atropos/sums/register", REGISTRATION | names)
         self.steps = 0
+
+    def make(self) -> Run:
+        """Create the run."""
+        return make_run(name="sums", kind=RunKind.OUTSIDE)
 
     def post(self, path: str, body: Any) -> Any:
         answer = self.http.post(path, json=body)
@@ -95,6 +102,48 @@ class TrackedRun:
     @property
     def name(self) -> str:
         return f"sums-{Run.objects.get(pk=self.run.pk).pk}"
+
+
+class LanguageRun(TrackedRun):
+    """A run of the curriculum preset with a registered trainer, and the requests of its worker."""
+
+    def make(self) -> Run:
+        """Create the run at version (1, 0)."""
+        config = run_config.to_builtins(run_config.PRESETS["curriculum"][1])
+        run = make_run(name="sums", config=config)
+        Run.objects.filter(pk=run.pk).update(epoch=1, policy_step=0)
+        return Run.objects.get(pk=run.pk)
+
+    def push_answers(self, lesson: str, prompt: str, *answers: str) -> None:
+        """Push a group of answers as tokens, and make it searchable."""
+        content = written_group(self.run, lesson, prompt, list(answers))
+        headers = {"Content-Type": GROUPS_TYPE}
+        path = "/api/v1/runs/sums/groups"
+        self.http.post(path, content=content, headers=headers).raise_for_status()
+        digest_groups(now=datetime.now(UTC), seconds=60)
+
+    def evaluate(self, sample: dict[str, Any]) -> str:
+        """Finish the next due evaluation with right answers only; return its lesson."""
+        request = {"worker": "w0@1", "epoch": 1, "policy_step": 0}
+        task = self.post("/api/v1/runs/sums/lessons/tasks", request)
+        leased = {name: task[name] for name in ("evaluation", "fence", "generations")}
+        count = task["examples"] * task["generations"]
+        self.report(task["lesson"], count, mode="eval", samples=[sample], **leased)
+        return str(task["lesson"])
+
+    def report(self, lesson: str, count: int, *, mode: str, **fields: Any) -> None:
+        """Report right answers to a lesson."""
+        outcome = {
+            "key": f"{lesson}-{mode}",
+            "worker": "w0@1",
+            "mode": mode,
+            "epoch": 1,
+            "policy_step": 0,
+            "generations": 1,
+            "rewards": [1.0] * count,
+            "successes": [True] * count,
+        }
+        self.post(f"/api/v1/runs/sums/lessons/{lesson}/outcomes", outcome | fields)
 
 
 class Tracking:

@@ -41,8 +41,13 @@ def mlflow(uri: str, project: str) -> Contents:
             for name in run.data.metrics
         },
         "events": [tags[name] for name in tags if name.startswith("rolldeck.event.")],
-        "rollouts": [one["text"] for one in rollouts],
+        "rollouts": [_text(**one) for one in rollouts],
     }
+
+
+def _text(mode: str, environment: str, text: str, **_others: Any) -> str:
+    """Return a row of a table of rollouts as one text."""
+    return f"{mode} {environment}: {text}"
 
 
 def _artifact(client: Any, run_id: str, file: Any) -> Contents:
@@ -97,7 +102,11 @@ def trackio(folder: str, project: str) -> Contents:
             f"{one['title']}: {one['text']}" for one in reversed(Storage.get_alerts(project, name))
         ],
         "rollouts": [
-            "\n\n".join(f"{m['role']}: {m['content']}" for m in one["messages"])
+            _text(
+                one["metadata"]["mode"],
+                one["metadata"]["environment"],
+                "\n\n".join(f"{m['role']}: {m['content']}" for m in one["messages"]),
+            )
             for one in Storage.get_traces(project, name)
         ],
     }
@@ -130,8 +139,8 @@ def _add_history(history: Any, found: Contents, files: Path) -> None:
         return
     if path := row.get("rolldeck/rollouts/path"):
         stored = json.loads((files / path).read_text())
-        place = stored["columns"].index("text")
-        found["rollouts"] += [one[place] for one in stored["data"]]
+        rows = [dict(zip(stored["columns"], one, strict=True)) for one in stored["data"]]
+        found["rollouts"] += [_text(**one) for one in rows]
         return
     for name, value in row.items():
         if not name.startswith("_") and name != "rolldeck/at":

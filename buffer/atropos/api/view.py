@@ -49,6 +49,7 @@ class AtroposView(ApiView):
         invalid_status=422,
     )
     is_open_locally = True
+    refuses_unknown_parameters = False  # the reference server ignores them
     summary_suffixes: ClassVar[dict[str, str]] = {"/atropos/": "", "/": " (default run)"}
 
     _found: Run | None = None

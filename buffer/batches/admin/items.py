@@ -3,15 +3,17 @@
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from unfold.contrib.filters.admin import RangeNumericFilter, TextFilter
 
 from buffer.batches.queries.previews import fragment_preview, group_preview
 from buffer.items.models.items import Batch, FragmentChunk, TrajectoryGroup
 from buffer.items.models.uses import BatchUse
+from runs.lifecycle.models.runs import Environment
 from web.admin.read_only import (
     RUN_FILTER,
     ReadOnlyAdmin,
@@ -20,13 +22,14 @@ from web.admin.read_only import (
     is_empty,
     link_to_row,
     linked,
+    newest_of,
 )
 
 
 class ItemAdmin(ReadOnlyAdmin):
     """Base of the group and fragment pages: tables of millions of rows, newest first."""
 
-    list_filter = ("state", is_empty("segment"), RUN_FILTER)
+    list_filter: tuple[Any, ...] = ("state", is_empty("segment"), RUN_FILTER)
     list_select_related = ("run", "batch")
     ordering = ("-id",)
     readonly_fields: tuple[str, ...] = ("preview", "batch_link")
@@ -50,8 +53,57 @@ class ItemAdmin(ReadOnlyAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         """Return the rows; with a run filter, only rows with stored bytes, which are indexed."""
         rows = super().get_queryset(request)
-        names_a_run = any(name.startswith("run__") for name in request.GET)
-        return rows.filter(Q(segment__isnull=False)) if names_a_run else rows
+        if not any(name.startswith("run__") for name in request.GET):
+            return rows
+        rows = rows.filter(Q(segment__isnull=False))
+        if not self.scans(request):
+            return rows
+        run = request.GET.get("run__id__exact", "")
+        return newest_of(rows.filter(run_id=int(run)) if run.isdigit() else rows)
+
+
+class BeginsWith(TextFilter):
+    """Filter by the beginning of a text: an input without choices, which needs no query."""
+
+    lookup = ""
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        """Return the rows whose text begins with the value."""
+        del request
+        value = (self.value() or "").replace("\x00", "")
+        return self.beginning(queryset, value) if value else queryset
+
+    def beginning(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
+        """Return the rows whose `lookup` begins with a value."""
+        return rows.filter(**{f"{self.lookup}__startswith": value})
+
+
+class OfEnvironment(BeginsWith):
+    """Filter by the name of an environment, or its beginning."""
+
+    title = "environment"
+    parameter_name = "environment"
+
+    def beginning(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
+        """Return the groups of the environments whose name begins with a value."""
+        same = Environment.objects.filter(run_id=OuterRef("run_id"), env_id=OuterRef("env_id"))
+        return rows.filter(Exists(same.filter(wandb_name__startswith=value)))
+
+
+class OfLesson(BeginsWith):
+    """Filter by the name of a lesson, or its beginning; groups have one once they are digested."""
+
+    title = "lesson"
+    parameter_name = "lesson"
+    lookup = "digest__lesson"
+
+
+class OfWorker(BeginsWith):
+    """Filter by the name of a worker, or its beginning."""
+
+    title = "worker"
+    parameter_name = "worker"
+    lookup = "digest__worker"
 
 
 @admin.register(TrajectoryGroup)
@@ -60,6 +112,12 @@ class TrajectoryGroupAdmin(ItemAdmin):
 
     dashboard = "/runs/{run}/groups/{row.pk}"
 
+    list_filter = (
+        *ItemAdmin.list_filter,
+        *(OfEnvironment, OfLesson, OfWorker),
+        ("score_mean", RangeNumericFilter),
+    )
+    scanned_filters = ("environment", "lesson", "worker", "score_mean_")
     list_display = (
         *("id", "run_link", "environment_link", "state", "drop_reason", "sequences", "tokens"),
         *("score_mean", "score_std", "received_at", "batch_link"),

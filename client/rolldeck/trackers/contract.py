@@ -11,6 +11,7 @@ from rolldeck.errors import RolldeckError
 ROLLOUT_COLUMNS: Final = (
     "id",
     "sequence",
+    "mode",
     "time",
     "step",
     "environment",
@@ -76,17 +77,23 @@ class LifecycleEvent:
 
 @dataclass(frozen=True, slots=True)
 class RolloutSample:
-    """One sequence of a trajectory group, or one report of finished episodes of a step fleet."""
+    """A sequence of a group, an answer of an evaluation, or a report of a step fleet's episodes."""
 
-    id: int
+    id: str
+    """Of the group, the evaluation or the report; unique among the samples of a mode."""
     sequence: int
+    mode: str
+    """``train``, ``eval`` or ``micro_eval``."""
     at: float
     step: int
+    """Train step; of an evaluation, the evaluated version."""
     environment: str
+    """Environment or lesson."""
     score: float | None
-    length: float
+    length: float | None
+    """Tokens, or env steps of an episode; None for answers of evaluations."""
     messages: Sequence[Mapping[str, str]]
-    """Objects with `role` and `content`; empty without messages."""
+    """Objects with `role` and `content`; empty if the platform has no text of the sample."""
 
     def text(self) -> str:
         """Return the messages as one text."""
@@ -94,7 +101,7 @@ class RolloutSample:
 
     def row(self) -> list[Any]:
         """Return the values of ROLLOUT_COLUMNS."""
-        place = [self.id, self.sequence, self.at, self.step, self.environment]
+        place = [self.id, self.sequence, self.mode, self.at, self.step, self.environment]
         return [*place, self.score, self.length, self.text()]
 
 

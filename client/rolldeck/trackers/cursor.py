@@ -40,6 +40,8 @@ class Position(msgspec.Struct, kw_only=True):
         events: The highest ids of stored events, at most EVENTS_KEPT.
         events_before: Events up to this id are stored.
         rollout: Groups, or reports of episodes, up to this id are not sampled again.
+        evaluation: Evaluations that finished until then, in µs since 1970, are not sampled again.
+        micro_evaluation: Micro-evaluations up to this id are not sampled again.
     """
 
     run_id: int
@@ -47,6 +49,8 @@ class Position(msgspec.Struct, kw_only=True):
     events: list[int] = []
     events_before: int = 0
     rollout: int = 0
+    evaluation: int = 0
+    micro_evaluation: int = 0
 
     def add_events(self, ids: list[int]) -> None:
         """Mark events as stored."""

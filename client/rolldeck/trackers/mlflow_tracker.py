@@ -95,7 +95,8 @@ class MlflowTracker:
                 "columns": list(ROLLOUT_COLUMNS),
                 "data": [one.row() for one in batch.rollouts],
             }
-            self._client.log_dict(self._run_id, table, f"rollouts/{batch.rollouts[0].id}.json")
+            first = batch.rollouts[0]
+            self._client.log_dict(self._run_id, table, f"rollouts/{first.mode}-{first.id}.json")
 
     def _call(self, action: Any, argument: Any) -> None:
         try:

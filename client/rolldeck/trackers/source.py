@@ -8,7 +8,6 @@ import copy
 import fnmatch
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -16,6 +15,7 @@ from rolldeck.errors import RolldeckError
 from rolldeck.http import Call, Connection
 from rolldeck.trackers.contract import LifecycleEvent, RolloutSample, Scalar, TrackedBatch
 from rolldeck.trackers.cursor import Position, SeriesPosition
+from rolldeck.trackers.samples import SampleReader, micros
 
 ENDED: Final = frozenset({"completed", "stopped", "failed"})
 LIFECYCLE: Final = (
@@ -31,7 +31,17 @@ LIFECYCLE: Final = (
     "fleet_ended",
     "weights_pinned",
     "weights_unpinned",
+    "lesson_unlocked",
+    "lesson_graduated",
+    "lesson_reactivated",
+    "lesson_regressed",
+    "lesson_moved",
+    "lesson_steered",
+    "lesson_failed",
     "lesson_stopped",
+    "evaluation_requested",
+    "evaluation_failed",
+    "evaluation_lost",
     "curriculum_complete",
     "max_rollouts_reached",
     "archived",
@@ -39,9 +49,6 @@ LIFECYCLE: Final = (
 SCALARS_AT_ONCE: Final = 10_000
 SAMPLES_REREAD: Final = 256
 """Samples before the last stored one that are read again if another sample was stored late."""
-UNREADABLE: Final = frozenset({403, 404, 409, 410, 422})
-SEQUENCES_PER_GROUP: Final = 4
-CHARACTERS_PER_MESSAGE: Final = 4000
 
 
 class RunSource:
@@ -97,7 +104,7 @@ class RunSource:
                 break
             if not any(fnmatch.fnmatch(key["name"], pattern) for pattern in self._exclude):
                 known = after.series.get(key["name"])
-                if is_last or not (known and known.is_at(key["step"], _micros(key["at"]))):
+                if is_last or not (known and known.is_at(key["step"], micros(key["at"]))):
                     scalars += self._series(key["name"], after)
         events = self._events(after, StepsByTime(scalars, step))
         return TrackedBatch(scalars=scalars, events=events), after
@@ -106,16 +113,13 @@ class RunSource:
         """Return samples of the newest rollouts after a position, and advance the position.
 
         Args:
-            position: Changed to the newest sample.
-            kind: Kind of the run: fleets have episodes, other runs groups.
-            count: Maximum number of groups or reports of episodes.
+            position: Changed to the newest samples.
+            kind: Kind of the run: fleets have episodes, other runs groups, and language runs also
+                evaluations.
+            count: Maximum number of groups, of reports of episodes, and of evaluations of each
+                type.
         """
-        if count < 1:
-            return []
-        read = self._episodes if kind == "fleet" else self._groups
-        samples = list(read(position.rollout, count))
-        position.rollout = max([position.rollout, *(one.id for one in samples)])
-        return samples
+        return SampleReader(self._get, self._rows).newest(position, kind, count)
 
     def _series(self, name: str, position: Position) -> list[Scalar]:
         """Return at most SCALARS_AT_ONCE samples of a metric after a position, and advance it."""
@@ -157,56 +161,8 @@ class RunSource:
         position.add_events([event.id for event in found])
         return found[::-1]
 
-    def _groups(self, after: int, count: int) -> Iterator[RolloutSample]:
-        page = self._get("/groups", {"limit": count})["results"]
-        for group in reversed(page):
-            if group["id"] <= after or not (group["is_digested"] and group["has_bytes"]):
-                continue
-            try:
-                yield from self._sequences(group)
-            except RolldeckError as refusal:
-                # Deleted meanwhile, or not for this token; other groups are samples too.
-                if refusal.status not in UNREADABLE:
-                    raise
-
-    def _sequences(self, group: Mapping[str, Any]) -> Iterator[RolloutSample]:
-        place = f"/groups/{group['id']}/sequences"
-        listed = self._get(place)
-        for sequence in listed["results"][:SEQUENCES_PER_GROUP]:
-            messages = []
-            if listed["has_messages"]:
-                query = {"characters": CHARACTERS_PER_MESSAGE, "limit": 100}
-                conversation = self._get(f"{place}/{sequence['index']}/messages", query)
-                messages = [
-                    {"role": one["role"], "content": one["text"]} for one in conversation["results"]
-                ]
-            yield RolloutSample(
-                id=group["id"],
-                sequence=sequence["index"],
-                at=_micros(group["received_at"]) / 1e6,
-                step=max(0, group["step"] or group["policy_step"] or 0),
-                environment=group["environment"],
-                score=sequence["score"],
-                length=sequence["tokens"],
-                messages=messages,
-            )
-
-    def _episodes(self, after: int, count: int) -> Iterator[RolloutSample]:
-        page = self._get("/episodes", {"limit": count, "after_id": after})["results"]
-        for report in reversed(page):
-            ends = ("terminated", "truncated", "aborted")
-            about = ", ".join(f"{report[end]} {end}" for end in ends)
-            text = f"{report['count']} {report['mode']} episodes of worker {report['worker']}"
-            yield RolloutSample(
-                id=report["id"],
-                sequence=0,
-                at=_micros(report["at"]) / 1e6,
-                step=max(0, report["policy_step"]),
-                environment=report["environment"],
-                score=report["return_mean"],
-                length=report["length_mean"],
-                messages=[{"role": "episodes", "content": f"{text}: {about}"}],
-            )
+    def _rows(self, rest: str, params: Mapping[str, str | int]) -> Iterator[Any]:
+        return self._connection.rows(self._path(rest), params)
 
     def _path(self, rest: str) -> str:
         return f"/api/v1/runs/{quote(self._address, safe='')}{rest}"
@@ -248,9 +204,5 @@ def _event(row: Mapping[str, Any], steps: StepsByTime) -> LifecycleEvent:
     kind = row["details"].get("to", row["kind"]) if row["kind"] == "status" else row["kind"]
     reason = f" ({row['reason']})" if row["reason"] else ""
     message = f"{row['message']}, by {row['actor']}{reason}"
-    at = _micros(row["at"]) / 1e6
+    at = micros(row["at"]) / 1e6
     return LifecycleEvent(row["id"], str(kind), at, steps.at(at), message, row["level"])
-
-
-def _micros(text: str) -> int:
-    return round(datetime.fromisoformat(text).timestamp() * 1e6)

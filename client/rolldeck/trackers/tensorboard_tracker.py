@@ -43,9 +43,9 @@ class TensorBoardTracker:
                 text = f"**{event.kind}** {event.message}"
                 self._add(self._text("rolldeck/events", text), step=event.step, at=event.at)
             for rollout in batch.rollouts:
-                about = f"{rollout.environment}, group {rollout.id}.{rollout.sequence}"
-                text = f"{about}, score {rollout.score}, length {rollout.length:g}"
-                text = f"{text}\n\n{rollout.text()}"
+                about = f"{rollout.environment}, {rollout.mode} {rollout.id}.{rollout.sequence}"
+                length = "" if rollout.length is None else f", length {rollout.length:g}"
+                text = f"{about}, score {rollout.score}{length}\n\n{rollout.text()}"
                 self._add(self._text("rolldeck/rollouts", text), step=rollout.step, at=rollout.at)
             self._flush()
         except OSError as error:

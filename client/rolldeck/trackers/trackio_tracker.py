@@ -85,6 +85,7 @@ class TrackioTracker:
         for rollout in batch.rollouts:
             about = {
                 "id": f"{rollout.id}.{rollout.sequence}",
+                "mode": rollout.mode,
                 "environment": rollout.environment,
                 "score": _finite(rollout.score),
                 "length": rollout.length,

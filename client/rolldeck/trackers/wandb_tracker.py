@@ -101,7 +101,8 @@ class WandbTracker:
         if batch.rollouts:
             data = [one.row() for one in batch.rollouts]
             table = self._wandb.Table(columns=list(ROLLOUT_COLUMNS), data=data)
-            self._run.log({"rolldeck/rollouts": table, STEP: batch.rollouts[-1].step})
+            newest = max(one.step for one in batch.rollouts)
+            self._run.log({"rolldeck/rollouts": table, STEP: newest})
         # W&B's process answers this request after all earlier ones.
         self._run.status()
         time.sleep(2 * FLUSH_SECONDS)

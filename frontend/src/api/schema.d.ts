@@ -6984,6 +6984,7 @@ export interface components {
          * @description A small evaluation of a lesson during training; it does not affect the curriculum.
          */
         MicroEvaluationRow: {
+            id: number;
             at: string;
             epoch: number;
             policy_step: number;
@@ -9583,6 +9584,15 @@ export interface operations {
                     "application/json": components["schemas"]["AlertKindList"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -9628,6 +9638,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AlertRuleList"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -9773,6 +9792,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AlertRuleRow"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -10064,6 +10092,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SilenceList"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -10366,6 +10403,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AlertDetail"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -10772,6 +10818,15 @@ export interface operations {
                     "application/json": components["schemas"]["Cluster"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -11057,6 +11112,15 @@ export interface operations {
                     "application/json": components["schemas"]["Comparisons"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -11202,6 +11266,15 @@ export interface operations {
                     "application/json": components["schemas"]["ComparisonRow"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -11326,6 +11399,15 @@ export interface operations {
                 };
                 content: {
                     "text/html": string;
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -11716,6 +11798,15 @@ export interface operations {
                     "application/json": components["schemas"]["LimitsAnswer"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -11752,6 +11843,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["MetricChoices"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -11966,6 +12066,15 @@ export interface operations {
                     "application/json": components["schemas"]["SavedPresetList"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -12109,6 +12218,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SavedPresetRow"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -12560,6 +12678,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ProjectRow"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -13112,6 +13239,15 @@ export interface operations {
                     "application/json": components["schemas"]["RunConfigSchema"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -13275,6 +13411,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["QualifierList"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -13605,6 +13750,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RunDetail"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -14189,6 +14343,15 @@ export interface operations {
                     "application/json": components["schemas"]["ArchiveRow"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -14246,6 +14409,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ArchiveRow"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -14314,6 +14486,15 @@ export interface operations {
                 };
                 content: {
                     "application/vnd.apache.parquet": string;
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -15069,6 +15250,15 @@ export interface operations {
                     "application/json": components["schemas"]["PreviewAnswer"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -15486,6 +15676,15 @@ export interface operations {
                     "application/json": components["schemas"]["CaptureDetail"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -15766,6 +15965,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["EnvironmentList"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -16612,6 +16820,15 @@ export interface operations {
                     "application/json": components["schemas"]["EvaluationRow"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -16850,6 +17067,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["FleetState"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -17553,6 +17779,15 @@ export interface operations {
                     "application/json": components["schemas"]["WorkerStacks"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -17818,6 +18053,15 @@ export interface operations {
                     "application/json": components["schemas"]["FollowerList"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -17875,6 +18119,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["FollowerRow"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -18041,6 +18294,15 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
             };
             /** @description Credentials are missing, invalid or expired. */
             401: {
@@ -18541,6 +18803,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["FragmentDetail"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -19246,6 +19517,15 @@ export interface operations {
                     "application/json": components["schemas"]["GroupDetail"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -19401,6 +19681,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SequenceList"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -20167,6 +20456,15 @@ export interface operations {
                     "application/json": components["schemas"]["LedgerAnswer"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -20223,6 +20521,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Lessons"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -20843,6 +21150,15 @@ export interface operations {
                     "application/json": components["schemas"]["MarkVocabulary"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -20997,6 +21313,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["MetricLayouts"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -21768,6 +22093,15 @@ export interface operations {
                     "application/json": components["schemas"]["MetricNames"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -21899,6 +22233,15 @@ export interface operations {
                     "application/json": components["schemas"]["MixingAnswer"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -21964,6 +22307,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Notes"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -22132,6 +22484,15 @@ export interface operations {
                     "application/json": components["schemas"]["Note"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -22297,6 +22658,15 @@ export interface operations {
                     "application/json": components["schemas"]["Pipeline"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -22355,6 +22725,15 @@ export interface operations {
                     "application/json": components["schemas"]["PushRateList"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -22411,6 +22790,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["QueueAnswer"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -22761,6 +23149,15 @@ export interface operations {
                 content: {
                     "video/webm": string;
                     "text/plain": string;
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -24199,6 +24596,15 @@ export interface operations {
                     "application/json": components["schemas"]["TrainerList"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -24582,6 +24988,15 @@ export interface operations {
                 };
                 content: {
                     "application/octet-stream": string;
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -25247,6 +25662,15 @@ export interface operations {
                     "application/json": components["schemas"]["ServerInfo"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -25285,6 +25709,15 @@ export interface operations {
                     "application/json": components["schemas"]["Licences"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -25321,6 +25754,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["NoticeAnswer"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -25507,6 +25949,15 @@ export interface operations {
                     "application/json": components["schemas"]["RetentionList"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Credentials are missing, invalid or expired. */
             401: {
                 headers: {
@@ -25552,6 +26003,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Session"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Temporarily unavailable; retry after the time in Retry-After. */
@@ -25670,6 +26130,15 @@ export interface operations {
                     "application/json": components["schemas"]["Session"];
                 };
             };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
                 headers: {
@@ -25706,6 +26175,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SessionRow"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -25873,6 +26351,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["TokenList"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */
@@ -26174,6 +26661,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["WebhookList"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Credentials are missing, invalid or expired. */

@@ -1,8 +1,9 @@
 /** The server of a component test: typed answers to requests, and the parts of live topics. */
 
-import { onTestFailed, vi } from "vitest";
+import { expect, onTestFailed, onTestFinished, vi } from "vitest";
 import type { paths } from "@/api/schema";
 import type { PartName, PartOf, TopicName } from "@/live/frames";
+import description from "../../../docs/reference/openapi.json?raw";
 
 type Verb = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 type Content<T> = T extends { content: { "application/json": infer C } } ? C : null;
@@ -13,7 +14,16 @@ type Answers<T> = T extends { responses: infer R }
 export type AnswerTo<V extends Verb, P extends keyof paths> = Answers<paths[P][Lowercase<V>]>;
 export type Asked = { verb: Verb; path: string; query: URLSearchParams; body: Record<string, unknown> };
 type Problem = { status: number; code: string; detail: string; errors?: { field: string; message: string }[] };
-type Rule = { verb: Verb; pattern: RegExp; answer: (asked: Asked) => unknown };
+type Rule = { verb: Verb; path: keyof paths; pattern: RegExp; answer: (asked: Asked) => unknown };
+
+type Operation = { parameters?: { in: string; name: string }[] };
+const operations: Record<string, Record<string, Operation>> = JSON.parse(description).paths;
+
+/** The names of a query that an operation does not have: the server refuses them. */
+function unknownNames({ verb, path }: Rule, query: URLSearchParams): string[] {
+  const known = operations[path]?.[verb.toLowerCase()]?.parameters ?? [];
+  return [...query.keys()].filter((name) => !known.some((one) => one.in === "query" && one.name === name));
+}
 
 /** A refusal, as the server words one. */
 export class Refusal {
@@ -25,6 +35,7 @@ export class Server {
   readonly asked: Asked[] = [];
   private readonly rules: Rule[] = [];
   private readonly unanswered = new Set<string>();
+  private readonly unknown = new Set<string>();
   private readonly parts: Record<string, Record<string, unknown>> = {};
   private readonly errors: Record<string, { code: string; detail: string }> = {};
   private sockets: Socket[] = [];
@@ -43,6 +54,7 @@ export class Server {
         }
       },
     );
+    onTestFinished(() => expect([...this.unknown], "query parameters that the API does not have").toEqual([]));
     onTestFailed(() => console.log(`Requests without an answer: ${[...this.unanswered].join(", ") || "none"}`));
   }
 
@@ -53,7 +65,7 @@ export class Server {
     answer: AnswerTo<V, P> | Refusal | ((asked: Asked) => AnswerTo<V, P> | Refusal),
   ): this {
     const pattern = new RegExp(`^${path.replaceAll(/\{[^}]+\}/g, "([^/]+)")}$`);
-    this.rules.unshift({ verb, pattern, answer: typeof answer === "function" ? (answer as Rule["answer"]) : () => answer });
+    this.rules.unshift({ verb, path, pattern, answer: typeof answer === "function" ? (answer as Rule["answer"]) : () => answer });
     return this;
   }
 
@@ -111,6 +123,7 @@ export class Server {
       this.unanswered.add(`${asked.verb} ${asked.path}`);
       return new Promise(() => {});
     }
+    for (const name of unknownNames(rule, searchParams)) this.unknown.add(`${rule.verb} ${rule.path}?${name}`);
     const answer = rule.answer(asked);
     if (answer instanceof Refusal) {
       const { status, ...problem } = answer.problem;

@@ -3,7 +3,8 @@
 A list must load within half a second over ten million rows, without an index for each column that a
 user may filter by. So three things are bounded: rows are counted up to ten thousand, pages begin
 with the newest row, and filters without an index search the newest rows only, which the page
-states. Filtering by run searches all rows, as they have an index by run.
+states. Filtering by run searches all rows, as they have an index by run; further filters that no
+index serves search the run's newest rows.
 """
 
 from collections.abc import Callable, Sequence
@@ -84,6 +85,13 @@ def _estimated_rows(model: type[Model]) -> int:
             [connection.ops.quote_name(model._meta.db_table)],
         )
         return int(cursor.fetchone()[0])
+
+
+def newest_of(rows: QuerySet[Any]) -> QuerySet[Any]:
+    """Return the newest of some rows, as many as filters without an index search."""
+    ids = rows.order_by("-pk").values_list("pk", flat=True)
+    older = list(ids[ROWS_EXAMINED : ROWS_EXAMINED + 1])
+    return rows.filter(pk__gt=older[0]) if older else rows
 
 
 def link_to(row: Model | None) -> SafeString | str:
@@ -171,6 +179,8 @@ class ReadOnlyAdmin(ModelAdmin):
     """Whether the table may become too large to scan; it has numeric keys."""
     indexed_filters: tuple[str, ...] = ("run__",)
     """Beginnings of the query parameters whose rows an index finds."""
+    scanned_filters: tuple[str, ...] = ()
+    """Beginnings of the query parameters that no index serves, not even within a run."""
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Return False."""
@@ -245,6 +255,12 @@ class ReadOnlyAdmin(ModelAdmin):
         newest = self.model._default_manager.aggregate(newest=Max("pk"))["newest"] or 0
         return rows.filter(pk__gt=newest - ROWS_EXAMINED)
 
+    def scans(self, request: HttpRequest) -> bool:
+        """Return whether a filter has no index, not even within a run."""
+        return any(
+            name.startswith(self.scanned_filters) and request.GET[name] for name in request.GET
+        )
+
     def _is_filtered(self, request: HttpRequest) -> bool:
         filters = {name for name in request.GET if name not in _NO_FILTERS and request.GET[name]}
         if any(name.startswith(self.indexed_filters) for name in filters):
@@ -261,12 +277,13 @@ class ReadOnlyAdmin(ModelAdmin):
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> TemplateResponse:
         """Return the list, with a message if only the newest rows are searched."""
-        if self.may_grow and request.method == "GET" and self._is_filtered(request):
-            messages.info(
-                request,
-                f"Filters search the newest {ROWS_EXAMINED:,} rows. "
-                "Select a run to search all its rows.",
-            )
+        if self.may_grow and request.method == "GET":
+            newest = f"the newest {ROWS_EXAMINED:,} rows"
+            if self._is_filtered(request):
+                text = f"Filters search {newest}. Select a run to search all its rows."
+                messages.info(request, text)
+            elif self.scans(request):
+                messages.info(request, f"These filters search {newest} of the run.")
         answer: TemplateResponse = super().changelist_view(request, extra_context)
         return answer
 

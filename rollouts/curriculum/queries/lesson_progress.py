@@ -106,6 +106,7 @@ def _micro_row(row: LessonOutcome, answers: list[dict[str, Any]]) -> MicroEvalua
     low, high = wilson(row.successes, row.samples)
     rate = row.successes / row.samples if row.samples else 0.0
     return MicroEvaluationRow(
+        id=row.pk,
         at=row.at,
         epoch=row.epoch,
         policy_step=row.policy_step,

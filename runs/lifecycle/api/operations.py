@@ -102,7 +102,8 @@ class OperationSchema(AutoSchema):
         parameters = self._get_parameters()
         places = {parameter["in"] for parameter in parameters}
         names = {parameter["name"] for parameter in parameters}
-        if has_body or "query" in places or "Idempotency-Key" in names:
+        checks_query = getattr(self.view, "refuses_unknown_parameters", False)
+        if checks_query or has_body or "query" in places or "Idempotency-Key" in names:
             yield forms.invalid_status, forms.invalid
         for status in BODY_STATUSES if has_body else ():
             # Answered before the request reaches the view.

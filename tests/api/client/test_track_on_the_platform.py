@@ -14,7 +14,9 @@ import httpx
 import pytest
 from django.db import connection
 from pytest_django.live_server_helper import LiveServer
+from rest_framework.test import APIClient
 
+from buffer.inspect.services.digests import digest_groups
 from rolldeck.errors import RolldeckError
 from rolldeck.http import Backoff, Connection
 from rolldeck.trackers.contract import (
@@ -30,6 +32,7 @@ from rolldeck.trackers.contract import (
 from rolldeck.trackers.cursor import CursorFile
 from rolldeck.trackers.following import FollowOptions, Totals, follow
 from rolldeck.trackers.source import RunSource
+from rolldeck.wire import GROUPS_TYPE
 from rollouts.control.models.fleets import EpisodeWindow
 from rollouts.metrics.models.metrics import MetricChunk, MetricSample
 from rollouts.metrics.services.metrics import Figure, pack_metrics, store_figures
@@ -38,6 +41,7 @@ from runs.lifecycle.rules.lifecycle import RunStatus, RunVerb
 from runs.lifecycle.services.archiving import archive
 from runs.lifecycle.services.lifecycle import change_status
 from tests.factories import NOON, make_outside_run, make_run, make_token
+from tests.lesson_factories import Class, lesson, written_group
 from tests.unit.client.failing_server import Planned, Seen, serving
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -330,9 +334,97 @@ def test_reports_of_episodes_are_the_rollouts_of_a_fleet(follows: Follows) -> No
 
     follows(run, tracker)
 
-    assert [(one.score, one.step, one.environment) for one in tracker.rollouts] == [
-        (20.5, 3, "gymnasium:CartPole-v1")
+    assert [(one.mode, one.score, one.step, one.environment) for one in tracker.rollouts] == [
+        ("train", 20.5, 3, "gymnasium:CartPole-v1")
     ]
+
+
+def answer(prompt: str, reward: float) -> dict[str, Any]:
+    return {"prompt": prompt, "response": f"to {prompt}", "reward": reward, "is_correct": True}
+
+
+def played(lessons: Class, step: int) -> None:
+    """Push a group, an evaluation and a micro-evaluation of lesson a at a version."""
+    lessons.publish(step)
+    lessons.run.refresh_from_db()
+    content = written_group(lessons.run, "a", "abcd>", ["dcba", "abcd"])
+    path = f"/api/v1/runs/{lessons.run.name}/groups"
+    pushed = APIClient().generic(
+        "POST", path, content, content_type=GROUPS_TYPE, headers=lessons.worker
+    )
+    assert pushed.status_code == 200, pushed.content
+    digest_groups(now=NOON)
+    lessons.report("a", [1.0], mode="micro_eval", samples=[answer(f"micro {step}", 0.25)])
+    task = lessons.task()
+    if task["kind"] == "evaluate":
+        answers = [answer(f"eval {step}.{place}", 1.0) for place in range(5)]
+        lessons.finish(task, successes=32, samples=answers)
+
+
+def test_rollouts_of_a_language_run_have_text_lesson_mode_and_step(follows: Follows) -> None:
+    lessons = Class({"a": lesson(stop_success=0.8), "b": lesson("a")})
+    lessons.report("a", [1.0] * 64)
+    tracker = KeptValues()
+
+    def play_more() -> None:
+        played(lessons, 3)
+        end(lessons.run)
+
+    tracker.on_first_batch = play_more
+    played(lessons, 2)
+    follows(lessons.run, tracker)
+
+    assert {one.environment for one in tracker.rollouts} == {"a"}
+    by_mode: dict[str, list[tuple[int, float | None, str]]] = {}
+    for one in tracker.rollouts:
+        by_mode.setdefault(one.mode, []).append((one.step, one.score, one.text()))
+    assert by_mode == {
+        "train": [
+            (step, score, f"prompt: abcd>\n\nresponse: {text}")
+            for step in (2, 3)
+            for score, text in ((0.0, "dcba"), (1.0, "abcd"))
+        ],
+        "eval": [
+            (2, 1.0, f"prompt: eval 2.{place}\n\nresponse: to eval 2.{place}") for place in range(4)
+        ],
+        "micro_eval": [
+            (step, 0.25, f"prompt: micro {step}\n\nresponse: to micro {step}") for step in (2, 3)
+        ],
+    }
+    keys = [(one.mode, one.id, one.sequence) for one in tracker.rollouts]
+    assert len(set(keys)) == len(keys)
+
+
+def test_changes_of_lessons_are_lifecycle_events(follows: Follows) -> None:
+    lessons = Class({"a": lesson(stop_success=0.8), "b": lesson("a")})
+    lessons.report("a", [1.0] * 64)
+    lessons.finish(lessons.task(), successes=32)
+    lessons.report("b", [], error="no simulator")
+    end(lessons.run)
+    tracker = KeptValues()
+
+    follows(lessons.run, tracker)
+
+    about_lessons = [one for one in tracker.events if one.kind.startswith("lesson")]
+    assert [(one.kind, one.message.partition(",")[0]) for one in about_lessons] == [
+        ("lesson_graduated", "a: active → graduated"),
+        ("lesson_unlocked", "b: locked → active"),
+        ("lesson_failed", "lesson b produced no rollouts; other lessons continue"),
+    ]
+
+
+def test_the_lessons_with_the_newest_micro_evaluations_are_sampled(follows: Follows) -> None:
+    names = [f"lesson-{number}" for number in range(6)]
+    lessons = Class({name: lesson() for name in names})
+    for name in names:
+        lessons.report(name, [1.0], mode="micro_eval", samples=[answer(name, 1.0)])
+    end(lessons.run)
+    follows.options = replace(follows.options, rollouts=3)
+    tracker = KeptValues()
+
+    follows(lessons.run, tracker)
+
+    assert [one.environment for one in tracker.rollouts] == names[3:]
 
 
 def test_a_position_belongs_to_one_process_and_one_run(follows: Follows) -> None:

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterator
 from datetime import timedelta
+from functools import reduce
+from operator import or_
 
 import pytest
 from django.apps import apps
@@ -11,14 +13,16 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.db import connection
+from django.db.models import Q
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from pytest_django import DjangoDbBlocker, Settings
 
 from buffer.archive.models import ArchiveJob
+from buffer.inspect.models.digests import GroupDigest
 from buffer.items.models.items import Batch, TrajectoryGroup
 from runs.access.models.tokens import ApiToken
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models.runs import Environment, Run
 from tests.database import shared_rows
 from tests.e2e import pages
 from web.admin import read_only
@@ -112,6 +116,70 @@ def test_searches_without_an_index_cover_the_newest_rows(
     assert rows_shown(ada, f"/admin/buffer/trajectorygroup/?run__id__exact={mix.pk}") == min(
         stored, 50
     )
+
+
+GROUPS = "/admin/buffer/trajectorygroup/"
+
+
+@pytest.fixture
+def digested() -> TrajectoryGroup:
+    """Return the first of two digested groups of a run: of lesson sums-1 by worker w0."""
+    first, second = TrajectoryGroup.objects.filter(
+        run__name="seed-reverse-lessons", segment__isnull=False
+    ).order_by("id")[:2]
+    for group, lesson, worker in ((first, "sums-1", "w0@4f"), (second, "sort-2", "w1@4f")):
+        GroupDigest.objects.create(
+            group=group,
+            run_id=group.run_id,
+            lesson=lesson,
+            worker=worker,
+            score_mean=group.score_mean,
+            longest_tokens=group.longest_tokens,
+        )
+    return first
+
+
+def test_groups_are_filtered_by_environment_lesson_worker_and_score(
+    ada: Client, digested: TrajectoryGroup
+) -> None:
+    environment = Run.objects.get(name="seed-atropos-mix").environments.get(env_id=0)
+    of_name = Environment.objects.filter(wandb_name__startswith=environment.wandb_name)
+    pairs = [Q(run_id=one.run_id, env_id=one.env_id) for one in of_name]
+    lesson, worker = digested.digest.lesson, digested.digest.worker
+    least, most = digested.score_mean - 0.01, digested.score_mean + 0.01
+    of_lesson = Q(digest__lesson__startswith=lesson[:-1])
+    in_run = Q(run_id=digested.run_id, segment__isnull=False)
+    cases = {
+        f"environment={environment.wandb_name}": reduce(or_, pairs),
+        f"lesson={lesson[:-1]}": of_lesson,
+        f"worker={worker}": Q(digest__worker__startswith=worker),
+        f"score_mean_from={least}&score_mean_to={most}": Q(score_mean__range=(least, most)),
+        f"run__id__exact={digested.run_id}&lesson={lesson[:-1]}": in_run & of_lesson,
+        "lesson=no-such-lesson": Q(pk=None),
+        "worker=%00": Q(),
+        "environment=no-such": Q(pk=None),
+    }
+
+    for query, condition in cases.items():
+        expected = TrajectoryGroup.objects.filter(condition).count()
+        assert rows_shown(ada, f"{GROUPS}?{query}") == min(expected, 50), query
+    assert TrajectoryGroup.objects.filter(of_lesson).exists()
+    assert TrajectoryGroup.objects.filter(reduce(or_, pairs)).exists()
+
+
+def test_filters_of_groups_search_the_newest_rows_of_a_run_and_need_no_choices(
+    ada: Client, digested: TrajectoryGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read_only, "ROWS_EXAMINED", 1)
+    of_run = f"{GROUPS}?run__id__exact={digested.run_id}"
+    with CaptureQueriesContext(connection) as captured:
+        everything = rows_shown(ada, of_run)
+    page = ada.get(f"{of_run}&score_mean_from=-1000").content.decode()
+
+    assert everything > 1
+    assert [query for query in captured.captured_queries if "groupdigest" in query["sql"]] == []
+    assert "search the newest 1 rows of the run" in page
+    assert len(re.findall(r"field-state", page)) == 1
 
 
 def rows_shown(ada: Client, address: str) -> int:

@@ -79,9 +79,9 @@ def test_statuses_follow_from_permissions_parameters_and_bodies(document: Any) -
     create = document["paths"]["/api/v1/runs"]["post"]["responses"]
     session = document["paths"]["/api/v1/session"]["get"]["responses"]
 
-    assert set(show) == {"200", "401", "403", "404", "503"}
+    assert set(show) == {"200", "400", "401", "403", "404", "503"}
     assert set(create) == {"201", "400", "401", "403", "408", "409", "413", "415", "503"}
-    assert set(session) == {"200", "503"}
+    assert set(session) == {"200", "400", "503"}
     for label, operation in operations(document):
         for status, answer in operation["responses"].items():
             assert answer["description"], f"{label} {status}"

@@ -11,7 +11,7 @@ from django.db import connection
 from django.test import Client
 
 from benchmarks.processes import cpu_seconds
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models.runs import Environment, Run
 from tests.factories import NOON, make_run
 
 pytestmark = [pytest.mark.django_db, pytest.mark.alone("measures pages over ten million rows")]
@@ -32,6 +32,13 @@ FILL: Final = """
            1, n / 1000, n %% 4, %(now)s + n * interval '1 ms', 4096,
            'json', 0, 1, 'objects/1', n, '', 8, 4096, 512, 0.5, 0, 1, 0.5, 'env:math_0'
     FROM generate_series(1, %(rows)s) AS n"""
+# The newest groups only: no filter reads the digests of others.
+DIGEST: Final = """
+    INSERT INTO buffer_groupdigest
+        (group_id, run_id, lesson, worker, example, scores, lengths, truncated, duplicates, excerpt,
+         score_mean, longest_tokens)
+    SELECT id, run_id, 'sums-' || id %% 9, 'w' || id %% 4, '', '{}', '{}', 0, 0, '', 0.5, 512
+    FROM buffer_trajectorygroup ORDER BY id DESC LIMIT 300000"""
 LISTS: Final = {
     "list": "",
     "list, page 100": "?p=100",
@@ -42,6 +49,12 @@ LISTS: Final = {
     "filter by state, common": "?state__exact=dropped",
     "filter by state, none there": "?state__exact=waiting",
     "filter by run and state": "?run__id__exact={last}&state__exact=queued",
+    "filter by environment": "?environment=math",
+    "filter by lesson, none there": "?lesson=products",
+    "filter by run and environment": "?run__id__exact={last}&environment=math_0",
+    "filter by run and lesson": "?run__id__exact={last}&lesson=sums-1",
+    "filter by run and worker, none there": "?run__id__exact={last}&worker=x",
+    "filter by run and score, none there": "?run__id__exact={last}&score_mean_from=0.9",
 }
 
 
@@ -54,8 +67,12 @@ def runs() -> list[Run]:
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL session_replication_role = replica")
         cursor.execute(FILL, parameters)
+        cursor.execute(DIGEST, {})
         cursor.execute("SET LOCAL session_replication_role = DEFAULT")
-        cursor.execute("ANALYZE buffer_trajectorygroup")
+        cursor.execute("ANALYZE buffer_trajectorygroup, buffer_groupdigest")
+    Environment.objects.create(
+        run=runs[-1], env_id=0, wandb_name="math_0", registered_at=NOON, last_seen_at=NOON
+    )
     return runs
 
 

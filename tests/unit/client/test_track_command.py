@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rolldeck.cli import main
-from rolldeck.trackers.contract import RolloutSample, Scalar, TrackedBatch
+from rolldeck.trackers.contract import ROLLOUT_COLUMNS, RolloutSample, Scalar, TrackedBatch
 from rolldeck.trackers.cursor import EVENTS_KEPT, Position
 from tests.unit.client.failing_server import Planned, Seen, serving
 
@@ -102,9 +102,11 @@ def test_scalars_recorded_together_are_one_row() -> None:
 
 def test_a_rollout_has_its_messages_as_text() -> None:
     messages = [{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}]
-    sample = RolloutSample(7, 1, 5.0, 3, "math", 0.5, 12, messages)
+    sample = RolloutSample("7", 1, "eval", 5.0, 3, "math", 0.5, 12, messages)
+    text = "user: 2 + 2?\n\nassistant: 4"
 
-    assert sample.row() == [7, 1, 5.0, 3, "math", 0.5, 12, "user: 2 + 2?\n\nassistant: 4"]
+    assert sample.row() == ["7", 1, "eval", 5.0, 3, "math", 0.5, 12, text]
+    assert len(sample.row()) == len(ROLLOUT_COLUMNS)
 
 
 def test_a_position_remembers_the_newest_events_one_by_one() -> None:

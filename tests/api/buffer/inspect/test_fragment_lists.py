@@ -105,15 +105,6 @@ def test_pages_have_no_gaps_and_no_duplicates(run: Run) -> None:
     assert (cursor, page["is_partial"]) == (None, False)
 
 
-def test_an_order_of_groups_does_not_change_pages_of_fragments(run: Run) -> None:
-    ids = send(run, made("w0-0@a"), made("w0-1@a"))
-    first = get(run, limit=1, sort="score")
-
-    rest = get(run, limit=1, sort="score", cursor=first["next"])
-
-    assert [first["results"][0]["id"], rest["results"][0]["id"]] == ids[::-1]
-
-
 def test_fragments_are_found_by_batch_with_their_train_step(run: Run) -> None:
     client, trainer = Client(), bearer("trainer", run=run)
 

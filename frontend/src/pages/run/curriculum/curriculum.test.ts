@@ -123,6 +123,7 @@ test("an evaluation without a result shows its state and the last error", () => 
 
 test("failed micro-evaluations are not in the chart", () => {
   const micro = (policy_step: number, estimate: number | null): MicroEvaluationRow => ({
+    id: policy_step,
     at: "2026-03-01T12:00:00Z",
     epoch: 1,
     policy_step,
