@@ -14152,6 +14152,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The disk is nearly full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     archives_get: {
@@ -15618,6 +15627,15 @@ export interface operations {
             };
             /** @description Temporarily unavailable; retry after the time in Retry-After. */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is nearly full. */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -22614,6 +22632,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The disk is nearly full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     recordings_update: {
@@ -23001,6 +23028,15 @@ export interface operations {
             };
             /** @description Temporarily unavailable; retry after the time in Retry-After. */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is nearly full. */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -24528,6 +24564,15 @@ export interface operations {
             };
             /** @description Temporarily unavailable; retry after the time in Retry-After. */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is nearly full. */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
