@@ -30,7 +30,9 @@ from runs.deployment.models.process_heartbeats import ProcessHeartbeat
 from runs.deployment.services.heartbeats import record_failed_check
 
 # The first ones use the last ones.
-STOP_ORDER: Final = (("web", "jobs", "beat", "ray"), ("valkey", "postgres"))
+STOP_ORDER: Final = (("web", "jobs", "beat"), ("valkey", "postgres"))
+# Ray takes longest, and uses neither database nor broker.
+STOPPED_MEANWHILE: Final = ("ray",)
 
 
 class Supervisor:
@@ -71,7 +73,7 @@ class Supervisor:
         except StopRequested:
             self._print("Stopping …")
         finally:
-            self._watch.stop(order=STOP_ORDER)
+            self._watch.stop(order=STOP_ORDER, meanwhile=STOPPED_MEANWHILE)
             self._folders.services.unlink(missing_ok=True)
             self._folders.remove_socket_folder(sockets)
             lock.close()
