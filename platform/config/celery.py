@@ -9,9 +9,9 @@ from typing import Any, Final
 from celery import Celery
 from celery.signals import beat_init, celeryd_init, worker_process_init, worker_ready
 
-from config import private_process
 from config.schedule import SCHEDULE
 from config.tracing import trace_jobs
+from rollouts.fleet.process import private_process
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings.base")
 

@@ -246,6 +246,18 @@ def test_a_server_that_the_network_could_misuse_does_not_start(
     assert expected in refused(tmp_path, free_port(), ROLLDECK_HOST="0.0.0.0", **more)
 
 
+@pytest.mark.parametrize(
+    ("name", "reason"), [("no-such-user", "has no such user"), ("root", "which is root")]
+)
+def test_a_wrong_user_of_environment_code_is_refused(
+    tmp_path: Path, name: str, reason: str
+) -> None:
+    lines = refused(tmp_path, free_port(), ROLLDECK_ENVIRONMENT_USER=name)
+
+    assert f"ROLLDECK_ENVIRONMENT_USER is {name!r}" in lines
+    assert reason in lines
+
+
 def test_data_of_another_postgresql_is_not_changed(tmp_path: Path) -> None:
     (tmp_path / "postgres").mkdir(mode=0o700)
     (tmp_path / "postgres" / "PG_VERSION").write_text("11\n")
