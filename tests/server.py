@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -181,15 +181,21 @@ class Server:
 
 
 @contextmanager
-def running_server(var: Path, **more: str) -> Iterator[Server]:
-    """Start a server on a prepared database, wait for it, and stop it like Ctrl-C."""
+def running_server(var: Path, *, prefix: Sequence[str] = (), **more: str) -> Iterator[Server]:
+    """Start a server on a prepared database, wait for it, and stop it like Ctrl-C.
+
+    Args:
+        var: Its data folder.
+        prefix: Command that becomes the server, such as one that changes its user.
+        more: Further environment variables.
+    """
     port = free_port()
     var.mkdir(parents=True, exist_ok=True)
     if not (var / "postgres").exists():
         copy_database(var / "postgres")
     with (var / "up.log").open("ab") as log:
         process = processes.start(
-            [sys.executable, "manage.py", "up"],
+            [*prefix, sys.executable, "manage.py", "up"],
             cwd=ROOT,
             env=environment(var, port, **more),
             stdout=log,

@@ -123,7 +123,7 @@ class CapturedCallsView(CountsRefusals):
     @extend_schema(
         operation_id="captures_create_call",
         request=CallPush,
-        responses={200: CallReceipt, **problems(409, 413, 422)},
+        responses={200: CallReceipt, **problems(409, 413, 422, 507)},
         tags=["captures"],
     )
     def post(self, request: Request, run: str, session: str) -> HttpResponse:

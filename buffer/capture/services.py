@@ -25,6 +25,7 @@ from rolldeck.captures import Answer, CallPush, ScoreReceipt
 from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import ACCEPTING
+from web.disk_space import check_disk
 from web.rules.errors import Conflict, FieldError, InvalidData, TooLarge
 
 MOST_CALLS: Final = 4096
@@ -80,6 +81,7 @@ def capture_call(*, run: Run, session: str, call: CallPush, now: datetime) -> tu
         RunNotAccepting: If the run accepts no groups.
         SessionOver: If the session is scored or expired.
         SessionFull: If the session is at its limit.
+        DiskFull: If free disk space is below the minimum.
     """
     check_call(call)
     _check_accepting(run)
@@ -93,6 +95,7 @@ def capture_call(*, run: Run, session: str, call: CallPush, now: datetime) -> tu
         return known.number, False
     if held.state != CaptureState.OPEN:
         raise SessionOver(f"session {session!r} is {held.state} and accepts no more calls")
+    check_disk()
     content = msgspec.msgpack.encode(call)
     if held.calls >= MOST_CALLS or held.size_bytes + len(content) > MOST_BYTES:
         raise SessionFull(

@@ -11,7 +11,7 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, Sum
 from isal.isal_zlib import crc32
 
-from buffer.ingest.services.backpressure import QueueFull, check_disk
+from buffer.ingest.services.backpressure import QueueFull
 from buffer.ingest.services.groups import RunNotAccepting
 from buffer.payloads.services import objects
 from buffer.tensors.models import StoredTensor, TensorObject
@@ -27,6 +27,7 @@ from buffer.tensors.schemas import TensorReceipt
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import ACCEPTING
 from web.database import cursor
+from web.disk_space import check_disk
 from web.rules.errors import Conflict
 
 WRITE_TIME: Final = timedelta(hours=1)

@@ -7,6 +7,7 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, register
 from django.core.exceptions import ImproperlyConfigured
 
+from rollouts.fleet.process import environment_user
 from runs.access.rules.networks import is_loopback
 
 _OPEN_BEHIND_PROXY: Final = (
@@ -56,13 +57,18 @@ def dangers(
 
 def dangers_of_settings() -> list[str]:
     """Return the dangers of the active settings."""
-    return dangers(
+    found = dangers(
         host=settings.ROLLDECK_HOST,
         auth=settings.ROLLDECK_AUTH,
         debug=settings.DEBUG,
         has_own_secret=settings.SECRET_KEY != settings.INSECURE_SECRET_KEY,
         has_proxy=has_proxy(),
     )
+    try:
+        environment_user.current()
+    except environment_user.InvalidEnvironmentUser as error:
+        found.append(str(error))
+    return found
 
 
 def refuse_dangers() -> None:

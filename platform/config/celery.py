@@ -17,9 +17,9 @@ from celery.signals import (
     worker_ready,
 )
 
-from config import private_process
 from config.schedule import SCHEDULE
 from config.tracing import trace_jobs
+from rollouts.fleet.process import private_process
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings.base")
 

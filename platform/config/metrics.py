@@ -13,7 +13,6 @@ from django.utils import timezone
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
 from buffer.batches.queries.queue_depth import queue_depth
-from buffer.ingest.services.backpressure import free_disk_bytes
 from buffer.items.queries import counts as queries_counts
 from buffer.items.rules.states import ItemKind
 from rollouts.control.queries.fleets import weights_transfers
@@ -21,6 +20,7 @@ from runs.alerts.queries.alerts import unresolved_counts
 from runs.deployment.queries import jobs_health
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunStatus
+from web.disk_space import free_disk_bytes
 
 # Runs that may hold queued items.
 ACTIVE: Final = (RunStatus.STARTING, RunStatus.RUNNING, RunStatus.PAUSED, RunStatus.DRAINING)

@@ -14,9 +14,9 @@ import django
 import uvicorn
 from uvicorn.supervisors import Multiprocess
 
-from config import private_process
 from config.connections import raise_open_files
 from config.socket_timeouts import PING_SECONDS, PING_TIMEOUT_SECONDS
+from rollouts.fleet.process import private_process
 
 GRACE_SECONDS: Final = 2
 BACKLOG: Final = 2048

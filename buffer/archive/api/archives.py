@@ -77,7 +77,7 @@ class ArchivesView(ApiView):
     @extend_schema(
         operation_id="archives_create",
         request=schemas.CreateArchive,
-        responses={202: schemas.ArchiveRow, **problems(429)},
+        responses={202: schemas.ArchiveRow, **problems(429, 507)},
         tags=["archives"],
     )
     def post(self, request: Request, run: str) -> HttpResponse:
@@ -104,7 +104,7 @@ class RestorationsView(ApiView):
     @extend_schema(
         operation_id="restorations_create",
         request=schemas.RestoreArchive,
-        responses={202: schemas.ArchiveRow, **problems(409, 429)},
+        responses={202: schemas.ArchiveRow, **problems(409, 429, 507)},
         tags=["archives"],
     )
     def post(self, request: Request, run: str) -> HttpResponse:

@@ -23,6 +23,7 @@ from buffer.archive.services.export import export_run
 from buffer.archive.services.restore import restore_archive
 from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
+from web.disk_space import check_disk
 from web.rules.errors import Conflict, NotFound, TooManyRequests
 
 MAX_OPEN: Final = 100
@@ -53,6 +54,7 @@ def request_archive(*, run: Run, window: Window, asked_by: str, now: datetime) -
 
     Raises:
         TooManyArchives: If too many wait already.
+        DiskFull: If free disk space is below the minimum.
     """
     return _queue_job(run, ArchiveVerb.EXPORT, None, window, asked_by=asked_by, now=now)
 
@@ -67,6 +69,7 @@ def request_restoration(
         ArchiveNotFound: If the archive does not exist.
         ArchiveNotReady: If it has no file.
         TooManyArchives: If 100 jobs are pending.
+        DiskFull: If free disk space is below the minimum.
     """
     exports = ArchiveJob.objects.filter(pk=archive_id, verb=ArchiveVerb.EXPORT)
     # Locked: its file must not expire before the new row is committed.
@@ -86,6 +89,7 @@ def _queue_job(
     asked_by: str,
     now: datetime,
 ) -> ArchiveJob:
+    check_disk()
     if ArchiveJob.objects.filter(state__in=_OPEN).count() >= MAX_OPEN:
         raise TooManyArchives(f"{MAX_OPEN} archive jobs are pending: try again later")
     return ArchiveJob.objects.create(

@@ -19,6 +19,7 @@ from buffer.archive.services.labels import marks_of_run
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.services.contents import TABLES, StoredContent, readable_contents
 from runs.lifecycle.models.runs import Run
+from web.disk_space import check_disk
 
 ROW_GROUP_BYTES: Final = 8 * 1024 * 1024
 ROW_GROUP_ROWS: Final = 4096
@@ -109,6 +110,7 @@ def export_run(
     Raises:
         ArchiveUnavailable: If pyarrow is missing.
         OSError: If the file cannot be written.
+        DiskFull: If free disk space falls below the minimum; no file appears.
     """
     kind, report = kind_of(run), ExportReport()
     about = {
@@ -126,6 +128,7 @@ def export_run(
             whole = [row for row in rows if _is_whole(found.get(row.item_id), report)]
             if not whole:
                 continue
+            check_disk()
             archive.write([(*row.values, found[row.item_id].content) for row in whole])
             report.items += len(whole)
             report.payload_bytes += sum(row.size_bytes for row in whole)

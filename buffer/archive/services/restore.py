@@ -51,6 +51,7 @@ from runs.lifecycle.rules.versions import BOOTSTRAP_STEP, version_in_force
 from runs.lifecycle.services.lifecycle import create_and_start
 from runs.lifecycle.services.registry import register_environment
 from web.database import cursor
+from web.disk_space import check_disk
 from web.live.announcements import announce
 from web.rules.errors import Conflict
 
@@ -228,6 +229,7 @@ def _store(
     report.known += len(found) - len(fresh)
     if not fresh:
         return
+    check_disk()
     if archive.kind is ItemKind.GROUPS:
         _insert_groups(run, archive, fresh, now=now)
     else:

@@ -4,14 +4,12 @@ A refusal names the limit and sets Retry-After; nothing is dropped silently. Cou
 a push is stored, so concurrent pushes may exceed a limit by at most their own size.
 """
 
-import os
-from contextlib import suppress
-
 from django.conf import settings
 
 from buffer.items.rules.states import ItemKind
 from runs.lifecycle.models.runs import Run
-from web.rules.errors import ApiError, Unavailable
+from web.disk_space import check_disk
+from web.rules.errors import Unavailable
 
 
 class QueueFull(Unavailable):
@@ -20,15 +18,6 @@ class QueueFull(Unavailable):
     code = "over_quota"
     title = "The queue is full"
     retry_after_seconds = 5
-
-
-class DiskFull(ApiError):
-    """Free disk space is below the required minimum."""
-
-    status = 507
-    code = "disk_full"
-    title = "The disk is nearly full"
-    retry_after_seconds = 60
 
 
 def check_room(run: Run, kind: ItemKind, *, items: int, size_bytes: int) -> None:
@@ -56,26 +45,3 @@ def check_room(run: Run, kind: ItemKind, *, items: int, size_bytes: int) -> None
             f"at most {settings.ROLLDECK_MAX_RUN_BYTES} allowed"
         )
     check_disk()
-
-
-def check_disk() -> None:
-    """Check the free disk space.
-
-    Raises:
-        DiskFull: If it is below the minimum.
-    """
-    free = free_disk_bytes()
-    if free < settings.ROLLDECK_MIN_FREE_DISK_BYTES:
-        raise DiskFull(
-            f"{free} bytes of disk free, at least {settings.ROLLDECK_MIN_FREE_DISK_BYTES} required"
-        )
-
-
-def free_disk_bytes() -> int:
-    """Return the free disk space in bytes of the data and media directories, the smaller one."""
-    free = []
-    for folder in {str(settings.ROLLDECK_VAR), str(settings.MEDIA_ROOT)}:
-        with suppress(FileNotFoundError):
-            room = os.statvfs(folder)
-            free.append(room.f_bavail * room.f_frsize)
-    return min(free)

@@ -14320,6 +14320,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The disk is nearly full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     archives_get: {
@@ -15831,6 +15840,15 @@ export interface operations {
             };
             /** @description Temporarily unavailable; retry after the time in Retry-After. */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is nearly full. */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -23016,6 +23034,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The disk is nearly full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     recordings_update: {
@@ -23412,6 +23439,15 @@ export interface operations {
             };
             /** @description Temporarily unavailable; retry after the time in Retry-After. */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is nearly full. */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -24948,6 +24984,15 @@ export interface operations {
             };
             /** @description Temporarily unavailable; retry after the time in Retry-After. */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is nearly full. */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };

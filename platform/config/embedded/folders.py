@@ -38,8 +38,9 @@ class Folders:
             self.var.chmod(0o711 if os.geteuid() == 0 else 0o700)
 
     def create_payloads(self) -> None:
-        """Create the private folder of payloads; the files of a backup have to find none."""
-        _make_private(self.var / "payloads")
+        """Create the private folders of files; those of a backup have to find none of payloads."""
+        for name in ("payloads", "media", "archives"):
+            _make_private(self.var / name)
 
     def lock(self) -> TextIO:
         """Lock this folder and return the open lock file; closing it releases the lock.

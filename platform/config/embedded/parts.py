@@ -109,7 +109,8 @@ def jobs_part(*, environment: Mapping[str, str]) -> Part:
             "--loglevel=INFO",
         ),
         environment,
-        stop_seconds=1.5,
+        # An idle worker takes 3 s to end by itself. Jobs take milliseconds and may end at any line.
+        stop_seconds=1.0,
     )
     return Part(
         name="jobs",

@@ -148,15 +148,19 @@ class ProcessWatch:
             self._check_child(watched)
             watched.child.limit_log()
 
-    def stop(self, *, order: Sequence[Collection[str]]) -> None:
-        """Stop the parts of each group of names at once, then kill left-over processes."""
+    def stop(self, *, order: Sequence[Collection[str]], meanwhile: Collection[str] = ()) -> None:
+        """Stop all parts, then kill left-over processes.
+
+        Args:
+            order: Names of parts that are stopped together, group after group.
+            meanwhile: Names of parts that are stopped at first and waited for last.
+        """
+        independent = self._request_stop(meanwhile)
         for names in order:
-            group = [watched.child for watched in self._watched if watched.part.name in names]
-            for child in group:
-                child.request_stop()
-            began = time.monotonic()
-            for child in group:
-                child.wait_or_kill(deadline=began + child.command.stop_seconds)
+            for child, deadline in self._request_stop(names):
+                child.wait_or_kill(deadline=deadline)
+        for child, deadline in independent:
+            child.wait_or_kill(deadline=deadline)
         self._watched.clear()
         if self._adopts_orphans:
             self._kill_orphans()
@@ -174,6 +178,14 @@ class ProcessWatch:
         """Report that a part is ready, with the seconds since the start."""
         seconds = time.monotonic() - self._began_at
         self._print(f"  {name:<10} ready after {seconds:4.1f} s{'  ' + more if more else ''}")
+
+    def _request_stop(self, names: Collection[str]) -> list[tuple[Child, float]]:
+        """Request the stop of parts; return them with the monotonic times of their deadlines."""
+        group = [watched.child for watched in self._watched if watched.part.name in names]
+        for child in group:
+            child.request_stop()
+        began = time.monotonic()
+        return [(child, began + child.command.stop_seconds) for child in group]
 
     def _is_settled(self, watched: WatchedPart) -> bool:
         """Return whether a part has become ready, or has failed and is not essential."""

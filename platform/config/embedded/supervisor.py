@@ -15,7 +15,7 @@ from django.db import OperationalError, connections
 from django.db.backends.postgresql.base import DatabaseWrapper
 from django.utils import timezone
 
-from config import binding, env, private_process
+from config import binding, env
 from config.connections import raise_open_files
 from config.embedded import parts, ray_head
 from config.embedded.children import StartFailed
@@ -28,10 +28,13 @@ from config.embedded.schema import adopt_bootstrap_token, migrate
 from config.embedded.services import Services, manage_command, write_private
 from config.embedded.valkey import Valkey
 from config.own_folders import ForeignFolder, claim_folders
+from rollouts.fleet.process import environment_user, private_process
 from runs.deployment.models.process_heartbeats import ProcessHeartbeat
 
 # The first ones use the last ones.
-STOP_ORDER: Final = (("web", "jobs", "beat", "ray"), ("valkey", "postgres"))
+STOP_ORDER: Final = (("web", "jobs", "beat"), ("valkey", "postgres"))
+# Ray takes longest, and uses neither database nor broker.
+STOPPED_MEANWHILE: Final = ("ray",)
 
 
 class Supervisor:
@@ -73,7 +76,7 @@ class Supervisor:
         except StopRequested:
             self._print("Stopping …")
         finally:
-            self._watch.stop(order=STOP_ORDER)
+            self._watch.stop(order=STOP_ORDER, meanwhile=STOPPED_MEANWHILE)
             self._folders.services.unlink(missing_ok=True)
             self._folders.remove_socket_folder(sockets)
             lock.close()
@@ -81,6 +84,7 @@ class Supervisor:
     def _start(self, listener: socket.socket, sockets: Path) -> None:
         given = Services.from_environment(secret_key_file=self._folders.var / "secret_key")
         _refuse_dangers(given)
+        _refuse_environment_user()
         self._print(f"Data folder: {self._folders.var}")
         self._print(f"Open files per process: {raise_open_files()}")
         services = self._start_servers(given, sockets)
@@ -124,6 +128,7 @@ class Supervisor:
             services = replace(services, database_url=postgres.url)
             names.append("postgres")
         self._watch.wait_until_ready(names)
+        _refuse_owner_of(self._folders.postgres)
         if not given.ray_address and ray_head.is_installed():
             services = replace(
                 services,
@@ -216,6 +221,34 @@ def _refuse_dangers(services: Services) -> None:
     )
     if found:
         raise StartFailed("\n".join(found))
+
+
+def _refuse_environment_user() -> None:
+    """Check that the user of environment code exists and can start its processes.
+
+    Raises:
+        StartFailed: With the reason.
+    """
+    try:
+        user = environment_user.current()
+        if user is not None:
+            user.check()
+    except OSError as error:
+        raise StartFailed(str(error)) from error
+
+
+def _refuse_owner_of(database: Path) -> None:
+    """Check that the user of environment code does not own the database's files.
+
+    Raises:
+        StartFailed: If it does; PostgreSQL runs as such a user if the server is root.
+    """
+    user = environment_user.current()
+    if user is not None and database.is_dir() and database.stat().st_uid == user.uid:
+        raise StartFailed(
+            f"{environment_user.VARIABLE} is {user.name!r}, which owns {database}; name another "
+            "user"
+        )
 
 
 def read_heartbeats() -> dict[int, datetime]:

@@ -261,7 +261,7 @@ ROLLDECK_MAX_QUEUED_FRAGMENTS = env.integer(
     "ROLLDECK_MAX_QUEUED_FRAGMENTS", DEFAULTS.queued_fragments, at_least=1
 )
 ROLLDECK_MAX_RUN_BYTES = env.integer("ROLLDECK_MAX_RUN_BYTES", DEFAULTS.run_bytes, at_least=1)
-# Minimum free space on the disks of ROLLDECK_VAR; below it pushes fail with 507.
+# Minimum free space on the disks of ROLLDECK_VAR; below it bulk data is refused with 507.
 ROLLDECK_MIN_FREE_DISK_BYTES = env.integer("ROLLDECK_MIN_FREE_DISK_BYTES", 1024**3, at_least=0)
 
 # --- API ---

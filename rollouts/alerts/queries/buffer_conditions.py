@@ -9,13 +9,13 @@ from django.conf import settings
 from django.db import connection
 from django.db.models import Count
 
-from buffer.ingest.services.backpressure import free_disk_bytes
 from buffer.items.models.items import Batch
 from buffer.items.queries.arrival_drops import arrival_drops
 from buffer.items.rules.states import BatchState, DropReason, ItemKind
 from rollouts.alerts.rules.stalls import Flow, Stall, stall_of
 from runs.alerts.rules.alerts import SEEN_AT_MOST, AlertKind, Condition, Severity
 from runs.lifecycle.rules.lifecycle import ACTIVE, RunStatus
+from web.disk_space import free_disk_bytes
 
 RUNS_AT_MOST: Final = 10_000
 """Active runs that are evaluated, newest first; this many take 0.1 s."""
@@ -207,7 +207,10 @@ def low_disk(_now: datetime) -> list[Condition]:
         return []
     gigabytes = f"{least / 1e9:.1f} GB"
     if free < least:
-        message = f"less than {gigabytes} of disk free: pushes are refused"
+        message = f"less than {gigabytes} of disk free: pushes, weights and archives are refused"
         return [Condition(kind=AlertKind.DISK_LOW, message=message)]
-    message = f"less than {2 * least / 1e9:.1f} GB of disk free; pushes stop below {gigabytes}"
+    message = (
+        f"less than {2 * least / 1e9:.1f} GB of disk free; "
+        f"pushes, weights and archives are refused below {gigabytes}"
+    )
     return [Condition(kind=AlertKind.DISK_LOW, severity=Severity.WARNING, message=message)]

@@ -51,7 +51,7 @@ class RecordingsView(ApiView):
     @extend_schema(
         operation_id="recordings_request",
         request=RecordingRequest,
-        responses={201: Recordings, **problems(429)},
+        responses={201: Recordings, **problems(429, 507)},
         tags=["recordings"],
     )
     def post(self, request: Request, run: str) -> HttpResponse:

@@ -17,6 +17,7 @@ from rollouts.fleet.process import log_text
 from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunStatus
+from web.disk_space import DiskFull, check_disk
 from web.live.announcements import announce
 from web.rules.errors import InvalidField, NotFound, TooManyRequests
 
@@ -54,7 +55,9 @@ def request_recordings(
     Raises:
         InvalidRecording: If the run has no such worker, slot or environment, or has ended.
         TooManyRecordings: If too many are in progress.
+        DiskFull: If free disk space is below the minimum.
     """
+    check_disk()
     run = Run.objects.select_for_update(no_key=True).get(pk=run_id)
     spec = _check(run, body)
     in_transit = Recording.objects.filter(run_id=run_id, state__in=PENDING).count()
@@ -119,6 +122,7 @@ def update_recording(
     found = Recording.objects.filter(pk=recording_id, run_id=run_id, state__in=PENDING)
     if not found.exists():
         raise RecordingNotFound(f"recording {recording_id} is not in progress")
+    update = _with_room(update)
     fields = _fields(update, now=now)
     name = ""
     if update.state == "ready" and update.media is not None:
@@ -136,6 +140,20 @@ def update_recording(
             default_storage.delete(name)
         raise RecordingNotFound(f"recording {recording_id} has ended")
     return Recording.objects.get(pk=recording_id)
+
+
+def _with_room(update: RecordingUpdate) -> RecordingUpdate:
+    """Return the update, as a failure if the disk has no room for its recording."""
+    if not update.content:
+        return update
+    try:
+        check_disk()
+    except DiskFull as error:
+        reason = f"the recording was not stored: {error}"
+        return RecordingUpdate(
+            state="failed", worker=update.worker, slot=update.slot, reason=reason
+        )
+    return update
 
 
 def _fields(update: RecordingUpdate, *, now: datetime) -> dict[str, object]:

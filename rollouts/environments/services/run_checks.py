@@ -11,7 +11,6 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from msgspec import UNSET
 
-from buffer.ingest.services.backpressure import free_disk_bytes
 from rollouts.environments.rules import findings as rules
 from rollouts.environments.rules.findings import Cluster, DiskRoom, Finding
 from rollouts.environments.schemas.checks import CheckRun, FindingRow, RunCheck
@@ -28,6 +27,7 @@ from runs.lifecycle.models.runs import Run
 from runs.lifecycle.services.lifecycle import InvalidRunName, check_name
 from runs.projects.rules import ProjectArchived, UnknownProject
 from runs.projects.services import launch_values
+from web.disk_space import free_disk_bytes
 
 _REGISTER: Final = (
     "The check ran on the web server's machine. If the fleet's machines have it, launch; otherwise "

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from rollouts.fleet.groups.errors import LessonFailed, SamplingStopped
+from rollouts.fleet.process import environment_user
 
 logger = logging.getLogger(__name__)
 
@@ -69,6 +70,7 @@ class HostProcess:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 start_new_session=True,
+                **environment_user.popen_options(),
             )
         except OSError as error:
             raise LessonFailed(

@@ -25,6 +25,7 @@ from rollouts.fleet.groups.host_process import HostProcess
 from rollouts.fleet.groups.policy_context import PolicyContext
 from rollouts.fleet.groups.token_server import MODEL, RecordedRollout, TokenServer
 from rollouts.fleet.groups.verifiers_settings import selection_of, settings_of
+from rollouts.fleet.process import environment_user
 from rollouts.fleet.process.child_environment import for_environments
 from rollouts.fleet.process.settings import derive_seed
 
@@ -149,7 +150,8 @@ class VerifiersEnvironment:
                 return self._host
             if self._is_closed:
                 raise LessonFailed("environment_failed", f"{self._name} was closed")
-            variables = for_environments(os.environ) | {KEY_VARIABLE: self._api_key}
+            kept = environment_user.variables(for_environments(os.environ))
+            variables = kept | {KEY_VARIABLE: self._api_key}
             host = HostProcess([self._settings.python, str(HOST)], variables, name=self._name)
             self._host = host
             arguments = {

@@ -23,6 +23,7 @@ from rollouts.fleet.manager.worker_placement import (
     node_of,
 )
 from rollouts.fleet.manager.workers import WorkerHandle, WorkerSource
+from rollouts.fleet.process import private_process
 from rollouts.fleet.process.log_capture import redirect_output
 from rollouts.fleet.process.log_files import read_log
 from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
@@ -43,6 +44,7 @@ class WorkerActor:
     def __init__(self, settings: bytes) -> None:
         from rollouts.fleet.manager.worker_kinds import begin
 
+        private_process.hide()
         decoded = msgspec.json.decode(settings, type=WorkerSettings)
         decoded = replace(decoded, node_id=_own_node())
         redirect_output(decoded.fleet, worker=decoded.index)
@@ -196,6 +198,7 @@ class ManagerActor:
     def __init__(self, settings: bytes) -> None:
         from rollouts.fleet.manager.manager import RolloutManager
 
+        private_process.hide()
         decoded = msgspec.json.decode(settings, type=FleetSettings)
         self._platform_url = decoded.platform_url
         redirect_output(decoded, worker=None)

@@ -18,18 +18,26 @@ class UnsafeFolder(OSError):
     """A folder that another user could have prepared."""
 
 
-def private_folder(name: str) -> Path:
+def private_folder(name: str, *, owner: tuple[int, int] | None = None) -> Path:
     """Return the path of a subfolder of this user's private folder, which is created if missing.
+
+    Args:
+        name: Name of the subfolder.
+        owner: User and group id of another user whose private folder is meant.
 
     Raises:
         UnsafeFolder: If another user owns the folder or has access to it, or it is a link.
         OSError: If it cannot be created.
     """
-    uid = os.getuid()
+    uid = os.getuid() if owner is None else owner[0]
     folder = Path(tempfile.gettempdir(), f"rolldeck-{uid}")
     with suppress(FileExistsError):
         folder.mkdir(mode=MODE)
     found = folder.lstat()
+    if owner is not None and found.st_uid == os.getuid():
+        # Created here. No other user can replace it in a sticky directory.
+        os.chown(folder, *owner, follow_symlinks=False)
+        found = folder.lstat()
     mode = stat.S_IMODE(found.st_mode)
     if not stat.S_ISDIR(found.st_mode):
         reason = "it is no directory"

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
+from rollouts.fleet.process import environment_user
 from rollouts.fleet.rewards.answers import Answered, RewardFailed, RewardUnusable
 from rollouts.fleet.rewards.messages import Build, Built, Call, FromProcess, Scored
 from rollouts.fleet.steps.env_messages import Channel
@@ -49,6 +50,7 @@ class RewardWorker:
                 stdin=subprocess.DEVNULL,
                 env=process_variables(""),
                 start_new_session=True,
+                **environment_user.popen_options(),
             )
         self._channel = Channel(ours, receives=FromProcess)
         built = self._exchange(Build(self._rewards), seconds=START_SECONDS)

@@ -262,7 +262,7 @@ class Sender:
         """Move the queue to the spool as far as the disk accepts it; requires the lock."""
         while self._queue:
             if not self._spool.has_room():
-                self._emit_disk_fault("the size limit is reached")
+                self._emit_disk_fault("the limit of its size or of free disk space is reached")
                 return
             try:
                 self._spool.append(self._queue[0])

@@ -19,6 +19,10 @@ SPOOL_BYTES: Final = 512 * 1024 * 1024
 SEGMENT_BYTES: Final = 8 * 1024 * 1024
 """Size at which a new segment file is started. The platform usually has all fragments of a segment
 before the kernel would write it to disk, so most segments are never written."""
+FREE_BYTES: Final = 512 * 1024 * 1024
+FREE_SHARE: Final = 0.1
+"""Free space below which a spool of more than a segment takes no more: `FREE_BYTES`, or this share
+of a small disk. The disk may be the platform's, which needs it to accept fragments again."""
 MEMORY_BYTES: Final = 16 * 1024 * 1024
 """Size of fragments also kept in memory, which need not be read again for sending."""
 LOCK_TRIES: Final = 10
@@ -70,7 +74,17 @@ class Spool:
 
     def has_room(self) -> bool:
         """Return whether another fragment fits."""
-        return self._bytes < self._most_bytes
+        if self._bytes < min(SEGMENT_BYTES, self._most_bytes):
+            return True
+        return self._bytes < self._most_bytes and self._leaves_free()
+
+    def _leaves_free(self) -> bool:
+        try:
+            disk = os.statvfs(self.folder)
+        except OSError:
+            return True
+        least = min(FREE_BYTES, FREE_SHARE * disk.f_blocks * disk.f_frsize)
+        return disk.f_bavail * disk.f_frsize >= least
 
     def append(self, content: bytes) -> None:
         """Append a fragment.

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolldeck.wire import ReportedSlotState, SlotReport
+from rollouts.fleet.process import environment_user
 from rollouts.fleet.process.backoff import RestartBudget, RestartRule
 from rollouts.fleet.process.log_capture import OutputPump
 from rollouts.fleet.process.loops import EventLog
@@ -101,7 +102,9 @@ class EnvProcessPool:
         count, size = config.fleet.envs_per_worker, config.fleet.envs_per_process
         kind: type[EnvWorker | EnvsInWorker] = EnvWorker
         if config.fleet.envs_in_worker:
-            kind, size = EnvsInWorker, count
+            size = count
+            # The worker holds a token of its run, which another user may not read.
+            kind = EnvsInWorker if environment_user.current() is None else EnvWorker
         for first in range(0, count, size):
             worker = kind(
                 spec=config.environment.spec,

@@ -2,8 +2,10 @@
 
 import contextlib
 import logging
+import os
 import queue
 import shutil
+import stat
 import threading
 import time
 import uuid
@@ -20,6 +22,7 @@ from rolldeck.operator_requests import (
     RecordingCommand,
     RecordingUpdate,
 )
+from rollouts.fleet.process import environment_user
 from rollouts.fleet.process.private_folder import MODE, private_folder
 from rollouts.fleet.steps.env_messages import Recorded
 from rollouts.fleet.steps.recorder import description_of
@@ -74,8 +77,10 @@ class Recordings:
         self._worker = worker
         self._slots = slots
         self._api = api
-        self._folder = private_folder("recordings") / uuid.uuid4().hex
-        delete_old(self._folder.parent)
+        self._user = environment_user.current()
+        root = self._user.recordings_root() if self._user else private_folder("recordings")
+        self._folder = root / uuid.uuid4().hex
+        delete_old(root)
         self._commands: list[RecordingCommand] = []
         self._active: dict[int, _ActiveRecording] = {}
         self._next_slot = 0
@@ -161,7 +166,10 @@ class Recordings:
 
     def _assign(self, command: RecordingCommand, wrapper: RecordingWrapper) -> int | None:
         """Start a recording; return its slot, or None if no slot is available."""
-        self._folder.mkdir(mode=MODE, parents=True, exist_ok=True)
+        if self._user is None:
+            self._folder.mkdir(mode=MODE, parents=True, exist_ok=True)
+        else:
+            self._user.recordings_folder(self._folder.name)
         candidates = [command.slot] if command.slot is not None else self._rotated()
         video = self._folder / f"{command.id}.video"
         for slot in candidates:
@@ -188,8 +196,8 @@ class Recordings:
         while not description.exists() and time.monotonic() < deadline:
             time.sleep(0.05)
         try:
-            media = msgspec.json.decode(description.read_bytes(), type=RecordedEpisode)
-            content = video.read_bytes() if video.exists() else b""
+            media = msgspec.json.decode(self._read(description), type=RecordedEpisode)
+            content = self._read(video) if video.exists() else b""
         except OSError as error:
             return self._failed(update, f"the recording was not finished: {error}")
         finally:
@@ -200,9 +208,24 @@ class Recordings:
         if len(content) > MOST_RECORDED_BYTES:
             return self._failed(
                 update,
-                f"the recording has {len(content)} bytes, limit {MOST_RECORDED_BYTES}",
+                f"the recording has more than {MOST_RECORDED_BYTES} bytes",
             )
         return msgspec.structs.replace(update, media=media, content=content)
+
+    def _read(self, path: Path) -> bytes:
+        """Return a file that the env process wrote, up to a byte above the limit.
+
+        Raises:
+            OSError: If it is a link or another user's file, which this process may have the right
+                to read and the environment has not.
+        """
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with os.fdopen(os.open(path, flags), "rb") as file:
+            found = os.fstat(file.fileno())
+            writer = os.getuid() if self._user is None else self._user.uid
+            if not stat.S_ISREG(found.st_mode) or found.st_uid != writer:
+                raise OSError(f"{path.name} is no file of user {writer}")
+            return file.read(MOST_RECORDED_BYTES + 1)
 
     def _failed(self, update: RecordingUpdate, reason: str) -> RecordingUpdate:
         return RecordingUpdate(

@@ -94,7 +94,7 @@ class WeightsView(ApiView):
         responses={
             200: WeightsManifest,
             201: WeightsManifest,
-            **problems(409, 413, 415, 422),
+            **problems(409, 413, 415, 422, 507),
         },
         tags=["weights"],
     )

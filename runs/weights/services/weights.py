@@ -25,6 +25,7 @@ from runs.lifecycle.models.runs import PolicyVersion, Run, Trainer
 from runs.lifecycle.queries.runs import RunNotFound
 from runs.weights.queries import newest_command
 from runs.weights.rules.manifests import differing_field
+from web.disk_space import check_disk
 from web.live.announcements import announce
 from web.rules.errors import Conflict, FieldError, InvalidData, TooLarge
 
@@ -82,6 +83,7 @@ def publish_weights(
         VersionNotNewer: If the run has this step (with other bytes) or a later one.
         WeightsTooLarge: If the file exceeds the limit.
         ManifestMismatch: If the file differs from the manifest; `field` is the path.
+        DiskFull: If a file is given and free disk space is below the minimum.
     """
     # Checked before reading the file, which may take long, and again with the run locked.
     run = Run.objects.current().filter(pk=run_id).first()
@@ -91,6 +93,7 @@ def publish_weights(
     _check_size(manifest.size_bytes)
     name = ""
     if file is not None:
+        check_disk()
         _check_file(file, manifest)
         name = _stored(run_id, manifest, file)
     try:

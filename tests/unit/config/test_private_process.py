@@ -16,8 +16,11 @@ PLATFORM = Path(__file__).parents[3] / "platform"
 PLAIN = ("setpriv", "--bounding-set=-all", "--inh-caps=-all") if os.getuid() == 0 else ()
 HIDING = {
     "nothing": "",
-    "web": "from config import private_process; private_process.hide()",
-    "a fork": "from config import private_process; private_process.hide(); os.fork() or wait()",
+    "web": "from rollouts.fleet.process import private_process; private_process.hide()",
+    "a fork": (
+        "from rollouts.fleet.process import private_process; "
+        "private_process.hide(); os.fork() or wait()"
+    ),
 }
 PROGRAM = """
 import os, sys

@@ -293,3 +293,18 @@ def test_the_log_of_a_running_child_is_limited(
         assert (tmp_path / "noisy.log").read_bytes()[:1] in b"x"
     finally:
         watching.stop(order=[["noisy"]])
+
+
+def test_a_slow_part_that_others_do_not_use_is_stopped_meanwhile(tmp_path: Path) -> None:
+    started, stopped, ended = (tmp_path / name for name in ("started", "stopped", "ended"))
+    slow = f"trap '' TERM; : > {started}; until [ -e {stopped} ]; do sleep 0.02; done; : > {ended}"
+    server = f"trap ': > {stopped}; exit' TERM; : > {started}2; while :; do sleep 0.02; done"
+    watching = watch(tmp_path, [])
+    for name, script in (("ray", slow), ("web", "sleep 60"), ("postgres", server)):
+        command = Command(name=name, argv=("sh", "-c", script), stop_seconds=20)
+        watching.start(Part(name=name, prepare=lambda command=command: command, is_ready=bool))
+    eventually(lambda: started.exists() and Path(f"{started}2").exists(), 60)
+
+    watching.stop(order=[["web"], ["postgres"]], meanwhile=["ray"])
+
+    assert ended.exists()

@@ -7,12 +7,12 @@ import pytest
 from django.db import connection
 from pytest_django import Settings
 
-from buffer.ingest.services import backpressure
 from buffer.items.models.items import Tally
 from runs.alerts.models.alerts import Alert
 from runs.alerts.services import conditions
 from runs.lifecycle.models.runs import Run
 from tests.api.buffer.outside_run import OutsideRun, make_words_run
+from web.disk_space import free_disk_bytes
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -220,7 +220,7 @@ def test_a_full_queue_raises_an_alert(outside: OutsideRun, settings: Settings) -
 
 
 def test_a_disk_that_fills_is_a_warning_and_then_an_error(settings: Settings) -> None:
-    free = backpressure.free_disk_bytes()
+    free = free_disk_bytes()
     settings.ROLLDECK_MIN_FREE_DISK_BYTES = int(free / 1.5)
     watched()
     assert Alert.objects.get().severity == "warning"
@@ -229,4 +229,4 @@ def test_a_disk_that_fills_is_a_warning_and_then_an_error(settings: Settings) ->
     watched()
     alert = Alert.objects.get()
     assert (alert.severity, alert.times_seen) == ("error", 1)
-    assert "pushes are refused" in alert.message
+    assert "pushes, weights and archives are refused" in alert.message

@@ -12,7 +12,6 @@ from buffer.batches.services.acknowledgements import acknowledge_batch
 from buffer.batches.services.leases import lease_batch, lease_for_atropos
 from buffer.batches.services.previews import preview
 from buffer.ingest.schemas.groups_json import decode_group
-from buffer.ingest.services import backpressure
 from buffer.ingest.services.arrivals import Receipt
 from buffer.ingest.services.groups import accept_groups
 from buffer.items.models.items import Batch, TrajectoryGroup
@@ -24,6 +23,7 @@ from runs.lifecycle.services.registry import register_environment
 from tests.buffer_factories import ENVIRONMENT, REGISTRATION, body, group
 from tests.factories import NOON, make_outside_run
 from tests.ledgers import miscounts
+from web.disk_space import free_disk_bytes
 
 pytestmark = pytest.mark.django_db
 
@@ -243,7 +243,7 @@ def test_a_push_over_a_limit_is_refused_with_retry_after(
 
 
 def test_the_free_disk_space_is_that_of_the_server() -> None:
-    assert backpressure.free_disk_bytes() > 0
+    assert free_disk_bytes() > 0
 
 
 def test_over_the_tolerance_environments_get_their_share_until_the_lower_mark(

@@ -123,6 +123,17 @@ def test_a_run_without_a_live_fleet_records_nothing(run: Run) -> None:
             request(each_run)
 
 
+def test_a_recording_that_the_disk_has_no_room_for_fails(run: Run, settings: Any) -> None:
+    [row] = request(run)
+    settings.ROLLDECK_MIN_FREE_DISK_BYTES = 1 << 60
+
+    done = update(row)
+
+    assert (done.state, done.file, done.size_bytes) == ("failed", "", 0)
+    assert done.reason.startswith("the recording was not stored: ")
+    assert f"at least {1 << 60} required" in done.reason
+
+
 def test_the_number_of_open_requests_is_limited(run: Run) -> None:
     request(run, episodes=4)
     first = request(run, episodes=4)[0]

@@ -20,6 +20,7 @@ from rolldeck.wire import Fragment, FragmentReceipt, encode, pack_array
 from rollouts.fleet.process.loops import EventLog, Loop
 from rollouts.fleet.process.settings import FleetSettings
 from rollouts.fleet.spool import sender as sender_module
+from rollouts.fleet.spool import spool_directory
 from rollouts.fleet.spool.platform_api import PlatformApi
 from rollouts.fleet.spool.sender import Push, Sender
 from rollouts.fleet.spool.spool_directory import (
@@ -339,6 +340,23 @@ def test_a_full_disk_does_not_change_the_spool(tmp_path: Path) -> None:
     spool.append(b"3")
 
     assert spool.oldest(9) == left_in(tmp_path) == [b"1", b"3"]
+
+
+def test_a_spool_leaves_free_space_on_its_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = Spool(tmp_path / "spool")
+    spool.append(b"1" * (SEGMENT_BYTES - 1))
+    disk = os.statvfs(tmp_path)
+    free = disk.f_bavail * disk.f_frsize
+    monkeypatch.setattr(spool_directory, "FREE_BYTES", free * 2)
+    monkeypatch.setattr(spool_directory, "FREE_SHARE", 2.0)
+
+    assert spool.has_room()  # of one segment
+    spool.append(b"2")
+    assert not spool.has_room()
+    monkeypatch.setattr(spool_directory, "FREE_SHARE", 0.0)
+    assert spool.has_room()
 
 
 def test_a_spool_of_many_files_keeps_its_order_through_kills_and_deletes_sent_ones(
