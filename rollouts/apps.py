@@ -22,21 +22,30 @@ class RolloutsConfig(AppConfig):
 
 def _register_live_parts() -> None:
     from buffer.inspect.queries import token_text as buffer_token_text
-    from rollouts.control.queries.fleets import fleet_state
+    from rollouts.control.queries.fleets import fleet_heartbeats, fleet_state
     from rollouts.control.queries.weight_syncs import weights_part
     from rollouts.control.schemas.fleets import FleetState
     from rollouts.curriculum.queries import token_text
     from rollouts.curriculum.queries.lessons import curriculum_part
     from rollouts.diagnosis.queries import run_activity
     from rollouts.diagnosis.queries.pipelines import diagnosis_of
-    from rollouts.diagnosis.queries.run_activity import rate_for_lists, staleness_for_lists
+    from rollouts.diagnosis.queries.run_activity import (
+        rate_for_lists,
+        return_for_lists,
+        staleness_for_lists,
+    )
     from rollouts.diagnosis.schemas import PipelineDiagnosis
     from rollouts.episodes.queries.episode_windows import episode_series
     from rollouts.metrics.queries.metrics import metric_part
     from runs.lifecycle.services import changes
     from runs.search.queries import run_table
     from web.live.announcements import announce
-    from web.live.parts import register_part, register_run_activity, register_series
+    from web.live.parts import (
+        register_global_part,
+        register_part,
+        register_run_activity,
+        register_series,
+    )
 
     def fleet_part(run_id: int) -> FleetState:
         return fleet_state(run_id, now=timezone.now())
@@ -61,10 +70,12 @@ def _register_live_parts() -> None:
     register_part("weights", weights_part)
     register_series("episodes", episode_series)
     register_part("metrics", metric_part)
+    register_global_part("heartbeats", fleet_heartbeats)
     register_run_activity(fleet_activity)
     register_run_activity(ingest_activity)
     run_table.add_sort("rate", rate_for_lists)
     run_table.add_sort("staleness", staleness_for_lists)
+    run_table.add_sort("return", return_for_lists)
     buffer_token_text.read_tokens_with(token_text.token_pieces)
 
 

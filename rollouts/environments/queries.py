@@ -7,6 +7,7 @@ newest data of the newest few runs of each environment on it.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from fractions import Fraction
 from functools import cache
 from typing import Any, Final, NamedTuple
 
@@ -109,7 +110,7 @@ _COUNT: Final = """
 _GROUPS: Final = """
     SELECT r.id, s.env_id, s.lesson, count(*),
         count(*) FILTER (WHERE s.received_at > %(since)s), min(s.received_at),
-        sum(s.score_mean) FILTER (WHERE abs(s.score_mean) < 'Infinity'),
+        sum(s.score_mean::numeric) FILTER (WHERE abs(s.score_mean) < 'Infinity'),
         count(*) FILTER (WHERE abs(s.score_mean) < 'Infinity'),
         count(*), count(*) FILTER (WHERE s.score_std = 0)
     FROM unnest(%(runs)s::bigint[]) AS r(id) CROSS JOIN LATERAL (
@@ -122,10 +123,13 @@ _GROUPS: Final = """
 _EPISODES: Final = """
     SELECT r.id, NULL, NULL, sum(e.count),
         sum(e.count) FILTER (WHERE e.at > %(since)s AND e.mode = 'train'), min(e.at),
-        sum(e.return_sum) FILTER (WHERE e.mode = 'train'),
-        sum(e.count) FILTER (WHERE e.mode = 'train'), 0, 0, count(*)
+        sum(e.return_sum::numeric) FILTER (WHERE e.is_counted),
+        sum(e.count) FILTER (WHERE e.is_counted),
+        0, 0, count(*)
     FROM unnest(%(runs)s::bigint[]) AS r(id) CROSS JOIN LATERAL (
-        SELECT at, mode, count, return_sum FROM rollouts_episodewindow
+        SELECT at, mode, count, return_sum,
+            mode = 'train' AND abs(return_sum) < 'Infinity' AS is_counted
+        FROM rollouts_episodewindow
         WHERE run_id = r.id ORDER BY id DESC LIMIT %(each)s
     ) e GROUP BY r.id"""
 
@@ -321,7 +325,7 @@ def _samples(query: str, runs: Iterable[int], *, each: int, now: datetime) -> li
             lesson=row[2],
             recent=int(row[4] or 0),
             oldest_at=row[5],
-            reward_sum=float(row[6] or 0.0),
+            reward_sum=Fraction(row[6] or 0),
             rewarded=int(row[7] or 0),
             groups=int(row[8]),
             equal=int(row[9]),

@@ -1,5 +1,6 @@
 """API views that filter, export and act on many runs."""
 
+from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
@@ -227,7 +228,10 @@ class RunActionsView(ApiView):
             Run.objects.filter(pk__in=body.ids)
             if body.ids is not None
             else run_filters.filtered(body.q or "", now=now)
-        ).filter(pk__gt=body.after_id)
+        )
+        if body.ids is None and not (body.q or "").strip():
+            _check_confirmed(body, found)
+        found = found.filter(pk__gt=body.after_id)
         rows = list(found.order_by("pk")[:AT_ONCE])
         left = found.count() - len(rows)
         action = BulkAction(
@@ -243,6 +247,20 @@ class RunActionsView(ApiView):
                 next_after_id=rows[-1].pk if left else None,
                 left=left,
             )
+        )
+
+
+def _check_confirmed(body: ActOnRuns, found: QuerySet[Run]) -> None:
+    """Refuse an action on all runs without their number.
+
+    A request that continues the action is not compared: its first part may have archived runs.
+    """
+    matching = found[: run_table.COUNTED_AT_MOST + 1].count()
+    if body.all_runs is None or (not body.after_id and body.all_runs != matching):
+        raise InvalidBody(
+            "all_runs",
+            f"an empty filter matches all {matching:,} runs; confirm with all_runs: {matching}, or "
+            "name a filter in q",
         )
 
 

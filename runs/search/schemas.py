@@ -61,7 +61,10 @@ class RunActivity(Struct, frozen=True, kw_only=True):
     fleet_reason: str = ""
     """Reason of its fleet's state, or why that is unknown."""
     return_mean: float | None = None
-    """Mean over the last 20 training episodes."""
+    """Mean over the last 20 training episodes; for an outside run, mean score of its newest groups.
+    """
+    return_source: Literal["", "episodes", "scores"] = ""
+    """What `return_mean` is of: training episodes, or the groups of the last 10 s with new ones."""
     returns: list[float] = []
     """History of `return_mean`, oldest first, at most 40 values."""
     accepted_per_second: float | None = None
@@ -84,7 +87,8 @@ class ProjectRun(Struct, frozen=True, kw_only=True):
     name: str
     status: str
     return_mean: float
-    """Mean over the last 20 training episodes."""
+    """Mean over the last 20 training episodes; for an outside run, mean score of its newest groups.
+    """
 
 
 class ProjectActivity(Struct, frozen=True, kw_only=True):
@@ -116,7 +120,8 @@ class SetTags(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class ActOnRuns(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One action on many runs: on those in `ids`, or on all that match the filter `q`.
 
-    At most 100 runs are processed per request; continue with `after_id`.
+    An empty filter matches all runs; it needs their number in `all_runs`. At most 100 runs are
+    processed per request; continue with `after_id`.
     """
 
     action: Literal[
@@ -124,6 +129,10 @@ class ActOnRuns(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ]
     ids: Annotated[list[int], Meta(max_length=1000)] | None = None
     q: str | None = None
+    all_runs: Annotated[int, Meta(ge=0)] | None = None
+    """Number of runs in the list without a filter, as shown there: at most 10,001. Required with an
+    empty `q`.
+    """
     after_id: Annotated[int, Meta(ge=0)] = 0
     tag: Annotated[str, Meta(max_length=40)] = ""
     reason: Reason = ""
@@ -147,17 +156,21 @@ class ActedOnRuns(Struct, frozen=True, kw_only=True):
 
 
 class LiveRunRow(RunRow, frozen=True, kw_only=True):
-    """A run in the live list, with its summary while it is active."""
+    """A run in the live list, with its summary while it is active.
+
+    The last heartbeat of its fleet, which changes every second, is in the part `heartbeats`.
+    """
 
     queued: int | UnsetType | None = UNSET
     """Sequences or fragments waiting for a trainer."""
     workers: int | UnsetType | None = UNSET
-    observed_at: datetime | UnsetType | None = UNSET
-    """Last heartbeat of its fleet; null if none is expected."""
     fleet_reason: str | UnsetType = UNSET
     """Reason of its fleet's state, or why that is unknown."""
     return_mean: float | UnsetType | None = UNSET
-    """Mean over the last 20 training episodes."""
+    """Mean over the last 20 training episodes; for an outside run, mean score of its newest groups.
+    """
+    return_source: Literal["", "episodes", "scores"] | UnsetType = UNSET
+    """What `return_mean` is of: training episodes, or the groups of the last 10 s with new ones."""
     returns: list[float] | UnsetType = UNSET
     """History of `return_mean`, oldest first, at most 40 values."""
     accepted_per_second: float | UnsetType | None = UNSET

@@ -216,7 +216,7 @@ async def test_a_part_that_cannot_be_read_does_not_close_the_page() -> None:
 async def test_the_list_of_runs_is_live_too() -> None:
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         snapshot = await page.watch("runs")
-        assert snapshot["parts"] == {"active": [], "resting": []}
+        assert snapshot["parts"] == {"active": [], "heartbeats": [], "resting": []}
 
         run = await in_database(make_run)()
         delta = await page.receive("delta")

@@ -39,7 +39,7 @@ _GROUPS: Final = """
         (SELECT n.id FROM new n ORDER BY n.written_in DESC, n.id DESC LIMIT 1),
         count(*), count(*) FILTER (WHERE is_equal), min(received_at),
         sum(tokens)::float8 / sum(sequences), max(longest_tokens)::float8,
-        avg(score_mean) FILTER (WHERE abs(score_mean) < 'Infinity'),
+        avg(score_mean::numeric) FILTER (WHERE abs(score_mean) < 'Infinity')::float8,
         percentile_cont(ARRAY[0.1, 0.5, 0.9]) WITHIN GROUP (ORDER BY score_mean)
             FILTER (WHERE abs(score_mean) < 'Infinity')
     FROM new"""

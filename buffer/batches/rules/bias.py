@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from buffer.items.rules.score_statistics import mean_and_deviation
 from web.rules.amounts import percent
 
 QUANTILES: Final = (0.1, 0.5, 0.9)
@@ -59,8 +60,9 @@ def summary(values: NDArray[np.float64]) -> Summary:
     finite = values[np.isfinite(values)]
     if not len(finite):
         return Summary(mean=None, p10=None, p50=None, p90=None)
-    p10, p50, p90 = (float(value) for value in np.quantile(finite, QUANTILES))
-    return Summary(mean=float(finite.mean()), p10=p10, p50=p50, p90=p90)
+    # Of the halves: the difference of two finite values may be no finite number.
+    p10, p50, p90 = (2 * float(value) for value in np.quantile(finite / 2, QUANTILES))
+    return Summary(mean=mean_and_deviation(finite)[0], p10=p10, p50=p50, p90=p90)
 
 
 def distances(one: Items, other: Items) -> Distances:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from buffer.ingest.rules import groups as group_rules
 from buffer.ingest.rules.groups import Lengths, Violation
 from buffer.items.rules.limits import Limits
+from buffer.items.rules.score_statistics import mean_and_deviation
 from rolldeck import advantages
 from rolldeck.advantages import Rule
 from rolldeck.overrides import overrides_of
@@ -90,8 +91,7 @@ def checked_group(
     rows = lengths.rows["tokens"]
     zero_variance = len(scores) == len(rows) and advantages.has_zero_variance(scores)
     scores = np.asarray(scores if len(scores) else [0.0], dtype=np.float64)
-    with np.errstate(all="ignore"):
-        mean, std = float(scores.mean()), float(scores.std())
+    mean, std = mean_and_deviation(scores)
     return Group(
         content=content,
         codec=codec,

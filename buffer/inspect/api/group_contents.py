@@ -17,6 +17,7 @@ from buffer.inspect.rules.sequence_views import (
     NoSuchSequence,
     SequenceList,
     SequenceWindow,
+    SequenceWindowList,
     summaries,
     window,
 )
@@ -25,12 +26,14 @@ from runs.access.api.identity import person_of
 from runs.access.api.permissions import Readers
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.queries.runs import readable_run
-from web.http.bodies import answer, whole_number
+from web.http.bodies import InvalidBody, answer, whole_number
 from web.http.openapi import between, problems
 from web.http.paging import page_of, page_parameters
 from web.http.views import ApiView
 
 MOST_TOKENS: Final = 1 << 17
+MOST_WINDOWS: Final = 32
+MOST_WINDOW_TOKENS: Final = MOST_TOKENS // MOST_WINDOWS
 MOST_CHARACTERS: Final = 1 << 20
 # Content never changes, but permissions do: browsers revalidate each time.
 _CACHE: Final = {"Cache-Control": "private, no-cache"}
@@ -43,7 +46,7 @@ def _row(run: str, group: int) -> tuple[Run, GroupRow]:
 
 def _tag(row: GroupRow) -> str:
     # The last part is the version of the answers' format; change it to invalidate cached answers.
-    return f'"group-{row.id}-{row.size_bytes}-2"'
+    return f'"group-{row.id}-{row.size_bytes}-3"'
 
 
 def _cached(request: Request, row: GroupRow) -> HttpResponseBase | None:
@@ -119,6 +122,49 @@ class SequenceView(ApiView):
         )
 
 
+class WindowsView(ApiView):
+    """Several sequences of a group."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="sequences_windows",
+        parameters=[
+            OpenApiParameter(
+                "sequences",
+                required=True,
+                description=f"Indices of 1 to {MOST_WINDOWS} sequences, separated by commas.",
+            ),
+            OpenApiParameter("start", between(0, 1 << 31)),
+            OpenApiParameter("count", between(1, MOST_WINDOW_TOKENS)),
+        ],
+        responses={200: SequenceWindowList, **problems(410, 422)},
+        tags=["groups"],
+    )
+    def get(self, request: Request, run: str, group: int) -> HttpResponseBase:
+        """Get the same range of tokens of several sequences.
+
+        As of one sequence each; the group is opened once.
+        """
+        words = request.query_params.get("sequences", "").split(",")
+        if len(words) > MOST_WINDOWS or not all(
+            word.isascii() and word.isdigit() and len(word) < 10 for word in words
+        ):
+            raise InvalidBody("sequences", f"must be 1 to {MOST_WINDOWS} comma-separated indices")
+        most = MOST_WINDOW_TOKENS
+        start = whole_number(request, "start", default=0, at_least=0, at_most=1 << 31)
+        count = whole_number(request, "count", default=most, at_least=1, at_most=most)
+        found, row = _row(run, group)
+        if kept := _cached(request, row):
+            return kept
+        opened, pieces = group_contents.opened(row), token_text.pieces_of(found)
+        windows = [
+            window(opened, int(word), start=start or 0, count=count or most, pieces=pieces)
+            for word in words
+        ]
+        return _answer(row, SequenceWindowList(results=windows, next=None))
+
+
 class MessagesView(ApiView):
     """The messages of a sequence."""
 
@@ -139,7 +185,7 @@ class MessagesView(ApiView):
     def get(self, request: Request, run: str, group: int, sequence: int) -> HttpResponseBase:
         """List a sequence's messages.
 
-        In order; each text is cut to `characters`.
+        In order; each text, and the other fields of each message, are cut to `characters`.
         """
         most = whole_number(
             request, "characters", default=20_000, at_least=1, at_most=MOST_CHARACTERS

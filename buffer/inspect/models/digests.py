@@ -32,6 +32,11 @@ class GroupDigest(models.Model):
     excerpt = models.CharField(max_length=240, blank=True)
     # Equal for equal prompts in all runs; null if the prompt is unknown.
     prompt = models.UUIDField(null=True, blank=True, help_text="Digest of its prompt.")
+    has_gradient = models.BooleanField(
+        null=True,
+        blank=True,
+        help_text="Whether a trained token has an advantage other than 0; null: unknown.",
+    )
     # Includes a word for the run, so that one index serves searches within a run.
     words = SearchVectorField(null=True)
     # Copies from the group; lists can be sorted by them.

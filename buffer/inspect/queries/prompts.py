@@ -24,7 +24,8 @@ _OF_RUNS: Final = """
     FROM unnest(%(prompts)s::uuid[]) AS p(prompt)
     CROSS JOIN unnest(%(runs)s::bigint[]) AS r(run)
     CROSS JOIN LATERAL (
-        SELECT count(*) AS groups, max(id), avg(score_mean), min(score_min), max(score_max),
+        SELECT count(*) AS groups, max(id), avg(score_mean::numeric)::float8,
+            min(score_min), max(score_max),
             (array_agg(excerpt ORDER BY id DESC))[1], (array_agg(lesson ORDER BY id DESC))[1],
             (array_agg(example ORDER BY id DESC))[1], (array_agg(policy_step ORDER BY id DESC))[1]
         FROM (

@@ -17,7 +17,6 @@ MOST_MESSAGES: Final = 500
 _FIRST_PAGE: Final[PageRequest[int]] = PageRequest(limit=MOST_MESSAGES)
 MOST_PICTURES: Final = 16
 MOST_PICTURE_BYTES: Final = 1 << 20
-MOST_EXTRA: Final = 4000
 _DATA_URL: Final = re.compile(r"data:(image/(?:png|jpeg|webp|gif));base64,([A-Za-z0-9+/=\s]*)")
 _MAGIC: Final = {
     b"\x89PNG": "image/png",
@@ -48,7 +47,9 @@ class MessageView(Struct, frozen=True, kw_only=True):
     """Length of the whole text."""
     pictures: list[Picture]
     extra: str
-    """All other fields as JSON, truncated."""
+    """All other fields, such as tool calls, as JSON; truncated like the text."""
+    extra_characters: int
+    """Length of the whole JSON."""
 
 
 class Conversation(Page[MessageView], frozen=True, kw_only=True):
@@ -73,7 +74,7 @@ def conversation(
     Args:
         group: The group.
         index: Index of the sequence.
-        characters: Maximum length of each text.
+        characters: Maximum length of each text, and of the other fields of each message.
         only: Position of a single message to return; None for all.
         page: The requested page; a position is the index of a message.
     """
@@ -117,16 +118,18 @@ def _opened(group: GroupArrays, name: str) -> Any:
 def _message(place: int, message: dict[str, Any], characters: int) -> MessageView:
     content = message.get("content")
     text = content_text(content)
-    if not text and content is not None and not isinstance(content, list):
+    if not text and content is not None and not isinstance(content, str | list):
         text = msgspec.json.encode(content).decode()
     others = {name: value for name, value in message.items() if name not in {"role", "content"}}
+    extra = msgspec.json.encode(others).decode() if others else ""
     return MessageView(
         index=place,
         role=str(message.get("role", ""))[:60],
         text=text[:characters],
         characters=len(text),
         pictures=_pictures(content) if isinstance(content, list) else [],
-        extra=msgspec.json.encode(others).decode()[:MOST_EXTRA] if others else "",
+        extra=extra[:characters],
+        extra_characters=len(extra),
     )
 
 

@@ -10,7 +10,8 @@ from uuid import UUID
 import msgspec
 import numpy as np
 
-from rolldeck.groups import IGNORED, GroupArrays
+from rolldeck.advantages import of_batch
+from rolldeck.groups import DISTILLATION, IGNORED, GroupArrays
 
 MOST_SEQUENCES: Final = 64
 """Sequences whose scores and lengths are listed individually."""
@@ -45,6 +46,8 @@ class GroupDigest:
     """Digest of its prompt, see :func:`prompt_digest`."""
     text: str
     """Searchable text, at most :data:`MOST_TEXT` characters."""
+    has_gradient: bool
+    """See :func:`has_gradient`."""
 
 
 def digest(
@@ -76,7 +79,37 @@ def digest(
         )[:EXCERPT],
         prompt=prompt_digest(content.get("messages"), group),
         text=clean("\n".join(conversation))[:MOST_TEXT],
+        has_gradient=has_gradient(group),
     )
+
+
+def has_gradient(group: GroupArrays) -> bool:
+    """Return whether a trained token of a group has an advantage other than 0.
+
+    Of its own advantages, else of those from its scores. True for a group with a teacher's tokens,
+    from which a trainer learns without advantages, and if it is unknown.
+    """
+    if group.distillation or not {*DISTILLATION}.isdisjoint(group.json):
+        return True
+    lengths, zero = group.rows["tokens"].lengths, group.overrides.zero_advantage
+    if not np.array_equal(group.rows["masks"].lengths, lengths):
+        return True
+    own = group.rows.get("advantages")
+    if own is None:
+        if len(group.scores) != len(lengths):
+            return True
+        index = np.zeros(len(lengths), dtype=np.int64)
+        from_scores = of_batch(
+            group.scores, index, rule="dr_grpo", lengths=lengths, zero_advantage=zero
+        )
+        taught = np.repeat(from_scores != 0, lengths)
+    elif group.has_advantage_per_sequence:
+        taught = np.repeat((own.values != 0) & ~zero, lengths)
+    elif np.array_equal(own.lengths, lengths):
+        taught = (own.values != 0) & np.repeat(~zero, lengths)
+    else:
+        return True
+    return bool((taught & (group.rows["masks"].values != IGNORED)).any())
 
 
 def prompt_digest(messages: Any, group: GroupArrays) -> UUID | None:

@@ -48,15 +48,15 @@ _IS_MORE: Final = """
 _STORE: Final = """
     INSERT INTO buffer_groupdigest
         (group_id, run_id, lesson, worker, example, scores, lengths, truncated, duplicates,
-         excerpt, prompt, words, score_mean, longest_tokens)
+         excerpt, prompt, words, score_mean, longest_tokens, has_gradient)
     SELECT r.id, %(run)s, r.lesson, r.worker, r.example, r.scores, r.lengths, r.truncated,
         r.duplicates, r.excerpt, r.prompt,
         to_tsvector('simple', r.text) || array_to_tsvector(ARRAY[%(word)s]),
-        r.score_mean, r.longest_tokens
+        r.score_mean, r.longest_tokens, r.has_gradient
     FROM json_to_recordset(%(rows)s) AS r(
         id bigint, lesson text, worker text, example text, scores float8[], lengths int[],
         truncated int, duplicates int, excerpt text, prompt uuid, text text,
-        score_mean float8, longest_tokens int)
+        score_mean float8, longest_tokens int, has_gradient boolean)
     ON CONFLICT (group_id) DO NOTHING"""
 
 
@@ -163,6 +163,7 @@ def _store(run_id: int, digests: Iterator[tuple[_Row, GroupDigest]]) -> None:
             "text": found.text,
             "score_mean": _number(row.score_mean),
             "longest_tokens": row.longest_tokens,
+            "has_gradient": found.has_gradient,
         }
         for row, found in digests
     ]

@@ -11,7 +11,7 @@ export type Qualifier = Schemas["QualifierRow"];
 export type ActedOn = Schemas["ActedOn"];
 export type RunActivity = Schemas["RunActivity"];
 
-export const SORTS = ["created", "changed", "name", "step", "policy", "planned", "rate", "staleness"] as const;
+export const SORTS = ["created", "changed", "name", "step", "policy", "planned", "rate", "staleness", "return"] as const;
 export type SortName = (typeof SORTS)[number];
 export type Sort = SortName | `-${SortName}`;
 export const NEWEST: Sort = "-created";
@@ -78,7 +78,8 @@ export function runActivityQuery(ids: number[]) {
 }
 
 export type Action = Schemas["ActOnRunsRequest"]["action"];
-export type Which = { ids: number[] } | { q: string };
+/** Selected runs, or those that match a filter; without a filter, the confirmed number of all runs. */
+export type Which = { ids: number[] } | { q: string; all_runs?: number };
 export type Wanted = { action: Action; which: Which; reason: string; tag: string };
 
 /** Run a bulk action, one request at a time; `tell` receives the numbers done and left. */
@@ -89,8 +90,9 @@ export async function actOnRuns(wanted: Wanted, tell: (done: number, left: numbe
   while (after !== null) {
     const ids = "ids" in which ? which.ids : null;
     const q = "q" in which ? which.q : null;
+    const all_runs = ("q" in which && which.all_runs) || null;
     const answer: Schemas["ActedOnRuns"] = await body(
-      api.POST("/api/v1/run-actions", { body: { action, ids, q, reason, tag, after_id: after } }),
+      api.POST("/api/v1/run-actions", { body: { action, ids, q, all_runs, reason, tag, after_id: after } }),
     );
     all.push(...answer.results);
     tell(all.length, answer.left);

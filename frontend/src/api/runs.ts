@@ -83,6 +83,7 @@ export type NewLimits = {
   off_policy_tolerance?: number;
   max_staleness?: number | null;
   lease_seconds?: number;
+  on_second_registration?: "keep" | "reset";
   serves_simulated?: boolean;
   reason: string;
 };

@@ -2135,9 +2135,29 @@ export interface paths {
         };
         /**
          * List a sequence's messages
-         * @description In order; each text is cut to `characters`.
+         * @description In order; each text, and the other fields of each message, are cut to `characters`.
          */
         get: operations["sequences_messages"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run}/groups/{group}/windows": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the same range of tokens of several sequences
+         * @description As of one sequence each; the group is opened once.
+         */
+        get: operations["sequences_windows"];
         put?: never;
         post?: never;
         delete?: never;
@@ -4062,7 +4082,8 @@ export interface components {
          * ActOnRuns
          * @description One action on many runs: on those in `ids`, or on all that match the filter `q`.
          *
-         *         At most 100 runs are processed per request; continue with `after_id`.
+         *         An empty filter matches all runs; it needs their number in `all_runs`. At most 100 runs are
+         *         processed per request; continue with `after_id`.
          */
         ActOnRunsRequest: {
             /** @enum {unknown} */
@@ -4071,6 +4092,8 @@ export interface components {
             ids: number[] | null;
             /** @default null */
             q: string | null;
+            /** @default null */
+            all_runs: number | null;
             /** @default 0 */
             after_id: number;
             /** @default  */
@@ -6515,6 +6538,8 @@ export interface components {
         /**
          * LiveRunRow
          * @description A run in the live list, with its summary while it is active.
+         *
+         *         The last heartbeat of its fleet, which changes every second, is in the part `heartbeats`.
          */
         LiveRunRow: {
             id: number;
@@ -6568,9 +6593,10 @@ export interface components {
             environment: string | null;
             queued?: number | null;
             workers?: number | null;
-            observed_at?: string | null;
             fleet_reason?: string;
             return_mean?: number | null;
+            /** @enum {unknown} */
+            return_source?: "" | "episodes" | "scores";
             returns?: number[];
             accepted_per_second?: number | null;
             staleness_p50?: number | null;
@@ -6759,6 +6785,7 @@ export interface components {
             characters: number;
             pictures: components["schemas"]["Picture"][];
             extra: string;
+            extra_characters: number;
         };
         /**
          * Metric
@@ -7319,7 +7346,7 @@ export interface components {
          */
         PipelineDiagnosis: {
             /** @enum {unknown} */
-            kind: "batch_filling" | "batches_unformed" | "data_dropped" | "data_stale" | "delivery" | "draining" | "environments" | "environments_fail" | "environments_idle" | "equal_rewards" | "exchange" | "fleet_starting" | "fleet_unknown" | "inference" | "inference_failed" | "jobs_down" | "no_activity" | "no_batch_size" | "no_environments" | "no_trainer" | "no_weights" | "no_workers" | "not_running" | "not_served" | "outside_environments" | "paused" | "pushes_refused" | "queue_full" | "sending" | "slow_worker" | "staleness_limit" | "trainer" | "trainer_stuck" | "weights_behind" | "weights_slow" | "weights_unpublished" | "workers_blocked" | "workers_crash";
+            kind: "batch_filling" | "batches_unformed" | "data_dropped" | "data_stale" | "delivery" | "draining" | "environments" | "environments_fail" | "environments_idle" | "equal_rewards" | "exchange" | "fleet_starting" | "fleet_unknown" | "inference" | "inference_failed" | "jobs_down" | "no_activity" | "no_batch_size" | "no_environments" | "no_gradient" | "no_trainer" | "no_weights" | "no_workers" | "not_running" | "not_served" | "outside_environments" | "paused" | "pushes_refused" | "queue_full" | "sending" | "slow_worker" | "staleness_limit" | "trainer" | "trainer_stuck" | "weights_behind" | "weights_slow" | "weights_unpublished" | "workers_blocked" | "workers_crash";
             summary: string;
             stage: ("batch" | "exchange" | "infer" | "push" | "queue" | "step" | "train") | null;
             evidence: string[];
@@ -8076,6 +8103,11 @@ export interface components {
             fleet_reason: string;
             /** @default null */
             return_mean: number | null;
+            /**
+             * @default
+             * @enum {unknown}
+             */
+            return_source: "" | "episodes" | "scores";
             /** @default [] */
             returns: number[];
             /** @default null */
@@ -8193,6 +8225,14 @@ export interface components {
             tags: string[];
             config: Record<string, unknown>;
             inference_server: components["schemas"]["RunInferenceServer"] | null;
+        };
+        /**
+         * RunHeartbeat
+         * @description The last report of a run's fleet.
+         */
+        RunHeartbeat: {
+            run_id: number;
+            observed_at: string;
         };
         /**
          * RunInferenceServer
@@ -8332,6 +8372,7 @@ export interface components {
         RunsTopicParts: {
             active?: components["schemas"]["LiveRunRow"][];
             resting?: components["schemas"]["LiveRunRow"][];
+            heartbeats?: components["schemas"]["RunHeartbeat"][];
         };
         /**
          * RunsTopicSeries
@@ -8573,6 +8614,14 @@ export interface components {
             logprobs: (number | null)[] | null;
             ref_logprobs: (number | null)[] | null;
             advantages: (number | null)[] | null;
+        };
+        /**
+         * SequenceWindowList
+         * @description Windows of several sequences of a group, in the order of the request.
+         */
+        SequenceWindowList: {
+            results: components["schemas"]["SequenceWindow"][];
+            next: string | null;
         };
         /**
          * ServerInfo
@@ -13521,7 +13570,7 @@ export interface operations {
                 /** @description A filter, such as `state:running env:gsm8k`. */
                 q?: string;
                 /** @description Sort key; prefix a minus for descending order. */
-                sort?: "-changed" | "-created" | "-name" | "-planned" | "-policy" | "-rate" | "-staleness" | "-step" | "changed" | "created" | "name" | "planned" | "policy" | "rate" | "staleness" | "step";
+                sort?: "-changed" | "-created" | "-name" | "-planned" | "-policy" | "-rate" | "-return" | "-staleness" | "-step" | "changed" | "created" | "name" | "planned" | "policy" | "rate" | "return" | "staleness" | "step";
                 status?: "completed" | "draft" | "draining" | "failed" | "paused" | "queued" | "running" | "starting" | "stopped";
             };
             header?: never;
@@ -19884,6 +19933,97 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Conversation"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The object does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The payload has expired or is lost. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The content is invalid. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    sequences_windows: {
+        parameters: {
+            query: {
+                count?: number;
+                /** @description Indices of 1 to 32 sequences, separated by commas. */
+                sequences: string;
+                start?: number;
+            };
+            header?: never;
+            path: {
+                group: string;
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SequenceWindowList"];
                 };
             };
             /** @description A parameter or the body is invalid. */

@@ -46,7 +46,8 @@ export type MetricLine = Schemas["MetricLine"];
 export type MetricAxis = "step" | "time" | "elapsed" | "amount";
 
 /** A row of the live list: the run, with its summary while it is active. */
-export type RunRow = Schemas["LiveRunRow"];
+/** A run of the live list; with its fleet's last heartbeat while it is active. */
+export type RunRow = Schemas["LiveRunRow"] & { observed_at?: string | null };
 
 type QueueDepth = Schemas["QueueDepth"];
 type Polled = "queued" | "waiting" | "leased" | "threshold" | "batch_size" | "served_steps";

@@ -62,6 +62,8 @@ function series({ lines, band, steps }: Plotted): uPlot.Series[] {
   ];
 }
 
+/** Values beyond this are drawn at the edge: uPlot divides by the extent of the axis. */
+const MOST = Number.MAX_VALUE / 4;
 const LEAST_COUNT = 4;
 const LEAST_SECONDS = 5;
 
@@ -72,10 +74,11 @@ function atLeastSeconds(_u: uPlot, low: number | null, high: number | null): uPl
 }
 
 function rangeOf({ floor, isLog, least = LEAST_COUNT, threshold }: Plotted): uPlot.Range.Function {
+  // Keep the threshold visible even if no value reaches it; the extent must be a finite number.
+  const withThreshold = (end: number, choose: typeof Math.min): number =>
+    end === null ? end : Math.min(MOST, Math.max(-MOST, threshold === undefined ? end : choose(end, threshold)));
   return (_u, lowest, highest) => {
-    // Keep the threshold visible even if no value reaches it.
-    const low = lowest === null || threshold === undefined ? lowest : Math.min(lowest, threshold);
-    const high = highest === null || threshold === undefined ? highest : Math.max(highest, threshold);
+    const [low, high] = [withThreshold(lowest, Math.min), withThreshold(highest, Math.max)];
     if (isLog) return low === null || high === null || low <= 0 ? [0.1, 1] : uPlot.rangeLog(low, high, 10, false);
     const bottom = floor === undefined ? low : Math.min(floor, low);
     if (bottom === null || high === null) return [0, 1];

@@ -3,6 +3,7 @@ import { Chip } from "@/components/Chip";
 import { useNow } from "@/components/now";
 import { SIMULATED_MEANING } from "@/components/simulated";
 import { ageSeconds, duration, utc, visible } from "@/format";
+import { useIsOutdated } from "@/live/live";
 import { honest, lookOf } from "@/theme/chips";
 
 type Props = {
@@ -18,22 +19,29 @@ type Props = {
   isSimulated?: boolean;
 };
 
-/** A state and its duration. The heartbeat is shown only when it is late. */
+const UNREACHED = "The server does not answer.";
+
+/** A state and its duration. The heartbeat is shown only when it is late; without the server, no state claims life. */
 export function StateChip({ state, provenAt, allowedSeconds, since, reason, isSimulated = false }: Props) {
   const now = useNow();
+  const isOutdated = useIsOutdated();
   const proof = ageSeconds(provenAt, now);
-  const shown = allowedSeconds === undefined ? state : honest(state, proof, allowedSeconds);
-  const { tone, sign, meaning } = lookOf(shown);
+  const heard = allowedSeconds === undefined ? state : honest(state, proof, allowedSeconds);
+  const shown = isOutdated ? honest(state, Infinity, 0) : heard;
+  const isUnreached = isOutdated && shown !== state;
+  const look = lookOf(shown);
+  const { tone, sign } = look;
+  const meaning = isUnreached ? UNREACHED : look.meaning;
   // The tooltip's reason, also for screen readers.
   const why = reason || (shown === "unknown" ? meaning : "");
   // The server also reports states as unknown.
   const isLate = shown === "unknown" && proof !== null;
-  const lasting = since && !isLate ? duration(ageSeconds(since, now)) : "";
+  const lasting = since && !isLate && !isUnreached ? duration(ageSeconds(since, now)) : "";
   const lines = [
     shown === state ? meaning : `Last known state: ${state}. ${meaning}`,
     isSimulated ? SIMULATED_MEANING : "",
     reason ? `Reason: ${visible(reason)}` : "",
-    since && !isLate ? `Since ${utc(since)}` : "",
+    since && !isLate && !isUnreached ? `Since ${utc(since)}` : "",
     provenAt ? `Last heartbeat ${utc(provenAt)}` : "",
   ].filter(Boolean);
   return (

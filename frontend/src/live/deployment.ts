@@ -5,6 +5,7 @@ import { useEffect, useMemo } from "react";
 import type { Cluster } from "@/api/deployment";
 import { sessionQuery, useSession } from "@/api/session";
 import type { RunRow } from "@/api/types";
+import type { PartOf } from "@/live/frames";
 import { usePart, useTopicError } from "@/live/live";
 
 /** The parts of the deployment; only administrators receive addresses. */
@@ -13,13 +14,18 @@ export function useCluster(): { cluster: Cluster | undefined; refused: string | 
   return { cluster: usePart(topic, "cluster"), refused: useTopicError(topic)?.detail };
 }
 
-const NO_RUNS: RunRow[] = [];
+const NO_RUNS: NonNullable<PartOf<"runs", "active">> = [];
+const NO_HEARTBEATS: NonNullable<PartOf<"runs", "heartbeats">> = [];
 
 /** The newest runs, unordered: active ones, which change often, and inactive ones. */
 export function useLiveRuns(): RunRow[] {
   const active = usePart("runs", "active") ?? NO_RUNS;
   const resting = usePart("runs", "resting") ?? NO_RUNS;
-  return useMemo(() => [...active, ...resting], [active, resting]);
+  const heartbeats = usePart("runs", "heartbeats") ?? NO_HEARTBEATS;
+  return useMemo(() => {
+    const heard = new Map(heartbeats.map(({ run_id, observed_at }) => [run_id, observed_at]));
+    return [...active.map((run) => ({ ...run, observed_at: heard.get(run.id) ?? null })), ...resting];
+  }, [active, resting, heartbeats]);
 }
 
 /** The notice to all users; undefined until loaded. */

@@ -1,5 +1,6 @@
 import { Tooltip } from "@mantine/core";
 import { useEffect, useRef, useState } from "react";
+import { duration } from "@/format";
 import type { LiveStatus } from "@/live/connection";
 import { holdLive, live, useLiveStatus } from "@/live/live";
 import type { Painted } from "@/live/paintLatency";
@@ -8,8 +9,17 @@ import { paintedText } from "@/shell/paintLatencyText";
 
 type Look = { sign: string; text: string; tone: string; meaning: string };
 
-function lookOf({ mode, silentMs }: LiveStatus): Look {
+/** The look of the connection; `isOutdated` without an answer to polls either. */
+function lookOf({ mode, silentMs, isOutdated }: LiveStatus): Look {
   const seconds = Math.floor(silentMs / 1000);
+  if (isOutdated && (mode === "polling" || mode === "connecting")) {
+    return {
+      sign: "✕",
+      text: `no server for ${duration(seconds)}`,
+      tone: "bad",
+      meaning: "Neither the WebSocket nor requests get an answer; values are as old as that. The page reconnects by itself.",
+    };
+  }
   switch (mode) {
     case "live":
       return { sign: "●", text: "live", tone: "good", meaning: "Changes appear as they happen. Press l to pause updates." };
@@ -61,7 +71,7 @@ export function LiveIndicator() {
   const status = useLiveStatus();
   const look = lookOf(status);
   const isHeld = status.mode === "held";
-  const spoken = useCalm(`Connection: ${status.mode}`);
+  const spoken = useCalm(`Connection: ${look.tone === "bad" ? "no server" : status.mode}`);
   const toggle = () => holdLive(!isHeld);
   useShortcuts({ l: toggle });
   return (

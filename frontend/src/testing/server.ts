@@ -40,17 +40,22 @@ export class Server {
   private readonly errors: Record<string, { code: string; detail: string }> = {};
   private sockets: Socket[] = [];
   private sequence = 0;
+  private isGone = false;
 
   constructor() {
     vi.stubGlobal("fetch", (request: Request) => this.fetch(request));
-    const open = (socket: Socket) => void this.sockets.push(socket);
+    const open = (socket: Socket) => {
+      this.sockets.push(socket);
+      if (this.isGone) setTimeout(() => socket.onclose?.({ code: 1006 }));
+      return !this.isGone;
+    };
     const told = (socket: Socket, message: { type: string; topic?: string }) => this.told(socket, message);
     vi.stubGlobal(
       "WebSocket",
       class extends Socket {
         constructor() {
           super(told);
-          open(this);
+          if (!open(this)) this.close();
         }
       },
     );
@@ -89,6 +94,12 @@ export class Server {
     for (const socket of this.sockets) socket.onclose?.({ code: 4401 });
   }
 
+  /** Go away: sockets close, and neither sockets nor requests get an answer. */
+  leave(): void {
+    this.isGone = true;
+    for (const socket of this.sockets) socket.onclose?.({ code: 1006 });
+  }
+
   /** The bodies of all requests of one kind. */
   bodies(verb: Verb, path: string): Record<string, unknown>[] {
     return this.asked.filter((one) => one.verb === verb && one.path === path).map(({ body }) => body);
@@ -109,6 +120,7 @@ export class Server {
   }
 
   private async fetch(request: Request): Promise<Response> {
+    if (this.isGone) throw new TypeError("Failed to fetch");
     const { pathname, searchParams } = new URL(request.url);
     const text = await request.text();
     const asked: Asked = {
@@ -143,6 +155,7 @@ class Socket {
 
   constructor(private readonly told: (socket: Socket, message: { type: string; topic?: string }) => void) {
     queueMicrotask(() => {
+      if (this.readyState !== 0) return;
       this.readyState = 1;
       this.onopen?.();
     });

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from django.db.models import Sum
 
@@ -14,11 +14,21 @@ from rollouts.control.queries import machines, pending_commands
 from rollouts.control.rules import control
 from rollouts.control.rules.last_reports import UNKNOWN_AFTER, LastReports
 from rollouts.control.rules.reconcile import Action, FleetView, decide, desired_of
-from rollouts.control.schemas.fleets import FleetLog, FleetState, SlotState, WorkerState
+from rollouts.control.schemas.fleets import (
+    FleetLog,
+    FleetState,
+    RunHeartbeat,
+    SlotState,
+    WorkerState,
+)
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.queries.runs import RunNotFound
-from runs.lifecycle.rules.lifecycle import RunStatus
+from runs.lifecycle.rules.lifecycle import ACTIVE, RunStatus
 from runs.weights import queries as weights_commands
+
+HEARTBEATS_AT_MOST: Final = 200
+"""Newest active runs with a fleet whose heartbeats are listed, as many as in the live list."""
+_REPORTS: Final = ("run", "observed", "incarnation", "observed_at", "heard_at", "launched_at")
 
 
 def control_of(run_id: int) -> FleetControl:
@@ -181,6 +191,16 @@ def last_reports(fleet: Fleet) -> LastReports:
         heard_at=fleet.heard_at,
         launched_at=fleet.launched_at,
     )
+
+
+def fleet_heartbeats() -> list[RunHeartbeat]:
+    """Return the last report of the fleet of each active run that is expected to report."""
+    fleets = Fleet.objects.filter(run__archived_at=None, run__status__in=ACTIVE)
+    newest = fleets.order_by("-run__created_at", "-run_id").only(*_REPORTS)
+    found = [
+        (fleet.run_id, last_reports(fleet).confirmed_at) for fleet in newest[:HEARTBEATS_AT_MOST]
+    ]
+    return [RunHeartbeat(run_id=run_id, observed_at=at) for run_id, at in found if at is not None]
 
 
 def weights_transfers(run_id: int) -> dict[str, float]:

@@ -228,6 +228,13 @@ class FleetLog(Struct, frozen=True, kw_only=True):
     """Path of the file on that node."""
 
 
+class RunHeartbeat(Struct, frozen=True, kw_only=True):
+    """The last report of a run's fleet."""
+
+    run_id: int
+    observed_at: datetime
+
+
 class FleetState(Struct, frozen=True, kw_only=True):
     """Desired and last reported state of a fleet."""
 

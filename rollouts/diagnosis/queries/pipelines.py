@@ -11,6 +11,7 @@ from django.db.models import F, Max, QuerySet, Sum
 from buffer.batches.queries.queue_depth import queue_depth
 from buffer.batches.queries.rates import Rates, rates_of
 from buffer.batches.queries.trainer_pace import TrainerPace, trainer_pace
+from buffer.inspect.queries.gradients import groups_without_gradient
 from buffer.items.queries.arrival_drops import arrival_drops
 from rolldeck.wire import StageTiming
 from rollouts.control.models.fleets import EnvSlot, Fleet, FleetWorker
@@ -127,6 +128,7 @@ def _facts(
         run=run.name,
         **_refused(run, arrived_at=rates.arrived_at, now=now),
         **_dropped_on_arrival(run, now=now),
+        **_without_gradient(run, now=now),
         waiting_environments=waiting_environments(run, now=now),
         arriving=rates.arriving,
         handed_out=rates.handed_out,
@@ -181,6 +183,23 @@ def _dropped_on_arrival(run: Run, *, now: datetime) -> dict[str, Any]:
     if not found:
         return {}
     return {"arrival_drops": found[0].words, "arrival_remedy": found[0].remedy}
+
+
+def _without_gradient(run: Run, *, now: datetime) -> dict[str, Any]:
+    """Return the facts about the newest groups, if no trainer can learn from any of them."""
+    found = groups_without_gradient(run.pk, now=now) if run.takes_groups else None
+    if found is None:
+        return {}
+    scores = f"{found.lowest:.3g}"
+    if found.highest != found.lowest:
+        scores += f" to {found.highest:.3g}"
+    return {
+        "groups_without_gradient": found.groups,
+        "gradient_evidence": [
+            f"{found.equal:,} of them have equal scores within the group",
+            f"their mean scores are {scores}",
+        ],
+    }
 
 
 def _refused(run: Run, *, arrived_at: datetime | None, now: datetime) -> dict[str, Any]:

@@ -5,10 +5,13 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from django.db import connection
-from django.db.models import Case, F, FloatField, Q, When
+from django.db.models import Case, F, FloatField, Func, OuterRef, Q, Subquery, When
 
+from rollouts.control.models.fleets import Fleet
 from rollouts.control.rules.last_reports import LastReports
 from rollouts.metrics.models.metrics import MeasureCursor
+from rollouts.metrics.services.metrics import OWN_PREFIX
+from runs.lifecycle.models.runs import RunKind
 
 RECENT_RETURNS: Final = 20
 POINTS: Final = 40
@@ -18,6 +21,12 @@ _FLEETS: Final = """
         (SELECT COUNT(*) FROM rollouts_fleetworker w WHERE w.fleet_id = f.id), f.reason,
         f.observed, f.incarnation <> '', f.observed_at, f.heard_at, f.launched_at
     FROM rollouts_fleet f WHERE f.run_id = ANY(%s)"""
+_MEAN_RETURN: Final = "(SELECT avg(one) FROM unnest(%(expressions)s) AS one)"
+_SCORES: Final = """
+    SELECT s.run_id, ARRAY(
+        SELECT m.value FROM rollouts_metricsample m
+        WHERE m.series_id = s.id ORDER BY m.id DESC LIMIT %s
+    ) FROM rollouts_metricseries s WHERE s.run_id = ANY(%s) AND s.name = %s"""
 _RETURNS: Final = """
     SELECT r.id, ARRAY(
         SELECT e.recent_return_mean FROM rollouts_episodewindow e
@@ -32,17 +41,38 @@ FRESH: Final = timedelta(minutes=1)
 def ingest_activity(run_ids: Sequence[int], *, now: datetime) -> dict[int, dict[str, Any]]:
     """Return the ingest rate and staleness of each run, with their time of measurement.
 
-    An idle run is not measured, and its last rate is 0. A run whose last rate is positive but old
-    was not measured as scheduled, so its rate is unknown.
+    For an outside run also its mean scores, as in the series ``rolldeck/reward/mean``. An idle run
+    is not measured, and its last rate is 0. A run whose last rate is positive but old was not
+    measured as scheduled, so its rate is unknown.
     """
     rows = MeasureCursor.objects.filter(run_id__in=run_ids, measured_at__isnull=False)
-    columns = ("run_id", "measured_at", "accepted_per_second", "staleness_p50")
+    columns = ("run_id", "measured_at", "accepted_per_second", "staleness_p50", "reward_mean")
     found: dict[int, dict[str, Any]] = {}
-    for run_id, at, rate, staleness in rows.values_list(*columns):
+    scored: dict[int, dict[str, Any]] = {}
+    for run_id, at, rate, staleness, score, kind in rows.values_list(*columns, "run__kind"):
         activity = found[run_id] = {"measured_at": at, "staleness_p50": staleness}
         if rate == 0 or at > now - FRESH:
             activity["accepted_per_second"] = rate
+        if kind == RunKind.OUTSIDE and score is not None:
+            scored[run_id] = activity
+            activity |= {"return_mean": score, "return_source": "scores"}
+    if scored:
+        with connection.cursor() as cursor:
+            cursor.execute(_SCORES, [POINTS, list(scored), OWN_PREFIX + "reward/mean"])
+            for run_id, values in cursor.fetchall():
+                scored[run_id]["returns"] = values[::-1]
     return found
+
+
+def return_for_lists(now: datetime) -> Case:  # noqa: ARG001 never expires: it describes the last data
+    """Return the sort expression for the return, or mean score, in run lists."""
+    fleet = Fleet.objects.filter(run=OuterRef("pk"))
+    mean = Func(F("recent_returns"), template=_MEAN_RETURN, output_field=FloatField())
+    return Case(
+        When(kind=RunKind.OUTSIDE, then=F("measure_cursor__reward_mean")),
+        default=Subquery(fleet.annotate(mean=mean).values("mean")),
+        output_field=FloatField(),
+    )
 
 
 def rate_for_lists(now: datetime) -> Case:
@@ -73,6 +103,7 @@ def fleet_activity(run_ids: Sequence[int], *, now: datetime) -> dict[int, dict[s
                 "observed_at": reports.confirmed_at,
                 "fleet_reason": reports.doubt(now=now) or reason,
                 "return_mean": sum(last) / len(last) if last else None,
+                "return_source": "episodes" if last else "",
             }
         cursor.execute(_RETURNS, [POINTS, list(found)])
         for run_id, values in cursor.fetchall():

@@ -40,6 +40,7 @@ _BLOCKING: Final[tuple[Callable[[Facts], Diagnosis | None], ...]] = (
     environment_failures.idle,
     environment_failures.missing,
     environment_failures.equal_rewards,
+    environment_failures.without_gradient,
     idle_diagnosis.silent,
     stalls.behind,
     stalls.unpublished,

@@ -26,6 +26,7 @@ Kind = Literal[
     "no_environments",
     "environments_idle",
     "equal_rewards",
+    "no_gradient",
     # Something prevents progress.
     "inference_failed",
     "workers_crash",

@@ -90,6 +90,22 @@ def equal_rewards(facts: Facts) -> Diagnosis | None:
     )
 
 
+def without_gradient(facts: Facts) -> Diagnosis | None:
+    """Diagnose a run whose newest groups all have advantages of 0."""
+    if not facts.groups_without_gradient or facts.arriving is None:
+        return None
+    return Diagnosis(
+        kind="no_gradient",
+        stage="push" if facts.kind == "outside" else "infer",
+        summary=f"None of the newest {facts.groups_without_gradient:,} groups can teach: every "
+        "advantage is 0, so their batches have no gradient.",
+        evidence=[*facts.gradient_evidence, phrases.arriving(facts)],
+        change="Choose problems of which some answers succeed, use a finer reward, or raise the "
+        "group size. If the environment sends `advantages` or `set_advantage_to_zero`, correct "
+        "them. `drop_zero_variance` keeps groups of equal scores out of the batches.",
+    )
+
+
 def idle(facts: Facts) -> Diagnosis | None:
     """Diagnose an outside run whose environments ask for their status but push nothing."""
     is_short = facts.batch_size is None or facts.queued < facts.batch_size

@@ -149,6 +149,10 @@ class Facts:
     """Newest groups that were dropped on arrival, with the reason in words; empty if few."""
     arrival_remedy: str = ""
     """Change that prevents these drops."""
+    groups_without_gradient: int = 0
+    """Newest groups, if all advantages in all of them are 0; otherwise 0."""
+    gradient_evidence: Sequence[str] = ()
+    """Scores of these groups."""
     refused_groups: int = 0
     """Groups of these pushes."""
     refusal_advice: Sequence[str] = ()

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from fractions import Fraction
 from typing import ClassVar, Final
 
 SHORTEST: Final = timedelta(minutes=1)
@@ -24,7 +25,8 @@ class Sample:
     recent: int
     """Number that arrived within :attr:`Figures.WINDOW`."""
     oldest_at: datetime
-    reward_sum: float
+    reward_sum: Fraction
+    """Exact, because the sum of two finite scores may be no finite float."""
     rewarded: int
     """Number with a finite reward."""
     groups: int
@@ -62,7 +64,9 @@ def figures_of(samples: Iterable[Sample], *, members: Sequence[Member], now: dat
         per_hour=sum(_per_hour(sample, began[sample.run_id], now=now) for sample in mine)
         if mine
         else None,
-        reward_mean=sum(sample.reward_sum for sample in mine) / rewarded if rewarded else None,
+        reward_mean=float(sum(sample.reward_sum for sample in mine) / rewarded)
+        if rewarded
+        else None,
         zero_variance_share=sum(sample.equal for sample in mine) / groups if groups else None,
         examined=rewarded,
     )

@@ -129,6 +129,9 @@ class MeasureCursor(models.Model):
     staleness_p50 = models.FloatField(
         null=True, blank=True, help_text="Staleness of the last served batch, in versions."
     )
+    reward_mean = models.FloatField(
+        null=True, blank=True, help_text="Mean score of the groups, or return, last measured."
+    )
     # Last processed batch and groups.
     batch = models.BigIntegerField(default=0, help_text="Its ordinal.")
     episode_window = models.BigIntegerField(default=0)

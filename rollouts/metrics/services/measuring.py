@@ -32,6 +32,7 @@ LEAST: Final = timedelta(seconds=8)
 _LISTED: Final = {
     "accepted_per_second": "accepted_per_second",
     "staleness_p50": "staleness/p50",
+    "reward_mean": "reward/mean",
 }
 """Fields of the cursor that hold metrics, by metric name."""
 
@@ -117,7 +118,7 @@ def _move_on(
     cursor = run_changes.before
     for name, figure in _LISTED.items():
         for one in found:
-            # If nothing was served, the previous values are still the last ones.
+            # If nothing arrived or was served, the previous values are still the last ones.
             if (value := one.get(figure)) is not None:
                 setattr(cursor, name, value)
     for name, count in run_changes.counts.items():

@@ -142,8 +142,11 @@ class ChangeRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     drop_zero_variance: bool | UnsetType = UNSET
     """Drop incoming groups whose scores are all equal."""
     overlong_sequences: Literal["keep", "drop", "truncate"] | UnsetType = UNSET
-    on_second_registration: Literal["keep", "reset"] | UnsetType = UNSET
     """Treatment of groups with a sequence longer than `max_token_len`."""
+    on_second_registration: Literal["keep", "reset"] | UnsetType = UNSET
+    """Effect of a trainer's registration on an outside run that has a trainer: none, or archive the
+    run and begin a new one of its name.
+    """
     serves_simulated: bool | UnsetType = UNSET
     """Serve simulated data to trainers."""
     num_steps: Annotated[int, Meta(ge=1, le=1 << 31)] | UnsetType = UNSET

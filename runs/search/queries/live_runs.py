@@ -36,7 +36,8 @@ def _newest_runs() -> list[Run]:
 
 
 def _live_run_row(row: RunRow, beside: dict[str, Any]) -> LiveRunRow:
-    return LiveRunRow(**msgspec.structs.asdict(row), **beside)
+    shown = {name: value for name, value in beside.items() if name != "observed_at"}
+    return LiveRunRow(**msgspec.structs.asdict(row), **shown)
 
 
 def run_activity(run_ids: Sequence[int]) -> dict[int, RunActivity]:

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -39,7 +40,7 @@ class Sort(NamedTuple):
     """Returns the expression of `column` at a given time."""
 
 
-NOT_KNOWN: Final = -1.0
+NOT_KNOWN: Final = -sys.float_info.max
 """Sort value of unknown values, below all known ones."""
 SORTS: Final[dict[str, Sort]] = {
     "created": Sort("created_at", datetime),
@@ -53,7 +54,7 @@ NEWEST_FIRST: Final = "-created"
 
 
 def add_sort(name: str, measure: Callable[[datetime], Combinable]) -> None:
-    """Register a sort key, a number from 0 or NULL per run.
+    """Register a sort key, a finite number or NULL per run.
 
     ``measure(now)`` returns it as an expression over :class:`Run`; NULL sorts below all numbers.
     """

@@ -8,6 +8,7 @@ import { Panel } from "@/components/Panel";
 import { Skeletons } from "@/components/Skeletons";
 import { bytes, count, dayAndClock, duration, number } from "@/format";
 import { useCluster } from "@/live/deployment";
+import { useIsOutdated } from "@/live/live";
 import { Bar } from "@/pages/cluster/Bar";
 import { Exits } from "@/pages/cluster/Exits";
 import { GrowthPanel } from "@/pages/cluster/GrowthPanel";
@@ -133,9 +134,10 @@ function Ray({ data: { ray: part, placements, cordons } }: { data: Cluster }) {
 
 /** The parts of the deployment and their health. */
 export function ClusterPage() {
+  const isOutdated = useIsOutdated();
   const { cluster: data, refused } = useCluster();
   const now = useNow();
-  const found = data && healthOf(data);
+  const found = data && healthOf(data, isOutdated);
   return (
     <>
       <div className="page-title">

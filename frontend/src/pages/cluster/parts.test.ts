@@ -27,28 +27,35 @@ const cluster = (given: Partial<ClusterParts>): ClusterParts => ({
   ...given,
 });
 
+it("reports nothing as healthy without the server", () => {
+  expect(healthOf(cluster({}), true)).toMatchObject({ tone: "held", text: expect.stringContaining("does not answer") });
+});
+
 it("reports health, also without Ray", () => {
-  expect(healthOf(cluster({})).text).toBe("All parts are healthy.");
+  expect(healthOf(cluster({}), false).text).toBe("All parts are healthy.");
 });
 
 it("lists down parts before silent ones", () => {
-  const found = healthOf(cluster({ broker: part("down"), jobs: part("down"), ray: part("unknown") }));
+  const found = healthOf(cluster({ broker: part("down"), jobs: part("down"), ray: part("unknown") }), false);
   expect(found.tone).toBe("bad");
   expect(found.text).toBe("Down: broker and background workers. No recent heartbeats: Ray cluster.");
 });
 
 it("distinguishes busy workers from missing ones", () => {
   const jobs = part("unknown");
-  expect(healthOf(cluster({ jobs, workers: [process(3)] }))).toMatchObject({
+  expect(healthOf(cluster({ jobs, workers: [process(3)] }), false)).toMatchObject({
     tone: "held",
     text: "Slow to respond: background workers.",
   });
-  expect(healthOf(cluster({ jobs, workers: [] })).text).toBe("No recent heartbeats: background workers.");
+  expect(healthOf(cluster({ jobs, workers: [] }), false).text).toBe("No recent heartbeats: background workers.");
 });
 
 it("counts silent processes and reports a missing scheduler", () => {
-  expect(healthOf(cluster({ web: [process(3), process(60)] }))).toMatchObject({ tone: "held", text: "No recent heartbeats: 1 process." });
-  expect(healthOf(cluster({ schedulers: [] })).text).toBe("Down: scheduler.");
+  expect(healthOf(cluster({ web: [process(3), process(60)] }), false)).toMatchObject({
+    tone: "held",
+    text: "No recent heartbeats: 1 process.",
+  });
+  expect(healthOf(cluster({ schedulers: [] }), false).text).toBe("Down: scheduler.");
 });
 
 it("tolerates two missed heartbeats", () => {

@@ -42,8 +42,9 @@ function isSlow(part: PartName, cluster: ClusterParts): boolean {
   return part === "jobs" && cluster.jobs.state === "unknown" && cluster.workers.some((process) => isHeard(process, cluster));
 }
 
-/** One sentence: healthy, or the parts that are not. */
-export function healthOf(cluster: ClusterParts): ClusterHealth {
+/** One sentence: healthy, or the parts that are not; `isOutdated` if the server does not answer. */
+export function healthOf(cluster: ClusterParts, isOutdated: boolean): ClusterHealth {
+  if (isOutdated) return { tone: "held", sign: "?", text: "The server does not answer: the state of its parts is unknown." };
   const parts: [string, Part["state"]][] = NAMES.map(([key, name]) => [name, cluster[key].state]);
   const down = parts.filter(([, state]) => state === "down").map(([name]) => name);
   const unsure = NAMES.filter(([key]) => cluster[key].state === "unknown" && !isSlow(key, cluster)).map(([, name]) => name);

@@ -11,7 +11,7 @@ import { progress } from "@/pages/home/attention";
 import { currentDiagnosis } from "@/pages/run/diagnosis/current";
 import { environmentOf } from "@/pages/runs/environment";
 import { Queued } from "@/pages/runs/Queued";
-import type { ShownRun } from "@/pages/runs/rows";
+import { RETURN_MEANING, type ShownRun } from "@/pages/runs/rows";
 import css from "./home.module.css";
 
 function Card({ run, diagnosis, me }: { run: ShownRun; diagnosis: Diagnosis | undefined; me: string | undefined }) {
@@ -45,7 +45,7 @@ function Card({ run, diagnosis, me }: { run: ShownRun; diagnosis: Diagnosis | un
           </dd>
         </div>
         <div>
-          <dt title="Mean return of the last 20 training episodes">Return</dt>
+          <dt title={RETURN_MEANING[run.return_source ?? ""]}>{run.return_source === "scores" ? "Score" : "Return"}</dt>
           <dd data-figure="return">{number(run.return_mean)}</dd>
         </div>
         <div>

@@ -9,7 +9,7 @@ import { Panel } from "@/components/Panel";
 import { Skeletons } from "@/components/Skeletons";
 import { bytes, number, visible } from "@/format";
 import { useCluster } from "@/live/deployment";
-import { usePart, useTopicError } from "@/live/live";
+import { useIsOutdated, usePart, useTopicError } from "@/live/live";
 import { healthOf, share } from "@/pages/cluster/parts";
 import css from "./home.module.css";
 
@@ -32,8 +32,9 @@ function usage(cluster: Cluster): [string, string][] {
 
 /** Health and usage of the deployment's parts. */
 function ClusterStrip() {
+  const isOutdated = useIsOutdated();
   const { cluster: data, refused: error } = useCluster();
-  const found = data && healthOf(data);
+  const found = data && healthOf(data, isOutdated);
   return (
     <Panel
       title="Cluster"

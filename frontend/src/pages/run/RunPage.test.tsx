@@ -173,7 +173,7 @@ it("changes limits on the queue page, with a reason", async () => {
   const server = serverFor();
   addRun(server, runOf("far", { batch_size: 32 }));
   server.on("GET", "/api/v1/runs/{run}/queue", queue(3)).on("PATCH", "/api/v1/runs/{run}", ({ body }) => {
-    const off_policy_tolerance = body.off_policy_tolerance as number;
+    const off_policy_tolerance = (body.off_policy_tolerance as number | undefined) ?? 7.5;
     server.on("GET", "/api/v1/runs/{run}/queue", queue(off_policy_tolerance));
     return addRun(server, runOf("far", { batch_size: 32, off_policy_tolerance }));
   });
@@ -188,6 +188,20 @@ it("changes limits on the queue page, with a reason", async () => {
   const panel = screen.getByRole("region", { name: /Producers paused|Backpressure/ });
   await waitFor(() => expect(panel).toHaveTextContent("7.5 ×"));
   expect(server.bodies("PATCH", "/api/v1/runs/far")).toEqual([{ off_policy_tolerance: 7.5, reason: "the trainer is far away" }]);
+
+  await press("Change limits");
+  const again = await dialog("Limits of far");
+  const registration = again.getByLabelText("Second registration");
+  expect(registration).toHaveValue("keep");
+  expect(again.getByText(/when a stock trainer registers again/)).toBeVisible();
+  fireEvent.change(registration, { target: { value: "reset" } });
+  fill(again.getByLabelText("Reason"), "each training is a run");
+  fireEvent.click(again.getByRole("button", { name: "Change" }));
+  await waitFor(() => expect(screen.queryByRole("dialog")).toBeNull());
+  expect(server.bodies("PATCH", "/api/v1/runs/far")[1]).toEqual({
+    on_second_registration: "reset",
+    reason: "each training is a run",
+  });
 });
 
 it("stores notes as Markdown without HTML, and shows conflicting edits", async () => {

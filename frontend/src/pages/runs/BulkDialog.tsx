@@ -15,9 +15,12 @@ export function BulkDialog({ bulk, which, runs, filter, onClose }: Props) {
   const queries = useQueryClient();
   const [reason, setReason] = useState("");
   const [tag, setTag] = useState("");
+  const [typed, setTyped] = useState("");
   const [progress, setProgress] = useState({ done: 0, left: runs });
+  const isAll = "q" in which && !which.q.trim();
+  const asked = isAll ? { ...which, all_runs: runs } : which;
   const act = useMutation({
-    mutationFn: () => actOnRuns({ action: bulk.action, which, reason, tag }, (done, left) => setProgress({ done, left })),
+    mutationFn: () => actOnRuns({ action: bulk.action, which: asked, reason, tag }, (done, left) => setProgress({ done, left })),
     onSettled: () => queries.invalidateQueries({ queryKey: ["runs"] }),
   });
   const needsTag = bulk.action === "tag" || bulk.action === "untag";
@@ -45,6 +48,17 @@ export function BulkDialog({ bulk, which, runs, filter, onClose }: Props) {
           }}
         >
           {needsTag && <TextInput label="Tag" required value={tag} onChange={(event) => setTag(event.currentTarget.value)} mb="sm" />}
+          {isAll && (
+            <TextInput
+              label="Number of runs"
+              description={`The action applies to all ${counted(runs, "run")}. Type ${runs} to confirm.`}
+              required
+              inputMode="numeric"
+              value={typed}
+              onChange={(event) => setTyped(event.currentTarget.value)}
+              mb="sm"
+            />
+          )}
           <TextInput
             label="Reason"
             description="Recorded in the history of each run."
@@ -59,7 +73,12 @@ export function BulkDialog({ bulk, which, runs, filter, onClose }: Props) {
             <Button variant="default" onClick={onClose}>
               Cancel
             </Button>
-            <Button type="submit" color={bulk.destroys ? "red.8" : undefined} loading={act.isPending}>
+            <Button
+              type="submit"
+              color={bulk.destroys ? "red.8" : undefined}
+              loading={act.isPending}
+              disabled={isAll && typed.trim() !== String(runs)}
+            >
               {bulk.label}
             </Button>
           </Group>

@@ -1,5 +1,5 @@
 import { fireEvent, screen, waitFor } from "@testing-library/react";
-import { expect, it } from "vitest";
+import { expect, it, onTestFinished, vi } from "vitest";
 import type { components } from "@/api/schema";
 import { dialog, fill, here, load, pick, press, reload, serverFor } from "@/testing/page";
 import { listOf, runOf } from "@/testing/runs";
@@ -105,6 +105,44 @@ it("confirms an action on all matching runs and lists those that fail", async ()
   expect(server.bodies("POST", "/api/v1/run-actions")[1]).toMatchObject({ action: "archive", ids: [2] });
   fireEvent.click(asked.getAllByRole("button", { name: "Close" }).at(-1) as HTMLElement);
   expect(await screen.findByText("5 runs match")).toBeVisible();
+});
+
+it("confirms an action on all runs by their number", async () => {
+  const server = serverWith({ "": SIX });
+  server.on("POST", "/api/v1/run-actions", {
+    ...{ results: SIX.map(({ id, name }) => ({ id, name, problem: "" })), next_after_id: null, left: 0 },
+  });
+  await load("/runs");
+  await screen.findByText("6 runs");
+  await press(/^All matching/);
+  await pick("Stop");
+  const asked = await dialog("Stop: 6 runs");
+  const stop = asked.getByRole("button", { name: "Stop" });
+  expect(stop).toBeDisabled();
+  fill(asked.getByLabelText(/^Number of runs/), "5");
+  expect(stop).toBeDisabled();
+  fill(asked.getByLabelText(/^Number of runs/), "6");
+  fireEvent.click(stop);
+  expect(await screen.findByText("Done for 6 runs.")).toBeVisible();
+  expect(server.bodies("POST", "/api/v1/run-actions")).toMatchObject([{ action: "stop", q: "", all_runs: 6 }]);
+});
+
+it("claims no state of a run while the server does not answer", async () => {
+  vi.useFakeTimers({ toFake: ["Date"] });
+  onTestFinished(() => void vi.useRealTimers());
+  const kinds = { outside: runOf("pushed", { id: 1 }), paused: runOf("held", { id: 2, status: "paused" }) };
+  const over = runOf("over", { id: 3, status: "completed" });
+  const server = serverWith({ "": [kinds.outside, kinds.paused, over] });
+  await load("/runs");
+  expect(await screen.findAllByText("running")).not.toEqual([]);
+  server.leave();
+  vi.setSystemTime(Date.now() + 25_000);
+  const states = () =>
+    ["pushed", "held", "over"].map((name) =>
+      screen.getByRole("link", { name }).closest("tr")?.querySelector("[data-state]")?.getAttribute("data-state"),
+    );
+  await waitFor(() => expect(states()).toEqual(["unknown", "unknown", "completed"]), { timeout: 5_000 });
+  expect(screen.getByText(/^no server for 2\d s$/)).toBeVisible();
 });
 
 it("stores a view under a name", async () => {

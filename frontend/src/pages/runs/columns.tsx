@@ -9,7 +9,7 @@ import { Spark } from "@/components/Spark";
 import { count, number, policyStep, visible } from "@/format";
 import { environmentOf } from "@/pages/runs/environment";
 import { Queued } from "@/pages/runs/Queued";
-import type { ShownRun } from "@/pages/runs/rows";
+import { RETURN_MEANING, type ShownRun } from "@/pages/runs/rows";
 import css from "./runs.module.css";
 
 export type Column = {
@@ -90,15 +90,16 @@ export const COLUMNS: Column[] = [
   {
     id: "return",
     label: "Return",
-    title: "Mean return of the last 20 training episodes",
+    title: "Mean return of the last 20 training episodes; for outside runs, mean score of the newest groups",
+    sort: "return",
     isNumber: true,
     isShown: true,
-    cell: (run) => number(run.return_mean),
+    cell: (run) => <span title={RETURN_MEANING[run.return_source ?? ""]}>{number(run.return_mean)}</span>,
   },
   {
     id: "trend",
     label: "Trend",
-    title: "Return over time",
+    title: "Return, or mean score, over time",
     isShown: true,
     cell: (run) => <Spark values={run.returns ?? []} label={`Return of ${run.name} over time`} />,
   },

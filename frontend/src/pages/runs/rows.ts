@@ -6,6 +6,13 @@ import type { RunRow } from "@/api/types";
 /** A listed run with its live data, if any. `isUnread`: its newest data could not be read. */
 export type ShownRun = ListedRun & Partial<RunActivity> & { isUnread: boolean };
 
+/** What a run's return is the mean of, by its source. */
+export const RETURN_MEANING: Record<RunActivity["return_source"], string> = {
+  "": "No training episodes or groups yet",
+  episodes: "Mean return of the last 20 training episodes",
+  scores: "Mean score of the groups of the last 10 s with new ones",
+};
+
 /** Runs in list order, each with its newest data. `hasFailed`: a request failed, so only the live list is current. */
 export function shownRuns(listed: ListedRun[], live: RunRow[], activity: Record<string, RunActivity>, hasFailed: boolean): ShownRun[] {
   const now = new Map(live.map((run) => [run.id, run]));

@@ -1,7 +1,7 @@
 import { Button, NativeSelect } from "@mantine/core";
-import { useQueries } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { type MouseEvent, useMemo } from "react";
-import { type SequenceList, type SequenceSummary, type SequenceWindow, windowQuery } from "@/api/groups";
+import { type SequenceList, type SequenceSummary, type SequenceWindow, windowsQuery } from "@/api/groups";
 import { ErrorState } from "@/components/ErrorState";
 import { Skeletons } from "@/components/Skeletons";
 import { number } from "@/format";
@@ -42,14 +42,18 @@ export function GroupDiff({ run, group, list, channel, onChannel, onOpen, look, 
   const start = Math.min(look.first ?? first, Math.max(0, longest - 1));
   const setStart = (place: number) => onLook({ first: place === first ? undefined : place });
   const rows = ordered(list.results, order).slice(0, MOST_ROWS);
-  const asked = useQueries({ queries: rows.map((row) => windowQuery(run, group, row.index, start, SHOWN)) });
-  const failed = asked.find((each) => each.isError);
-  const windows = asked.map((each) => each.data).filter((window): window is SequenceWindow => window !== undefined);
-  const isWhole = windows.length === rows.length;
-  const marks = useMemo(
-    () => (isWhole ? marksOf(windows) : new Map<number, Map<number, string>>()),
-    [isWhole, windows.map((window) => `${window.index}`).join(), start],
-  );
+  const asked = useQuery({
+    ...windowsQuery(
+      run,
+      group,
+      rows.map(({ index }) => index),
+      start,
+      SHOWN,
+    ),
+    enabled: rows.length > 0,
+  });
+  const windows = asked.data;
+  const marks = useMemo(() => marksOf(windows ?? []), [windows]);
   const open = (event: MouseEvent) => {
     const token = (event.target as Element).closest<HTMLElement>("[data-token]");
     const row = (event.target as Element).closest<HTMLElement>("[data-sequence]");
@@ -81,9 +85,9 @@ export function GroupDiff({ run, group, list, channel, onChannel, onOpen, look, 
           : `All sequences share the first ${number(list.common_prefix)} tokens.`}{" "}
         Showing tokens {number(start)} to {number(Math.min(start + SHOWN, longest) - 1)} of {number(longest)}; ▲ marks divergences.
       </p>
-      {failed && <ErrorState title="Tokens unavailable" error={failed.error} onRetry={() => void failed.refetch()} />}
-      {!isWhole && !failed && <Skeletons heights={[200]} />}
-      {isWhole && (
+      {asked.isError && <ErrorState title="Tokens unavailable" error={asked.error} onRetry={() => void asked.refetch()} />}
+      {asked.isLoading && <Skeletons heights={[200]} />}
+      {windows && (
         <div className={styles.rows} onClick={open}>
           {rows.map((row, index) => {
             const window = windows[index];

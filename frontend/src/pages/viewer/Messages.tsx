@@ -42,8 +42,9 @@ function Message({ message, place }: { message: MessageView; place: Place }) {
     enabled: characters > FIRST_CHARACTERS,
     placeholderData: (before) => before,
   });
-  const text = more.data?.results[0]?.text ?? message.text;
-  const left = message.characters - text.length;
+  const { text, extra } = more.data?.results[0] ?? message;
+  const left = message.characters - text.length + message.extra_characters - extra.length;
+  const longest = Math.max(text.length, extra.length);
   return (
     <section className={styles.message} aria-label={`Message ${message.index + 1}, ${visible(message.role)}`} data-role={message.role}>
       <header>
@@ -52,21 +53,21 @@ function Message({ message, place }: { message: MessageView; place: Place }) {
       </header>
       {text && <pre className={styles.text}>{visible(text)}</pre>}
       <Pictures pictures={message.pictures} />
-      {left > 0 && text.length < MOST_CHARACTERS && (
+      {left > 0 && longest < MOST_CHARACTERS && (
         <Button
           size="compact-sm"
           variant="default"
           loading={more.isFetching}
-          onClick={() => setCharacters(Math.min(MOST_CHARACTERS, text.length * 4))}
+          onClick={() => setCharacters(Math.min(MOST_CHARACTERS, longest * 4))}
         >
           Show more of {number(left)} characters
         </Button>
       )}
-      {left > 0 && text.length >= MOST_CHARACTERS && <p className="faint tiny">{number(left)} more characters are in the export.</p>}
-      {message.extra && (
+      {left > 0 && longest >= MOST_CHARACTERS && <p className="faint tiny">{number(left)} more characters are in the export.</p>}
+      {extra && (
         <details className={styles.extra}>
           <summary>Other fields</summary>
-          <pre className={styles.text}>{visible(message.extra)}</pre>
+          <pre className={styles.text}>{visible(extra)}</pre>
         </details>
       )}
     </section>

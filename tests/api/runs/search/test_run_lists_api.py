@@ -9,7 +9,7 @@ from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunStatus
 from runs.search import services
-from tests.factories import make_run, make_user
+from tests.factories import NOON, make_run, make_user
 
 
 @pytest.fixture
@@ -125,6 +125,45 @@ def test_ended_runs_are_archived_and_unarchived_unless_the_name_is_taken(olga: A
     }
     Run.objects.filter(pk=usurper.pk).delete()
     assert outcome(act(olga, action="unarchive", q="is:archived")) == {"over": ""}
+
+
+@pytest.mark.parametrize("action", ["pause", "drain", "stop", "kill", "archive", "tag"])
+@pytest.mark.parametrize(
+    ("q", "confirmed"),
+    [("", None), ("  ", None), ("", 0), ("", 2), ("", 4), ("", 1), ("\t", 3)],
+)
+def test_an_action_on_all_runs_needs_their_number(
+    olga: APIClient, action: str, q: str, confirmed: int | None
+) -> None:
+    for name in ("first", "second", "third"):
+        make_run(name=name, kind="outside")
+    make_run(name="hidden", status=RunStatus.STOPPED, archived_at=NOON)
+    given = {} if confirmed is None else {"all_runs": confirmed}
+
+    answer = act(olga, action=action, q=q, tag="a", **given)
+
+    if confirmed == 3:
+        assert {row["name"] for row in answer.json()["results"]} == {"first", "second", "third"}
+        return
+    assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, "all_runs")
+    assert "all_runs: 3" in answer.json()["errors"][0]["message"]
+    changed = Run.objects.exclude(status="running", tags=[], archived_at=None)
+    assert [run.name for run in changed] == ["hidden"]
+
+
+def test_an_action_on_all_runs_continues_with_the_confirmed_number(
+    olga: APIClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runs.search.api.AT_ONCE", 2)
+    for name in ("first", "second", "third"):
+        make_run(name=name, kind="outside", status=RunStatus.STOPPED)
+
+    first = act(olga, action="archive", q="", all_runs=3).json()
+    second = act(olga, action="archive", q="", all_runs=3, after_id=first["next_after_id"]).json()
+    without = act(olga, action="archive", q="", after_id=first["next_after_id"])
+
+    assert (len(first["results"]), len(second["results"]), second["left"]) == (2, 1, 0)
+    assert without.status_code == 400
 
 
 @pytest.mark.parametrize(

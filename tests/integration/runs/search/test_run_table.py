@@ -197,7 +197,11 @@ FILTERS = [
 @pytest.mark.full("10,000 runs")
 def test_ten_thousand_runs_are_filtered_within_the_budget(many_runs: None) -> None:
     quickest = {}
-    cases = [(text, "-created") for text in FILTERS] + [("", "-rate"), ("tag~ag-1", "staleness")]
+    cases = [(text, "-created") for text in FILTERS] + [
+        ("", "-rate"),
+        ("tag~ag-1", "staleness"),
+        ("", "-return"),
+    ]
     for text, sort in cases:
         seconds = []
         for _ in range(5):

@@ -133,10 +133,45 @@ def test_messages_are_cut_and_one_can_be_read_completely() -> None:
     (whole,) = conversation(group, 0, characters=1000, only=0).results
 
     assert (first.text, first.characters, first.extra) == ("x" * 10, 100, "")
-    assert (second.text, second.extra) == ('{"a":1}', '{"id":7}')
+    assert (second.text, second.extra, second.extra_characters) == ('{"a":1}', '{"id":7}', 8)
     assert whole.text == "x" * 100
     assert conversation(group, 1, characters=10).results == []
     assert conversation(group, 0, characters=10, only=9).results == []
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("", ""),
+        (None, ""),
+        ([], ""),
+        ("x", "x"),
+        ([{"type": "text", "text": ""}], ""),
+        ({}, "{}"),
+        (0, "0"),
+        (False, "false"),
+        ({"a": 1}, '{"a":1}'),
+        ('""', '""'),
+    ],
+)
+def test_an_empty_content_is_an_empty_text(content: object, text: str) -> None:
+    group = opened(messages=[[{"role": "assistant", "content": content, "tool_calls": []}], []])
+
+    (message,) = conversation(group, 0, characters=100).results
+
+    assert (message.text, message.characters) == (text, len(text))
+
+
+@pytest.mark.parametrize("size", [0, 10, 3_900, 4_000, 5_000, 19_000])
+def test_the_arguments_of_a_tool_call_are_complete(size: int) -> None:
+    call = {"id": "call_0", "function": {"name": "search", "arguments": json.dumps("x" * size)}}
+    said = {"role": "assistant", "content": "", "tool_calls": [call]}
+
+    (message,) = conversation(opened(messages=[[said], []]), 0, characters=20_000).results
+    (cut,) = conversation(opened(messages=[[said], []]), 0, characters=50).results
+
+    assert json.loads(message.extra) == {"tool_calls": [call]}
+    assert (len(cut.extra), cut.extra_characters) == (50, len(message.extra))
 
 
 @pytest.mark.parametrize("rows", [1, 3])

@@ -1,4 +1,5 @@
 import { useMemo } from "react";
+import { valueAt } from "@/charts/scale";
 import { dayAndClock, number } from "@/format";
 import type { EpisodeSpread } from "@/pages/run/episodes/api";
 import { cellsOf, heatText } from "@/pages/run/episodes/heat";
@@ -14,9 +15,9 @@ export function Heat({ name, spread, least, most }: Props) {
   const bins = columns[0]?.counts.length ?? 1;
   const [across, up] = [WIDTH / Math.max(1, columns.length), HEIGHT / bins];
   const [low, high] = [spread.least ?? 0, spread.most ?? 0];
+  const edge = (bin: number) => valueAt(bin / bins, low, high);
   const isOut = (bin: number) => {
-    const width = (high - low) / bins;
-    return (least !== undefined && low + (bin + 1) * width < least) || (most !== undefined && low + bin * width > most);
+    return (least !== undefined && edge(bin + 1) < least) || (most !== undefined && edge(bin) > most);
   };
   return (
     <figure className="heat">
@@ -36,7 +37,7 @@ export function Heat({ name, spread, least, most }: Props) {
             fillOpacity={0.15 + 0.85 * part}
             className={isOut(bin) ? "heat-out" : "heat-cell"}
           >
-            <title>{`${dayAndClock(columns[column]?.at)}, ${number(low + (bin * (high - low)) / bins)} to ${number(low + ((bin + 1) * (high - low)) / bins)}: ${number(count)}`}</title>
+            <title>{`${dayAndClock(columns[column]?.at)}, ${number(edge(bin))} to ${number(edge(bin + 1))}: ${number(count)}`}</title>
           </rect>
         ))}
       </svg>

@@ -1,5 +1,7 @@
 /** Place percentiles on a scale shared by several rows. Pure. */
 
+import { shareOf } from "@/charts/scale";
+
 /** Values by percentile, as in the API: "5", "25", "50", "75" and "95". */
 type Percentiles = Record<string, number>;
 export type Spread = { p5: number; p25: number; p50: number; p75: number; p95: number };
@@ -21,7 +23,7 @@ export function rangeOf(spreads: readonly (Spread | null)[]): Range | null {
 
 /** The position of a value in a range, in percent; the middle of a range of zero width. */
 export function place(value: number, { low, high }: Range): number {
-  return high > low ? (100 * (value - low)) / (high - low) : 50;
+  return 100 * shareOf(value, low, high);
 }
 
 type Named = { environment: string; mode: "train" | "eval" };

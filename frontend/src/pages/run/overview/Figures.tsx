@@ -1,8 +1,12 @@
+import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import type { EpisodeRow, FleetPart, LedgerPart, QueuePart, RunDetail } from "@/api/types";
 import { Termed } from "@/components/Term";
 import { count, number, policyStep } from "@/format";
+import { BUILTIN_RETURN } from "@/pages/run/metricOrder";
 import { currentOf } from "@/pages/run/overview/current";
+import { curvesQuery, lookOf } from "@/pages/run/overview/curves";
+import { askAgainMs, newestOf } from "@/pages/run/overview/defaultCharts";
 import { queuedFigure } from "@/pages/run/queue/queued";
 import { wordsOf } from "@/pages/run/words";
 
@@ -31,6 +35,17 @@ function Figure({ name, label, value, unit, raw, term, chart }: FigureProps) {
   );
 }
 
+/** The mean score of an outside run: the last point of its curve, from the request of the charts. */
+function Score({ run }: { run: RunDetail }) {
+  const look = lookOf(run, {});
+  const { data } = useQuery({
+    ...curvesQuery(look),
+    refetchInterval: (query) => look.isLive && askAgainMs(query.state.data),
+  });
+  const score = newestOf(data?.find(({ name }) => name === BUILTIN_RETURN));
+  return <Figure name="return" label="Mean score, newest groups" value={count(score)} raw={score} />;
+}
+
 type Props = {
   run: RunDetail;
   fleet: FleetPart | undefined;
@@ -50,7 +65,11 @@ export function Figures({ run, fleet, queue, ledger, last, speed }: Props) {
   const waiting = queuedFigure(run, queue, ledger);
   return (
     <dl className="figures panel">
-      <Figure name="return" label="Return, last 20 episodes" value={count(current.reward)} raw={current.reward} chart="reward" />
+      {run.kind === "outside" ? (
+        <Score run={run} />
+      ) : (
+        <Figure name="return" label="Return, last 20 episodes" value={count(current.reward)} raw={current.reward} chart="reward" />
+      )}
       <Figure name="served-steps" label="Train steps served" value={number(served)} unit={planned} raw={served} />
       <Figure
         name="policy"

@@ -211,7 +211,7 @@ export type Drawing = Pick<ChartProps, "x" | "lines" | "band"> & {
 };
 
 /** The last sample itself, regardless of bucketing. */
-function newestOf(line: MetricLine | undefined, scale: number): number | null {
+export function newestOf(line: MetricLine | undefined, scale = 1): number | null {
   const value = line?.last.findLast((one) => typeof one === "number");
   return typeof value === "number" ? value * scale : null;
 }

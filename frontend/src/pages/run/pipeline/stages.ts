@@ -197,6 +197,7 @@ const BLOCKED: ReadonlySet<string> = new Set([
   "inference_failed",
   "no_batch_size",
   "no_environments",
+  "no_gradient",
   "no_trainer",
   "no_weights",
   "not_served",

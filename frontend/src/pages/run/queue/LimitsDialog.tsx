@@ -1,4 +1,4 @@
-import { NumberInput, Switch } from "@mantine/core";
+import { NativeSelect, NumberInput, Switch } from "@mantine/core";
 import { useState } from "react";
 import { useChangeLimits } from "@/api/runs";
 import type { RunDetail } from "@/api/types";
@@ -53,6 +53,19 @@ export function LimitsDialog({ run, onClose }: Props) {
         max={86_400}
         onChange={(value) => setTyped({ ...typed, lease_seconds: value })}
       />
+      {run.kind === "outside" && (
+        <NativeSelect
+          mt="md"
+          label="Second registration"
+          description="What happens when a stock trainer registers again while the run has one."
+          value={typed.on_second_registration}
+          data={[
+            { value: "keep", label: "Keep the run" },
+            { value: "reset", label: "Archive the run and begin a new one" },
+          ]}
+          onChange={(event) => setTyped({ ...typed, on_second_registration: event.currentTarget.value === "reset" ? "reset" : "keep" })}
+        />
+      )}
       {run.is_simulated && (
         <Switch
           mt="md"

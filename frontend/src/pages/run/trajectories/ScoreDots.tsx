@@ -1,3 +1,4 @@
+import { shareOf } from "@/charts/scale";
 import { number } from "@/format";
 import styles from "@/pages/run/trajectories/trajectories.module.css";
 
@@ -10,7 +11,7 @@ type Props = { scores: (number | null)[]; least: number; most: number; mean: num
 /** One dot per sequence score, on one scale for all groups of a list; the mean as a line. */
 export function ScoreDots({ scores, least, most, mean }: Props) {
   const known = scores.filter((score): score is number => score !== null);
-  const x = (score: number) => (most > least ? INSET + ((score - least) / (most - least)) * (WIDTH - 2 * INSET) : WIDTH / 2);
+  const x = (score: number) => INSET + shareOf(score, least, most) * (WIDTH - 2 * INSET);
   const seen = new Map<number, number>();
   const label = `Scores ${known
     .slice(0, 16)

@@ -1,15 +1,13 @@
 /** Convert a drag selection to a range. Pure. */
 
 import type { ScoreBins } from "@/api/groups";
+import { valueAt } from "@/charts/scale";
 
 /** The numeric range from one bar to another, inclusive. */
 export function spreadOf({ least, most, counts }: ScoreBins) {
-  const width = (most - least) / counts.length;
+  const edge = (bar: number) => valueAt(bar / counts.length, least, most);
   // The last bar ends at the maximum, regardless of rounding.
-  return (first: number, last: number): [number, number] => [
-    least + first * width,
-    last >= counts.length - 1 ? most : least + (last + 1) * width,
-  ];
+  return (first: number, last: number): [number, number] => [edge(first), last >= counts.length - 1 ? most : edge(last + 1)];
 }
 
 /** The bar at a position; positions outside map to the first or last bar. */
