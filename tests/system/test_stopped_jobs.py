@@ -27,12 +27,9 @@ def test_a_frozen_worker_is_reported_without_jobs_and_replaced(tmp_path: Path) -
 
     with running_server(tmp_path, RAY_ADDRESS=NO_RAY) as server:
         within(60, "jobs run", lambda: server.get("/api/v1/cluster")["jobs"]["state"] == "up")
-        frozen = server.child("celery", "worker")
+        frozen = server.child("celery", "--pool=prefork")
         os.kill(frozen, signal.SIGSTOP)
-        server.post(
-            "/api/v1/runs",
-            {"name": "waits", "kind": "fleet", "environment": "CartPole-v1", "start": True},
-        )
+        server.post("/api/v1/runs", {"name": "waits", "preset": "cartpole", "start": True})
 
         def why() -> dict[str, Any]:
             answer: dict[str, Any] = server.get("/api/v1/runs/waits/pipeline")["diagnosis"]
@@ -44,7 +41,7 @@ def test_a_frozen_worker_is_reported_without_jobs_and_replaced(tmp_path: Path) -
         assert alert["severity"] == "error"
 
         # The supervisor replaces the worker, and *Cluster* keeps the reason.
-        within(120, "another worker", lambda: server.child("celery", "worker") != frozen)
+        within(120, "another worker", lambda: server.child("celery", "--pool=prefork") != frozen)
         (row,) = within(60, "the exit", lambda: server.get("/api/v1/cluster")["exits"])
         assert (row["part"], row["reason"]) == ("jobs", "jobs sends no heartbeats")
         within(60, "the alert ends", lambda: alerts(server, "jobs_down", "resolved"))
