@@ -69,7 +69,10 @@ BODIES: Final[dict[tuple[str, str], dict[str, Any]]] = {
     ("PUT", "evaluations/<uuid:evaluation>/lease"): {"fence": 0},
     ("PUT", "metric-layouts/<large:layout>"): {"name": "mine", "view": {}},
 }
-QUERIES: Final = {("GET", "episodes/<large:report>/fragments"): "?of=return&value=1"}
+QUERIES: Final = {
+    ("GET", "episodes/<large:report>/fragments"): "?of=return&value=1",
+    ("GET", "groups/<large:group>/windows"): "?sequences=0",
+}
 # Bodies that name objects, with the parameter of the object in each.
 NAMING: Final[dict[tuple[str, str], tuple[str, dict[str, Any]]]] = {
     ("POST", "marks"): ("group", {"groups": ["{}"], "is_pinned": True}),

@@ -144,7 +144,7 @@ class WindowsView(ApiView):
     def get(self, request: Request, run: str, group: int) -> HttpResponseBase:
         """Get the same range of tokens of several sequences.
 
-        As of one sequence each; the group is opened once.
+        The windows are in the order of `sequences`. The group is opened once.
         """
         words = request.query_params.get("sequences", "").split(",")
         if len(words) > MOST_WINDOWS or not all(

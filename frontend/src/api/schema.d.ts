@@ -2155,7 +2155,7 @@ export interface paths {
         };
         /**
          * Get the same range of tokens of several sequences
-         * @description As of one sequence each; the group is opened once.
+         * @description The windows are in the order of `sequences`. The group is opened once.
          */
         get: operations["sequences_windows"];
         put?: never;

@@ -23,7 +23,7 @@ CASES = {
 }
 PATHS = (
     "runs/demo/groups?sort=score",
-    "runs/demo/groups?sort=-score&min_score=-1e308",
+    "runs/demo/groups?sort=-score&score_min=-1e308",
     "runs/demo/groups/facets",
     "runs/demo/queue",
     "runs/demo/ledger",
