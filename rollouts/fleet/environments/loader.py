@@ -17,7 +17,7 @@ from rollouts.fleet.environments.callbacks import EnvironmentWithCallbacks
 from rollouts.fleet.environments.contract import Environment, UnknownEnvironment, VectorEnvironment
 from rollouts.fleet.environments.interface import begun, single, stepped, supported
 from rollouts.fleet.environments.wrappers import wrap
-from rollouts.fleet.policies.space_values import number
+from rollouts.fleet.policies.space_values import MOST, number, require_finite
 from rollouts.fleet.policies.spaces import (
     Space,
     UnsupportedSpace,
@@ -93,20 +93,20 @@ class Adapted:
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Return observation, reward, terminated, truncated and extras."""
-        taken = action if self._decode is None else self._decode(action)
-        obs, reward, terminated, truncated, extras = stepped(self.environment.step(taken))
-        if type(terminated) is not bool:
+        # Usual answers are recognized without a call: this runs for every env step.
+        answer = self.environment.step(action if self._decode is None else self._decode(action))
+        if type(answer) is not tuple or len(answer) != 5:
+            answer = stepped(answer)
+        obs, reward, terminated, truncated, extras = answer
+        if terminated is not False or truncated is not False:
             terminated = bool(number(terminated, "terminated"))
-        if type(truncated) is not bool:
             truncated = bool(number(truncated, "truncated"))
-        if not isinstance(reward, float):
-            reward = number(reward, "reward")
-        if (
-            (terminated or truncated)
-            and extras
-            and (final := final_observation(extras)) is not None
-        ):
-            obs = final
+            if terminated or truncated:
+                final = final_observation(extras)
+                obs = obs if final is None else final
+        reward = float(reward) if isinstance(reward, float) else number(reward, "reward")
+        if not -MOST <= reward <= MOST:
+            require_finite(reward, "reward")
         return self._encode(obs), reward, terminated, truncated, extras
 
     def close(self) -> None:

@@ -66,6 +66,8 @@ def _validity(form: Space) -> Callable[[NDArray[Any]], bool]:
         low: Any = form.start
         count = np.asarray(form.each_choices or form.choices, dtype=np.uint64)
         # Numbers below 0 become huge.
+        if not low:
+            return lambda rows: not np.count_nonzero(rows.astype(np.uint64) >= count)
         return lambda rows: not np.count_nonzero((rows - low).astype(np.uint64) >= count)
     if form.dtype == "float16":
         return lambda rows: bool(np.isfinite(rows).all())

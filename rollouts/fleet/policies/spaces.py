@@ -16,7 +16,6 @@ Dict, Tuple         observations: *parts*, one array each, named by key (or by p
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -114,7 +113,7 @@ def observations(space: Any) -> tuple[Space, Encode]:
         UnsupportedSpace: If the space is not supported, or two of its parts have the same name.
     """
     if isinstance(space, Space):
-        return space, partial(fitted, shape=space.shape, dtype=space.array_dtype, name=OBS)
+        return space, _fit(space, OBS)
     if not _is_composed(space):
         return _simple(space, OBS)
     paths: dict[str, Path] = {}
@@ -206,10 +205,10 @@ def _simple(space: Any, name: str) -> tuple[Space, Encode]:
     if kind == "Discrete":
         n, start = int(space.n), int(space.start)
         described = Space(kind="discrete", shape=(), dtype="int64", choices=n, start=start)
-        return described, partial(fitted, shape=(), dtype=INT64, name=name)
+        return described, _fit(described, name)
     if kind == "Box":
         described = _box(space, shape)
-        return described, partial(fitted, shape=shape, dtype=described.array_dtype, name=name)
+        return described, _fit(described, name)
     if kind == "MultiDiscrete":
         starts = np.ravel(space.start)
         return (
@@ -224,6 +223,19 @@ def _simple(space: Any, name: str) -> tuple[Space, Encode]:
     raise UnsupportedSpace(
         f"{kind} is not supported; use Box, Discrete, MultiDiscrete, MultiBinary, Dict or Tuple"
     )
+
+
+def _fit(space: Space, name: str) -> Encode:
+    """Return `fitted` for a space, faster for the arrays that it returns unchanged."""
+    shape, dtype = space.shape, space.array_dtype
+
+    def fit(value: Any) -> NDArray[Any]:
+        # NumPy has one object for each type of numbers.
+        if type(value) is np.ndarray and value.dtype is dtype and value.shape == shape:
+            return value
+        return fitted(value, shape, dtype, name)
+
+    return fit
 
 
 def _choices(each: list[int], dtype: str) -> Space:
@@ -327,7 +339,7 @@ def _filler(space: Any, path: Path) -> Callable[[Any, NDArray[Any]], None]:
     def fill(value: Any, row: NDArray[Any]) -> None:
         if isinstance(value, Mapping) if is_dict else isinstance(value, tuple | list | np.ndarray):
             found = value.keys() if is_dict else range(len(value))
-            if len(found) == len(fills) and all(key in keys for key in found):
+            if len(found) == len(fills) and keys.issuperset(found):
                 for key, fill_child in fills:
                     fill_child(value[key], row)
                 return

@@ -50,8 +50,6 @@ class _Slot:
     episodes: int = 0
     restarts: int = 0
     error: str = ""
-    has_stepped: bool = False
-    """Whether its present environment has made a step."""
     silent_until: float = 0.0
     """When the next invalid value is reported."""
     unreported: int = 0
@@ -96,10 +94,12 @@ class EnvProcessPool:
         self._listener = listener
         self._slots: list[_Slot] = []
         self._processes: list[_Process] = []
-        self._is_outside_bounds = self._has_stepped = False
+        self._is_outside_bounds = self._has_worked = False
         self._build_at: dict[int, float] = {}
         """When to rebuild the environments of slots that raised."""
         count, size = config.fleet.envs_per_worker, config.fleet.envs_per_process
+        self._has_stepped = np.zeros(count, dtype=np.bool_)
+        """Whether the present environment of each slot has made a step, ``[S]``."""
         kind: type[EnvWorker | EnvsInWorker] = EnvWorker
         if config.fleet.envs_in_worker:
             size = count
@@ -134,7 +134,7 @@ class EnvProcessPool:
     @property
     def refusal(self) -> str:
         """Error of an environment that was given up in every slot before its first step."""
-        return self._slots[0].error if self.is_broken and not self._has_stepped else ""
+        return self._slots[0].error if self.is_broken and not self._has_worked else ""
 
     @property
     def restarts(self) -> int:
@@ -271,10 +271,9 @@ class EnvProcessPool:
             self._mend(number, message, now)
 
     def _took_steps(self, process: _Process, came: Stepped, now: float) -> None:
-        self._has_stepped = True
+        self._has_worked = True
         slots = process.slots[came.rows]
-        for number in slots.tolist():
-            self._slots[number].has_stepped = True
+        self._has_stepped[slots] = True
         process.awaited.difference_update(slots.tolist())
         for position, _ in came.finals:
             number = int(slots[position])
@@ -345,8 +344,8 @@ class EnvProcessPool:
     def _mend(self, number: int, crash: EnvCrashed, now: float) -> None:
         slot, error = self._slots[number], crash.error
         # An invalid value ends only its episode if the environment works between two of them.
-        is_only_episode = crash.is_invalid_value and slot.has_stepped
-        slot.has_stepped = False
+        is_only_episode = crash.is_invalid_value and bool(self._has_stepped[number])
+        self._has_stepped[number] = False
         wait = 0.0 if is_only_episode else slot.budget.crashed(now)
         if wait is not None:
             self._build_at[number] = now + wait

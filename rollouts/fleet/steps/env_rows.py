@@ -71,6 +71,8 @@ class EnvRows:
         self._has_no_vector = False
         self._is_together = np.zeros(len(setup.seeds), dtype=np.bool_)
         """Which rows the vector environment steps, ``[R]``."""
+        self._are_together: bool | None = False
+        """Whether it steps all rows; None if it steps some of them."""
         self._rows: list[Environment | None] = [None] * len(setup.seeds)
         self._returns = np.zeros(len(setup.seeds))
         self._lengths = np.zeros(len(setup.seeds), dtype=np.int64)
@@ -85,10 +87,10 @@ class EnvRows:
         """Recording id, recorded environment and the row's own environment, by row."""
         self._broken: dict[int, EnvCrashed] = {}
         """Rows that made the last step of an episode and cannot begin another."""
-        self._ended_lengths = np.zeros(len(setup.seeds), dtype=np.int64)
-        """Length of the last ended episode of each row, ``[R]``."""
         self._ended: list[int] = []
         """Rows whose episode ended in the present step."""
+        self._extras: dict[int, Any] = {}
+        """Extras of the present step by row, if it has some."""
         self._space: Space | None = None
         self._is_valid: Callable[[NDArray[Any]], bool] | None = None
         self._bounds: Bounds = []
@@ -102,6 +104,7 @@ class EnvRows:
             self._put(row, environment)
             block = self.block or self._introduce(environment)
             self._reset(row, environment, block, seed=seed)
+            self._require_valid(block, row)
         except Exception as error:  # noqa: BLE001 environments may raise anything
             self._drop(self._crash(row, error, "reset"))
             return
@@ -111,13 +114,18 @@ class EnvRows:
         """Step the environments of `rows` with the actions in the block; report the results."""
         began = time.perf_counter()
         self._ended.clear()
-        is_together = self._is_together[rows]
-        together = rows if is_together.all() else rows[is_together]
-        came = self._try(self._step_together, together) if len(together) else []
-        if len(together) < len(rows):
-            for at in np.flatnonzero(~is_together):
-                came += self._try(self._step_row, rows[at : at + 1])
+        self._extras.clear()
+        if self._are_together is not None:
+            came = self._step_together(rows) if self._are_together else self._step_singly(rows)
+        else:
+            is_together = self._is_together[rows]
+            came = self._step_together(rows[is_together]) if is_together.any() else []
+            came += self._step_singly(rows[~is_together])
         came = self._with_valid_values(came)
+        if self._extras:
+            came = self._with_added_info(came)
+        if self._ended:
+            self._begin_episodes()
         self._report_info(began)
         crashed = self._pop_broken() if self._broken else []
         if came:
@@ -139,9 +147,9 @@ class EnvRows:
         if self._vector is None and not self._has_no_vector:
             self._vector = make_vector(spec, kwargs, rows=len(self._rows))
             self._has_no_vector = self._vector is None
-        return (
-            self._make_one(spec, kwargs) if self._vector is None else RowOfVector(self._vector, row)
-        )
+        if self._vector is not None:
+            return RowOfVector(self._vector, row)
+        return self._make_one(spec, kwargs)
 
     def _make_one(self, spec: str, kwargs: Mapping[str, Any]) -> Environment:
         setup = self._setup
@@ -150,19 +158,20 @@ class EnvRows:
     def _put(self, row: int, environment: Environment | None) -> None:
         self._rows[row] = environment
         self._is_together[row] = isinstance(environment, RowOfVector)
+        together = np.count_nonzero(self._is_together)
+        self._are_together = together > 0 if together in (0, len(self._rows)) else None
 
-    def _try(self, step: Callable[[Rows], None], rows: Rows) -> list[int]:
-        """Return those of `rows` that were stepped; report the others as broken."""
+    def _step_together(self, rows: Rows) -> list[int]:
+        """Step `rows` of the vector environment; return them, or none if it raised."""
         try:
-            step(rows)
+            self._step_vector(rows)
         except Exception as error:  # noqa: BLE001 environments may raise anything
             for row in rows.tolist():
                 self._drop(self._crash(row, error, f"step {self._lengths[row] + 1}"))
             return []
         return rows.tolist()
 
-    def _step_together(self, rows: Rows) -> None:
-        """Step `rows`, all of which belong to the vector environment."""
+    def _step_vector(self, rows: Rows) -> None:
         vector, block = self._vector, self.block
         if vector is None or block is None:
             raise RuntimeError("there is no vector environment")
@@ -171,44 +180,67 @@ class EnvRows:
         obs = fitted(obs, (*shape, *block.obs.shape[1:]), block.obs.dtype, "obs")
         terminated = fitted(terminated, shape, block.terminated.dtype, "terminated")
         truncated = fitted(truncated, shape, block.truncated.dtype, "truncated")
-        block.reward[rows] = reward = fitted(reward, shape, block.reward.dtype, "reward")
+        reward = fitted(reward, shape, block.reward.dtype, "reward")
         if not np.vdot(reward, reward) <= MOST:
             require_finite(float(np.abs(reward).max()), "reward")
-        block.terminated[rows], block.truncated[rows] = terminated, truncated
+        ended = rows[terminated | truncated].tolist()
         block.obs[rows] = obs
-        self._returns[rows] += block.reward[rows]
-        self._lengths[rows] += 1
-        finals = final_rows(more[0], len(rows)) if more else {}
         if more and more[0]:
-            ends = terminated | truncated
-            for at, info in enumerate(split_rows(more[0], len(rows))):
-                self._add_info(int(rows[at]), info, is_last=bool(ends[at]))
-        for ended in np.flatnonzero(terminated | truncated).tolist():
-            row = int(rows[ended])
-            final = finals.get(ended, obs[ended])
-            block.final_obs[row] = fitted(final, obs.shape[1:], obs.dtype, "final_obs")
-            self._begin_episode(row, self._rows[row])
+            for at, final in final_rows(more[0], len(rows)).items():
+                if rows[at] in ended:
+                    block.obs[rows[at]] = fitted(final, obs.shape[1:], obs.dtype, "final_obs")
+            split = split_rows(more[0], len(rows))
+            self._extras.update(zip(rows.tolist(), split, strict=True))
+        block.reward[rows] = reward
+        block.terminated[rows], block.truncated[rows] = terminated, truncated
+        self._returns[rows] += reward
+        self._lengths[rows] += 1
+        self._ended += ended
 
-    def _step_row(self, rows: Rows) -> None:
-        (row,) = rows.tolist()
-        environment, block = self._rows[row], self.block
-        if environment is None or block is None:
-            raise RuntimeError(f"row {row} has no environment")
+    def _step_singly(self, rows: Rows) -> list[int]:
+        """Step `rows`, each with its own environment; return those that did not raise."""
+        block, environments = self.block, list[Any](self._rows)
+        if block is None:
+            raise RuntimeError("there is no environment")
+        actions = block.actions[rows]
         # Environments expect a plain int for a discrete action, and may keep an array.
-        action = block.actions[row].item() if block.actions.ndim == 1 else block.actions[row].copy()
-        obs, reward, terminated, truncated, info = environment.step(action)
-        require_finite(reward, "reward")
-        self._returns[row] += reward
-        self._lengths[row] += 1
-        if info:
-            self._add_info(row, info, is_last=bool(terminated or truncated))
-        block.obs[row] = obs
-        block.reward[row] = reward
-        block.terminated[row] = terminated
-        block.truncated[row] = truncated
-        if terminated or truncated:
-            block.final_obs[row] = obs
-            self._begin_episode(row, environment)
+        chosen = actions.tolist() if actions.ndim == 1 else list(actions)
+        came, rewards, ends = [], [], []
+        for row, action in zip(rows.tolist(), chosen, strict=True):
+            try:
+                obs, reward, terminated, truncated, extras = environments[row].step(action)
+                block.obs[row] = obs
+                if extras:
+                    self._extras[row] = extras
+            except Exception as error:  # noqa: BLE001 environments may raise anything
+                self._drop(self._crash(row, error, f"step {self._lengths[row] + 1}"))
+                continue
+            came.append(row)
+            rewards.append(reward)
+            if terminated or truncated:
+                ends.append((row, terminated, truncated))
+        stepped = rows if len(came) == len(rows) else np.array(came, dtype=np.intp)
+        block.reward[stepped] = reward = np.array(rewards, dtype=np.float64)
+        block.terminated[stepped] = block.truncated[stepped] = False
+        self._returns[stepped] += reward
+        self._lengths[stepped] += 1
+        for row, terminated, truncated in ends:
+            block.terminated[row], block.truncated[row] = terminated, truncated
+            self._ended.append(row)
+        return came
+
+    def _with_added_info(self, came: list[int]) -> list[int]:
+        """Add the extras of the stepped rows; return the rows whose extras can be read."""
+        left = []
+        for row in came:
+            try:
+                if row in self._extras:
+                    self._add_info(row, self._extras[row], is_last=row in self._ended)
+                left.append(row)
+            except Exception as error:  # noqa: BLE001 their code may raise anything
+                self._drop(self._crash(row, error, f"step {self._lengths[row]}"))
+        self._ended = [row for row in self._ended if row in left]
+        return left
 
     def _add_info(self, row: int, info: Any, *, is_last: bool) -> None:
         """Add the numbers in the `info` of one step; `is_last` if the step ended its episode.
@@ -224,31 +256,37 @@ class EnvRows:
 
     def _report_info(self, now: float) -> None:
         interval = 0.0 if self._setup.is_info_immediate else INFO_SECONDS
-        if now - self._info_at < interval or not self._info:
-            return
-        self._info_at = now
-        self._emit(InfoReport(self._info.pop()))
+        if self._info and now - self._info_at >= interval:
+            self._info_at = now
+            self._emit(InfoReport(self._info.pop()))
 
     def record(self, row: int, request_id: str, video: str) -> None:
         """Record the row's next episode."""
         self._to_record[row] = (request_id, video)
 
     def _pop_broken(self) -> list[EnvCrashed]:
-        crashed = list(self._broken.values())
-        self._broken.clear()
+        crashed, self._broken = list(self._broken.values()), {}
         for crash in crashed:
             self._close_quietly(crash.row)
         return crashed
 
-    def _begin_episode(self, row: int, environment: Environment | None) -> None:
-        """Begin the row's next episode; if that fails, the row breaks after its step is reported.
+    def _begin_episodes(self) -> None:
+        """Begin the next episodes; rows where that fails break after their step is reported."""
+        block = self.block
+        if block is None:
+            return
+        for row in self._ended:
+            block.final_obs[row] = block.obs[row]
+            self._begin_episode(row, self._rows[row], block)
+        if self._is_valid is not None and not self._is_valid(block.obs):
+            for row, text in self._invalid(block, self._ended).items():
+                self._broken[row] = self._crash(row, InvalidValue(text), "reset")
+
+    def _begin_episode(self, row: int, environment: Any, block: EnvBlock) -> None:
+        """Begin the row's next episode.
 
         Recordings begin and end only here, so a step costs the same with and without them.
         """
-        block = self.block
-        if block is None or environment is None:
-            return
-        self._ended.append(row)
         try:
             if row in self._recordings:
                 environment = self._end_recording(row)
@@ -261,21 +299,20 @@ class EnvRows:
     def _reset(
         self, row: int, environment: Environment, block: EnvBlock, *, seed: int | None = None
     ) -> None:
-        """Store the first observation of an episode.
-
-        Raises:
-            InvalidValue: If it contains a number that cannot be used; it is not stored then.
-        """
-        self._ended_lengths[row] = self._lengths[row]
+        """Store the first observation of an episode."""
         self._returns[row], self._lengths[row] = 0.0, 0
-        obs, _ = environment.reset(seed=seed)
-        if self._is_valid is not None and not self._is_valid(obs):
-            for text in self._invalid(np.array(obs, block.obs.dtype)[None], "obs").values():
-                raise InvalidValue(text)
-        block.obs[row] = obs
+        block.obs[row], _ = environment.reset(seed=seed)
 
-    def _invalid(self, rows: NDArray[Any], name: str) -> dict[int, str]:
-        return invalid_rows(self._space, rows, name) if self._space else {}
+    def _invalid(self, block: EnvBlock, rows: list[int]) -> dict[int, str]:
+        """Return row → problem of those with an observation that cannot be used; clear it."""
+        found = invalid_rows(self._space, block.obs[rows], "obs") if self._space else {}
+        invalid = {rows[at]: text for at, text in found.items()}
+        block.obs[list(invalid)] = np.zeros((), block.obs.dtype)
+        return invalid
+
+    def _require_valid(self, block: EnvBlock, row: int) -> None:
+        for text in self._invalid(block, [row]).values():
+            raise InvalidValue(text)
 
     def _with_valid_values(self, came: list[int]) -> list[int]:
         """Return the stepped rows whose observations can be used; report the others as broken."""
@@ -284,24 +321,15 @@ class EnvRows:
             return came
         if self._bounds and self._bounds_checks:
             self._compare_bounds(np.asarray(came), block)
-        if is_valid is None:
-            return came
         # Comparing the rows that did not step costs less than copying those that did.
-        obs = block.obs if 2 * len(came) >= len(block.obs) else block.obs[came]
-        if is_valid(obs) and all(is_valid(block.final_obs[row]) for row in self._ended):
+        if is_valid is None or is_valid(
+            block.obs if 2 * len(came) >= len(block.obs) else block.obs[came]
+        ):
             return came
-        return self._report_invalid(came, block)
-
-    def _report_invalid(self, came: list[int], block: EnvBlock) -> list[int]:
-        invalid: dict[int, str] = {}
-        for rows, column in ((came, block.obs), (self._ended, block.final_obs)):
-            found = self._invalid(column[rows], "obs")
-            invalid |= {rows[at]: text for at, text in found.items()}
+        invalid = self._invalid(block, came)
         for row, text in invalid.items():
-            steps = self._ended_lengths[row] if row in self._ended else self._lengths[row]
-            self._broken.pop(row, None)
-            self._drop(self._crash(row, InvalidValue(text), f"step {steps}"))
-            block.obs[row] = np.zeros((), block.obs.dtype)
+            self._drop(self._crash(row, InvalidValue(text), f"step {self._lengths[row]}"))
+        self._ended = [row for row in self._ended if row not in invalid]
         return [row for row in came if row not in invalid]
 
     def _compare_bounds(self, rows: Rows, block: EnvBlock) -> None:

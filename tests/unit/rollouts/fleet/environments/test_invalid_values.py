@@ -8,6 +8,7 @@ import pytest
 from gymnasium import spaces
 
 from rollouts.fleet.environments import loader as environments
+from rollouts.fleet.policies.space_values import invalid_rows
 from rollouts.fleet.policies.spaces import UnsupportedSpace, observations
 from rollouts.fleet.steps.env_block import anonymous_memory
 from rollouts.fleet.steps.env_messages import EnvCrashed, OutsideBounds, Setup, StepResult
@@ -26,14 +27,17 @@ class Returning(gymnasium.Env[Any, Any]):
 
     action_space = spaces.Discrete(2)
 
-    def __init__(self, space: Any, given: tuple[Any, ...]) -> None:
+    def __init__(self, space: Any, given: tuple[Any, ...], first: Any = None) -> None:
         self.observation_space = space
         self._given, self._steps = given, 0
+        self._first = first
+        """First observation of every episode after the first one; None samples valid ones."""
 
     def reset(self, *, seed: int | None = None, **_: Any) -> tuple[Any, dict[str, Any]]:
-        self._steps = 0
+        has_begun, self._steps = self._steps > 0, 0
         self.observation_space.seed(seed)
-        return self.observation_space.sample(), {}
+        is_given = has_begun and self._first is not None
+        return self._first if is_given else self.observation_space.sample(), {}
 
     def step(self, _: Any) -> Any:
         self._steps += 1
@@ -42,16 +46,27 @@ class Returning(gymnasium.Env[Any, Any]):
         return self.observation_space.sample(), 1.0, False, False, {}
 
 
+class Unreadable(np.float64):
+    """Number that cannot be converted."""
+
+    def __float__(self) -> float:
+        raise RuntimeError("unreadable")
+
+
 class Rows:
     """Two rows: one returns the given values, the other one valid values."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, space: Any, given: tuple[Any, ...]) -> None:
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, space: Any, given: tuple[Any, ...], first: Any = None
+    ) -> None:
         valid = (space.sample(), 1.0, False, False, {})
-        made = iter([Returning(space, given), Returning(space, valid)])
+        made = iter([Returning(space, given, first), Returning(space, valid)])
         monkeypatch.setitem(environments._factories, "test", lambda *_: next(made))
         self.messages: list[Any] = []
         self.rows = EnvRows(
-            Setup("test:x", {}, [0, 1]), emit=self.messages.append, memory=anonymous_memory()
+            Setup("test:x", {}, [0, 1], is_info_immediate=True),
+            emit=self.messages.append,
+            memory=anonymous_memory(),
         )
         for row in range(2):
             self.rows.build(row, row)
@@ -141,6 +156,63 @@ def test_an_invalid_value_ends_the_row_before_its_step_is_reported(
     assert case.problem in crash.error
     assert isinstance(result, StepResult)
     assert result.rows == [1]
+
+
+FIRST = {
+    "NaN": Case(FLAT, [NAN] * 4, "obs[0] is nan; it must be finite in float32"),
+    "infinite": Case(FLAT, [0, 0, 0, -np.inf], "obs[3] is -inf"),
+    "1e308 in float64": Case(spaces.Box(-np.inf, np.inf, (1,), np.float64), [1e308], "obs[0] is"),
+    "another shape": Case(FLAT, np.zeros(1), "obs has shape [1], its space [4]"),
+    "floats in an image": Case(IMAGE, np.ones(IMAGE.shape), "obs is float64, its space uint8"),
+    "choice out of range": Case(spaces.Discrete(5), 5, "obs is 5; its choices are 0 to 4"),
+    "negative choice": Case(spaces.Discrete(5), -1, "obs is -1; its choices are 0 to 4"),
+    "choices out of range": Case(spaces.MultiDiscrete([2, 3]), [1, 3], "obs[1] is 3; its choices"),
+    "NaN in a part": Case(DICT, {**GOOD, "a": [NAN] * 4}, "obs.a[0] is nan"),
+    "a missing part": Case(DICT, {"n": 1}, "obs has the parts ['n'], its space ['a', 'n']"),
+    "a tuple of two": Case(
+        spaces.Tuple([FLAT, FLAT]), (np.ones(4), np.ones(4), 1), "obs has the parts [0, 1, 2]"
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FIRST.values(), ids=FIRST)
+def test_an_invalid_first_observation_breaks_the_row_after_its_last_step(
+    monkeypatch: pytest.MonkeyPatch, case: Case
+) -> None:
+    last = case.space.sample()
+    rows = Rows(monkeypatch, case.space, given(last, 2.5, terminated=True), case.given)
+    rows.step()
+    [result] = rows.step()
+
+    assert isinstance(result, StepResult)
+    assert result.rows == [0, 1]
+    [crash] = result.crashed
+    assert (crash.row, crash.is_invalid_value) == (0, True)
+    assert crash.error.startswith("test:x, reset: ")
+    assert case.problem in crash.error
+    block = rows.rows.block
+    assert block is not None
+    assert (block.reward[0], block.terminated.tolist()) == (2.5, [True, False])
+    assert str(block.final_obs[0]) == str(observations(case.space)[1](last))
+    assert invalid_rows(observations(case.space)[0], block.obs, "obs") == {}
+
+
+def test_the_info_of_an_invalid_step_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = Rows(monkeypatch, FLAT, ([NAN] * 4, 1.0, False, True, {"success": 1.0}))
+    rows.step()
+    crash, result = rows.step()
+    assert [type(crash), type(result)] == [EnvCrashed, StepResult]
+
+
+@pytest.mark.parametrize("info", [np.ones(2), {"a": Unreadable()}], ids=["array", "value"])
+def test_an_info_that_cannot_be_read_ends_its_row_only(
+    monkeypatch: pytest.MonkeyPatch, info: Any
+) -> None:
+    rows = Rows(monkeypatch, FLAT, (np.ones(4), 1.0, True, False, info))
+    rows.step()
+    crash, result = rows.step()
+    assert (type(crash), crash.row, crash.is_invalid_value) == (EnvCrashed, 0, False)
+    assert (type(result), result.rows) == (StepResult, [1])
 
 
 VALID = {

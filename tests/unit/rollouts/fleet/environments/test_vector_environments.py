@@ -142,6 +142,19 @@ def test_an_ended_row_is_reset_and_keeps_its_last_observation(fragile: Held) -> 
     assert fragile.block.obs[:2, 0].tolist() == [2, 0]
 
 
+def test_an_invalid_first_observation_breaks_one_row_of_a_vector(
+    fragile: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nan = np.full(1, np.nan, np.float32)
+    monkeypatch.setattr(Fragile, "reset", lambda *_, **__: nan)
+    (result,) = fragile.step({0: 0, 1: 1})
+
+    assert isinstance(result, StepResult)
+    assert [crash.row for crash in result.crashed] == [1]
+    assert fragile.block.final_obs[1, 0] == 1
+    assert fragile.block.obs[:, 0].tolist() == [1, 0, 0]
+
+
 def test_rows_that_break_together_are_each_reported_and_rebuilt(fragile: Held) -> None:
     messages = fragile.step({0: 2, 1: 0})
     assert [(type(message), message.row) for message in messages] == [
