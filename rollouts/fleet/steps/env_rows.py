@@ -158,7 +158,7 @@ class EnvRows:
     def _put(self, row: int, environment: Environment | None) -> None:
         self._rows[row] = environment
         self._is_together[row] = isinstance(environment, RowOfVector)
-        together = np.count_nonzero(self._is_together)
+        together = int(np.count_nonzero(self._is_together))
         self._are_together = together > 0 if together in (0, len(self._rows)) else None
 
     def _step_together(self, rows: Rows) -> list[int]:
