@@ -1,6 +1,7 @@
 """On a server with real fleets, environment code can read no secret of the server."""
 
 import json
+import os
 import shutil
 import subprocess
 import tempfile
@@ -11,12 +12,17 @@ from typing import Any, Final
 import pytest
 
 from tests.environment_user import IS_ROOT, NOBODY, readable_python
+from tests.initial_database import copy_database
 from tests.server import Server, running_server, wait_until
 
 pytestmark = [pytest.mark.system, pytest.mark.full("starts servers with Ray")]
 
-# Root may read everything; without capabilities it is a user like others.
-PLAIN: Final = ("setpriv", "--bounding-set=-all", "--inh-caps=-all") if IS_ROOT else ()
+AS_NOBODY: Final = (
+    "setpriv",
+    f"--reuid={NOBODY.pw_uid}",
+    f"--regid={NOBODY.pw_gid}",
+    "--clear-groups",
+)
 THIEF: Final = '''
 import json, os, pathlib, sys
 import gymnasium, numpy
@@ -66,8 +72,8 @@ def folder() -> Iterator[Path]:
     shutil.rmtree(made)
 
 
-def launch(server: Server, folder: Path) -> dict[str, Any]:
-    """Check and launch a fleet; return the configuration."""
+def launch(server: Server, folder: Path) -> None:
+    """Launch a fleet whose environments try to read secrets."""
     (folder / "notes" / "server").write_text(str(server.process.pid))
     kwargs = {"var": str(server.var), "notes": str(folder / "notes")}
     config = {
@@ -76,24 +82,18 @@ def launch(server: Server, folder: Path) -> dict[str, Any]:
     }
     body = {"name": "thief", "kind": "fleet", "config": config, "start": True}
     server.post("/api/v1/runs", body)
-    return config
 
 
 def notes_of(folder: Path, *, count: int) -> list[dict[str, Any]]:
-    found = wait_until(
-        lambda: len(files := list((folder / "notes").glob("*.json"))) >= count and files,
+    def files() -> list[Path]:
+        return sorted((folder / "notes").glob("*.json"))
+
+    wait_until(
+        lambda: len(files()) >= count,
         seconds=180,
         what=f"{count} environments have tried to read secrets",
     )
-    return [json.loads(path.read_text()) for path in found]
-
-
-def wait_for_fragments(server: Server) -> None:
-    wait_until(
-        lambda: server.get("/api/v1/runs/thief/ledger")["fragments"]["accepted"] > 0,
-        seconds=120,
-        what="the fleet has pushed fragments",
-    )
+    return [json.loads(path.read_text()) for path in files()]
 
 
 @pytest.mark.skipif(not IS_ROOT, reason="changes the user of processes")
@@ -109,34 +109,43 @@ def test_environments_of_another_user_read_no_secret(
     with running_server(tmp_path_factory.mktemp("other"), prefix=prefix, **more) as server:
         launch(server, folder)
         notes = notes_of(folder, count=1)
-        wait_for_fragments(server)
 
     assert {note["uid"] for note in notes} == {NOBODY.pw_uid}
     assert {answer for note in notes for answer in note["seen"].values()} == {"PermissionError"}
 
 
-def test_processes_of_the_same_user_read_no_memory_of_fleets(
-    tmp_path_factory: pytest.TempPathFactory, folder: Path
-) -> None:
-    more = {"PYTHONPATH": str(folder), "ROLLDECK_ENVIRONMENTS": "module:thieving:Thief"}
-    with running_server(tmp_path_factory.mktemp("same"), prefix=PLAIN, **more) as server:
+@pytest.mark.skipif(not IS_ROOT, reason="changes the user of processes")
+def test_processes_of_the_same_user_read_no_memory_of_fleets(folder: Path) -> None:
+    var = folder / "var"
+    copy_database(var / "postgres")
+    for path in (var, *var.rglob("*")):
+        os.chown(path, NOBODY.pw_uid, NOBODY.pw_gid, follow_symlinks=False)
+    for name in ("tmp", "home"):
+        (folder / name).mkdir()
+        (folder / name).chmod(0o1777)
+    more = {
+        "PYTHONPATH": str(folder),
+        "TMPDIR": str(folder / "tmp"),
+        "HOME": str(folder / "home"),
+        "ROLLDECK_ENVIRONMENTS": "module:thieving:Thief",
+    }
+    prefix = (*readable_python(folder / "kept"), *AS_NOBODY, "--pdeathsig=TERM")
+    with running_server(var, prefix=prefix, **more) as server:
         launch(server, folder)
         notes = notes_of(folder, count=1)
-        wait_for_fragments(server)
         read = {
-            name: read_as_the_user(server.children(name)) for name in ("ray::Manager", "ray::Work")
+            name: {read_as_nobody(pid) for pid in server.children(name)}
+            for name in ("ray::Manager", "ray::Worker")
         }
 
-    assert read == {"ray::Manager": {"denied"}, "ray::Work": {"denied"}}
+    assert read == {"ray::Manager": {"denied"}, "ray::Worker": {"denied"}}
     for note in notes:
+        assert note["uid"] == NOBODY.pw_uid
         processes = {path: read for path, read in note["seen"].items() if path.startswith("/proc")}
         assert set(processes.values()) == {"PermissionError"}
 
 
-def read_as_the_user(pids: list[int]) -> set[str]:
-    outcomes = set()
-    for pid in pids:
-        words = [*PLAIN, "cat", f"/proc/{pid}/environ"]
-        done = subprocess.run(words, capture_output=True, check=False)
-        outcomes.add("read" if done.stdout else "denied" if b"denied" in done.stderr else "gone")
-    return outcomes
+def read_as_nobody(pid: int) -> str:
+    words = [*AS_NOBODY, "cat", f"/proc/{pid}/environ"]
+    done = subprocess.run(words, capture_output=True, check=False)
+    return "read" if done.stdout else "denied" if b"denied" in done.stderr else "gone"
