@@ -80,7 +80,7 @@ def test_a_group_gets_a_note_a_named_label_and_a_set_in_the_viewer(
     page.get_by_role("button", name="Create set").click()
     expect(page.get_by_role("button", name="Remove from the set torn-ones")).to_be_visible()
 
-    page.goto(f"{HERE}/trajectories?set=torn-ones")
+    page.goto(f"{HERE}/trajectories?set=torn-ones&focus=loss&hide=kl")
     expect(page.locator("tbody tr")).to_have_count(1)
     expect(page.get_by_text("1 groups, created by ada")).to_be_visible()
     with page.expect_download() as download:

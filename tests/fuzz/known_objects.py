@@ -37,6 +37,7 @@ QUERY_OF: Final[dict[str, dict[str, Any]]] = {
     "/api/v1/alert-rules/preview": {"metric": "loss", "comparator": "no_data", "for_seconds": 60},
     "/api/v1/runs/{run}/episodes/matches": {"least": 0, "most": 1000},
     "/api/v1/runs/{run}/episodes/{report}/fragments": {"value": 9},
+    "/api/v1/runs/{run}/groups/{group}/windows": {"sequences": "0"},
     "/atropos/{run}/status-env": {"env_id": 0},
     "/api/v1/environments/detail": {"kind": "steps", "name": "gymnasium:CartPole-v1"},
 }

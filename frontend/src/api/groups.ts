@@ -45,6 +45,9 @@ export type GroupQuery = {
   sort?: string;
 };
 
+/** The filters that lists of groups have. */
+const ofGroups = ({ episode: _, ...query }: GroupQuery) => query;
+
 const PAGE_GROUPS = 50;
 export const WINDOW_TOKENS = 4096;
 const FRESH_MS = 5_000;
@@ -52,7 +55,7 @@ const FRESH_MS = 5_000;
 export const groupsQuery = (run: string, query: GroupQuery, cursor?: string, limit = PAGE_GROUPS) =>
   queryOptions({
     queryKey: ["groups", run, query, cursor ?? "", limit],
-    queryFn: () => body(api.GET("/api/v1/runs/{run}/groups", { params: { path: { run }, query: { ...query, cursor, limit } } })),
+    queryFn: () => body(api.GET("/api/v1/runs/{run}/groups", { params: { path: { run }, query: { ...ofGroups(query), cursor, limit } } })),
     staleTime: FRESH_MS,
   });
 
@@ -62,7 +65,7 @@ export const neighbourQuery = (run: string, query: GroupQuery, group: number, is
     queryKey: ["groups", run, query, "beside", group, isBefore],
     queryFn: () => {
       const place = { from_group: group, limit: 1, ...(isBefore ? { backward: true } : {}) };
-      return body(api.GET("/api/v1/runs/{run}/groups", { params: { path: { run }, query: { ...query, ...place } } }));
+      return body(api.GET("/api/v1/runs/{run}/groups", { params: { path: { run }, query: { ...ofGroups(query), ...place } } }));
     },
     staleTime: FRESH_MS,
   });
@@ -70,7 +73,7 @@ export const neighbourQuery = (run: string, query: GroupQuery, group: number, is
 export const facetsQuery = (run: string, query: GroupQuery) =>
   queryOptions({
     queryKey: ["group-facets", run, query],
-    queryFn: () => body(api.GET("/api/v1/runs/{run}/groups/facets", { params: { path: { run }, query } })),
+    queryFn: () => body(api.GET("/api/v1/runs/{run}/groups/facets", { params: { path: { run }, query: ofGroups(query) } })),
     placeholderData: keepPreviousData,
     staleTime: FRESH_MS,
   });
@@ -156,7 +159,8 @@ export const contentQuery = (run: string, group: number, characters: number) =>
 /** URL of a download of all groups that match a query. */
 export function exportUrl(run: string, query: GroupQuery, form: "jsonl" | "parquet"): string {
   const asked = new URLSearchParams({ form });
-  for (const [name, value] of Object.entries(query)) {
+  for (const [name, value] of Object.entries(ofGroups(query))) {
+    if (value === undefined) continue;
     for (const each of Array.isArray(value) ? value : [value]) asked.append(name, String(each));
   }
   return `/api/v1/runs/${encodeURIComponent(run)}/groups/export?${asked}`;

@@ -65,7 +65,8 @@ export function TrajectoriesTab() {
 
 function Groups() {
   const { run } = useRun();
-  const query: GroupQuery = useSearch({ from: "/shell/runs/$name/trajectories" });
+  // The address also has the parameters of the run's page.
+  const query = listSearch(useSearch({ from: "/shell/runs/$name/trajectories" }));
   const navigate = useNavigate({ from: "/runs/$name/trajectories" });
   const change = (next: GroupQuery, replace = false) => void navigate({ search: next, replace });
   const facets = useQuery(facetsQuery(run.name, query));
